@@ -2,6 +2,7 @@
 /* Collects slices; see slice_log.h. */
 #include "slice_log.h"
 
+#include <CUnit/CUnit.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -76,6 +77,28 @@ struct slice_log *slice_log__run(struct session *s)
 	if (log->totals.slices != log->cnt || log->totals.flows != log->flow_cnt)
 		abort();
 	return log;
+}
+
+struct slice_log *slice_log__of(struct builder *b, const struct session_opts *opts)
+{
+	struct slice_log *log = slice_log__run(builder__session(b, opts));
+
+	CU_ASSERT_TRUE(slice_log__valid(log));
+	return log;
+}
+
+void slice_log__done(struct slice_log *log, struct builder *b)
+{
+	slice_log__free(log);
+	builder__free(b);
+}
+
+const struct slice *slice_log__must(const struct slice_log *log, const char *name, uint32_t n)
+{
+	const struct slice *sl = slice_log__nth(log, name, n);
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(sl);
+	return sl;
 }
 
 void slice_log__free(struct slice_log *log)

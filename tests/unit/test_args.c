@@ -13,22 +13,6 @@
 static const int64_t shape23[] = { 2, 3 };
 static const struct session_keys keys = { .autograd = AUTOGRAD, .nested = 0x20 };
 
-static struct slice_log *run(struct builder *b)
-{
-	struct slice_log *log = slice_log__run(builder__session(b, NULL));
-
-	CU_ASSERT_TRUE(slice_log__valid(log));
-	return log;
-}
-
-static const struct slice *get(const struct slice_log *log, const char *name, uint32_t n)
-{
-	const struct slice *sl = slice_log__nth(log, name, n);
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(sl);
-	return sl;
-}
-
 static struct value nth(const struct slice_values *sv, uint32_t n)
 {
 	struct value_iter it = values__begin(sv);
@@ -38,12 +22,6 @@ static struct value nth(const struct slice_values *sv, uint32_t n)
 		CU_ASSERT_TRUE_FATAL(values__next(&it, &v));
 	} while (n--);
 	return v;
-}
-
-static void done(struct slice_log *log, struct builder *b)
-{
-	slice_log__free(log);
-	builder__free(b);
 }
 
 /* Inputs come with the entry and outlive the children's, results come with the exit. */
@@ -72,8 +50,8 @@ static void operators(void)
 	builder__values(b, &in);
 	builder__enter(b, f, 2002000, 0x9000);
 	builder__exit(b, f, 2002100, 0x8f00);
-	log = run(b);
-	sl = get(log, "aten::f", 0);
+	log = slice_log__of(b, NULL);
+	sl = slice_log__must(log, "aten::f", 0);
 	CU_ASSERT_EQUAL(sl->in.flags, VALUES_PRESENT);
 	CU_ASSERT_EQUAL(values__count(&sl->in), 2);
 	CU_ASSERT_EQUAL(nth(&sl->in, 0).sizes[1], 3);
@@ -81,17 +59,17 @@ static void operators(void)
 	CU_ASSERT_EQUAL(sl->out.flags, VALUES_PRESENT);
 	CU_ASSERT_EQUAL(values__count(&sl->out), 1);
 	CU_ASSERT_EQUAL(nth(&sl->out, 0).ndim, 1);
-	sl = get(log, "aten::g", 0);
+	sl = slice_log__must(log, "aten::g", 0);
 	CU_ASSERT_EQUAL(memcmp(nth(&sl->in, 0).data, "inner", 5), 0);
 	CU_ASSERT_EQUAL(sl->out.flags, 0);
-	sl = get(log, "aten::f", 1);
+	sl = slice_log__must(log, "aten::f", 1);
 	CU_ASSERT_EQUAL(sl->in.flags, 0); /* nothing stays of the call before */
 	CU_ASSERT_EQUAL(sl->out.flags, 0);
-	sl = get(log, "aten::f", 2);
+	sl = slice_log__must(log, "aten::f", 2);
 	CU_ASSERT_EQUAL(sl->in.flags, VALUES_PRESENT);
 	CU_ASSERT_EQUAL(values__count(&sl->in), 0);
 	CU_ASSERT_EQUAL(log->totals.bad_records, 0);
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 /* A frame that an exception left has no results; one open since before the window has only them. */
@@ -114,20 +92,20 @@ static void ends(void)
 	builder__exit(b, f, 2000300, 0x8f00);
 	builder__values(b, &w);
 	builder__enter(b, f, 8000000, 0x9000);
-	log = run(b);
-	sl = get(log, "aten::g", 0);
+	log = slice_log__of(b, NULL);
+	sl = slice_log__must(log, "aten::g", 0);
 	CU_ASSERT_TRUE(sl->flags & SLICE_OPEN_AT_BEGIN);
 	CU_ASSERT_EQUAL(sl->in.flags, 0);
 	CU_ASSERT_EQUAL(values__count(&sl->out), 1);
-	sl = get(log, "aten::g", 1);
+	sl = slice_log__must(log, "aten::g", 1);
 	CU_ASSERT_TRUE(sl->flags & SLICE_UNWOUND);
 	CU_ASSERT_EQUAL(values__count(&sl->in), 1);
 	CU_ASSERT_EQUAL(sl->out.flags, 0);
-	CU_ASSERT_EQUAL(values__count(&get(log, "aten::f", 0)->out), 1);
-	sl = get(log, "aten::f", 1);
+	CU_ASSERT_EQUAL(values__count(&slice_log__must(log, "aten::f", 0)->out), 1);
+	sl = slice_log__must(log, "aten::f", 1);
 	CU_ASSERT_TRUE(sl->flags & SLICE_UNFINISHED);
 	CU_ASSERT_EQUAL(values__count(&sl->in), 1);
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 static void cut_and_unsound(void)
@@ -154,21 +132,21 @@ static void cut_and_unsound(void)
 	builder__values(b, &w);
 	builder__enter(b, f, 2003000, 0x9000);
 	builder__exit(b, f, 2003100, 0x8f00);
-	log = run(b);
-	sl = get(log, "aten::f", 0);
+	log = slice_log__of(b, NULL);
+	sl = slice_log__must(log, "aten::f", 0);
 	CU_ASSERT_EQUAL(sl->in.flags, VALUES_PRESENT | VALUES_CUT);
 	CU_ASSERT_TRUE(sl->flags & SLICE_ARGS_CUT);
-	sl = get(log, "aten::f", 1);
+	sl = slice_log__must(log, "aten::f", 1);
 	CU_ASSERT_EQUAL(sl->in.flags, VALUES_PRESENT);
 	CU_ASSERT_TRUE(sl->flags & SLICE_ARGS_CUT);
-	sl = get(log, "aten::f", 2);
+	sl = slice_log__must(log, "aten::f", 2);
 	CU_ASSERT_EQUAL(sl->in.flags, 0);
 	CU_ASSERT_TRUE(sl->flags & SLICE_ARGS_CUT);
-	sl = get(log, "aten::f", 3);
+	sl = slice_log__must(log, "aten::f", 3);
 	CU_ASSERT_EQUAL(sl->in.flags, VALUES_PRESENT | VALUES_CUT);
 	CU_ASSERT_EQUAL(values__count(&sl->in), 2);
 	CU_ASSERT_EQUAL(log->totals.bad_records, 1);
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 /* Doubles are in vector registers at the entry: a later record has them, by number. */
@@ -199,18 +177,18 @@ static void late_doubles(void)
 	builder__exit(b, f, 2000200, 0x8f00);
 	builder__values(b, &late);
 	builder__args_more(b, f, 2000300, 0x8f80); /* nothing is open */
-	log = run(b);
-	sl = get(log, "aten::f", 1);
+	log = slice_log__of(b, NULL);
+	sl = slice_log__must(log, "aten::f", 1);
 	CU_ASSERT_EQUAL(nth(&sl->in, 0).d, -1.5);
 	CU_ASSERT_EQUAL(nth(&sl->in, 0).kind, PTB_VAL_DOUBLE);
 	CU_ASSERT_EQUAL(nth(&sl->in, 1).i, 3);
 	CU_ASSERT_EQUAL(nth(&sl->in, 2).kind, PTB_VAL_UNKNOWN);
 	CU_ASSERT_EQUAL(nth(&sl->in, 3).d, 0.25);
-	sl = get(log, "aten::f", 0);
+	sl = slice_log__must(log, "aten::f", 0);
 	CU_ASSERT_EQUAL(nth(&sl->in, 0).kind, PTB_VAL_UNKNOWN);
 	CU_ASSERT_EQUAL(nth(&sl->in, 3).kind, PTB_VAL_UNKNOWN);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 0);
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 /* What torch never shows keeps its values to itself. */
@@ -230,11 +208,11 @@ static void hidden(void)
 	builder__values(b, &w);
 	builder__exit(b, box, 2000020, 0x7f00);
 	builder__exit(b, f, 2000100, 0x8f00);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->cnt, 1);
-	CU_ASSERT_EQUAL(get(log, "aten::f", 0)->in.flags, 0);
-	CU_ASSERT_EQUAL(get(log, "aten::f", 0)->out.flags, 0);
-	done(log, b);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::f", 0)->in.flags, 0);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::f", 0)->out.flags, 0);
+	slice_log__done(log, b);
 }
 
 /* ---- backward nodes ---- */
@@ -261,10 +239,11 @@ static void nodes(bool node_call)
 		builder__exit(b, call, 2000020, 0x7f00);
 	}
 	builder__exit(b, node, 2000100, 0x8f00);
-	log = run(b);
-	CU_ASSERT_EQUAL(get(log, "autograd::engine::evaluate_function: MmBackward0", 0)->in.flags, 0);
-	CU_ASSERT_EQUAL(values__count(&get(log, "MmBackward0", 0)->in), node_call ? 1 : 2);
-	done(log, b);
+	log = slice_log__of(b, NULL);
+	CU_ASSERT_EQUAL(
+		slice_log__must(log, "autograd::engine::evaluate_function: MmBackward0", 0)->in.flags, 0);
+	CU_ASSERT_EQUAL(values__count(&slice_log__must(log, "MmBackward0", 0)->in), node_call ? 1 : 2);
+	slice_log__done(log, b);
 }
 
 static void node_inputs(void)
@@ -301,20 +280,20 @@ static void forward_parents(void)
 	builder__exit(b, node, 2002200, 0x8f00);
 	builder__node(b, node, 2003100, 0x9000, 0x70, UINT64_MAX, 9, NULL); /* of a thread never seen */
 	builder__exit(b, node, 2003200, 0x8f00);
-	log = run(b);
-	call = get(log, "FBackward0", 0);
+	log = slice_log__of(b, NULL);
+	call = slice_log__must(log, "FBackward0", 0);
 	CU_ASSERT_EQUAL(call->fwd_tid, 1);
-	CU_ASSERT_EQUAL(call->fw_parent, get(log, "aten::g", 0)->id);
-	call = get(log, "FBackward0", 1);
-	outer = get(log, "autograd::engine::evaluate_function: FBackward0", 1);
+	CU_ASSERT_EQUAL(call->fw_parent, slice_log__must(log, "aten::g", 0)->id);
+	call = slice_log__must(log, "FBackward0", 1);
+	outer = slice_log__must(log, "autograd::engine::evaluate_function: FBackward0", 1);
 	CU_ASSERT_EQUAL(call->fwd_tid, 1);
 	CU_ASSERT_EQUAL(call->fw_parent, outer->id);
 	CU_ASSERT_EQUAL(outer->fw_parent, 0);
-	call = get(log, "FBackward0", 2);
+	call = slice_log__must(log, "FBackward0", 2);
 	CU_ASSERT_EQUAL(call->fwd_tid, 0);
 	CU_ASSERT_EQUAL(call->fw_parent, 0);
 	CU_ASSERT_EQUAL(log->flow_cnt, 2);
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 /* ---- numbers ---- */
@@ -366,15 +345,15 @@ static void numbers(void)
 		builder__named(b, py, ts + 100, 0x9000, "Mine");
 		builder__exit(b, py, ts + 110, 0x8f00);
 	}
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		CU_ASSERT_EQUAL(get(log, "aten::f", i)->seq, cases[i].want);
-		CU_ASSERT_EQUAL(values__count(&get(log, "aten::f", i)->in), 1); /* the state is none */
-		CU_ASSERT_EQUAL(get(log, "aten::g", i)->seq, 20 + i);
-		CU_ASSERT_EQUAL(get(log, "Mine", i)->seq, 9); /* stamped always */
-		CU_ASSERT_EQUAL(values__count(&get(log, "Mine", i)->in), 2);
+		CU_ASSERT_EQUAL(slice_log__must(log, "aten::f", i)->seq, cases[i].want);
+		CU_ASSERT_EQUAL(values__count(&slice_log__must(log, "aten::f", i)->in), 1); /* the state is none */
+		CU_ASSERT_EQUAL(slice_log__must(log, "aten::g", i)->seq, 20 + i);
+		CU_ASSERT_EQUAL(slice_log__must(log, "Mine", i)->seq, 9); /* stamped always */
+		CU_ASSERT_EQUAL(values__count(&slice_log__must(log, "Mine", i)->in), 2);
 	}
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 /* A tensor may be among the values that were not read: then only the created node has the number. */
@@ -405,11 +384,10 @@ static void numbers_without_flags(void)
 		builder__enter(b, f, 2000000 + i * 1000, 0x9000);
 		builder__exit(b, f, 2000500 + i * 1000, 0x8f00);
 	}
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	for (uint32_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
-		CU_ASSERT_EQUAL(get(log, "aten::f", i)->seq, calls[i].seq);
-	slice_log__free(log);
-	builder__free(b);
+		CU_ASSERT_EQUAL(slice_log__must(log, "aten::f", i)->seq, calls[i].seq);
+	slice_log__done(log, b);
 }
 
 static void numbers_of_some(void)
@@ -436,10 +414,12 @@ static void numbers_of_some(void)
 		builder__seq(b, ts + 20, 0x7000, 20);
 		builder__exit(b, f, ts + 40, 0x8f00);
 	}
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	for (uint32_t i = 0; i < 6; i++)
-		CU_ASSERT_EQUAL(get(log, "aten::f", i)->seq, i >= 3 ? -1 : i == 2 ? 9 : 20);
-	done(log, b);
+		CU_ASSERT_EQUAL(slice_log__must(log, "aten::f", i)->seq, i >= 3 ? -1 :
+									 i == 2 ? 9 :
+										  20);
+	slice_log__done(log, b);
 }
 
 /* The meaning of the bits is unknown: the numbers of the created nodes are used. */
@@ -459,11 +439,11 @@ static void numbers_without_keys(void)
 	builder__values(b, &w);
 	builder__enter(b, f, 2001000, 0x9000);
 	builder__exit(b, f, 2001100, 0x8f00);
-	log = run(b);
-	CU_ASSERT_EQUAL(get(log, "aten::f", 0)->seq, 9);
-	CU_ASSERT_EQUAL(get(log, "aten::f", 1)->seq, -1);
-	CU_ASSERT_EQUAL(get(log, "aten::f", 0)->keys->autograd, 0);
-	done(log, b);
+	log = slice_log__of(b, NULL);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::f", 0)->seq, 9);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::f", 1)->seq, -1);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::f", 0)->keys->autograd, 0);
+	slice_log__done(log, b);
 }
 
 /* ---- scopes ---- */
@@ -514,19 +494,19 @@ static void scopes(void)
 	builder__values(b, &w);
 	builder__scope_begin(b, 2007000, 0x9000, 0x60, 0, "Torch-Compiled Region");
 	builder__scope_end(b, 2007100, 0x9000, 0x60);
-	log = run(b);
-	CU_ASSERT_EQUAL(values__count(&get(log, "no argument", 0)->in), 0);
-	CU_ASSERT_EQUAL(get(log, "no argument", 0)->in.flags, VALUES_PRESENT);
-	CU_ASSERT_EQUAL(values__count(&get(log, "one", 0)->in), 1);
-	CU_ASSERT_EQUAL(values__count(&get(log, "three", 0)->in), 3);
-	CU_ASSERT_EQUAL(get(log, "none", 0)->in.flags, 0);
-	CU_ASSERT_EQUAL(get(log, "after", 0)->in.flags, 0);
-	CU_ASSERT_EQUAL(values__count(&get(log, "boxed", 0)->in), 1);
-	CU_ASSERT_EQUAL(get(log, "boxed", 1)->in.flags, VALUES_PRESENT);
-	CU_ASSERT_EQUAL(values__count(&get(log, "boxed", 1)->in), 0);
-	CU_ASSERT_EQUAL(memcmp(nth(&get(log, "boxed", 0)->in, 0).data, "its args", 8), 0);
-	CU_ASSERT_EQUAL(values__count(&get(log, "Torch-Compiled Region", 0)->in), 1);
-	done(log, b);
+	log = slice_log__of(b, NULL);
+	CU_ASSERT_EQUAL(values__count(&slice_log__must(log, "no argument", 0)->in), 0);
+	CU_ASSERT_EQUAL(slice_log__must(log, "no argument", 0)->in.flags, VALUES_PRESENT);
+	CU_ASSERT_EQUAL(values__count(&slice_log__must(log, "one", 0)->in), 1);
+	CU_ASSERT_EQUAL(values__count(&slice_log__must(log, "three", 0)->in), 3);
+	CU_ASSERT_EQUAL(slice_log__must(log, "none", 0)->in.flags, 0);
+	CU_ASSERT_EQUAL(slice_log__must(log, "after", 0)->in.flags, 0);
+	CU_ASSERT_EQUAL(values__count(&slice_log__must(log, "boxed", 0)->in), 1);
+	CU_ASSERT_EQUAL(slice_log__must(log, "boxed", 1)->in.flags, VALUES_PRESENT);
+	CU_ASSERT_EQUAL(values__count(&slice_log__must(log, "boxed", 1)->in), 0);
+	CU_ASSERT_EQUAL(memcmp(nth(&slice_log__must(log, "boxed", 0)->in, 0).data, "its args", 8), 0);
+	CU_ASSERT_EQUAL(values__count(&slice_log__must(log, "Torch-Compiled Region", 0)->in), 1);
+	slice_log__done(log, b);
 }
 
 /* Values of many open frames at once, large and small, and threads that end with some. */
@@ -552,16 +532,16 @@ static void many(void)
 				      0x90000 - i * 256 - 128);
 	}
 	builder__task(b, PTB_REC_EXIT, 3000000, 0, 0, false, "t");
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->cnt, 180);
 	for (uint32_t i = 0; i < log->cnt; i++) {
-		const struct slice *sl = get(log, "aten::f", i);
+		const struct slice *sl = slice_log__must(log, "aten::f", i);
 		uint32_t level = i % 60;
 
 		CU_ASSERT_EQUAL(nth(&sl->in, 0).i, level);
 		CU_ASSERT_EQUAL(values__count(&sl->in), 1 + (level % 7 == 0 ? 3000 : level));
 	}
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 static const CU_TestInfo tests[] = {

@@ -25,14 +25,6 @@ static struct builder *new_builder(struct funcs *f, bool node_call)
 	return b;
 }
 
-static struct slice_log *run(struct builder *b)
-{
-	struct slice_log *log = slice_log__run(builder__session(b, NULL));
-
-	CU_ASSERT_TRUE(slice_log__valid(log));
-	return log;
-}
-
 static void forward(struct builder *b, const struct funcs *f, uint64_t ts, uint64_t seq)
 {
 	builder__enter(b, f->op, ts, 0x9000);
@@ -64,12 +56,10 @@ static void check_node(bool node_call)
 	builder__thread(b, 1, 2);
 	backward(b, &f, 2001000, VPTR, 5, 1);
 	backward(b, &f, 2002000, VPTR + 8, NONE, 0);
-	log = run(b);
-	outer = slice_log__get(log, "autograd::engine::evaluate_function: MmBackward0");
-	inner = slice_log__get(log, "MmBackward0");
+	log = slice_log__of(b, NULL);
+	outer = slice_log__must(log, "autograd::engine::evaluate_function: MmBackward0", 0);
+	inner = slice_log__must(log, "MmBackward0", 0);
 	fwd = slice_log__get(log, "aten::mm");
-	CU_ASSERT_PTR_NOT_NULL_FATAL(outer);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(inner);
 	CU_ASSERT_EQUAL(log->cnt, 7);
 	CU_ASSERT_EQUAL(inner->parent, outer->id);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::mm", 1)->parent, inner->id);
@@ -91,8 +81,7 @@ static void check_node(bool node_call)
 	CU_ASSERT_EQUAL(log->flows[0].bwd_begin_ns, inner->begin_ns);
 	CU_ASSERT_EQUAL(log->flows[0].fwd_tid, 1);
 	CU_ASSERT_EQUAL(log->flows[0].bwd_tid, 2);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void node(void)
@@ -115,12 +104,11 @@ static void node_throws(void)
 	builder__node(b, f.node, 2000000, 0x9000, VPTR, 5, 1, NULL);
 	builder__enter(b, f.call, 2000100, 0x8000);
 	forward(b, &f, 2000500, 9);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(slice_log__get(log, "MmBackward0")->flags, SLICE_UNWOUND);
 	CU_ASSERT_EQUAL(log->totals.unwound, 2);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::mm")->parent, 0);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* CopySlices runs the node that it wraps: the record of each call identifies its node. */
@@ -139,12 +127,10 @@ static void node_in_node(void)
 	builder__exit(b, f.call, 2000300, 0x7f00);
 	builder__exit(b, f.call, 2000400, 0x8f00);
 	builder__exit(b, f.node, 2000500, 0x9f00);
-	log = run(b);
-	copy = slice_log__get(log, "torch::autograd::CopySlices");
-	mm = slice_log__get(log, "MmBackward0");
+	log = slice_log__of(b, NULL);
+	copy = slice_log__must(log, "torch::autograd::CopySlices", 0);
+	mm = slice_log__must(log, "MmBackward0", 0);
 	CU_ASSERT_EQUAL(log->cnt, 4);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(copy);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(mm);
 	CU_ASSERT_EQUAL(mm->parent, copy->id);
 	CU_ASSERT_EQUAL(mm->seq, 7);
 	CU_ASSERT_EQUAL(mm->scope, 1);
@@ -154,8 +140,7 @@ static void node_in_node(void)
 			1);
 	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 1);
 	CU_ASSERT_EQUAL(log->flows[0].bwd_begin_ns, mm->begin_ns);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void python_function(void)
@@ -174,14 +159,13 @@ static void python_function(void)
 	builder__exit(b, f.node, 2001100, 0x8f00);
 	builder__node(b, f.node, 2002000, 0x9000, 0x2, 4, 1, NULL); /* an unknown class */
 	builder__exit(b, f.node, 2002100, 0x8f00);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(slice_log__get(log, "MyFn")->seq, 3);
 	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "MyFnBackward"));
 	CU_ASSERT_EQUAL(log->flow_cnt, 1);
 	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "autograd::engine::evaluate_function: node 0x2"));
 	CU_ASSERT_EQUAL(log->totals.unresolved_names, 1);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* aten::linear calls t and addmm, which make nodes 7 and 8; torch shows 7 on linear as well. */
@@ -203,7 +187,7 @@ static void composite(void)
 	builder__scope_end(b, 2000600, 0xb000, 0x1);
 	backward(b, &f, 2001000, VPTR, 9, 1);
 	backward(b, &f, 2002000, VPTR, 7, 1);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::linear")->seq, 7);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::t")->seq, 7);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::mm")->seq, 9);
@@ -211,8 +195,7 @@ static void composite(void)
 	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 2);
 	CU_ASSERT_EQUAL(log->flows[0].fwd_begin_ns, slice_log__get(log, "aten::mm")->begin_ns);
 	CU_ASSERT_EQUAL(log->flows[1].fwd_begin_ns, slice_log__get(log, "aten::t")->begin_ns);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Forward before the window, a node visited twice: nothing is made up. */
@@ -227,10 +210,9 @@ static void only_true_pairs(void)
 	backward(b, &f, 2002000, VPTR, 5, 1);
 	backward(b, &f, 2003000, VPTR, 5, 1);
 	backward(b, &f, 2004000, VPTR, 6, 1);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->flow_cnt, 1);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /*
@@ -257,7 +239,7 @@ static void learns_threads(void)
 		backward(b, &f, 3001000 + i * 200, VPTR, i, 1);
 		backward(b, &f, 3001100 + i * 200, VPTR, i, 2);
 	}
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 11);
 	CU_ASSERT_EQUAL(log->flows[0].fwd_tid, 2);
 	CU_ASSERT_EQUAL(log->flows[0].bwd_begin_ns, 3000010);
@@ -265,8 +247,7 @@ static void learns_threads(void)
 	CU_ASSERT_EQUAL(log->flows[2].fwd_tid, 3);
 	for (uint32_t k = 3; k < 11; k++)
 		CU_ASSERT_EQUAL(log->flows[k].fwd_tid, k % 2 ? 2 : 3);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Replicas: each thread runs its own backward and all use the same numbers. */
@@ -287,12 +268,11 @@ static void replicas(void)
 			backward(b, &f, 3000000 + (10 - i) * 1000 + tid * 100, VPTR, i, tid);
 		}
 	}
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 3 * 10);
 	for (uint32_t k = 0; k < log->flow_cnt; k++)
 		CU_ASSERT_EQUAL(log->flows[k].fwd_tid, log->flows[k].bwd_tid);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Inference with gradients on: the number of operators that wait for a backward node is bounded; others are counted. */
@@ -305,11 +285,10 @@ static void never_backward(void)
 	f.op = builder__op(b, "aten::mm");
 	for (uint64_t i = 0; i < (1 << 18) + 1000; i++)
 		forward(b, &f, 2000000 + i * 100, i);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->flow_cnt, 0);
 	CU_ASSERT_EQUAL(log->totals.forgotten_forwards, 1000);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static const CU_TestInfo tests[] = {

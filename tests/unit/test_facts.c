@@ -11,14 +11,6 @@
 
 static const struct session_keys keys = { .autograd = 0x10, .nested = 0x20 };
 
-static const struct slice *get(const struct slice_log *log, const char *name, uint32_t n)
-{
-	const struct slice *sl = slice_log__nth(log, name, n);
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(sl);
-	return sl;
-}
-
 static void schemas(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -47,18 +39,16 @@ static void schemas(void)
 	builder__thread(b, 2, 2);
 	builder__enter(b, g, 2006000, 0x9000);
 	builder__exit(b, g, 2006100, 0x8f00);
-	log = slice_log__run(builder__session(b, NULL));
-	CU_ASSERT_TRUE(slice_log__valid(log));
-	CU_ASSERT_STRING_EQUAL(get(log, "aten::f", 0)->schema, want[0]); /* by its name */
-	CU_ASSERT_STRING_EQUAL(get(log, "mine::h", 0)->schema, want[1]);
-	CU_ASSERT_STRING_EQUAL(get(log, "mine::none", 0)->schema, "");
-	CU_ASSERT_STRING_EQUAL(get(log, "aten::f", 1)->schema, want[0]);
-	CU_ASSERT_STRING_EQUAL(get(log, "aten::g", 1)->schema, want[3]);
-	CU_ASSERT_EQUAL(get(log, "aten::g", 0)->keys->nested, 0x20);
+	log = slice_log__of(b, NULL);
+	CU_ASSERT_STRING_EQUAL(slice_log__must(log, "aten::f", 0)->schema, want[0]); /* by its name */
+	CU_ASSERT_STRING_EQUAL(slice_log__must(log, "mine::h", 0)->schema, want[1]);
+	CU_ASSERT_STRING_EQUAL(slice_log__must(log, "mine::none", 0)->schema, "");
+	CU_ASSERT_STRING_EQUAL(slice_log__must(log, "aten::f", 1)->schema, want[0]);
+	CU_ASSERT_STRING_EQUAL(slice_log__must(log, "aten::g", 1)->schema, want[3]);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::g", 0)->keys->nested, 0x20);
 	for (uint32_t i = 0; i < log->cnt; i++)
 		CU_ASSERT_EQUAL(log->slices[i].keys->autograd, log->slices[i].tgid == 1 ? 0x10 : 0);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void opdef(struct builder *b, uint64_t ts, const char *name, uint32_t flags)
@@ -91,15 +81,13 @@ static void lives(void)
 		builder__boxed(b, box, 1500000 + i * 1000000, 0x9000, 0x10);
 		builder__exit(b, box, 1500100 + i * 1000000, 0x8f00);
 	}
-	log = slice_log__run(builder__session(b, NULL));
-	CU_ASSERT_TRUE(slice_log__valid(log));
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL_FATAL(log->cnt, 5);
 	for (uint32_t i = 0; i < 5; i++) {
 		CU_ASSERT_STRING_EQUAL(log->slices[i].name, want[i]);
 		CU_ASSERT_STRING_EQUAL(log->slices[i].schema, i == 4 ? "mine::e() -> ()" : "");
 	}
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 	b = builder__new(BEGIN, END); /* left, and nothing is known of what came after */
 	box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
 	opdef(b, 1000, "mine::a", 0);
@@ -108,8 +96,7 @@ static void lives(void)
 	builder__exit(b, box, 2500100, 0x8f00);
 	log = slice_log__run(builder__session(b, NULL));
 	CU_ASSERT_STRING_EQUAL(log->slices[0].name, "operator 0x10");
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void modes(void)

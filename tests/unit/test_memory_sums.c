@@ -33,8 +33,7 @@ static void nested(void)
 	builder__mem_free(b, 2700, 0x7800, 0x3000);
 	builder__exit(b, inner, 2800, 0x7f00);
 	builder__exit(b, outer, 2900, 0x8f00);
-	log = slice_log__run(builder__session(b, NULL));
-	CU_ASSERT_TRUE(slice_log__valid(log));
+	log = slice_log__of(b, NULL);
 	o = slice_log__get(log, "aten::outer");
 	i = slice_log__get(log, "aten::inner");
 	CU_ASSERT_EQUAL(i->mem->cpu_all, 200);
@@ -45,8 +44,7 @@ static void nested(void)
 	CU_ASSERT_EQUAL(o->mem->cpu_all, 10 - 1000);
 	CU_ASSERT_EQUAL(o->mem->frees, 2);
 	CU_ASSERT_EQUAL(o->mem->device_all, 7);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void two_threads(void)
@@ -82,8 +80,7 @@ static void two_threads(void)
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::h")->mem->frees, 1);
 	CU_ASSERT_EQUAL(log->totals.freed_unknown, 1);
 	CU_ASSERT_EQUAL(log->totals.live_blocks, 3);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Known only by its exit: charged with all since the window began. */
@@ -105,8 +102,7 @@ static void open_at_begin(void)
 	CU_ASSERT_TRUE(slice_log__get(log, "aten::f")->flags & SLICE_OPEN_AT_BEGIN);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::f")->mem->cpu_all, 123);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::f")->mem->cpu_own, 23);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Every step is charged with its own, the first from the window's begin; nothing is left between them. */
@@ -136,8 +132,7 @@ static void steps(void)
 	CU_ASSERT_EQUAL(second->mem->cpu_all, 3);
 	CU_ASSERT_TRUE(slice_log__get(log, "aten::f")->flags & SLICE_OPEN_AT_BEGIN);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::f")->mem->cpu_all, 3);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* ---- the kernel's ---- */
@@ -181,8 +176,7 @@ static void kernel_sums(void)
 	CU_ASSERT_STRING_EQUAL(mem->v[2].ev.at.op, "aten::g");
 	CU_ASSERT_EQUAL(mem->v[2].kmem, PTB_REC_KMEM);
 	mem_log__free(mem);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void kernel_events(void)

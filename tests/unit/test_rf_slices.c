@@ -16,28 +16,6 @@
 
 enum { FUNCTION, BACKWARD, TORCHSCRIPT, USER = 7 }; /* at::RecordScope */
 
-static struct slice_log *run(struct builder *b)
-{
-	struct slice_log *log = slice_log__run(builder__session(b, NULL));
-
-	CU_ASSERT_TRUE(slice_log__valid(log));
-	return log;
-}
-
-static const struct slice *get(const struct slice_log *log, const char *name, uint32_t n)
-{
-	const struct slice *sl = slice_log__nth(log, name, n);
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(sl);
-	return sl;
-}
-
-static void done(struct slice_log *log, struct builder *b)
-{
-	slice_log__free(log);
-	builder__free(b);
-}
-
 static struct builder *new_builder(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -79,36 +57,37 @@ static void names_and_kinds(void)
 	builder__rf_end(b, 2001500, 0xb0);
 	op(b, 2001600, 0xb0, 0x9999, -1); /* unknown */
 	builder__rf_end(b, 2001700, 0xb0);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL_FATAL(log->cnt, 7);
-	train = get(log, "train", 0);
+	train = slice_log__must(log, "train", 0);
 	CU_ASSERT_EQUAL(train->cat, SLICE_USER_ANNOTATION);
 	CU_ASSERT_EQUAL(train->kind, PTB_FUNC_SCOPE);
 	CU_ASSERT_EQUAL(train->begin_ns, 2000000);
 	CU_ASSERT_EQUAL(train->end_ns, 2000500);
 	CU_ASSERT_EQUAL(slice_log__child_cnt(log, train), 1);
-	add = get(log, "aten::add", 0);
+	add = slice_log__must(log, "aten::add", 0);
 	CU_ASSERT_STRING_EQUAL(add->overload, "Tensor");
 	CU_ASSERT_STRING_EQUAL(add->schema, "aten::add.Tensor(Tensor self, Tensor other) -> Tensor");
 	CU_ASSERT_EQUAL(add->parent, train->id);
 	CU_ASSERT_EQUAL(add->kind, PTB_FUNC_OP);
 	CU_ASSERT_EQUAL(add->cat, SLICE_CPU_OP);
 	CU_ASSERT_EQUAL(add->seq, 4);
-	sl = get(log, "aten::mm", 0);
+	sl = slice_log__must(log, "aten::mm", 0);
 	CU_ASSERT_EQUAL(sl->parent, add->id);
 	CU_ASSERT_EQUAL(sl->depth, 2);
 	CU_ASSERT_EQUAL(sl->seq, -1);
 	CU_ASSERT_EQUAL(sl->flags, 0);
-	CU_ASSERT_EQUAL(get(log, "forward", 0)->kind, PTB_FUNC_SCRIPT);
-	CU_ASSERT_EQUAL(get(log, "forward", 0)->scope, TORCHSCRIPT);
-	CU_ASSERT_EQUAL(get(log, "DistributedDataParallel.forward", 0)->kind, PTB_FUNC_FUNCTION);
-	CU_ASSERT_EQUAL(get(log, "DistributedDataParallel.forward", 0)->cat, SLICE_CPU_OP);
-	CU_ASSERT_EQUAL(get(log, "MyFn", 0)->kind, PTB_FUNC_PYFUNC);
+	CU_ASSERT_EQUAL(slice_log__must(log, "forward", 0)->kind, PTB_FUNC_SCRIPT);
+	CU_ASSERT_EQUAL(slice_log__must(log, "forward", 0)->scope, TORCHSCRIPT);
+	CU_ASSERT_EQUAL(slice_log__must(log, "DistributedDataParallel.forward", 0)->kind,
+			PTB_FUNC_FUNCTION);
+	CU_ASSERT_EQUAL(slice_log__must(log, "DistributedDataParallel.forward", 0)->cat, SLICE_CPU_OP);
+	CU_ASSERT_EQUAL(slice_log__must(log, "MyFn", 0)->kind, PTB_FUNC_PYFUNC);
 	CU_ASSERT_EQUAL(log->totals.unresolved_names, 1);
 	CU_ASSERT_EQUAL(log->totals.annotations, 1);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 0);
 	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 0);
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 /* Values of both records; evaluate_function's are not shown. */
@@ -134,15 +113,16 @@ static void values(void)
 	builder__values(b, &in);
 	text(b, 2000400, 0xb0, FUNCTION, "autograd::engine::evaluate_function: MmBackward0");
 	builder__rf_end(b, 2000500, 0xb0);
-	log = run(b);
-	CU_ASSERT_EQUAL(values__count(&get(log, "aten::add", 0)->in), 2);
-	CU_ASSERT_EQUAL(values__count(&get(log, "aten::add", 0)->out), 1);
-	CU_ASSERT_EQUAL(get(log, "aten::add", 0)->flags, SLICE_ARGS_CUT);
-	CU_ASSERT_EQUAL(values__count(&get(log, "with arguments", 0)->in), 2);
-	CU_ASSERT_EQUAL(get(log, "autograd::engine::evaluate_function: MmBackward0", 0)->in.flags, 0);
-	CU_ASSERT_EQUAL(get(log, "autograd::engine::evaluate_function: MmBackward0", 0)->kind,
+	log = slice_log__of(b, NULL);
+	CU_ASSERT_EQUAL(values__count(&slice_log__must(log, "aten::add", 0)->in), 2);
+	CU_ASSERT_EQUAL(values__count(&slice_log__must(log, "aten::add", 0)->out), 1);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 0)->flags, SLICE_ARGS_CUT);
+	CU_ASSERT_EQUAL(values__count(&slice_log__must(log, "with arguments", 0)->in), 2);
+	CU_ASSERT_EQUAL(
+		slice_log__must(log, "autograd::engine::evaluate_function: MmBackward0", 0)->in.flags, 0);
+	CU_ASSERT_EQUAL(slice_log__must(log, "autograd::engine::evaluate_function: MmBackward0", 0)->kind,
 			PTB_FUNC_NODE);
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 static void backward(struct builder *b, uint64_t ts, int64_t seq, uint64_t fwd_thread, uint64_t logical)
@@ -187,21 +167,21 @@ static void autograd(void)
 	backward(b, 2001000, 7, 2, 3);
 	backward(b, 2002000, 7, 9, 3);  /* an unknown thread */
 	backward(b, 2003000, -1, 2, 3); /* AccumulateGrad has none */
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 1);
 	CU_ASSERT_EQUAL(log->flows[0].fwd_tid, 21);
 	CU_ASSERT_EQUAL(log->flows[0].bwd_tid, 30);
 	CU_ASSERT_EQUAL(log->flows[0].fwd_begin_ns, 2000100);
 	CU_ASSERT_EQUAL(log->flows[0].bwd_begin_ns, 2001010);
-	outer = get(log, "autograd::engine::evaluate_function: MmBackward0", 0);
-	inner = get(log, "MmBackward0", 0);
+	outer = slice_log__must(log, "autograd::engine::evaluate_function: MmBackward0", 0);
+	inner = slice_log__must(log, "MmBackward0", 0);
 	CU_ASSERT_EQUAL(inner->parent, outer->id);
 	CU_ASSERT_EQUAL(inner->kind, PTB_FUNC_NODE_CALL);
 	CU_ASSERT_EQUAL(inner->seq, 7);
 	CU_ASSERT_EQUAL(inner->fwd_tid, 21);
 	CU_ASSERT_EQUAL(outer->seq, 7);
 	CU_ASSERT_EQUAL(outer->fwd_thread, 2);
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 /* Without torch's ids the threads are learnt, as with probes. */
@@ -217,9 +197,9 @@ static void autograd_learnt(void)
 	builder__thread(b, 10, 30);
 	for (uint32_t i = 4; i--;)
 		backward(b, 2009000 - 1000 * i, i, 1, 0);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->flow_cnt, 4);
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 static void other_threads(void)
@@ -243,17 +223,18 @@ static void other_threads(void)
 	builder__thread(b, 10, 11);
 	builder__ring(b, 1);
 	builder__rf_end(b, 2000900, 0xa0);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL_FATAL(log->cnt, 4);
-	CU_ASSERT_EQUAL(get(log, "async", 0)->flags, SLICE_OTHER_THREAD_END);
-	CU_ASSERT_EQUAL(get(log, "async", 0)->end_ns, 2000900);
-	CU_ASSERT_EQUAL(get(log, "async", 0)->tid, 10);
-	CU_ASSERT_EQUAL(get(log, "cut", 0)->flags, SLICE_OTHER_THREAD_END | SLICE_TRUNCATED);
-	CU_ASSERT_TRUE(get(log, "cut", 0)->end_ns < 2000400);
-	CU_ASSERT_EQUAL(get(log, "aten::add", 0)->flags, 0);
-	CU_ASSERT_EQUAL(get(log, "aten::add", 0)->parent, get(log, "async", 0)->id);
+	CU_ASSERT_EQUAL(slice_log__must(log, "async", 0)->flags, SLICE_OTHER_THREAD_END);
+	CU_ASSERT_EQUAL(slice_log__must(log, "async", 0)->end_ns, 2000900);
+	CU_ASSERT_EQUAL(slice_log__must(log, "async", 0)->tid, 10);
+	CU_ASSERT_EQUAL(slice_log__must(log, "cut", 0)->flags, SLICE_OTHER_THREAD_END | SLICE_TRUNCATED);
+	CU_ASSERT_TRUE(slice_log__must(log, "cut", 0)->end_ns < 2000400);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 0)->flags, 0);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 0)->parent,
+			slice_log__must(log, "async", 0)->id);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 1);
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 static void edges(void)
@@ -268,13 +249,13 @@ static void edges(void)
 	op(b, 2000200, 0xc0, ADD, -1);
 	text(b, 2000300, 0xd0, USER, "dies");
 	builder__task(b, PTB_REC_EXIT, 2000400, 0, 0, false, "t");
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 1);
-	CU_ASSERT_EQUAL(get(log, "aten::mm", 0)->flags, SLICE_UNFINISHED);
-	CU_ASSERT_EQUAL(get(log, "aten::add", 0)->flags, SLICE_THREAD_EXIT);
-	CU_ASSERT_EQUAL(get(log, "aten::add", 0)->end_ns, 2000400);
-	CU_ASSERT_EQUAL(get(log, "dies", 0)->flags, SLICE_THREAD_EXIT);
-	done(log, b);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::mm", 0)->flags, SLICE_UNFINISHED);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 0)->flags, SLICE_THREAD_EXIT);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 0)->end_ns, 2000400);
+	CU_ASSERT_EQUAL(slice_log__must(log, "dies", 0)->flags, SLICE_THREAD_EXIT);
+	slice_log__done(log, b);
 }
 
 /* The agent reports what was open when the window began. */
@@ -294,20 +275,21 @@ static void open_at_begin(void)
 	op(b, BEGIN + 400, 0xb0, MM, -1);
 	builder__rf_end(b, BEGIN + 500, 0xb0);
 	builder__rf_end(b, BEGIN + 600, 0xa0);
-	log = run(b);
-	sl = get(log, "train", 0);
+	log = slice_log__of(b, NULL);
+	sl = slice_log__must(log, "train", 0);
 	CU_ASSERT_EQUAL(sl->flags, SLICE_OPEN_AT_BEGIN);
 	CU_ASSERT_TRUE(sl->begin_ns < BEGIN + 10);
 	CU_ASSERT_EQUAL(slice_log__child_cnt(log, sl), 2);
-	CU_ASSERT_EQUAL(get(log, "aten::add", 0)->flags, SLICE_OPEN_AT_BEGIN);
-	CU_ASSERT_EQUAL(get(log, "aten::add", 0)->parent, sl->id);
-	CU_ASSERT_TRUE(get(log, "aten::add", 0)->begin_ns < BEGIN + 10);
-	CU_ASSERT_EQUAL(get(log, "aten::mm", 0)->parent, get(log, "aten::add", 0)->id);
-	CU_ASSERT_EQUAL(get(log, "aten::mm", 0)->begin_ns, BEGIN + 100);
-	CU_ASSERT_EQUAL(get(log, "aten::mm", 1)->flags, 0);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 0)->flags, SLICE_OPEN_AT_BEGIN);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 0)->parent, sl->id);
+	CU_ASSERT_TRUE(slice_log__must(log, "aten::add", 0)->begin_ns < BEGIN + 10);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::mm", 0)->parent,
+			slice_log__must(log, "aten::add", 0)->id);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::mm", 0)->begin_ns, BEGIN + 100);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::mm", 1)->flags, 0);
 	CU_ASSERT_EQUAL(log->totals.open_at_begin, 2);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 0);
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 /* Ends are lost: an object around them, or one at the same address, shows that they have ended. */
@@ -329,17 +311,18 @@ static void lost_ends(void)
 	builder__rf_end(b, 2001000, 0xa0);
 	text(b, 2001100, 0xa0, USER, "next");
 	builder__rf_end(b, 2001200, 0xa0);
-	log = run(b);
-	CU_ASSERT_EQUAL(get(log, "aten::mm", 0)->flags, SLICE_END_LOST);
-	CU_ASSERT_EQUAL(get(log, "aten::add", 0)->flags, 0);
-	CU_ASSERT_EQUAL(get(log, "aten::add", 1)->flags, SLICE_END_LOST);
-	CU_ASSERT_EQUAL(get(log, "aten::add", 1)->end_ns, 2000700);
-	CU_ASSERT_EQUAL(get(log, "aten::mm", 1)->flags, SLICE_END_LOST);
-	CU_ASSERT_EQUAL(get(log, "aten::add", 2)->parent, get(log, "train", 0)->id);
-	CU_ASSERT_EQUAL(get(log, "aten::mm", 2)->flags, SLICE_END_LOST);
-	CU_ASSERT_EQUAL(get(log, "train", 0)->flags, 0);
-	CU_ASSERT_EQUAL(get(log, "next", 0)->parent, 0);
-	done(log, b);
+	log = slice_log__of(b, NULL);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::mm", 0)->flags, SLICE_END_LOST);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 0)->flags, 0);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 1)->flags, SLICE_END_LOST);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 1)->end_ns, 2000700);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::mm", 1)->flags, SLICE_END_LOST);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 2)->parent,
+			slice_log__must(log, "train", 0)->id);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::mm", 2)->flags, SLICE_END_LOST);
+	CU_ASSERT_EQUAL(slice_log__must(log, "train", 0)->flags, 0);
+	CU_ASSERT_EQUAL(slice_log__must(log, "next", 0)->parent, 0);
+	slice_log__done(log, b);
 }
 
 /* A deep stack, and very many objects that are not in it: each is searched for, but not in the whole stack. */
@@ -361,14 +344,14 @@ static void deep_stack(void)
 	}
 	builder__rf_end(b, ts += 40, 0x100000 + 16 * (depth / 2)); /* deep, and noted */
 	builder__rf_end(b, ts += 40, 0x100000 + 16 * 10);          /* among the lowest */
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->totals.stopped, EFFORT_GOES_ON);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, calls);
 	CU_ASSERT_EQUAL(log->cnt, depth + calls);
-	CU_ASSERT_EQUAL(get(log, "aten::mm", 0)->flags, 0);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::mm", 0)->flags, 0);
 	CU_ASSERT(effort__left > 0);
 	effort__end();
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 static void iteration(struct builder *b, uint64_t ts)
@@ -389,15 +372,16 @@ static void steps(void)
 
 	iteration(b, 2000000);
 	iteration(b, 2001000);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->totals.steps, 2);
-	CU_ASSERT_EQUAL(get(log, "aten::mm", 1)->parent, get(log, "ProfilerStep#0", 0)->id);
-	CU_ASSERT_EQUAL(get(log, "partial step", 0)->end_ns, 2000603);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::mm", 1)->parent,
+			slice_log__must(log, "ProfilerStep#0", 0)->id);
+	CU_ASSERT_EQUAL(slice_log__must(log, "partial step", 0)->end_ns, 2000603);
 	slice_log__free(log);
 	log = slice_log__run(builder__session(b, &on_add));
 	CU_ASSERT_TRUE(slice_log__valid(log));
 	CU_ASSERT_EQUAL(log->totals.steps, 2);
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 /* What memory does is charged to the operators that the agent reports. */
@@ -412,10 +396,10 @@ static void memory(void)
 	builder__mem_alloc(b, 2000150, 0x7000, 0xf000, 64);
 	builder__rf_end(b, 2000200, 0xb0);
 	builder__rf_end(b, 2000300, 0xa0);
-	log = run(b);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(get(log, "aten::add", 0)->mem);
+	log = slice_log__of(b, NULL);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(slice_log__must(log, "aten::add", 0)->mem);
 	CU_ASSERT_EQUAL(log->totals.live_blocks, 1);
-	done(log, b);
+	slice_log__done(log, b);
 }
 
 /* One process by probes, the other by the agent; and hostile: both on the same thread. */
@@ -460,9 +444,9 @@ static void random_records(void)
 				break;
 			}
 		}
-		log = run(b);
+		log = slice_log__of(b, NULL);
 		CU_ASSERT_TRUE(log->cnt > 300);
-		done(log, b);
+		slice_log__done(log, b);
 	}
 }
 

@@ -10,14 +10,6 @@
 #define BEGIN 1000000
 #define END 9000000
 
-static struct slice_log *run(struct builder *b)
-{
-	struct slice_log *log = slice_log__run(builder__session(b, NULL));
-
-	CU_ASSERT_TRUE(slice_log__valid(log));
-	return log;
-}
-
 /* What a `with record_function("train"):` leaves, boxed helpers included. */
 static void with_block(void)
 {
@@ -39,10 +31,9 @@ static void with_block(void)
 	builder__scope_end(b, 2000310, 0x8700, 0xaa);
 	builder__exit(b, box, 2000330, 0x8f00);
 	builder__scope_end(b, 2000400, 0x8700, 0xaa); /* the destructor */
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL_FATAL(log->cnt, 2);
-	a = slice_log__get(log, "train");
-	CU_ASSERT_PTR_NOT_NULL_FATAL(a);
+	a = slice_log__must(log, "train", 0);
 	CU_ASSERT_EQUAL(a->begin_ns, 2000020);
 	CU_ASSERT_EQUAL(a->end_ns, 2000310);
 	CU_ASSERT_EQUAL(a->cat, SLICE_USER_ANNOTATION);
@@ -51,8 +42,7 @@ static void with_block(void)
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::f")->parent, a->id);
 	CU_ASSERT_EQUAL(log->totals.annotations, 1);
 	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 0);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* The same when the operators' names could not be read: what they do gives them away. */
@@ -68,13 +58,12 @@ static void unknown_helpers(void)
 	builder__boxed(b, box, 2000300, 0x9000, 0x2000);
 	builder__scope_end(b, 2000310, 0x8700, 0xaa);
 	builder__exit(b, box, 2000330, 0x8f00);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL_FATAL(log->cnt, 1);
 	CU_ASSERT_EQUAL(log->slices[0].end_ns, 2000310);
 	CU_ASSERT_EQUAL(log->slices[0].flags, 0);
 	CU_ASSERT_EQUAL(log->totals.unresolved_names, 0);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Objects without a name do not get another object's. */
@@ -98,11 +87,10 @@ static void name_belongs_to_one(void)
 	builder__scope_begin(b, 2000420, 0x7000, 0x4, 7, NULL);
 	builder__scope_end(b, 2000430, 0x7000, 0x4);
 	builder__scope_end(b, 2000440, 0x7000, 0x3);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->cnt, 2);
 	CU_ASSERT_EQUAL(slice_log__get(log, "taken")->end_ns, 2000440);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* before(): regions of compiled code; what repeats a known name is left out. */
@@ -129,18 +117,16 @@ static void regions(void)
 	builder__scope_begin(b, 2003000, 0x8000, 0x4, 0,
 			     "autograd::engine::evaluate_function: AddBackward0");
 	builder__scope_end(b, 2003020, 0x8000, 0x4);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->cnt, 4);
 	CU_ASSERT_EQUAL(slice_log__get(log, "")->end_ns, 2001700);
-	r = slice_log__get(log, "Torch-Compiled Region: 0/0");
-	CU_ASSERT_PTR_NOT_NULL_FATAL(r);
+	r = slice_log__must(log, "Torch-Compiled Region: 0/0", 0);
 	CU_ASSERT_EQUAL(r->cat, SLICE_CPU_OP);
 	CU_ASSERT_EQUAL(r->scope, 0); /* the constructor's, not what before() could read */
 	CU_ASSERT_EQUAL(r->kind, PTB_FUNC_REGION);
 	CU_ASSERT_EQUAL(slice_log__count(log, "mine"), 1);
 	CU_ASSERT_EQUAL(slice_log__count(log, "MyFn"), 1);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* RECORD_FUNCTION in torch's own code: the literal is known by the address of the caller. */
@@ -160,13 +146,12 @@ static void macros(void)
 	builder__macro(b, 2001100, 0x8000, 0x1, 0x500); /* the node's own slice is reported */
 	builder__scope_end(b, 2001200, 0x8000, 0x1);
 	builder__exit(b, node, 2001300, 0x8f00);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->cnt, 3);
 	CU_ASSERT_EQUAL(slice_log__get(log, "DistributedDataParallel.forward")->end_ns, 2000500);
 	CU_ASSERT_EQUAL(slice_log__get(log, "DistributedDataParallel.forward")->cat, SLICE_CPU_OP);
 	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "MyFnBackward"));
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* RECORD_FUNCTION("detach", {self}): the list is made only for observers, the tensor is the operator's own. */
@@ -189,13 +174,12 @@ static void detach(void)
 	builder__macro(b, 2001100, 0x8000, 0x1, 0x400);
 	builder__scope_end(b, 2001200, 0x8000, 0x1);
 	builder__exit(b, other, 2001300, 0x8f00);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL_FATAL(slice_log__count(log, "detach"), 2);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "detach", 0)->in.word_cnt, 2);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "detach", 0)->in.flags, VALUES_PRESENT);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "detach", 1)->in.flags, 0);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void ends_on_another_thread(void)
@@ -213,13 +197,12 @@ static void ends_on_another_thread(void)
 	builder__scope_end(b, 2000900, 0x8000, 0x1);
 	builder__thread(b, 11, 12);
 	builder__scope_end(b, 2000900, 0x8000, 0x1); /* the same address in another process */
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL_FATAL(log->cnt, 2);
 	CU_ASSERT_EQUAL(slice_log__get(log, "async")->flags, SLICE_OTHER_THREAD_END);
 	CU_ASSERT_EQUAL(slice_log__get(log, "async")->end_ns, 2000900);
 	CU_ASSERT_EQUAL(slice_log__get(log, "async")->tid, 10);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Generators: an annotation ends while a later one, or an operator inside it, is open. */
@@ -245,7 +228,7 @@ static void generators(void)
 	builder__annotate(b, 2002100, 0x8000, 0x1, "left open");
 	builder__exit(b, g, 2002500, 0x8f00);
 	builder__scope_end(b, 2002900, 0x8000, 0x1);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(slice_log__get(log, "outer")->flags, 0);
 	CU_ASSERT_EQUAL(slice_log__get(log, "outer")->end_ns, 2000403);
 	CU_ASSERT_EQUAL(slice_log__get(log, "inner")->flags, SLICE_TRUNCATED);
@@ -258,8 +241,7 @@ static void generators(void)
 	CU_ASSERT_EQUAL(slice_log__get(log, "left open")->end_ns, 2002497);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 1)->flags, 0);
 	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 3);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* An operator throws; the annotation begun afterwards is not its child, even where it might be: an f that
@@ -284,7 +266,7 @@ static void begun_after_an_exception(void)
 	builder__enter(b, g, 2000600, 0x9000); /* f and the first g are gone, and were before */
 	builder__exit(b, g, 2000700, 0x8f00);
 	builder__scope_end(b, 2000800, 0x8000, 0x1);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	a = slice_log__get(log, "handler");
 	CU_ASSERT_EQUAL(a->flags, 0);
 	CU_ASSERT_EQUAL(a->parent, 0);
@@ -295,8 +277,7 @@ static void begun_after_an_exception(void)
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::f", 1)->end_ns, 2000497);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 1)->end_ns, 2000494);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 2)->parent, a->id);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void address_used_again(void)
@@ -307,12 +288,11 @@ static void address_used_again(void)
 	builder__annotate(b, 2000000, 0x8000, 0x1, "first");
 	builder__annotate(b, 2000500, 0x8000, 0x1, "second");
 	builder__scope_end(b, 2000700, 0x8000, 0x1);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(slice_log__get(log, "first")->flags, SLICE_UNWOUND);
 	CU_ASSERT_EQUAL(slice_log__get(log, "first")->end_ns, 2000500);
 	CU_ASSERT_EQUAL(slice_log__get(log, "second")->parent, 0);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* The end of a loop's annotation was lost: the next round's is not its child. */
@@ -325,12 +305,11 @@ static void lost_end(void)
 	builder__annotate(b, 2000000, 0x8000, 0x1, "step");
 	builder__annotate(b, 2000500, 0x8000, 0x2, "step");
 	builder__scope_end(b, 2000700, 0x8000, 0x2);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "step", 0)->flags, SLICE_END_LOST);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "step", 1)->flags, 0);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "step", 1)->parent, 0);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Random programs: the session always reports valid slices. */
@@ -381,7 +360,7 @@ static void random_records(void)
 				break;
 			}
 		}
-		log = run(b);
+		log = slice_log__of(b, NULL);
 		CU_ASSERT_TRUE(log->cnt > 500);
 		slice_log__free(log);
 		builder__free(b);

@@ -9,14 +9,6 @@
 #define OPT "Optimizer.step#SGD.step"
 #define PARTIAL "partial step"
 
-static struct slice_log *run(struct builder *b, const struct session_opts *opts)
-{
-	struct slice_log *log = slice_log__run(builder__session(b, opts));
-
-	CU_ASSERT_TRUE(slice_log__valid(log));
-	return log;
-}
-
 /* One iteration from ts on: an operator, then an optimizer's step; 1000 ns. */
 static void iteration(struct builder *b, uint32_t f, uint64_t ts, const char *opt)
 {
@@ -43,13 +35,10 @@ static void optimizer(void)
 	iteration(b, f, 2001000, OPT);
 	builder__enter(b, f, 2003000, 0x9000);
 	builder__exit(b, f, 2003100, 0x8f00);
-	log = run(b, NULL);
-	s0 = slice_log__nth(log, PARTIAL, 0);
-	s1 = slice_log__get(log, "ProfilerStep#0");
-	s2 = slice_log__nth(log, PARTIAL, 1);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(s0);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(s1);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(s2);
+	log = slice_log__of(b, NULL);
+	s0 = slice_log__must(log, PARTIAL, 0);
+	s1 = slice_log__must(log, "ProfilerStep#0", 0);
+	s2 = slice_log__must(log, PARTIAL, 1);
 	CU_ASSERT_EQUAL(s0->begin_ns, BEGIN);
 	CU_ASSERT_EQUAL(s0->end_ns, 2000603);
 	CU_ASSERT_EQUAL(s1->begin_ns, s0->end_ns + 3);
@@ -68,8 +57,7 @@ static void optimizer(void)
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::f", 0)->parent, 0);
 	CU_ASSERT_EQUAL(log->totals.steps, 3);
 	CU_ASSERT_EQUAL(log->totals.annotations, 2);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void switched_off(void)
@@ -79,11 +67,10 @@ static void switched_off(void)
 	struct slice_log *log;
 
 	iteration(b, builder__op(b, "aten::f"), 2000000, OPT);
-	log = run(b, &opts);
+	log = slice_log__of(b, &opts);
 	CU_ASSERT_EQUAL(log->totals.steps, 0);
 	CU_ASSERT_EQUAL(log->cnt, 3);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Nothing happens after the last boundary: no empty step. */
@@ -93,11 +80,10 @@ static void no_empty_step(void)
 	struct slice_log *log;
 
 	iteration(b, builder__op(b, "aten::f"), 2000000, OPT);
-	log = run(b, NULL);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->totals.steps, 1);
 	CU_ASSERT_PTR_NULL(slice_log__nth(log, PARTIAL, 1));
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* The user's own annotation around an iteration is inside the step, whole. */
@@ -115,7 +101,7 @@ static void enclosing_annotation(void)
 	builder__scope_end(b, 2000900, 0xa000, 0x1);
 	builder__annotate(b, 2001000, 0xa000, 0x1, "## iteration ##");
 	builder__scope_end(b, 2001900, 0xa000, 0x1);
-	log = run(b, NULL);
+	log = slice_log__of(b, NULL);
 	a = slice_log__get(log, "## iteration ##");
 	CU_ASSERT_EQUAL(a->flags, 0);
 	CU_ASSERT_EQUAL(a->parent, slice_log__nth(log, PARTIAL, 0)->id);
@@ -123,8 +109,7 @@ static void enclosing_annotation(void)
 	CU_ASSERT_EQUAL(slice_log__nth(log, "## iteration ##", 1)->parent,
 			slice_log__nth(log, PARTIAL, 1)->id);
 	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 0);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Two optimizers in one iteration (as in a GAN): the first one seen counts. */
@@ -138,11 +123,10 @@ static void two_optimizers(void)
 		iteration(b, f, ts, OPT);
 		iteration(b, f, ts + 1000, "Optimizer.step#Adam.step");
 	}
-	log = run(b, NULL);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->totals.steps, 4);
 	CU_ASSERT_EQUAL(slice_log__child_cnt(log, slice_log__get(log, "ProfilerStep#0")), 4);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void step_on(const char *name, uint32_t want)
@@ -154,10 +138,9 @@ static void step_on(const char *name, uint32_t want)
 
 	iteration(b, f, 2000000, "batch");
 	iteration(b, f, 2001000, "batch");
-	log = run(b, &opts);
+	log = slice_log__of(b, &opts);
 	CU_ASSERT_EQUAL(log->totals.steps, want);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void named_by_user(void)
@@ -180,12 +163,11 @@ static void own_steps(void)
 	builder__annotate(b, 2000000, 0xa000, 0x1, "ProfilerStep#7");
 	iteration(b, f, 2000100, OPT);
 	builder__scope_end(b, 2000900, 0xa000, 0x1);
-	log = run(b, NULL);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->totals.steps, 0);
 	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "ProfilerStep#7"));
 	CU_ASSERT_PTR_NULL(slice_log__get(log, "ProfilerStep#0"));
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* An operator was open at the window's begin: inside the first step. */
@@ -200,13 +182,12 @@ static void open_at_begin(void)
 	builder__exit(b, f, 1500100, 0x5f00);
 	builder__exit(b, g, 1600000, 0x6500);
 	iteration(b, f, 2000000, OPT);
-	log = run(b, NULL);
+	log = slice_log__of(b, NULL);
 	s0 = slice_log__get(log, PARTIAL);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::g")->parent, s0->id);
 	CU_ASSERT_EQUAL(slice_log__child_cnt(log, slice_log__get(log, "aten::g")), 1);
 	CU_ASSERT_EQUAL(slice_log__child_cnt(log, s0), 3);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* A process that joined later begins its first step when it is watched. */
@@ -218,10 +199,9 @@ static void later_process(void)
 	builder__process(b, 20, "python", "python3", 1800000);
 	builder__thread(b, 20, 20);
 	iteration(b, builder__op(b, "aten::f"), 2000000, OPT);
-	log = run(b, NULL);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(slice_log__get(log, PARTIAL)->begin_ns, 1800000);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Every operator and annotation of a is in b under the same id, and no step has the id of one. */
@@ -280,7 +260,7 @@ static void ids_belong_to_records(void)
 	}
 	builder__enter(b, g, 2009000, 0x9000);
 	for (size_t i = 0; i < n; i++) {
-		logs[i] = run(b, &opts[i]);
+		logs[i] = slice_log__of(b, &opts[i]);
 		CU_ASSERT_EQUAL(logs[i]->totals.steps > 0, !opts[i].no_steps);
 	}
 	for (size_t i = 0; i < n; i++)
@@ -293,7 +273,7 @@ static void ids_belong_to_records(void)
 
 static uint32_t steps_of(struct builder *b, const struct session_opts *opts)
 {
-	struct slice_log *log = run(b, opts);
+	struct slice_log *log = slice_log__of(b, opts);
 	uint32_t steps = (uint32_t)log->totals.steps;
 
 	slice_log__free(log);
@@ -342,15 +322,11 @@ static void partial_steps(void)
 	for (uint32_t i = 0; i < 3; i++)
 		iteration(b, f, 2000000 + 1000 * i, OPT);
 	builder__annotate(b, 2003300, 0x9000, 0x77, OPT); /* the window ends in it */
-	log = run(b, NULL);
-	begin = slice_log__nth(log, PARTIAL, 0);
-	s0 = slice_log__get(log, "ProfilerStep#0");
-	s1 = slice_log__get(log, "ProfilerStep#1");
-	end = slice_log__nth(log, PARTIAL, 1);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(begin);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(s0);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(s1);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(end);
+	log = slice_log__of(b, NULL);
+	begin = slice_log__must(log, PARTIAL, 0);
+	s0 = slice_log__must(log, "ProfilerStep#0", 0);
+	s1 = slice_log__must(log, "ProfilerStep#1", 0);
+	end = slice_log__must(log, PARTIAL, 1);
 	CU_ASSERT_PTR_NULL(slice_log__get(log, "ProfilerStep#2"));
 	CU_ASSERT_EQUAL(begin->begin_ns, BEGIN);
 	CU_ASSERT_EQUAL(begin->end_ns, 2000603);
@@ -363,8 +339,7 @@ static void partial_steps(void)
 	CU_ASSERT_EQUAL(end->flags, SLICE_DERIVED | SLICE_PARTIAL | SLICE_UNFINISHED);
 	CU_ASSERT_EQUAL(log->totals.steps, 4);
 	CU_ASSERT_EQUAL(log->totals.partial_steps, 2);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Execution Traces are read in order of their nodes' ids: a step's lies between those of what was before and in it. */
@@ -396,8 +371,7 @@ static void order_of_steps(void)
 						session__order(s, x->id) < session__order(s, y->id));
 		}
 	}
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static const CU_TestInfo tests[] = {

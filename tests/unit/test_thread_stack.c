@@ -7,14 +7,6 @@
 #define BEGIN 1000000
 #define END 9000000
 
-static struct slice_log *run(struct builder *b)
-{
-	struct slice_log *log = slice_log__run(builder__session(b, NULL));
-
-	CU_ASSERT_TRUE(slice_log__valid(log));
-	return log;
-}
-
 static void nesting(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -27,7 +19,7 @@ static void nesting(void)
 	builder__enter(b, add, 2000100, 0x6000);
 	builder__exit(b, add, 2000900, 0x5f00);
 	builder__exit(b, linear, 2002000, 0x6f00);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	p = slice_log__get(log, "aten::linear");
 	c = slice_log__get(log, "aten::add");
 	CU_ASSERT_EQUAL_FATAL(log->cnt, 2);
@@ -48,8 +40,7 @@ static void nesting(void)
 	CU_ASSERT_EQUAL(log->threads, 1);
 	CU_ASSERT_EQUAL(log->totals.ops, 2);
 	CU_ASSERT_EQUAL(log->slices[0].id, c->id); /* children are reported first */
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Records of one instant still make slices of strict nesting. */
@@ -65,10 +56,9 @@ static void equal_times(void)
 	builder__enter(b, g, 2000000, 0x6000);
 	builder__exit(b, g, 2000000, 0x5f00);
 	builder__exit(b, f, 2000000, 0x6f00);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->cnt, 3);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* B throws, A catches and goes on; then A throws too and the thread's next record is higher up. That A
@@ -94,7 +84,7 @@ static void exceptions(void)
 	builder__exit(b, fc, 2000400, 0x6f00);
 	builder__enter(b, fc, 2000900, 0x9000); /* same address as a */
 	builder__exit(b, fc, 2001000, 0x8f00);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	sa = slice_log__nth(log, "aten::a", 1);
 	sb = slice_log__nth(log, "aten::b", 1);
 	sc = slice_log__nth(log, "aten::c", 1);
@@ -108,8 +98,7 @@ static void exceptions(void)
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::c", 2)->parent, 0);
 	CU_ASSERT_EQUAL(log->totals.unwound, 2);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 0);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /*
@@ -140,7 +129,7 @@ static void goes_on_deeper(void)
 	builder__exit(b, copy, 2002400, 0x7f00);
 	builder__exit(b, sum, 2002450, 0x8f80);
 	builder__scope_end(b, 2002500, 0x8000, 0x1);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	bad = slice_log__nth(log, "aten::mm", 0);
 	outer = slice_log__nth(log, "aten::sum", 1);
 	iter = slice_log__get(log, "iter");
@@ -156,8 +145,7 @@ static void goes_on_deeper(void)
 	CU_ASSERT_EQUAL(iter->flags, 0);
 	CU_ASSERT_EQUAL(log->totals.unwound, 3);
 	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 0);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* An exit proves that deeper frames have ended, even where its stack pointer alone does not. */
@@ -170,12 +158,11 @@ static void exit_closes_inner(void)
 	builder__enter(b, fa, 2000000, 0x9000);
 	builder__enter(b, fb, 2000100, 0x8f80);
 	builder__exit(b, fa, 2000400, 0x8f00);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::b")->flags, SLICE_UNWOUND);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::a")->flags, 0);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::a")->end_ns, 2000400);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void lost_exit(void)
@@ -191,7 +178,7 @@ static void lost_exit(void)
 	builder__enter(b, fb, 2000200, 0x9000); /* nothing was lost here: an exception */
 	builder__exit(b, fb, 2000300, 0x8f00);
 	builder__exit(b, fa, 2000400, 0xa000); /* its entry may be lost: not open at begin */
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::a", 0)->flags, SLICE_END_LOST);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::a", 1)->flags, SLICE_UNWOUND);
 	CU_ASSERT_EQUAL(log->totals.end_lost, 1);
@@ -199,8 +186,7 @@ static void lost_exit(void)
 	CU_ASSERT_EQUAL(log->totals.open_at_begin, 0);
 	CU_ASSERT_EQUAL(session__info(builder__session(b, NULL))->lost_cnt, 2);
 	CU_ASSERT_EQUAL(session__info(builder__session(b, NULL))->lost[1].begin_ns, 5000000);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Only its entry would have identified the node: torch has no row "Engine::evaluate_function". */
@@ -214,12 +200,11 @@ static void open_unnamed(void)
 	builder__enter(b, leaf, BEGIN + 5, 0x5000);
 	builder__exit(b, leaf, BEGIN + 700, 0x4f00);
 	builder__exit(b, node, BEGIN + 1000, 0x5500);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "aten::leaf"));
 	CU_ASSERT_EQUAL(log->totals.slices, 1);
 	CU_ASSERT_EQUAL(log->totals.open_unnamed, 1);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Two nested frames were open when the window began; each turns up with its exit. */
@@ -240,11 +225,9 @@ static void open_at_begin(void)
 	builder__enter(b, leaf, BEGIN + 3000, 0x7000);
 	builder__exit(b, leaf, BEGIN + 3300, 0x6f00);
 	builder__exit(b, outer, BEGIN + 4000, 0x6500); /* the thread was above it since */
-	log = run(b);
-	o = slice_log__get(log, "aten::outer");
-	i = slice_log__get(log, "aten::inner");
-	CU_ASSERT_PTR_NOT_NULL_FATAL(o);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(i);
+	log = slice_log__of(b, NULL);
+	o = slice_log__must(log, "aten::outer", 0);
+	i = slice_log__must(log, "aten::inner", 0);
 	CU_ASSERT_EQUAL(o->flags, SLICE_OPEN_AT_BEGIN);
 	CU_ASSERT_EQUAL(i->flags, SLICE_OPEN_AT_BEGIN);
 	CU_ASSERT_TRUE(o->begin_ns >= BEGIN && o->begin_ns < BEGIN + 64);
@@ -255,8 +238,7 @@ static void open_at_begin(void)
 	CU_ASSERT_EQUAL(slice_log__child_cnt(log, o), 2);
 	CU_ASSERT_EQUAL(log->totals.open_at_begin, 2);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 1);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* A thread that began inside the window has nothing open from before. */
@@ -270,12 +252,11 @@ static void new_thread_has_no_past(void)
 	builder__task(b, PTB_REC_THREAD_NEW, 2000000, 10, 12, false, "pt_autograd_0");
 	builder__thread(b, 10, 12);
 	builder__exit(b, f, 2000500, 0x5500);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->cnt, 0);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 1);
 	CU_ASSERT_STRING_EQUAL(session__thread_comm(builder__session(b, NULL), 10, 99), "");
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void unfinished(void)
@@ -287,14 +268,13 @@ static void unfinished(void)
 	builder__enter(b, fa, 2000000, 0x9000);
 	builder__enter(b, fb, 2000100, 0x8000);
 	builder__exit(b, fb, END + 5, 0x7f00); /* after the window */
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::a")->flags, SLICE_UNFINISHED);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::b")->flags, SLICE_UNFINISHED);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::a")->end_ns, END);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::b")->end_ns, END - 3); /* a gap for readers that round */
 	CU_ASSERT_EQUAL(log->totals.unfinished, 2);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void threads(void)
@@ -315,12 +295,11 @@ static void threads(void)
 		builder__ring(b, 0);
 		builder__exit(b, f, ts + 50, 0x8f00);
 	}
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->cnt, 20);
 	CU_ASSERT_EQUAL(log->threads, 2);
 	CU_ASSERT_EQUAL(log->totals.unwound, 0);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* A thread, then a whole process ends with operators open; a number is used again. */
@@ -357,8 +336,7 @@ static void thread_exit(void)
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::f")->flags, SLICE_THREAD_EXIT);
 	CU_ASSERT_EQUAL(log->totals.unfinished, 0);
 	CU_ASSERT_STRING_EQUAL(session__thread_comm(s, 10, 11), "worker");
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void exec_closes_process(void)
@@ -370,13 +348,12 @@ static void exec_closes_process(void)
 	builder__enter(b, f, 2000000, 0x9000);
 	builder__task(b, PTB_REC_EXEC, 2000100, 0, 0, false, "sh");
 	builder__exit(b, f, 2000200, 0xa000); /* of the new program: nothing was open before it */
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL_FATAL(log->cnt, 1);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 1);
 	CU_ASSERT_EQUAL(log->slices[0].end_ns, 2000100);
 	CU_ASSERT_EQUAL(log->slices[0].flags, SLICE_THREAD_EXIT);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void deep_recursion(void)
@@ -395,14 +372,13 @@ static void deep_recursion(void)
 		builder__enter(b, f, ts++, sp -= 64);
 	builder__enter(b, g, ts + 500000, 0x7fff0000);
 	builder__exit(b, g, ts + 600000, 0x7ffe0000);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->cnt, 2 * DEPTH + 1);
 	CU_ASSERT_EQUAL(log->totals.unwound, DEPTH);
 	CU_ASSERT_EQUAL(log->slices[0].depth, DEPTH - 1);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::g")->parent, 0);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::g")->end_ns, ts + 600000);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 static void second_exit_site(void)
@@ -416,13 +392,12 @@ static void second_exit_site(void)
 	builder__exit(b, f, 2000200, 0x7f00);
 	builder__exit(b, f, 2000210, 0x7f00); /* again on the same exit path: not the outer one's */
 	builder__exit(b, f, 2000300, 0x8f00);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->cnt, 2);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::f", 0)->end_ns, 2000300);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::f", 1)->end_ns, 2000200);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 0);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* Boxed calls: names by address, torch's own helpers and what they run, operators never observed. */
@@ -451,15 +426,14 @@ static void boxed(void)
 	builder__exit(b, box, 2001700, 0x8f00);
 	builder__boxed(b, box, 2002000, 0x9000, 0xabc);
 	builder__exit(b, box, 2002100, 0x8f00);
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->cnt, 3);
 	CU_ASSERT_STRING_EQUAL(slice_log__get(log, "mylib::foo")->overload, "out");
 	CU_ASSERT_EQUAL(slice_log__child_cnt(log, slice_log__get(log, "mylib::foo")), 1);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::mul")->parent, slice_log__get(log, "mylib::foo")->id);
 	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "operator 0xabc"));
 	CU_ASSERT_EQUAL(log->totals.unresolved_names, 1);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* No exit probe: the end is inferred and marked. */
@@ -474,15 +448,14 @@ static void script_functions(void)
 	builder__named(b, py, 2000100, 0x8000, "MyFn");
 	builder__exit(b, py, 2000200, 0x7f00);
 	builder__named(b, script, 2000900, 0x9000, "backward");
-	log = run(b);
+	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(log->cnt, 3);
 	CU_ASSERT_EQUAL(slice_log__get(log, "forward")->flags, SLICE_END_INFERRED);
 	CU_ASSERT_EQUAL(slice_log__get(log, "forward")->scope, 2);
 	CU_ASSERT_EQUAL(slice_log__get(log, "MyFn")->flags, 0);
 	CU_ASSERT_EQUAL(slice_log__get(log, "backward")->flags, SLICE_UNFINISHED);
 	CU_ASSERT_EQUAL(log->totals.unwound, 0);
-	slice_log__free(log);
-	builder__free(b);
+	slice_log__done(log, b);
 }
 
 /* The same capture gives the same result twice, and a sink's error stops it. */

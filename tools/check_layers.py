@@ -6,13 +6,14 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-WIRE = {"ptb_agent.h", "ptb_args.h", "ptb_event.h", "ptb_gpu.h", "ptb_probe.h"}
+WIRE = {"ptb_agent.h", "ptb_args.h", "ptb_event.h", "ptb_gpu.h", "ptb_probe.h", "ptb_python.h"}
 # part: (parts it may include, outside headers beyond libc that it may include, by prefix)
 PARTS = {
     "base": (set(), ()),
     "target": ({"base"}, ("libelf.h", "gelf.h", "elf.h")),
     "inject": ({"base", "target"}, ()),
     "code": ({"base", "target"}, ("capstone/", "elf.h")),
+    "python": ({"base", "target", "code"}, ("elf.h",)),
     "plan": ({"base", "args", "target", "code"}, ("elf.h", "zlib.h")),
     "probe": ({"base"}, ("bpf/", "linux/", "ptbpf.skel.h")),
     "cupti": ({"base"}, ()),
@@ -22,7 +23,7 @@ PARTS = {
     "export": ({"base", "args", "capture", "model"}, ("zlib.h", "cjson/")),
     "report": ({"base", "args", "capture", "model", "export"}, ("cjson/",)),
     "record": ({"base", "args", "target", "inject", "code", "plan", "probe", "cupti", "capture"}, ()),
-    "cli": ({"base", "target", "inject", "code", "plan", "probe", "cupti", "capture", "model", "export", "report", "record"},
+    "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "model", "export", "report", "record"},
             ("capstone/", "bpf/")),
 }
 OUTSIDE = re.compile(r"(bpf/|capstone/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|ptbpf\.skel\.h)")

@@ -150,6 +150,18 @@ chroot_env() {
 	env_stamp "$name"
 }
 
+# The next CPython beside the default one, for the tests of Python stacks.
+chroot_python() { # chroot_python NAME PACKAGE...
+	local dir=$PTBPF_ENV_DIR/$1
+	shift
+	[ ! -e "$dir/usr/bin/${1%-minimal}" ] || return 0
+	unshare --mount sh -ec '
+		root=$1; shift
+		for m in proc sys dev; do mount --rbind "/$m" "$root/$m"; done
+		exec chroot "$root" apt-get install -y -qq --no-install-recommends "$@"
+	' sh "$dir" "$@" >>"$dir.log" 2>&1 || note "$1 cannot be installed: $(tail -n 1 "$dir.log")"
+}
+
 chroot_unmount() {
 	local m
 	for m in proc sys dev; do
@@ -195,6 +207,7 @@ setup_legs() {
 	leg distribution distribution_torch
 	leg chroot-trixie chroot_env chroot-trixie trixie
 	leg chroot-unstable chroot_env chroot-unstable unstable
+	! env_complete chroot-unstable || chroot_python chroot-unstable python3.15-minimal libpython3.15-stdlib
 }
 
 need_root "tools/setup.sh"

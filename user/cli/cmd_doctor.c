@@ -15,6 +15,8 @@
 #include "cli/opts.h"
 #include "probe/kern_features.h"
 #include "probe/probe_set.h"
+#include "python/interp.h"
+#include "python/layout.h"
 #include "record/targets.h"
 #include "target/proc_info.h"
 
@@ -168,6 +170,34 @@ static void check_agent(pid_t pid, const struct torch_plan *plan)
 	agent_lib__clear(&lib);
 }
 
+/* The interpreter, and whether its stacks can be read: with or without PyTorch. */
+static void check_python(pid_t pid)
+{
+	char version[PY_VERSION_TEXT] = "", subs[64] = "";
+	struct py_interp pi;
+	int err = py_interp__find(pid, &pi);
+
+	if (pi.layout.version)
+		py_version__print(pi.layout.version, version);
+	if (err == -ENOENT) {
+		row("", "Python", "no interpreter in the process: it has no Python stacks");
+	} else if (err == -ENOTSUP) {
+		row("no", "Python", "CPython%s%s in %s: stacks cannot be read: %s",
+		    *version ? " " : "", version, pi.object, pi.why);
+	} else if (err) {
+		row("no", "Python", "%s", errstr(err));
+	} else {
+		if (pi.sub_cnt)
+			snprintf(subs, sizeof(subs),
+				 "; %u other interpreter%s, whose threads have no stacks",
+				 pi.sub_cnt, pi.sub_cnt > 1 ? "s" : "");
+		row("ok", "Python",
+		    "CPython %s (free-threaded: no), stacks can be read: verified on %u of %u threads%s",
+		    version, pi.verified_cnt, pi.thread_cnt, subs);
+	}
+	py_interp__clear(&pi);
+}
+
 static int check_process(pid_t pid)
 {
 	static const char *const roles[] = { "libc10",      "libtorch_cpu", "libtorch_python",
@@ -180,6 +210,8 @@ static int check_process(pid_t pid)
 
 	printf("\nprocess %d\n", pid);
 	err = torch_proc__open(pid, &tp, &why);
+	if (!err || why == TORCH_PROC_NO_TORCH || why == TORCH_PROC_BAD_LIB)
+		check_python(pid);
 	if (err) {
 		targets__say_why(pid, why, err);
 		return err;

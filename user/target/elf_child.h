@@ -3,7 +3,7 @@
  * Questions about the ELF files of others. A file is parsed only in a child without privileges
  * (base/sandbox.h), one child per file: a file that takes over its child, loops, or is cut while it is read,
  * spoils the answers about itself and no others. Answers are plain data, and are as hostile as the file.
- * Private to target and inject.
+ * Private to target, inject and python.
  */
 #ifndef TARGET_ELF_CHILD_H
 #define TARGET_ELF_CHILD_H

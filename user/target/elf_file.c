@@ -77,6 +77,28 @@ bool elf_file__is_text(const struct elf_file *ef, uint64_t addr)
 	return seg && seg->exec;
 }
 
+bool elf_file__section(const struct elf_file *ef, const char *name, uint64_t *addr, uint64_t *size)
+{
+	Elf_Scn *scn = NULL;
+	const char *text;
+	size_t names;
+	GElf_Shdr sh;
+
+	if (elf_getshdrstrndx(ef->elf, &names))
+		return false;
+	while ((scn = elf_nextscn(ef->elf, scn))) {
+		if (!gelf_getshdr(scn, &sh) || !(sh.sh_flags & SHF_ALLOC))
+			continue;
+		text = elf_strptr(ef->elf, names, sh.sh_name);
+		if (!text || strcmp(text, name) != 0)
+			continue;
+		*addr = sh.sh_addr;
+		*size = sh.sh_size;
+		return true;
+	}
+	return false;
+}
+
 /* ---- notes ---- */
 
 /* Program headers may repeat the same notes as often as they like: no more bytes are walked than the file has. */

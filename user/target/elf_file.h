@@ -44,6 +44,9 @@ const uint8_t *elf_file__bytes(const struct elf_file *ef, uint64_t addr, uint64_
 /* The i-th loaded segment's file-backed part; false when there is none. */
 bool elf_file__segment(const struct elf_file *ef, uint32_t i, uint64_t *addr, uint64_t *len, bool *exec);
 
+/* Address and size of a section of this name; false: there is none. */
+bool elf_file__section(const struct elf_file *ef, const char *name, uint64_t *addr, uint64_t *size);
+
 /* Is addr in an executable segment? */
 bool elf_file__is_text(const struct elf_file *ef, uint64_t addr);
 

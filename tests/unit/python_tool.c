@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * python_tool PID: finds and verifies the interpreter of a process, then prints the frames of its threads as JSON. For
+ * tests, which judge by what the process says of itself.
+ * python_tool lines: for each line "FORM FIRST SIZE TABLE-IN-HEX" on stdin prints the lines of the instructions at 0, 2, ... below SIZE.
+ * python_tool file PATH: prints what an ELF file says, addresses less that of _PyRuntime.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/jsonw.h"
+#include "base/log.h"
+#include "python/file_facts.h"
+#include "python/frames.h"
+#include "python/interp.h"
+#include "python/layout.h"
+
+#define THREADS_MAX 256
+#define FRAMES_MAX 2048
+
+static void write_frame(struct jsonw *w, pid_t pid, const struct ptb_py_layout *l,
+			const struct py_frame *f)
+{
+	static struct py_code code;
+	int err = py_code__read(pid, l, f->code, &code);
+
+	jsonw__begin_arr(w);
+	if (!err) {
+		jsonw__str(w, code.file);
+		jsonw__str(w, code.name);
+		jsonw__i64(w, py_code__line(&code, l, f->at));
+		jsonw__bool(w, f->native);
+		py_code__clear(&code);
+	} else {
+		jsonw__i64(w, err);
+	}
+	jsonw__end_arr(w);
+}
+
+static void write_thread(struct jsonw *w, pid_t pid, const struct ptb_py_layout *l, uint64_t tstate)
+{
+	static struct py_frame frames[FRAMES_MAX];
+	int n = py_frames__walk(pid, l, tstate, frames, FRAMES_MAX);
+
+	jsonw__begin_arr(w);
+	for (int i = 0; i < n; i++)
+		write_frame(w, pid, l, &frames[i]);
+	jsonw__end_arr(w);
+}
+
+static void write_interp(struct jsonw *w, pid_t pid, const struct py_interp *pi)
+{
+	char version[PY_VERSION_TEXT];
+	uint64_t tstates[THREADS_MAX];
+	int n;
+
+	py_version__print(pi->layout.version, version);
+	JSONW_STR(w, "version", version);
+	JSONW_STR(w, "object", pi->object);
+	JSONW_STR(w, "why", pi->why);
+	JSONW_U64(w, "threads", pi->thread_cnt);
+	JSONW_U64(w, "checked", pi->checked_cnt);
+	JSONW_U64(w, "verified", pi->verified_cnt);
+	JSONW_U64(w, "subinterpreters", pi->sub_cnt);
+	JSONW_I64(w, "slot", pi->layout.slot);
+	JSONW_ARR(w, "stacks");
+	n = pi->why[0] ? 0 : py_interp__threads(pid, pi, tstates, THREADS_MAX);
+	for (int i = 0; i < n; i++)
+		write_thread(w, pid, &pi->layout, tstates[i]);
+	jsonw__end_arr(w);
+}
+
+static void print_lines(unsigned int form, int first, int size, const char *hex)
+{
+	size_t len = strlen(hex) / 2;
+	uint8_t *table = malloc(len + 1);
+	unsigned int byte;
+
+	for (size_t i = 0; table && i < len && sscanf(hex + 2 * i, "%2x", &byte) == 1; i++)
+		table[i] = (uint8_t)byte;
+	for (int at = 0; table && at < size; at += 2)
+		printf("%d ", py_line__find((enum ptb_py_lines)form, table, len, first, at));
+	putchar('\n');
+	free(table);
+}
+
+static int print_all_lines(void)
+{
+	unsigned int form;
+	int first, size;
+	char *hex;
+
+	while (scanf("%u %d %d %ms", &form, &first, &size, &hex) == 4) {
+		print_lines(form, first, size, hex);
+		free(hex);
+	}
+	return 0;
+}
+
+static int print_file(const char *path)
+{
+	struct py_file_facts f;
+	struct elf_file *ef;
+	uint8_t *out = NULL;
+	size_t len = 0;
+
+	if (elf_file__open(path, &ef))
+		return 1;
+	if (!py_file_facts__learn(ef, NULL, &out, &len) && len == sizeof(f)) {
+		memcpy(&f, out, sizeof(f));
+		printf("{\"version\": %" PRIu64 ", \"key\": %" PRId64 ", \"tls\": %" PRId64 ", \"tls_slot\": %d, "
+		       "\"code_type\": %d}\n",
+		       f.version, f.key ? (int64_t)(f.key - f.runtime) : -1, f.tls, f.tls_slot != 0,
+		       f.code_type != 0);
+	} else {
+		printf("{}\n");
+	}
+	free(out);
+	elf_file__close(ef);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct py_interp pi;
+	struct jsonw w;
+	pid_t pid;
+	int err;
+
+	if (argc == 3 && !strcmp(argv[1], "file"))
+		return print_file(argv[2]);
+	if (argc == 2 && !strcmp(argv[1], "lines"))
+		return print_all_lines();
+	if (argc != 2)
+		return 2;
+	log__enable_domains(getenv("PTBPF_DEBUG"));
+	pid = atoi(argv[1]);
+	err = py_interp__find(pid, &pi);
+	if (jsonw__init(&w, jsonw__to_stream, stdout, 4096))
+		return 1;
+	jsonw__begin_obj(&w);
+	JSONW_I64(&w, "error", err);
+	if (!err || pi.object)
+		write_interp(&w, pid, &pi);
+	jsonw__end_obj(&w);
+	jsonw__newline(&w);
+	err = jsonw__flush(&w);
+	jsonw__free(&w);
+	py_interp__clear(&pi);
+	return err ? 1 : 0;
+}

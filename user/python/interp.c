@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Which mapped file is the interpreter. A program that is linked against libpython may hold a copy of _PyRuntime that nobody
+ * uses (a copy relocation), so every file that has one is tried until one is verified.
+ */
+#define LOG_DOMAIN "python"
+#include "python/interp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "python/calibrate.h"
+#include "target/mapped_file.h"
+#include "target/proc_info.h"
+
+static void add_bias(uint64_t *addr, uint64_t bias)
+{
+	if (*addr)
+		*addr += bias;
+}
+
+/* What the file of this mapping says. 0; -ENOENT: it has no interpreter; another negative errno. */
+static int ask_file(pid_t pid, const struct proc_map *map, uint64_t *spent_ns, struct py_file_facts *facts)
+{
+	const struct elf_question q = { .fn = py_file_facts__learn, .spent_ns = spent_ns };
+	struct mapped_file mf;
+	int err = mapped_file__ask(pid, map, &q, &mf);
+
+	if (err)
+		return err;
+	err = elf_answer__get(&mf.answer, facts, sizeof(*facts)) && facts->runtime ? 0 : -ENOENT;
+	if (!err) {
+		add_bias(&facts->runtime, mf.load_bias);
+		add_bias(&facts->code_type, mf.load_bias);
+		add_bias(&facts->key, mf.load_bias);
+		add_bias(&facts->tls_slot, mf.load_bias);
+	}
+	mapped_file__clear(&mf);
+	return err;
+}
+
+/* In this order: usually the first or second file is it, and a process may have hundreds. */
+enum pass { PASS_EXE, PASS_NAMED, PASS_OTHERS, PASS_CNT };
+
+static enum pass pass_of(const struct proc_map *map, const char *exe)
+{
+	const char *base = proc_map__base(map);
+
+	if (!strcmp(base, exe))
+		return PASS_EXE;
+	return strstr(base, "libpython") ? PASS_NAMED : PASS_OTHERS;
+}
+
+struct search {
+	pid_t pid;
+	const char *exe;
+	uint64_t spent_ns;
+	struct py_interp *out;
+	int err; /* of the best file so far */
+};
+
+/* One whose version is known says more about why it cannot be used. */
+static bool is_better(const struct search *s, int err, const struct py_interp *pi)
+{
+	return !err || (err == -ENOTSUP &&
+			(s->err == -ENOENT || (pi->layout.version && !s->out->layout.version)));
+}
+
+/* True: the search is over. */
+static bool try_file(struct search *s, const struct proc_map *map)
+{
+	struct py_interp pi = { 0 };
+	struct py_file_facts facts;
+	int err = ask_file(s->pid, map, &s->spent_ns, &facts);
+
+	if (!err) {
+		err = py_calibrate__run(s->pid, &facts, &pi);
+		pi.object = strdup(map->path);
+		if (!pi.object)
+			err = -ENOMEM;
+		pr_debug("%s: %s", map->path, err ? pi.why : "verified");
+	}
+	if (is_better(s, err, &pi)) {
+		py_interp__clear(s->out);
+		*s->out = pi;
+		s->err = err;
+		return !err;
+	}
+	py_interp__clear(&pi);
+	if (err != -ENOMEM && err != -ECANCELED && err != -ESRCH)
+		return false;
+	py_interp__clear(s->out);
+	s->err = err;
+	return true;
+}
+
+static void search_maps(struct search *s, const struct proc_maps *maps)
+{
+	for (uint32_t pass = 0; pass < PASS_CNT; pass++)
+		for (uint32_t i = 0; i < maps->cnt; i++)
+			if (proc_maps__is_first(maps, i) &&
+			    pass_of(&maps->items[i], s->exe) == pass && try_file(s, &maps->items[i]))
+				return;
+}
+
+int py_interp__find(pid_t pid, struct py_interp *out)
+{
+	char *exe = proc_info__exe_name(pid);
+	struct search s = { .pid = pid, .exe = exe, .out = out, .err = -ENOENT };
+	struct proc_maps maps;
+	int err;
+
+	memset(out, 0, sizeof(*out));
+	if (!exe)
+		return -ENOMEM;
+	err = proc_maps__read(pid, &maps);
+	if (!err) {
+		search_maps(&s, &maps);
+		proc_maps__free(&maps);
+		err = s.err;
+	}
+	free(exe);
+	return err;
+}
+
+void py_interp__clear(struct py_interp *pi)
+{
+	free(pi->object);
+	memset(pi, 0, sizeof(*pi));
+}

@@ -156,14 +156,14 @@ static int check_memory(pid_t tgid, const struct probe_lib *lib)
 	struct code_maps maps = { 0 };
 	int err = b ? code_maps__read(&maps, tgid, lib->access_path) : -ENOMEM;
 
-	if (!err) {
+	if (b) {
 		b->tgid = tgid;
 		b->lib = lib;
 		b->mem = -1;
 	}
 	for (uint32_t i = 0; i < maps.cnt && !err; i++)
 		err = check_mapping(b, &maps.items[i]);
-	if (b && !err && b->mem >= 0)
+	if (b && b->mem >= 0)
 		close(b->mem);
 	code_maps__free(&maps);
 	free(b);

@@ -225,8 +225,7 @@ void jsonw__str_end(struct jsonw *w)
 	put(w, "\"", 1);
 }
 
-/* Decimal digits of v, right-aligned in buf[20]; returns the first. */
-static char *digits(uint64_t v, char *end)
+char *jsonw__digits(uint64_t v, char *end)
 {
 	do {
 		*--end = (char)('0' + v % 10);
@@ -237,7 +236,7 @@ static char *digits(uint64_t v, char *end)
 
 void jsonw__u64(struct jsonw *w, uint64_t v)
 {
-	char buf[20], *p = digits(v, buf + sizeof(buf));
+	char buf[20], *p = jsonw__digits(v, buf + sizeof(buf));
 
 	before_value(w);
 	put(w, p, (size_t)(buf + sizeof(buf) - p));
@@ -245,7 +244,8 @@ void jsonw__u64(struct jsonw *w, uint64_t v)
 
 void jsonw__i64(struct jsonw *w, int64_t v)
 {
-	char buf[21], *end = buf + sizeof(buf), *p = digits(v < 0 ? 0 - (uint64_t)v : (uint64_t)v, end);
+	char buf[21], *end = buf + sizeof(buf),
+		      *p = jsonw__digits(v < 0 ? 0 - (uint64_t)v : (uint64_t)v, end);
 
 	before_value(w);
 	if (v < 0)
@@ -261,7 +261,7 @@ void jsonw__us(struct jsonw *w, uint64_t ns)
 	end[-2] = (char)('0' + ns / 10 % 10);
 	end[-3] = (char)('0' + ns / 100 % 10);
 	end[-4] = '.';
-	p = digits(ns / 1000, end - 4);
+	p = jsonw__digits(ns / 1000, end - 4);
 	before_value(w);
 	put(w, p, (size_t)(end - p));
 }

@@ -105,20 +105,6 @@ static int write_table(const struct outputs *o, struct key_averages *ka, const s
 	return std_out__end("the table", err);
 }
 
-static int write_memory(const struct outputs *o, struct mem_report *mr, const struct session_totals *totals)
-{
-	struct report_opts opts = { .row_limit = o->row_limit, .json = o->json };
-
-	return std_out__end("the report", mem_report__print(mr, totals, &opts, stdout));
-}
-
-static int write_gpu(const struct outputs *o, struct gpu_report *gr, const struct session_totals *totals)
-{
-	struct report_opts opts = { .row_limit = o->row_limit, .json = o->json };
-
-	return std_out__end("the report", gpu_report__print(gr, totals, &opts, stdout));
-}
-
 /* What one pass over the capture feeds. */
 struct sink_set {
 	struct session_sink sinks[7];
@@ -188,6 +174,7 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 static int run_sinks(const struct outputs *o, struct session *s, struct session_totals *totals,
 		     uint64_t *threads)
 {
+	const struct report_opts ropts = { .row_limit = o->row_limit, .json = o->json };
 	struct sink_set ss = { .cnt = 0 };
 	int err = open_sinks(&ss, o, s);
 
@@ -205,9 +192,9 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 	if (!err && ss.mt)
 		err = mem_timeline__finish(ss.mt, totals);
 	if (!err && ss.mr)
-		err = write_memory(o, ss.mr, totals);
+		err = std_out__end("the report", mem_report__print(ss.mr, totals, &ropts, stdout));
 	if (!err && ss.gr)
-		err = write_gpu(o, ss.gr, totals);
+		err = std_out__end("the report", gpu_report__print(ss.gr, totals, &ropts, stdout));
 	if (!err && ss.ka)
 		err = write_table(o, ss.ka, s, totals);
 	*threads = ss.threads;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/jsonw.h"
+
 void arg_list__read(struct arg_list *al, const struct slice_values *sv)
 {
 	al->rest = values__begin(sv);
@@ -68,13 +70,9 @@ bool tensor__is_strided(const struct value *v, const struct session_keys *keys)
 
 size_t text__i64(char *buf, int64_t v)
 {
-	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-	char tmp[TEXT_I64_MAX], *end = tmp + sizeof(tmp), *p = end;
+	char tmp[TEXT_I64_MAX], *end = tmp + sizeof(tmp);
+	char *p = jsonw__digits(v < 0 ? 0 - (uint64_t)v : (uint64_t)v, end);
 
-	do {
-		*--p = (char)('0' + u % 10);
-		u /= 10;
-	} while (u);
 	if (v < 0)
 		*--p = '-';
 	memcpy(buf, p, (size_t)(end - p));

@@ -106,25 +106,22 @@ void chrome_event__meta(struct jsonw *w, uint64_t ts, const struct chrome_meta *
 	chrome_event__end(w);
 }
 
-void chrome_event__process(struct jsonw *w, const struct session_process *p, uint64_t ts)
+void chrome_event__process(struct jsonw *w, uint32_t pid, const struct session_process *p,
+			   const char *label, uint64_t sort_index, uint64_t ts)
 {
-	const char *name = p->comm && *p->comm ? p->comm : p->exe;
+	const char *name = !p ? NULL : p->comm && *p->comm ? p->comm : p->exe;
 
 	chrome_event__meta(w, ts,
-			   &(struct chrome_meta){ "process_name", p->tgid, 0, "name",
+			   &(struct chrome_meta){ "process_name", pid, 0, "name",
 						  name && *name ? name : "python", 0 });
+	chrome_event__meta(w, ts, &(struct chrome_meta){ "process_labels", pid, 0, "labels", label, 0 });
 	chrome_event__meta(w, ts,
-			   &(struct chrome_meta){ "process_labels", p->tgid, 0, "labels", "CPU", 0 });
-	chrome_event__meta(w, ts,
-			   &(struct chrome_meta){ "process_sort_index", p->tgid, 0, "sort_index",
-						  NULL, p->tgid });
+			   &(struct chrome_meta){ "process_sort_index", pid, 0, "sort_index", NULL,
+						  sort_index });
 }
 
-void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *comm, uint64_t ts)
+void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *name, uint64_t ts)
 {
-	char name[64];
-
-	snprintf(name, sizeof(name), "thread %u (%s)", tid, comm);
 	chrome_event__meta(w, ts, &(struct chrome_meta){ "thread_name", pid, tid, "name", name, 0 });
 	chrome_event__meta(w, ts,
 			   &(struct chrome_meta){ "thread_sort_index", pid, tid, "sort_index", NULL, tid });

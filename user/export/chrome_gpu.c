@@ -369,11 +369,6 @@ int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
 
 /* ---- names ---- */
 
-static void put_gpu_meta(struct chrome_gpu *cg, struct chrome_meta m)
-{
-	chrome_event__meta(cg->w, gpu_time(cg, cg->info->begin_ns), &m);
-}
-
 static void put_row(struct chrome_gpu *cg, const struct row *r)
 {
 	char name[96];
@@ -387,24 +382,16 @@ static void put_row(struct chrome_gpu *cg, const struct row *r)
 	if (r->owner && n > 0)
 		snprintf(name + n, sizeof(name) - (size_t)n, "%sprocess %u",
 			 r->sync || r->annotation ? " " : "", cg->owners[r->owner].tgid);
-	put_gpu_meta(cg, (struct chrome_meta){ "thread_name", r->device, r->tid, "name", name, 0 });
-	put_gpu_meta(cg, (struct chrome_meta){ "thread_sort_index", r->device, r->tid, "sort_index",
-					       NULL, r->tid });
+	chrome_event__thread(cg->w, r->device, r->tid, name, gpu_time(cg, cg->info->begin_ns));
 }
 
 static void put_device_meta(struct chrome_gpu *cg, uint32_t device)
 {
-	const struct session_process *p = cg->info->process_cnt ? cg->info->processes : NULL;
-	const char *comm = p && p->comm && *p->comm ? p->comm :
-			   p && p->exe && *p->exe   ? p->exe :
-						      "python";
 	char label[32];
 
 	snprintf(label, sizeof(label), "GPU %u", device);
-	put_gpu_meta(cg, (struct chrome_meta){ "process_name", device, 0, "name", comm, 0 });
-	put_gpu_meta(cg, (struct chrome_meta){ "process_labels", device, 0, "labels", label, 0 });
-	put_gpu_meta(cg, (struct chrome_meta){ "process_sort_index", device, 0, "sort_index", NULL,
-					       GPU_SORT_INDEX + device });
+	chrome_event__process(cg->w, device, cg->info->process_cnt ? cg->info->processes : NULL,
+			      label, GPU_SORT_INDEX + device, gpu_time(cg, cg->info->begin_ns));
 }
 
 static int by_device(const void *a, const void *b)
@@ -418,6 +405,8 @@ static int by_device(const void *a, const void *b)
 
 void chrome_gpu__finish(struct chrome_gpu *cg)
 {
+	uint64_t begin = gpu_time(cg, cg->info->begin_ns);
+
 	if (cg->row_cnt)
 		qsort(cg->rows, cg->row_cnt, sizeof(*cg->rows), by_device);
 	for (uint32_t i = 0; i < cg->row_cnt; i++) {
@@ -427,8 +416,10 @@ void chrome_gpu__finish(struct chrome_gpu *cg)
 	}
 	if (!cg->overhead)
 		return;
-	put_gpu_meta(cg, (struct chrome_meta){ "process_name", OVERHEAD_PID, 0, "name",
-					       "CUPTI Overhead", 0 });
-	put_gpu_meta(cg, (struct chrome_meta){ "process_sort_index", OVERHEAD_PID, 0, "sort_index",
-					       NULL, OVERHEAD_SORT_INDEX });
+	chrome_event__meta(cg->w, begin,
+			   &(struct chrome_meta){ "process_name", OVERHEAD_PID, 0, "name",
+						  "CUPTI Overhead", 0 });
+	chrome_event__meta(cg->w, begin,
+			   &(struct chrome_meta){ "process_sort_index", OVERHEAD_PID, 0,
+						  "sort_index", NULL, OVERHEAD_SORT_INDEX });
 }

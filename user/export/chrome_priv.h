@@ -68,8 +68,10 @@ struct chrome_meta { /* metadata with one argument: the text, or the number wher
 	uint64_t number;
 };
 void chrome_event__meta(struct jsonw *w, uint64_t ts, const struct chrome_meta *m);
-void chrome_event__process(struct jsonw *w, const struct session_process *p, uint64_t ts);
-void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *comm, uint64_t ts);
+/* A process, or a device that is shown as one; p: whose name it has, NULL: not known. */
+void chrome_event__process(struct jsonw *w, uint32_t pid, const struct session_process *p,
+			   const char *label, uint64_t sort_index, uint64_t ts);
+void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *name, uint64_t ts);
 void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost *lost,
 			uint64_t begin, uint64_t end);
 void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end);

@@ -279,8 +279,11 @@ static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
 	const struct session_info *info = ct->info;
 
 	write_meta(&ct->w, ct->s, opts, &ct->clock);
-	for (uint32_t i = 0; i < info->process_cnt; i++)
-		chrome_event__process(&ct->w, &info->processes[i], trace_time(ct, info->begin_ns));
+	for (uint32_t i = 0; i < info->process_cnt; i++) {
+		const struct session_process *p = &info->processes[i];
+
+		chrome_event__process(&ct->w, p->tgid, p, "CPU", p->tgid, trace_time(ct, info->begin_ns));
+	}
 	for (uint32_t i = 0; i < info->lost_cnt && !is_full(ct); i++) {
 		const struct session_lost *l = &info->lost[i];
 		/* an agent's last chunks come, and may be lost, after the window */
@@ -410,9 +413,11 @@ int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *t
 
 	for (uint32_t i = 0; i < ct->thread_cnt; i++) {
 		const struct seen_thread *t = &ct->threads[i];
+		char name[64];
 
-		chrome_event__thread(&ct->w, t->tgid, t->tid,
-				     session__thread_comm(ct->s, t->tgid, t->tid), begin);
+		snprintf(name, sizeof(name), "thread %u (%s)", t->tid,
+			 session__thread_comm(ct->s, t->tgid, t->tid));
+		chrome_event__thread(&ct->w, t->tgid, t->tid, name, begin);
 	}
 	chrome_gpu__finish(ct->gpu);
 	chrome_event__span(&ct->w, begin, end);

@@ -140,7 +140,7 @@ static int find_takers(struct decision *w)
 	w->pending = malloc(sizeof(*w->pending) * ((size_t)mf->node_cnt + 1));
 	if (!w->first_taker || !w->takers || !w->pending)
 		return -ENOMEM;
-	/* counts, one place later: while nodes are put in, begins become ends, which are the next begins */
+	/* counts, one index later: while nodes are put in, begins become ends, which are the next begins */
 	for_nodes (w, n)
 		for_edges (w, n, e)
 			w->first_taker[id_of(w, e) + 1] += mem_edge__is_input(e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What goes in: of every operator its place in the tree and the tensors among its arguments, and all
+ * What goes in: of every operator its parent and the tensors among its arguments, and all
  * allocations. What comes out: what happened to which block, with its category (MemoryProfile.timeline). One
  * difference to torch: a block from before the window whose size its allocator does not report when it takes it
  * back (the CPU's) ends here then, if a tensor showed its size; in torch's timeline it lives on. What lies between

@@ -74,7 +74,7 @@ static int find_open_steps(struct build *b)
 	return 0;
 }
 
-static int place_op(struct build *b, struct mem_op *op)
+static int find_op_node(struct build *b, struct mem_op *op)
 {
 	struct mem_op *parent = mem_ops__find(b->mf, b->by_id, op->parent);
 
@@ -91,8 +91,8 @@ static int place_op(struct build *b, struct mem_op *op)
 	return new_node(b, op->begin_ns, op, op->step, &op->node);
 }
 
-/* Blocks that no tensor showed have no place in the graph. */
-static int place_act(struct build *b, struct mem_act *act)
+/* Blocks that no tensor showed are not in the graph. */
+static int find_act_node(struct build *b, struct mem_act *act)
 {
 	struct mem_op *parent = mem_ops__find(b->mf, b->by_id, act->slice);
 
@@ -112,7 +112,7 @@ static int place_act(struct build *b, struct mem_act *act)
 	return new_node(b, act->ts_ns, NULL, step, &act->node);
 }
 
-static int place_all(struct build *b)
+static int find_nodes(struct build *b)
 {
 	struct mem_flow *mf = b->mf;
 	uint32_t op = 0, act = 0;
@@ -120,9 +120,9 @@ static int place_all(struct build *b)
 
 	while (!err && (op < mf->op_cnt || act < mf->act_cnt)) {
 		if (act < mf->act_cnt && (op == mf->op_cnt || mf->acts[act].ts_ns <= mf->ops[op].begin_ns))
-			err = place_act(b, &mf->acts[act++]);
+			err = find_act_node(b, &mf->acts[act++]);
 		else
-			err = place_op(b, &mf->ops[op++]);
+			err = find_op_node(b, &mf->ops[op++]);
 	}
 	return err;
 }
@@ -150,7 +150,7 @@ static int find_members(struct members *m, uint32_t nodes, uint32_t cnt,
 	m->items = malloc(sizeof(*m->items) * ((size_t)cnt + 1));
 	if (!m->first || !m->items)
 		return -ENOMEM;
-	/* counts, one place later: while items are put in, begins become ends, which are the next begins */
+	/* counts, one index later: while items are put in, begins become ends, which are the next begins */
 	for (uint32_t i = 0; i < cnt; i++)
 		if (node_of(mf, i) != MEM_NONE)
 			m->first[node_of(mf, i) + 1]++;
@@ -274,7 +274,7 @@ static int fill_all(struct build *b)
 	return err;
 }
 
-/* A place for each version of each key in arrays by version. */
+/* A slot for each version of each key in arrays by version. */
 static int number_versions(struct build *b)
 {
 	struct mem_flow *mf = b->mf;
@@ -310,7 +310,7 @@ int mem_graph__make(struct mem_flow *mf)
 	if (b.by_id && mf->grad_id)
 		err = find_open_steps(&b);
 	if (!err)
-		err = place_all(&b);
+		err = find_nodes(&b);
 	else if (cancel__pending())
 		err = -ECANCELED;
 	if (!err)

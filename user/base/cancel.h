@@ -15,8 +15,8 @@
 int cancel__install(void);
 int cancel__pending(void); /* number of the pending signal, 0: none; one load, so cheap enough for any loop */
 int cancel__fd(void); /* polls readable while a signal is pending; -1: not installed */
-/* Takes the pending signal: who handles it (the end of a window) goes on with the next phase. Returns its
- * number, 0: none was pending. */
+/* Takes the pending signal, so that the next phase can run (the end of a window). Returns its number, 0: none was
+ * pending. */
 int cancel__take(void);
 /* In a child after fork(): the default actions again. */
 void cancel__child(void);

@@ -17,7 +17,7 @@
 int mem_limit__set(uint64_t bytes);
 /* May the process grow by so many bytes? False is counted: the caller drops something. */
 bool mem_limit__allows(uint64_t bytes);
-bool mem_limit__fits(uint64_t bytes); /* likewise, not counted: for who can do with less */
+bool mem_limit__fits(uint64_t bytes); /* likewise, not counted: the caller can do with less */
 uint64_t mem_limit__refused(void);    /* times that it may not */
 
 #endif /* BASE_MEM_LIMIT_H */

@@ -212,7 +212,7 @@ static int resolve_path(const char *path, enum new_file_kind kind, struct walk *
 	return !err && is_special(w) ? check_special(w, kind) : err;
 }
 
-static int say_failure(const char *path, const struct walk *w, int err)
+static int log_failure(const char *path, const struct walk *w, int err)
 {
 	pr_error("cannot create '%s': %s", path, w->reason ? w->reason : errstr(err));
 	return err;
@@ -227,7 +227,7 @@ int new_file__check(const char *path, enum new_file_kind kind)
 		err = -errno;
 	if (w.dir >= 0)
 		close(w.dir);
-	return err ? say_failure(path, &w, err) : 0;
+	return err ? log_failure(path, &w, err) : 0;
 }
 
 /* ---- opening ---- */
@@ -304,7 +304,7 @@ int new_file__open(const char *path, enum new_file_kind kind, struct new_file **
 	int err = -ENOMEM;
 
 	if (!nf)
-		return say_failure(path, &w, err);
+		return log_failure(path, &w, err);
 	nf->dir = nf->fd = -1;
 	nf->path = strdup(path);
 	if (!nf->path)
@@ -321,7 +321,7 @@ int new_file__open(const char *path, enum new_file_kind kind, struct new_file **
 	*out = nf;
 	return 0;
 fail:
-	say_failure(path, &w, err);
+	log_failure(path, &w, err);
 	new_file__free(nf);
 	return err;
 }

@@ -76,7 +76,7 @@ uint64_t capture_reader__beyond(const struct capture_reader *cr);
 uint64_t capture_reader__bytes(const struct capture_reader *cr); /* of the file, as opened */
 /* Malformed records that the last control(), stream() or scan() skipped. */
 uint64_t capture_reader__bad_records(const struct capture_reader *cr);
-/* Records that the last stream() emitted after younger ones: more came before them than it may hold. */
+/* Records that the last stream() emitted after later ones: more came between than it may hold. */
 uint64_t capture_reader__late(const struct capture_reader *cr);
 
 /* Calls fn for each control record, in file order. Stops when fn returns non-zero; returns that. */

@@ -197,7 +197,7 @@ static void begin_when_traced(void *arg, struct run *run)
 
 int cmd_attach(int argc, char **argv)
 {
-	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_UNSAID };
+	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_DEFAULT };
 	struct live live = { 0 };
 	int n = opts__parse(&attach_usage, &cfg, argc, argv, NULL), code;
 	struct named_list list = { .cnt = 0 };

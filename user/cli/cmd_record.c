@@ -277,7 +277,7 @@ static int trace_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
 	kill(pid, SIGCONT);
 	if (err) {
 		if (err == -ECANCELED)
-			kill(pid, SIGTERM); /* nothing was recorded: it ends with us, if it likes */
+			kill(pid, SIGTERM); /* nothing was recorded: the program is asked to end */
 		if (err == -EAGAIN)
 			targets__say_why(pid, TORCH_PROC_NO_TORCH, err);
 		return EXIT_FAILED;
@@ -305,7 +305,7 @@ static bool wait_end(pid_t pid)
 	return !alive(pid);
 }
 
-static void say_end(pid_t pid)
+static void report_end(pid_t pid)
 {
 	int status;
 
@@ -324,7 +324,7 @@ static void say_end(pid_t pid)
 
 int cmd_record(int argc, char **argv)
 {
-	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_UNSAID };
+	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_DEFAULT };
 	struct live live = { 0 };
 	bool started = false;
 	int first = opts__parse(&record_usage, &cfg, argc, argv, NULL), go = -1, code;
@@ -352,7 +352,7 @@ int cmd_record(int argc, char **argv)
 	if (!code)
 		code = trace_child(&cfg, &live, pid);
 	if (started)
-		say_end(pid);
+		report_end(pid);
 	else
 		waitpid(pid, NULL, 0); /* it has not become the program */
 	live__free(&live);

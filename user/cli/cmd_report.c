@@ -48,7 +48,7 @@ const struct cmd_usage report_usage = {
 
 int cmd_report(int argc, char **argv)
 {
-	struct outputs o = { .summary = true, .row_limit = OUTPUTS_ROWS_UNSAID };
+	struct outputs o = { .summary = true, .row_limit = OUTPUTS_ROWS_DEFAULT };
 	int n = opts__parse(&report_usage, &o, argc, argv, &o.capture);
 
 	if (n < 0)

@@ -175,7 +175,7 @@ static void write_output_opts(struct recorder *rec, const struct run_cfg *cfg)
 	snprintf(num, sizeof(num), "%d", cfg->pids.cnt ? cfg->pids.pids[0] : 0);
 	recorder__meta(rec, "pid", num);
 	snprintf(num, sizeof(num), "%d", cfg->row_limit);
-	if (cfg->row_limit != OUTPUTS_ROWS_UNSAID)
+	if (cfg->row_limit != OUTPUTS_ROWS_DEFAULT)
 		recorder__meta(rec, "row_limit", num);
 }
 
@@ -217,7 +217,7 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 			     .exact_memory = live->cfg->exact_memory,
 			     .table = !live->cfg->no_table,
 			     .sort_by = live->cfg->sort_by,
-			     .row_limit = live->cfg->row_limit == OUTPUTS_ROWS_UNSAID ?
+			     .row_limit = live->cfg->row_limit == OUTPUTS_ROWS_DEFAULT ?
 						  20 :
 						  live->cfg->row_limit,
 			     .step_on = live->cfg->step_on,

@@ -26,7 +26,7 @@ struct run_cfg {
 	bool wait;
 	bool dry_run;
 	const char *sort_by;
-	int row_limit; /* OUTPUTS_ROWS_UNSAID: 20 */
+	int row_limit; /* OUTPUTS_ROWS_DEFAULT: 20 */
 	bool no_table;
 	bool quiet;
 	const char *log;

@@ -270,7 +270,7 @@ static void take_recorded(struct outputs *o, const struct session *s, char *buf,
 		o->sort_by = recorded_sort_key(s, buf, cap);
 	if (!strcmp(o->sort_by, OUTPUTS_UNSORTED))
 		o->sort_by = NULL;
-	if (o->row_limit == OUTPUTS_ROWS_UNSAID)
+	if (o->row_limit == OUTPUTS_ROWS_DEFAULT)
 		o->row_limit = o->memory || o->gpu ? 10 : recorded_row_limit(s);
 }
 

@@ -26,7 +26,7 @@ struct outputs {
 	bool table, memory, gpu; /* on stdout: operators, what memory was used for, what GPUs did */
 	bool json;               /* for machines */
 	const char *sort_by; /* of OUTPUTS_SORT_KEYS; OUTPUTS_UNSORTED: order of first appearance; NULL: as recorded */
-	int row_limit;       /* OUTPUTS_ROWS_UNSAID: as recorded */
+	int row_limit;       /* OUTPUTS_ROWS_DEFAULT: as recorded */
 	const char *step_on; /* NULL and not no_steps: as recorded */
 	bool no_steps;
 	bool summary; /* one line on stderr */
@@ -35,7 +35,7 @@ struct outputs {
 #define OUTPUTS_UNSORTED "none"
 #define OUTPUTS_SORTED "self_cpu_time_total" /* unless an option or the recording says otherwise */
 #define OUTPUTS_SORT_KEYS TABLE_SORT_KEYS ", " OUTPUTS_UNSORTED
-#define OUTPUTS_ROWS_UNSAID INT_MIN
+#define OUTPUTS_ROWS_DEFAULT INT_MIN
 
 /* Of report and export: a capture is named, and no options exclude each other. 0 or -EINVAL (reported). */
 int outputs__check(const char *command, const struct outputs *o);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Arguments of a slice in a Chrome trace: what torch's InputOutputEncoder takes of each input, and how it
- * is printed (pytorch torch/csrc/profiler/collection.cpp, util.cpp, autograd/profiler_kineto.cpp). Says
- * what of it is not known; must not say anything of results, torch does not.
+ * is printed (pytorch torch/csrc/profiler/collection.cpp, util.cpp, autograd/profiler_kineto.cpp). Reports
+ * what of it is not known; writes no results, as torch does not.
  */
 #include "export/chrome_priv.h"
 

@@ -5,8 +5,6 @@
  */
 #include "export/chrome_priv.h"
 
-#include <stdio.h>
-
 /* What a slice says about itself beyond torch's own args. Names are a contract: schemas/formats/. */
 static const struct {
 	uint32_t flag;

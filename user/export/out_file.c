@@ -85,7 +85,7 @@ static int write_all(struct out_file *of, const void *data, size_t len)
 	int err = of->err ? of->err : new_file__write(of->nf, data, len);
 
 	if (err == -ECANCELED)
-		of->err = err; /* main() says it */
+		of->err = err; /* main() reports it */
 	return err ? log_first(of, err, "cannot write") : 0;
 }
 

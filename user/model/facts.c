@@ -22,7 +22,7 @@
 #define RSS_MAX (1u << 20) /* samples: an hour of a hundred processes, three a second */
 #define ID_MAX (1u << 22)  /* names, sites: far more than any build of torch has */
 #define FUNC_MAX (1u << 20)
-#define STOP_READING 1 /* the rest costs more than a file of this size may: the pass will say so */
+#define STOP_READING 1 /* the rest costs more than a file of this size may: the pass reports it */
 
 static const char node_prefix[] = "autograd::engine::evaluate_function: ";
 

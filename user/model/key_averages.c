@@ -68,7 +68,7 @@ struct key_averages {
 	struct strtab *keys;
 	struct hashmap key_by_name; /* (name pointer: the session interns) -> key, 0: not in the table */
 	struct hashmap row_ids; /* (key, shapes << 2 | is_device << 1 | is_annotation) -> index */
-	struct shapes_text shapes; /* of the slice in hand */
+	struct shapes_text shapes; /* of the current slice */
 	uint32_t alone[2];         /* rows of [memory] and [OutOfMemory] + 1, 0: none yet */
 	struct row *rows;
 	uint32_t row_cnt, row_cap;

@@ -129,7 +129,7 @@ static int replay_act(struct pass *p, const struct mem_act *act)
 
 	if (act->bytes <= 0)
 		return end_block(p, act, key);
-	if (key != MEM_NONE) { /* what was there is gone, though nobody said so: not the allocator's, or lost */
+	if (key != MEM_NONE) { /* its free was not recorded: by another allocator, or lost */
 		gone.bytes = 0;
 		gone.slice = 0;
 		err = end_block(p, &gone, key);

@@ -57,7 +57,7 @@ struct blocks {
 	uint32_t cnt, cap, first_free; /* index + 1, 0: none */
 	uint64_t live, next_order;
 	struct hashmap by_addr;    /* (address, process and device) -> index */
-	struct shapes_text shapes; /* of the operator in hand */
+	struct shapes_text shapes; /* of the current operator */
 	uint64_t shapes_bytes;     /* kept as texts so far */
 };
 

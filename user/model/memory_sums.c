@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Who pays for memory. Every process and every thread has running sums; a slice is charged with what they
+ * Memory that slices are charged with. Every process and every thread has running sums; a slice is charged with what they
  * grew by while it was open, so an event costs the same however deep the stack is. Owns what a slice carries
  * for it; must not emit events.
  *

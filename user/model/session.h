@@ -314,7 +314,7 @@ struct session_totals { /* after a run */
 	uint64_t open_unnamed; /* calls open when the window began that only their entries name: no slices */
 	uint64_t unresolved_names; /* slices whose name is an address */
 	uint64_t bad_records;      /* malformed records that were skipped */
-	uint64_t late_records;     /* handed on after younger ones */
+	uint64_t late_records;     /* emitted after later ones */
 	uint64_t tensors_over;     /* tensors and storages beyond LIMIT_TENSORS */
 	uint64_t steps;            /* derived; partial ones are among them */
 	uint64_t partial_steps;

@@ -120,7 +120,7 @@ static int scan_record(void *arg, const struct ptb_rec_hdr *h)
 	const char *text;
 	uint32_t len;
 
-	if (effort__check() != EFFORT_GOES_ON) /* which the pass will say */
+	if (effort__check() != EFFORT_GOES_ON) /* which the pass reports */
 		return STOP_SCAN;
 	if (h->ts_ns >= TS_MAX)
 		return 0;

@@ -187,7 +187,7 @@ static uint32_t storage_id(struct tensor_ids *ids, const struct tensor_place *at
 	if (!s) /* the shorter way is the usual one */
 		s = find_object(&ids->storages, data, prog);
 
-	/* set_(), resize_(), x.data = y: what nobody else is known to have has ended */
+	/* set_(), resize_(), x.data = y: a storage that no other tensor is known to have has ended */
 	if (t && t->storage && t->data != data) {
 		left = let_go(ids, t);
 		if (left && t->data) /* storages without data are one */

@@ -43,9 +43,9 @@ def counters(run):
 
 
 class Run:
-    """cuda_late.py under ptbpf attach; it runs `rounds` more rounds after GO."""
+    """cuda_late.py under ptbpf attach: `rounds` rounds after GO, and on until the tracer prints `until`."""
 
-    def __init__(self, ws, mode, options=(), env=None, rounds=400, expect=(0,)):
+    def __init__(self, ws, mode, options=(), env=None, rounds=400, expect=(0,), until=None):
         go, path = ws + "/go", ws + "/a.json"
         with workload("cuda_late.py", MOCK, go, mode, env=env) as p:
             p.wait_line("ready")
@@ -53,6 +53,8 @@ class Run:
                 t.wait_attached()
                 open(go, "w").close()
                 p.wait_line(f"^round {rounds}$")
+                if until:
+                    t.wait_line(until, stream=t.err)
                 self.code = t.stop(expect)
                 self.err = t.err
             open(go + ".stop", "w").close()
@@ -91,7 +93,7 @@ def test_two(ws, detail):
 def test_many(ws):
     """More libraries than are followed in one process: the calls of the first ones are recorded, and the excess is counted."""
     need(agent=False)
-    run = Run(ws, "many", expect=(3,))
+    run = Run(ws, "many", expect=(3,), until="more than 64 CUDA libraries")
     check(counters(run).get("OVER_LIBS") == 1, f"not counted: {counters(run)}")
     recorded = {run.sides[k] for k in fills(run.trace) if k < len(run.sides)}
     check(0 in recorded and len(recorded) < len(set(run.sides)), f"calls of {len(recorded)} libraries were recorded")

@@ -366,20 +366,20 @@ static void remove_agent(struct recorder *r, struct agent_proc *p)
 	free_agent(p);
 }
 
-bool recorder__agent_end(struct recorder *r, pid_t pid)
+struct agent_reported recorder__agent_end(struct recorder *r, pid_t pid)
 {
 	struct agent_proc *p = find_agent(r, (uint32_t)pid);
-	bool idle;
+	struct agent_reported last = { 0 };
 
 	if (!p)
-		return true;
+		return last;
 	if (r->agent_queue_cnt)
 		take_queue(r, UINT64_MAX);
 	write_held(r, p, true);
 	if (r->begin_ns)
 		agent_ops__record_open(r, p, 0);
 	agent_gpu__end(r, p);
-	idle = !(p->reported.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
+	last = p->reported;
 	remove_agent(r, p);
-	return idle;
+	return last;
 }

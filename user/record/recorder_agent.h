@@ -19,15 +19,15 @@ struct agent_facts {
 
 /* Chunks of this process are expected from now on. 0 or -ENOMEM. */
 int recorder__agent(struct recorder *r, const struct agent_facts *facts);
-/* No more come: what is held back is written as well as it can be. False: it had not reported that it
- * stopped, so what it had not sent yet is missing. */
-bool recorder__agent_end(struct recorder *r, pid_t pid);
 struct agent_reported {   /* by an agent of itself; 0: nothing */
 	uint32_t state;   /* PTB_AGENT_*, as its last STATE record says */
 	uint32_t ever;    /* bits that any of them had */
 	uint32_t ops_why; /* enum ptb_agent_why */
 };
 struct agent_reported recorder__agent_reported(const struct recorder *r, pid_t pid);
+/* No more come: what is held back is written as well as it can be. Returns what it reported last: while it has OPS_ON
+ * or GPU_ON, what it had not sent yet is missing. */
+struct agent_reported recorder__agent_end(struct recorder *r, pid_t pid);
 /* Has it reported that it records nothing any more? What it had was sent before that. */
 bool recorder__agent_idle(const struct recorder *r, pid_t pid);
 /* An AGENT_DATA record from a ring. */

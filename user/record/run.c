@@ -303,11 +303,21 @@ static void on_fork(struct run *run, const struct ptb_task *task)
 	}
 }
 
-/* What was traced is no more: its probes go, and what its agent had sent is written. */
+/* What its agent had sent is written. */
+static void end_agent(struct run *run, struct target *t)
+{
+	struct agent_reported last = recorder__agent_end(run->targets.rec, t->pid);
+
+	run->targets.agents_cut += (last.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON)) != 0;
+	if (t->agent && last.ever & PTB_AGENT_GPU_ON)
+		t->agent->gpu = true; /* the process may have ended before its state was polled */
+}
+
+/* What was traced is no more: its probes go. */
 static void release_target(struct run *run, struct target *t)
 {
 	probe_set__remove_process(run->targets.ps, t->proc_idx);
-	run->targets.agents_cut += !recorder__agent_end(run->targets.rec, t->pid);
+	end_agent(run, t);
 	if (t->agent)
 		probe_set__remove_process(run->targets.ps, t->agent->proc_idx);
 	target_cuda__clear(&t->cuda, run->targets.ps);
@@ -401,8 +411,10 @@ static void try_waiting(struct run *run)
 		err = torch_proc__peek(t->pid);
 		if (err > 0)
 			err = targets__attach(&run->targets, t);
-		/* targets__attach() may move the array; the end of a process is reap_exited's */
-		if (err < 0 && err != -EAGAIN && (err != -ESRCH || run->targets.items[i].pidfd < 0))
+		/* targets__attach() may move the array; the end of a process is reap_exited's, unless it ended before
+		 * it was found: then its exec may be among the tasks that are left */
+		if (err < 0 && err != -EAGAIN &&
+		    (err != -ESRCH || (run->targets.items[i].pidfd < 0 && !run->task_cnt)))
 			mark_gone(run, &run->targets.items[i]);
 	}
 }
@@ -610,8 +622,7 @@ static void end_agents(struct run *run)
 	}
 	drain(run);
 	for (uint32_t i = 0; i < run->targets.cnt; i++)
-		run->targets.agents_cut +=
-			!recorder__agent_end(run->targets.rec, run->targets.items[i].pid);
+		end_agent(run, &run->targets.items[i]);
 	targets__agents_meta(&run->targets);
 	if (recorder__agent_gpu(run->targets.rec))
 		recorder__meta(run->targets.rec, "gpu", "true");

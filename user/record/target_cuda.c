@@ -72,6 +72,9 @@ static void add_libs(struct targets *ts, struct target_cuda *tc, const struct to
 		if (is_known(tc, &tp->cuda[i]))
 			continue;
 		if (tc->cnt >= LIMIT_CUDA_LIBS) {
+			if (!tc->over)
+				pr_warn("pid %d: more than %d CUDA libraries: no probes on '%s' and others",
+					tp->pid, LIMIT_CUDA_LIBS, tp->cuda[i].lib.path);
 			ts->over_libs += !tc->over;
 			tc->over = true;
 			return;
@@ -143,7 +146,7 @@ static int attach_lib(struct targets *ts, enum cuda_purpose p, struct target *t,
 		ts->probes += (uint64_t)n;
 		targets__record_refusals(ts, sp, p == CUDA_MEMORY ? REFUSALS_MEMORY : REFUSALS_CUDA_CALLS);
 		targets__report_refusals(ts, sp, &lib, 1);
-	} else if (n != -ESRCH && n != -ESTALE) {
+	} else if (n != -ESRCH && n != -ESTALE && n != -ECANCELED) {
 		pr_warn("pid %d: no probes on '%s': %s", t->pid, cl->lib.path, errstr(n));
 	}
 	free(lib.sites);

@@ -68,15 +68,19 @@ struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint
 			t = old; /* nothing is left to be said of it, or there is no room for that */
 	}
 	if (alive >= LIMIT_PROCESSES) {
-		ts->over_processes++;
+		if (!ts->over_processes++)
+			pr_warn("more than %d processes: process %d and others are not traced",
+				LIMIT_PROCESSES, pid);
 		return NULL;
 	}
 	if (t) {
 		target_cuda__free(&t->cuda);
 		target_agent__free(t->agent);
 	}
-	if (!t && vec_reserve((void **)&ts->items, &ts->cap, (uint64_t)ts->cnt + 1, sizeof(*ts->items)))
+	if (!t && vec_reserve((void **)&ts->items, &ts->cap, (uint64_t)ts->cnt + 1, sizeof(*ts->items))) {
+		pr_error("cannot trace process %d: %s", pid, errstr(-ENOMEM));
 		return NULL;
+	}
 	if (!t)
 		t = &ts->items[ts->cnt++];
 	*t = (struct target){ .pid = pid, .parent = parent, .born_ns = born_ns };

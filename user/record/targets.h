@@ -75,6 +75,7 @@ struct targets { /* zeroed: plans can be made, nothing is attached */
 
 void targets__free(struct targets *ts);
 struct target *targets__find(struct targets *ts, pid_t pid); /* newest with that pid, NULL if none */
+/* NULL: no memory, or beyond LIMIT_PROCESSES (logged). */
 struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint64_t born_ns);
 uint32_t targets__count(const struct targets *ts, enum target_state state);
 

@@ -42,8 +42,10 @@ struct ptb_py_offsets {
 
 struct ptb_py_layout {
 	__u32 version; /* PY_VERSION_HEX; the two lower bytes are 0 where only 3.N is known */
-	__s32 slot; /* from the thread's pointer to the word with its thread state, also without the GIL */
-	__u32 slot_at; /* not 0: the word at `slot` is a pointer, and the thread state is so many bytes behind it */
+	/* The way from a thread's pointer to its thread state, also without the GIL: the word at `slot`, then slot_hops times the
+	 * word so many bytes behind it. */
+	__s32 slot;
+	__u32 slot_hops, slot_hop[2];
 	struct ptb_py_offsets off;
 	__u64 code_type; /* address of PyCode_Type */
 };

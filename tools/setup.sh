@@ -154,7 +154,7 @@ chroot_env() {
 chroot_python() { # chroot_python NAME PACKAGE...
 	local dir=$PTBPF_ENV_DIR/$1
 	shift
-	[ ! -e "$dir/usr/bin/${1%-minimal}" ] || return 0
+	! chroot "$dir" dpkg -s "$@" >/dev/null 2>&1 || return 0
 	unshare --mount sh -ec '
 		root=$1; shift
 		for m in proc sys dev; do mount --rbind "/$m" "$root/$m"; done
@@ -207,7 +207,7 @@ setup_legs() {
 	leg distribution distribution_torch
 	leg chroot-trixie chroot_env chroot-trixie trixie
 	leg chroot-unstable chroot_env chroot-unstable unstable
-	! env_complete chroot-unstable || chroot_python chroot-unstable python3.15-minimal libpython3.15-stdlib
+	! env_complete chroot-unstable || chroot_python chroot-unstable python3.15-minimal libpython3.15
 }
 
 need_root "tools/setup.sh"

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -189,6 +190,18 @@ def test_embedded(ws):
     with Process([EMBED, copy, "-u", os.path.join(WORKLOADS, "python_stacks.py")], env={"PYTHONHOME": home}) as p:
         found, _ = compare(p.pid, waiting(p))
     check(found["object"] == copy, found["object"])
+
+
+def test_embedded_tls():
+    """A libpython that asks __tls_get_addr() for the variable of a thread's state, loaded late: its block is elsewhere for each thread."""
+    chroot, lib = os.path.join(ENVS, "chroot-unstable"), "/usr/lib/x86_64-linux-gnu/libpython3.15.so.1.0"
+    argv = command((chroot, lib), "python_stacks.py")
+    with tempfile.TemporaryDirectory(dir=chroot + "/tmp") as folder:
+        shutil.copy(EMBED, folder)
+        argv.insert(argv.index(lib), os.path.join(folder[len(chroot):], os.path.basename(EMBED)))
+        with Process(argv, env={"PYTHONHOME": "/usr"}) as p:
+            found, _ = compare(p.pid, waiting(p))
+    check(found["object"].endswith("/libpython3.15.so.1.0") and found["slot"] == 8, f"{found['object']}, slot {found['slot']}")
 
 
 def test_deleted(ws):

@@ -31,6 +31,9 @@
 #define TSD_BLOCKS_OFF (TSD_OFF + 16 * TSD_BLOCK)
 #define TSD_KEYS 1024u
 #define TLS_MAX 65536
+/* tcbhead_t.dtv: an array by module of {block, to be freed} */
+#define DTV_OFF 8
+#define MODULES_MAX 65536u
 
 static bool read_word(pid_t pid, uint64_t addr, uint64_t *v)
 {
@@ -87,7 +90,7 @@ int py_interp__threads(pid_t pid, const struct py_interp *pi, uint64_t *tstates,
 
 struct slot {
 	int32_t off; /* as of struct ptb_py_layout */
-	uint32_t at;
+	uint32_t hops, hop[2];
 };
 
 static bool slot_of_key(pid_t pid, uint64_t key_addr, struct slot *out)
@@ -99,8 +102,9 @@ static bool slot_of_key(pid_t pid, uint64_t key_addr, struct slot *out)
 	if (key < TSD_BLOCK)
 		*out = (struct slot){ .off = (int32_t)(TSD_OFF + 16 * key + 8) };
 	else
-		*out = (struct slot){ (int32_t)(TSD_BLOCKS_OFF + 8 * (key / TSD_BLOCK)),
-				      16 * (key % TSD_BLOCK) + 8 };
+		*out = (struct slot){ .off = (int32_t)(TSD_BLOCKS_OFF + 8 * (key / TSD_BLOCK)),
+				      .hops = 1,
+				      .hop = { 16 * (key % TSD_BLOCK) + 8 } };
 	return true;
 }
 
@@ -108,6 +112,20 @@ static bool slot_of_tls(int64_t tls, struct slot *out)
 {
 	*out = (struct slot){ .off = (int32_t)tls };
 	return tls < 0 && tls > -TLS_MAX && tls % 8 == 0;
+}
+
+/* pair: what __tls_get_addr() is given, {module, offset in its block} (glibc elf/dl-tls.c). */
+static bool slot_of_module(pid_t pid, uint64_t pair, int64_t tls, struct slot *out)
+{
+	uint64_t words[2];
+
+	if (remote__read(pid, pair, words, sizeof(words)) || !words[0] || words[0] >= MODULES_MAX ||
+	    words[1] >= TLS_MAX || tls < 0 || tls >= TLS_MAX)
+		return false;
+	*out = (struct slot){ .off = DTV_OFF,
+			      .hops = 2,
+			      .hop = { (uint32_t)(16 * words[0]), (uint32_t)(words[1] + (uint64_t)tls) } };
+	return true;
 }
 
 /* Where the slot may be; the first thread that agrees with one decides. */
@@ -128,14 +146,18 @@ static void list_slots(pid_t pid, const struct py_interp *pi, const struct py_fi
 		list->cnt += slot_of_key(pid, pi->runtime + key, &list->slots[list->cnt]);
 		return;
 	}
-	list->cnt += slot_of_tls(facts->tls, &list->slots[list->cnt]);
+	if (facts->tls_pair)
+		list->cnt += slot_of_module(pid, facts->tls_pair, facts->tls, &list->slots[list->cnt]);
+	else
+		list->cnt += slot_of_tls(facts->tls, &list->slots[list->cnt]);
 	if (facts->tls_slot && read_word(pid, facts->tls_slot, &tls))
 		list->cnt += slot_of_tls((int64_t)tls, &list->slots[list->cnt]);
 }
 
 static bool is_slot_of(const struct ptb_py_layout *l, const struct slot *s)
 {
-	return l->slot == s->off && l->slot_at == s->at;
+	return l->slot == s->off && l->slot_hops == s->hops &&
+	       !memcmp(l->slot_hop, s->hop, sizeof(s->hop));
 }
 
 static bool slot_holds(pid_t pid, uint64_t thread, const struct slot *s, uint64_t tstate)
@@ -144,7 +166,10 @@ static bool slot_holds(pid_t pid, uint64_t thread, const struct slot *s, uint64_
 
 	if (!read_word(pid, thread + (uint64_t)(int64_t)s->off, &v))
 		return false;
-	return s->at ? read_word(pid, v + s->at, &v) && v == tstate : v == tstate;
+	for (uint32_t i = 0; i < s->hops; i++)
+		if (!read_word(pid, v + s->hop[i], &v))
+			return false;
+	return v == tstate;
 }
 
 /* ---- one thread ---- */
@@ -204,7 +229,8 @@ static enum check check_thread(pid_t pid, struct ptb_py_layout *l, uint64_t tsta
 	if (n <= 0)
 		return n ? CHECK_FRAMES : CHECK_IDLE;
 	l->slot = list->slots[s].off;
-	l->slot_at = list->slots[s].at;
+	l->slot_hops = list->slots[s].hops;
+	memcpy(l->slot_hop, list->slots[s].hop, sizeof(l->slot_hop));
 	return CHECK_OK;
 }
 

@@ -5,7 +5,7 @@
  *
  * Where a thread keeps its thread state is read from the code of PyGILState_GetThisThreadState()
  * (Python/pystate.c): up to 3.14 it passes autoTSSkey to pthread_getspecific(), by value or by address; from 3.15 on it
- * loads the thread-local variable _Py_tss_gilstate.
+ * loads the thread-local variable _Py_tss_gilstate, in a library with the help of __tls_get_addr().
  */
 #include "python/file_facts.h"
 
@@ -89,6 +89,8 @@ static uint64_t find_version(const struct elf_file *ef, uint64_t symbol)
 struct state_search {
 	const struct py_symbols *syms;
 	struct py_file_facts *facts;
+	const struct elf_file *ef;
+	uint64_t pair; /* the address that the first argument's register was given last */
 	uint64_t loaded[REG_CNT]; /* the fixed address from which a register was loaded last: a slot of the GOT */
 };
 
@@ -103,6 +105,11 @@ static bool note_tls(struct state_search *s, const struct insn *in)
 {
 	const struct insn_operand *from = &in->ops[1];
 
+	if (s->facts->tls_pair && insn__is_load(in) && operand__is_member(from) &&
+	    from->reg == arch.result) {
+		s->facts->tls = from->value;
+		return true;
+	}
 	if (!insn__is_load(in) || !from->tls || from->index != REG_NONE)
 		return false;
 	if (from->reg == REG_NONE)
@@ -122,6 +129,8 @@ static void note_operands(struct state_search *s, const struct insn *in)
 		else if (operand__is_member(o) && s->loaded[o->reg]) /* of _PyRuntime, by its address in the GOT */
 			note_key(s, s->syms->runtime + (uint64_t)o->value);
 	}
+	if (in->form == FORM_ADDRESS && in->ops[0].reg == arch.arg[0] && operand__is_fixed(&in->ops[1]))
+		s->pair = (uint64_t)in->ops[1].value;
 	if (in->form == FORM_CONST)
 		note_key(s, (uint64_t)in->value);
 	for (uint8_t r = 0; r < REG_CNT; r++)
@@ -131,11 +140,22 @@ static void note_operands(struct state_search *s, const struct insn *in)
 		s->loaded[in->ops[0].reg] = (uint64_t)in->ops[1].value;
 }
 
-/* Straight on to the first call or the end of the function. */
+/* True: the call of __tls_get_addr(), behind which the result is used. */
+static bool note_call(struct state_search *s, const struct insn *in)
+{
+	const char *name = in->cls == INSN_CALL ? elf_file__plt_name(s->ef, in->target) : NULL;
+
+	if (!name || !s->pair || strcmp(name, "__tls_get_addr") != 0)
+		return false;
+	s->facts->tls_pair = s->pair;
+	return true;
+}
+
+/* Straight on to the first call that is not understood or the end of the function. */
 static void search_code(const struct elf_file *ef, const struct py_symbols *syms,
 			struct py_file_facts *facts)
 {
-	struct state_search s = { .syms = syms, .facts = facts };
+	struct state_search s = { .syms = syms, .facts = facts, .ef = ef };
 	struct insn_decoder *dec = insn_decoder__new();
 	uint64_t at = syms->gilstate, avail = 0;
 	const uint8_t *p = elf_file__is_text(ef, at) ? elf_file__bytes(ef, at, 1, &avail) : NULL;
@@ -144,7 +164,8 @@ static void search_code(const struct elf_file *ef, const struct py_symbols *syms
 	if (avail > CODE_MAX)
 		avail = CODE_MAX;
 	while (dec && p && avail && insn_decoder__decode(dec, p, avail, at, &in)) {
-		if (note_tls(&s, &in) || (in.cls != INSN_OTHER && in.cls != INSN_JCC))
+		if (note_tls(&s, &in) ||
+		    (in.cls != INSN_OTHER && in.cls != INSN_JCC && !note_call(&s, &in)))
 			break;
 		note_operands(&s, &in);
 		p += in.len;

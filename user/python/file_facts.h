@@ -14,8 +14,9 @@ struct py_file_facts {
 	uint64_t code_type; /* PyCode_Type */
 	uint64_t key;       /* autoTSSkey's key, as PyGILState_GetThisThreadState() uses it */
 	uint64_t tls_slot; /* word with the distance of _Py_tss_gilstate from the thread's pointer */
-	int64_t tls;       /* that distance, where the code has it; 0: it does not */
-	uint64_t version;  /* PY_VERSION_HEX, or without its two lower bytes */
+	uint64_t tls_pair; /* what the code passes to __tls_get_addr(); the variable is `tls` bytes behind the result */
+	int64_t tls;      /* without it: that distance, where the code has it; 0: it does not */
+	uint64_t version; /* PY_VERSION_HEX, or without its two lower bytes */
 };
 
 /* An elf_question's function: answers with a struct py_file_facts, or with nothing where there is no CPython. */

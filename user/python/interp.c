@@ -37,6 +37,7 @@ static int ask_file(pid_t pid, const struct proc_map *map, uint64_t *spent_ns, s
 		add_bias(&facts->code_type, mf.load_bias);
 		add_bias(&facts->key, mf.load_bias);
 		add_bias(&facts->tls_slot, mf.load_bias);
+		add_bias(&facts->tls_pair, mf.load_bias);
 	}
 	mapped_file__clear(&mf);
 	return err;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/term_text.h"
 
 int jsonw__to_stream(void *arg, const void *data, size_t len)
@@ -225,18 +226,9 @@ void jsonw__str_end(struct jsonw *w)
 	put(w, "\"", 1);
 }
 
-char *jsonw__digits(uint64_t v, char *end)
-{
-	do {
-		*--end = (char)('0' + v % 10);
-		v /= 10;
-	} while (v);
-	return end;
-}
-
 void jsonw__u64(struct jsonw *w, uint64_t v)
 {
-	char buf[20], *p = jsonw__digits(v, buf + sizeof(buf));
+	char buf[20], *p = decimal__u64(v, buf + sizeof(buf));
 
 	before_value(w);
 	put(w, p, (size_t)(buf + sizeof(buf) - p));
@@ -244,13 +236,11 @@ void jsonw__u64(struct jsonw *w, uint64_t v)
 
 void jsonw__i64(struct jsonw *w, int64_t v)
 {
-	char buf[21], *end = buf + sizeof(buf),
-		      *p = jsonw__digits(v < 0 ? 0 - (uint64_t)v : (uint64_t)v, end);
+	char buf[DECIMAL_MAX];
+	size_t len = decimal__i64(buf, v);
 
 	before_value(w);
-	if (v < 0)
-		*--p = '-';
-	put(w, p, (size_t)(end - p));
+	put(w, buf, len);
 }
 
 void jsonw__us(struct jsonw *w, uint64_t ns)
@@ -261,7 +251,7 @@ void jsonw__us(struct jsonw *w, uint64_t ns)
 	end[-2] = (char)('0' + ns / 10 % 10);
 	end[-3] = (char)('0' + ns / 100 % 10);
 	end[-4] = '.';
-	p = jsonw__digits(ns / 1000, end - 4);
+	p = decimal__u64(ns / 1000, end - 4);
 	before_value(w);
 	put(w, p, (size_t)(end - p));
 }

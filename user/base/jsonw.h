@@ -73,8 +73,6 @@ void jsonw__str(struct jsonw *w, const char *text); /* NULL: the empty one */
 void jsonw__str_begin(struct jsonw *w);
 void jsonw__str_put(struct jsonw *w, const char *text, size_t len);
 void jsonw__str_end(struct jsonw *w);
-/* Writes the decimal digits of v, at most 20, so that they stop before `end`; returns the first. */
-char *jsonw__digits(uint64_t v, char *end);
 void jsonw__u64(struct jsonw *w, uint64_t v);
 void jsonw__i64(struct jsonw *w, int64_t v);
 void jsonw__bool(struct jsonw *w, bool v);

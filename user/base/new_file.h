@@ -3,10 +3,11 @@
  * Files that ptbpf writes: created under a random name in the directory where they belong, mode 0600, and
  * renamed when they are complete. An older file of that name stays until then.
  *
- * Links: a directory may belong to a user with fewer privileges than ptbpf, whose link could lead it anywhere. A link is
- * followed, and a device or pipe is opened, only where no one but root and the effective user can have put it: in a directory that they own and others cannot write to, reached through such directories.
- * In a sticky directory of theirs (/tmp) the link itself must be theirs, too. The walk opens one component at a
- * time relative to the directory before it, so nothing can change between the check and the use.
+ * Links: a directory may belong to a user with fewer privileges than ptbpf, whose link could lead it anywhere. A
+ * link is followed, and a device or pipe is opened, only where no one but root and the effective user can have put
+ * it: in a directory that they own and others cannot write to, reached through such directories. In a sticky
+ * directory of theirs (/tmp) the link itself must be theirs, too. The walk opens one component at a time relative
+ * to the directory before it, so nothing can change between the check and the use.
  *
  * Owner: under sudo the file belongs to the user who called it (SUDO_UID, SUDO_GID).
  *

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/jsonw.h"
+#include "base/decimal.h"
 
 void arg_list__read(struct arg_list *al, const struct slice_values *sv)
 {
@@ -68,31 +68,6 @@ bool tensor__is_strided(const struct value *v, const struct session_keys *keys)
 	return !(v->keys & (keys->no_strides | keys->sparse_csr));
 }
 
-size_t text__i64(char *buf, int64_t v)
-{
-	char tmp[TEXT_I64_MAX], *end = tmp + sizeof(tmp);
-	char *p = jsonw__digits(v < 0 ? 0 - (uint64_t)v : (uint64_t)v, end);
-
-	if (v < 0)
-		*--p = '-';
-	memcpy(buf, p, (size_t)(end - p));
-	return (size_t)(end - p);
-}
-
-size_t text__i64s(char *buf, const int64_t *v, uint32_t n, const char *sep)
-{
-	size_t len = 0, sep_len = strlen(sep);
-
-	for (uint32_t i = 0; i < n; i++) {
-		if (i) {
-			memcpy(buf + len, sep, sep_len);
-			len += sep_len;
-		}
-		len += text__i64(buf + len, v[i]);
-	}
-	return len;
-}
-
 /* Is d an integer that int64_t holds? */
 static bool as_integer(double d, int64_t *i)
 {
@@ -108,7 +83,7 @@ size_t text__fixed(char *buf, double d)
 	size_t n;
 
 	if (as_integer(d, &i) && (i || !signbit(d))) { /* most are, and printf() is slow */
-		n = text__i64(buf, i);
+		n = decimal__i64(buf, i);
 		memcpy(buf + n, ".000000", 7);
 		return n + 7;
 	}
@@ -123,7 +98,7 @@ static size_t text_double(char *buf, double d)
 	size_t n;
 
 	if ((cls == FP_NORMAL || cls == FP_ZERO) && as_integer(d, &i)) {
-		n = text__i64(buf, i);
+		n = decimal__i64(buf, i);
 		buf[n] = '.';
 		return n + 1;
 	}
@@ -136,7 +111,7 @@ size_t text__scalar(char *buf, const struct value *v)
 
 	switch (v->kind) {
 	case PTB_VAL_INT:
-		return text__i64(buf, v->i);
+		return decimal__i64(buf, v->i);
 	case PTB_VAL_DOUBLE:
 		return text_double(buf, v->d);
 	case PTB_VAL_BOOL:

@@ -47,11 +47,6 @@ const struct value *elem_walk__next(struct elem_walk *e); /* NULL at the end */
 bool tensor__is_nested(const struct value *v, const struct session_keys *keys);
 bool tensor__is_strided(const struct value *v, const struct session_keys *keys);
 
-/* Digits of v into buf; their number. */
-#define TEXT_I64_MAX 20
-size_t text__i64(char *buf, int64_t v);
-/* "2, 3" */
-size_t text__i64s(char *buf, const int64_t *v, uint32_t n, const char *sep);
 /* As std::to_string(): "0.500000", "inf", "-nan". */
 #define TEXT_FIXED_MAX 328
 size_t text__fixed(char *buf, double d);

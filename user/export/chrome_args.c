@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/decimal.h"
 #include "export/arg_text.h"
 
 #define LIST_SHOWN_MAX 30 /* SCALAR_LIST_LENGTH_LIMIT, TENSOR_LIST_DISPLAY_LENGTH_LIMIT */
@@ -267,7 +268,7 @@ static void put_types(struct writer *cw)
 
 /* ---- Input Dims, Input Strides ---- */
 
-#define DIMS_ROOM (PTB_DIMS_MAX * (TEXT_I64_MAX + 2) + 16)
+#define DIMS_ROOM (PTB_DIMS_MAX * (DECIMAL_MAX + 2) + 16)
 
 static void put_input_dims(struct writer *cw, const struct value *v, bool strides)
 {
@@ -278,7 +279,7 @@ static void put_input_dims(struct writer *cw, const struct value *v, bool stride
 		dims = NULL; /* other layouts have numbers there that mean nothing */
 	put_lit(cw, "[");
 	if (dims)
-		cw->len += text__i64s(cw->text + cw->len, dims, ndim, ", ");
+		cw->len += decimal__i64s(cw->text + cw->len, dims, ndim);
 	put_lit(cw, "]");
 }
 

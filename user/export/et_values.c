@@ -12,6 +12,8 @@
 
 #include "export/et_priv.h"
 
+#include "base/decimal.h"
+
 #define LIST_MAX 4097 /* kMaxNumElements + 1: torch checks after it wrote an element */
 
 struct side {
@@ -253,7 +255,7 @@ static void put_value_dims(const struct side *s, const struct value *v, bool str
 {
 	const int64_t *dims = strides ? v->strides : v->sizes;
 	uint32_t ndim = v->ndim < PTB_DIMS_MAX ? v->ndim : PTB_DIMS_MAX;
-	char buf[PTB_DIMS_MAX * (TEXT_I64_MAX + 2) + 2];
+	char buf[PTB_DIMS_MAX * (DECIMAL_MAX + 2) + 2];
 	size_t n = 1;
 
 	if (v->kind != PTB_VAL_TENSOR || (v->flags & PTB_VAL_F_SYMBOLIC) ||
@@ -261,7 +263,7 @@ static void put_value_dims(const struct side *s, const struct value *v, bool str
 		dims = NULL; /* torch writes none */
 	buf[0] = '[';
 	if (dims)
-		n += text__i64s(buf + 1, dims, ndim, ", ");
+		n += decimal__i64s(buf + 1, dims, ndim);
 	buf[n++] = ']';
 	jsonw__raw_n(s->w, buf, n);
 }

@@ -21,6 +21,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/decimal.h"
 #include "base/vec.h"
 #include "export/et_priv.h"
 #include "export/formats.h"
@@ -55,7 +56,7 @@ struct node_attrs {
 #define put_text(p, text) (memcpy(p, text, sizeof(text) - 1), (p) += sizeof(text) - 1)
 #define attr_text(name, type) "{\"name\": \"" name "\", \"type\": \"" type "\", \"value\": "
 #define put_attr(p, name, type, v)                                                                 \
-	(put_text(p, attr_text(name, type)), (p) += text__i64(p, (int64_t)(v)), put_text(p, "}, "))
+	(put_text(p, attr_text(name, type)), (p) += decimal__i64(p, (int64_t)(v)), put_text(p, "}, "))
 
 /*
  * The attributes that every node has, in torch's order, written at once; the list stays open for more. torch knows

@@ -8,9 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/vec.h"
-
-#define NUMBER_MAX 24 /* ", -9223372036854775808" and more */
 
 static int reserve_text(struct shapes_text *st, uint32_t more)
 {
@@ -28,41 +27,14 @@ static int put_text(struct shapes_text *st, const char *text)
 	return 0;
 }
 
-/* End of the number written at p. By hand: this is done for every dimension of a capture. */
-static char *put_number(char *p, int64_t v)
-{
-	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-	char digits[NUMBER_MAX];
-	uint32_t n = 0;
-
-	do
-		digits[n++] = (char)('0' + u % 10);
-	while (u /= 10);
-	if (v < 0)
-		*p++ = '-';
-	while (n)
-		*p++ = digits[--n];
-	return p;
-}
-
 static int put_sizes(struct shapes_text *st, const int64_t *sizes, uint32_t ndim)
 {
-	char *p;
-
-	if (reserve_text(st, 2 + ndim * NUMBER_MAX))
+	if (reserve_text(st, 2 + ndim * (DECIMAL_MAX + 2)))
 		return -ENOMEM;
-	p = st->text + st->len;
-	*p++ = '[';
-	for (uint32_t i = 0; i < ndim; i++) {
-		if (i) {
-			*p++ = ',';
-			*p++ = ' ';
-		}
-		p = put_number(p, sizes[i]);
-	}
-	*p++ = ']';
-	*p = '\0';
-	st->len = (uint32_t)(p - st->text);
+	st->text[st->len++] = '[';
+	st->len += (uint32_t)decimal__i64s(st->text + st->len, sizes, ndim);
+	st->text[st->len++] = ']';
+	st->text[st->len] = '\0';
 	return 0;
 }
 

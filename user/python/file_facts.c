@@ -16,9 +16,9 @@
 #include "python/layout.h"
 #include "target/elf_child.h"
 
-#define CODE_MAX 256 /* bytes of the function that are looked at */
-#define KEY_OFF                                                                                    \
-	4 /* Py_tss_t: {int is_initialized, pthread_key_t key} (Include/internal/pycore_pythread.h) */
+#define CODE_MAX 256 /* bytes of the function that are decoded */
+/* Py_tss_t: {int is_initialized, pthread_key_t key} (Include/internal/pycore_pythread.h) */
+#define KEY_OFF 4
 
 /* ---- symbols ---- */
 

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Other ways to run: perf-event uprobes, --dry-run, --children, record, report and export afterwards."""
+"""Other ways to run: perf-event uprobes, --dry-run, --children, record, report and export afterwards, the programs that
+measure the cost."""
 
 import functools
 import json
 import os
+import subprocess
+import sys
 
-from support import PYTHON, WORKLOADS, Tracer, check, load_trace, run_ptbpf, slices, workload, workspace
+import pytest
+
+from support import PYTHON, ROOT, WORKLOADS, Tracer, check, load_trace, run_ptbpf, slices, workload, workspace
 
 SCRIPT = os.path.join(WORKLOADS, "scripted.py")
 
@@ -115,3 +120,13 @@ def test_again_from_capture(ws):
     short = run_ptbpf("report", capture, "--row-limit", "2", "--sort-by", "count")
     long = run_ptbpf("report", capture, "--row-limit", "-1")
     check(len(short.out) < len(long.out), "--row-limit has no effect")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("program", ("bench.py", "bench_agent.py"))
+def test_bench(program):
+    """One round of each prints its tables."""
+    done = subprocess.run([sys.executable, f"{ROOT}/tools/bench/{program}", "--rounds", "1", "--python", PYTHON],
+                          capture_output=True, text=True, timeout=900, errors="replace")
+    check(done.returncode == 0 and "torch.profiler" in done.stdout, done.stderr[-2000:])
+    check("| - |" not in done.stdout, f"figures are missing\n{done.stdout}")

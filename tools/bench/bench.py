@@ -31,7 +31,7 @@ MILLISECONDS = 400
 
 class Target(CommandTarget):
     def __init__(self, python, env=None):
-        super().__init__([python, "-u", os.path.join(ROOT, "tools", "bench", "target.py")], env)
+        super().__init__([python, "-u", os.path.join(ROOT, "tools", "bench", "target.py")], env=env)
         self.line("ready")
 
     def answer(self):

@@ -297,6 +297,11 @@ def load_trace(path):
         return json.load(f)
 
 
+def loss_counters(document):
+    """Counters of the loss account by name, of a loaded Chrome trace."""
+    return {c["name"]: c["value"] for c in document["ptbpf"]["loss"]["counters"]}
+
+
 def slices(document, name=None, cat=None, pid=None):
     return [e for e in document["traceEvents"] if e.get("ph") == "X" and e.get("cat") in ("cpu_op", "user_annotation")
             and (name is None or e["name"] == name) and (cat is None or e["cat"] == cat)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """What a target and its agent control is bounded: ptbpf's memory has a limit, and what exceeds it is counted."""
 
-import json
 import os
 import re
 import subprocess
 
-from support import BUILD, Process, Skip, Tracer, check, run_ptbpf, workload, workspace
+from support import BUILD, Process, Skip, Tracer, check, load_trace, loss_counters, run_ptbpf, workload, workspace
 
 FLOOD = BUILD + "/tests/workloads/agent_flood_nop1"
 MIB = 1 << 20
@@ -87,8 +86,7 @@ def test_many_processes(ws, detail):
             p.proc.stdin.flush()
             p.wait_line("done 0")
             t.stop((3,))
-    with open(ws + "/a.json") as f:
-        counters = {c["name"]: c["value"] for c in json.load(f)["ptbpf"]["loss"]["counters"]}
+    counters = loss_counters(load_trace(ws + "/a.json"))
     check(1 <= counters.get("OVER_PROCESSES", 0) <= 1 + 1100 - 1024, f"{counters}")  # less, if others have ended meanwhile
     check("CHILDREN_MISSED" not in counters, f"{counters}")
     check(not [line for line in t.err if "cannot be compared" in line], t.text())

@@ -5,7 +5,7 @@ the GPU, or stop doing so."""
 import json
 import os
 
-from support import AGENT, PYTHON, WORKLOADS, Tracer, check, run_ptbpf, workload, workspace
+from support import AGENT, PYTHON, WORKLOADS, Tracer, check, loss_counters, run_ptbpf, workload, workspace
 from gpu_target import MOCK, GpuTrace, need
 
 FILL = "cudaMemsetAsync"
@@ -38,10 +38,6 @@ def from_then_on(seen, sides, what):
     return first
 
 
-def counters(run):
-    return {c["name"]: c["value"] for c in run.trace.trace["ptbpf"]["loss"]["counters"]}
-
-
 class Run:
     """cuda_late.py under ptbpf attach: `rounds` rounds after GO, and on until the tracer prints `until`."""
 
@@ -71,7 +67,7 @@ def test_late(ws, detail):
         run = Run(f"{ws}/{k}", "late", options)
         seen = fills(run.trace)
         first = from_then_on(seen, run.sides, f"{options}")
-        check(counters(run).get("CUDA_LATE_NS"), "that something was missed is not counted")
+        check(loss_counters(run.trace.trace).get("CUDA_LATE_NS"), "that something was missed is not counted")
     detail(f"from call {first} of {len(run.sides)} on")
 
 
@@ -94,7 +90,7 @@ def test_many(ws):
     """More libraries than are followed in one process: the calls of the first ones are recorded, and the excess is counted."""
     need(agent=False)
     run = Run(ws, "many", expect=(3,), until="more than 64 CUDA libraries")
-    check(counters(run).get("OVER_LIBS") == 1, f"not counted: {counters(run)}")
+    check(loss_counters(run.trace.trace).get("OVER_LIBS") == 1, f"not counted: {loss_counters(run.trace.trace)}")
     recorded = {run.sides[k] for k in fills(run.trace) if k < len(run.sides)}
     check(0 in recorded and len(recorded) < len(set(run.sides)), f"calls of {len(recorded)} libraries were recorded")
 

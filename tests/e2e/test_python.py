@@ -127,7 +127,7 @@ def test_lines(where, detail):
 
 @every_python
 def test_key_from_code(where):
-    """The code of PyGILState_GetThisThreadState() and schemas/python agree about autoTSSkey; from 3.15 on the code alone tells."""
+    """The code of PyGILState_GetThisThreadState() and schemas/python agree about autoTSSkey; from 3.15 on only the code has it."""
     version = int(minor(where)[0])
     if version not in SUPPORTED:
         return

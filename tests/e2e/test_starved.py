@@ -4,13 +4,12 @@
 The amount of work is fixed, because what four threads do in a second differs between machines."""
 
 import contextlib
-import json
 import os
 import signal
 import threading
 import time
 
-from support import AGENT, PYTHON, WORKLOADS, CommandTarget, Tracer, check, require_root, run_ptbpf, soak, workspace
+from support import AGENT, PYTHON, WORKLOADS, CommandTarget, Tracer, check, load_trace, loss_counters, require_root, run_ptbpf, soak, workspace
 
 CYCLE, SHARE = 0.1, 0.05
 THREADS = 4
@@ -49,8 +48,7 @@ def starved(pid):
 def counters(ws, capture):
     """Counters by name, from the trace."""
     run_ptbpf("export", capture, "--format", "chrome", "-o", ws + "/x.json", expect=(0, 3))
-    with open(ws + "/x.json", encoding="utf-8") as f:
-        return {c["name"]: c["value"] for c in json.load(f)["ptbpf"]["loss"]["counters"]}
+    return loss_counters(load_trace(ws + "/x.json"))
 
 
 def record(ws, p, rounds, share, *options):

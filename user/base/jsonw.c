@@ -228,7 +228,7 @@ void jsonw__str_end(struct jsonw *w)
 
 void jsonw__u64(struct jsonw *w, uint64_t v)
 {
-	char buf[20], *p = decimal__u64(v, buf + sizeof(buf));
+	char buf[DECIMAL_MAX], *p = decimal__u64(v, buf + sizeof(buf));
 
 	before_value(w);
 	put(w, p, (size_t)(buf + sizeof(buf) - p));

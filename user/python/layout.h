@@ -19,7 +19,7 @@
 
 /*
  * runtime: the first len bytes of _PyRuntime, as hostile as the process. hint: its version (PY_VERSION_HEX or
- * PY_VERSION_OF()) as far as the file tells it, 0: not at all; the table has a version of its own. 0; or
+ * PY_VERSION_OF()) as far as the file has it, 0: not at all; the table has a version of its own. 0; or
  * -ENOTSUP and *why, half a sentence in static storage; out->version is set if it is known.
  */
 int py_layout__fill(const uint8_t *runtime, size_t len, uint32_t hint, struct ptb_py_layout *out,

@@ -272,6 +272,39 @@ struct ptb_opdef_gone {
 	char overload[64]; /* a longer one is cut */
 };
 
+/* ---- Python stacks ---- */
+
+/* A frame of a Python function. */
+struct ptb_py_frame {
+	__u64 code; /* address of its code object; PTB_PY_NATIVE may be or-ed to it */
+	__s32 at;   /* bytes into its bytecode; negative: not begun */
+	__u32 check; /* over fields of the code object: another object at this address has another one */
+};
+#define PTB_PY_NATIVE 0x1u /* native frames lie between the frame and its caller */
+
+/*
+ * PY_STACK_DEF: what stack `id` of process h.tgid is; frame_cnt frames follow, innermost first. Emitted by each thread
+ * before its first PY_STACK of that id in a window, perhaps again later.
+ */
+struct ptb_py_stack_def {
+	struct ptb_rec_hdr h;
+	__u64 id;
+	__u32 frame_cnt;
+	__u32 flags; /* PTB_PY_* */
+};
+#define PTB_PY_FRAMES_MAX 128
+#define PTB_PY_CUT 0x1   /* deeper than PTB_PY_FRAMES_MAX: the outermost frames are missing */
+#define PTB_PY_FAULT 0x2 /* the next frame outwards could not be read: the rest is missing */
+
+/*
+ * The Python stack of the thread at the record of the same thread that follows with the same h.ts_ns. A thread without
+ * Python frames has none; id 0: the thread's state could not be read (counted).
+ */
+struct ptb_py_stack {
+	struct ptb_rec_hdr h;
+	__u64 id; /* hash of its frames, see PY_STACK_DEF */
+};
+
 /* ---- from the agent; user space has put them into this form (ptb_agent.h has the agent's own) ---- */
 
 /* A chunk as it came, in rings only: a capture has the records that were in it. */
@@ -402,6 +435,16 @@ struct ptb_rss_sample {
 	__u64 minor, major;       /* faults of the process since it began */
 };
 
+/* What a frame of PY_STACK_DEFs of process h.tgid is, by the frame's three fields (without PTB_PY_NATIVE). */
+struct ptb_py_line {
+	struct ptb_rec_hdr h;
+	struct ptb_py_frame frame;
+	__u32 func; /* name id: qualified name; 0: the code object was gone before it could be read (counted) */
+	__u32 file;  /* name id: co_filename */
+	__s32 line;  /* of the instruction; 0: it has none */
+	__s32 first; /* line of the def */
+};
+
 /*     name          nr  struct            has a text tail */
 /* clang-format off */
 #define PTB_REC_KINDS(X)                                   \
@@ -435,7 +478,8 @@ struct ptb_rss_sample {
 	X(CUDA_CALL,   28, ptb_cuda_call,    0)            \
 	X(OPDEF_GONE,  29, ptb_opdef_gone,   1)            \
 	X(TENSOR_END,  30, ptb_tensor_end,   0)            \
-	/* 32..47 stacks: not used yet */                  \
+	X(PY_STACK_DEF, 32, ptb_py_stack_def, 0)           \
+	X(PY_STACK,    33, ptb_py_stack,     0)            \
 	X(GPU_KERNEL,  48, ptb_gpu_kernel,   0)            \
 	X(GPU_MEMCPY,  49, ptb_gpu_memory,   0)            \
 	X(GPU_MEMSET,  50, ptb_gpu_memory,   0)            \
@@ -463,7 +507,8 @@ struct ptb_rss_sample {
 	X(SCHEMA,      78, ptb_schema,       0)            \
 	X(KEYS,        79, ptb_keys,         0)            \
 	X(RSS_SAMPLE,  80, ptb_rss_sample,   0)            \
-	X(KERNEL_NAME, 81, ptb_addr_name,    0)
+	X(KERNEL_NAME, 81, ptb_addr_name,    0)            \
+	X(PY_LINE,     82, ptb_py_line,      0)
 /* clang-format on */
 
 enum ptb_rec_kind {

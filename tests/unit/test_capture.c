@@ -5,6 +5,7 @@
 
 #include "capture/capture_format.h"
 #include "capture_io.h"
+#include "random.h"
 
 static void round_trip(void)
 {
@@ -149,6 +150,33 @@ static void late_for_rounds(void)
 	check_ordered(want);
 }
 
+/* One round holds more than the window, one ring after the other: none is late while the window holds one of them. */
+static void late_in_a_round(void)
+{
+	enum { PER_RING = 1600, LEN = 64 * 1024 - 8 }; /* 100 MB each */
+	static union {
+		struct ptb_op_enter r;
+		uint64_t words[LEN / 8];
+	} u;
+	struct capture_writer *cw;
+
+	new_path();
+	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
+	u.r = op(0, 1);
+	u.r.h.len = LEN;
+	for (uint32_t i = 0; i < 2 * PER_RING; i++) {
+		uint32_t ring = i / PER_RING;
+
+		u.r.h.ts_ns = 1000 + 2 * (i % PER_RING) + ring;
+		for (uint32_t k = 0; k < 256; k++) /* a reader believes no file that compresses everything */
+			u.words[16 + k] = next_random();
+		CU_ASSERT_EQUAL(capture_writer__ring(cw, ring, &u.r, LEN), 0);
+	}
+	CU_ASSERT_EQUAL(capture_writer__round(cw, 1000 + 2 * PER_RING), 0);
+	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
+	check_ordered(2 * PER_RING);
+}
+
 /* The oldest record is last, after more than the window holds: reported once, and counted. */
 static void too_late(void)
 {
@@ -237,6 +265,7 @@ static const CU_TestInfo tests[] = {
 	{ "order over rings", order },
 	{ "ties and stragglers", ties_and_stragglers },
 	{ "late for rounds", late_for_rounds },
+	{ "late in a round", late_in_a_round },
 	{ "later than the window", too_late },
 	{ "killed", killed },
 	{ "without rounds", without_rounds },

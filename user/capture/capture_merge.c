@@ -40,7 +40,7 @@ struct merge {
 	uint32_t cnt, ent_cap, tmp_cap;
 	uint32_t emitted; /* entries before this one were emitted */
 	uint32_t sorted;  /* entries from `emitted` up to this one are in order */
-	uint32_t round;   /* round blocks passed */
+	uint32_t block;   /* blocks passed */
 	uint64_t last_ns; /* of the last that was emitted */
 	uint32_t ring;    /* of the block being added */
 	rec_fn fn;
@@ -98,13 +98,13 @@ static int add_record(void *arg, const struct ptb_rec_hdr *rec)
 	return 0;
 }
 
-/* Drops what was emitted, once that is half of the window, so that each record is moved once or twice. */
+/* Drops what was emitted, once that is a quarter of the window, so that each record is moved a few times at most. */
 static int drop_emitted(struct merge *m)
 {
 	uint32_t n = m->cnt - m->emitted, len = 0;
 	uint64_t *bytes;
 
-	if (!m->emitted || m->emitted < n)
+	if (!m->emitted || m->emitted < n / 3)
 		return 0;
 	for (uint32_t i = m->emitted; i < m->cnt; i++)
 		len += ((const struct ptb_rec_hdr *)(m->bytes + m->ents[i].off))->len / 8;
@@ -169,26 +169,39 @@ static int emit_until(struct merge *m, uint64_t until)
 	return drop_emitted(m);
 }
 
-/* The window is full: the older part is emitted, so that what comes next is late only if it is older than that. */
+/* Time of the oldest record in the blocks to come; UINT64_MAX: there is none, or it is not known. */
+static uint64_t oldest_ahead(const struct merge *m)
+{
+	return m->block < m->cr->oldest_cnt ? m->cr->oldest[m->block] : UINT64_MAX;
+}
+
+/*
+ * The window is full: the older part of it is emitted, as far as no block to come has older records. If that is less
+ * than a quarter, they come late.
+ */
 static int empty_window(struct merge *m)
 {
+	const struct merge_entry *e;
+	uint64_t until, ahead = oldest_ahead(m);
 	uint32_t cnt = m->cnt - m->emitted;
-	uint64_t until;
 	int ret = sort_window(m);
 
 	if (ret || !cnt)
 		return ret;
-	until = m->ents[m->emitted + cnt / 4 * 3].ts_ns;
+	e = m->ents + m->emitted;
+	until = e[cnt / 4 * 3].ts_ns;
+	if (ahead < until && e[cnt / 4].ts_ns < ahead)
+		until = ahead;
 	/* many of one time: all go, or the next block would find the window as full */
-	return emit_until(m, m->ents[m->emitted + cnt / 4].ts_ns < until ? until : EMIT_ALL);
+	return emit_until(m, e[cnt / 4].ts_ns < until ? until : EMIT_ALL);
 }
 
 static int end_round(struct merge *m, uint64_t watermark)
 {
-	uint64_t until = watermark > SLACK_NS ? watermark - SLACK_NS : 0;
+	uint64_t until = watermark > SLACK_NS ? watermark - SLACK_NS : 0, ahead = oldest_ahead(m);
 
-	if (++m->round < m->cr->oldest_cnt && m->cr->oldest[m->round] < until)
-		until = m->cr->oldest[m->round];
+	if (ahead < until)
+		until = ahead;
 	if (m->cnt - m->sorted && m->cnt - m->sorted < (m->sorted - m->emitted) / CARRY_SHARE)
 		return 0;
 	return emit_until(m, until);
@@ -199,6 +212,7 @@ static int handle_block(struct merge *m, const struct capture_block_hdr *h)
 	const uint8_t *raw;
 	int ret;
 
+	m->block++;
 	if (h->type == CAPTURE_ROUND)
 		return end_round(m, h->watermark_ns);
 	if (h->type != CAPTURE_RING)

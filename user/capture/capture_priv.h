@@ -18,7 +18,7 @@ struct capture_reader {
 	bool sealed;
 	uint64_t bad_records;
 	bool oldest_known; /* RING blocks say how old their oldest record is */
-	uint64_t *oldest;  /* by number of round blocks before: of all blocks from there on */
+	uint64_t *oldest;  /* by number of blocks before: time of the oldest record from there on */
 	uint32_t oldest_cnt, oldest_cap;
 	uint64_t late;
 	ZSTD_DCtx *zstd;

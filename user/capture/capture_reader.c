@@ -162,24 +162,18 @@ static int read_file_hdr(struct capture_reader *cr)
 	return 0;
 }
 
-/* Notes a block on the first walk: cr->oldest[i] is of the blocks between round blocks i and i + 1 until all are in. */
+/* Notes a block on the first walk: cr->oldest[i] is of block i alone until all are in. */
 static int note_oldest(struct capture_reader *cr, const struct capture_block_hdr *h)
 {
-	uint32_t more = cr->oldest_cnt ? 0 : 1;
-
-	if (h->type == CAPTURE_ROUND)
-		more++;
-	if (vec_reserve((void **)&cr->oldest, &cr->oldest_cap, (uint64_t)cr->oldest_cnt + more,
+	if (vec_reserve((void **)&cr->oldest, &cr->oldest_cap, (uint64_t)cr->oldest_cnt + 1,
 			sizeof(*cr->oldest)))
 		return -ENOMEM;
-	while (more--)
-		cr->oldest[cr->oldest_cnt++] = UINT64_MAX;
-	if (h->type == CAPTURE_RING && cr->oldest_known && h->oldest_ns < cr->oldest[cr->oldest_cnt - 1])
-		cr->oldest[cr->oldest_cnt - 1] = h->oldest_ns;
+	cr->oldest[cr->oldest_cnt++] = h->type == CAPTURE_RING && cr->oldest_known ? h->oldest_ns :
+										     UINT64_MAX;
 	return 0;
 }
 
-/* Then it is of these and all that follow. */
+/* Then it is of this block and all that follow. */
 static void add_up_oldest(struct capture_reader *cr)
 {
 	uint32_t i = cr->oldest_cnt;

@@ -416,6 +416,38 @@ void builder__ring_rec(struct builder *b, struct ptb_rec_hdr *rec, uint8_t kind,
 	ring_rec(b, rec, kind, len, ts);
 }
 
+void builder__py_stack_def(struct builder *b, uint64_t ts, uint64_t id, uint32_t flags,
+			   const struct ptb_py_frame *frames, uint32_t cnt)
+{
+	struct {
+		struct ptb_py_stack_def def;
+		struct ptb_py_frame frames[PTB_PY_FRAMES_MAX];
+	} r = { .def = { .id = id, .frame_cnt = cnt, .flags = flags } };
+
+	assert(cnt <= PTB_PY_FRAMES_MAX);
+	memcpy(r.frames, frames, cnt * sizeof(*frames));
+	ring_rec(b, &r.def.h, PTB_REC_PY_STACK_DEF, sizeof(r.def) + cnt * sizeof(*frames), ts);
+}
+
+void builder__py_stack(struct builder *b, uint64_t ts, uint64_t id)
+{
+	struct ptb_py_stack r = { .id = id };
+
+	ring_rec(b, &r.h, PTB_REC_PY_STACK, sizeof(r), ts);
+}
+
+void builder__py_line(struct builder *b, const struct ptb_py_frame *frame, const char *func,
+		      const char *file, int32_t line, int32_t first)
+{
+	struct ptb_py_line r = { .h.tgid = b->tgid, .frame = *frame, .line = line, .first = first };
+
+	if (func) {
+		r.func = builder__name(b, func);
+		r.file = builder__name(b, file);
+	}
+	control(b, &r.h, PTB_REC_PY_LINE, sizeof(r));
+}
+
 void builder__round(struct builder *b, uint64_t watermark_ns)
 {
 	assert(!capture_writer__round(b->cw, watermark_ns));

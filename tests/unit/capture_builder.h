@@ -80,6 +80,13 @@ void builder__rf_end(struct builder *b, uint64_t ts, uint64_t rf);
 void builder__seq(struct builder *b, uint64_t ts, uint64_t sp, uint64_t seq);
 void builder__task(struct builder *b, uint32_t kind, uint64_t ts, uint32_t child_tgid,
 		   uint32_t child_tid, bool group_dead, const char *comm);
+/* Python: a stack of the current process (frames innermost first), the current thread's stack at the record of the
+ * same time that follows, and what a frame is (func NULL: it was gone). */
+void builder__py_stack_def(struct builder *b, uint64_t ts, uint64_t id, uint32_t flags,
+			   const struct ptb_py_frame *frames, uint32_t cnt);
+void builder__py_stack(struct builder *b, uint64_t ts, uint64_t id);
+void builder__py_line(struct builder *b, const struct ptb_py_frame *frame, const char *func,
+		      const char *file, int32_t line, int32_t first);
 void builder__round(struct builder *b, uint64_t watermark_ns);
 void builder__mem_alloc(struct builder *b, uint64_t ts, uint64_t sp, uint64_t addr, uint64_t bytes);
 void builder__mem_free(struct builder *b, uint64_t ts, uint64_t sp, uint64_t addr);

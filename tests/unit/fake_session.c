@@ -41,6 +41,18 @@ int session__live_blocks(const struct session *s,
 	return ret;
 }
 
+struct py_frame session__py_frame(const struct session *s, uint32_t frame)
+{
+	if (!frame || frame > s->py_frame_cnt)
+		return (struct py_frame){ .func = PY_UNKNOWN, .file = PY_UNKNOWN };
+	return s->py_frames[frame - 1];
+}
+
+struct py_stack session__py_stack(const struct session *s, uint32_t stack)
+{
+	return stack && stack <= s->py_stack_cnt ? s->py_stacks[stack - 1] : (struct py_stack){ 0 };
+}
+
 uint64_t session__order(const struct session *s, uint64_t id)
 {
 	return id == SESSION_STEP_ID ? s->step_order : id;

@@ -21,7 +21,11 @@ struct session {
 	const char *names[FAKE_NAME_MAX]; /* by name id */
 	const struct memory_block *live;  /* at the end */
 	uint32_t live_cnt;
-	uint64_t step_order; /* of the slice SESSION_STEP_ID */
+	uint64_t step_order;              /* of the slice SESSION_STEP_ID */
+	const struct py_frame *py_frames; /* by number - 1 */
+	uint32_t py_frame_cnt;
+	const struct py_stack *py_stacks; /* by number - 1 */
+	uint32_t py_stack_cnt;
 };
 
 /* One sealed second of process 100 that began at 5 s; nothing lost. */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What each hostile capture consists of; see hostile_capture.h. */
+/*
+ * What each hostile capture consists of; see hostile_capture.h.
+ *
+ * Longer than 600 lines because it is one list of cases.
+ */
 #include "hostile_capture.h"
 
 #include <stdio.h>
@@ -559,6 +563,46 @@ static void honest_launches(void)
 	}
 }
 
+/* Every frame of every stack is another one, each has a line, and every operator another stack. */
+static void python_stacks(void)
+{
+	struct {
+		struct ptb_py_stack_def def;
+		struct ptb_py_frame frames[PTB_PY_FRAMES_MAX];
+	} d = { .def = { .frame_cnt = PTB_PY_FRAMES_MAX } };
+	struct ptb_py_line line = { .h.tgid = TGID };
+	struct ptb_py_stack s = { .id = 0 };
+	uint64_t i, k, code = 0;
+
+	line.func = put_name("f");
+	line.file = put_name("/a/b.py");
+	for_times (i, 20 * K) {
+		for (k = 0; k < PTB_PY_FRAMES_MAX; k++) {
+			d.frames[k].code = code += 16;
+			line.frame = d.frames[k];
+			line.line = (__s32)next_random();
+			if (k % 4 == 0)
+				put_control(&line, PTB_REC_PY_LINE, sizeof(line));
+		}
+		d.def.id = s.id = i + 1;
+		put_ring(&d, PTB_REC_PY_STACK_DEF, sizeof(d), 2000 + i * 100);
+		put_ring(&s, PTB_REC_PY_STACK, sizeof(s), 2010 + i * 100);
+		put_enter(OP, 2010 + i * 100, 0x7000);
+		put_exit(OP, 2050 + i * 100, 0x6f00);
+	}
+	/* few bytes each: deep stacks with nothing in common, one after the other; one of many ids */
+	for_times (i, 200 * K) {
+		s.id = i % 2 + 1;
+		d.def.id = 1000000 + i;
+		d.def.frame_cnt = 1;
+		put_ring(&d, PTB_REC_PY_STACK_DEF, sizeof(d.def) + sizeof(d.frames[0]),
+			 5000000 + i * 100);
+		put_ring(&s, PTB_REC_PY_STACK, sizeof(s), 5000010 + i * 100);
+		put_enter(OP, 5000010 + i * 100, 0x7000);
+		put_exit(OP, 5000050 + i * 100, 0x6f00);
+	}
+}
+
 const struct hostile_case hostile_cases[] = {
 	{ "honest_launches", honest_launches, "G", 0 },
 	{ "timestamps_near_2_64", timestamps_near_2_64, "tmc", 0 },
@@ -585,5 +629,6 @@ const struct hostile_case hostile_cases[] = {
 	{ "mangled_names", mangled_names, "tgc", 0 },
 	{ "long_names", long_names, "tmcr", 0 },
 	{ "many_names", many_names, "jc", 0 },
+	{ "python_stacks", python_stacks, "tc", 0 },
 	{ NULL, NULL, NULL, 0 },
 };

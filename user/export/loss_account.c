@@ -142,6 +142,7 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 		const char *text;
 	} rows[] = {
 		{ t->end_lost, "slice", "whose end may be among the lost records (marked ptbpf.end_lost)" },
+		{ t->stacks_unknown, "Python stack", "whose frames are not in the capture" },
 		{ t->gpu_no_clock, "GPU record", "of processes whose agent sent no clock pair" },
 		/* limits that captures made by ptbpf never reach */
 		{ t->unread_bytes, NULL,

@@ -332,6 +332,11 @@ void session_json__write_totals(struct jsonw *w, const struct session_info *info
 		jsonw__key(w, rows[i].key);
 		jsonw__u64(w, rows[i].value);
 	}
+	if (info->has_py_stacks) {
+		JSONW_U64(w, "stacks", t->stacks);
+		JSONW_U64(w, "stacks_unread", t->stacks_unread);
+		JSONW_U64(w, "stacks_unknown", t->stacks_unknown);
+	}
 	jsonw__end_obj(w);
 	JSONW_BOOL(w, "complete", !incomplete);
 	JSONW_STR(w, "account", text);

@@ -67,7 +67,7 @@ static int list_thread(struct model *m, struct thread *t)
 }
 
 /* Position + 1 of the new entry; 0 if it cannot wait (counted) or memory is out (m->err). */
-static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t seq, uint64_t begin_ns)
+static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t seq, const struct entry *e)
 {
 	if (t->fwd_cnt > t->fwd_head && t->fwd[t->fwd_cnt - 1].seq >= seq)
 		autograd__thread_gone(m, t); /* the count was set back: old numbers mean nothing now */
@@ -79,8 +79,9 @@ static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t se
 		m->totals->forgotten_forwards++;
 		return 0;
 	}
-	if (list_thread(m, t) || vec_push(t->fwd, t->fwd_cnt, t->fwd_cap,
-					  (struct fwd_entry){ .seq = seq, .begin_ns = begin_ns })) {
+	if (list_thread(m, t) ||
+	    vec_push(t->fwd, t->fwd_cnt, t->fwd_cap,
+		     (struct fwd_entry){ .seq = seq, .begin_ns = e->begin_ns, .stack = e->stack })) {
 		m->err = -ENOMEM;
 		return 0;
 	}
@@ -134,7 +135,7 @@ void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r)
 		if (!makes_nodes(e))
 			continue;
 		if (!made && !e->fwd_pos)
-			e->fwd_pos = wait_for_backward(m, t, r->seq, e->begin_ns);
+			e->fwd_pos = wait_for_backward(m, t, r->seq, e);
 		made = true;
 		if (e->seq >= 0) /* then those around it have one as well */
 			return;
@@ -153,10 +154,11 @@ void autograd__stamped(struct model *m, struct thread *t, struct entry *e)
 	if (e->seq < 0 || e->fwd_thread)
 		return;
 	if (!last || last->seq != (uint64_t)e->seq) {
-		e->fwd_pos = wait_for_backward(m, t, (uint64_t)e->seq, e->begin_ns);
+		e->fwd_pos = wait_for_backward(m, t, (uint64_t)e->seq, e);
 		return;
 	}
 	last->begin_ns = e->begin_ns;
+	last->stack = e->stack;
 	last->state = FWD_OPEN;
 	e->fwd_pos = t->fwd_base + t->fwd_cnt;
 }
@@ -270,6 +272,17 @@ struct thread *autograd__forward_thread(struct model *m, const struct thread *t,
 		return believed(m, l);
 	c = e->seq < 0 ? UINT32_MAX : candidate(m, t, e, &cnt);
 	return c == UINT32_MAX ? NULL : m->threads[c];
+}
+
+void autograd__take_stack(struct model *m, const struct thread *t, struct entry *e)
+{
+	const struct thread *fwd = NULL;
+	const struct fwd_entry *fe;
+
+	if (m->f->py.seen && e->seq >= 0 && e->fwd_thread)
+		fwd = autograd__forward_thread(m, t, e);
+	fe = fwd ? find_waiting(fwd, (uint64_t)e->seq) : NULL;
+	e->fwd_stack = fe && fe->begin_ns < e->begin_ns ? fe->stack : 0;
 }
 
 /* The link is believed: pairs what waited for that. */

@@ -290,6 +290,17 @@ static int on_addr_name(struct hashmap *map, const struct ptb_addr_name *r)
 	return hashmap__put(map, r->h.tgid, r->addr, r->name);
 }
 
+static int on_counter(struct facts *f, const struct ptb_counter *c)
+{
+	if (c->id == PTB_CNT_NO_SHAPES && c->h.tgid) /* of one process; the sum has none */
+		return hashmap__put(&f->bad_layout, c->h.tgid, 0, 1);
+	if (c->id < sizeof(f->counters) / sizeof(f->counters[0]))
+		f->counters[c->id] = c->value;
+	else
+		f->bad_records++;
+	return 0;
+}
+
 static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 {
 	struct facts *f = arg;
@@ -333,19 +344,12 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 		return 0;
 	case PTB_REC_RSS_SAMPLE:
 		return on_rss(f, (const void *)rec);
+	case PTB_REC_PY_LINE:
+		return py_stacks__line(&f->py, (const void *)rec);
 	case PTB_REC_LOST:
 		return on_lost(f, (const void *)rec);
-	case PTB_REC_COUNTER: {
-		const struct ptb_counter *c = (const void *)rec;
-
-		if (c->id == PTB_CNT_NO_SHAPES && c->h.tgid) /* of one process; the sum has none */
-			return hashmap__put(&f->bad_layout, c->h.tgid, 0, 1);
-		if (c->id < sizeof(f->counters) / sizeof(f->counters[0]))
-			f->counters[c->id] = c->value;
-		else
-			f->bad_records++;
-		return 0;
-	}
+	case PTB_REC_COUNTER:
+		return on_counter(f, (const void *)rec);
 	default:
 		return 0;
 	}
@@ -615,6 +619,7 @@ void facts__clear(struct facts *f)
 	free(f->lost);
 	free(f->rss);
 	free(f->refusals);
+	py_stacks__clear(&f->py);
 }
 
 /* ---- answers ---- */

@@ -11,6 +11,7 @@
 
 #include "base/hashmap.h"
 #include "base/strtab.h"
+#include "model/py_stacks.h"
 #include "model/session.h"
 
 struct capture_reader;
@@ -110,6 +111,7 @@ struct facts {
 	uint64_t clock_err_ns;
 	uint32_t clock_cnt;
 	uint32_t probed_funcs, probed_sites;
+	struct py_stacks py;
 };
 
 int facts__read(struct facts *f, struct capture_reader *cr); /* 0 or negative errno */

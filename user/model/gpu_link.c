@@ -39,7 +39,7 @@ static bool same_context(const struct gpu_call_context *a, const struct gpu_call
 	return a->at.tgid == b->at.tgid && a->at.tid == b->at.tid && a->at.slice == b->at.slice &&
 	       a->at.op_slice == b->at.op_slice && a->at.op == b->at.op &&
 	       a->at.outer_op == b->at.outer_op && a->at.annotation == b->at.annotation &&
-	       a->at.step == b->at.step && a->at.op_in == b->at.op_in &&
+	       a->at.step == b->at.step && a->at.op_in == b->at.op_in && a->at.stack == b->at.stack &&
 	       a->at.enclosed == b->at.enclosed && a->annotation_slice == b->annotation_slice &&
 	       a->annotation_name == b->annotation_name;
 }
@@ -175,6 +175,15 @@ static void emit_gpu_slice(struct model *m, const struct gpu_slice *s)
 	MODEL_EMIT(m, gpu, s);
 }
 
+static struct op_context call_at(const struct model *m, const struct gpu_call *c)
+{
+	struct op_context at = m->gpu->call_contexts[c->call_context].at;
+
+	if (c->stack)
+		at.stack = c->stack;
+	return at;
+}
+
 static void emit_call(struct model *m, const struct gpu_call *c)
 {
 	struct gpu_slice s = { .what = GPU_API,
@@ -184,7 +193,7 @@ static void emit_call(struct model *m, const struct gpu_call *c)
 			       .correlation = c->correlation,
 			       .driver = c->driver,
 			       .host_only = c->host_only,
-			       .at = m->gpu->call_contexts[c->call_context].at,
+			       .at = call_at(m, c),
 			       .launch_name = "",
 			       .kernel_name = c->kernel_name,
 			       .rec = c->rec };
@@ -209,8 +218,7 @@ static void emit_work(struct model *m, const struct gpu_work *w)
 			       .before_launch = w->before_launch,
 			       .rec = w->rec };
 
-	s.at = c ? m->gpu->call_contexts[c->call_context].at :
-		   op_context__none(w->tgid, w->what == GPU_OVERHEAD ? w->rec->tid : 0);
+	s.at = c ? call_at(m, c) : op_context__none(w->tgid, w->what == GPU_OVERHEAD ? w->rec->tid : 0);
 	if (c) {
 		s.launch_begin_ns = c->begin_ns;
 		s.launch_end_ns = c->end_ns;

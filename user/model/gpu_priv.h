@@ -56,6 +56,7 @@ struct gpu_call {                  /* of the runtime or driver API */
 	uint64_t work_ns; /* kernels, copies, fills that it launched */
 	uint32_t tgid, tid, correlation;
 	uint32_t call_context; /* of the current pass: index */
+	uint32_t stack;        /* Python's, recorded with it; 0: none */
 	bool driver, host_only;
 	bool nested; /* inside the runtime call that has the same number, or makes it: not emitted */
 };
@@ -71,6 +72,11 @@ struct gpu_work { /* all that runs on a device, and overhead */
 };
 
 struct gpu_bytes;
+
+struct gpu_stack { /* Python's last one that was recorded on a thread */
+	uint64_t ts_ns;
+	uint32_t stack;
+};
 
 struct gpu {
 	struct facts *facts;
@@ -89,6 +95,9 @@ struct gpu {
 	const struct ptb_gpu_device **devices; /* one per id, by id */
 	uint32_t device_cnt, device_cap;
 	struct hashmap names; /* name id -> text as it is shown */
+	struct gpu_stack *stacks;
+	uint32_t stack_cnt, stack_cap;
+	struct hashmap stack_ids; /* (tgid, tid) -> index */
 	uint64_t begin_ns, end_ns;
 	uint64_t clock_err_ns;
 	uint32_t clock_cnt;

@@ -183,6 +183,16 @@ static int on_gpu_api(struct gpu *g, const struct ptb_gpu_api *r)
 	return keep_call(g, &c);
 }
 
+static int on_py_stack(struct gpu *g, const struct ptb_py_stack *r)
+{
+	struct gpu_stack *last = list__keyed(KEYED_LIST(g, stacks, stack), r->h.tgid, r->h.tid);
+
+	if (!last)
+		return -ENOMEM;
+	*last = (struct gpu_stack){ r->h.ts_ns, py_stacks__find(&g->facts->py, r->h.tgid, r->id) };
+	return 0;
+}
+
 /* Its times are the session's. */
 static int on_host_call(struct gpu *g, const struct ptb_cuda_call *r)
 {
@@ -194,7 +204,10 @@ static int on_host_call(struct gpu *g, const struct ptb_cuda_call *r)
 			      .end_ns = r->h.ts_ns,
 			      .host_only = true,
 			      .kernel_name = "" };
+	const uint64_t *known = hashmap__get(&g->stack_ids, r->h.tgid, r->h.tid);
 
+	if (known && g->stacks[*known].ts_ns == r->h.ts_ns)
+		c.stack = g->stacks[*known].stack;
 	if (!site || !r->begin_ns || r->begin_ns >= TS_MAX || c.end_ns >= TS_MAX || c.end_ns < c.begin_ns) {
 		g->bad++;
 		return 0;
@@ -273,6 +286,8 @@ static int read_record(void *arg, const struct ptb_rec_hdr *h)
 	struct gpu *g = arg;
 	struct gpu_proc *p;
 
+	if (h->kind == PTB_REC_PY_STACK)
+		return on_py_stack(g, (const void *)h);
 	if (h->kind != PTB_REC_CUDA_CALL && (h->kind < PTB_REC_GPU_KERNEL || h->kind > PTB_REC_GPU_CLOCK))
 		return 0;
 	if (h->kind == PTB_REC_GPU_DEVICE)
@@ -425,6 +440,8 @@ void gpu__free(struct gpu *g)
 	free(g->works);
 	free(g->call_contexts);
 	free(g->devices);
+	free(g->stacks);
+	hashmap__clear(&g->stack_ids);
 	hashmap__clear(&g->proc_ids);
 	hashmap__clear(&g->copies);
 	hashmap__clear(&g->device_by_id);

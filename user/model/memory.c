@@ -30,7 +30,8 @@
 
 /* ---- contexts ---- */
 
-static const struct entry *locate(struct model *m, const struct thread *t, struct op_context *at)
+static const struct entry *locate(struct model *m, const struct thread *t, uint64_t ts_ns,
+				  struct op_context *at)
 {
 	const struct memory_proc *p = t->mem->proc;
 	const struct entry *op;
@@ -39,6 +40,8 @@ static const struct entry *locate(struct model *m, const struct thread *t, struc
 	at->enclosed = p->open > 0;
 	at->step = t->mem->step >= 0 ? t->mem->step : p->step;
 	op = stack__context(t, at).op;
+	if (thread__py_stack(t, ts_ns))
+		at->stack = thread__py_stack(t, ts_ns);
 	if (!op && !t->seen && !t->born)
 		at->op = SESSION_OP_UNSEEN;
 	if (op && args__inputs(op, &m->memory->op_in))
@@ -229,7 +232,7 @@ static void emit_lost_free(struct model *m, struct memory_thread *mt, struct blo
 /* A new block; ev has all but its context and block. counted: by the CPU's own reporter. */
 static void allocate(struct model *m, struct thread *t, struct memory_event *ev, bool counted)
 {
-	const struct entry *op = locate(m, t, &ev->at);
+	const struct entry *op = locate(m, t, ev->ts_ns, &ev->at);
 	struct memory_proc *p = t->mem->proc;
 	struct memory_block proto = block_at(ev);
 	struct block *b = find_block(&m->memory->blocks, p->gen, &proto);
@@ -244,6 +247,7 @@ static void allocate(struct model *m, struct thread *t, struct memory_event *ev,
 	proto.annotation = ev->at.annotation;
 	proto.shapes = op && ev->at.op_in ? shapes_text(m, t, op, ev->at.op_in) : "";
 	proto.step = ev->at.step;
+	proto.stack = ev->at.stack;
 	proto.tgid = t->tgid;
 	proto.tid = t->tid;
 	b = m->err ? NULL : add_block(&m->memory->blocks, p->gen, &proto);
@@ -271,7 +275,7 @@ static uint64_t release(struct model *m, struct thread *t, struct memory_event *
 	struct block *b = find_block(&m->memory->blocks, p->gen, &gone);
 	bool own_totals = !ev->bytes; /* the CPU's reporter: totals are kept here */
 
-	locate(m, t, &ev->at);
+	locate(m, t, ev->ts_ns, &ev->at);
 	if (b) {
 		uncount(p, b);
 		gone = b->b;
@@ -377,7 +381,7 @@ static void on_oom(struct model *m, struct thread *t, const struct ptb_mem_repor
 		t->mem->seen = (struct report_seen){ SEEN_OOM, 0, (uint64_t)r->bytes };
 		ev.allocated = t->mem->proc->allocated;
 	}
-	locate(m, t, &ev.at);
+	locate(m, t, ev.ts_ns, &ev.at);
 	emit_memory(m, &ev);
 }
 
@@ -399,7 +403,7 @@ static void on_mem_api(struct model *m, struct thread *t, const struct ptb_mem_a
 	}
 	ev.name = m->f->funcs[site->func].op.full;
 	ev.maybe_failed = r->flags & PTB_API_SAME;
-	locate(m, t, &ev.at);
+	locate(m, t, ev.ts_ns, &ev.at);
 	emit_memory(m, &ev);
 }
 
@@ -412,7 +416,7 @@ static void on_kernel(struct model *m, struct thread *t, const struct ptb_rec_hd
 	} else {
 		if (h->kind == PTB_REC_KMEM)
 			sums__kernel(t->mem, (const void *)h);
-		locate(m, t, &ev.at);
+		locate(m, t, h->ts_ns, &ev.at);
 	}
 	emit_kernel(m, &ev);
 }

@@ -42,7 +42,8 @@ struct entry {
 	uint64_t id, parent; /* id 0: hidden */
 	uint64_t handle;     /* annotations: address of the RecordFunction object */
 	uint64_t fwd_thread;
-	uint64_t fwd_pos; /* position + 1 in the thread's waiting forwards, 0: none */
+	uint32_t stack, fwd_stack; /* see struct slice */
+	uint64_t fwd_pos;          /* position + 1 in the thread's waiting forwards, 0: none */
 	int64_t seq;
 	const char *name, *overload;
 	const char *inner; /* NODE: name of the slice of its own function */
@@ -69,6 +70,7 @@ struct entry {
 struct fwd_entry {
 	uint64_t seq, begin_ns;
 	uint32_t state; /* enum fwd_state */
+	uint32_t stack;
 };
 enum fwd_state { FWD_OPEN, FWD_DELIVERED, FWD_PAIRED };
 
@@ -106,6 +108,11 @@ struct thread {
 	struct args *scope_args; /* and its arguments, valid as the name is */
 	uint64_t ctor_handle;
 	uint32_t ctor_scope;
+
+	/* Python's stack at the record with this time; 0: none */
+	uint64_t stack_ns;
+	uint32_t stack_nr;
+	uint32_t scope_stack; /* when scope_name was announced */
 
 	const struct session_keys *keys;
 	struct memory_thread *mem; /* memory_sums.c; NULL: memory is not recorded */
@@ -259,6 +266,17 @@ int model__answer(struct model *m, uint32_t sink, int ret);
 	} while (0)
 /* clang-format on */
 
+/* Number of Python's stack at the record of the thread with this time, 0: none. */
+static inline uint32_t thread__py_stack(const struct thread *t, uint64_t ts_ns)
+{
+	return t->stack_ns == ts_ns ? t->stack_nr : 0;
+}
+
+static inline uint32_t entry__py_stack(const struct entry *e)
+{
+	return e->stack ? e->stack : e->fwd_stack;
+}
+
 void model__deliver(struct model *m, struct thread *t, const struct entry *e, uint64_t end_ns);
 void model__flow(struct model *m, const struct fwdbwd *fl);
 
@@ -316,6 +334,8 @@ void autograd__forward_done(struct thread *t, const struct entry *e);
 void autograd__backward_done(struct model *m, struct thread *t, const struct entry *e);
 /* The thread that a backward node speaks of, as far as is known when it begins; NULL: not known. */
 struct thread *autograd__forward_thread(struct model *m, const struct thread *t, const struct entry *e);
+/* A backward node begins: it takes the Python stack of its forward operator. */
+void autograd__take_stack(struct model *m, const struct thread *t, struct entry *e);
 void autograd__thread_gone(struct model *m, struct thread *t);
 void autograd__clear(struct model *m);
 

@@ -131,6 +131,7 @@ static void on_begun(struct model *m, struct thread *t, struct entry *e, const s
 		args__enter(m, t, e, &r->h);
 	if (e->kind == PTB_FUNC_NODE_CALL) {
 		lend_number(t, e);
+		autograd__take_stack(m, t, e);
 		if (m->full)
 			args__backward(m, t, e);
 	} else if (e->kind != PTB_FUNC_NODE) {
@@ -148,6 +149,7 @@ void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r)
 			       .rf = true,
 			       .scope = r->scope,
 			       .seq = r->seq < 0 ? -1 : r->seq,
+			       .stack = thread__py_stack(t, r->h.ts_ns),
 			       .fwd_thread = r->fwd_thread };
 	struct entry *e;
 	const struct addr_fact *op = r->opdef ? facts__opdef(m->f, t->tgid, r->opdef, r->h.ts_ns) : NULL;

@@ -30,6 +30,7 @@ void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name
 	t->scope_name = facts__intern(m->f, (const char *)(r + 1), r->text_len);
 	t->scope_name_sp = r->sp;
 	t->scope_name_ns = r->h.ts_ns;
+	t->scope_stack = thread__py_stack(t, r->h.ts_ns);
 	t->scope_name_flags = r->h.flags & PTB_F_TEXT_CUT ? SLICE_NAME_CUT : 0;
 	args__scope(m, t, &r->h);
 }
@@ -136,6 +137,7 @@ static bool take_name(struct thread *t, const struct ptb_scope_begin *r, struct 
 		return false;
 	e->name = t->scope_name;
 	e->flags = t->scope_name_flags;
+	e->stack = e->stack ? e->stack : t->scope_stack;
 	t->scope_name = NULL;
 	return true;
 }
@@ -157,7 +159,11 @@ static bool repeats_frame(struct thread *t, const char *text, size_t len)
 void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_begin *r)
 {
 	const char *text = (const char *)(r + 1);
-	struct entry e = { .overload = "", .handle = r->handle, .kind = PTB_FUNC_SCOPE, .seq = -1 };
+	struct entry e = { .overload = "",
+			   .handle = r->handle,
+			   .kind = PTB_FUNC_SCOPE,
+			   .seq = -1,
+			   .stack = thread__py_stack(t, r->h.ts_ns) };
 	bool announced = false;
 	struct thread *owner;
 	uint32_t idx;

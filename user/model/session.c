@@ -64,6 +64,7 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->has_results = args && !strcmp(args, "\"full\"");
 	i->has_shapes = i->has_results || (args && !strcmp(args, "\"shapes\""));
 	i->has_memory = is_true(facts__meta(f, "profile_memory"));
+	i->has_py_stacks = f->py.seen || is_true(facts__meta(f, "with_stack"));
 	i->has_kernel_memory = is_true(facts__meta(f, "kernel_memory"));
 	i->rss = f->rss;
 	i->rss_cnt = f->rss_cnt;
@@ -175,6 +176,16 @@ const char *session__name(const struct session *s, uint32_t name_id)
 	return name_id < f->name_cnt ? strtab__text(f->texts, f->names[name_id]) : "";
 }
 
+struct py_frame session__py_frame(const struct session *s, uint32_t frame)
+{
+	return py_stacks__frame(&s->facts.py, &s->facts, frame);
+}
+
+struct py_stack session__py_stack(const struct session *s, uint32_t stack)
+{
+	return py_stacks__stack(&s->facts.py, stack);
+}
+
 uint64_t session__order(const struct session *s, uint64_t id)
 {
 	uint64_t nr = SESSION_STEP_ID - id;
@@ -229,6 +240,8 @@ void model__deliver(struct model *m, struct thread *t, const struct entry *e, ui
 		.flags = e->flags,
 		.seq = e->seq,
 		.fwd_thread = e->fwd_thread,
+		.stack = entry__py_stack(e),
+		.fwd_stack = e->fwd_stack,
 		.device_ns = e->device_ns,
 		.call_ns = e->call_ns,
 		.call_cnt = e->call_cnt,
@@ -259,7 +272,10 @@ static struct entry *push_frame(struct model *m, struct thread *t, struct entry 
 	struct entry *e;
 
 	proto->is_step_end = t->step_name && (proto->name == t->step_name || full == t->step_name);
+	proto->stack = thread__py_stack(t, h->ts_ns);
 	e = stack__push_frame(m, t, proto, h->ts_ns);
+	if (e && e->kind == PTB_FUNC_NODE_CALL)
+		autograd__take_stack(m, t, e);
 	if (e && values && h->flags & PTB_F_ARGS)
 		args__enter(m, t, e, h);
 	if (e && m->full && e->kind == PTB_FUNC_NODE_CALL && !e->hidden)
@@ -419,7 +435,9 @@ static void on_args_more(struct model *m, struct thread *t, const struct ptb_op_
 /* Kinds of a newer version are not, either. */
 static bool is_for_threads(const struct ptb_rec_hdr *h)
 {
-	return h->kind && (h->kind <= PTB_REC_RF_END || h->kind == PTB_REC_TENSOR_END) &&
+	return h->kind &&
+	       (h->kind <= PTB_REC_RF_END || h->kind == PTB_REC_TENSOR_END ||
+		h->kind == PTB_REC_PY_STACK) &&
 	       h->kind != PTB_REC_AGENT_DATA;
 }
 
@@ -466,6 +484,15 @@ static void on_thread_record(struct model *m, struct thread *t, const struct ptb
 		on_enter(m, t, h);
 		break;
 	}
+}
+
+static void on_py_stack(struct model *m, struct thread *t, const struct ptb_py_stack *r)
+{
+	t->stack_ns = r->h.ts_ns;
+	t->stack_nr = py_stacks__find(&m->f->py, t->tgid, r->id);
+	m->totals->stacks++;
+	m->totals->stacks_unread += !r->id;
+	m->totals->stacks_unknown += r->id && !t->stack_nr;
 }
 
 #define STOP_READING 1 /* an answer to the reader, not an error */
@@ -517,6 +544,10 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 	t = model__thread(m, h->tgid, h->tid);
 	if (!t)
 		return m->err;
+	if (h->kind == PTB_REC_PY_STACK) {
+		on_py_stack(m, t, (const void *)h);
+		return m->err;
+	}
 	t->seen = true;
 	on_thread_record(m, t, h);
 	if (t->step_due)
@@ -567,7 +598,7 @@ static int start_pass(struct session *s, struct model *m)
 	free(s->live);
 	s->live = NULL;
 	s->live_cnt = 0;
-	*m->totals = (struct session_totals){ .bad_records = s->facts.bad_records,
+	*m->totals = (struct session_totals){ .bad_records = s->facts.bad_records + s->facts.py.bad_records,
 					      .unread_bytes = capture_reader__beyond(s->cr) };
 	return s->info.has_memory || s->info.has_kernel_memory ? memory__open(m) : 0;
 }

@@ -63,6 +63,7 @@ struct session_info {
 	bool has_kernel_memory; /* --kernel-memory */
 	bool has_gpu;           /* activities of GPUs, by the agent */
 	bool has_cuda_calls;    /* CUDA calls, seen from the host's side without an agent */
+	bool has_py_stacks;     /* --with-stack */
 	const struct ptb_gpu_device *const *devices; /* by their id; NULL: not known */
 	uint32_t device_cnt;
 	uint64_t gpu_clock_err_ns; /* bound of GPU times against CLOCK_MONOTONIC; 0 without has_gpu */
@@ -93,6 +94,33 @@ const char *session__meta(const struct session *s, const char *key);
 const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_t tid);
 /* Text of a name id in a record (struct ptb_gpu_device.name), "" if not known. */
 const char *session__name(const struct session *s, uint32_t name_id);
+
+/* ---- Python stacks ---- */
+
+/*
+ * Frames and stacks are numbered from 1, the same in every pass; 0: none. Two frames may have equal texts: of two
+ * places of a line, of two code objects, of two processes.
+ */
+struct py_frame {
+	const char *func, *file; /* qualified name and co_filename, or PY_UNKNOWN; valid until the session is freed */
+	int32_t line;  /* of the instruction, 0: none, not known */
+	int32_t first; /* of the def, 0: not known */
+	uint64_t code; /* which code object of the process */
+	int32_t at;    /* where in it: two calls of one function have two places in their caller */
+};
+#define PY_UNKNOWN "unknown"
+/* In py_stack.frames: native frames lie between this frame and its caller. */
+#define PY_FRAME_NATIVE (1u << 31)
+
+struct py_stack {
+	const uint32_t *frames; /* innermost first: number of the frame, PY_FRAME_NATIVE may be or-ed to it */
+	uint32_t frame_cnt;
+	uint32_t flags; /* PTB_PY_CUT, PTB_PY_FAULT: outer frames are missing */
+};
+
+/* Of a number without PY_FRAME_NATIVE. */
+struct py_frame session__py_frame(const struct session *s, uint32_t frame);
+struct py_stack session__py_stack(const struct session *s, uint32_t stack); /* no frames: there is no such */
 
 /* ---- slices ---- */
 
@@ -159,6 +187,9 @@ struct slice {
 	uint32_t fwd_tid; /* with it: the OS thread that fwd_thread means, 0: not known */
 	const struct session_keys *keys; /* what TensorImpl::key_set_ means in its process; never NULL */
 	const struct slice_memory *mem; /* NULL: memory was not recorded */
+	uint32_t stack; /* Python's at its begin; of what a backward node does on a thread without any, as torch has it,
+			 * that of the forward operator. 0: none, or not known */
+	uint32_t fwd_stack; /* what a backward node does: Python's stack at the forward operator, 0: not known */
 	uint64_t device_ns; /* GPU work (kernels, copies, fills) as torch charges it: of an operator what was
 			     * launched in it with no other operator inside */
 	uint64_t call_ns; /* calls to CUDA's API directly in it, under an operator: torch counts them ... */
@@ -187,6 +218,7 @@ struct op_context {
 	const char *annotation; /* innermost open annotation, not a step; "" if none */
 	int64_t step;           /* number of the process's current ProfilerStep, -1: none */
 	const struct slice_values *op_in; /* its arguments; NULL: none */
+	uint32_t stack; /* Python's: the event's own where it was recorded, else as op_slice has it; 0: none */
 	bool enclosed; /* torch's rule: some slice was open on some thread of the process */
 };
 
@@ -206,6 +238,7 @@ struct memory_block { /* where a block came from; kept from its allocation to it
 	int64_t step;
 	uint32_t tgid, tid;
 	int32_t device_type, device_index;
+	uint32_t stack;
 };
 
 struct memory_event {
@@ -337,6 +370,9 @@ struct session_totals { /* after a run */
 	uint64_t over_threads; /* records of threads beyond LIMIT_READ_THREADS */
 	uint64_t not_written;  /* slices, events that a full sink did not take */
 	uint64_t forgotten_forwards; /* operators given up as partners of a backward node, too many waited */
+	uint64_t stacks;             /* Python stacks recorded */
+	uint64_t stacks_unread; /* of them, that could not be read in the target (which it counts) */
+	uint64_t stacks_unknown; /* and whose frames are not in the capture, or of two different stacks */
 };
 
 /* Reads the facts. The reader must outlive the session. 0 or negative errno. */

@@ -128,6 +128,8 @@ static int scan_record(void *arg, const struct ptb_rec_hdr *h)
 		fi->first_ns = h->ts_ns;
 	if (h->ts_ns > fi->last_ns)
 		fi->last_ns = h->ts_ns;
+	if (h->kind == PTB_REC_PY_STACK_DEF) /* needed before the pass, too */
+		return py_stacks__define(&fi->f->py, (const void *)h);
 	if (fi->opts->no_steps)
 		return 0;
 	switch (h->kind) {

@@ -124,13 +124,14 @@ static struct entry *insert_entry(struct model *m, struct thread *t, uint32_t i,
 	return &t->stack[i];
 }
 
-/* Parent of the entry at index i: the innermost visible entry under it. */
-static void set_parent(struct thread *t, uint32_t i)
+/* Parent of the entry at index i: the innermost visible entry under it, NULL if none. */
+static const struct entry *set_parent(struct thread *t, uint32_t i)
 {
 	const struct entry *up = stack__visible_below(t, i);
 
 	t->stack[i].parent = up ? up->id : 0;
 	t->stack[i].depth = up ? up->depth + 1 : 0;
+	return up;
 }
 
 /*
@@ -147,13 +148,15 @@ static uint64_t end_before(const struct entry *next, const struct entry *e)
 static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64_t ts)
 {
 	static const char step[] = SESSION_STEP_NAME; /* of the program itself */
+	const struct entry *up;
 	uint64_t gap = GAP_NS;
 
 	e->begin_ns = ts;
 	if (e->hidden)
 		return;
 	e->id = is_derived(e) ? steps__new_id(m, t) : ++m->next_id;
-	set_parent(t, (uint32_t)(e - t->stack));
+	up = set_parent(t, (uint32_t)(e - t->stack));
+	e->fwd_stack = up ? up->fwd_stack : 0;
 	if (t->annotations || (e->rf && t->frames))
 		gap += GAP_NS * (uint64_t)(e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS);
 	if (e->begin_ns < t->last_ns + gap)
@@ -453,6 +456,7 @@ struct open_entries stack__context(const struct thread *t, struct op_context *at
 			p.op = e;
 			at->op_slice = e->id;
 			at->op = e->name;
+			at->stack = entry__py_stack(e);
 		}
 		at->outer_op = e->name;
 	}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Python stacks of a capture: distinct frames and distinct stacks, numbered from 1. Read once, before the first
+ * slice; session.h has what sinks see of them. Must not know which slice has which stack.
+ */
+#ifndef MODEL_PY_STACKS_H
+#define MODEL_PY_STACKS_H
+
+#include "base/hashmap.h"
+#include "model/session.h"
+
+struct facts;
+struct strtab;
+
+struct py_stacks {
+	struct strtab *frames;       /* struct raw_frame -> number */
+	struct py_frame_fact *facts; /* by number - 1; NAME ids */
+	uint32_t fact_cap;
+	struct strtab *stacks; /* struct raw_stack -> number */
+	struct hashmap by_id;  /* (tgid, id) -> number; 0: of two different ones */
+	uint64_t bad_records;
+	bool seen; /* some thread's stack was recorded */
+};
+
+/* The records that say what there is; 0 or -ENOMEM. */
+int py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r);
+int py_stacks__define(struct py_stacks *ps, const struct ptb_py_stack_def *r);
+void py_stacks__clear(struct py_stacks *ps);
+
+/* Number of the process's stack; 0: it is not defined, or not clear which one it is. */
+uint32_t py_stacks__find(const struct py_stacks *ps, uint32_t tgid, uint64_t id);
+struct py_frame py_stacks__frame(const struct py_stacks *ps, const struct facts *f, uint32_t frame);
+struct py_stack py_stacks__stack(const struct py_stacks *ps, uint32_t stack);
+
+#endif /* MODEL_PY_STACKS_H */

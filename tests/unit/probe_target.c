@@ -324,3 +324,16 @@ bool must_skip(void)
 		printf("SKIP: %s: %s\n", f->title, detail);
 	return f != NULL;
 }
+
+bool kernel_may_skip(void)
+{
+	FILE *f = fopen("/sys/kernel/debug/sched/preempt", "re");
+	char line[128] = "";
+
+	if (f) {
+		if (!fgets(line, sizeof(line), f))
+			line[0] = '\0';
+		fclose(f);
+	}
+	return strstr(line, "(lazy)") || strstr(line, "(full)");
+}

@@ -71,4 +71,10 @@ uint32_t trace_events_of(pid_t pid);
 /* True, with the reason printed, when this machine cannot run these tests. */
 bool must_skip(void);
 
+/*
+ * Linux 7.0 and later preempt programs at tracepoints where the kernel is preempted anywhere (commit a46023d5616e). Meanwhile
+ * the same program is skipped for other threads of that processor, and counted (PTB_CNT_MISSED).
+ */
+bool kernel_may_skip(void);
+
 #endif /* TESTS_PROBE_TARGET_H */

@@ -146,7 +146,7 @@ static void run_chunks(enum links links, const char *path)
 	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_HITS), 0); /* no operators */
 	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_OUT_OF_WINDOW), 0);
 	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_CHUNK_FAULT), 0);
-	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_MISSED), 0);
+	CU_ASSERT(probe_set__counter(ps, PTB_CNT_MISSED) == 0 || kernel_may_skip());
 	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_FOREIGN), 0);
 	records__clear(&r);
 	probe_set__free(ps);

@@ -227,23 +227,6 @@ static void test_flush(void)
 }
 
 /*
- * Where the kernel preempts what runs at the tracepoints of system calls (seen on Linux 7.2 with preempt=lazy), it skips
- * all such programs of that processor meanwhile, and counts them.
- */
-static bool kernel_may_skip(void)
-{
-	FILE *f = fopen("/sys/kernel/debug/sched/preempt", "re");
-	char line[128] = "";
-
-	if (f) {
-		if (!fgets(line, sizeof(line), f))
-			line[0] = '\0';
-		fclose(f);
-	}
-	return strstr(line, "(lazy)") || strstr(line, "(full)");
-}
-
-/*
  * Pages that a kernel before Linux 6.2 keeps with a thread, outside the process's sum. When a busy machine preempts the
  * thread that moves them there, they are counted twice, or hidden by what another thread frees meanwhile.
  */

@@ -96,7 +96,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, PTB_CNT_BPF_MAX);
+	__uint(max_entries, PTB_CNT_MAP);
 	__type(key, __u32);
 	__type(value, __u64);
 } counters SEC(".maps");

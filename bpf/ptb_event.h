@@ -591,7 +591,7 @@ enum ptb_stop_reason {
 };
 
 /*
- * Counters: those below PTB_CNT_BPF_MAX live in the BPF map `counters` (per CPU, summed), the rest
+ * Counters: those of PTB_CNT_IS_BPF() live in the BPF map `counters` (per CPU, summed), the rest
  * are kept by user space. "loss" 1: a value > 0 makes the capture incomplete (exit code 3).
  */
 /*     name                nr  loss  text */
@@ -646,7 +646,11 @@ enum ptb_stop_reason {
 	X(OVER_LIBS,       47, 1, "processes with more CUDA libraries than the limit: the rest has no probes") \
 	X(UNWRITTEN_NS,    48, 1, "the window's end, which could not be written, ns")            \
 	X(FOREIGN_FILES,   49, 1, "libraries without probes: a process of another user serves their file system (FUSE)") \
-	X(REFUSED_PIDS,    50, 1, "processes of --pid that could not be traced")
+	X(REFUSED_PIDS,    50, 1, "processes of --pid that could not be traced")                \
+	X(PY_NO_STATE,     51, 1, "Python stacks not read: the thread's state was not where it should be") \
+	X(PY_CUT,          52, 1, "Python stacks truncated at 128 frames")                       \
+	X(PY_FAULT,        53, 1, "Python stacks with a frame that could not be read")           \
+	X(PY_NO_ROOM,      54, 1, "Python stacks lost: no memory for the thread's stacks")
 /* clang-format on */
 
 enum ptb_counter_id {
@@ -654,5 +658,8 @@ enum ptb_counter_id {
 	PTB_COUNTERS(X)
 #undef X
 };
+#define PTB_CNT_MAP 64 /* entries of the BPF map */
+#define PTB_CNT_IS_BPF(id)                                                                         \
+	((id) < PTB_CNT_BPF_MAX || ((id) >= PTB_CNT_PY_NO_STATE && (id) <= PTB_CNT_PY_NO_ROOM))
 
 #endif /* PTB_EVENT_H */

@@ -18,49 +18,51 @@
  *
  * loaded: ALL, or with which options (probe_set.h): VALUES (any arguments), RESULTS (arguments in full), MEMORY, CUDA,
  * AGENT, IDENTITIES.
+ * stack: where Python stacks are recorded, the thread's comes before the program's record (PY_STACK). YES; ENTRY: if the
+ * cookie says that the program makes the record itself, because no exit is seen; NO.
  */
-/*        name            function        loaded      what it reads at the site */
+/*        name            function         loaded      stack  what it reads at the site */
 /* clang-format off */
 #define PTB_PROGS_IN_WINDOW(X)                                                                     \
-	X(OP_ENTER,       op_enter,       ALL,        "the cookie's argument program")             \
-	X(OP_EXIT,        op_exit,        ALL,        "the same program's results")                \
-	X(OP_LATE,        op_late,        VALUES,     "the program's doubles")                     \
-	X(CATCH,          catch_enter,    ALL,        "nothing but the stack pointer")             \
-	X(BOXED_ENTER,    boxed_enter,    ALL,        "rdi or rsi: OperatorHandle&, then Stack*")  \
-	X(BOXED_EXIT,     boxed_exit,     RESULTS,    "what the call left on the stack")           \
-	X(OPDEF_GONE,     opdef_gone,     ALL,        "rsi: OperatorHandle&, rdx: OperatorName&")  \
-	X(NODE_ENTER,     node_enter,     ALL,        "rdx: Node*, rcx: InputBuffer&")             \
-	X(NODE_CALL,      node_call,      ALL,        "rsi: Node*, rdx: variable_list&")           \
-	X(SEQ,            seq_probe,      ALL,        "thread-local sequence number")              \
-	X(PYFUNC_ENTER,   pyfunc_enter,   ALL,        "rdi: PyTypeObject*, rsi: tuple")            \
-	X(SCRIPT_ENTER,   script_enter,   ALL,        "rdi: GraphExecutorImplBase*, rsi: Stack&")  \
-	X(SCOPE_STRING,   scope_string,   ALL,        "rsi: std::string&, rdx: optional")          \
-	X(SCOPE_CSTR,     scope_cstr,     ALL,        "rdi: char const*")                          \
-	X(SCOPE_PYARGS,   scope_pyargs,   ALL,        "rdi: pybind11's function_call*")            \
-	X(SCOPE_CTOR,     scope_ctor,     ALL,        "rdi: RecordFunction*, esi: scope")          \
-	X(BEFORE_CSTR,    before_cstr,    ALL,        "rdi: RecordFunction*, rsi: char const*")    \
-	X(BEFORE_STR,     before_str,     ALL,        "rdi: RecordFunction*, rsi: std::string*")   \
-	X(BEFORE_VAR,     before_var,     ALL,        "rdi: RecordFunction*, rsp+8: variant")      \
-	X(SCOPE_END,      scope_end,      ALL,        "rdi: RecordFunction*")                      \
-	X(TENSOR_END,     tensor_end,     IDENTITIES, "rdi: TensorImpl*: it ends")                 \
-	X(TENSOR_RELEASE, tensor_release, IDENTITIES, "rdi: TensorImpl*: only weak ones left")     \
-	X(MEM_NEW,        mem_new,        MEMORY,     "rsi: block, rdx: bytes")                    \
-	X(MEM_DELETE,     mem_delete,     MEMORY,     "rsi: block")                                \
-	X(MEM_REPORT,     mem_report,     MEMORY,     "rdi: block, rsi: bytes, rdx, rcx, r8")      \
-	X(MEM_OOM,        mem_oom,        MEMORY,     "rdi: bytes, rsi, rdx, rcx")                 \
-	X(MEM_CPU_OOM,    mem_cpu_oom,    MEMORY,     "rsi: bytes")                                \
-	X(API_ENTER,      api_enter,      MEMORY,     "what the cookie names (PTB_API_ARGS)")      \
-	X(API_EXIT,       api_exit,       MEMORY,     "the same call's result")                    \
-	X(CUDA_ENTER,     cuda_enter,     CUDA,       "what the cookie names (PTB_CUDA_ARGS)")     \
-	X(CUDA_EXIT,      cuda_exit,      CUDA,       "eax: the same call's result")
+	X(OP_ENTER,       op_enter,        ALL,        YES,   "the cookie's argument program")             \
+	X(OP_EXIT,        op_exit,         ALL,        NO,    "the same program's results")                \
+	X(OP_LATE,        op_late,         VALUES,     NO,    "the program's doubles")                     \
+	X(CATCH,          catch_enter,     ALL,        NO,    "nothing but the stack pointer")             \
+	X(BOXED_ENTER,    boxed_enter,     ALL,        YES,   "rdi or rsi: OperatorHandle&, then Stack*")  \
+	X(BOXED_EXIT,     boxed_exit,      RESULTS,    NO,    "what the call left on the stack")           \
+	X(OPDEF_GONE,     opdef_gone,      ALL,        NO,    "rsi: OperatorHandle&, rdx: OperatorName&")  \
+	X(NODE_ENTER,     node_enter,      ALL,        YES,   "rdx: Node*, rcx: InputBuffer&")             \
+	X(NODE_CALL,      node_call,       ALL,        YES,   "rsi: Node*, rdx: variable_list&")           \
+	X(SEQ,            seq_probe,       ALL,        NO,    "thread-local sequence number")              \
+	X(PYFUNC_ENTER,   pyfunc_enter,    ALL,        YES,   "rdi: PyTypeObject*, rsi: tuple")            \
+	X(SCRIPT_ENTER,   script_enter,    ALL,        YES,   "rdi: GraphExecutorImplBase*, rsi: Stack&")  \
+	X(SCOPE_STRING,   scope_string,    ALL,        NO,    "rsi: std::string&, rdx: optional")          \
+	X(SCOPE_CSTR,     scope_cstr,      ALL,        NO,    "rdi: char const*")                          \
+	X(SCOPE_PYARGS,   scope_pyargs,    ALL,        NO,    "rdi: pybind11's function_call*")            \
+	X(SCOPE_CTOR,     scope_ctor,      ALL,        YES,   "rdi: RecordFunction*, esi: scope")          \
+	X(BEFORE_CSTR,    before_cstr,     ALL,        YES,   "rdi: RecordFunction*, rsi: char const*")    \
+	X(BEFORE_STR,     before_str,      ALL,        YES,   "rdi: RecordFunction*, rsi: std::string*")   \
+	X(BEFORE_VAR,     before_var,      ALL,        YES,   "rdi: RecordFunction*, rsp+8: variant")      \
+	X(SCOPE_END,      scope_end,       ALL,        NO,    "rdi: RecordFunction*")                      \
+	X(TENSOR_END,     tensor_end,      IDENTITIES, NO,    "rdi: TensorImpl*: it ends")                 \
+	X(TENSOR_RELEASE, tensor_release,  IDENTITIES, NO,    "rdi: TensorImpl*: only weak ones left")     \
+	X(MEM_NEW,        mem_new,         MEMORY,     YES,   "rsi: block, rdx: bytes")                    \
+	X(MEM_DELETE,     mem_delete,      MEMORY,     NO,    "rsi: block")                                \
+	X(MEM_REPORT,     mem_report,      MEMORY,     YES,   "rdi: block, rsi: bytes, rdx, rcx, r8")      \
+	X(MEM_OOM,        mem_oom,         MEMORY,     YES,   "rdi: bytes, rsi, rdx, rcx")                 \
+	X(MEM_CPU_OOM,    mem_cpu_oom,     MEMORY,     YES,   "rsi: bytes")                                \
+	X(API_ENTER,      api_enter,       MEMORY,     ENTRY, "what the cookie names (PTB_API_ARGS)")      \
+	X(API_EXIT,       api_exit,        MEMORY,     YES,   "the same call's result")                    \
+	X(CUDA_ENTER,     cuda_enter,      CUDA,       ENTRY, "what the cookie names (PTB_CUDA_ARGS)")     \
+	X(CUDA_EXIT,      cuda_exit,       CUDA,       YES,   "eax: the same call's result")
 /* clang-format on */
 
 /* They run while no window is open, too. */
 /* clang-format off */
 #define PTB_PROGS_ALWAYS(X)                                                                        \
-	X(AGENT_CHUNK,    agent_chunk,    AGENT,      "rdi: struct ptb_chunk*, rsi: its length")   \
-	X(AGENT_REQUEST,  agent_request,  AGENT,      "nothing: only its semaphore counts")         \
-	X(CALIB,          calib,          ALL,        "nothing: measures the cost of a hit")
+	X(AGENT_CHUNK,    agent_chunk,     AGENT,      NO,    "rdi: struct ptb_chunk*, rsi: its length")   \
+	X(AGENT_REQUEST,  agent_request,   AGENT,      NO,    "nothing: only its semaphore counts")         \
+	X(CALIB,          calib,           ALL,        NO,    "nothing: measures the cost of a hit")
 
 #define PTB_PROGS(X)                                                                            \
 	PTB_PROGS_IN_WINDOW(X)                                                                  \
@@ -68,7 +70,7 @@
 /* clang-format on */
 
 enum ptb_prog {
-#define X(name, func, loaded, text) PTB_PROG_##name,
+#define X(name, func, loaded, stack, text) PTB_PROG_##name,
 	PTB_PROGS(X)
 #undef X
 		PTB_PROG_CNT

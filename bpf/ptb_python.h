@@ -37,6 +37,7 @@ struct ptb_py_offsets {
 	__u16 type, type_name;
 	__u16 str_state, str_length, str_ascii, str_compact;
 	__u16 bytes_size, bytes_data;
+	__u16 hash; /* of a str or bytes, -1: not computed yet; NONE from 3.12 on, where code objects are numbered */
 	__u16 lines; /* enum ptb_py_lines */
 };
 
@@ -49,5 +50,38 @@ struct ptb_py_layout {
 	struct ptb_py_offsets off;
 	__u64 code_type; /* address of PyCode_Type */
 };
+
+/* What a walk (py_walk.h) reads at once of a thread state, of a frame, of a frame up to 3.10; */
+#define PTB_PY_TSTATE_BYTES 192
+#define PTB_PY_FRAME_BYTES 80
+#define PTB_PY_FRAME_OBJECT_BYTES 112
+/* of a code object, from its type to its line table's pointer; the last words of that are constants of the object. */
+#define PTB_PY_CODE_WORDS 17
+#define PTB_PY_CHECK_WORDS 11
+
+#ifndef __bpf__
+static inline int ptb_py_is_word(__u32 off, __u32 bytes)
+{
+	return off + 8 <= bytes && !(off & 7);
+}
+
+/* Is all that is needed in what is read at once? */
+static inline int ptb_py_fits(const struct ptb_py_offsets *off)
+{
+	__u32 frame = off->lines == PTB_PY_LOCATIONS ? PTB_PY_FRAME_BYTES : PTB_PY_FRAME_OBJECT_BYTES;
+	__u32 first = off->tstate_cframe != PTB_PY_NONE ? off->tstate_cframe : off->tstate_frame;
+	__u32 code = (__u32)off->code_linetable - off->type;
+
+	return ptb_py_is_word(first, PTB_PY_TSTATE_BYTES) &&
+	       ptb_py_is_word(off->tstate_thread_id, PTB_PY_TSTATE_BYTES) &&
+	       ptb_py_is_word(off->frame_code, frame) && ptb_py_is_word(off->frame_previous, frame) &&
+	       ptb_py_is_word(off->frame_instr, frame) &&
+	       (off->frame_owner == PTB_PY_NONE || off->frame_owner < frame) &&
+	       ptb_py_is_word(code, 8 * PTB_PY_CODE_WORDS) && code >= 8 * PTB_PY_CHECK_WORDS &&
+	       (off->hash == PTB_PY_NONE ||
+		(off->hash == off->str_length + 8 && off->str_state == off->hash + 8 &&
+		 off->bytes_size == off->str_length));
+}
+#endif
 
 #endif /* PTB_PYTHON_H */

@@ -26,6 +26,7 @@
 #include "calls.bpf.h"
 #include "tls.bpf.h"
 #include "args.bpf.h"
+#include "python.bpf.h"
 
 #include "op.bpf.c"
 #include "calib.bpf.c"
@@ -47,7 +48,11 @@
  * other's stacks. The kernel does so only where no program code contains a tail call (check_max_stack_depth() in
  * kernel/bpf/verifier.c), so each has one, which is dead code and is removed after that check.
  */
-#define ATTACHED(name, func, begin)                                                                \
+#define STACK_NO(hit) false
+#define STACK_YES(hit) true
+#define STACK_ENTRY(hit) ((hit)->args & PTB_API_NO_EXIT)
+
+#define ATTACHED(name, func, stack, begin)                                                         \
 	SEC("uprobe.multi")                                                                        \
 	int func(struct pt_regs *ctx)                                                              \
 	{                                                                                          \
@@ -55,13 +60,17 @@
                                                                                                    \
 		if (never)                                                                         \
 			bpf_tail_call(ctx, &no_programs, 0);                                       \
-		return begin(ctx, &hit, PTB_PROG_##name) ? func##_hit(ctx, &hit) : 0;              \
+		if (!begin(ctx, &hit, PTB_PROG_##name))                                            \
+			return 0;                                                                  \
+		if (py_stacks && STACK_##stack(&hit))                                              \
+			py_stack(&hit);                                                            \
+		return func##_hit(ctx, &hit);                                                      \
 	}
 
-#define X(name, func, loaded, text) ATTACHED(name, func, hit_begin_in_window)
+#define X(name, func, loaded, stack, text) ATTACHED(name, func, stack, hit_begin_in_window)
 PTB_PROGS_IN_WINDOW(X)
 #undef X
-#define X(name, func, loaded, text) ATTACHED(name, func, hit_begin)
+#define X(name, func, loaded, stack, text) ATTACHED(name, func, stack, hit_begin)
 PTB_PROGS_ALWAYS(X)
 #undef X
 

@@ -21,6 +21,7 @@ static const struct {
 	{ "names", { .args = PROBE_ARGS_NONE } },
 	{ "shapes", { .args = PROBE_ARGS_SHAPES } },
 	{ "full", { .args = PROBE_ARGS_FULL } },
+	{ "stacks", { .stacks = true } },
 	{ "all",
 	  { .args = PROBE_ARGS_FULL,
 	    .follow_tasks = true,
@@ -29,7 +30,8 @@ static const struct {
 	    .memory = true,
 	    .kernel_memory = true,
 	    .cuda_calls = true,
-	    .agent = true } },
+	    .agent = true,
+	    .stacks = true } },
 };
 #define MODES (sizeof(modes) / sizeof(modes[0]))
 

@@ -24,7 +24,7 @@ struct arena {
 	bool fail_after; /* and all after it */
 	uint32_t reads;  /* so far */
 	uint64_t bytes;  /* read so far */
-	uint32_t counters[PTB_CNT_BPF_MAX];
+	uint32_t counters[PTB_CNT_MAP];
 	bool wild;     /* a read outside the arena was tried: it failed */
 	uint64_t near; /* the stack pointer of the call, 0: none */
 };

@@ -13,7 +13,7 @@
 	((nr) < sizeof(table) / sizeof((table)[0]) && (table)[nr] ? (table)[nr] : "?")
 
 static const char *const prog_names[] = {
-#define X(name, func, loaded, text) [PTB_PROG_##name] = #name,
+#define X(name, func, loaded, stack, text) [PTB_PROG_##name] = #name,
 	PTB_PROGS(X)
 #undef X
 };

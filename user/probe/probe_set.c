@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -20,7 +21,7 @@
 #include "probe/probe_state.h"
 
 static const char *const prog_names[PTB_PROG_CNT] = {
-#define X(name, func, loaded, text) #name,
+#define X(name, func, loaded, stack, text) #name,
 	PTB_PROGS(X)
 #undef X
 };
@@ -39,11 +40,21 @@ static const char *const prog_names[PTB_PROG_CNT] = {
 static void choose_programs(const struct ptbpf_bpf *s, const struct probe_set_opts *opts,
 			    struct bpf_program **out)
 {
-#define X(name, func, loaded, text)                                                                \
+#define X(name, func, loaded, stack, text)                                                         \
 	out[PTB_PROG_##name] = LOADED_##loaded ? s->progs.func : NULL;                             \
 	bpf_program__set_autoload(s->progs.func, LOADED_##loaded);
 	PTB_PROGS(X)
 #undef X
+}
+
+/* Ids of stacks are hashes: with a seed that a target does not know it cannot make two of them equal. */
+static int configure_stacks(struct ptbpf_bpf *s, bool stacks)
+{
+	s->rodata->py_stacks = stacks;
+	bpf_map__set_autocreate(s->maps.py_threads, stacks);
+	if (!stacks)
+		bpf_map__set_max_entries(s->maps.py_layouts, 1);
+	return stacks && getrandom(&s->rodata->py_seed, sizeof(s->rodata->py_seed), 0) < 0 ? -errno : 0;
 }
 
 /*
@@ -71,7 +82,7 @@ static int configure_programs(struct ptbpf_bpf *s, const struct probe_set_opts *
 	bpf_map__set_autocreate(s->maps.call_frames, full);
 	bpf_map__set_autocreate(s->maps.api_calls, opts->memory);
 	bpf_map__set_autocreate(s->maps.cuda_frames, opts->cuda_calls);
-	return 0;
+	return configure_stacks(s, opts->stacks);
 }
 
 /* Which kind of links; sites by address where the kernel keeps no cookie per site. */
@@ -309,13 +320,25 @@ int probe_set__verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt
 	return err;
 }
 
+static int put_layout(struct probe_set *ps, uint32_t idx, const struct ptb_py_layout *layout)
+{
+	return bpf_map_update_elem(bpf_map__fd(ps->skel->maps.py_layouts), &idx, layout, BPF_ANY) ?
+		       -errno :
+		       0;
+}
+
 static int proc__alloc(struct probe_set *ps, const struct ptb_proc_cfg *cfg, uint32_t *idx)
 {
+	const struct ptb_py_layout none = { 0 };
+	int err;
+
 	for (uint32_t i = 0; i < PTB_PROC_MAX; i++) {
 		if (ps->procs[i].used)
 			continue;
 		if (bpf_map_update_elem(bpf_map__fd(ps->skel->maps.proc_cfg), &i, cfg, BPF_ANY))
 			return -errno;
+		if (ps->opts.stacks && (err = put_layout(ps, i, &none)))
+			return err;
 		ps->procs[i].used = true;
 		ps->procs[i].tgid = (pid_t)cfg->tgid;
 		*idx = i;
@@ -476,6 +499,14 @@ void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx, const st
 {
 	if (bpf_map_update_elem(bpf_map__fd(ps->skel->maps.proc_cfg), &proc_idx, cfg, BPF_ANY))
 		pr_warn("process %u: its facts cannot be updated: %s", cfg->tgid, errstr(errno));
+}
+
+int probe_set__python(struct probe_set *ps, uint32_t proc_idx, const struct ptb_py_layout *layout)
+{
+	if (!ps->opts.stacks || proc_idx >= PTB_PROC_MAX || !ps->procs[proc_idx].used ||
+	    !ptb_py_fits(&layout->off))
+		return -EINVAL;
+	return put_layout(ps, proc_idx, layout);
 }
 
 void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx)
@@ -639,7 +670,7 @@ uint64_t probe_set__counter(struct probe_set *ps, uint32_t id)
 		return rings__delivered(ps->rings);
 	if (id == PTB_CNT_MISSED)
 		return sum_missed(ps);
-	return id < PTB_CNT_BPF_MAX ? sum_counter(ps, id) : 0;
+	return PTB_CNT_IS_BPF(id) ? sum_counter(ps, id) : 0;
 }
 
 uint32_t probe_set__ring_cnt(const struct probe_set *ps)

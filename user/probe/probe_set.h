@@ -13,6 +13,7 @@
 
 #include "ptb_agent.h"
 #include "ptb_probe.h"
+#include "ptb_python.h"
 
 struct probe_set;
 
@@ -34,6 +35,7 @@ struct probe_set_opts {
 	bool kernel_memory;   /* kernel tracepoints of memory */
 	bool cuda_calls; /* CUDA launches, copies and synchronisation from the host's side are probed */
 	bool agent;      /* processes with an agent may come: its chunks are copied */
+	bool stacks; /* Python stacks of processes whose layout is given (probe_set__python()) */
 };
 
 /* Loads programs and maps. 0 or negative errno (logged with what, why, what to do). */
@@ -75,6 +77,8 @@ int probe_set__add_arg_progs(struct probe_set *ps, const struct ptb_arg_prog *pr
 			     uint32_t *base);
 /* More has become known of a process: replaces its facts. */
 void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx, const struct ptb_proc_cfg *cfg);
+/* From now on its Python stacks are read. 0; -EINVAL: not such a layout, or stacks are off; another negative errno. */
+int probe_set__python(struct probe_set *ps, uint32_t proc_idx, const struct ptb_py_layout *layout);
 /* A process's layout failed its check: from now on no arguments are read in it. */
 void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx);
 

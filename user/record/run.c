@@ -563,8 +563,8 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	struct recorder_stats st = recorder__stats(run->targets.rec);
 	struct rusage ru;
 
-	for (uint32_t id = 0; id < PTB_CNT_BPF_MAX; id++) {
-		uint64_t v = probe_set__counter(run->targets.ps, id);
+	for (uint32_t id = 0; id < PTB_CNT_MAP; id++) {
+		uint64_t v = PTB_CNT_IS_BPF(id) ? probe_set__counter(run->targets.ps, id) : 0;
 
 		if (v)
 			recorder__counter(run->targets.rec, id, v);

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The check value of a code object: the same C for BPF, which computes it for every frame, and for user space, which computes it
+ * again when it reads the code object. Equal values: it is the same object, not another one that was made at the same address
+ * after that one had ended.
+ *
+ * It is made of words that do not change as long as the object lives. From 3.12 on co_version, which no other code object of
+ * the interpreter has, is one of them. Before, a code object that is made again and again (exec() in a loop) may have the
+ * same pointers each time, to texts at the same addresses; so the texts' contents are part of it, through the hashes that
+ * the interpreter keeps in them, or where it has none yet through their bytes.
+ *
+ * User space defines PY_READ(reader, dst, len, addr) before it includes this file: 0, or it could not be read.
+ */
+#ifndef PTB_PY_CHECK_H
+#define PTB_PY_CHECK_H
+
+#include "ptb_python.h"
+
+#ifdef __bpf__
+#define PY_FN static __always_inline
+#define PY_READ(reader, dst, len, addr) bpf_probe_read_user(dst, len, (void *)(addr))
+#define PY_PIN(v)                                                                                  \
+	barrier_var(v) /* keeps a bound that was just checked on the register that is used */
+#else
+#define PY_FN static inline
+#define PY_PIN(v) ((void)0)
+#endif
+
+#define PY_TEXT_PART 64u /* bytes at the begin, and as many at the end of a text without a hash */
+
+struct py_check_mem {
+	void *reader; /* of PY_READ */
+	__u64 code[32];
+	__u64 text[4 + PY_TEXT_PART / 8];
+};
+
+/* Odd and random. */
+#define PY_KEY_LENGTH 0xd1b54a32d192ed03ULL
+#define PY_KEY_TEXT 0x9e3779b97f4a7c15ULL
+static const __u64 py_keys[PTB_PY_CHECK_WORDS] = {
+	0xbf58476d1ce4e5b9ULL, 0x94d049bb133111ebULL, 0xff51afd7ed558ccdULL, 0xc4ceb9fe1a85ec53ULL,
+	0x87c37b91114253d5ULL, 0x4cf5ad432745937fULL, 0x52dce729da3ed7c7ULL, 0x38495ab5d9f2bb65ULL,
+	0xa0761d6478bd642fULL, 0xe7037ed1a0b428dbULL, 0x8ebc6af09c88c6e3ULL,
+};
+
+PY_FN __u64 py_mix(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * PY_KEY_TEXT;
+	return hash ^ hash >> 32;
+}
+
+/* Up to PY_TEXT_PART bytes at addr. */
+PY_FN bool py_mix_bytes(struct py_check_mem *m, __u64 addr, __u64 size, __u64 *hash)
+{
+	__u64 *part = m->text + 4;
+
+	for (__u32 i = 0; i < PY_TEXT_PART / 8; i++)
+		part[i] = 0;
+	if (size > PY_TEXT_PART)
+		size = PY_TEXT_PART;
+	PY_PIN(size);
+	if (!size || size > PY_TEXT_PART)
+		return true;
+	if (PY_READ(m->reader, part, size, addr))
+		return false;
+	for (__u32 i = 0; i < PY_TEXT_PART / 8; i++)
+		*hash = py_mix(*hash, part[i]);
+	return true;
+}
+
+/* str.state: see user/python/text.c */
+#define PY_STATE_KIND(state) ((state) >> 2 & 7)
+#define PY_STATE_ASCII 0x40u
+
+/* The contents of a str, or of bytes. */
+PY_FN bool py_mix_text(struct py_check_mem *m, const struct ptb_py_offsets *off, __u64 addr,
+		       bool is_str, __u64 *hash)
+{
+	__u64 size, data = addr + off->bytes_data;
+	__u32 state;
+
+	if (addr & 7 || PY_READ(m->reader, m->text, 32, addr + off->str_length))
+		return false;
+	size = m->text[0];
+	*hash = py_mix(*hash, size * PY_KEY_LENGTH);
+	if (m->text[1] != ~0ULL) { /* its hash follows the length in both: ptb_py_fits() */
+		*hash = py_mix(*hash, m->text[1]);
+		return true;
+	}
+	if (is_str) {
+		state = (__u32)m->text[2];
+		data = addr + (state & PY_STATE_ASCII ? off->str_ascii : off->str_compact);
+		size *= PY_STATE_KIND(state);
+	}
+	if (!py_mix_bytes(m, data, size, hash))
+		return false;
+	return size <= PY_TEXT_PART || py_mix_bytes(m, data + size - PY_TEXT_PART, PY_TEXT_PART, hash);
+}
+
+PY_FN __u64 py_code_word(const struct py_check_mem *m, const struct ptb_py_offsets *off, __u16 field)
+{
+	return m->code[(__u32)(field - off->type) / 8 & 31];
+}
+
+/* False: it cannot be read, or is no code object. */
+PY_FN bool py_check(struct py_check_mem *m, const struct ptb_py_layout *l, __u64 code, __u32 *check)
+{
+	const struct ptb_py_offsets *off = &l->off;
+	__u32 first = (__u32)(off->code_linetable - off->type) / 8 - (PTB_PY_CHECK_WORDS - 1);
+	const __u64 *w = m->code + (first & 7);
+	__u64 hash = 0;
+
+	if (code & 7 || PY_READ(m->reader, m->code, 8 * PTB_PY_CODE_WORDS, code + off->type) ||
+	    m->code[0] != l->code_type)
+		return false;
+	for (__u32 i = 0; i < PTB_PY_CHECK_WORDS; i++)
+		hash += w[i] * py_keys[i];
+	if (off->hash != PTB_PY_NONE) {
+		__u16 name = off->code_qualname != PTB_PY_NONE ? off->code_qualname : off->code_name;
+
+		if (!py_mix_text(m, off, py_code_word(m, off, off->code_filename), true, &hash) ||
+		    !py_mix_text(m, off, py_code_word(m, off, name), true, &hash) ||
+		    !py_mix_text(m, off, py_code_word(m, off, off->code_linetable), false, &hash))
+			return false;
+	}
+	*check = (__u32)(hash >> 32);
+	return true;
+}
+
+#endif /* PTB_PY_CHECK_H */

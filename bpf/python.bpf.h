@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The Python stack of the thread that hits, before the record of the hit: its frames once for each thread and window, then a
+ * number only. Updates no map that threads share: what a thread needs is in its own storage.
+ */
+#ifndef PTB_PYTHON_BPF_H
+#define PTB_PYTHON_BPF_H
+
+#include "py_walk.h"
+
+#define PY_KNOWN 512 /* stacks of a thread that are not emitted again */
+
+const volatile __u32 py_stacks = 0; /* they are recorded */
+const volatile __u64 py_seed = 0;
+
+/* By the cookie's process; code_type 0: no stacks of this process. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PTB_PROC_MAX);
+	__type(key, __u32);
+	__type(value, struct ptb_py_layout);
+} py_layouts SEC(".maps");
+
+struct py_thread {
+	struct py_walk walk;
+	__u64 known[PY_KNOWN]; /* ids by their low bits; those of another window are other ids */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct py_thread);
+} py_threads SEC(".maps");
+
+static __always_inline int emit_stack(const struct hit *hit, __u64 id)
+{
+	struct slot s = slot_reserve(hit, sizeof(struct ptb_py_stack), PTB_REC_PY_STACK, 0);
+	struct ptb_py_stack *r = s.rec;
+
+	if (!r)
+		return 0;
+	r->id = id;
+	slot_submit(&s, hit);
+	return 0;
+}
+
+/* False: lost, and counted. */
+static __always_inline bool emit_stack_def(const struct hit *hit, struct py_walk *w)
+{
+	__u32 len = sizeof(w->def) + w->def.frame_cnt * sizeof(w->frames[0]);
+
+	hdr_fill(&w->def.h, len, PTB_REC_PY_STACK_DEF, 0, hit);
+	barrier_var(len);
+	if (len > sizeof(w->def) + sizeof(w->frames))
+		return false;
+	return emit_copy(hit, &w->def, len);
+}
+
+static __noinline int py_stack(const struct hit *hit)
+{
+	__u32 proc = hit->proc;
+	const struct ptb_py_layout *l = bpf_map_lookup_elem(&py_layouts, &proc);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct py_thread *t;
+	enum py_walked got;
+	__u64 *known;
+
+	if (!l || !l->code_type)
+		return 0;
+	t = bpf_task_storage_get(&py_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t) {
+		count(PTB_CNT_PY_NO_ROOM);
+		return emit_stack(hit, 0);
+	}
+	got = py_walk(&t->walk, l, task->thread.fsbase, py_mix(py_seed, *(volatile __u32 *)&active));
+	if (got == PY_NO_FRAMES)
+		return 0;
+	if (got == PY_NO_STATE) {
+		count(PTB_CNT_PY_NO_STATE);
+		return emit_stack(hit, 0);
+	}
+	if (t->walk.def.flags)
+		count(t->walk.def.flags & PTB_PY_CUT ? PTB_CNT_PY_CUT : PTB_CNT_PY_FAULT);
+	known = &t->known[t->walk.def.id & (PY_KNOWN - 1)];
+	if (*known != t->walk.def.id)
+		*known = emit_stack_def(hit, &t->walk) ? t->walk.def.id : 0;
+	return emit_stack(hit, t->walk.def.id);
+}
+
+#endif /* PTB_PYTHON_BPF_H */

@@ -17,7 +17,7 @@
  * removes the rest.
  *
  * loaded: ALL, or with which options (probe_set.h): VALUES (any arguments), RESULTS (arguments in full), MEMORY, CUDA,
- * AGENT, IDENTITIES.
+ * AGENT, IDENTITIES, STACKS.
  * stack: where Python stacks are recorded, the thread's comes before the program's record (PY_STACK). YES; ENTRY: if the
  * cookie says that the program makes the record itself, because no exit is seen; NO.
  */
@@ -62,6 +62,7 @@
 #define PTB_PROGS_ALWAYS(X)                                                                        \
 	X(AGENT_CHUNK,    agent_chunk,     AGENT,      NO,    "rdi: struct ptb_chunk*, rsi: its length")   \
 	X(AGENT_REQUEST,  agent_request,   AGENT,      NO,    "nothing: only its semaphore counts")         \
+	X(CODE_END,       code_end,        STACKS,     NO,    "nothing: a Python code object ends") \
 	X(CALIB,          calib,           ALL,        NO,    "nothing: measures the cost of a hit")
 
 #define PTB_PROGS(X)                                                                            \

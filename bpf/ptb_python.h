@@ -22,6 +22,7 @@ struct ptb_py_offsets {
 	__u16 runtime_head; /* _PyRuntime: the list of interpreters; the pointer behind it is the main one */
 	__u16 runtime_key; /* autoTSSkey's key; NONE from 3.15 on, where a thread-local variable replaces it */
 	__u16 interp_next, interp_threads;
+	__u16 interp_code_ends; /* how many code objects have ended; NONE up to 3.13 */
 	__u16 tstate_next, tstate_interp, tstate_thread_id;
 	__u16 tstate_cframe; /* NONE: the frame is in the thread state, else in the structure to which this points */
 	__u16 tstate_frame;
@@ -47,6 +48,7 @@ struct ptb_py_layout {
 	 * word so many bytes behind it. */
 	__s32 slot;
 	__u32 slot_hops, slot_hop[2];
+	__u32 code_ends; /* 1: a probe counts the code objects that end (PTB_PROG_CODE_END) */
 	struct ptb_py_offsets off;
 	__u64 code_type; /* address of PyCode_Type */
 };

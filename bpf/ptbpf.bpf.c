@@ -63,7 +63,7 @@
 		if (!begin(ctx, &hit, PTB_PROG_##name))                                            \
 			return 0;                                                                  \
 		if (py_stacks && STACK_##stack(&hit))                                              \
-			py_stack(&hit);                                                            \
+			py_stack(&hit, PT_REGS_SP(ctx));                                           \
 		return func##_hit(ctx, &hit);                                                      \
 	}
 

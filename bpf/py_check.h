@@ -102,6 +102,19 @@ PY_FN __u64 py_code_word(const struct py_check_mem *m, const struct ptb_py_offse
 	return m->code[(__u32)(field - off->type) / 8 & 31];
 }
 
+#ifndef __bpf__
+/*
+ * Does somebody hold the object? A frame does; but who reads it later may find one that was freed, with all its words but the
+ * first, which is then 0 or a pointer. The upper half of a count is 0, but for flags in its upper half (3.14).
+ */
+static inline bool py_is_held(struct py_check_mem *m, __u64 object)
+{
+	__u64 refs;
+
+	return !PY_READ(m->reader, &refs, 8, object) && (__u32)refs && !(refs >> 32 & 0xffff);
+}
+#endif
+
 /* False: it cannot be read, or is no code object. */
 PY_FN bool py_check(struct py_check_mem *m, const struct ptb_py_layout *l, __u64 code, __u32 *check)
 {
@@ -124,7 +137,11 @@ PY_FN bool py_check(struct py_check_mem *m, const struct ptb_py_layout *l, __u64
 			return false;
 	}
 	*check = (__u32)(hash >> 32);
+#ifndef __bpf__
+	return py_is_held(m, code);
+#else
 	return true;
+#endif
 }
 
 #endif /* PTB_PY_CHECK_H */

@@ -10,13 +10,39 @@
 
 #define PY_STEPS_MAX                                                                               \
 	(PTB_PY_FRAMES_MAX + 512) /* frames of Python functions, and native ones between them */
+#define PY_STEP_FRAMES 2          /* a step costs time of its own */
 #define PY_POSITION_MAX (1 << 28)
+
+/*
+ * Reading costs the same for 8 bytes as for a thousand, and most frames of a thread lie one above the other: the part of memory
+ * below a frame is read with it, but not across a page that may not be there.
+ */
+#define PY_PART 2048u
+#define PY_ALONE                                                                                   \
+	3072u /* in mem[]: what is read alone, the thread state and frames on the thread's own stack */
+#define PY_MEM_MASK 0xff8u
+#define PY_STACK_BYTES (16u << 20) /* above the stack pointer: the thread's stack */
+
+/* A code object's check value, as long as no code object of the process ends. */
+#define PY_CHECKED 256
+struct py_checked {
+	__u64 code;
+	__u32 check;
+	__u32 gen;
+};
 
 struct py_walk {
 	__u64 frame; /* the next one; 0: there is none */
 	__u64 hash;
-	__u64 raw[32]; /* of the thread state, of a frame */
-	struct py_check_mem mem;
+	__u64 sp;       /* of the thread */
+	__u64 part;     /* address of what mem[] begins with, */
+	__u32 part_len; /* so many bytes */
+	__u32 pos;      /* in mem[]: the frame */
+	__u32 gen;      /* of the process's code objects; 0: not known */
+	__u32 pad;
+	__u64 mem[PY_MEM_MASK / 8 + 1];
+	struct py_check_mem check;
+	struct py_checked checked[PY_CHECKED];
 	struct ptb_py_stack_def def;
 	struct ptb_py_frame frames[PTB_PY_FRAMES_MAX];
 };
@@ -27,40 +53,63 @@ enum py_walked {
 	PY_WALKED,    /* def.id, def.flags and the frames are set */
 };
 
-PY_FN __u64 py_word(const struct py_walk *w, __u16 off)
+PY_FN void *py_mem_at(struct py_walk *w, __u32 pos)
 {
-	return w->raw[off / 8 & 31];
+	return (__u8 *)w->mem + (pos & PY_MEM_MASK);
+}
+
+/* The word of the object that was read last. */
+PY_FN __u64 py_word(struct py_walk *w, __u16 off)
+{
+	return *(__u64 *)py_mem_at(w, w->pos + off);
+}
+
+/* An object of its own. */
+PY_FN bool py_read_alone(struct py_walk *w, __u32 size, __u64 addr)
+{
+	w->pos = PY_ALONE;
+	return !PY_READ(w->check.reader, py_mem_at(w, PY_ALONE), size, addr);
+}
+
+/* A number for the moments at which so many code objects of this process had ended. */
+PY_FN __u32 py_generation(__u32 proc, __u64 ends)
+{
+	return (__u32)py_mix(proc, ends) | 1;
 }
 
 /* The frame that runs on the thread of this thread pointer. */
-PY_FN enum py_walked py_first_frame(struct py_walk *w, const struct ptb_py_layout *l, __u64 thread)
+PY_FN enum py_walked py_first_frame(struct py_walk *w, const struct ptb_py_layout *l, __u32 proc,
+				    __u64 thread)
 {
 	const struct ptb_py_offsets *off = &l->off;
 	__u64 p;
 
-	if (PY_READ(w->mem.reader, &w->frame, 8, thread + (__u64)(__s64)l->slot))
+	if (PY_READ(w->check.reader, &w->frame, 8, thread + (__u64)(__s64)l->slot))
 		return PY_NO_STATE;
 	for (__u32 i = 0; i < 2; i++)
 		if (i < l->slot_hops && w->frame &&
-		    PY_READ(w->mem.reader, &w->frame, 8, w->frame + l->slot_hop[i]))
+		    PY_READ(w->check.reader, &w->frame, 8, w->frame + l->slot_hop[i]))
 			return PY_NO_STATE;
 	if (!w->frame)
 		return PY_NO_FRAMES;
-	if (w->frame & 7 || PY_READ(w->mem.reader, w->raw, PTB_PY_TSTATE_BYTES, w->frame) ||
+	if (w->frame & 7 || !py_read_alone(w, PTB_PY_TSTATE_BYTES, w->frame) ||
 	    py_word(w, off->tstate_thread_id) != thread)
 		return PY_NO_STATE;
+	if (off->interp_code_ends != PTB_PY_NONE &&
+	    !PY_READ(w->check.reader, &p, 8, py_word(w, off->tstate_interp) + off->interp_code_ends))
+		w->gen = py_generation(proc, p);
 	if (off->tstate_cframe == PTB_PY_NONE) {
 		w->frame = py_word(w, off->tstate_frame);
 	} else {
 		p = py_word(w, off->tstate_cframe);
-		if (p & 7 || PY_READ(w->mem.reader, &w->frame, 8, p + off->tstate_frame))
+		if (p & 7 || PY_READ(w->check.reader, &w->frame, 8, p + off->tstate_frame))
 			return PY_NO_STATE;
 	}
 	return w->frame ? PY_WALKED : PY_NO_FRAMES;
 }
 
 /* False: no such position. */
-PY_FN bool py_position(const struct py_walk *w, const struct ptb_py_layout *l, __u64 code, __s32 *at)
+PY_FN bool py_position(struct py_walk *w, const struct ptb_py_layout *l, __u64 code, __s32 *at)
 {
 	__u64 instr = py_word(w, l->off.frame_instr);
 	__s64 pos;
@@ -75,14 +124,46 @@ PY_FN bool py_position(const struct py_walk *w, const struct ptb_py_layout *l, _
 
 PY_FN bool py_read_frame(struct py_walk *w, const struct ptb_py_layout *l)
 {
+	__u64 start = w->frame & ~(__u64)(PY_PART - 1);
+	__u32 len = (__u32)(w->frame - start) + PTB_PY_FRAME_BYTES;
+
 	if (w->frame & 7)
 		return false;
-	if (l->off.lines == PTB_PY_LOCATIONS)
-		return !PY_READ(w->mem.reader, w->raw, PTB_PY_FRAME_BYTES, w->frame);
-	return !PY_READ(w->mem.reader, w->raw, PTB_PY_FRAME_OBJECT_BYTES, w->frame);
+	if (l->off.lines != PTB_PY_LOCATIONS)
+		return py_read_alone(w, PTB_PY_FRAME_OBJECT_BYTES, w->frame);
+	if (w->part_len && w->frame - w->part <= w->part_len - PTB_PY_FRAME_BYTES) {
+		w->pos = (__u32)(w->frame - w->part);
+		return true;
+	}
+	if (w->frame - w->sp < PY_STACK_BYTES)
+		return py_read_alone(w, PTB_PY_FRAME_BYTES, w->frame);
+	PY_PIN(len);
+	if (len > PY_PART + PTB_PY_FRAME_BYTES || PY_READ(w->check.reader, w->mem, len, start))
+		return py_read_alone(w, PTB_PY_FRAME_BYTES, w->frame);
+	w->part = start;
+	w->part_len = len;
+	w->pos = len - PTB_PY_FRAME_BYTES;
+	return true;
 }
 
-PY_FN bool py_is_native(const struct py_walk *w, const struct ptb_py_offsets *off)
+/* A code object that a frame has does not end; so what was found when the same number of them had ended is still true. */
+PY_FN bool py_check_of(struct py_walk *w, const struct ptb_py_layout *l, __u64 code, __u32 *check)
+{
+	struct py_checked *c = &w->checked[(code >> 5 ^ code >> 13) & (PY_CHECKED - 1)];
+
+	if (w->gen && c->code == code && c->gen == w->gen) {
+		*check = c->check;
+		return true;
+	}
+	if (!py_check(&w->check, l, code, check))
+		return false;
+	c->code = code;
+	c->check = *check;
+	c->gen = w->gen;
+	return true;
+}
+
+PY_FN bool py_is_native(struct py_walk *w, const struct ptb_py_offsets *off)
 {
 	__u16 at = off->frame_owner;
 
@@ -95,15 +176,11 @@ struct py_run {
 };
 
 /* One frame. 1: it was the last one. */
-static long py_step(__u32 nr, void *ctx)
+PY_FN long py_one(struct py_walk *w, const struct ptb_py_layout *l)
 {
-	struct py_run *r = ctx;
-	struct py_walk *w = r->w;
-	const struct ptb_py_layout *l = r->l;
 	__u32 n = w->def.frame_cnt;
 	struct ptb_py_frame f;
 
-	(void)nr;
 	if (!w->frame)
 		return 1;
 	if (n >= PTB_PY_FRAMES_MAX) {
@@ -121,7 +198,7 @@ static long py_step(__u32 nr, void *ctx)
 		return 0;
 	}
 	f.code = py_word(w, l->off.frame_code) & ~(__u64)l->off.frame_tags;
-	if (!py_position(w, l, f.code, &f.at) || !py_check(&w->mem, l, f.code, &f.check))
+	if (!py_position(w, l, f.code, &f.at) || !py_check_of(w, l, f.code, &f.check))
 		goto fault;
 	w->frames[n & (PTB_PY_FRAMES_MAX - 1)] = f;
 	w->def.frame_cnt = n + 1;
@@ -133,21 +210,36 @@ fault:
 }
 _Static_assert((PTB_PY_FRAMES_MAX & (PTB_PY_FRAMES_MAX - 1)) == 0, "frames are found with a mask");
 
-/* The stack of the thread of this thread pointer. seed: ids of another one mean other stacks. */
-PY_FN enum py_walked py_walk(struct py_walk *w, const struct ptb_py_layout *l, __u64 thread, __u64 seed)
+static long py_step(__u32 nr, void *ctx)
+{
+	const struct py_run *r = ctx;
+	struct py_walk *w = r->w;
+	const struct ptb_py_layout *l = r->l;
+
+	(void)nr;
+	for (__u32 i = 0; i < PY_STEP_FRAMES; i++)
+		if (py_one(w, l))
+			return 1;
+	return 0;
+}
+
+/* The stack of the thread of this thread pointer; w->sp, w->gen are set. seed: ids of another one mean other stacks. */
+PY_FN enum py_walked py_walk(struct py_walk *w, const struct ptb_py_layout *l, __u32 proc,
+			     __u64 thread, __u64 seed)
 {
 	struct py_run run = { .w = w, .l = l };
-	enum py_walked got = py_first_frame(w, l, thread);
+	enum py_walked got = py_first_frame(w, l, proc, thread);
 
 	if (got != PY_WALKED)
 		return got;
 	w->hash = seed;
+	w->part_len = 0;
 	w->def.frame_cnt = 0;
 	w->def.flags = 0;
 #ifdef __bpf__
-	bpf_loop(PY_STEPS_MAX, py_step, &run, 0);
+	bpf_loop(PY_STEPS_MAX / PY_STEP_FRAMES, py_step, &run, 0);
 #else
-	for (__u32 i = 0; i < PY_STEPS_MAX && !py_step(i, &run); i++)
+	for (__u32 i = 0; i < PY_STEPS_MAX / PY_STEP_FRAMES && !py_step(i, &run); i++)
 		;
 #endif
 	if (w->frame && !w->def.flags)

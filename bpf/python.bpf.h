@@ -21,6 +21,14 @@ struct {
 	__type(value, struct ptb_py_layout);
 } py_layouts SEC(".maps");
 
+/* How many code objects of each process have ended, where a probe counts them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PTB_PROC_MAX);
+	__type(key, __u32);
+	__type(value, __u64);
+} py_code_ends SEC(".maps");
+
 struct py_thread {
 	struct py_walk walk;
 	__u64 known[PY_KNOWN]; /* ids by their low bits; those of another window are other ids */
@@ -57,14 +65,25 @@ static __always_inline bool emit_stack_def(const struct hit *hit, struct py_walk
 	return emit_copy(hit, &w->def, len);
 }
 
-static __noinline int py_stack(const struct hit *hit)
+/* PyCode_Type.tp_dealloc() */
+PROBE(code_end)
+{
+	__u32 proc = hit->proc;
+	__u64 *cnt = bpf_map_lookup_elem(&py_code_ends, &proc);
+
+	if (cnt)
+		__sync_fetch_and_add(cnt, 1);
+	return 0;
+}
+
+static __noinline int py_stack(const struct hit *hit, __u64 sp)
 {
 	__u32 proc = hit->proc;
 	const struct ptb_py_layout *l = bpf_map_lookup_elem(&py_layouts, &proc);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct py_thread *t;
 	enum py_walked got;
-	__u64 *known;
+	__u64 *known, *ends;
 
 	if (!l || !l->code_type)
 		return 0;
@@ -73,7 +92,13 @@ static __noinline int py_stack(const struct hit *hit)
 		count(PTB_CNT_PY_NO_ROOM);
 		return emit_stack(hit, 0);
 	}
-	got = py_walk(&t->walk, l, task->thread.fsbase, py_mix(py_seed, *(volatile __u32 *)&active));
+	t->walk.sp = sp;
+	t->walk.gen = 0;
+	ends = l->code_ends ? bpf_map_lookup_elem(&py_code_ends, &proc) : NULL;
+	if (ends)
+		t->walk.gen = py_generation(proc, *(volatile __u64 *)ends);
+	got = py_walk(&t->walk, l, proc, task->thread.fsbase,
+		      py_mix(py_seed, *(volatile __u32 *)&active));
 	if (got == PY_NO_FRAMES)
 		return 0;
 	if (got == PY_NO_STATE) {

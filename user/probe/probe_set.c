@@ -36,6 +36,7 @@ static const char *const prog_names[PTB_PROG_CNT] = {
 #define LOADED_CUDA (opts->cuda_calls)
 #define LOADED_AGENT (opts->agent)
 #define LOADED_IDENTITIES (opts->identities)
+#define LOADED_STACKS (opts->stacks)
 
 static void choose_programs(const struct ptbpf_bpf *s, const struct probe_set_opts *opts,
 			    struct bpf_program **out)
@@ -52,8 +53,10 @@ static int configure_stacks(struct ptbpf_bpf *s, bool stacks)
 {
 	s->rodata->py_stacks = stacks;
 	bpf_map__set_autocreate(s->maps.py_threads, stacks);
-	if (!stacks)
+	if (!stacks) {
 		bpf_map__set_max_entries(s->maps.py_layouts, 1);
+		bpf_map__set_max_entries(s->maps.py_code_ends, 1);
+	}
 	return stacks && getrandom(&s->rodata->py_seed, sizeof(s->rodata->py_seed), 0) < 0 ? -errno : 0;
 }
 

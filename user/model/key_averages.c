@@ -34,6 +34,7 @@ struct ka_child {
 	uint32_t row, key;
 	uint64_t dur_ns, self_ns, child_ns, flops;
 	uint64_t device_ns, own_device_ns;
+	uint64_t event; /* its number */
 	struct ka_memory mem, self_mem, child_mem;
 };
 
@@ -60,14 +61,14 @@ struct ka_thread {
 
 struct row {
 	struct ka_row r;
-	uint32_t key, shapes; /* ids in keys */
+	uint32_t key, shapes, stack; /* ids in keys */
 };
 
 struct key_averages {
 	struct ka_opts opts;
 	struct strtab *keys;
 	struct hashmap key_by_name; /* (name pointer: the session interns) -> key, 0: not in the table */
-	struct hashmap row_ids; /* (key, shapes << 2 | is_device << 1 | is_annotation) -> index */
+	struct hashmap row_ids; /* (stack << 32 | key, shapes << 2 | is_device << 1 | is_annotation) -> index */
 	struct shapes_text shapes; /* of the current slice */
 	uint32_t alone[2];         /* rows of [memory] and [OutOfMemory] + 1, 0: none yet */
 	struct row *rows;
@@ -179,13 +180,23 @@ static int shapes_of(struct key_averages *ka, const struct slice *sl, uint32_t *
 	return *shapes ? 0 : -ENOMEM;
 }
 
+/* The same of what rows are grouped by beside. */
+static int stack_of(struct key_averages *ka, const struct slice *sl, uint32_t *stack)
+{
+	const char *text = ka->opts.stack_text ? ka->opts.stack_text(ka->opts.stack_arg, sl) : "";
+
+	*stack = *text ? strtab__add(ka->keys, text, strlen(text)) : 0;
+	return *text && !*stack ? -ENOMEM : 0;
+}
+
 enum row_kind { ROW_CPU, ROW_ANNOTATION = 1, ROW_DEVICE = 2 }; /* bits */
 
-static int find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint32_t kind, uint32_t *row)
+static int find_stack_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint32_t stack,
+			  uint32_t kind, uint32_t *row)
 {
-	uint64_t k1 = (uint64_t)shapes << 2 | kind;
+	uint64_t k0 = (uint64_t)stack << 32 | key, k1 = (uint64_t)shapes << 2 | kind;
 	uint32_t before = ka->row_cnt;
-	struct row *r = list__keyed(KEYED_LIST(ka, rows, row), key, k1);
+	struct row *r = list__keyed(KEYED_LIST(ka, rows, row), k0, k1);
 
 	if (!r)
 		return -ENOMEM;
@@ -193,19 +204,26 @@ static int find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint
 	if (ka->row_cnt > before)
 		*r = (struct row){ .key = key,
 				   .shapes = shapes,
+				   .stack = stack,
 				   .r.is_annotation = kind & ROW_ANNOTATION,
 				   .r.is_device = kind & ROW_DEVICE,
 				   .r.first_begin_ns = UINT64_MAX };
 	return 0;
 }
 
+static int find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint32_t kind, uint32_t *row)
+{
+	return find_stack_row(ka, key, shapes, 0, kind, row);
+}
+
 static int row_of(struct key_averages *ka, const struct slice *sl, uint32_t key, uint32_t *row)
 {
-	uint32_t shapes;
+	uint32_t shapes, stack;
 
-	if (shapes_of(ka, sl, &shapes))
+	if (shapes_of(ka, sl, &shapes) || stack_of(ka, sl, &stack))
 		return -ENOMEM;
-	if (find_row(ka, key, shapes, sl->cat == SLICE_USER_ANNOTATION ? ROW_ANNOTATION : ROW_CPU, row))
+	if (find_stack_row(ka, key, shapes, stack,
+			   sl->cat == SLICE_USER_ANNOTATION ? ROW_ANNOTATION : ROW_CPU, row))
 		return -ENOMEM;
 	if (!ka->rows[*row].r.category)
 		ka->rows[*row].r.category = sl->cat == SLICE_USER_ANNOTATION ? "user_annotation" :
@@ -310,17 +328,23 @@ static void add_to_row(struct ka_row *r, const struct ka_child *c, uint64_t sign
 	add_row_memory(r, &c->mem, &c->self_mem, sign);
 }
 
-static void add_slice(struct ka_row *r, const struct slice *sl, const struct ka_child *c)
+static int add_slice(struct key_averages *ka, const struct slice *sl, struct ka_child *c)
 {
+	struct ka_row *r = &ka->rows[c->row].r;
+	const struct ka_event ev = { .sl = sl, .self_cpu_ns = c->self_ns, .self_device_ns = c->own_device_ns };
+
 	add_to_row(r, c, ADD);
 	if (sl->begin_ns < r->first_begin_ns)
 		r->first_begin_ns = sl->begin_ns;
+	return ka->opts.event ? ka->opts.event(ka->opts.event_arg, &ev, &c->event) : 0;
 }
 
 /* The only child, of the same name: it is as if it had not been. */
 static void swallow(struct key_averages *ka, const struct ka_child *only, struct ka_child *into)
 {
 	add_to_row(&ka->rows[only->row].r, only, TAKE_BACK);
+	if (ka->opts.event)
+		ka->opts.take_back(ka->opts.event_arg, only->event);
 	into->child_ns = only->child_ns;
 	into->child_mem = only->child_mem;
 	into->own_device_ns += only->own_device_ns;
@@ -333,6 +357,7 @@ static int on_slice(void *arg, const struct slice *sl)
 	uint64_t dur = sl->end_ns - sl->begin_ns;
 	struct ka_open kids, self;
 	uint32_t key;
+	int err;
 
 	if (!t || key_of(ka, sl->name, &key))
 		return -ENOMEM;
@@ -353,8 +378,8 @@ static int on_slice(void *arg, const struct slice *sl)
 	if (ka->opts.with_flops)
 		self.last.flops = input_shapes__flops(sl);
 	if (sl->flags & SLICE_OTHER_THREAD_END) {
-		add_slice(&ka->rows[self.last.row].r, sl, &self.last);
-		return add_children(t, sl->parent, &kids);
+		err = add_slice(ka, sl, &self.last);
+		return err ? err : add_children(t, sl->parent, &kids);
 	}
 	self.last.own_device_ns = sl->device_ns;
 	self.last.device_ns = self.device_ns = self.last.own_device_ns + kids.device_ns;
@@ -363,8 +388,8 @@ static int on_slice(void *arg, const struct slice *sl)
 	self.last.self_mem = self.mem;
 	add_memory(&self.last.self_mem, &self.last.child_mem, TAKE_BACK);
 	self.last.self_ns = dur > self.last.child_ns ? dur - self.last.child_ns : 0;
-	add_slice(&ka->rows[self.last.row].r, sl, &self.last);
-	return add_children(t, sl->parent, &self);
+	err = add_slice(ka, sl, &self.last);
+	return err ? err : add_children(t, sl->parent, &self);
 }
 
 /*
@@ -508,6 +533,7 @@ const struct ka_row *key_averages__rows(struct key_averages *ka, uint32_t *cnt)
 			continue;
 		ka->sorted[n] = ka->rows[i].r;
 		ka->sorted[n].shapes = strtab__text(ka->keys, ka->rows[i].shapes);
+		ka->sorted[n].stack = strtab__text(ka->keys, ka->rows[i].stack);
 		ka->sorted[n++].key = strtab__text(ka->keys, ka->rows[i].key);
 	}
 	qsort(ka->sorted, n, sizeof(*ka->sorted), cmp_first);

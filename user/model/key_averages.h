@@ -20,16 +20,33 @@ struct ka_row {
 	uint64_t cpu_total_ns, self_cpu_ns;
 	uint64_t first_begin_ns; /* order of first appearance */
 	const char *shapes;      /* Python list text "[[2, 3], []]"; "" when not grouped by shape */
+	const char *stack;       /* of opts.stack_text; "" when not grouped by it */
 	uint64_t flops;          /* sum; 0 when not asked for */
 	bool is_device; /* a row of GPU work: kernels, copies, fills by name, annotations on devices */
 	uint64_t device_total_ns, self_device_ns; /* GPU work launched in it; of a device row: itself */
 	int64_t cpu_mem, self_cpu_mem, device_mem, self_device_mem; /* bytes; 0 when not recorded */
 };
 
+/* A slice that torch lists, and what it lists it with. */
+struct ka_event {
+	const struct slice *sl;
+	uint64_t self_cpu_ns, self_device_ns;
+};
+
 struct ka_opts {
 	bool by_shape; /* torch's group_by_input_shape */
 	bool with_flops;
 	bool exact_memory; /* what an operator's own thread did in it; false: torch's rule */
+	/* Rows are also by what this says of a slice (torch's group_by_stack_n); "": nothing. NULL: they are not */
+	const char *(*stack_text)(void *arg, const struct slice *sl);
+	void *stack_arg;
+	/*
+	 * Each event, NULL: not wanted; 0 and a number, by which take_back() takes it back when its parent swallows it, or
+	 * negative errno.
+	 */
+	int (*event)(void *arg, const struct ka_event *ev, uint64_t *nr);
+	void (*take_back)(void *arg, uint64_t nr);
+	void *event_arg;
 };
 
 struct key_averages;

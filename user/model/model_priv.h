@@ -43,7 +43,8 @@ struct entry {
 	uint64_t handle;     /* annotations: address of the RecordFunction object */
 	uint64_t fwd_thread;
 	uint32_t stack, fwd_stack; /* see struct slice */
-	uint64_t fwd_pos;          /* position + 1 in the thread's waiting forwards, 0: none */
+	uint64_t child_ns;
+	uint64_t fwd_pos; /* position + 1 in the thread's waiting forwards, 0: none */
 	int64_t seq;
 	const char *name, *overload;
 	const char *inner; /* NODE: name of the slice of its own function */
@@ -61,6 +62,7 @@ struct entry {
 	bool no_exit;   /* its function has no exit probe */
 	bool is_address, is_step_end;
 	bool is_step;      /* an annotation that says that it is a step */
+	bool backward;     /* see struct slice */
 	uint32_t call_cnt; /* calls to CUDA's API directly in it; gpu_link.c */
 	uint64_t call_ns;
 	uint64_t device_ns; /* GPU work launched by them and charged to it */
@@ -96,6 +98,7 @@ struct thread {
 	/* slices that turn out to have been open when the window began, see thread_stack.c */
 	uint64_t oab_next_ns, oab_floor_ns;
 	uint32_t top_cnt; /* slices without an open ancestor (but the step) so far */
+	uint64_t top_ns;  /* and their time */
 
 	/* the exit just handled, to tolerate a second exit site on the same way out */
 	uint32_t exit_func;

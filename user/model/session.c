@@ -29,6 +29,7 @@ struct session {
 	struct gpu *gpu;           /* NULL: nothing recorded */
 	struct memory_block *live; /* at the end of the last run */
 	uint32_t live_cnt;
+	struct model *run; /* the current one; NULL: none */
 };
 
 /* ---- facts ---- */
@@ -193,6 +194,27 @@ uint64_t session__order(const struct session *s, uint64_t id)
 	return id <= SESSION_STEP_ID && nr < s->step_ids.cnt ? s->step_ids.orders[nr] : id;
 }
 
+uint32_t session__open_slices(const struct session *s, uint32_t tgid, uint32_t tid,
+			      struct open_slice *list, uint32_t max)
+{
+	const struct thread *t = s->run ? model__known_thread(s->run, tgid, tid) : NULL;
+	uint32_t n = 0, i = t ? t->cnt : 0;
+
+	while (i && n < max) {
+		const struct entry *e = &t->stack[--i];
+
+		if (!e->hidden)
+			list[n++] = (struct open_slice){ .id = e->id,
+							 .name = e->name,
+							 .cat = e->cat,
+							 .stack = e->stack,
+							 .fwd_stack = e->fwd_stack,
+							 .is_step = e->is_step };
+	}
+	effort__spend(t ? (uint64_t)(t->cnt - i) * ENTRY_COST : 0);
+	return n;
+}
+
 /* ---- slices and flows on their way to the sinks ---- */
 
 static void count_slice(struct session_totals *n, const struct slice *sl, const struct entry *e)
@@ -242,6 +264,8 @@ void model__deliver(struct model *m, struct thread *t, const struct entry *e, ui
 		.fwd_thread = e->fwd_thread,
 		.stack = entry__py_stack(e),
 		.fwd_stack = e->fwd_stack,
+		.backward = e->backward,
+		.child_ns = e->child_ns,
 		.device_ns = e->device_ns,
 		.call_ns = e->call_ns,
 		.call_cnt = e->call_cnt,
@@ -624,6 +648,7 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 
 	if (err)
 		return err;
+	s->run = &m;
 	err = capture_reader__stream(s->cr, on_record, &m);
 	if (err == STOP_READING)
 		err = 0;
@@ -645,6 +670,7 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 		err = memory__live(&m, &s->live, &s->live_cnt);
 	m.totals->live_blocks = s->live_cnt;
 	m.totals->tensors_over = m.tensors.over;
+	s->run = NULL;
 	model_clear(&m);
 	return err;
 }

@@ -190,10 +190,20 @@ struct slice {
 	uint32_t stack; /* Python's at its begin; of what a backward node does on a thread without any, as torch has it,
 			 * that of the forward operator. 0: none, or not known */
 	uint32_t fwd_stack; /* what a backward node does: Python's stack at the forward operator, 0: not known */
+	bool backward;     /* it is what a backward node does, or a part of that */
+	uint64_t child_ns; /* time of the slices directly in it */
 	uint64_t device_ns; /* GPU work (kernels, copies, fills) as torch charges it: of an operator what was
 			     * launched in it with no other operator inside */
 	uint64_t call_ns; /* calls to CUDA's API directly in it, under an operator: torch counts them ... */
 	uint32_t call_cnt; /* ... as its children */
+};
+
+/* One of the slices that are open on a thread. */
+struct open_slice {
+	uint64_t id;
+	const char *name;
+	uint32_t cat, stack, fwd_stack; /* as in struct slice */
+	bool is_step;
 };
 
 /* A forward operator and the backward node that it made; both slices have been delivered. */
@@ -384,6 +394,13 @@ const struct session_info *session__info(const struct session *s);
  * each; stops when it returns non-zero, and returns that. */
 int session__live_blocks(const struct session *s,
 			 int (*fn)(void *arg, const struct memory_block *b), void *arg);
+
+/*
+ * During the call of a sink: the slices that are open on the thread, innermost first, at most max; of a slice that is
+ * delivered those around it are among them, from its parent on. Returns how many.
+ */
+uint32_t session__open_slices(const struct session *s, uint32_t tgid, uint32_t tid,
+			      struct open_slice *list, uint32_t max);
 
 /* Where the slice with this id stands in the order of start of all slices, steps included: unique, ascending. Of the
  * current run or the last one, for ids that it delivered as `id` or `parent`. */

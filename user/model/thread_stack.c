@@ -84,6 +84,7 @@ void stack__reserve_begin(struct thread *t, uint64_t at)
 	t->oab_next_ns = at + RESERVE_NS - GAP_NS;
 	t->last_ns = at + RESERVE_NS;
 	t->top_cnt = 0;
+	t->top_ns = 0;
 	if (t->mem)
 		memory__mark(t);
 }
@@ -157,6 +158,7 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 	e->id = is_derived(e) ? steps__new_id(m, t) : ++m->next_id;
 	up = set_parent(t, (uint32_t)(e - t->stack));
 	e->fwd_stack = up ? up->fwd_stack : 0;
+	e->backward = e->scope == SCOPE_BACKWARD || (up && up->backward);
 	if (t->annotations || (e->rf && t->frames))
 		gap += GAP_NS * (uint64_t)(e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS);
 	if (e->begin_ns < t->last_ns + gap)
@@ -240,10 +242,14 @@ static void finish_entry(struct model *m, struct thread *t, uint32_t i, uint64_t
 		t->last_ns = end_ns;
 	e.flags |= flags;
 	up = is_derived(&e) ? NULL : stack__visible_below(t, i);
-	if (up && !is_derived(up))
+	if (up)
+		up->child_ns += end_ns - e.begin_ns;
+	if (up && !is_derived(up)) {
 		up->child_cnt++;
-	else if (!is_derived(&e))
+	} else if (!is_derived(&e)) {
 		t->top_cnt++;
+		t->top_ns += end_ns - e.begin_ns;
+	}
 	if (e.mem)
 		memory__end(t, &e);
 	if (e.is_step && m->gpu)
@@ -500,8 +506,10 @@ static void emit_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 	e.id = ++m->next_id;
 	e.parent = up ? up->id : 0;
 	e.depth = up ? up->depth + 1 : 0;
+	e.child_ns = t->top_ns;
 	t->last_ns = end;
 	t->top_cnt = 1;
+	t->top_ns = end - e.begin_ns;
 	args__exit(m, &e, &r->h);
 	if (t->mem)
 		memory__open_at_begin(m, t, &e);

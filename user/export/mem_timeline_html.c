@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The memory timeline as one page that loads nothing: stacked areas in torch's colours and order, the peak and who
- * owned it. The page is html/mem_timeline.html with its style and script; this file fills in their {{fields}} and
- * escapes all texts of the capture.
+ * owned it. The page is html/mem_timeline.html with its style and script; this file fills in their {{fields}}.
  */
 #define LOG_DOMAIN "mem_timeline"
 #include <errno.h>
@@ -13,7 +12,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
-#include "base/term_text.h"
+#include "export/html_page.h"
 #include "export/loss_account.h"
 #include "export/mem_timeline_priv.h"
 
@@ -201,30 +200,6 @@ static int find_owners(struct page *p)
 
 /* ---- texts ---- */
 
-/*
- * A text of the capture: nothing in it is markup, a byte that is no UTF-8 is shown as the character of its number, and
- * what is not plain text as U+FFFD.
- */
-static void put_text(FILE *f, const char *text)
-{
-	const char *end = text + strlen(text);
-
-	while (text < end) {
-		uint32_t c;
-		size_t n = utf8__decode(text, end, &c);
-
-		if (!n)
-			c = (unsigned char)*text;
-		if (!term_char__plain(c))
-			fputs("&#65533;", f);
-		else if (!n || strchr("<>&\"'", (int)c))
-			fprintf(f, "&#%u;", c);
-		else
-			fwrite(text, 1, n, f);
-		text += n ? n : 1;
-	}
-}
-
 static void put_bytes(FILE *f, uint64_t bytes)
 {
 	double unit_bytes;
@@ -362,7 +337,7 @@ static void put_columns(const struct page *p)
 
 static void put_device_name(const struct page *p)
 {
-	put_text(p->f, p->tl->device.name);
+	html__put_text(p->f, p->tl->device.name);
 }
 
 static void put_max_allocated(const struct page *p)
@@ -407,14 +382,14 @@ static void put_owner(const struct page *p, const struct owned *o)
 	} else if (!*who->op) {
 		fprintf(p->f, "<i>no operator</i>");
 	} else {
-		put_text(p->f, *o->within ? o->within : who->op);
+		html__put_text(p->f, *o->within ? o->within : who->op);
 		fprintf(p->f, "</td><td>");
-		put_text(p->f, who->op);
+		html__put_text(p->f, who->op);
 	}
 	if (!o->owner || !*who->op)
 		fprintf(p->f, "</td><td>");
 	fprintf(p->f, "</td><td>");
-	put_text(p->f, who->annotation);
+	html__put_text(p->f, who->annotation);
 	fprintf(p->f, "</td><td>%s</td><td class='n'>", categories[o->category].name);
 	put_bytes(p->f, (uint64_t)o->bytes);
 	fprintf(p->f, "</td><td class='n'>%.1f %%</td></tr>\n",
@@ -475,7 +450,7 @@ static void put_notes(const struct page *p)
 			totals->freed_unknown);
 	if (loss_account__incomplete(info, totals, text, sizeof(text))) {
 		fprintf(p->f, "The capture is incomplete: ");
-		put_text(p->f, text);
+		html__put_text(p->f, text);
 	}
 }
 
@@ -519,42 +494,22 @@ static const struct field {
 	{ "columns", .put = put_columns },
 };
 
-static const struct field *find_field(const char *name, size_t len)
+static int put_field(void *arg, FILE *f, const char *name, size_t len)
 {
+	const struct page *p = arg;
+
 	for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
-		if (strlen(fields[i].name) == len && !memcmp(fields[i].name, name, len))
-			return &fields[i];
-	}
-	return NULL;
-}
-
-/* Writes a template: {{name}} stands for a field. 0, or -EINVAL for a field that does not exist. */
-static int put_template(const struct page *p, const char *text)
-{
-	const struct field *field;
-	const char *open, *end;
-	int err = 0;
-
-	while (!err && (open = strstr(text, "{{")) && (end = strstr(open, "}}"))) {
-		fwrite(text, 1, (size_t)(open - text), p->f);
-		field = find_field(open + 2, (size_t)(end - open - 2));
-		if (!field)
-			err = -EINVAL;
-		else if (field->template)
-			err = put_template(p, field->template);
-		else if (field->put)
-			field->put(p);
+		if (strlen(fields[i].name) != len || memcmp(fields[i].name, name, len) != 0)
+			continue;
+		if (fields[i].template)
+			return html__put_template(f, fields[i].template, put_field, arg);
+		if (fields[i].put)
+			fields[i].put(p);
 		else
-			fprintf(p->f, "%d", field->number);
-		text = end + 2;
+			fprintf(f, "%d", fields[i].number);
+		return 0;
 	}
-	fputs(text, p->f);
-	return err;
-}
-
-static ssize_t to_file(void *of, const char *data, size_t len)
-{
-	return out_file__write(of, data, len) ? 0 : (ssize_t)len;
+	return -EINVAL;
 }
 
 int timeline__write_html(const struct timeline *tl, const struct session_totals *totals,
@@ -563,12 +518,12 @@ int timeline__write_html(const struct timeline *tl, const struct session_totals 
 	struct page p = { .tl = tl, .totals = totals };
 	int err;
 
-	p.f = fopencookie(of, "w", (cookie_io_functions_t){ .write = to_file });
+	p.f = out_file__stream(of);
 	err = p.f ? make_columns(&p) : -ENOMEM;
 	if (!err)
 		err = find_owners(&p);
 	if (!err)
-		err = put_template(&p, html);
+		err = html__put_template(p.f, html, put_field, &p);
 	if (err)
 		pr_error("cannot make the page of the memory timeline: %s", errstr(err));
 	if (p.f && fclose(p.f) && !err)

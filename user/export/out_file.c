@@ -124,6 +124,16 @@ int out_file__write(void *arg, const void *data, size_t len)
 	return of->err;
 }
 
+static ssize_t stream_to_file(void *of, const char *data, size_t len)
+{
+	return out_file__write(of, data, len) ? 0 : (ssize_t)len;
+}
+
+FILE *out_file__stream(struct out_file *of)
+{
+	return fopencookie(of, "w", (cookie_io_functions_t){ .write = stream_to_file });
+}
+
 int out_file__commit(struct out_file *of)
 {
 	if (of->gzip && !of->err)

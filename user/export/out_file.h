@@ -7,6 +7,7 @@
 #define EXPORT_OUT_FILE_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/jsonw.h"
 
@@ -16,6 +17,8 @@ struct out_file;
 int out_file__open(const char *path, struct out_file **out);
 /* A jsonw_out; `of` is the struct out_file. After an error every call returns that error. */
 int out_file__write(void *of, const void *data, size_t len);
+/* What is written to the stream goes to the file; its errors are known to commit. NULL: out of memory. */
+FILE *out_file__stream(struct out_file *of);
 /* The same file and a writer of JSON into it. Errors are logged, but for -ENOMEM. */
 int out_file__open_json(const char *path, struct out_file **out, struct jsonw *w);
 int out_file__commit_json(struct out_file *of, struct jsonw *w);

@@ -8,6 +8,8 @@
 Times are compared as integers of nanoseconds, read from the decimals as they are written: no rounding,
 no tolerance. Exit: 0 valid, 1 not, 2 usage. Needs the package "jsonschema" for the schemas; without it
 says so and checks the rules only, unless --need-schema is given.
+
+Longer than 600 lines because all documents share the reading, the schemas and the account of losses.
 """
 
 import argparse
@@ -533,6 +535,18 @@ def check_gpu_report(doc, findings):
         findings.add("rows", "the kernels are not all of kernel_ns")
 
 
+def check_line_report(doc, findings):
+    check_complete(doc, doc, findings)
+    if len(doc["lines"]) > doc["line_count"]:
+        findings.add("rows", f"{len(doc['lines'])} lines of {doc['line_count']}")
+    for r in doc["lines"]:
+        if any(r["self"][m] > r["total"][m] or r["total"][m] > doc["sums"][m] for m in doc["sums"]):
+            findings.add("rows", f"self, total and sum are not ascending: {r}")
+    if len(doc["lines"]) == doc["line_count"] and any(
+            sum(r["self"][m] for r in doc["lines"]) != doc["sums"][m] for m in doc["sums"]):
+        findings.add("rows", "the lines are not all of the sums")
+
+
 def check(path, args):
     findings = Findings()
     try:
@@ -550,6 +564,11 @@ def check(path, args):
         if not findings.by_rule:
             check_gpu_report(doc, findings)
         return findings, "GPU report"
+    if isinstance(doc, dict) and "lines" in doc and "traceEvents" not in doc:
+        check_schema("line_report", doc, findings, args.need_schema)
+        if not findings.by_rule:
+            check_line_report(doc, findings)
+        return findings, f"report of {len(doc['lines'])} lines"
     if isinstance(doc, dict) and "rows" in doc and "traceEvents" not in doc:
         check_schema("report", doc, findings, args.need_schema)
         if not findings.by_rule:

@@ -52,7 +52,7 @@ class Browser:
         command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
                    "--no-first-run", "--hide-scrollbars", f"--user-data-dir={self.profile.name}",
                    f"--window-size={width},{height}", "about:blank"]
-        self.process = subprocess.Popen(["sh", "-c", f'exec "$@" 3<&{to_read} 4>&{fro_write}', "sh", *command],
+        self.process = subprocess.Popen(["bash", "-c", f'exec "$@" 3<&{to_read} 4>&{fro_write}', "bash", *command],
                                         pass_fds=(to_read, fro_write), stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
         os.close(to_read)

@@ -34,20 +34,20 @@ def ours(helper, jobs):
 
 def make_events(rows, memory=False, gpu=False):
     """Rows [key, count, self_ns, total_ns, shapes, flops, memory: CPU, self, device, self, on a device,
-    annotation, device ns: self, total] as torch's own row objects."""
+    annotation, device ns: self, total, frames of the stack in lines] as torch's own row objects."""
     from torch.autograd import DeviceType
     from torch.autograd.profiler_util import EventList, FunctionEventAvg
     events = []
     device = "cuda" if memory or gpu else None
     for key, count, self_ns, total_ns, shapes, flops, *rest in rows:
-        mem, (on_device, note, self_device_ns, device_ns) = rest[:4], rest[4:] or NO_DEVICE
+        mem, (on_device, note, self_device_ns, device_ns) = rest[:4], rest[4:8] or NO_DEVICE
         e = FunctionEventAvg()
         e.key, e.count, e.node_id = key, count, -1
         e.self_cpu_time_total, e.cpu_time_total = self_ns / 1000, total_ns / 1000
         e.is_user_annotation, e.use_device = bool(note), device
         e.device_type = DeviceType.CUDA if on_device else DeviceType.CPU
         e.self_device_time_total, e.device_time_total = self_device_ns / 1000, device_ns / 1000
-        e.input_shapes, e.overload_name, e.stack = json.loads(shapes) if shapes else "", "", []
+        e.input_shapes, e.overload_name, e.stack = json.loads(shapes) if shapes else "", "", rest[8].split("\n") if rest[8:] and rest[8] else []
         e.flops = flops
         e.cpu_memory_usage, e.self_cpu_memory_usage, e.device_memory_usage, e.self_device_memory_usage = mem
         events.append(e)
@@ -208,6 +208,18 @@ def random_bytes(rnd):
     return rnd.choice((1, -1)) * rnd.choice((0, unit, unit - 1, rnd.randint(0, 2 * unit), unit * rnd.randint(1, 2000)))
 
 
+def check_random_stacks(helper, rnd):
+    """Column and lines of stacks, where torch confuses it with FLOPs."""
+    jobs = [{"sort_by": rnd.choice(SORT_KEYS), "row_limit": rnd.choice((-1, 0, 3, 100)), "rows": random_rows(rnd)}
+            for _ in range(2000)]
+    for job in jobs:
+        for r in job["rows"]:
+            frames = [f"{rnd.choice(('a/ä', 'torch/nn/' * rnd.randint(1, 12), ''))}x.py({rnd.randint(1, 9999)}): {r[0][:20]}f"
+                      for _ in range(rnd.randint(0, 4))]
+            r[6:] = NO_MEMORY + NO_DEVICE + ["\n".join(frames)]
+    check(helper, jobs, "made-up rows with stacks")
+
+
 def check_random(helper):
     rnd = random.Random(20240229)
     jobs = [{"sort_by": rnd.choice(SORT_KEYS), "row_limit": rnd.choice((-1, 0, 3, 100)), "rows": random_rows(rnd)}
@@ -222,6 +234,7 @@ def check_random(helper):
     check(helper, jobs, "made-up rows with memory")
     check(helper, [{"sort_by": None, "row_limit": -1, "rows": []}], "no rows")
     check_random_device(helper, rnd)
+    check_random_stacks(helper, rnd)
 
 
 def random_device(rnd):

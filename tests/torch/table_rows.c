@@ -3,7 +3,8 @@
  * Prints tables of given rows with ptbpf's own code, for a comparison with torch's. stdin: one JSON
  * object per line, {"sort_by": text or null, "row_limit": n, "rows": [[key, count, self_ns, total_ns,
  * input shapes, flops, bytes of memory: CPU, self, device, self, on a device, annotation, device ns: self,
- * total]], "memory": bool, "device": bool}, what is behind total_ns may be missing; stdout: each table, ended by a NUL byte.
+ * total, frames of the stack, each but the last followed by a line feed]], "memory": bool, "device": bool}, what is behind
+ * total_ns may be missing; stdout: each table, ended by a NUL byte.
  */
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -36,12 +37,14 @@ static int print_table(const cJSON *doc)
 	{
 		const char *key = cJSON_GetStringValue(cJSON_GetArrayItem(item, 0));
 		const char *shapes = cJSON_GetStringValue(cJSON_GetArrayItem(item, 4));
+		const char *stack = cJSON_GetStringValue(cJSON_GetArrayItem(item, 14));
 
 		rows[i++] = (struct ka_row){ .key = key ? key : "",
 					     .count = (uint64_t)number_at(item, 1),
 					     .self_cpu_ns = (uint64_t)number_at(item, 2),
 					     .cpu_total_ns = (uint64_t)number_at(item, 3),
 					     .shapes = shapes ? shapes : "",
+					     .stack = stack ? stack : "",
 					     .flops = (uint64_t)number_at(item, 5),
 					     .cpu_mem = (int64_t)number_at(item, 6),
 					     .self_cpu_mem = (int64_t)number_at(item, 7),

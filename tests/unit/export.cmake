@@ -49,3 +49,8 @@ add_executable(fake_hostile_capture ${U}/fake_hostile_capture.c)
 target_link_libraries(fake_hostile_capture PRIVATE test_builder)
 pytest_test(unit_hostile_texts unit tests/unit/test_hostile_texts.py)
 
+
+# A capture with Python stacks, and what is made of them.
+add_executable(fake_stacks_capture ${U}/fake_stacks_capture.c)
+target_link_libraries(fake_stacks_capture PRIVATE test_builder)
+pytest_test(unit_stack_outputs unit tests/unit/test_stack_outputs.py)

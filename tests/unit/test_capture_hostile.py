@@ -30,6 +30,11 @@ COMMANDS = {
     "r": ["export", "--format", "memory-raw"],
     "n": ["export", "--format", "memory"],
     "h": ["export", "--format", "memory-html"],
+    "l": ["report", "--by", "line"],
+    "L": ["report", "--group-by-stack-n", "10"],
+    "k": ["export", "--format", "stacks"],
+    "p": ["export", "--format", "stacks", "--metric", "cpu_memory_live"],
+    "f": ["export", "--format", "flamegraph"],
 }
 HONEST_FIXED = 128 << 20  # bytes of memory that do not depend on the capture
 NOT_RECORDED = "contains no"  # a message, no failure
@@ -68,7 +73,7 @@ def problem(name, letter, result, out, capture):
     if code not in (0, 1, 3):
         bad = "did not end in time" if code == -24 else f"ended with {code}"  # SIGXCPU
     elif code == 1 and not (NOT_RECORDED in text or "has no" in text or
-                            "nothing was allocated" in text):
+                            "nothing was allocated" in text or "was not recorded" in text):
         bad = "failed: " + last
     elif honest and (code == 3 or peak * 1024 > HONEST_FIXED + 20 * os.path.getsize(capture)):
         bad = f"took {peak >> 10} MiB: {last}"

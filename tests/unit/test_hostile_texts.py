@@ -77,6 +77,12 @@ def test_texts(ws):
     tags = Tags()
     tags.feed(page)
     assert "b" not in tags.seen and page.count("</script>") == 1, f"markup of a name is in the page: {sorted(tags.seen)}"
+    run("export", capture, "--format", "flamegraph", "-o", path)
+    with open(path, "rb") as f:
+        page = plain("flame graph", f.read())
+    tags = Tags()
+    tags.feed(page)
+    assert "b" not in tags.seen and page.count("</script>") == 1, f"markup of a name is in the flame graph: {sorted(tags.seen)}"
     evil = os.path.join(ws, "x\n\x1b[31mINJECTED\u202e.ptb")
     os.rename(capture, evil)
     run("report", evil)

@@ -10,6 +10,7 @@
 #include "cli/opts.h"
 #include "cli/outputs.h"
 #include "export/formats.h"
+#include "export/stacks.h"
 
 struct export_cfg {
 	struct outputs out;
@@ -19,15 +20,20 @@ struct export_cfg {
 
 static const struct opt_def export_opts[] = {
 	{ OPT_CHOICE, 'f', "format", offsetof(struct export_cfg, format),
-	  "FORMAT=chrome, et, memory, memory-raw, memory-html",
+	  "FORMAT=chrome, et, memory, memory-raw, memory-html, stacks, flamegraph",
 	  "chrome: Chrome trace as Kineto writes it; et: Execution Trace; memory, memory-raw, memory-html: "
-	  "memory timeline as numbers, events, page" },
+	  "memory timeline as numbers, events, page; stacks: Python stacks as torch's export_stacks() writes them; "
+	  "flamegraph: a page with them" },
 	{ OPT_STR, 'o', "output", offsetof(struct export_cfg, output), "FILE",
 	  "file to write, gzip if it ends in .gz (default: CAPTURE with the format's suffix)" },
 	{ OPT_INT, 'p', "pid", offsetof(struct export_cfg, pid), "PID",
 	  "et, memory: the process to export (default: the first in the capture)" },
 	{ OPT_STR, 0, "device", offsetof(struct export_cfg, out.timeline_device), "DEVICE",
 	  "memory: the device to export (default: cuda:0 if anything was allocated there, else cpu)" },
+	{ OPT_CHOICE, 0, "metric", offsetof(struct export_cfg, out.stacks_metric),
+	  "METRIC=" STACKS_METRICS, "stacks: what to count (default: self_cpu_time_total, in us)" },
+	{ OPT_STR, 0, "diff", offsetof(struct export_cfg, out.diff), "CAPTURE",
+	  "flamegraph: a second capture, to compare with" },
 	{ OPT_STR, 0, "step-on", offsetof(struct export_cfg, out.step_on), "NAME",
 	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct export_cfg, out.no_steps), NULL,
@@ -41,7 +47,10 @@ const struct cmd_usage export_usage = {
 	.summary = "Converts a capture to another format. Operators have the same ids in every format.",
 	.examples = "  ptbpf export run.ptb --format chrome -o run.pt.trace.json.gz\n"
 		    "  ptbpf export run.ptb --format et -o run.et.json\n"
-		    "  ptbpf export run.ptb --format memory-html -o run.memory.html\n",
+		    "  ptbpf export run.ptb --format memory-html -o run.memory.html\n"
+		    "  ptbpf export run.ptb --format flamegraph -o run.html\n"
+		    "  ptbpf export before.ptb --format flamegraph --diff after.ptb -o diff.html\n"
+		    "  ptbpf export run.ptb --format stacks --metric self_cuda_time_total -o stacks.txt\n",
 	.opts = export_opts,
 };
 
@@ -69,6 +78,14 @@ static void set_output(struct outputs *o, const struct export_format *format, co
 		o->timeline = path;
 		o->timeline_format = format->timeline;
 		break;
+	case EXPORT_STACKS:
+		o->stacks = path;
+		if (!o->stacks_metric)
+			o->stacks_metric = "self_cpu_time_total";
+		break;
+	case EXPORT_FLAMEGRAPH:
+		o->flamegraph = path;
+		break;
 	}
 }
 
@@ -92,6 +109,12 @@ int cmd_export(int argc, char **argv)
 	format = find_format(cfg.format);
 	if (!format)
 		return EXIT_USAGE;
+	if ((o->stacks_metric && format->kind != EXPORT_STACKS) ||
+	    (o->diff && format->kind != EXPORT_FLAMEGRAPH)) {
+		pr_error("export: --%s is for --format %s", o->diff ? "diff" : "metric",
+			 o->diff ? "flamegraph" : "stacks");
+		return EXIT_USAGE;
+	}
 	len = strlen(o->capture);
 	if (len > 4 && !strcmp(o->capture + len - 4, ".ptb"))
 		len -= 4;

@@ -1,33 +1,48 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* ptbpf report: the table of a capture. Needs neither root nor the target. */
 #include <stddef.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
 #include "cli/outputs.h"
+#include "report/line_report.h"
+
+struct report_cfg {
+	struct outputs out;
+	const char *by;
+};
 
 static const struct opt_def report_opts[] = {
-	{ OPT_CHOICE, 0, "sort-by", offsetof(struct outputs, sort_by), "KEY=" OUTPUTS_SORT_KEYS,
+	{ OPT_CHOICE, 0, "sort-by", offsetof(struct report_cfg, out.sort_by), "KEY=" OUTPUTS_SORT_KEYS,
 	  "order of the rows; none: order of first appearance (default: as recorded, else " OUTPUTS_SORTED
 	  ")" },
-	{ OPT_INT, 0, "row-limit", offsetof(struct outputs, row_limit), "N",
-	  "rows, -1: all (default: as recorded, else 100; of each list of --memory and --gpu: 10)" },
-	{ OPT_SWITCH, 0, "group-by-input-shape", offsetof(struct outputs, by_shape), NULL,
+	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, out.row_limit), "N",
+	  "rows, -1: all (default: as recorded, else 100; of --by line: 25; of each list of --memory and --gpu: 10)" },
+	{ OPT_SWITCH, 0, "group-by-input-shape", offsetof(struct report_cfg, out.by_shape), NULL,
 	  "one row per operator and input shape (needs --record-shapes in the recording)" },
-	{ OPT_SWITCH, 0, "with-flops", offsetof(struct outputs, with_flops), NULL,
+	{ OPT_INT, 0, "group-by-stack-n", offsetof(struct report_cfg, out.group_by_stack_n), "N",
+	  "one row per operator and the N innermost frames of its Python stack (needs --with-stack in the "
+	  "recording)" },
+	{ OPT_CHOICE, 0, "by", offsetof(struct report_cfg, by), "WHAT=line",
+	  "line: what operators did by the line of Python that called them: time, GPU time, memory, page faults "
+	  "(needs --with-stack in the recording)" },
+	{ OPT_FLAG, 0, "all-lines", offsetof(struct report_cfg, out.all_lines), NULL,
+	  "--by line: lines of installed code have rows, too; else they count as the line that called them" },
+	{ OPT_SWITCH, 0, "with-flops", offsetof(struct report_cfg, out.with_flops), NULL,
 	  "a column of floating point operations, as torch counts them (needs --record-shapes in "
 	  "the recording)" },
-	{ OPT_FLAG, 0, "memory", offsetof(struct outputs, memory), NULL,
+	{ OPT_FLAG, 0, "memory", offsetof(struct report_cfg, out.memory), NULL,
 	  "memory report: peak, leaks, live blocks by operator, page faults and stalls in the kernel" },
-	{ OPT_FLAG, 0, "gpu", offsetof(struct outputs, gpu), NULL,
+	{ OPT_FLAG, 0, "gpu", offsetof(struct report_cfg, out.gpu), NULL,
 	  "GPU report: utilization, idle time by cause, top kernels, copies, launches, gaps" },
-	{ OPT_SWITCH, 0, "exact-memory", offsetof(struct outputs, exact_memory), NULL,
+	{ OPT_SWITCH, 0, "exact-memory", offsetof(struct report_cfg, out.exact_memory), NULL,
 	  "memory columns: count only what the operator's thread allocates (torch: all threads)" },
-	{ OPT_FLAG, 0, "json", offsetof(struct outputs, json), NULL, "print JSON instead of text" },
-	{ OPT_STR, 0, "step-on", offsetof(struct outputs, step_on), "NAME",
+	{ OPT_FLAG, 0, "json", offsetof(struct report_cfg, out.json), NULL, "print JSON instead of text" },
+	{ OPT_STR, 0, "step-on", offsetof(struct report_cfg, out.step_on), "NAME",
 	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },
-	{ OPT_FLAG, 0, "no-steps", offsetof(struct outputs, no_steps), NULL,
+	{ OPT_FLAG, 0, "no-steps", offsetof(struct report_cfg, out.no_steps), NULL,
 	  "do not derive ProfilerStep slices" },
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
@@ -36,10 +51,12 @@ const struct cmd_usage report_usage = {
 	.name = "report",
 	.synopsis = "CAPTURE [options]",
 	.summary = "Prints the operator table of a capture, as torch.profiler's key_averages().table() does; with\n"
-		   "--memory the memory report, with --gpu the GPU report. Options that were given to the recording\n"
+		   "--by line lines of Python code, with --memory the memory report, with --gpu the GPU report. Options that were given to the recording\n"
 		   "(--step-on, --group-by-input-shape, ...) are the defaults.",
 	.examples = "  ptbpf report run.ptb --sort-by cpu_time_total --row-limit 10\n"
 		    "  ptbpf report run.ptb --group-by-input-shape --with-flops\n"
+		    "  ptbpf report run.ptb --by line\n"
+		    "  ptbpf report run.ptb --group-by-stack-n 5\n"
 		    "  ptbpf report run.ptb --memory\n"
 		    "  ptbpf report run.ptb --gpu\n"
 		    "  ptbpf report run.ptb --json | jq '.rows[0]'\n",
@@ -48,17 +65,32 @@ const struct cmd_usage report_usage = {
 
 int cmd_report(int argc, char **argv)
 {
-	struct outputs o = { .summary = true, .row_limit = OUTPUTS_ROWS_DEFAULT };
-	int n = opts__parse(&report_usage, &o, argc, argv, &o.capture);
+	struct report_cfg cfg = { .out = { .summary = true, .row_limit = OUTPUTS_ROWS_DEFAULT } };
+	struct outputs *o = &cfg.out;
+	int n = opts__parse(&report_usage, &cfg, argc, argv, &o->capture);
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
-	if (outputs__check("report", &o))
+	if (outputs__check("report", o))
 		return EXIT_USAGE;
-	if (o.memory && o.gpu) {
-		pr_error("report: --memory and --gpu exclude each other");
+	o->lines = cfg.by;
+	if (o->memory + o->gpu + o->lines > 1) {
+		pr_error("report: --memory, --gpu and --by exclude each other");
 		return EXIT_USAGE;
 	}
-	o.table = !o.memory && !o.gpu;
-	return outputs__write(&o);
+	o->table = !o->memory && !o->gpu && !o->lines;
+	if (o->group_by_stack_n < 0 || (o->group_by_stack_n && !o->table)) {
+		pr_error("report: --group-by-stack-n is a number of frames, for the table of operators");
+		return EXIT_USAGE;
+	}
+	if (o->all_lines && !o->lines) {
+		pr_error("report: --all-lines is for --by line");
+		return EXIT_USAGE;
+	}
+	if (o->lines && o->sort_by && strcmp(o->sort_by, OUTPUTS_UNSORTED) != 0 &&
+	    !line_report__is_sort_key(o->sort_by)) {
+		pr_error("report: --by line cannot be sorted by %s", o->sort_by);
+		return EXIT_USAGE;
+	}
+	return outputs__write(o);
 }

@@ -18,10 +18,14 @@
 #include "cli/cmd.h"
 #include "export/chrome_trace.h"
 #include "export/exec_trace.h"
+#include "export/flamegraph.h"
 #include "export/loss_account.h"
 #include "export/mem_timeline.h"
+#include "export/py_text.h"
 #include "export/session_json.h"
+#include "export/stacks.h"
 #include "report/gpu_report.h"
+#include "report/line_report.h"
 #include "report/mem_report.h"
 #include "report/report_out.h"
 #include "report/table.h"
@@ -94,7 +98,8 @@ static int write_table(const struct outputs *o, struct key_averages *ka, const s
 	struct table_opts opts = { .sort_by = o->sort_by,
 				   .row_limit = o->row_limit,
 				   .profile_memory = session__info(s)->has_memory,
-				   .device_time = session__info(s)->has_gpu };
+				   .device_time = session__info(s)->has_gpu,
+				   .by_stack = o->group_by_stack_n > 0 };
 	const struct ka_row *rows;
 	uint32_t cnt;
 	int err;
@@ -107,22 +112,24 @@ static int write_table(const struct outputs *o, struct key_averages *ka, const s
 
 /* What one pass over the capture feeds. */
 struct sink_set {
-	struct session_sink sinks[7];
+	struct session_sink sinks[10];
 	uint32_t cnt;
 	uint64_t threads;
 	struct chrome_trace *ct;
 	struct exec_trace *et;
 	struct mem_timeline *mt;
 	struct key_averages *ka;
+	struct py_groups *groups;
 	struct mem_report *mr;
 	struct gpu_report *gr;
+	struct stacks *st;
+	struct flamegraph *fg;
+	struct line_report *lr;
 };
 
-static int open_sinks(struct sink_set *ss, const struct outputs *o, struct session *s)
+/* Files that are written. */
+static int open_exports(struct sink_set *ss, const struct outputs *o, struct session *s)
 {
-	struct ka_opts kopts = { .by_shape = o->by_shape,
-				 .with_flops = o->with_flops,
-				 .exact_memory = o->exact_memory };
 	struct timeline_opts topts = { .format = (enum timeline_format)o->timeline_format,
 				       .tgid = o->pid,
 				       .device = o->timeline_device };
@@ -131,7 +138,6 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 	int err;
 
 	session_json__meta_text(s, "host", host, sizeof(host));
-	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->threads, .thread = count_thread };
 	if (o->trace) {
 		err = chrome_trace__open(o->trace, s, &copts, &ss->ct);
 		if (err)
@@ -150,6 +156,51 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 			return err;
 		ss->sinks[ss->cnt++] = mem_timeline__sink(ss->mt);
 	}
+	if (o->stacks) {
+		err = stacks__open(o->stacks, s, o->stacks_metric, &ss->st);
+		if (err)
+			return err;
+		ss->sinks[ss->cnt++] = stacks__sink(ss->st);
+	}
+	if (o->flamegraph) {
+		err = flamegraph__open(o->flamegraph, &ss->fg);
+		if (!err)
+			err = flamegraph__begin(ss->fg, s, o->capture);
+		if (err)
+			return err;
+		ss->sinks[ss->cnt++] = flamegraph__sink(ss->fg);
+	}
+	return 0;
+}
+
+static int open_table(struct sink_set *ss, const struct outputs *o, struct session *s)
+{
+	struct ka_opts kopts = { .by_shape = o->by_shape,
+				 .with_flops = o->with_flops,
+				 .exact_memory = o->exact_memory };
+
+	if (o->group_by_stack_n) {
+		ss->groups = py_groups__new(s, (uint32_t)o->group_by_stack_n);
+		if (!ss->groups)
+			return -ENOMEM;
+		kopts.stack_text = py_groups__text;
+		kopts.stack_arg = ss->groups;
+	}
+	ss->ka = key_averages__new(&kopts);
+	if (!ss->ka)
+		return -ENOMEM;
+	ss->sinks[ss->cnt++] = key_averages__sink(ss->ka);
+	return 0;
+}
+
+static int open_sinks(struct sink_set *ss, const struct outputs *o, struct session *s)
+{
+	int err;
+
+	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->threads, .thread = count_thread };
+	err = open_exports(ss, o, s);
+	if (err)
+		return err;
 	if (o->memory) {
 		ss->mr = mem_report__new(s);
 		if (!ss->mr)
@@ -162,13 +213,77 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 			return -ENOMEM;
 		ss->sinks[ss->cnt++] = gpu_report__sink(ss->gr);
 	}
-	if (o->table) {
-		ss->ka = key_averages__new(&kopts);
-		if (!ss->ka)
+	if (o->lines) {
+		ss->lr = line_report__new(s);
+		if (!ss->lr)
 			return -ENOMEM;
-		ss->sinks[ss->cnt++] = key_averages__sink(ss->ka);
+		ss->sinks[ss->cnt++] = line_report__sink(ss->lr);
 	}
-	return 0;
+	return o->table ? open_table(ss, o, s) : 0;
+}
+
+/* The second capture of a flame graph: its calls stand beside those of the first. */
+static int add_second(const struct outputs *o, struct flamegraph *fg)
+{
+	const struct session_opts sopts = { .no_steps = true };
+	struct session_totals totals = { 0 };
+	struct capture_reader *cr = NULL;
+	struct session_sink sink;
+	struct session *s = NULL;
+	int err = capture_reader__open(o->diff, &cr);
+
+	if (!err) {
+		effort__begin(capture_reader__bytes(cr));
+		err = session__open(cr, &sopts, &s);
+	}
+	if (!err)
+		err = flamegraph__begin(fg, s, o->diff);
+	if (!err) {
+		sink = flamegraph__sink(fg);
+		err = session__run(s, &sink, 1, &totals);
+	}
+	if (!err)
+		flamegraph__end(fg, &totals);
+	if (err && !log__has_error())
+		pr_error("'%s' cannot be read: %s", o->diff, errstr(err));
+	session__free(s);
+	capture_reader__close(cr);
+	return err;
+}
+
+static int finish_flamegraph(const struct outputs *o, struct flamegraph *fg,
+			     const struct session_totals *totals)
+{
+	int err = 0;
+
+	flamegraph__end(fg, totals);
+	if (o->diff)
+		err = add_second(o, fg);
+	return err ? err : flamegraph__finish(fg);
+}
+
+static int print_line_report(const struct outputs *o, struct line_report *lr,
+			     const struct session_totals *totals)
+{
+	const struct line_opts opts = { .report = { .row_limit = o->row_limit, .json = o->json },
+					.sort_by = o->sort_by,
+					.all_lines = o->all_lines };
+
+	return std_out__end("the report", line_report__print(lr, totals, &opts, stdout));
+}
+
+static void free_sinks(struct sink_set *ss)
+{
+	chrome_trace__free(ss->ct);
+	exec_trace__free(ss->et);
+	mem_timeline__free(ss->mt);
+	stacks__free(ss->st);
+	flamegraph__free(ss->fg);
+	mem_report__free(ss->mr);
+	gpu_report__free(ss->gr);
+	line_report__free(ss->lr);
+	key_averages__free(ss->ka);
+	py_groups__free(ss->groups);
 }
 
 static int run_sinks(const struct outputs *o, struct session *s, struct session_totals *totals,
@@ -191,19 +306,20 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 		err = exec_trace__finish(ss.et, totals);
 	if (!err && ss.mt)
 		err = mem_timeline__finish(ss.mt, totals);
+	if (!err && ss.st)
+		err = stacks__finish(ss.st, totals);
+	if (!err && ss.fg)
+		err = finish_flamegraph(o, ss.fg, totals);
 	if (!err && ss.mr)
 		err = std_out__end("the report", mem_report__print(ss.mr, totals, &ropts, stdout));
 	if (!err && ss.gr)
 		err = std_out__end("the report", gpu_report__print(ss.gr, totals, &ropts, stdout));
+	if (!err && ss.lr)
+		err = print_line_report(o, ss.lr, totals);
 	if (!err && ss.ka)
 		err = write_table(o, ss.ka, s, totals);
 	*threads = ss.threads;
-	chrome_trace__free(ss.ct);
-	exec_trace__free(ss.et);
-	mem_timeline__free(ss.mt);
-	mem_report__free(ss.mr);
-	gpu_report__free(ss.gr);
-	key_averages__free(ss.ka);
+	free_sinks(&ss);
 	return err;
 }
 
@@ -225,6 +341,11 @@ static int check_recorded(const struct outputs *o, const struct session *s)
 	if (o->memory && !info->has_memory && !info->has_kernel_memory) {
 		pr_error("'%s' contains no memory events: it was recorded with neither --profile-memory nor "
 			 "--kernel-memory",
+			 o->capture);
+		return -ENODATA;
+	}
+	if ((o->stacks || o->lines || o->group_by_stack_n) && !info->has_py_stacks) {
+		pr_error("'%s' contains no Python stacks: it was recorded without --with-stack",
 			 o->capture);
 		return -ENODATA;
 	}
@@ -267,11 +388,13 @@ static void take_recorded(struct outputs *o, const struct session *s, char *buf,
 	o->with_flops = o->with_flops ? o->with_flops > 0 : is_on(s, "with_flops");
 	o->exact_memory = o->exact_memory ? o->exact_memory > 0 : is_on(s, "exact_memory");
 	if (!o->sort_by)
-		o->sort_by = recorded_sort_key(s, buf, cap);
+		o->sort_by = o->lines ? OUTPUTS_SORTED : recorded_sort_key(s, buf, cap);
 	if (!strcmp(o->sort_by, OUTPUTS_UNSORTED))
 		o->sort_by = NULL;
 	if (o->row_limit == OUTPUTS_ROWS_DEFAULT)
-		o->row_limit = o->memory || o->gpu ? 10 : recorded_row_limit(s);
+		o->row_limit = o->memory || o->gpu ? 10 :
+			       o->lines            ? OUTPUTS_LINES :
+						     recorded_row_limit(s);
 }
 
 int outputs__check(const char *command, const struct outputs *o)
@@ -323,6 +446,10 @@ int outputs__write(const struct outputs *asked)
 		pr_info("Execution Trace: %s", o->et);
 	if (o->summary && o->timeline)
 		pr_info("memory timeline: %s", o->timeline);
+	if (o->summary && o->stacks)
+		pr_info("stacks: %s (flamegraph.pl, speedscope)", o->stacks);
+	if (o->summary && o->flamegraph)
+		pr_info("flame graph: %s (open it in a browser)", o->flamegraph);
 	if (loss_account__incomplete(session__info(s), &totals, text, sizeof(text))) {
 		fprintf(stderr, "ptbpf: incomplete: %s\n", text);
 		code = EXIT_INCOMPLETE;

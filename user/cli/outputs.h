@@ -22,8 +22,14 @@ struct outputs {
 	const char *timeline;                   /* NULL: no memory timeline */
 	uint32_t timeline_format;               /* enum timeline_format */
 	const char *timeline_device;            /* NULL: torch's choice */
+	const char *stacks;                     /* NULL: no folded stacks */
+	const char *stacks_metric;              /* of STACKS_METRICS */
+	const char *flamegraph;                 /* NULL: no flame graph */
+	const char *diff;                       /* its second capture; NULL: none */
 	int by_shape, with_flops, exact_memory; /* the table's rows and columns: 1, -1: not, 0: as recorded */
+	int group_by_stack_n;                   /* of the table: that many frames, 0: not */
 	bool table, memory, gpu; /* on stdout: operators, what memory was used for, what GPUs did */
+	bool lines, all_lines;   /* on stdout: what lines of code did; those of libraries as well */
 	bool json;               /* for machines */
 	const char *sort_by; /* of OUTPUTS_SORT_KEYS; OUTPUTS_UNSORTED: order of first appearance; NULL: as recorded */
 	int row_limit;       /* OUTPUTS_ROWS_DEFAULT: as recorded */
@@ -36,6 +42,7 @@ struct outputs {
 #define OUTPUTS_SORTED "self_cpu_time_total" /* unless an option or the recording says otherwise */
 #define OUTPUTS_SORT_KEYS TABLE_SORT_KEYS ", " OUTPUTS_UNSORTED
 #define OUTPUTS_ROWS_DEFAULT INT_MIN
+#define OUTPUTS_LINES 25
 
 /* Of report and export: a capture is named, and no options exclude each other. 0 or -EINVAL (reported). */
 int outputs__check(const char *command, const struct outputs *o);

@@ -31,6 +31,14 @@ const struct export_format export_formats[] = {
 	  .suffix = ".memory.html",
 	  .kind = EXPORT_TIMELINE,
 	  .timeline = TIMELINE_HTML },
+	{ .name = "stacks",
+	  .summary = "folded stacks of Python with a metric, as torch's export_stacks() (flamegraph.pl, speedscope)",
+	  .suffix = ".stacks.txt",
+	  .kind = EXPORT_STACKS },
+	{ .name = "flamegraph",
+	  .summary = "a page with the calls of Python and operators, or with the difference of two captures",
+	  .suffix = ".flamegraph.html",
+	  .kind = EXPORT_FLAMEGRAPH },
 };
 const size_t export_format_cnt = sizeof(export_formats) / sizeof(export_formats[0]);
 

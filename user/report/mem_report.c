@@ -25,6 +25,7 @@ struct mem_report *mem_report__new(const struct session *s)
 		return NULL;
 	mr->s = s;
 	mr->info = session__info(s);
+	py_paths__find(&mr->paths, s);
 	if (text_ids__init(&mr->texts)) {
 		free(mr);
 		return NULL;
@@ -37,6 +38,7 @@ void mem_report__free(struct mem_report *mr)
 	if (!mr)
 		return;
 	text_ids__free(&mr->texts);
+	hashmap__clear(&mr->line_ids);
 	hashmap__clear(&mr->who_ids);
 	hashmap__clear(&mr->group_ids);
 	hashmap__clear(&mr->kernel_ids);
@@ -52,10 +54,26 @@ void mem_report__free(struct mem_report *mr)
 	free(mr);
 }
 
-static struct mr_who who_of(struct mem_report *mr, const char *op, const char *outer, const char *annotation)
+/* Text of the line of the program that has this stack; 0: none, or out of memory. */
+static uint32_t line_of(struct mem_report *mr, uint32_t stack)
+{
+	const uint64_t *known = stack ? hashmap__get(&mr->line_ids, stack, 0) : NULL;
+	char text[PY_TEXT_MAX];
+	uint32_t id;
+
+	if (!stack || known)
+		return known ? (uint32_t)*known : 0;
+	py_text__line(&mr->paths, mr->s, stack, text, sizeof(text));
+	id = *text ? strtab__add(mr->texts.texts, text, strlen(text)) : 0;
+	return hashmap__put(&mr->line_ids, stack, 0, id) ? 0 : id;
+}
+
+static struct mr_who who_of(struct mem_report *mr, const char *op, const char *outer,
+			    const char *annotation, uint32_t stack)
 {
 	struct mr_who who = { .op = text_ids__get(&mr->texts, op),
-			      .annotation = text_ids__get(&mr->texts, annotation) };
+			      .annotation = text_ids__get(&mr->texts, annotation),
+			      .line = line_of(mr, stack) };
 
 	who.outer = outer && op && !strcmp(outer, op) ? who.op : text_ids__get(&mr->texts, outer);
 	return who;
@@ -63,7 +81,7 @@ static struct mr_who who_of(struct mem_report *mr, const char *op, const char *o
 
 static struct mr_who who_at(struct mem_report *mr, const struct op_context *at)
 {
-	return who_of(mr, at->op, at->outer_op, at->annotation);
+	return who_of(mr, at->op, at->outer_op, at->annotation, at->stack);
 }
 
 /* ---- where sums belong ---- */
@@ -125,12 +143,13 @@ static struct mr_device *get_device(struct mem_report *mr, uint32_t proc, int32_
 /* A number for who, from 1; 0: out of memory. */
 static uint32_t who_id(struct mem_report *mr, const struct mr_who *who)
 {
-	uint64_t k0 = (uint64_t)who->outer << 32 | who->op,
-		 *nr = hashmap__get(&mr->who_ids, k0, who->annotation);
+	uint64_t k0 = (uint64_t)who->outer << 32 | who->op;
+	uint64_t k1 = (uint64_t)who->line << 32 | who->annotation,
+		 *nr = hashmap__get(&mr->who_ids, k0, k1);
 
 	if (nr)
 		return (uint32_t)*nr;
-	return hashmap__put(&mr->who_ids, k0, who->annotation, mr->who_cnt + 1) ? 0 : ++mr->who_cnt;
+	return hashmap__put(&mr->who_ids, k0, k1, mr->who_cnt + 1) ? 0 : ++mr->who_cnt;
 }
 
 static struct mr_group *get_group(struct mem_report *mr, uint32_t proc, uint32_t device,
@@ -149,7 +168,7 @@ static struct mr_group *get_group(struct mem_report *mr, uint32_t proc, uint32_t
 
 struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b)
 {
-	struct mr_who who = who_of(mr, b->op, b->outer_op, b->annotation);
+	struct mr_who who = who_of(mr, b->op, b->outer_op, b->annotation, b->stack);
 	struct mr_proc *p = get_proc(mr, b->tgid);
 	struct mr_device *d = p ? get_device(mr, proc_nr(mr, p), b->device_type, b->device_index) : NULL;
 

@@ -37,6 +37,8 @@ static void json_mem_who(struct printer *p, const struct mr_who *who)
 	JSONW_STR(p->w, "operator", MR_TEXT(p->mr, who->op));
 	JSONW_STR(p->w, "outer_operator", MR_TEXT(p->mr, who->outer));
 	JSONW_STR(p->w, "annotation", MR_TEXT(p->mr, who->annotation));
+	if (p->mr->info->has_py_stacks)
+		JSONW_STR(p->w, "line", MR_TEXT(p->mr, who->line));
 }
 
 static void json_mem_rss(struct printer *p, const char *key, bool known, const uint64_t rss[PTB_RSS_KINDS])

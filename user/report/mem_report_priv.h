@@ -7,6 +7,7 @@
 #define REPORT_MEM_REPORT_PRIV_H
 
 #include "base/hashmap.h"
+#include "export/py_text.h"
 #include "export/text_ids.h"
 #include "report/mem_report.h"
 
@@ -25,6 +26,7 @@
 /* Who: ids in mem_report.texts. */
 struct mr_who {
 	uint32_t op, outer, annotation;
+	uint32_t line; /* of Python, 0: not known */
 };
 
 #define MR_GROWTH_HELD 128
@@ -131,7 +133,9 @@ struct mem_report {
 	struct mr_oom *ooms;
 	uint32_t proc_cnt, proc_cap, device_cnt, device_cap, group_cnt, group_cap, kernel_cnt, kernel_cap;
 	uint32_t api_cnt, api_cap, oom_cnt, oom_cap;
-	struct hashmap who_ids; /* (op, outer), annotation -> small number, so that two words name a group */
+	struct py_paths paths;
+	struct hashmap line_ids; /* number of a Python stack -> text of its line */
+	struct hashmap who_ids; /* (op, outer), (line, annotation) -> small number, so that two words name a group */
 	struct hashmap group_ids, kernel_ids;
 	struct hashmap proc_ids, device_ids, api_ids; /* process; its number, device; its number, name */
 	uint32_t who_cnt;

@@ -43,13 +43,18 @@ static const char *period(const struct printer *p)
 	return p->v->by_step ? "step" : "tenth of the window";
 }
 
-/* "aten::clone > aten::empty_like in "loss"", in at most `max` characters; returns how many all of it has. */
+/*
+ * "aten::clone > aten::empty_like in "loss" at train.py:31", in at most `max` characters, of which the line has what it needs up
+ * to half; returns how many all of it has.
+ */
 static size_t put_who_text(const struct printer *p, const struct mr_who *who, size_t max)
 {
 	const char *op = MR_TEXT(p->mr, who->op), *outer = MR_TEXT(p->mr, who->outer);
 	const char *annotation = MR_TEXT(p->mr, who->annotation);
 	static const char engine[] = "autograd::engine::evaluate_function: ";
 	bool within = *outer && strcmp(outer, op) != 0;
+	const char *line = MR_TEXT(p->mr, who->line);
+	size_t line_width = *line ? term_text__width(line) + 4 : 0, room;
 	char text[512];
 
 	if (!strncmp(outer, engine, sizeof(engine) - 1))
@@ -57,8 +62,13 @@ static size_t put_who_text(const struct printer *p, const struct mr_who *who, si
 	snprintf(text, sizeof(text), "%s%s%s%s%s%s", within ? outer : "", within ? " > " : "",
 		 *op ? op : "outside of operators", *annotation ? " in \"" : "", annotation,
 		 *annotation ? "\"" : "");
-	cell__put_text(p->out, text, max);
-	return term_text__width(text);
+	room = line_width > max / 2 ? max / 2 : line_width;
+	cell__put_text(p->out, text, max - room);
+	if (*line) {
+		fputs(" at ", p->out);
+		cell__put_text(p->out, line, room > 4 ? room - 4 : 0);
+	}
+	return term_text__width(text) + line_width;
 }
 
 /* Shapes of an operator without tensors among its inputs say nothing. */

@@ -19,6 +19,7 @@
 #define NAME_WIDTH_MAX 55
 #define NAME_CUT (NAME_WIDTH_MAX - 3) /* a name this long or longer is cut here and ends in "..." */
 #define SHAPES_WIDTH_MAX 80           /* shapes are cut there, without dots */
+#define SOURCE_WIDTH_MAX 75
 #define TEXT_MARGIN 4
 
 static const char *const headers[] = { "Self CPU %", "Self CPU", "CPU total %", "CPU total",
@@ -164,6 +165,7 @@ struct layout {
 	bool device_time;
 	size_t memory_cnt;   /* the first so many of memory_headers */
 	size_t shapes_width; /* 0: no such column */
+	size_t source_width; /* 0: no such column */
 	int flops_unit;      /* index of the header, -1: no such column */
 	double flops_scale;
 };
@@ -230,6 +232,14 @@ static void print_heads(FILE *out, const char *const *texts, size_t cnt, bool da
 		print_head(out, texts[i], COLUMN_WIDTH, dashes);
 }
 
+static void print_source_head(FILE *out, size_t width, bool dashes)
+{
+	if (dashes)
+		print_head(out, "", width, true);
+	else
+		fprintf(out, "%-*s  ", (int)width, "Source Location");
+}
+
 static void print_header(FILE *out, const struct layout *l, bool dashes)
 {
 	print_head(out, "Name", l->name_width, dashes);
@@ -240,6 +250,8 @@ static void print_header(FILE *out, const struct layout *l, bool dashes)
 	print_head(out, "# of Calls", COLUMN_WIDTH, dashes);
 	if (l->shapes_width)
 		print_head(out, "Input Shapes", l->shapes_width, dashes);
+	if (l->source_width)
+		print_source_head(out, l->source_width, dashes);
 	if (l->flops_unit >= 0)
 		print_head(out, flops_headers[l->flops_unit], COLUMN_WIDTH, dashes);
 	fputc('\n', out);
@@ -278,8 +290,80 @@ static void print_shapes(FILE *out, const char *shapes, size_t width)
 	fputs("  ", out);
 }
 
+/* ---- stacks ---- */
+
+/* Of `len` bytes the last `width` characters, of which the first three are dots where it is cut; left-aligned. */
+static void print_frame(FILE *out, const char *frame, size_t len, size_t width)
+{
+	char text[4096];
+	const char *tail = text;
+	size_t n, cut;
+
+	snprintf(text, sizeof(text), "%.*s", (int)len, frame);
+	n = term_text__width(text);
+	cut = n > width ? n - width + 3 : 0;
+	for (size_t i = 0; i < cut; i++) { /* a character of the text, of any bytes */
+		uint32_t c;
+		size_t bytes = utf8__decode(tail, text + strlen(text), &c);
+
+		tail += bytes ? bytes : 1;
+	}
+	if (cut)
+		fputs("...", out);
+	term_text__put(out, tail, SIZE_MAX);
+	fprintf(out, "%*s  ", n < width ? (int)(width - n) : 0, "");
+}
+
+static size_t blank_width(const struct layout *l)
+{
+	size_t cnt = COLUMN_CNT + (l->device_time ? DEVICE_COLUMN_CNT : 0) + l->memory_cnt + 1;
+	size_t width = l->name_width + 2 + cnt * (COLUMN_WIDTH + 2);
+
+	if (l->shapes_width)
+		width += l->shapes_width + 2;
+	return l->flops_unit >= 0 ? width + l->source_width + 2 : width;
+}
+
+/*
+ * The column of the last cells: torch gives FLOPs the place of the source, and the other way round, where it has both, but
+ * not their widths.
+ */
+static void print_last_frame(FILE *out, const char *frame, size_t len, const struct layout *l)
+{
+	char text[4096];
+	size_t n;
+
+	if (l->flops_unit < 0) {
+		print_frame(out, frame, len, l->source_width);
+		return;
+	}
+	snprintf(text, sizeof(text), "%.*s", (int)len, frame);
+	n = term_text__width(text);
+	fprintf(out, "%*s", n < COLUMN_WIDTH ? (int)(COLUMN_WIDTH - n) : 0, "");
+	print_frame(out, frame, len, n < l->source_width ? n : l->source_width);
+}
+
+/* Below a row: its other frames, a line each, and an empty one. */
+static void print_stack(FILE *out, const char *stack, const struct layout *l)
+{
+	for (const char *end = strchr(stack, '\n'); end; end = strchr(stack, '\n')) {
+		stack = end + 1;
+		fprintf(out, "%*s", (int)blank_width(l), "");
+		print_last_frame(out, stack, strcspn(stack, "\n"), l);
+		fputc('\n', out);
+	}
+	fprintf(out, "%*s", (int)blank_width(l), "");
+	print_last_frame(out, "", 0, l);
+	fputc('\n', out);
+}
+
 static void print_row(FILE *out, const struct ka_row *r, const struct layout *l, const struct sums *sums)
 {
+	struct cell flops = r->flops ? cell__format("%8.3f", (double)r->flops * l->flops_scale) :
+				       cell__format("--");
+	bool both = l->flops_unit >= 0 && l->source_width;
+	const char *stack = r->stack ? r->stack : "";
+
 	print_name(out, r->key, l->name_width);
 	print_times(out, us(r->self_cpu_ns), us(r->cpu_total_ns), r->count, sums->self_cpu, false);
 	if (l->device_time)
@@ -289,10 +373,15 @@ static void print_row(FILE *out, const struct ka_row *r, const struct layout *l,
 	print_cell(out, cell__format("%" PRIu64, r->count).text);
 	if (l->shapes_width)
 		print_shapes(out, r->shapes, l->shapes_width);
-	if (l->flops_unit >= 0)
-		print_cell(out, r->flops ? cell__format("%8.3f", (double)r->flops * l->flops_scale).text :
-					   "--");
+	if (both)
+		fprintf(out, "%-*s  ", (int)l->source_width, flops.text);
+	else if (l->flops_unit >= 0)
+		print_cell(out, flops.text);
+	if (l->source_width)
+		print_last_frame(out, stack, strcspn(stack, "\n"), l);
 	fputc('\n', out);
+	if (l->source_width)
+		print_stack(out, stack, l);
 }
 
 static size_t text_column(size_t longest, size_t max)
@@ -304,6 +393,21 @@ static size_t text_column(size_t longest, size_t max)
 static bool has_shapes(const struct ka_row *r)
 {
 	return r->shapes && r->shapes[0] && strcmp(r->shapes, "[]") != 0;
+}
+
+static size_t longest_frame(const char *stack)
+{
+	size_t longest = 0, n;
+	char text[4096];
+
+	for (; stack && *stack; stack += strspn(stack, "\n")) {
+		n = strcspn(stack, "\n");
+		snprintf(text, sizeof(text), "%.*s", (int)n, stack);
+		stack += n;
+		n = term_text__width(text);
+		longest = n > longest ? n : longest;
+	}
+	return longest;
 }
 
 /* The unit fits the smallest number: auto_scale_flops(). */
@@ -320,7 +424,7 @@ static void choose_flops(struct layout *l, uint64_t smallest)
 static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts)
 {
 	struct layout l = { .flops_unit = -1 };
-	size_t name = 0, shapes = 0, n;
+	size_t name = 0, shapes = 0, source = 0, n;
 	bool any_shapes = false, any_device = false, any_time = false;
 	uint64_t flops = 0;
 
@@ -329,6 +433,8 @@ static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt, cons
 		name = n > name ? n : name;
 		n = rows[i].shapes ? term_text__width(rows[i].shapes) : 0;
 		shapes = n > shapes ? n : shapes;
+		n = longest_frame(rows[i].stack);
+		source = n > source ? n : source;
 		any_shapes |= has_shapes(&rows[i]);
 		any_device |= rows[i].self_device_mem > 0;
 		any_time |= rows[i].self_device_ns > 0;
@@ -341,6 +447,8 @@ static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt, cons
 		l.memory_cnt = any_device ? MEMORY_COLUMNS : DEVICE_MEM;
 	if (any_shapes)
 		l.shapes_width = text_column(shapes, SHAPES_WIDTH_MAX);
+	if (source)
+		l.source_width = text_column(source, SOURCE_WIDTH_MAX);
 	if (flops)
 		choose_flops(&l, flops);
 	return l;
@@ -395,8 +503,23 @@ static const char *category(const struct ka_row *r)
 struct columns {
 	struct sums sums;
 	uint64_t begin_ns;
-	bool flops, memory, device;
+	bool flops, memory, device, stacks;
 };
+
+/* Innermost frame first. */
+static void write_stack(struct jsonw *w, const char *stack)
+{
+	JSONW_ARR(w, "stack");
+	for (; *stack; stack += strspn(stack, "\n")) {
+		size_t n = strcspn(stack, "\n");
+
+		jsonw__str_begin(w);
+		jsonw__str_put(w, stack, n);
+		jsonw__str_end(w);
+		stack += n;
+	}
+	jsonw__end_arr(w);
+}
 
 static void write_device(struct jsonw *w, const struct ka_row *r, double sum)
 {
@@ -426,6 +549,8 @@ static void write_row(struct jsonw *w, const struct ka_row *r, const struct colu
 	if (r->shapes && r->shapes[0]) {
 		JSONW_STR(w, "input_shapes", r->shapes);
 	}
+	if (c->stacks)
+		write_stack(w, r->stack);
 	if (c->flops)
 		JSONW_U64(w, "flops", r->flops);
 	if (c->memory) {
@@ -444,7 +569,8 @@ int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct tabl
 	uint32_t shown = report__shown(cnt, opts->row_limit);
 	struct columns c = { .begin_ns = session__info(s)->begin_ns,
 			     .memory = opts->profile_memory,
-			     .device = opts->device_time };
+			     .device = opts->device_time,
+			     .stacks = opts->by_stack };
 	struct jsonw w;
 	int err = list ? report_json__begin(&w, out, s, totals) : -ENOMEM;
 

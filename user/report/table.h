@@ -11,6 +11,7 @@ struct table_opts {
 	int row_limit;       /* -1: all */
 	bool profile_memory; /* the columns of memory */
 	bool device_time;    /* the columns of GPU time */
+	bool by_stack;       /* rows are by Python's frames, too */
 };
 
 /* Attributes of torch's FunctionEventAvg. */

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""What report and export make of Python stacks: a made-up capture (fake_stacks_capture.c) whose sums are known."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from support import PTBPF, ROOT, check
+
+MAKER = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "fake_stacks_capture")
+MODULE, STEP = "train.py(1):_<module>", "train.py(10):_step"
+LINEAR = f"{MODULE};{STEP};torch/nn/modules/linear.py(130):_forward"
+FIB = "lib/fib.py(4):_<lambda>"
+PROGRAM = "/home/me/"
+
+
+def run(*words, expect=0):
+    done = subprocess.run([PTBPF, *words], capture_output=True)
+    check(done.returncode == expect, f"{words} ended with {done.returncode}: {done.stderr.decode()}")
+    return done.stdout.decode() if expect == 0 else done.stderr.decode()
+
+
+@pytest.fixture(name="captures")
+def make_captures(ws):
+    first, second = os.path.join(ws, "a.ptb"), os.path.join(ws, "b.ptb")
+    subprocess.run([MAKER, first], check=True)
+    subprocess.run([MAKER, second, "more"], check=True)
+    return first, second
+
+
+def export(capture, form, *words):
+    path = capture + "." + form
+    run("export", capture, "--format", form, "-o", path, *words)
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def test_stacks_of_torch(captures):
+    """A line per event in order of begin, the one that its parent swallows left out; its backward operators have the stack
+    of the forward one, and not its engine's function; a name's blanks and semicolons are '_'."""
+    lines = export(captures[0], "stacks").splitlines()
+    want = [f"{LINEAR} 400", f"{LINEAR} 580", f"{LINEAR} 20", f"{MODULE};{STEP} 300", f"{MODULE};{STEP} 400",
+            f"{MODULE};{FIB};{FIB};{FIB} 200", f"{MODULE};{STEP} 50", f"{LINEAR} 100", f"{LINEAR} 200",
+            f"{MODULE};ä.py(1):_a_b_c_d_</script><b> 70", f"{STEP} 80"]
+    check(lines == want, "\n".join(lines))
+    check(not export(captures[0], "stacks", "--metric", "self_cuda_time_total"), "GPU time without a GPU")
+
+
+def test_stacks_of_memory(captures):
+    for metric, value in (("cpu_memory_allocated", (1 << 20) + (1 << 16)), ("cpu_memory_live", 1 << 20), ("page_faults", 3),
+                          ("page_fault_bytes", 3 * 4096)):
+        check(export(captures[0], "stacks", "--metric", metric) == f"{LINEAR} {value}\n", metric)
+
+
+def rows(text):
+    return {(r["file"], r["line"]): r for r in json.loads(text)["lines"]}
+
+
+def test_schemas(captures):
+    """The validator's rules, and the schemas where this Python has jsonschema."""
+    for words in (("--by", "line"), ("--by", "line", "--all-lines"), ("--group-by-stack-n", "3"), ("--memory",)):
+        path = captures[0] + ".json"
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(run("report", captures[0], "--row-limit", "-1", "--json", *words))
+        done = subprocess.run(["python3", os.path.join(ROOT, "tools", "validate_trace.py"), path], capture_output=True, text=True)
+        check(done.returncode == 0, f"{words}: {done.stdout}{done.stderr}")
+
+
+def us(row, metric="cpu_time"):
+    return row["self"][metric] / 1000, row["total"][metric] / 1000
+
+
+def test_lines(captures):
+    """Libraries' lines count as the line that calls them; a line that is in a stack several times counts once."""
+    own = rows(run("report", captures[0], "--by", "line", "--json"))
+    check(set(own) == {("train.py", 12), ("train.py", 13), ("train.py", 30), ("lib/fib.py", 5), ("ä.py", 2), ("", 0)}, str(set(own)))
+    check(us(own["train.py", 12]) == (1300, 1300), "forward and backward of linear")
+    check(us(own["train.py", 13]) == (830, 830), "relu, mm under backward(), mm of a cut stack")
+    check(us(own["train.py", 30]) == (0, 2320), "all but the cut stack and those without Python")
+    check(us(own["lib/fib.py", 5]) == (200, 200), "recursion")
+    check(us(own["", 0]) == (140, 140), "no Python")
+    line = own["train.py", 12]
+    check((line["self"]["calls"], own["train.py", 13]["self"]["calls"]) == (2, 4), "linear and its backward node; two relu, two mm")
+    check((line["self"]["cpu_memory_allocated"], line["self"]["cpu_memory_live"]) == ((1 << 20) + (1 << 16), 1 << 20), "memory")
+    check(line["self"]["page_faults"] == 3 == own["train.py", 30]["total"]["page_faults"], "page faults")
+    every = rows(run("report", captures[0], "--by", "line", "--all-lines", "--json"))
+    check(us(every["train.py", 12]) == (0, 1300) and us(every["torch/nn/modules/linear.py", 134]) == (1300, 1300), "innermost frames")
+    check(every["torch/nn/modules/linear.py", 134]["library"] and not every["train.py", 12]["library"], "library")
+
+
+def test_lines_for_people(captures):
+    text = run("report", captures[0], "--by", "line", "--row-limit", "2")
+    check(re.search(r"^ +1\.300 ms +51\.2% +1\.300 ms +51\.2% .* train\.py:12 in Trainer\.step$", text, re.M), text)
+    check("4 more (--row-limit)" in text and "GPU" not in text, text)
+    first = run("report", captures[0], "--by", "line", "--sort-by", "cpu_time_total").split(" line\n", 1)[1].splitlines()[0]
+    check("train.py:30 in <module>" in first, first)
+
+
+def test_table(captures):
+    doc = json.loads(run("report", captures[0], "--group-by-stack-n", "2", "--row-limit", "-1", "--json"))
+    mm = sorted((r["self_cpu_ns"] // 1000, r["stack"]) for r in doc["rows"] if r["key"] == "aten::mm")
+    plain = [s.replace("_", " ", 1) for s in (FIB, MODULE, STEP, LINEAR.split(";")[2])]
+    check(mm == [(50, [plain[2], plain[1]]), (70, ["ä.py(1): a b;c\td </script><b>", plain[1]]), (80, [plain[2]]), (90, []),
+                 (200, [plain[3], plain[2]])], str(mm))
+    text = run("report", captures[0], "--group-by-stack-n", "2", "--row-limit", "1").splitlines()
+    check(text[1].rstrip().endswith("Source Location") and text[3].rstrip().endswith("  " + plain[2]) and
+          text[4].strip() == plain[1] and not text[5].strip(), "\n".join(text))
+    check(len({len(line) for line in text[:6]}) == 1, "the columns do not line up")
+
+
+def test_memory_report(captures):
+    text = run("report", captures[0], "--memory")
+    check(text.count("aten::linear > aten::empty at train.py:12") == 2, text)
+    doc = json.loads(run("report", captures[0], "--memory", "--json"))
+    check('"line": "train.py:12"' in json.dumps(doc), "the line is not in the JSON")
+
+
+def page_data(page):
+    """Numbers of a page by the names on the way: {path: [of each capture]}."""
+    data = json.loads(re.search(r"^const data = (.*);$", page, re.M)[1])
+    metrics = [m["name"] for m in data["metrics"]]
+    names = []
+    for i, parent in enumerate(data["parent"]):
+        kind, name, file, line = data["frames"][data["frame"][i]]
+        label = data["strings"][name] + (f" {data['strings'][file]}:{line}" if kind < 2 else "")
+        names.append((names[parent] + (label,)) if i else ())
+    return {(path, metric): [own[m][i] for own in data["self"]] for m, metric in enumerate(metrics)
+            for i, path in enumerate(names) if any(own[m][i] for own in data["self"])}
+
+
+def test_flamegraph(captures):
+    page = export(captures[0], "flamegraph")
+    check(page.count("</script>") == 1 and "http" not in page and "{{" not in page, "a name is markup, or the page loads something")
+    data = page_data(page)
+    top, step, relu = "<module> train.py:30", "Trainer.step train.py:12", "Trainer.step train.py:13"
+    forward = (top, step, "Linear.forward torch/nn/modules/linear.py:134")
+    linear = forward + ("aten::linear",)
+    check(data[linear, "CPU time"] == [400000], "operators lie in one another")
+    check(data[linear + ("aten::addmm", "aten::empty"), "CPU memory allocated"] == [(1 << 20) + (1 << 16)], "memory")
+    check(data[linear + ("aten::addmm", "aten::empty"), "CPU memory never freed"] == [1 << 20], "memory that stays")
+    check(data[forward + ("AddmmBackward0", "aten::mm"), "CPU time"] == [200000], "backward operators are below the forward line")
+    check(data[("(outer frames missing)", relu, "aten::mm"), "CPU time"] == [80000], "a cut stack")
+    check(data[("(no Python frames)", "aten::mm"), "CPU time"] == [90000], "no stack")
+    check(sum(v[0] for (_, metric), v in data.items() if metric == "CPU time") == 2540000, "the sum")
+
+
+def test_difference(captures):
+    data = page_data(export(captures[0], "flamegraph", "--diff", captures[1]))
+    top = "<module> train.py:30"
+    check(data[(top, "Trainer.step train.py:13", "aten::relu"), "CPU time"] == [700000, 1200000], "an operator that takes longer")
+    addmm = (top, "Trainer.step train.py:12", "Linear.forward torch/nn/modules/linear.py:134", "aten::addmm")
+    check(data[addmm, "CPU time"] == [0, 500000], "a new operator")
+
+
+def test_refused(captures):
+    for words, why in ((("export", "--format", "stacks", "--diff", "x"), "--diff is for --format flamegraph"),
+                       (("export", "--format", "flamegraph", "--metric", "page_faults"), "--metric is for --format stacks"),
+                       (("report", "--by", "line", "--memory"), "exclude each other"),
+                       (("report", "--by", "line", "--sort-by", "flops"), "cannot be sorted by flops"),
+                       (("report", "--all-lines"), "--all-lines is for --by line"),
+                       (("report", "--group-by-stack-n", "-1"), "number of frames"),
+                       (("report", "--memory", "--group-by-stack-n", "1"), "table of operators")):
+        check(why in run(*words, captures[0], expect=2), f"{words}: not {why}")
+    text = run("export", captures[0], "--format", "flamegraph", "--diff", captures[0] + "x", expect=1)
+    check("a.ptbx" in text and not os.path.exists(captures[0][:-4] + ".flamegraph.html"), "a second capture that is not there")

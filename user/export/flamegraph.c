@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The tree of calls as a page that loads nothing: html/flamegraph.html with its style and script, which draws, and the data as
+ * JSON. This file fills in the {{fields}}.
+ */
+#define LOG_DOMAIN "flamegraph"
+#include "export/flamegraph.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/jsonw.h"
+#include "base/log.h"
+#include "export/html_page.h"
+#include "export/loss_account.h"
+#include "export/out_file.h"
+#include "export/stack_tree.h"
+
+#define JSON_BUF_SZ (64 * 1024)
+
+struct flame_session {
+	char *name;
+	double seconds;
+	uint32_t process_cnt;
+	bool has_stacks, incomplete;
+	char lacks[1024];
+};
+
+struct flamegraph {
+	char *path;
+	struct out_file *of;
+	FILE *f;
+	struct stack_tree *tree;
+	const struct session *s; /* the current one */
+	struct flame_session sessions[2];
+	uint32_t session_cnt;
+	bool metrics[STACK_METRIC_CNT]; /* that anything has */
+};
+
+static const struct {
+	const char *name, *unit;
+} metrics[] = {
+#define X(id, key, name, unit) { name, unit },
+	STACK_METRICS(X)
+#undef X
+};
+
+/* ---- the data ---- */
+
+static void put_metrics(struct jsonw *w, const struct flamegraph *fg)
+{
+	JSONW_ARR(w, "metrics");
+	for (uint32_t i = 0; i < STACK_METRIC_CNT; i++) {
+		if (!fg->metrics[i])
+			continue;
+		jsonw__begin_obj(w);
+		JSONW_STR(w, "name", metrics[i].name);
+		JSONW_STR(w, "unit", metrics[i].unit);
+		jsonw__end_obj(w);
+	}
+	jsonw__end_arr(w);
+}
+
+static void put_frames(struct jsonw *w, const struct stack_tree *tree)
+{
+	uint32_t cnt;
+	const struct stack_frame *frames = stack_tree__frames(tree, &cnt);
+
+	JSONW_ARR(w, "strings");
+	for (uint32_t i = 0; i <= stack_tree__text_cnt(tree); i++)
+		jsonw__str(w, stack_tree__text(tree, i));
+	jsonw__end_arr(w);
+	JSONW_ARR(w, "frames");
+	for (uint32_t i = 0; i < cnt; i++) {
+		jsonw__begin_arr(w);
+		jsonw__u64(w, frames[i].kind);
+		jsonw__u64(w, frames[i].name);
+		jsonw__u64(w, frames[i].file);
+		jsonw__i64(w, frames[i].line);
+		jsonw__end_arr(w);
+	}
+	jsonw__end_arr(w);
+}
+
+static void put_nodes(struct jsonw *w, const struct flamegraph *fg)
+{
+	uint32_t cnt;
+	const struct stack_node *nodes = stack_tree__nodes(fg->tree, &cnt);
+
+	JSONW_ARR(w, "parent");
+	for (uint32_t i = 0; i < cnt; i++)
+		jsonw__i64(w, i ? (int64_t)nodes[i].parent : -1);
+	jsonw__end_arr(w);
+	JSONW_ARR(w, "frame");
+	for (uint32_t i = 0; i < cnt; i++)
+		jsonw__u64(w, nodes[i].frame);
+	jsonw__end_arr(w);
+	JSONW_ARR(w, "self");
+	for (uint32_t run = 0; run < fg->session_cnt; run++) {
+		jsonw__begin_arr(w);
+		for (uint32_t m = 0; m < STACK_METRIC_CNT; m++) {
+			if (!fg->metrics[m])
+				continue;
+			jsonw__begin_arr(w);
+			for (uint32_t i = 0; i < cnt; i++)
+				jsonw__i64(w, nodes[i].self[run][m]);
+			jsonw__end_arr(w);
+		}
+		jsonw__end_arr(w);
+	}
+	jsonw__end_arr(w);
+}
+
+static int put_data(struct flamegraph *fg, FILE *f)
+{
+	struct jsonw w;
+	int err = jsonw__init(&w, html__put_json, f, JSON_BUF_SZ);
+
+	if (err)
+		return err;
+	jsonw__begin_obj(&w);
+	put_metrics(&w, fg);
+	put_frames(&w, fg->tree);
+	put_nodes(&w, fg);
+	jsonw__end_obj(&w);
+	err = jsonw__flush(&w);
+	jsonw__free(&w);
+	return err;
+}
+
+/* ---- the page ---- */
+
+static void put_title(const struct flamegraph *fg, FILE *f)
+{
+	html__put_text(f, fg->sessions[0].name);
+	if (fg->session_cnt > 1) {
+		fputs(" and ", f);
+		html__put_text(f, fg->sessions[1].name);
+	}
+}
+
+static void put_heading(const struct flamegraph *fg, FILE *f)
+{
+	for (uint32_t i = 0; i < fg->session_cnt; i++) {
+		const struct flame_session *fs = &fg->sessions[i];
+
+		if (i)
+			fputs(" &rarr; ", f);
+		html__put_text(f, fs->name);
+		fprintf(f, " <small>%s%.2f s, %u process%s</small>",
+			fg->session_cnt < 2 ? "" :
+			i                   ? "second, " :
+					      "first, ",
+			fs->seconds, fs->process_cnt, fs->process_cnt == 1 ? "" : "es");
+	}
+}
+
+static void put_flame_notes(const struct flamegraph *fg, FILE *f)
+{
+	fputs("Times are those of operators and annotations, without the Python code between them. ", f);
+	if (fg->session_cnt > 1)
+		fputs("Red: more in the second; blue: less. ", f);
+	if (stack_tree__is_cut(fg->tree))
+		fputs("The tree is too large: callers have the sums of what is missing below them. ", f);
+	for (uint32_t i = 0; i < fg->session_cnt; i++) {
+		const struct flame_session *fs = &fg->sessions[i];
+
+		if (!fs->has_stacks) {
+			html__put_text(f, fs->name);
+			fputs(" was recorded without Python stacks (--with-stack). ", f);
+		}
+		if (fs->incomplete) {
+			html__put_text(f, fs->name);
+			fputs(" is incomplete: ", f);
+			html__put_text(f, fs->lacks);
+			fputs(". ", f);
+		}
+	}
+}
+
+static const char html[] = {
+#include "export/html/flamegraph.html.inc"
+};
+static const char css[] = {
+#include "export/html/flamegraph.css.inc"
+};
+static const char script[] = {
+#include "export/html/flamegraph.js.inc"
+};
+
+static int put_flame_field(void *arg, FILE *f, const char *name, size_t len)
+{
+	struct flamegraph *fg = arg;
+
+	if (len == 5 && !memcmp(name, "title", len))
+		put_title(fg, f);
+	else if (len == 7 && !memcmp(name, "heading", len))
+		put_heading(fg, f);
+	else if (len == 5 && !memcmp(name, "style", len))
+		fputs(css, f);
+	else if (len == 6 && !memcmp(name, "script", len))
+		fputs(script, f);
+	else if (len == 5 && !memcmp(name, "notes", len))
+		put_flame_notes(fg, f);
+	else if (len == 4 && !memcmp(name, "data", len))
+		return put_data(fg, f);
+	else
+		return -EINVAL;
+	return 0;
+}
+
+/* ---- interface ---- */
+
+int flamegraph__open(const char *path, struct flamegraph **out)
+{
+	struct flamegraph *fg = calloc(1, sizeof(*fg));
+	int err = -ENOMEM;
+
+	if (!fg)
+		return -ENOMEM;
+	fg->path = strdup(path);
+	fg->tree = stack_tree__new();
+	if (fg->path && fg->tree)
+		err = out_file__open(path, &fg->of);
+	if (err)
+		flamegraph__free(fg);
+	else
+		*out = fg;
+	return err;
+}
+
+int flamegraph__begin(struct flamegraph *fg, const struct session *s, const char *name)
+{
+	const struct session_info *info = session__info(s);
+	struct flame_session *fs = &fg->sessions[fg->session_cnt++];
+	const char *slash = strrchr(name, '/');
+
+	fg->s = s;
+	fs->name = strdup(slash ? slash + 1 : name);
+	fs->seconds = (double)(info->end_ns - info->begin_ns) / 1e9;
+	fs->process_cnt = info->process_cnt;
+	fs->has_stacks = info->has_py_stacks;
+	return fs->name ? stack_tree__begin(fg->tree, s) : -ENOMEM;
+}
+
+struct session_sink flamegraph__sink(struct flamegraph *fg)
+{
+	return stack_tree__sink(fg->tree);
+}
+
+void flamegraph__end(struct flamegraph *fg, const struct session_totals *totals)
+{
+	struct flame_session *fs = &fg->sessions[fg->session_cnt - 1];
+
+	fs->incomplete =
+		loss_account__incomplete(session__info(fg->s), totals, fs->lacks, sizeof(fs->lacks));
+}
+
+/* Metrics of which no node has any are not offered, but for the first. */
+static void choose_metrics(struct flamegraph *fg)
+{
+	uint32_t cnt;
+	const struct stack_node *nodes = stack_tree__nodes(fg->tree, &cnt);
+
+	fg->metrics[STACK_CPU] = true;
+	for (uint32_t i = 0; i < cnt; i++)
+		for (uint32_t m = 0; m < STACK_METRIC_CNT; m++)
+			fg->metrics[m] |= nodes[i].self[0][m] > 0 || nodes[i].self[1][m] > 0;
+}
+
+int flamegraph__finish(struct flamegraph *fg)
+{
+	int err;
+
+	choose_metrics(fg);
+	fg->f = out_file__stream(fg->of);
+	err = fg->f ? html__put_template(fg->f, html, put_flame_field, fg) : -ENOMEM;
+	if (err)
+		pr_error("cannot make '%s': %s", fg->path, errstr(err));
+	if (fg->f && fclose(fg->f) && !err)
+		err = -EIO; /* out_file logged it */
+	fg->f = NULL;
+	return err ? err : out_file__commit(fg->of);
+}
+
+void flamegraph__free(struct flamegraph *fg)
+{
+	if (!fg)
+		return;
+	out_file__free(fg->of);
+	stack_tree__free(fg->tree);
+	for (uint32_t i = 0; i < fg->session_cnt; i++)
+		free(fg->sessions[i].name);
+	free(fg->path);
+	free(fg);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The tree of calls; see stack_tree.h. A node is found by its parent and its frame. An operator lies below the operators
+ * around it that have the same Python stack: one that Python code in another operator calls lies below that code.
+ */
+#define LOG_DOMAIN "stacks"
+#include "export/stack_tree.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/effort.h"
+#include "base/hashmap.h"
+#include "base/limits.h"
+#include "base/list.h"
+#include "base/strtab.h"
+
+#define OPEN_MAX 64          /* operators in one another; deeper ones lie beside the last of them */
+#define LINE_MASK 0x3fffffff /* of a line, so that a key holds two */
+
+struct stack_tree {
+	const struct session *s;
+	const struct session_info *info;
+	struct py_paths paths;
+	uint32_t run; /* of session.self; UINT32_MAX: none yet */
+	struct strtab *texts;
+	struct stack_frame *frames;
+	struct stack_node *nodes;
+	uint32_t frame_cnt, frame_cap, node_cnt, node_cap;
+	struct hashmap frame_ids, node_ids;
+	/* of the current session */
+	struct hashmap py_frames; /* number -> index in frames */
+	struct hashmap py_stacks; /* process, number -> node */
+	struct hashmap names;     /* address of a name, kind -> index in frames */
+	struct hashmap blocks;    /* address; process, device -> node that allocated it */
+};
+
+static void forget_session(struct stack_tree *st)
+{
+	hashmap__clear(&st->py_frames);
+	hashmap__clear(&st->py_stacks);
+	hashmap__clear(&st->names);
+	hashmap__clear(&st->blocks);
+}
+
+void stack_tree__free(struct stack_tree *st)
+{
+	if (!st)
+		return;
+	forget_session(st);
+	hashmap__clear(&st->frame_ids);
+	hashmap__clear(&st->node_ids);
+	strtab__free(st->texts);
+	free(st->frames);
+	free(st->nodes);
+	free(st);
+}
+
+/* ---- frames and nodes ---- */
+
+/* Index; UINT32_MAX: out of memory. */
+static uint32_t find_frame(struct stack_tree *st, const struct stack_frame *f)
+{
+	uint64_t k0 = (uint64_t)f->name << 32 | f->file;
+	uint64_t k1 = (uint64_t)f->kind << 60 | (uint64_t)(uint32_t)f->line << 30 | (uint32_t)f->first;
+	struct stack_frame *at = list__keyed(KEYED_LIST(st, frames, frame), k0, k1);
+
+	if (!at)
+		return UINT32_MAX;
+	*at = *f;
+	return (uint32_t)(at - st->frames);
+}
+
+static uint32_t text_id(struct stack_tree *st, const char *text)
+{
+	return *text ? strtab__add(st->texts, text, strlen(text)) : 0;
+}
+
+/* The node's child with this frame. UINT32_MAX: out of memory; the node itself where there are too many. */
+static uint32_t child_of(struct stack_tree *st, uint32_t parent, uint32_t frame)
+{
+	struct stack_node *n;
+	uint32_t before = st->node_cnt;
+
+	if (parent == UINT32_MAX || frame == UINT32_MAX)
+		return UINT32_MAX;
+	if (st->node_cnt >= LIMIT_STACK_NODES && !hashmap__get(&st->node_ids, parent, frame))
+		return parent;
+	n = list__keyed(KEYED_LIST(st, nodes, node), parent, frame);
+	if (!n)
+		return UINT32_MAX;
+	if (st->node_cnt > before) {
+		n->parent = parent;
+		n->frame = frame;
+		n->python = stack_frame__is_python(&st->frames[frame]) ? before :
+									 st->nodes[parent].python;
+	}
+	return (uint32_t)(n - st->nodes);
+}
+
+static uint32_t named_frame(struct stack_tree *st, const char *name, enum stack_kind kind)
+{
+	struct stack_frame f = { .kind = kind, .name = text_id(st, name) };
+
+	return f.name || !*name ? find_frame(st, &f) : UINT32_MAX;
+}
+
+/* Of a name that the session keeps. */
+static uint32_t kept_name(struct stack_tree *st, const char *name, enum stack_kind kind)
+{
+	uint64_t *known = hashmap__get(&st->names, (uintptr_t)name, kind);
+	uint32_t frame;
+
+	if (known)
+		return (uint32_t)*known;
+	frame = named_frame(st, name, kind);
+	return hashmap__put(&st->names, (uintptr_t)name, kind, frame) ? UINT32_MAX : frame;
+}
+
+static uint32_t python_frame(struct stack_tree *st, uint32_t number)
+{
+	uint64_t *known = hashmap__get(&st->py_frames, number, 0);
+	struct stack_frame f = { .kind = STACK_PYTHON };
+	struct py_frame pf;
+	uint32_t frame;
+
+	if (known)
+		return (uint32_t)*known;
+	pf = session__py_frame(st->s, number);
+	if (py_text__is_library(pf.file))
+		f.kind = STACK_LIBRARY;
+	f.line = pf.line & LINE_MASK;
+	f.first = pf.first & LINE_MASK;
+	f.name = text_id(st, pf.func);
+	f.file = text_id(st, py_text__file(&st->paths, pf.file));
+	frame = f.name && f.file ? find_frame(st, &f) : UINT32_MAX;
+	return hashmap__put(&st->py_frames, number, 0, frame) ? UINT32_MAX : frame;
+}
+
+/* The root, or the process's node where there are several. */
+static uint32_t process_node(struct stack_tree *st, uint32_t tgid)
+{
+	const char *comm = "";
+	char name[64];
+
+	if (st->info->process_cnt < 2)
+		return 0;
+	for (uint32_t i = 0; i < st->info->process_cnt; i++)
+		if (st->info->processes[i].tgid == tgid && st->info->processes[i].comm)
+			comm = st->info->processes[i].comm;
+	snprintf(name, sizeof(name), "process %u (%s)", tgid, comm);
+	return child_of(st, 0, named_frame(st, name, STACK_GROUP));
+}
+
+/* The innermost frame of a stack. */
+static uint32_t stack_node(struct stack_tree *st, uint32_t tgid, uint32_t number)
+{
+	uint64_t *known = hashmap__get(&st->py_stacks, tgid, number);
+	struct py_stack stack = session__py_stack(st->s, number);
+	uint32_t node;
+
+	if (known)
+		return (uint32_t)*known;
+	node = process_node(st, tgid);
+	if (!stack.frame_cnt && st->info->has_py_stacks)
+		node = child_of(st, node, named_frame(st, "(no Python frames)", STACK_GROUP));
+	else if (stack.flags)
+		node = child_of(st, node, named_frame(st, "(outer frames missing)", STACK_GROUP));
+	for (uint32_t i = stack.frame_cnt; i-- && node != UINT32_MAX;)
+		node = child_of(st, node, python_frame(st, stack.frames[i] & ~PY_FRAME_NATIVE));
+	return node == UINT32_MAX || hashmap__put(&st->py_stacks, tgid, number, node) ? UINT32_MAX : node;
+}
+
+/* ---- where an event belongs ---- */
+
+/* Of what a backward node does that of its forward operator, if that is known. */
+static uint32_t best_stack(uint32_t stack, uint32_t fwd_stack)
+{
+	return fwd_stack ? fwd_stack : stack;
+}
+
+static enum stack_kind kind_of(uint32_t cat)
+{
+	return cat == SLICE_USER_ANNOTATION ? STACK_ANNOTATION : STACK_OPERATOR;
+}
+
+/* Below the Python stack: those of the open slices from list[from] on that have it, outermost first. */
+static uint32_t open_node(struct stack_tree *st, uint32_t tgid, uint32_t stack,
+			  const struct open_slice *list, uint32_t from, uint32_t cnt)
+{
+	uint32_t node = stack_node(st, tgid, stack), end = from;
+
+	while (end < cnt &&
+	       (list[end].is_step || best_stack(list[end].stack, list[end].fwd_stack) == stack))
+		end++;
+	effort__spend((uint64_t)(end - from) * 8);
+	while (end-- > from && node != UINT32_MAX)
+		if (!list[end].is_step)
+			node = child_of(st, node, kept_name(st, list[end].name, kind_of(list[end].cat)));
+	return node;
+}
+
+/* Where something belongs that happens in what is open now. */
+static uint32_t event_node(struct stack_tree *st, const struct op_context *at)
+{
+	struct open_slice list[OPEN_MAX];
+	uint32_t cnt = session__open_slices(st->s, at->tgid, at->tid, list, OPEN_MAX);
+	uint32_t stack = cnt ? best_stack(at->stack, list[0].fwd_stack) : at->stack;
+
+	return open_node(st, at->tgid, stack, list, 0, cnt);
+}
+
+static bool is_step(const struct slice *sl)
+{
+	static const char step[] = SESSION_STEP_NAME;
+
+	return sl->flags & SLICE_DERIVED ||
+	       (sl->cat == SLICE_USER_ANNOTATION && !strncmp(sl->name, step, sizeof(step) - 1));
+}
+
+static int sum_slice(void *arg, const struct slice *sl)
+{
+	struct stack_tree *st = arg;
+	struct open_slice list[OPEN_MAX];
+	uint32_t cnt, from = 0, node, stack = best_stack(sl->stack, sl->fwd_stack);
+	uint64_t ns = sl->end_ns - sl->begin_ns;
+	int64_t *self;
+
+	if (is_step(sl))
+		return 0;
+	cnt = session__open_slices(st->s, sl->tgid, sl->tid, list, OPEN_MAX);
+	while (from < cnt && list[from].id != sl->parent)
+		from++;
+	node = child_of(st, open_node(st, sl->tgid, stack, list, from, cnt),
+			kept_name(st, sl->name, kind_of(sl->cat)));
+	if (node == UINT32_MAX)
+		return -ENOMEM;
+	self = st->nodes[node].self[st->run];
+	self[STACK_CPU] += ns > sl->child_ns ? (int64_t)(ns - sl->child_ns) : 0;
+	self[STACK_GPU] += (int64_t)sl->device_ns;
+	self[STACK_CALLS]++;
+	return 0;
+}
+
+/* ---- memory ---- */
+
+static uint64_t block_key(const struct memory_event *ev)
+{
+	return (uint64_t)ev->at.tgid << 32 | (uint64_t)(uint8_t)ev->device_type << 16 |
+	       (uint16_t)ev->device_index;
+}
+
+static int sum_memory(void *arg, const struct memory_event *ev)
+{
+	struct stack_tree *st = arg;
+	enum device_class class = memory__device_class(ev->device_type);
+	enum stack_metric live = class == DEVICE_CPU ? STACK_CPU_LIVE : STACK_GPU_LIVE;
+	const uint64_t *from;
+	uint32_t node;
+
+	if (class == DEVICE_OTHER)
+		return 0;
+	if (ev->what == MEMORY_FREE) {
+		from = hashmap__get(&st->blocks, ev->addr, block_key(ev));
+		if (from && ev->block) {
+			st->nodes[*from].self[st->run][live] -= (int64_t)ev->block->bytes;
+			hashmap__del(&st->blocks, ev->addr, block_key(ev));
+		}
+		return 0;
+	}
+	if (ev->what != MEMORY_ALLOC || !ev->block)
+		return 0;
+	node = event_node(st, &ev->at);
+	if (node == UINT32_MAX || hashmap__put(&st->blocks, ev->addr, block_key(ev), node))
+		return -ENOMEM;
+	st->nodes[node].self[st->run][live] += (int64_t)ev->block->bytes;
+	st->nodes[node].self[st->run][class == DEVICE_CPU ? STACK_CPU_ALLOC : STACK_GPU_ALLOC] +=
+		(int64_t)ev->block->bytes;
+	return 0;
+}
+
+static int sum_kernel_memory(void *arg, const struct kernel_event *ev)
+{
+	struct stack_tree *st = arg;
+	const struct ptb_kmem *r = (const void *)ev->rec;
+	uint32_t node;
+
+	if (ev->rec->kind != PTB_REC_KMEM || !((uint64_t)r->minor + r->major))
+		return 0;
+	node = event_node(st, &ev->at);
+	if (node == UINT32_MAX)
+		return -ENOMEM;
+	st->nodes[node].self[st->run][STACK_FAULTS] += (int64_t)((uint64_t)r->minor + r->major);
+	st->nodes[node].self[st->run][STACK_FAULT_BYTES] += (int64_t)r->fault_bytes;
+	return 0;
+}
+
+/* GPU work that no operator launched (Triton's kernels): operators have the sums of theirs. */
+static int sum_gpu(void *arg, const struct gpu_slice *g)
+{
+	struct stack_tree *st = arg;
+	uint32_t node;
+
+	if ((g->what != GPU_KERNEL && g->what != GPU_MEMCPY && g->what != GPU_MEMSET) || g->at.op_slice)
+		return 0;
+	node = child_of(st, stack_node(st, g->at.tgid, g->at.stack),
+			kept_name(st, g->name, STACK_OPERATOR));
+	if (node == UINT32_MAX)
+		return -ENOMEM;
+	st->nodes[node].self[st->run][STACK_GPU] += (int64_t)(g->end_ns - g->begin_ns);
+	return 0;
+}
+
+/* ---- interface ---- */
+
+struct stack_tree *stack_tree__new(void)
+{
+	struct stack_tree *st = calloc(1, sizeof(*st));
+
+	if (!st)
+		return NULL;
+	st->run = UINT32_MAX;
+	st->texts = strtab__new();
+	if (!st->texts || find_frame(st, &(struct stack_frame){ .kind = STACK_GROUP }) ||
+	    !list__keyed(KEYED_LIST(st, nodes, node), UINT64_MAX, 0)) {
+		stack_tree__free(st);
+		return NULL;
+	}
+	return st;
+}
+
+int stack_tree__begin(struct stack_tree *st, const struct session *s)
+{
+	forget_session(st);
+	st->s = s;
+	st->info = session__info(s);
+	st->run++;
+	py_paths__find(&st->paths, s);
+	return st->run < 2 ? 0 : -EINVAL;
+}
+
+struct session_sink stack_tree__sink(struct stack_tree *st)
+{
+	return (struct session_sink){
+		.arg = st, .slice = sum_slice, .memory = sum_memory, .kernel = sum_kernel_memory, .gpu = sum_gpu
+	};
+}
+
+const struct stack_node *stack_tree__nodes(const struct stack_tree *st, uint32_t *cnt)
+{
+	*cnt = st->node_cnt;
+	return st->nodes;
+}
+
+const struct stack_frame *stack_tree__frames(const struct stack_tree *st, uint32_t *cnt)
+{
+	*cnt = st->frame_cnt;
+	return st->frames;
+}
+
+const char *stack_tree__text(const struct stack_tree *st, uint32_t id)
+{
+	return strtab__text(st->texts, id);
+}
+
+uint32_t stack_tree__text_cnt(const struct stack_tree *st)
+{
+	return strtab__cnt(st->texts);
+}
+
+bool stack_tree__is_cut(const struct stack_tree *st)
+{
+	return st->node_cnt >= LIMIT_STACK_NODES;
+}
+
+bool stack_metric__recorded(const struct session_info *info, enum stack_metric metric)
+{
+	switch (metric) {
+	case STACK_CPU:
+	case STACK_CALLS:
+		return true;
+	case STACK_GPU:
+		return info->has_gpu;
+	case STACK_CPU_ALLOC:
+	case STACK_CPU_LIVE:
+	case STACK_GPU_ALLOC:
+	case STACK_GPU_LIVE:
+		return info->has_memory;
+	default:
+		return info->has_kernel_memory;
+	}
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What operators did, as a tree of calls: Python's frames from the outermost on, then the operators in one another. A sink
+ * of one session after another, whose sums stand side by side. Knows no output.
+ */
+#ifndef EXPORT_STACK_TREE_H
+#define EXPORT_STACK_TREE_H
+
+#include "export/py_text.h"
+#include "model/session.h"
+
+/* What is summed up: an id for options, a name for people, a unit. */
+/* clang-format off */
+#define STACK_METRICS(X)                                                             \
+	X(CPU,         cpu_time,              "CPU time",              "ns")         \
+	X(GPU,         gpu_time,              "GPU time",              "ns")         \
+	X(CALLS,       calls,                 "calls",                 "")           \
+	X(CPU_ALLOC,   cpu_memory_allocated,  "CPU memory allocated",  "bytes")      \
+	X(CPU_LIVE,    cpu_memory_live,       "CPU memory never freed", "bytes")     \
+	X(GPU_ALLOC,   cuda_memory_allocated, "GPU memory allocated",  "bytes")      \
+	X(GPU_LIVE,    cuda_memory_live,      "GPU memory never freed", "bytes")     \
+	X(FAULTS,      page_faults,           "page faults",           "")           \
+	X(FAULT_BYTES, page_fault_bytes,      "memory brought in by page faults", "bytes")
+/* clang-format on */
+
+enum stack_metric {
+#define X(id, key, name, unit) STACK_##id,
+	STACK_METRICS(X)
+#undef X
+		STACK_METRIC_CNT
+};
+
+enum stack_kind {
+	STACK_PYTHON,
+	STACK_LIBRARY,  /* Python's own code, and installed one: py_text__is_library() */
+	STACK_OPERATOR, /* or a kernel that no operator launched */
+	STACK_ANNOTATION,
+	STACK_GROUP, /* a process, or those without Python's frames */
+};
+
+/* Ids of texts: stack_tree__text(). Those of two sessions are the same where the texts are. */
+struct stack_frame {
+	uint32_t kind, name, file; /* of Python: the qualified name, and the file as py_text__file() has it */
+	int32_t line, first; /* of the instruction, of the def; 0: none */
+};
+static inline bool stack_frame__is_python(const struct stack_frame *f)
+{
+	return f->kind <= STACK_LIBRARY;
+}
+
+struct stack_node {
+	uint32_t parent, frame; /* indices; a parent is before its children. [0]: the root */
+	uint32_t python; /* the innermost Python frame up from here, itself included; 0: none */
+	int64_t self[2][STACK_METRIC_CNT]; /* of each session, without what is below */
+};
+
+struct stack_tree;
+struct stack_tree *stack_tree__new(void); /* NULL: out of memory */
+void stack_tree__free(struct stack_tree *st);
+/* The next session's (of two) sink. 0 or -ENOMEM. */
+int stack_tree__begin(struct stack_tree *st, const struct session *s);
+struct session_sink stack_tree__sink(struct stack_tree *st);
+
+const struct stack_node *stack_tree__nodes(const struct stack_tree *st, uint32_t *cnt);
+const struct stack_frame *stack_tree__frames(const struct stack_tree *st, uint32_t *cnt);
+const char *stack_tree__text(const struct stack_tree *st, uint32_t id);
+uint32_t stack_tree__text_cnt(const struct stack_tree *st);
+/* Were there more than LIMIT_STACK_NODES? Then nodes have sums of what is missing below them. */
+bool stack_tree__is_cut(const struct stack_tree *st);
+/* Was anything of the kind recorded? */
+bool stack_metric__recorded(const struct session_info *info, enum stack_metric metric);
+
+#endif /* EXPORT_STACK_TREE_H */

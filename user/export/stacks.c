@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Folded stacks, as EventList.export_stacks() in pytorch torch/autograd/profiler_util.py writes them: of torch's metrics one
+ * line for each event with a stack and at least 1 us, in order of begin; of the others, which are ptbpf's, one for
+ * each stack with its sum.
+ */
+#define LOG_DOMAIN "stacks"
+#include "export/stacks.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cancel.h"
+#include "base/hashmap.h"
+#include "base/log.h"
+#include "base/sort.h"
+#include "base/strtab.h"
+#include "base/vec.h"
+#include "export/out_file.h"
+#include "export/py_text.h"
+#include "export/stack_tree.h"
+#include "model/key_averages.h"
+
+struct stacks_event {
+	uint64_t begin_ns, end_ns;
+	uint64_t us; /* 0: taken back */
+	uint32_t stack;
+};
+
+struct stacks {
+	const struct session *s;
+	char *path;
+	struct out_file *of;
+	FILE *f;
+	uint64_t written;
+	bool device; /* of torch's metrics: the time of devices */
+	struct py_paths paths;
+	struct strtab *texts;    /* of frames, as they are written */
+	struct hashmap text_ids; /* number of a frame -> its text, 0: left out */
+	struct key_averages *ka; /* a metric of torch's: its events */
+	struct stacks_event *events;
+	uint32_t event_cnt, event_cap;
+	struct stack_tree *tree; /* any other metric */
+	enum stack_metric metric;
+};
+
+/* ---- torch's metrics ---- */
+
+static int keep_event(void *arg, const struct ka_event *ev, uint64_t *nr)
+{
+	struct stacks *st = arg;
+	const struct stacks_event e = { .begin_ns = ev->sl->begin_ns,
+					.end_ns = ev->sl->end_ns,
+					.us = (st->device ? ev->self_device_ns : ev->self_cpu_ns) / 1000,
+					.stack = slice__torch_stack(ev->sl) };
+
+	*nr = 0;
+	if (!e.stack || !e.us)
+		return 0;
+	*nr = (uint64_t)st->event_cnt + 1;
+	return vec_push(st->events, st->event_cnt, st->event_cap, e);
+}
+
+static void take_event_back(void *arg, uint64_t nr)
+{
+	struct stacks *st = arg;
+
+	if (nr)
+		st->events[nr - 1].us = 0;
+}
+
+static int cmp_events(const void *pa, const void *pb)
+{
+	const struct stacks_event *a = pa, *b = pb;
+
+	return a->begin_ns != b->begin_ns ? sort__cmp(a->begin_ns, b->begin_ns) :
+					    sort__cmp(b->end_ns, a->end_ns);
+}
+
+/* ---- lines ---- */
+
+/* By its number in the session, or of a tree its index. */
+static struct py_frame frame_of(const struct stacks *st, uint32_t number)
+{
+	const struct stack_frame *frames;
+	uint32_t cnt;
+
+	if (!st->tree)
+		return session__py_frame(st->s, number);
+	frames = stack_tree__frames(st->tree, &cnt);
+	return (struct py_frame){ .func = stack_tree__text(st->tree, frames[number].name),
+				  .file = stack_tree__text(st->tree, frames[number].file),
+				  .first = frames[number].first };
+}
+
+/* The frame's text as export_stacks() writes it; NULL: torch leaves such frames out. */
+static const char *folded_frame(struct stacks *st, uint32_t number)
+{
+	uint64_t *known = hashmap__get(&st->text_ids, number, 0);
+	char text[PY_TEXT_MAX];
+	struct py_frame frame;
+	uint32_t id = 0;
+
+	if (known)
+		return *known ? strtab__text(st->texts, (uint32_t)*known) : NULL;
+	frame = frame_of(st, number);
+	py_text__torch(&st->paths, &frame, text, sizeof(text));
+	if (!py_text__is_dropped(text)) {
+		for (char *p = text; (p = strpbrk(p, " ;\t\n"));)
+			*p = '_';
+		id = strtab__add(st->texts, text, strlen(text));
+	}
+	return hashmap__put(&st->text_ids, number, 0, id) || !id ? NULL : strtab__text(st->texts, id);
+}
+
+/* Innermost first. A line that the file has no room for is counted. */
+static void put_line(struct stacks *st, const uint32_t *frames, uint32_t cnt, uint64_t value,
+		     struct session_totals *totals)
+{
+	uint64_t max = session__info(st->s)->output_max;
+	const char *text;
+	bool any = false;
+	int n;
+
+	if (max && st->written >= max) {
+		totals->not_written++;
+		return;
+	}
+	while (cnt--) {
+		text = folded_frame(st, frames[cnt] & ~PY_FRAME_NATIVE);
+		if (!text)
+			continue;
+		n = fprintf(st->f, "%s%s", any ? ";" : "", text);
+		st->written += n > 0 ? (uint64_t)n : 0;
+		any = true;
+	}
+	if (any)
+		fprintf(st->f, " %" PRIu64 "\n", value);
+}
+
+static int put_events(struct stacks *st, struct session_totals *totals)
+{
+	int err = sort__array(st->events, st->event_cnt, sizeof(*st->events), cmp_events);
+
+	for (uint32_t i = 0; i < st->event_cnt && !err; i++) {
+		struct py_stack stack = session__py_stack(st->s, st->events[i].stack);
+
+		if (st->events[i].us)
+			put_line(st, stack.frames, stack.frame_cnt, st->events[i].us, totals);
+		if (i % 4096 == 0 && cancel__pending())
+			err = -ECANCELED;
+	}
+	return err;
+}
+
+/* The sums of a tree's nodes, each in the innermost Python frame above it. */
+static int put_sums(struct stacks *st, struct session_totals *totals)
+{
+	uint32_t cnt, frames[PTB_PY_FRAMES_MAX];
+	const struct stack_node *nodes = stack_tree__nodes(st->tree, &cnt);
+	int64_t *sums = calloc(cnt, sizeof(*sums));
+
+	if (!sums)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < cnt; i++)
+		sums[nodes[i].python] += nodes[i].self[0][st->metric];
+	for (uint32_t i = 1; i < cnt; i++) {
+		uint32_t depth = 0;
+
+		for (uint32_t n = i; sums[i] > 0 && nodes[n].python && depth < PTB_PY_FRAMES_MAX;
+		     n = nodes[n].parent)
+			frames[depth++] = nodes[n].frame;
+		if (depth)
+			put_line(st, frames, depth, (uint64_t)sums[i], totals);
+	}
+	free(sums);
+	return 0;
+}
+
+/* ---- open, finish ---- */
+
+static bool tree_metric(const char *name, enum stack_metric *metric)
+{
+	static const char *const keys[] = {
+#define X(id, key, name, unit) #key,
+		STACK_METRICS(X)
+#undef X
+	};
+
+	for (uint32_t i = 0; i < STACK_METRIC_CNT; i++) {
+		if (strcmp(keys[i], name) != 0)
+			continue;
+		*metric = (enum stack_metric)i;
+		return true;
+	}
+	return false;
+}
+
+static int choose_metric(struct stacks *st, const char *metric)
+{
+	struct ka_opts opts = { .event = keep_event, .take_back = take_event_back, .event_arg = st };
+
+	if (tree_metric(metric, &st->metric)) {
+		if (!stack_metric__recorded(session__info(st->s), st->metric)) {
+			pr_error("cannot write '%s': %s was not recorded", st->path, metric);
+			return -ENODATA;
+		}
+		st->tree = stack_tree__new();
+		return st->tree ? stack_tree__begin(st->tree, st->s) : -ENOMEM;
+	}
+	st->device = strcmp(metric, "self_cpu_time_total") != 0;
+	st->ka = key_averages__new(&opts);
+	return st->ka ? 0 : -ENOMEM;
+}
+
+int stacks__open(const char *path, const struct session *s, const char *metric, struct stacks **out)
+{
+	struct stacks *st = calloc(1, sizeof(*st));
+	int err = -ENOMEM;
+
+	if (!st)
+		return -ENOMEM;
+	st->s = s;
+	st->path = strdup(path);
+	st->texts = strtab__new();
+	py_paths__find(&st->paths, s);
+	if (st->path && st->texts)
+		err = choose_metric(st, metric);
+	if (!err)
+		err = out_file__open(path, &st->of);
+	if (err)
+		stacks__free(st);
+	else
+		*out = st;
+	return err;
+}
+
+struct session_sink stacks__sink(struct stacks *st)
+{
+	return st->tree ? stack_tree__sink(st->tree) : key_averages__sink(st->ka);
+}
+
+int stacks__finish(struct stacks *st, struct session_totals *totals)
+{
+	int err;
+
+	st->f = out_file__stream(st->of);
+	if (!st->f)
+		return -ENOMEM;
+	err = st->tree ? put_sums(st, totals) : put_events(st, totals);
+	if (fclose(st->f) && !err)
+		err = -EIO; /* out_file logged it */
+	st->f = NULL;
+	return err ? err : out_file__commit(st->of);
+}
+
+void stacks__free(struct stacks *st)
+{
+	if (!st)
+		return;
+	out_file__free(st->of);
+	key_averages__free(st->ka);
+	stack_tree__free(st->tree);
+	strtab__free(st->texts);
+	hashmap__clear(&st->text_ids);
+	free(st->events);
+	free(st->path);
+	free(st);
+}

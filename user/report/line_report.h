@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* `report --by line`: what operators did, by the line of Python that called them, as text or JSON. */
+#ifndef REPORT_LINE_REPORT_H
+#define REPORT_LINE_REPORT_H
+
+#include "report/report_out.h"
+
+struct line_opts {
+	struct report_opts report;
+	const char *sort_by; /* line_report__is_sort_key(); NULL: order of first appearance */
+	bool all_lines; /* also those of libraries; else they count as the line that called them */
+};
+
+struct line_report;
+struct line_report *line_report__new(const struct session *s); /* NULL: out of memory */
+void line_report__free(struct line_report *lr);
+struct session_sink line_report__sink(struct line_report *lr);
+bool line_report__is_sort_key(const char *key);
+/* After the run. 0 or negative errno. */
+int line_report__print(struct line_report *lr, const struct session_totals *totals,
+		       const struct line_opts *opts, FILE *out);
+
+#endif /* REPORT_LINE_REPORT_H */

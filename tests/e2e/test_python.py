@@ -17,6 +17,8 @@ import pytest
 from support import BUILD, ENVS, PYTHON, ROOT, WORKLOADS, Process, Skip, check, run_ptbpf, workload
 
 TOOL = os.path.join(BUILD, "tests", "python_tool")
+REUSED = 1000  # functions of each kind
+STACKS = os.path.join(BUILD, "tests", "stack_tool")
 FAKE = os.path.join(BUILD, "tests", "workloads", "fake_python")
 EMBED = os.path.join(BUILD, "tests", "workloads", "embed_python")
 OTHERS = os.environ.get("PTBPF_PYTHONS", os.path.expanduser("~/.pyenv/versions/3.[!6]*/bin/python3"))
@@ -42,13 +44,14 @@ def interpreters():
 every_python = pytest.mark.parametrize("where", interpreters())
 
 
-def command(where, script, *args):
+def command(where, script, *args, tests=None):
+    """tests: a folder like this one, for a chroot."""
     chroot, python = where
     if not os.path.exists((chroot or "") + python):
         raise Skip(f"{(chroot or '') + python} does not exist: tools/setup.sh legs")
     if not chroot:
         return [python, "-u", os.path.join(WORKLOADS, script), *args]
-    tests = os.path.join(ROOT, "tests")
+    tests = tests or os.path.join(ROOT, "tests")
     return ["unshare", "--mount", "sh", "-ec", IN_CHROOT, "sh", chroot, tests, python, "-u", f"/ptbpf-tests/workloads/{script}", *args]
 
 
@@ -249,3 +252,57 @@ def test_hostile_doctor():
         p.wait_line("ready")
         row = doctor_row(p.pid)
     check(row.startswith(f"CPython 3.14.2 in {FAKE}: stacks cannot be read: "), row)
+
+
+def reuse_target(where, ws, count):
+    """py_reuse.py, and the path of the library whose function it calls, as the process and as the tracer names it."""
+    os.makedirs(ws + "/workloads", exist_ok=True)
+    shutil.copy(os.path.join(WORKLOADS, "py_reuse.py"), ws + "/workloads")
+    lib = shutil.copy(os.path.join(BUILD, "tests", "workloads", "libpy_point.so"), ws + "/workloads")
+    inside = "/ptbpf-tests/workloads/libpy_point.so" if where[0] else lib
+    return Process(command(where, "py_reuse.py", inside, str(count), tests=ws), stdin=subprocess.PIPE), inside
+
+
+def point_offset(lib):
+    names = subprocess.run(["nm", "--dynamic", lib], capture_output=True, text=True, check=True).stdout
+    return "0x" + re.search(r"^(\w+) T py_point$", names, re.M)[1]
+
+
+@pytest.mark.parametrize("mode", ["counted", "slow"])
+@every_python
+def test_reused_addresses(where, mode, ws, detail):
+    """Functions that are made one after the other at the same address: each has a stack of its own, and no name is another one's.
+    counted: the ends of code objects are; slow: they are not, and each code object is read at each call."""
+    if int(minor(where)[0]) not in SUPPORTED:
+        return
+    target, lib = reuse_target(where, ws, REUSED)
+    with target as p:
+        p.wait_line("begin")
+        lib = f"/proc/{p.pid}/root{lib}"
+        with Process([STACKS, str(p.pid), lib, point_offset(lib), mode], stdin=subprocess.PIPE) as tool:
+            tool.wait_line("^ready$")
+            p.proc.stdin.write("\n")
+            p.proc.stdin.flush()
+            truth = json.loads(p.wait_line(r"^\[\[").string)
+            tool.proc.stdin.close()
+            tool.finish()
+            rows = json.loads("".join(tool.out[1:]))
+    lost = {name: n for name, n in rows[-1].items() if n and name not in ("defs", "stacks", "calls")}
+    check(not lost, f"{lost}")
+    for kind in range(5):
+        named = compare_reused(rows, truth, range(kind * REUSED, (kind + 1) * REUSED))
+        detail(f"kind {kind}: {named} of {REUSED} names were read")
+
+
+def compare_reused(rows, truth, numbers):
+    found = {row["def"]: row["frames"][0] for row in rows if "def" in row}
+    stacks = {row["call"]: row["stack"] for row in rows if row.get("call", -1) in numbers}
+    check(len(stacks) == len(numbers), f"{len(stacks)} calls")
+    places, named = {}, 0
+    for n, stack in stacks.items():
+        places.setdefault(stack, set()).add(tuple(truth[n]))
+        named += bool(found.get(stack))
+        check(not found.get(stack) or found[stack][:3] == truth[n], f"call {n}: {found.get(stack)} is {truth[n]}")
+    check(all(len(p) == 1 for p in places.values()), "two functions have one stack")
+    check(named, "no name was read")
+    return named

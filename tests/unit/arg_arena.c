@@ -12,22 +12,26 @@ static void arg_host_count(uint32_t id);
 
 struct arena arena;
 
-/* As bpf_probe_read_user(): all or nothing, and zeroes where it fails. */
-static int arg_host_read(void *dst, uint32_t len, uint64_t addr)
+int arena__read(void *dst, uint32_t len, uint64_t addr)
 {
 	int64_t nr = arena.reads++;
 	bool inside = addr >= ARENA_BASE && addr - ARENA_BASE <= ARENA_BYTES &&
 		      len <= ARENA_BYTES - (addr - ARENA_BASE);
 
 	memset(dst, 0, len);
-	if (len > PTB_STRING_MAX)
-		abort(); /* more than any read may be */
 	arena.wild |= !inside;
 	if (!inside || nr == arena.fail_at || (arena.fail_after && nr > arena.fail_at))
 		return -14;
 	memcpy(dst, arena.mem + (addr - ARENA_BASE), len);
 	arena.bytes += len;
 	return 0;
+}
+
+static int arg_host_read(void *dst, uint32_t len, uint64_t addr)
+{
+	if (len > PTB_STRING_MAX)
+		abort(); /* more than any read may be */
+	return arena__read(dst, len, addr);
 }
 
 static void arg_host_count(uint32_t id)

@@ -31,6 +31,8 @@ struct arena {
 extern struct arena arena;
 
 void arena__reset(void);
+/* As bpf_probe_read_user(): all or nothing, and zeroes where it fails. */
+int arena__read(void *dst, uint32_t len, uint64_t addr);
 /* The address of a copy of these bytes, 16-byte aligned. */
 uint64_t arena__put(const void *data, size_t len);
 void *arena__at(uint64_t addr);

@@ -2,7 +2,8 @@
 /*
  * stack_tool PID LIBRARY OFFSET: probes the instruction at this offset, py_point() of tests/workloads/py_point.c, until stdin ends.
  * Prints "ready", then as JSON the stack of each call, by its second argument, and the counters.
- * stack_tool PID LIBRARY OFFSET off: the same without stacks, for comparisons of what they cost.
+ * A fourth argument: "slow": ends of code objects are not counted; for comparisons of costs "quiet": names are not read, "off": there
+ * are no stacks.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -159,7 +160,7 @@ int main(int argc, char **argv)
 				       .ring_bytes = 16 << 20,
 				       .stacks = strcmp(mode, "off") != 0 };
 	struct probe_site site = { .id = 1, .prog = PTB_PROG_MEM_NEW, .insn = { 0x90 }, .insn_len = 1 };
-	struct tool t = { .names = !*mode || !strcmp(mode, "slow") };
+	struct tool t = { .names = strcmp(mode, "off") && strcmp(mode, "quiet") };
 	struct ptb_proc_cfg cfg = { 0 };
 	struct probe_lib lib = { .sites = &site, .cnt = 1 };
 	struct probe_set *ps;

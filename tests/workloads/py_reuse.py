@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Functions that are made, called and freed, so that the next one has its memory: each differs from the one before in one thing only.
-py_reuse.py LIBRARY KIND COUNT: each of COUNT functions calls py_point() of the library with its number. Waits for a line before it begins,
+py_reuse.py LIBRARY COUNT: COUNT functions of each kind call py_point() of the library with their number. Waits for a line before it begins,
 and before it ends. Prints where each call was: [file, name, line]."""
 
 import ctypes
+import itertools
 import json
 import sys
 import types
@@ -11,12 +12,16 @@ import types
 point = ctypes.CDLL(sys.argv[1]).py_point
 point.argtypes = [ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong]
 point.restype = None
+count = int(sys.argv[2])
 scope = {"point": point}
+kept, numbers = [], itertools.count()
 
 
 def run(fn, i, line):
     code = fn.__code__
-    fn(i)
+    fn(next(numbers))
+    if i == count - 1:
+        kept.append(fn)
     return code.co_filename, getattr(code, "co_qualname", code.co_name), line
 
 
@@ -45,8 +50,7 @@ def by_replace(i):
     return run(types.FunctionType(code.replace(co_firstlineno=1000 + i), scope), i, 1000 + i)
 
 
-call, count = globals()["by_" + sys.argv[2]], int(sys.argv[3])
 print("begin", flush=True)
 sys.stdin.readline()
-print(json.dumps([call(i) for i in range(count)]), flush=True)
+print(json.dumps([make(i) for make in (by_name, by_class, by_file, by_lines, by_replace) for i in range(count)]), flush=True)
 sys.stdin.readline()

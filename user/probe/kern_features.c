@@ -269,7 +269,7 @@ static enum feature_state check_paranoid(char *detail, size_t cap)
 	return atoi(level) > 0 ? FEATURE_NO : FEATURE_YES;
 }
 
-/* Loops over programs and lists; what an exit must know of its entry. */
+/* Loops over programs, lists and frames; what an exit must know of its entry, and what is known of a thread's stacks. */
 static enum feature_state check_args(char *detail, size_t cap)
 {
 	int loop = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_loop, NULL);
@@ -279,7 +279,7 @@ static enum feature_state check_args(char *detail, size_t cap)
 		return answer(FEATURE_UNKNOWN, detail, cap, "%s", errstr(loop < 0 ? loop : store));
 	if (loop && store)
 		return answer(FEATURE_YES, detail, cap, "loops and task storage in BPF programs");
-	snprintf(detail, cap, "missing:%s%s; only the agent records shapes and values",
+	snprintf(detail, cap, "missing:%s%s; shapes and values come from agents only, stacks not at all",
 		 loop ? "" : " bpf_loop", store ? "" : " task storage");
 	return FEATURE_NO;
 }
@@ -304,7 +304,7 @@ static enum feature_state try_set(const struct probe_set_opts *opts, const char 
 
 static enum feature_state check_args_load(char *detail, size_t cap)
 {
-	const struct probe_set_opts opts = { .args = PROBE_ARGS_FULL, .ring_bytes = TRY_RING };
+	const struct probe_set_opts opts = { .args = PROBE_ARGS_FULL, .stacks = true, .ring_bytes = TRY_RING };
 	enum feature_state st = check_args(detail, cap);
 
 	return st == FEATURE_YES ?
@@ -398,7 +398,7 @@ const struct feature kern_features[] = {
 	{ "agents", false, check_agents, "use --agent off" },
 	{ "memory, CUDA calls", false, check_memory_programs,
 	  "leave --profile-memory out, and use --gpu off" },
-	{ "arguments of operators", false, check_args_load, "boot Linux 5.17 or later" },
+	{ "arguments, Python stacks", false, check_args_load, "boot Linux 5.17 or later" },
 	{ "kernel memory events", false, check_kmem,
 	  "--kernel-memory reports the others; for all of them: CONFIG_FTRACE_SYSCALLS, CONFIG_COMPACTION, "
 	  "CONFIG_TRANSPARENT_HUGEPAGE, CONFIG_MIGRATION, CONFIG_MEMCG" },

@@ -23,7 +23,7 @@ extern const size_t kern_feature_cnt;
 
 /* First needed feature that is missing, or NULL; detail as above. */
 const struct feature *kern_features__blocker(char *detail, size_t cap);
-/* The same for what arguments of operators need beside. */
+/* The same for what arguments of operators and Python stacks need beside. */
 const struct feature *kern_features__args_blocker(char *detail, size_t cap);
 
 #endif /* PROBE_KERN_FEATURES_H */

@@ -134,12 +134,12 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts, ui
 }
 
 /* Why loading failed, in the user's terms where a feature is missing. */
-static void report_load_failure(int err, enum probe_args args)
+static void report_load_failure(int err, const struct probe_set_opts *opts)
 {
 	char detail[256];
 	const struct feature *f = kern_features__blocker(detail, sizeof(detail));
 
-	if (!f && args != PROBE_ARGS_NONE)
+	if (!f && (opts->args != PROBE_ARGS_NONE || opts->stacks))
 		f = kern_features__args_blocker(detail, sizeof(detail));
 	if (f) {
 		pr_error("cannot load the BPF programs: %s: %s", f->title, detail);
@@ -176,7 +176,7 @@ static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 	if (!err && !ps->skel->bss)
 		err = -ENOMEM; /* libbpf goes on where the variables cannot be mapped */
 	if (err) {
-		report_load_failure(err, opts->args);
+		report_load_failure(err, opts);
 		return err;
 	}
 	if (ps->trace)

@@ -27,7 +27,7 @@ struct tool {
 	struct jsonw w;
 	uint64_t last; /* stack */
 	uint32_t defs, stacks, calls;
-	bool names;
+	bool names, counted;
 };
 
 static void write_frame(struct tool *t, const struct ptb_py_frame *f)
@@ -106,37 +106,19 @@ static int follow(struct tool *t, struct probe_set *ps)
 	return 0;
 }
 
-/* Code objects that end are counted, where the code of their end begins with a push (perhaps behind an endbr64). */
 static bool count_ends(struct tool *t, struct probe_set *ps, uint32_t proc)
 {
-	uint64_t end = 0, from, to, off;
-	struct probe_site site = { .id = 2, .prog = PTB_PROG_CODE_END };
+	const struct py_code_end *ce = &t->interp.code_end;
+	struct probe_site site = {
+		.id = 2, .prog = PTB_PROG_CODE_END, .offset = ce->offset, .insn_len = ce->insn_len
+	};
 	struct probe_lib lib = { .name = t->interp.object, .sites = &site, .cnt = 1 };
-	char path[64], line[512], root[600];
-	uint8_t code[8];
-	FILE *maps;
+	char path[96];
 
-	if (t->interp.layout.off.interp_code_ends != PTB_PY_NONE ||
-	    remote__read(t->pid, t->interp.layout.code_type + 48, &end, 8) ||
-	    remote__read(t->pid, end, code, 8))
-		return false;
-	if (!memcmp(code, "\xf3\x0f\x1e\xfa", 4)) {
-		end += 4;
-		memmove(code, code + 4, 4);
-	}
-	site.insn_len = code[0] == 0x41 ? 2 : 1;
-	if ((code[site.insn_len - 1] & 0xf8) != 0x50)
-		return false;
-	memcpy(site.insn, code, site.insn_len);
-	snprintf(path, sizeof(path), "/proc/%d/maps", t->pid);
-	maps = fopen(path, "r");
-	while (maps && fgets(line, sizeof(line), maps))
-		if (sscanf(line, "%lx-%lx %*s %lx", &from, &to, &off) == 3 && end >= from && end < to)
-			site.offset = end - from + off;
-	fclose(maps);
-	snprintf(root, sizeof(root), "/proc/%d/root%s", t->pid, t->interp.object);
-	lib.access_path = root;
-	return site.offset && probe_set__add_libs(ps, proc, &lib, 1) == 1;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", t->pid, ce->start, ce->end);
+	lib.access_path = path;
+	memcpy(site.insn, ce->insn, sizeof(ce->insn));
+	return ce->insn_len && probe_set__add_libs(ps, proc, &lib, 1) == 1;
 }
 
 static void write_counters(struct tool *t, struct probe_set *ps)
@@ -145,6 +127,7 @@ static void write_counters(struct tool *t, struct probe_set *ps)
 	JSONW_U64(&t->w, "defs", t->defs);
 	JSONW_U64(&t->w, "stacks", t->stacks);
 	JSONW_U64(&t->w, "calls", t->calls);
+	JSONW_U64(&t->w, "counted", t->counted);
 #define X(name, nr, loss, text)                                                                    \
 	if (PTB_CNT_IS_BPF(nr) && nr != PTB_CNT_HITS)                                              \
 		JSONW_U64(&t->w, #name, probe_set__counter(ps, nr));
@@ -180,7 +163,7 @@ int main(int argc, char **argv)
 	    probe_set__add_process(ps, &cfg, &lib, 1, &proc) != 1)
 		return 1;
 	if (opts.stacks && strcmp(mode, "slow") != 0)
-		t.interp.layout.code_ends = count_ends(&t, ps, proc);
+		t.interp.layout.code_ends = t.counted = count_ends(&t, ps, proc);
 	if (strcmp(mode, "slow") == 0)
 		t.interp.layout.off.interp_code_ends = PTB_PY_NONE;
 	if (opts.stacks && probe_set__python(ps, proc, &t.interp.layout))

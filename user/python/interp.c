@@ -15,6 +15,7 @@
 #include "python/calibrate.h"
 #include "target/mapped_file.h"
 #include "target/proc_info.h"
+#include "target/remote_mem.h"
 
 static void add_bias(uint64_t *addr, uint64_t bias)
 {
@@ -43,6 +44,51 @@ static int ask_file(pid_t pid, const struct proc_map *map, uint64_t *spent_ns, s
 	return err;
 }
 
+#define TYPE_DEALLOC                                                                               \
+	24 /* behind type_name: PyTypeObject {..., tp_name, tp_basicsize, tp_itemsize, tp_dealloc} */
+#define ENDBR64 "\xf3\x0f\x1e\xfa"
+
+/* Functions begin with a push, behind an endbr64 where the compiler adds these; anything else is left alone. */
+static bool find_push(pid_t pid, uint64_t *addr, struct py_code_end *ce)
+{
+	uint8_t code[6];
+	const uint8_t *p = code;
+
+	if (remote__read(pid, *addr, code, sizeof(code)))
+		return false;
+	if (!memcmp(code, ENDBR64, 4)) {
+		*addr += 4;
+		p += 4;
+	}
+	ce->insn_len = p[0] == 0x41 ? 2 : 1; /* of the upper registers */
+	memcpy(ce->insn, p, ce->insn_len);
+	return (p[ce->insn_len - 1] & 0xf8) == 0x50;
+}
+
+/* In the file of `map` only: it was found to be the interpreter's. */
+static void find_code_end(pid_t pid, const struct proc_maps *maps, const struct proc_map *map,
+			  struct py_interp *pi)
+{
+	const struct ptb_py_offsets *off = &pi->layout.off;
+	struct py_code_end ce = { 0 };
+	uint64_t addr;
+
+	if (off->interp_code_ends != PTB_PY_NONE ||
+	    remote__read(pid, pi->layout.code_type + off->type_name + TYPE_DEALLOC, &addr, sizeof(addr)) ||
+	    !find_push(pid, &addr, &ce))
+		return;
+	for (uint32_t i = 0; i < maps->cnt; i++) {
+		const struct proc_map *m = &maps->items[i];
+
+		if (addr < m->start || addr >= m->end || !m->exec || !proc_map__same_file(m, map))
+			continue;
+		ce.start = m->start;
+		ce.end = m->end;
+		ce.offset = addr - m->start + m->off;
+		pi->code_end = ce;
+	}
+}
+
 /* In this order: usually the first or second file is it, and a process may have hundreds. */
 enum pass { PASS_EXE, PASS_NAMED, PASS_OTHERS, PASS_CNT };
 
@@ -57,6 +103,7 @@ static enum pass pass_of(const struct proc_map *map, const char *exe)
 
 struct search {
 	pid_t pid;
+	const struct proc_maps *maps;
 	const char *exe;
 	uint64_t spent_ns;
 	struct py_interp *out;
@@ -83,6 +130,8 @@ static bool try_file(struct search *s, const struct proc_map *map)
 		if (!pi.object)
 			err = -ENOMEM;
 		pr_debug("%s: %s", map->path, err ? pi.why : "verified");
+		if (!err)
+			find_code_end(s->pid, s->maps, map, &pi);
 	}
 	if (is_better(s, err, &pi)) {
 		py_interp__clear(s->out);
@@ -119,6 +168,7 @@ int py_interp__find(pid_t pid, struct py_interp *out)
 		return -ENOMEM;
 	err = proc_maps__read(pid, &maps);
 	if (!err) {
+		s.maps = &maps;
 		search_maps(&s, &maps);
 		proc_maps__free(&maps);
 		err = s.err;

@@ -13,10 +13,19 @@
 
 #define PY_INTERP_WHY 160
 
+/* Where every code object ends: PyCode_Type.tp_dealloc(), in a part of the interpreter's file that is mapped from start to end. */
+struct py_code_end {
+	uint64_t start, end;
+	uint64_t offset; /* in the file */
+	uint8_t insn[2]; /* a push, which the kernel emulates */
+	uint8_t insn_len; /* 0: there is no such instruction, or CPython counts code objects that end itself */
+};
+
 struct py_interp {
 	char *object; /* path of the file that holds the interpreter, as the process names it */
 	uint64_t runtime, main; /* addresses of _PyRuntime and of the main interpreter's state */
 	struct ptb_py_layout layout;
+	struct py_code_end code_end;
 	uint32_t thread_cnt;  /* Python threads of the main interpreter; */
 	uint32_t checked_cnt; /* so many were examined, */
 	uint32_t verified_cnt; /* and for so many thread state, frames, code objects and lines are what they should be */

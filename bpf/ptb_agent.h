@@ -36,7 +36,8 @@
 	X(INPUTS,  2, "inputs",  "with them their inputs (the callback needs inputs)")           \
 	X(OUTPUTS, 3, "outputs", "with them their results, and identities in both")              \
 	X(GPU,     4, "gpu",     "activities of GPUs and the calls that caused them, by CUPTI")  \
-	X(SYNC,    5, "sync",    "with them synchronisation and events")
+	X(SYNC,    5, "sync",    "with them synchronisation and events")                         \
+	X(GRAPHS,  6, "graphs",  "with them the nodes of CUDA graphs, as they are captured")
 /* clang-format on */
 
 enum ptb_agent_site {
@@ -84,6 +85,7 @@ struct ptb_agent_cfg {
 #define PTB_AGENT_INPUTS_ON 0x80
 #define PTB_AGENT_OUTPUTS_ON 0x100
 #define PTB_AGENT_SYNC_ON 0x200
+#define PTB_AGENT_GRAPHS_ON 0x400
 
 /* Why the agent does not do what is requested, or only a part of it. */
 /*     name             nr  sentence */
@@ -268,6 +270,16 @@ struct ptb_arec_gpu_note {
 	__u64 value;
 };
 
+/* GRAPH_NODE: a kernel's, copy's or fill's node of a CUDA graph, as CUPTI reports its creation. */
+struct ptb_arec_graph_node {
+	struct ptb_arec r;
+	__u64 mono_ns;
+	__u64 node;     /* CUPTI's id, as records of what it runs have it */
+	__u64 original; /* it is a copy of that node (cudaGraphInstantiate()); 0: of none */
+	__u32 tid;      /* in its own pid namespace */
+	__u32 pad;
+};
+
 /*     name       nr  struct */
 /* clang-format off */
 #define PTB_AREC_KINDS(X)                          \
@@ -280,7 +292,8 @@ struct ptb_arec_gpu_note {
 	X(GPU_NAME,  7, ptb_arec_gpu_name)         \
 	X(CUPTI,     8, ptb_arec)                  \
 	X(GPU_DEVICE, 9, ptb_arec_gpu_device)      \
-	X(GPU_NOTE, 10, ptb_arec_gpu_note)
+	X(GPU_NOTE, 10, ptb_arec_gpu_note)         \
+	X(GRAPH_NODE, 11, ptb_arec_graph_node)
 /* clang-format on */
 
 enum ptb_arec_kind {

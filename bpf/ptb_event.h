@@ -490,6 +490,7 @@ struct ptb_py_line {
 	X(GPU_DEVICE,  55, ptb_gpu_device,   0)            \
 	X(GPU_CLOCK,   56, ptb_gpu_clock,    0)            \
 	X(GPU_NOTE,    57, ptb_gpu_note,     0)            \
+	X(GPU_GRAPH_NODE, 58, ptb_gpu_graph_node, 0)       \
 	X(META,        64, ptb_text,         1)            \
 	X(NOTE,        65, ptb_text,         1)            \
 	X(NAME,        66, ptb_text,         1)            \

@@ -113,6 +113,14 @@ enum ptb_gpu_notes {
 	PTB_GPU_UNKNOWN, /* value: records of kinds that were not asked for */
 };
 
+/* A node of a CUDA graph was made, on thread h.tid: kernels, copies and fills with this graph_node are replays of it. A copy
+ * of another node (original; cudaGraphInstantiate() copies all of a graph) belongs to what made that one. */
+struct ptb_gpu_graph_node {
+	struct ptb_rec_hdr h;
+	__u64 at_ns;          /* CLOCK_MONOTONIC */
+	__u64 node, original; /* original 0: it is no copy */
+};
+
 /* What is recorded of a CUDA call or a GPU activity: any of the records above that the header's kind names. */
 union ptb_gpu_record {
 	struct ptb_rec_hdr h;

@@ -48,6 +48,7 @@ __attribute__((used, noinline)) static void request_sites(void)
 	USDT_SITE(OUTPUTS, "outputs", "");
 	USDT_SITE(GPU, "gpu", "");
 	USDT_SITE(SYNC, "sync", "");
+	USDT_SITE(GRAPHS, "graphs", "");
 }
 
 static struct {
@@ -222,9 +223,10 @@ static void check_ops(uint32_t requests)
 
 static void check_gpu(uint32_t requests, bool in_init)
 {
-	uint32_t want = requests & AGENT_REQUEST(GPU) ?
-				requests & (AGENT_REQUEST(GPU) | AGENT_REQUEST(SYNC)) :
-				0;
+	uint32_t want =
+		requests & AGENT_REQUEST(GPU) ?
+			requests & (AGENT_REQUEST(GPU) | AGENT_REQUEST(SYNC) | AGENT_REQUEST(GRAPHS)) :
+			0;
 	int why;
 
 	if (want == agent.gpu_request && !agent.gpu_retry)

@@ -4,7 +4,7 @@
  *
  * Good neighbour. Activities are the process's: one pair of buffer functions, one set of enabled kinds, and
  * the last to register gets the buffers of all. Other users are torch.profiler (Kineto), which registers its
- * pair at each start, and, up to 2025, also holds the one callback subscriber for ever; Proton, Nsight and others,
+ * pair at each start, and, up to August 2026, also holds the one callback subscriber for ever; Proton, Nsight and others,
  * which hold the subscriber. So:
  *  - Before it starts, the agent asks: can a subscriber be had (at once given back; a held one would make the
  *    others' cuptiSubscribe() fail, and Kineto then has no GPU for the rest of the process's life), are kinds
@@ -16,6 +16,8 @@
  *    started: the agent lets go and calls nothing that would change what the other has enabled. Of the other's
  *    first records those in buffers that CUPTI had from the agent are lost to it (Kineto says "unknown buffer"
  *    and goes on): buffers are small, so that these are few.
+ *  - The subscriber is held only while nodes of CUDA graphs are requested, which nothing but its callbacks report
+ *    (cupti_graphs.c), and given back at the end or when another's pair is found.
  *  - CUPTI's several subscribers (13.2 and later, "beta") are not used: with them Kineto's own calls may fail.
  */
 #include "cupti.h"
@@ -25,6 +27,7 @@
 #include <sys/mman.h>
 
 #include "chunk.h"
+#include "cupti_graphs.h"
 #include "cupti_lib.h"
 #include "cupti_records.h"
 
@@ -58,7 +61,7 @@ static struct cupti_api api;
 static struct cupti_slot slot;
 static uint64_t refused_reported;
 static int thread_ids_before;
-static bool active, opened, sync_on, error_reported, devices_reported;
+static bool active, opened, sync_on, graphs_on, error_reported, devices_reported;
 static bool refuses; /* CUPTI may get the answer that there is no buffer */
 
 /* ---- what CUPTI calls, on any thread ---- */
@@ -302,6 +305,21 @@ static void set_sync(bool on)
 	agent__set_state(PTB_AGENT_SYNC_ON, on);
 }
 
+static void set_graphs(bool on)
+{
+	int err = 0;
+
+	if (on == graphs_on)
+		return;
+	if (on)
+		err = cupti_graphs__start(&api);
+	else
+		cupti_graphs__stop();
+	check(err > 0 ? err : 0);
+	graphs_on = on && !err;
+	agent__set_state(PTB_AGENT_GRAPHS_ON, graphs_on);
+}
+
 static bool use_system_thread_ids(void)
 {
 	return api.get_thread_id_type && api.set_thread_id_type &&
@@ -365,7 +383,6 @@ static int start_activities(bool in_init)
 	}
 	refused_reported = refused;
 	error_reported = devices_reported = false;
-	agent__set_state(PTB_AGENT_GPU_ON, true);
 	if (!in_init)
 		report_devices();
 	return 0;
@@ -386,6 +403,9 @@ int cupti__start(uint32_t requests, bool in_init)
 	ptbpf_agent_ctl.gpu_why = (uint32_t)why;
 	if (!why)
 		set_sync(requests & AGENT_REQUEST(SYNC));
+	if (!why)
+		set_graphs(requests & AGENT_REQUEST(GRAPHS));
+	agent__set_state(PTB_AGENT_GPU_ON, !why); /* last: then the tracer reads what else is on */
 	return why;
 }
 
@@ -412,6 +432,8 @@ static void report_clock(void)
 
 static void let_go(void)
 {
+	set_graphs(false);
+	cupti_graphs__take();
 	cupti_records__send();
 	active = sync_on = false;
 	agent__set_state(PTB_AGENT_GPU_ON | PTB_AGENT_SYNC_ON, false);
@@ -459,6 +481,7 @@ void cupti__tick(void)
 	report_devices();
 	report_clock();
 	check(api.flush_all(0));
+	cupti_graphs__take();
 	take_buffers();
 	report_losses();
 	cupti_records__send();
@@ -468,4 +491,5 @@ void cupti__forked(void)
 {
 	forked = true;
 	active = false;
+	cupti_graphs__forked();
 }

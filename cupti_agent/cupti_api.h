@@ -20,6 +20,9 @@
 #define CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM 1
 #define CUPTI_CB_DOMAIN_DRIVER_API 1
 #define CUPTI_CB_DOMAIN_RUNTIME_API 2
+#define CUPTI_CB_DOMAIN_RESOURCE 3
+#define CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED 13
+#define CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED 20
 #define CUPTI_CBIDS 1024 /* calls have smaller numbers */
 
 /* Offsets in records */
@@ -33,6 +36,19 @@ typedef void (*cupti_request_fn)(uint8_t **buffer, size_t *size, size_t *records
 typedef void (*cupti_complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t size,
 				  size_t valid);
 typedef void (*cupti_callback_fn)(void *user, uint32_t domain, uint32_t cbid, const void *info);
+
+/* What the callback of the resource domain gets: CUpti_ResourceData, and for graphs CUpti_GraphData */
+struct cupti_graph_data {
+	void *graph, *original_graph;
+	void *node, *original_node;
+	int node_type; /* CUgraphNodeType: 0 kernel, 1 copy, 2 fill; greater: nothing that a device runs */
+	void *dependency, *exec;
+};
+struct cupti_resource_data {
+	void *context, *handle;
+	const struct cupti_graph_data *data;
+};
+#define CUPTI_NODE_TYPES_WORK 3
 
 /* X(member, exported name, arguments, must it be there?); all return CUptiResult */
 /* clang-format off */
@@ -48,6 +64,8 @@ typedef void (*cupti_callback_fn)(void *user, uint32_t domain, uint32_t cbid, co
 	X(num_dropped, "cuptiActivityGetNumDroppedRecords", (void *, uint32_t, size_t *), 1)     \
 	X(subscribe, "cuptiSubscribe", (void **, cupti_callback_fn, void *), 1)                  \
 	X(unsubscribe, "cuptiUnsubscribe", (void *), 1)                                          \
+	X(enable_callback, "cuptiEnableCallback", (uint32_t, void *, uint32_t, uint32_t), 0)     \
+	X(graph_node_id, "cuptiGetGraphNodeId", (void *, uint64_t *), 0)                         \
 	X(callback_name, "cuptiGetCallbackName", (uint32_t, uint32_t, const char **), 1)         \
 	X(get_thread_id_type, "cuptiGetThreadIdType", (int *), 0)                                \
 	X(set_thread_id_type, "cuptiSetThreadIdType", (int), 0)                                  \

@@ -59,6 +59,12 @@ bool cupti_record__put(struct ptb_arec *r, size_t fixed, const void *tail, size_
 	return true;
 }
 
+void cupti_records__drop(uint32_t cnt)
+{
+	while (out && cnt--)
+		stream__drop(out);
+}
+
 void cupti_record__note(enum ptb_gpu_notes what, uint64_t value)
 {
 	struct ptb_arec_gpu_note n = { .r = { .kind = PTB_AREC_GPU_NOTE, .aux = what }, .value = value };

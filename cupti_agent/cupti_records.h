@@ -20,6 +20,8 @@ void cupti_records__send(void);
 bool cupti_record__put(struct ptb_arec *r, size_t fixed, const void *tail, size_t len);
 /* GPU_NOTE; nothing for value 0. */
 void cupti_record__note(enum ptb_gpu_notes what, uint64_t value);
+/* So many that the agent itself could not keep. */
+void cupti_records__drop(uint32_t cnt);
 /* The id of a text, which is sent first where it is new; 0: none. */
 uint32_t cupti_name__id(const char *text);
 

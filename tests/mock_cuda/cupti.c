@@ -30,6 +30,9 @@ static bool runtime_off[CBIDS], driver_on[CBIDS], running;
 static bool event_times __attribute__((unused)); /* taken, as every event has its time here */
 static int thread_id_type;
 static void *subscriber;
+static callback_fn _Atomic subscriber_fn;
+static void *subscriber_data;
+static _Atomic uint32_t resource_on; /* bits: callbacks of the resource domain */
 static uint8_t *buffer;
 static size_t buffer_size, filled;
 static struct mock_cupti_settings settings;
@@ -37,6 +40,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static bool (*must_fail)(const char *, int *);
 static void (*cuda_listen)(mock_report_fn);
+static void (*cuda_watch_nodes)(mock_node_fn);
 static bool (*cuda_initialized)(bool starting);
 
 static int64_t number(const char *name, int64_t otherwise)
@@ -78,6 +82,7 @@ static void load(void)
 		return;
 	resolve(cuda, "mock_cuda_must_fail", &must_fail);
 	resolve(cuda, "mock_cuda_listen", &cuda_listen);
+	resolve(cuda, "mock_cuda_watch_nodes", &cuda_watch_nodes);
 	resolve(cuda, "mock_cuda_initialized", &cuda_initialized);
 }
 
@@ -288,12 +293,63 @@ CUptiResult cuptiSubscribe(void **handle, callback_fn callback, void *user)
 	void *none = NULL;
 
 	ENTER();
-	(void)callback;
-	(void)user;
 	if (!__atomic_compare_exchange_n(&subscriber, &none, &subscriber, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_ACQUIRE))
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	subscriber_data = user;
+	subscriber_fn = callback;
 	*handle = &subscriber;
+	return CUPTI_SUCCESS;
+}
+
+/* ---- callbacks ---- */
+
+#define NODE_CREATED 13
+#define NODE_CLONED 20
+#define RESOURCE 3
+
+/* CUpti_GraphData and CUpti_ResourceData, cupti_callbacks.h */
+struct graph_data {
+	const void *graph, *original_graph, *node, *original_node;
+	int node_type;
+	const void *dependency, *exec;
+};
+
+static int node_type(const struct mock_activity *a)
+{
+	return a->what == MOCK_KERNEL ? 0 : a->what == MOCK_MEMSET ? 2 : 1;
+}
+
+static void node_made(const struct mock_activity *node, const struct mock_activity *original)
+{
+	struct graph_data data = { .node = node, .original_node = original, .node_type = node_type(node) };
+	struct {
+		void *context, *stream;
+		const struct graph_data *data;
+	} info = { NULL, NULL, &data };
+	uint32_t cbid = original ? NODE_CLONED : NODE_CREATED;
+
+	if (resource_on >> cbid & 1)
+		subscriber_fn(subscriber_data, RESOURCE, cbid, &info);
+}
+
+CUptiResult cuptiEnableCallback(uint32_t on, void *handle, uint32_t domain, uint32_t cbid)
+{
+	ENTER();
+	if (handle != &subscriber || !subscriber || domain != RESOURCE || cbid > 31)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	resource_on = on ? resource_on | 1u << cbid : resource_on & ~(1u << cbid);
+	if (cuda_watch_nodes)
+		cuda_watch_nodes(node_made);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiGetGraphNodeId(void *node, uint64_t *id)
+{
+	ENTER();
+	if (!node)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*id = ((const struct mock_activity *)node)->node;
 	return CUPTI_SUCCESS;
 }
 
@@ -302,6 +358,7 @@ CUptiResult cuptiUnsubscribe(void *handle)
 	ENTER();
 	if (handle != &subscriber)
 		return CUPTI_ERROR_INVALID_PARAMETER;
+	resource_on = 0;
 	__atomic_store_n(&subscriber, NULL, __ATOMIC_RELEASE);
 	return CUPTI_SUCCESS;
 }
@@ -456,6 +513,11 @@ uint64_t mock_cupti_kinds(void)
 	for (uint32_t i = 0; i < CBIDS; i++)
 		all |= driver_on[i] ? 1 << 4 : 0;
 	return all;
+}
+
+bool mock_cupti_subscribed(void)
+{
+	return __atomic_load_n(&subscriber, __ATOMIC_ACQUIRE) != NULL;
 }
 
 void mock_cupti_pause(bool on)

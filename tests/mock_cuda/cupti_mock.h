@@ -55,6 +55,8 @@ MOCK_API CUptiResult cuptiGetVersion(uint32_t *version);
 MOCK_API CUptiResult cuptiGetTimestamp(uint64_t *at);
 MOCK_API CUptiResult cuptiSubscribe(void **subscriber, callback_fn callback, void *user);
 MOCK_API CUptiResult cuptiUnsubscribe(void *subscriber);
+MOCK_API CUptiResult cuptiEnableCallback(uint32_t on, void *subscriber, uint32_t domain, uint32_t cbid);
+MOCK_API CUptiResult cuptiGetGraphNodeId(void *node, uint64_t *id);
 MOCK_API CUptiResult cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char **name);
 MOCK_API CUptiResult cuptiActivityRegisterCallbacks(request_fn request, complete_fn complete);
 MOCK_API CUptiResult cuptiActivityEnable(int kind);
@@ -72,6 +74,7 @@ MOCK_API CUptiResult cuptiActivityGetEnabledKinds(void *subscriber, int *kinds, 
 
 /* For tests: kinds that are enabled now, as bits; records made, and those for which there was no buffer. */
 MOCK_API uint64_t mock_cupti_kinds(void);
+MOCK_API bool mock_cupti_subscribed(void);
 MOCK_API void mock_cupti_pause(bool on); /* no function of a pair is called meanwhile, but by a flush, which waits */
 MOCK_API uint64_t mock_cupti_made(void);
 MOCK_API uint64_t mock_cupti_lost(void);

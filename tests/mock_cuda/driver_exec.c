@@ -40,6 +40,18 @@ void exec__run(struct CUstream_st *s, struct mock_activity *a, uint64_t ns)
 	mock_tools__report(a);
 }
 
+void exec__add_node(CUgraph g, const struct mock_activity *a, const struct mock_activity *original)
+{
+	struct mock_activity *n = &g->nodes[g->cnt++];
+
+	*n = *a;
+	n->graph = g->id;
+	n->node = (uint64_t)g->id << 32 | g->cnt;
+	mock_tools__node_made(n, NULL);
+	if (original) /* as CUPTI has it: such nodes are created as well as cloned */
+		mock_tools__node_made(n, original);
+}
+
 void exec__put(CUstream stream, struct mock_activity *a, uint64_t ns)
 {
 	struct CUstream_st *s = exec__stream(stream);
@@ -48,7 +60,7 @@ void exec__put(CUstream stream, struct mock_activity *a, uint64_t ns)
 	if (!g)
 		exec__run(s, a, ns);
 	else if (g->cnt < MAX_NODES)
-		g->nodes[g->cnt++] = *a;
+		exec__add_node(g, a, NULL);
 }
 
 void exec__wait_until(uint64_t ns)

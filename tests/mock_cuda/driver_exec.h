@@ -24,6 +24,8 @@ struct CUgraph_st {
 
 /* NULL: the default stream, which CUPTI calls 7. */
 struct CUstream_st *exec__stream(CUstream stream);
+/* A node's id has the graph's in its upper half, and is unique. original: the node of another graph of which it is a copy. */
+void exec__add_node(CUgraph g, const struct mock_activity *a, const struct mock_activity *original);
 /* Runs it for so long, or makes a node of it while the stream is captured. */
 void exec__put(CUstream stream, struct mock_activity *a, uint64_t ns);
 /* As exec__put(), of a node. */

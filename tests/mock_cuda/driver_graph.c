@@ -33,13 +33,14 @@ CUresult work_cuStreamEndCapture(CUstream stream, CUgraph *graph)
 
 CUresult work_cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
-	CUgraphExec e = graph ? malloc(sizeof(*e)) : NULL;
+	CUgraphExec e = graph ? calloc(1, sizeof(*e)) : NULL;
 
 	(void)flags;
 	if (!e)
 		return CUDA_ERROR_INVALID_VALUE;
-	e->graph = *graph;
 	e->graph.id = __atomic_add_fetch(&last_graph, 1, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < graph->cnt; i++)
+		exec__add_node(&e->graph, &graph->nodes[i], &graph->nodes[i]);
 	*exec = e;
 	return CUDA_SUCCESS;
 }
@@ -53,8 +54,6 @@ CUresult work_cuGraphLaunch(CUgraphExec exec, CUstream stream)
 		return error;
 	for (uint32_t i = 0; exec && i < exec->graph.cnt; i++) {
 		a = exec->graph.nodes[i];
-		a.graph = exec->graph.id;
-		a.node = (uint64_t)exec->graph.id << 32 | (i + 1);
 		exec__run(exec__stream(stream), &a,
 			  a.what == MOCK_KERNEL ? EXEC_KERNEL_NS : EXEC_NS(a.bytes));
 	}

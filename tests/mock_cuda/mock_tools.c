@@ -20,6 +20,7 @@ static __thread int depth;
 static __thread uint32_t correlation;
 static uint32_t last_correlation;
 static mock_report_fn tool;
+static mock_node_fn _Atomic node_tool;
 int mock_cuda_listening;
 
 uint64_t mock_tools__now(void)
@@ -35,6 +36,19 @@ void mock_cuda_listen(mock_report_fn report)
 	__atomic_store_n(&tool, report, __ATOMIC_RELEASE);
 	mock_driver__set_tools(report != NULL);
 	__atomic_store_n(&mock_cuda_listening, report != NULL, __ATOMIC_RELEASE);
+}
+
+void mock_cuda_watch_nodes(mock_node_fn node_made)
+{
+	node_tool = node_made;
+}
+
+void mock_tools__node_made(const struct mock_activity *node, const struct mock_activity *original)
+{
+	mock_node_fn node_made = node_tool;
+
+	if (node_made)
+		node_made(node, original);
 }
 
 void mock_tools__report(struct mock_activity *a)

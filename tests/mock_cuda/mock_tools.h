@@ -38,6 +38,9 @@ typedef void (*mock_report_fn)(const struct mock_activity *);
 /* NULL: no tool any more. */
 MOCK_API void mock_cuda_listen(mock_report_fn report);
 MOCK_API extern int mock_cuda_listening;
+/* Called for each node of a graph that is made; original: that it is a copy of, NULL: none. NULL: no tool any more. */
+typedef void (*mock_node_fn)(const struct mock_activity *node, const struct mock_activity *original);
+MOCK_API void mock_cuda_watch_nodes(mock_node_fn node_made);
 /* cuInit() has returned; starting: or was called. */
 MOCK_API bool mock_cuda_initialized(bool starting);
 
@@ -47,6 +50,7 @@ MOCK_API void mock_call_end(int result);
 
 /* Fills in correlation and thread, and reports. */
 void mock_tools__report(struct mock_activity *a);
+void mock_tools__node_made(const struct mock_activity *node, const struct mock_activity *original);
 /* Puts the tools' functions into the driver's table, or the plain ones back (driver_entry.c). */
 void mock_driver__set_tools(bool on);
 /* cuInit() has returned; waits for a running call, dies if the caller is within it (driver_entry.c). */

@@ -9,6 +9,7 @@
 
 #include <cuda.h>
 #include <cupti_activity.h>
+#include <cupti_callbacks.h>
 #include <cupti_version.h>
 
 /* cuda.h's names of the device attributes that are read */
@@ -36,6 +37,9 @@ enum {
 	REAL_THREAD = CUPTI_ACTIVITY_OBJECT_THREAD,
 	REAL_DRIVER = CUPTI_CB_DOMAIN_DRIVER_API,
 	REAL_RUNTIME = CUPTI_CB_DOMAIN_RUNTIME_API,
+	REAL_RESOURCE = CUPTI_CB_DOMAIN_RESOURCE,
+	REAL_CREATED = CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
+	REAL_CLONED = CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED,
 };
 #include "cupti/cupti_layout.h"
 #include "cupti_api.h"
@@ -47,11 +51,25 @@ _Static_assert(REAL_SUCCESS == CUPTI_SUCCESS &&
 		       REAL_SYSTEM == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM &&
 		       REAL_THREAD == CUPTI_ACTIVITY_OBJECT_THREAD &&
 		       REAL_DRIVER == CUPTI_CB_DOMAIN_DRIVER_API &&
-		       REAL_RUNTIME == CUPTI_CB_DOMAIN_RUNTIME_API,
+		       REAL_RUNTIME == CUPTI_CB_DOMAIN_RUNTIME_API &&
+		       REAL_RESOURCE == CUPTI_CB_DOMAIN_RESOURCE &&
+		       REAL_CREATED == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED &&
+		       REAL_CLONED == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED,
 	       "numbers");
 #define X(name, nr, bytes, record) _Static_assert((int)CUPTI_ACTIVITY_KIND_##name == nr, "kind");
 PTB_CUPTI_KINDS(X)
 #undef X
+
+_Static_assert(CU_GRAPH_NODE_TYPE_KERNEL == 0 && CU_GRAPH_NODE_TYPE_MEMCPY == 1 &&
+		       CU_GRAPH_NODE_TYPE_MEMSET == 2 && CU_GRAPH_NODE_TYPE_HOST == CUPTI_NODE_TYPES_WORK,
+	       "types of nodes");
+#define SAME(type, field, ours, our_field)                                                         \
+	_Static_assert(offsetof(type, field) == offsetof(struct ours, our_field), #type "." #field)
+SAME(CUpti_ResourceData, resourceDescriptor, cupti_resource_data, data);
+SAME(CUpti_GraphData, node, cupti_graph_data, node);
+SAME(CUpti_GraphData, originalNode, cupti_graph_data, original_node);
+SAME(CUpti_GraphData, nodeType, cupti_graph_data, node_type);
+_Static_assert(sizeof(CUpti_GraphData) >= sizeof(struct cupti_graph_data), "CUpti_GraphData");
 
 /* clang-format off */
 #define IS_AT(type, field, off, is)                                       \

@@ -15,6 +15,7 @@ struct world_record *emitted;
 size_t emitted_cnt;
 struct ptb_arec_gpu_clock *emitted_clocks;
 size_t emitted_clock_cnt;
+uint64_t emitted_drops;
 static size_t emitted_room, clock_room;
 static char *names[MAX_NAMES];
 
@@ -188,6 +189,10 @@ static void take(const struct ptb_arec *r)
 		CHECK(emitted__name(r->aux)[0]);
 		next_record(PTB_REC_GPU_DEVICE);
 		break;
+	case PTB_AREC_GRAPH_NODE:
+		CHECK(r->len == sizeof(struct ptb_arec_graph_node));
+		memcpy(&next_record(PTB_REC_GPU_GRAPH_NODE)->node, r, r->len);
+		break;
 	case PTB_AREC_GPU_NOTE:
 		CHECK(r->len == sizeof(*n));
 		next_record(PTB_REC_GPU_NOTE)->note =
@@ -215,6 +220,12 @@ void stream__put(struct stream *s, const struct ptb_arec *r)
 		emitted_clocks = realloc(emitted_clocks, clock_room * sizeof(*emitted_clocks));
 	}
 	memcpy(&emitted_clocks[emitted_clock_cnt++], r, sizeof(*emitted_clocks));
+}
+
+void stream__drop(struct stream *s)
+{
+	CHECK(s == &gpu_stream);
+	emitted_drops++;
 }
 
 void stream__send(struct stream *s)
@@ -263,6 +274,15 @@ const struct ptb_gpu_api *emitted__call(uint32_t correlation, uint32_t *tid)
 			*tid = emitted[i].u.api.h.tid;
 		return &emitted[i].u.api;
 	}
+	return NULL;
+}
+
+const struct ptb_arec_graph_node *emitted__node(uint64_t node, bool copy)
+{
+	for (size_t i = 0; i < emitted_cnt; i++)
+		if (emitted[i].kind == PTB_REC_GPU_GRAPH_NODE && emitted[i].node.node == node &&
+		    (emitted[i].node.original != 0) == copy)
+			return &emitted[i].node;
 	return NULL;
 }
 

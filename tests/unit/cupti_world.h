@@ -42,7 +42,7 @@ int world__case(void (*run)(void));
 	X(cudaStreamCreate) X(cudaStreamSynchronize) X(cudaStreamWaitEvent)                 \
 	X(cudaDeviceSynchronize) X(cudaEventCreate) X(cudaEventRecord) X(cudaEventSynchronize) \
 	X(cudaStreamBeginCapture) X(cudaStreamEndCapture) X(cudaGraphInstantiate)           \
-	X(cudaGraphLaunch) X(cudaGetDevice) X(__cudaRegisterFunction)
+	X(cudaGraphLaunch) X(cudaGraphExecDestroy) X(cudaGraphDestroy) X(cudaGetDevice) X(__cudaRegisterFunction)
 /* clang-format on */
 #define WORLD_DRIVER(X)                                                                            \
 	X(cuInit)                                                                                  \
@@ -52,7 +52,8 @@ int world__case(void (*run)(void));
 #define WORLD_CUPTI(X)                                                                      \
 	X(cuptiSubscribe) X(cuptiUnsubscribe) X(cuptiActivityRegisterCallbacks) X(cuptiActivityEnable) \
 	X(cuptiActivityDisable) X(cuptiActivityFlushAll) X(cuptiGetThreadIdType) X(mock_cupti_kinds) \
-	X(mock_cupti_made) X(mock_cupti_lost) X(mock_cupti_pause) X(mock_cupti_size)
+	X(mock_cupti_made) X(mock_cupti_lost) X(mock_cupti_pause) X(mock_cupti_size) \
+	X(mock_cupti_subscribed)
 /* clang-format on */
 
 struct world {
@@ -78,6 +79,7 @@ struct world_record {
 	union {
 		union ptb_gpu_record u;
 		struct ptb_gpu_note note;
+		struct ptb_arec_graph_node node; /* of kind PTB_REC_GPU_GRAPH_NODE */
 	};
 };
 extern struct world_record *emitted;
@@ -93,6 +95,9 @@ const struct world_record *emitted__nth(uint32_t kind, size_t nth);
 const char *emitted__name(uint32_t id);
 /* The call with that correlation, NULL: none. */
 const struct ptb_gpu_api *emitted__call(uint32_t correlation, uint32_t *tid);
+/* The record of a node's creation (original 0), or of that as a copy; NULL: none. */
+const struct ptb_arec_graph_node *emitted__node(uint64_t node, bool copy);
+extern uint64_t emitted_drops; /* records that the agent said it dropped */
 /* Sum of the notes. */
 uint64_t emitted__notes(uint32_t what);
 

@@ -119,6 +119,7 @@ struct seen {
 	uint32_t kind[64], flags[64], cnt;
 	struct ptb_gpu_kernel kernel;
 	struct ptb_gpu_device device;
+	struct ptb_gpu_graph_node node;
 	uint64_t notes[8]; /* enum ptb_gpu_notes */
 	char text[64];
 };
@@ -133,6 +134,8 @@ static int see(void *arg, const struct ptb_rec_hdr *h)
 		memcpy(&s->kernel, h, sizeof(s->kernel));
 	if (h->kind == PTB_REC_GPU_DEVICE)
 		memcpy(&s->device, h, sizeof(s->device));
+	if (h->kind == PTB_REC_GPU_GRAPH_NODE)
+		memcpy(&s->node, h, sizeof(s->node));
 	if (h->kind == PTB_REC_GPU_NOTE && n->what < 8)
 		s->notes[n->what] += n->value;
 	if (h->kind == PTB_REC_RF_BEGIN && b->text_len < sizeof(s->text))
@@ -369,6 +372,7 @@ static void check_device(const struct ptb_gpu_device *d)
 
 static void test_gpu(void)
 {
+	struct ptb_arec_graph_node *node;
 	struct ptb_arec_gpu_note *note;
 	struct seen s;
 
@@ -383,6 +387,11 @@ static void test_gpu(void)
 	add_device(PTB_GPU_ATTR_CNT - 1);
 	note = add(PTB_AREC_GPU_NOTE, 0, sizeof(*note), PTB_GPU_DROPPED);
 	note->value = 7;
+	node = add(PTB_AREC_GRAPH_NODE, 0, sizeof(*node), 0);
+	node->mono_ns = 450;
+	node->node = 0x200000001;
+	node->original = 0x100000001;
+	node->tid = (uint32_t)getpid();
 	add(PTB_AREC_CUPTI, 0, sizeof(struct ptb_arec) + 8, 0);   /* too short */
 	add(PTB_AREC_BEGIN, 0, sizeof(struct ptb_arec_begin), 0); /* not here */
 	send(500);
@@ -396,6 +405,8 @@ static void test_gpu(void)
 	check_device(&s.device);
 	CU_ASSERT_EQUAL(s.notes[PTB_GPU_DROPPED], 8);
 	CU_ASSERT_EQUAL(s.notes[PTB_GPU_UNKNOWN], 1);
+	CU_ASSERT(s.node.at_ns == 450 && s.node.node == 0x200000001 && s.node.original == 0x100000001);
+	CU_ASSERT(s.node.h.tid == (uint32_t)getpid() && s.node.h.tgid == (uint32_t)getpid());
 }
 
 /* Any bytes: nothing is read beyond them, what cannot be understood is counted. */

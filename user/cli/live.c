@@ -37,7 +37,7 @@ static bool has_word(const char *list, const char *word)
 /* Words of a list, each once, and something to record among them. */
 static bool activities_ok(const char *list)
 {
-	static const char *const words[] = { "cpu", "cuda", "sync" };
+	static const char *const words[] = { "cpu", "cuda", "sync", "graphs" };
 	size_t len = 0;
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
@@ -66,8 +66,8 @@ static int resolve_options(struct run_cfg *cfg)
 	const char *list = cfg->activities;
 
 	if (list && !activities_ok(list)) {
-		pr_error("--activities %s: valid values are cpu, cuda and, with cuda, sync "
-			 "(cpu,cuda,sync)",
+		pr_error("--activities %s: valid values are cpu, cuda and, with cuda, sync and graphs "
+			 "(cpu,cuda,sync,graphs)",
 			 list);
 		return -EINVAL;
 	}
@@ -76,6 +76,7 @@ static int resolve_options(struct run_cfg *cfg)
 	cfg->rec.ops = !list || has_word(list, "cpu");
 	cfg->rec.gpu = (!list || has_word(list, "cuda")) && (!cfg->gpu || strcmp(cfg->gpu, "off") != 0);
 	cfg->rec.sync = list && has_word(list, "sync");
+	cfg->rec.graphs = cfg->rec.gpu && list && has_word(list, "graphs");
 	return 0;
 }
 

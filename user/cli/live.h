@@ -44,7 +44,7 @@ struct run_cfg {
 	  "do not derive ProfilerStep slices" },                                                            \
 	{ OPT_GROUP, 0, "", 0, NULL, "recording" },                                              \
 	{ OPT_STR, 0, "activities", offsetof(struct run_cfg, activities), "LIST",                       \
-	  "comma-separated: cpu (operators), cuda (GPU activities), sync (waits for GPUs) (default: cpu,cuda)" },                                 \
+	  "comma-separated: cpu (operators), cuda (GPU activities), sync (waits for GPUs), graphs (which operators CUDA graphs captured) (default: cpu,cuda)" },                                 \
 	{ OPT_FLAG, 0, "record-shapes", offsetof(struct run_cfg, record_shapes), NULL,                  \
 	  "record arguments of operators: shapes, strides, types, scalar values" },                        \
 	{ OPT_FLAG, 0, "with-flops", offsetof(struct run_cfg, with_flops), NULL,                        \

@@ -102,6 +102,16 @@ static void put_activity(struct recorder *r, struct agent_proc *p, const struct 
 	}
 }
 
+static void put_graph_node(struct recorder *r, struct agent_proc *p, const struct ptb_arec *a)
+{
+	const struct ptb_arec_graph_node *n = (const void *)a;
+	struct ptb_gpu_graph_node to = { .at_ns = n->mono_ns, .node = n->node, .original = n->original };
+
+	fill_head(&to.h, p, PTB_REC_GPU_GRAPH_NODE, sizeof(to));
+	to.h.tid = agent__tid(p, n->tid);
+	recorder__put_ring(r, AGENT_RING_GPU, &to.h);
+}
+
 void agent_gpu__record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
 		       const struct ptb_arec *a)
 {
@@ -112,6 +122,9 @@ void agent_gpu__record(struct recorder *r, struct agent_proc *p, const struct pt
 	switch (a->kind) {
 	case PTB_AREC_CUPTI:
 		put_activity(r, p, a);
+		break;
+	case PTB_AREC_GRAPH_NODE:
+		put_graph_node(r, p, a);
 		break;
 	case PTB_AREC_GPU_NAME:
 		good = learn_gpu_name(r, p, a);

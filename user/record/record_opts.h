@@ -15,8 +15,9 @@ struct record_opts {
 	enum probe_args args; /* of operators: what is read, by agents or by probes */
 	bool memory;          /* allocations */
 	bool kernel_memory;
-	bool gpu;  /* what GPUs do; without an agent, CUDA calls */
-	bool sync; /* also what waits for GPUs */
+	bool gpu;    /* what GPUs do; without an agent, CUDA calls */
+	bool sync;   /* also what waits for GPUs */
+	bool graphs; /* also what captured the nodes of CUDA graphs; by agents only */
 	enum agent_mode agent;
 	bool children;        /* processes that the targets fork are targets, too */
 	uint64_t duration_ns; /* 0: until a signal or the end of the targets */

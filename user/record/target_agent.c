@@ -174,8 +174,9 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 	} else if (!no_ops) {
 		snprintf(ta->why, sizeof(ta->why), "%s", plan->layout.no_rf_why);
 	}
+	ta->graphs_requested = opts->graphs;
 	if (opts->gpu)
-		w |= BIT(GPU) | (opts->sync ? BIT(SYNC) : 0);
+		w |= BIT(GPU) | (opts->sync ? BIT(SYNC) : 0) | (opts->graphs ? BIT(GRAPHS) : 0);
 	for (uint32_t i = 0; i < PTB_AGENT_SITE_CNT; i++)
 		if (!ta->sites.site[i] || !ta->sites.semaphore[i])
 			w &= ~(1u << i);
@@ -229,6 +230,7 @@ static bool gpu_answered(const struct target_agent *ta, const struct ptb_agent_c
 
 static void take_gpu_state(struct target_agent *ta, const struct ptb_agent_ctl *ctl)
 {
+	ta->graphs |= (ctl->state & PTB_AGENT_GRAPHS_ON) != 0;
 	ta->gpu |= (ctl->state & PTB_AGENT_GPU_ON) != 0;
 	ta->gpu_why = ctl->gpu_why;
 	ta->cupti_version = ctl->cupti_version;

@@ -30,7 +30,8 @@ struct target_agent {
 	uint32_t requests;
 	uint64_t requested_ns, gpu_polled_ns;
 	enum agent_answer answer;
-	bool ops, gpu; /* what comes from it */
+	bool ops, gpu;                 /* what comes from it */
+	bool graphs_requested, graphs; /* the nodes of CUDA graphs */
 	bool injected;
 	bool late; /* it began after the requests: GPUs only, and probes record CUDA calls until it does */
 	bool patient;   /* the process is just being loaded: the answer may take long */

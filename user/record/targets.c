@@ -636,6 +636,8 @@ static void agent_json(struct jsonw *w, const struct target *t)
 	JSONW_STR(w, "source", ta && ta->ops ? "agent" : "probes");
 	JSONW_STR(w, "why", t->agent_why);
 	JSONW_BOOL(w, "gpu", ta && ta->gpu);
+	if (ta && ta->graphs_requested)
+		JSONW_BOOL(w, "graphs", ta->graphs);
 	JSONW_BOOL(w, "host_calls", t->cuda.called);
 	JSONW_STR(w, "gpu_why", ta ? agent__why_text(ta->gpu_why) : "");
 	JSONW_BOOL(w, "injected", ta && ta->injected);
@@ -665,10 +667,16 @@ static void agents_json(struct jsonw *w, const void *arg)
 
 void targets__agents_meta(const struct targets *ts)
 {
-	uint32_t i = 0;
+	bool any = false;
 
-	while (i < ts->cnt && !has_agent_news(&ts->items[i]))
-		i++;
-	if (i < ts->cnt)
+	for (uint32_t i = 0; i < ts->cnt; i++) {
+		const struct target_agent *ta = ts->items[i].agent;
+
+		any |= has_agent_news(&ts->items[i]);
+		if (ta && ta->gpu && ta->graphs_requested && !ta->graphs)
+			pr_warn("pid %d: its agent could not record which operators CUDA graphs captured",
+				ts->items[i].pid);
+	}
+	if (any)
 		recorder__meta_json(ts->rec, "agent", agents_json, ts);
 }

@@ -12,7 +12,8 @@
 
 #include "cupti_records.h"
 
-#define NODES 32768u /* in the ring: a power of two; the agent's thread empties it every PTB_AGENT_FLUSH_NS */
+#define NODES                                                                                      \
+	32768u /* in the ring: a power of two; the agent's thread empties it every PTB_AGENT_FLUSH_NS */
 
 static struct graph_node { /* not resident before the first graph is captured */
 	_Atomic uint32_t ready;
@@ -69,7 +70,8 @@ static void on_node(void *user, uint32_t domain, uint32_t cbid, const void *info
 	    (!is_copy && cbid != CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED) || g->node_type < 0 ||
 	    g->node_type >= CUPTI_NODE_TYPES_WORK)
 		return;
-	if (id_of(g->node, &node) || !node || (is_copy && (id_of(g->original_node, &original) || !original))) {
+	if (id_of(g->node, &node) || !node ||
+	    (is_copy && (id_of(g->original_node, &original) || !original))) {
 		atomic_fetch_add(&dropped, 1);
 		return;
 	}

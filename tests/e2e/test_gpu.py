@@ -106,6 +106,46 @@ def test_whole_work(ws, detail):
     detail(f"{cnt} pieces of work, {flows} arrows")
 
 
+def test_graphs(ws, detail):
+    """--activities graphs: a replayed kernel names the operators and annotations that were open when it was captured, by
+    the agent and with operators from it."""
+    need()
+    run = Run(ws, ("captured",), options=("--activities", "cpu,cuda,graphs"))
+    same_work(run)
+    same_links(run)
+    valid(run.path)
+    both, layer = "mockgpu::both", "captured > layer > mockgpu::both"
+    want = [(both, layer), (both, layer), (None, "captured > layer"), (both, both), (both, both), (None, "")] * 5
+    got = [(e["args"].get("ptbpf.captured_op"), e["args"].get("ptbpf.captured_in")) for e in run.work() if e["args"].get("graph node id")]
+    check(got == want, f"captured in {got[:6]}, not {want[:6]}")
+    ids = {e["args"]["ptbpf.captured_id"] for e in run.work() if "ptbpf.captured_id" in e["args"]}
+    check(len(ids) == 2 and {run.ops[i]["name"] for i in ids} == {both}, f"ids {ids}")
+    totals = run.trace["ptbpf_totals"]["totals"]
+    check((totals["gpu_graph_work"], totals["gpu_graph_unknown"]) == (30, 0), f"{totals}")
+    check([a["graphs"] for a in run.agents()] == [True], f"{run.agents()}")
+    report = json.loads("\n".join(run_ptbpf("report", run.capture, "--gpu", "--json").out))
+    (graph,) = report["graphs"]
+    check((graph["launches"], graph["count"]) == (5, 30), f"{graph}")
+    check({c["within"]: c["count"] for c in graph["captured_in"]} == {layer: 10, both: 10, "captured > layer": 5, "": 5}, f"{graph}")
+    text = "\n".join(run_ptbpf("report", run.capture, "--gpu").out)
+    check("CUDA graphs" in text and layer in text, f"no graphs:\n{text[:1500]}")
+    import gpu_check_acts as acts
+    figure, problem = acts.captured_ops(acts.from_trace(run.path))
+    check(not problem and figure.startswith("5 replays of 4 kernels"), f"{figure}; {problem}")
+    detail(f"{len(got)} kernels and fills of a graph")
+
+
+def test_graphs_not_recorded(ws):
+    """Without the request, and captured before the window: counted, said, and nothing is made up."""
+    need()
+    run = Run(ws, ("captured",))
+    totals = run.trace["ptbpf_totals"]["totals"]
+    check((totals["gpu_graph_work"], totals["gpu_graph_unknown"]) == (30, 30), f"{totals}")
+    check(not [e for e in run.work() if any("captured" in k for k in e["args"])], "captures out of nothing")
+    text = "\n".join(run_ptbpf("report", run.capture, "--gpu").out)
+    check("(not known)" in text and "it is not known what captured them" in text, f"{text[:1500]}")
+
+
 def test_table_and_report(ws):
     """The table has GPU columns; report --gpu counts what was done."""
     need()
@@ -287,7 +327,7 @@ def test_inside_and_outside(ws, detail):
     code = (f"import ctypes, os, sys, time; sys.argv = ['gpu_work.py', {MOCK!r}, {ws + '/in.go'!r}]\n"
             f"sys.path.insert(0, {WORKLOADS!r}); import gpu_work\n"
             f"d = ctypes.CDLL({DUMP!r}); gpu = gpu_work.Gpu(); ops = gpu_work.operators(gpu); time.sleep(0.2)\n"
-            f"assert d.agent_dump_begin({ws + '/chunks'!r}.encode(), 16 | 32) == 0\n"
+            f"assert d.agent_dump_begin({ws + '/chunks'!r}.encode(), 16 | 32 | 64) == 0\n"
             "end = time.monotonic() + 10\n"
             "while not d.agent_dump_state() & 16 and time.monotonic() < end: time.sleep(0.01)\n"
             "gpu_work.work(gpu); print(d.agent_dump_end(3000))\n")
@@ -301,6 +341,8 @@ def test_inside_and_outside(ws, detail):
     for what in (acts.same_order, acts.linked):
         figure, problem = what(outside, inside)
         check(not problem, f"{what.__name__}: {problem}")
+    figure, problem = acts.captured_nodes(inside)
+    check(not problem and figure.startswith("4 kernels of 3 nodes and 3 copies"), f"{figure}; {problem}")
     detail(f"{len(inside.work)} pieces of work, {inside.clocks} pairs of clocks")
 
 

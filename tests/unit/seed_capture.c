@@ -98,9 +98,11 @@ static void gpu_records(struct builder *b, uint64_t ts)
 	struct ptb_gpu_api api = {
 		.begin = ts + 5000, .end = ts + 5020, .correlation = (uint32_t)ts, .name = 1
 	};
-	struct ptb_gpu_kernel k = {
-		.begin = ts + 5100, .end = ts + 5200, .correlation = (uint32_t)ts, .name = 2
-	};
+	struct ptb_gpu_kernel k = { .begin = ts + 5100,
+				    .end = ts + 5200,
+				    .graph_node = ts,
+				    .correlation = (uint32_t)ts,
+				    .name = 2 };
 	struct ptb_gpu_memory m = {
 		.begin = ts + 5300, .end = ts + 5400, .correlation = (uint32_t)ts, .stream = 7
 	};
@@ -109,6 +111,7 @@ static void gpu_records(struct builder *b, uint64_t ts)
 	struct ptb_gpu_overhead o = { .begin = ts + 5000, .end = ts + 5001, .what = 1 << 16 };
 	struct ptb_gpu_device d = { .id = (uint32_t)(ts & 1), .name = 1 };
 	struct ptb_gpu_note n = { .value = 1 };
+	struct ptb_gpu_graph_node node = { .at_ns = ts, .node = ts, .original = ts & 1 ? 0 : ts - 1 };
 	struct ptb_cuda_call call = { .h.site = 2, .begin_ns = ts, .func = 0x10 };
 
 	builder__ring_rec(b, &c.h, PTB_REC_GPU_CLOCK, sizeof(c), ts);
@@ -121,6 +124,7 @@ static void gpu_records(struct builder *b, uint64_t ts)
 	builder__ring_rec(b, &o.h, PTB_REC_GPU_OVERHEAD, sizeof(o), ts);
 	builder__ring_rec(b, &d.h, PTB_REC_GPU_DEVICE, sizeof(d), ts);
 	builder__ring_rec(b, &n.h, PTB_REC_GPU_NOTE, sizeof(n), ts);
+	builder__ring_rec(b, &node.h, PTB_REC_GPU_GRAPH_NODE, sizeof(node), ts);
 	builder__ring_rec(b, &call.h, PTB_REC_CUDA_CALL, sizeof(call), ts + 5);
 }
 

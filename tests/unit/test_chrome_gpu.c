@@ -292,6 +292,34 @@ static void test_annotation(void)
 	cJSON_Delete(doc);
 }
 
+/* What captured a node of a graph: own args, behind torch's. */
+static void test_captured(void)
+{
+	static const struct gpu_origin op = { "aten::mm", 17, 0, "layer > aten::mm" },
+				       none = { "", 0, 0, "" };
+	const cJSON *e;
+	size_t len;
+
+	start();
+	gw__kernel(&w, "a", 0, 7, GW_BEGIN + 20 * US, GW_BEGIN + 30 * US, NULL)->g.origin = &op;
+	gw__fill(&w, 64, 0, 7, GW_BEGIN + 40 * US, GW_BEGIN + 50 * US, NULL)->g.origin = &none;
+	gw__kernel(&w, "b", 0, 7, GW_BEGIN + 60 * US, GW_BEGIN + 70 * US, NULL);
+	finish();
+	e = args(must("X", "kernel", "a", 0));
+	CU_ASSERT_STRING_EQUAL(str(e, "ptbpf.captured_op"), "aten::mm");
+	CU_ASSERT_EQUAL(num(e, "ptbpf.captured_id"), 17);
+	CU_ASSERT_STRING_EQUAL(str(e, "ptbpf.captured_in"), "layer > aten::mm");
+	len = strlen(keys(e));
+	CU_ASSERT_STRING_EQUAL(keys(e), KERNEL_KEYS
+			       ",ptbpf.captured_op,ptbpf.captured_id,ptbpf.captured_in");
+	e = args(must("X", "gpu_memset", "Memset (Device)", 0));
+	CU_ASSERT_STRING_EQUAL(str(e, "ptbpf.captured_in"), "");
+	CU_ASSERT(strlen(keys(e)) < len && !strstr(keys(e), "captured_op"));
+	e = args(must("X", "kernel", "b", 0));
+	CU_ASSERT_STRING_EQUAL(keys(e), KERNEL_KEYS);
+	cJSON_Delete(doc);
+}
+
 static void test_metadata(void)
 {
 	const cJSON *d;
@@ -540,21 +568,14 @@ static void test_train(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "kernel", test_kernel },
-		{ "unknown device", test_unknown_device },
-		{ "memory", test_memory },
-		{ "synchronisation", test_sync },
-		{ "flows", test_flows },
-		{ "hidden", test_hidden },
-		{ "annotation", test_annotation },
-		{ "metadata", test_metadata },
-		{ "host only", test_host_only },
-		{ "processes", test_processes },
-		{ "nesting", test_nesting },
-		{ "random", test_random },
-		{ "window", test_window },
-		{ "train", test_train },
-		CU_TEST_INFO_NULL,
+		{ "kernel", test_kernel },         { "unknown device", test_unknown_device },
+		{ "memory", test_memory },         { "synchronisation", test_sync },
+		{ "flows", test_flows },           { "hidden", test_hidden },
+		{ "annotation", test_annotation }, { "captures of graphs", test_captured },
+		{ "metadata", test_metadata },     { "host only", test_host_only },
+		{ "processes", test_processes },   { "nesting", test_nesting },
+		{ "random", test_random },         { "window", test_window },
+		{ "train", test_train },           CU_TEST_INFO_NULL,
 	};
 	int fd = mkstemp(path), rc;
 

@@ -162,7 +162,8 @@ static void run_threads(void)
 	CHECK(emitted__count(PTB_REC_GPU_GRAPH_NODE) == THREADS * GRAPHS * NODES && !emitted_drops);
 	for (size_t i = 0; i < emitted_cnt; i++)
 		for (size_t n = 0; n < THREADS; n++)
-			cnt[n] += emitted[i].kind == PTB_REC_GPU_GRAPH_NODE && emitted[i].node.tid == tids[n];
+			cnt[n] += emitted[i].kind == PTB_REC_GPU_GRAPH_NODE &&
+				  emitted[i].node.tid == tids[n];
 	for (size_t n = 0; n < THREADS; n++)
 		CHECK(cnt[n] == GRAPHS * NODES);
 }

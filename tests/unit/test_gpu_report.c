@@ -335,10 +335,64 @@ static void test_losses(void)
 	end();
 }
 
+/* By graph, within it by what captured its nodes; most time first. Launches are distinct calls. */
+static void test_graphs(void)
+{
+	static const struct gpu_origin mm = { "aten::mm", 17, 0, "layer > aten::mm" },
+				       add = { "aten::add", 18, 0, "layer > aten::add" },
+				       none = { "", 0, 0, "" };
+	static const struct gpu_origin *const captures[] = { &mm, &add, &mm, &none, NULL };
+	const cJSON *g, *c;
+
+	start();
+	for (uint64_t launch = 0; launch < 3; launch++) {
+		const struct gw_item *call =
+			gw__call(&w, "cudaGraphLaunch", T + launch * MS, T + launch * MS + 10);
+
+		for (uint32_t i = 0; i < 5; i++) {
+			uint64_t at = T + launch * MS + i * 20 * US;
+			struct gpu_slice *k =
+				&gw__kernel(&w, "k", 0, 7, at, at + (1 + i * i) * US, call)->g;
+
+			k->graph = 4;
+			k->graph_node = i + 1;
+			k->origin = captures[i];
+		}
+	}
+	gw__kernel(&w, "k", 0, 7, T + 500 * MS, T + 501 * MS, NULL)->g.graph_node = 9;
+	gw__kernel(&w, "k", 0, 7, T + 600 * MS, T + 601 * MS, NULL); /* of no graph */
+	finish();
+	CU_ASSERT_EQUAL(num(doc, "graph_count"), 2);
+	CU_ASSERT_EQUAL(num(doc, "graph_ns"), 1105.0 * US);
+	CU_ASSERT_EQUAL(num(doc, "graph_work_unknown"), 4);
+	CU_ASSERT_EQUAL(num(row("graphs", 0), "graph"), 0);
+	g = row("graphs", 1);
+	CU_ASSERT_EQUAL(num(g, "graph"), 4);
+	CU_ASSERT_EQUAL(num(g, "launches"), 3);
+	CU_ASSERT_EQUAL(num(g, "count"), 15);
+	CU_ASSERT_EQUAL(num(g, "ns"), 105.0 * US);
+	CU_ASSERT_EQUAL(num(g, "captured_in_count"), 4);
+	c = cJSON_GetArrayItem(get(g, "captured_in"), 0);
+	CU_ASSERT(cJSON_IsFalse(get(c, "known")));
+	CU_ASSERT_EQUAL(num(c, "ns"), 51.0 * US);
+	c = cJSON_GetArrayItem(get(g, "captured_in"), 2);
+	CU_ASSERT_STRING_EQUAL(str(c, "within"), "layer > aten::mm");
+	CU_ASSERT_STRING_EQUAL(str(c, "operator"), "aten::mm");
+	CU_ASSERT_EQUAL(num(c, "count"), 6);
+	CU_ASSERT_EQUAL(num(c, "ns"), 18.0 * US);
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "graph 4 of process"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "3 launches"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "(no operator)"));
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(text, "Of 4 kernels, copies and fills it is not known what captured them"));
+	end();
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
 		{ "busy", test_busy },
+		{ "graphs", test_graphs },
 		{ "no launch", test_no_launch },
 		{ "synchronisation", test_sync },
 		{ "copy and latency", test_copy_latency },

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Puts work on the mock GPU of tests/mock_cuda from inside operators and annotations of torch, through ctypes.
 
-  gpu_work.py DIR GO [threads|fork|many N|notorch]     DIR: the mock libraries
+  gpu_work.py DIR GO [threads|fork|many N|notorch|captured]     DIR: the mock libraries
 
 Prints `ready`, waits for the file GO (a dash: goes on at once), works, prints one line of JSON with what it did, in
 order, and `done`; then waits for GO.leave.
@@ -102,6 +102,37 @@ class Gpu:
         self.call("cudaGraphInstantiate", ctypes.byref(self.exec), graph, ctypes.c_ulonglong(0))
         self.did = self.did[:-3]  # captured, not run
 
+    def capture_operators(self):
+        """The same work once eagerly, and as a graph: one kernel is from no operator, and one from another thread's."""
+        graph, self.exec = ctypes.c_void_p(), ctypes.c_void_p()
+
+        def layer():
+            with record_function("layer"):
+                torch.ops.mockgpu.both(torch.ones(2))
+                self.launch("plain", self.side)
+            thread = threading.Thread(target=lambda: torch.ops.mockgpu.both(torch.ones(2)))
+            thread.start()
+            thread.join()
+
+        with record_function("eager"):
+            layer()
+            self.launch("axpy", self.side)
+        did = len(self.did)
+        self.call("cudaStreamBeginCapture", self.side, 0)
+        with record_function("captured"):
+            layer()
+        self.launch("axpy", self.side)
+        self.call("cudaStreamEndCapture", self.side, ctypes.byref(graph))
+        self.call("cudaGraphInstantiate", ctypes.byref(self.exec), graph, ctypes.c_ulonglong(0))
+        self.call("cudaGraphDestroy", graph)
+        captured, self.did = self.did[did:], self.did[:did]
+        return captured
+
+    def replay_operators(self, captured):
+        with record_function("replay"):
+            self.call("cudaGraphLaunch", self.exec, self.side)
+        self.did += [dict(d, call="cudaGraphLaunch", op=None, tid=threading.get_native_id()) for d in captured]
+
     def replay(self):
         self.call("cudaGraphLaunch", self.exec, self.side)
         for kind, name, nbytes in (("kernel", KERNELS["axpy"], 0), ("memset", "", 640), ("kernel", KERNELS["reduce"], 0)):
@@ -160,6 +191,10 @@ def work(gpu):
             t.start()
         for t in threads:
             t.join()
+    elif MODE[:1] == ["captured"]:
+        captured = gpu.capture_operators()
+        for _ in range(5):
+            gpu.replay_operators(captured)
     elif MODE[:1] == ["fork"]:
         step(gpu, 0)
         pid = os.fork()

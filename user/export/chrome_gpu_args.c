@@ -30,8 +30,19 @@ static void put_external_id(struct jsonw *w, const struct gpu_slice *g)
 		JSONW_U64(w, "External id", g->at.op_slice);
 }
 
+static void put_origin(struct jsonw *w, const struct gpu_origin *c)
+{
+	if (c && *c->op) {
+		JSONW_STR(w, "ptbpf.captured_op", c->op);
+		JSONW_U64(w, "ptbpf.captured_id", c->op_slice);
+	}
+	if (c)
+		JSONW_STR(w, "ptbpf.captured_in", c->within);
+}
+
 static void put_work_marks(struct jsonw *w, const struct gpu_slice *g)
 {
+	put_origin(w, g->origin);
 	if (g->before_launch)
 		JSONW_BOOL(w, "ptbpf.before_launch", true);
 }

@@ -283,6 +283,20 @@ void session_json__write(struct jsonw *w, const struct session *s)
 	write_capture(w, s);
 }
 
+static void write_optional_totals(struct jsonw *w, const struct session_info *info,
+				  const struct session_totals *t)
+{
+	if (info->has_py_stacks) {
+		JSONW_U64(w, "stacks", t->stacks);
+		JSONW_U64(w, "stacks_unread", t->stacks_unread);
+		JSONW_U64(w, "stacks_unknown", t->stacks_unknown);
+	}
+	if (t->gpu_graph_work) {
+		JSONW_U64(w, "gpu_graph_work", t->gpu_graph_work);
+		JSONW_U64(w, "gpu_graph_unknown", t->gpu_graph_unknown);
+	}
+}
+
 void session_json__write_totals(struct jsonw *w, const struct session_info *info,
 				const struct session_totals *t)
 {
@@ -332,11 +346,7 @@ void session_json__write_totals(struct jsonw *w, const struct session_info *info
 		jsonw__key(w, rows[i].key);
 		jsonw__u64(w, rows[i].value);
 	}
-	if (info->has_py_stacks) {
-		JSONW_U64(w, "stacks", t->stacks);
-		JSONW_U64(w, "stacks_unread", t->stacks_unread);
-		JSONW_U64(w, "stacks_unknown", t->stacks_unknown);
-	}
+	write_optional_totals(w, info, t);
 	jsonw__end_obj(w);
 	JSONW_BOOL(w, "complete", !incomplete);
 	JSONW_STR(w, "account", text);

@@ -96,6 +96,7 @@ void gpu__until(struct model *m, uint64_t ts)
 
 	while (m->gpu_next < g->call_cnt && g->calls[m->gpu_next].begin_ns < ts && !m->err)
 		find_context(m, &g->calls[m->gpu_next++]);
+	gpu_graph__until(m, ts);
 }
 
 /* ---- annotations on devices ---- */
@@ -202,6 +203,21 @@ static void emit_call(struct model *m, const struct gpu_call *c)
 	emit_gpu_slice(m, &s);
 }
 
+/* Which node of a CUDA graph it is a replay of. */
+static void fill_graph(struct model *m, struct gpu_slice *s, const struct gpu_work *w)
+{
+	const struct ptb_gpu_kernel *k = (const void *)w->rec;
+	const struct ptb_gpu_memory *r = (const void *)w->rec;
+
+	s->graph = w->what == GPU_KERNEL ? k->graph : r->graph;
+	s->graph_node = w->what == GPU_KERNEL ? k->graph_node : r->graph_node;
+	if (!s->graph_node)
+		return;
+	s->origin = gpu_graph__origin(&m->gpu->graphs, w->tgid, s->graph_node);
+	m->totals->gpu_graph_work++;
+	m->totals->gpu_graph_unknown += !s->origin;
+}
+
 static void emit_work(struct model *m, const struct gpu_work *w)
 {
 	const struct gpu_call *c = w->call != GPU_NONE ? &m->gpu->calls[w->call] : NULL;
@@ -230,6 +246,7 @@ static void emit_work(struct model *m, const struct gpu_work *w)
 		m->totals->gpu_work++;
 		m->totals->gpu_unlinked += !c;
 		m->totals->gpu_before_launch += w->before_launch;
+		fill_graph(m, &s, w);
 	}
 	emit_gpu_slice(m, &s);
 }

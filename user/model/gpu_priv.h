@@ -78,6 +78,34 @@ struct gpu_stack { /* Python's last one that was recorded on a thread */
 	uint32_t stack;
 };
 
+/* ---- gpu_graph.c ---- */
+
+struct gpu_node { /* of a CUDA graph, as it was captured */
+	uint64_t at_ns, node;
+	uint32_t tgid, tid;
+	uint32_t origin; /* of the current pass: index; GPU_NONE: not within the window */
+};
+
+struct gpu_graphs {
+	struct gpu_node *nodes; /* in order of time */
+	uint32_t node_cnt, node_cap;
+	struct hashmap node_ids;  /* (node, tgid) -> index */
+	struct hashmap originals; /* (node, tgid) -> node of which it is a copy */
+	/* of the current pass */
+	struct gpu_origin *origins;
+	uint32_t origin_cnt, origin_cap;
+	uint32_t next; /* nodes before this one are placed */
+};
+
+int gpu_graph__add(struct gpu_graphs *gg, const struct ptb_gpu_graph_node *r); /* 0 or -ENOMEM */
+int gpu_graph__order(struct gpu_graphs *gg); /* once all are there: 0, -ENOMEM or -ECANCELED */
+void gpu_graph__free(struct gpu_graphs *gg);
+void gpu_graph__begin(struct gpu_graphs *gg); /* of a pass */
+/* Places the nodes that were captured before ts. */
+void gpu_graph__until(struct model *m, uint64_t ts);
+/* What was open when the node of process tgid, or what it is a copy of, was captured; NULL: that was not recorded. */
+const struct gpu_origin *gpu_graph__origin(const struct gpu_graphs *gg, uint32_t tgid, uint64_t node);
+
 struct gpu {
 	struct facts *facts;
 	struct gpu_bytes *bytes; /* copies of records */
@@ -98,6 +126,7 @@ struct gpu {
 	struct gpu_stack *stacks;
 	uint32_t stack_cnt, stack_cap;
 	struct hashmap stack_ids; /* (tgid, tid) -> index */
+	struct gpu_graphs graphs;
 	uint64_t begin_ns, end_ns;
 	uint64_t clock_err_ns;
 	uint32_t clock_cnt;

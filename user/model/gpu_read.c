@@ -288,21 +288,27 @@ static int read_record(void *arg, const struct ptb_rec_hdr *h)
 
 	if (h->kind == PTB_REC_PY_STACK)
 		return on_py_stack(g, (const void *)h);
-	if (h->kind != PTB_REC_CUDA_CALL && (h->kind < PTB_REC_GPU_KERNEL || h->kind > PTB_REC_GPU_CLOCK))
+	if (h->kind != PTB_REC_CUDA_CALL &&
+	    (h->kind < PTB_REC_GPU_KERNEL || h->kind > PTB_REC_GPU_GRAPH_NODE))
 		return 0;
 	if (h->kind == PTB_REC_GPU_DEVICE)
 		return on_device(g, (const void *)h);
 	p = gpu_proc_of(g, h->tgid);
 	if (!p)
 		return -ENOMEM;
+	if (h->kind == PTB_REC_GPU_NOTE)
+		return 0;
 	if (h->kind == PTB_REC_GPU_CLOCK)
 		return gpu_clock__add(&p->clock, (const void *)h);
 	if (h->kind == PTB_REC_GPU_API)
 		note_api(p, (const void *)h);
-	if (g->call_cnt + g->work_cnt >= RECORDS_MAX || effort__memory_share() >= KEEP_SHARE) {
+	if (g->call_cnt + g->work_cnt + g->graphs.node_cnt >= RECORDS_MAX ||
+	    effort__memory_share() >= KEEP_SHARE) {
 		g->left_out++;
 		return 0;
 	}
+	if (h->kind == PTB_REC_GPU_GRAPH_NODE)
+		return gpu_graph__add(&g->graphs, (const void *)h);
 	if (h->kind == PTB_REC_GPU_API)
 		return on_gpu_api(g, (const void *)h);
 	if (h->kind == PTB_REC_CUDA_CALL)
@@ -415,6 +421,8 @@ int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uin
 		err = fit_times(g);
 	if (!err)
 		err = gpu__order(g);
+	if (!err)
+		err = gpu_graph__order(&g->graphs);
 	if (err || (!g->proc_cnt && !g->device_cnt)) {
 		gpu__free(g);
 		return err;
@@ -442,6 +450,7 @@ void gpu__free(struct gpu *g)
 	free(g->devices);
 	free(g->stacks);
 	hashmap__clear(&g->stack_ids);
+	gpu_graph__free(&g->graphs);
 	hashmap__clear(&g->proc_ids);
 	hashmap__clear(&g->copies);
 	hashmap__clear(&g->device_by_id);

@@ -616,8 +616,10 @@ static int start_pass(struct session *s, struct model *m)
 	m->full = s->info.has_results;
 	m->tensors.ends = facts__has_func(m->f, PTB_FUNC_TENSOR, "TensorImpl::~TensorImpl");
 	m->gpu = s->gpu;
-	if (m->gpu)
+	if (m->gpu) {
 		m->gpu->call_context_cnt = 0;
+		gpu_graph__begin(&m->gpu->graphs);
+	}
 	m->agent_lost = agent_lost(s->facts.counters);
 	free(s->live);
 	s->live = NULL;

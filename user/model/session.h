@@ -292,6 +292,13 @@ enum gpu_what {
 	GPU_ANNOTATION, /* derived: from the first to the last GPU work on a stream launched in an annotation */
 };
 
+struct gpu_origin {        /* what was open when a node of a CUDA graph was captured */
+	const char *op;    /* the innermost operator, "" */
+	uint64_t op_slice; /* and its id */
+	uint32_t stack;    /* Python's, as the operator has it; 0: none */
+	const char *within; /* operators and annotations, outermost first: "forward > aten::linear > aten::addmm", "" */
+};
+
 struct gpu_slice {
 	enum gpu_what what;
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
@@ -310,6 +317,9 @@ struct gpu_slice {
 	const struct ptb_rec_hdr *rec; /* PTB_REC_GPU_* or CUDA_CALL; NULL: ANNOTATION. Its times, its correlation
 					     * and its stack pointer are 0: records that differ in nothing else share it */
 	const struct ptb_gpu_device *props; /* NULL: not known */
+	uint64_t graph_node; /* GPU work: CUPTI's id of the node of a CUDA graph that ran, 0: of none */
+	uint32_t graph;
+	const struct gpu_origin *origin; /* of that node; NULL: it was not recorded */
 };
 
 /* A sink that takes no more, though there is more: LIMIT_READ_OUTPUT. It is not called again but for slices, which
@@ -369,7 +379,9 @@ struct session_totals { /* after a run */
 	uint64_t gpu_work;       /* kernels, copies, fills */
 	uint64_t gpu_unlinked;   /* of them, without a launch in the capture */
 	uint64_t gpu_before_launch; /* of them, that began before their launch by more than the clocks' error */
-	uint64_t gpu_calls; /* API calls */
+	uint64_t gpu_graph_work;    /* of them, by CUDA graphs */
+	uint64_t gpu_graph_unknown; /* of these, of nodes whose capture was not recorded */
+	uint64_t gpu_calls;         /* API calls */
 	uint64_t gpu_outside; /* calls and GPU work not wholly inside the window: not emitted, as torch does */
 	uint64_t gpu_left_out; /* records for which there was no memory within LIMIT_READ_MEMORY */
 	uint64_t gpu_no_clock; /* records of processes without a pair of clocks: not emitted */

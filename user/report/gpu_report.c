@@ -40,6 +40,7 @@ void gpu_report__free(struct gpu_report *gr)
 		free(gr->threads[i].calls);
 	}
 	text_ids__free(&gr->texts);
+	gr_graphs__free(&gr->graphs);
 	hashmap__clear(&gr->thread_ids);
 	hashmap__clear(&gr->kernel_ids);
 	hashmap__clear(&gr->kernel_op_ids);
@@ -252,6 +253,8 @@ static int take_work(struct gpu_report *gr, const struct gpu_slice *g)
 				       g->what == GPU_MEMCPY ? GR_COPY :
 							       GR_FILL };
 	if (vec_push(gr->work, gr->work_cnt, gr->work_cap, wk))
+		return -ENOMEM;
+	if (g->graph_node && gr_graphs__take(gr, g, ns))
 		return -ENOMEM;
 	gr->unlinked += !g->launch_end_ns;
 	gr->before_launch += g->before_launch;

@@ -154,6 +154,43 @@ static void json_gpu_copies(struct printer *p)
 	jsonw__end_arr(p->w);
 }
 
+static void json_graphs(struct printer *p)
+{
+	const struct gr_graphs *gs = &p->gr->graphs;
+
+	JSONW_U64(p->w, "graph_count", gs->graph_cnt);
+	JSONW_U64(p->w, "graph_ns", gs->ns);
+	JSONW_U64(p->w, "graph_work_unknown", gs->unknown);
+	REPORT_JSON_LIST(p->w, "graphs");
+	for (uint32_t i = 0; i < shown(p, gs->graph_cnt); i++) {
+		const struct gr_graph *g = &gs->graphs[i];
+
+		jsonw__begin_row(p->w);
+		JSONW_U64(p->w, "pid", g->tgid);
+		JSONW_U64(p->w, "graph", g->graph);
+		JSONW_U64(p->w, "launches", g->launches);
+		JSONW_U64(p->w, "count", g->cnt);
+		JSONW_U64(p->w, "ns", g->ns);
+		JSONW_U64(p->w, "captured_in_count", g->origin_cnt);
+		REPORT_JSON_LIST(p->w, "captured_in");
+		for (uint32_t k = 0; k < shown(p, g->origin_cnt); k++) {
+			const struct gr_origin *c = &gs->origins[g->first_origin + k];
+			bool known = c->within != GR_UNKNOWN;
+
+			jsonw__begin_row(p->w);
+			JSONW_BOOL(p->w, "known", known);
+			JSONW_STR(p->w, "operator", GR_TEXT(p->gr, c->op));
+			JSONW_STR(p->w, "within", known ? GR_TEXT(p->gr, c->within) : "");
+			JSONW_U64(p->w, "count", c->cnt);
+			JSONW_U64(p->w, "ns", c->ns);
+			jsonw__end_obj(p->w);
+		}
+		jsonw__end_arr(p->w);
+		jsonw__end_obj(p->w);
+	}
+	jsonw__end_arr(p->w);
+}
+
 static void json_gpu_streams(struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
@@ -235,6 +272,7 @@ int gr_json__print(struct gpu_report *gr, const struct session_totals *totals,
 	jsonw__end_arr(&w);
 	json_gpu_gaps(&p);
 	json_gpu_kernels(&p);
+	json_graphs(&p);
 	json_gpu_copies(&p);
 	json_gpu_streams(&p);
 	json_gpu_apis(&p);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * `report --gpu` in three steps: gpu_report.c keeps and sums up what it receives, gpu_report_rank.c (busy shares,
- * latencies) and gpu_report_gaps.c (why a device was idle) draw conclusions at the end, gpu_report_text.c and
+ * latencies) and gpu_report_gaps.c (why a device was idle) draw conclusions at the end, gpu_report_graphs.c does both for CUDA
+ * graphs, gpu_report_text.c and
  * gpu_report_json.c print them. Private to these.
  */
 #ifndef REPORT_GPU_REPORT_PRIV_H
@@ -137,6 +138,34 @@ struct gr_device {
 	uint64_t first_work, last_work; /* indices of its part of the sorted work */
 };
 
+struct gpu_report;
+#define GR_UNKNOWN UINT32_MAX
+
+struct gr_origin { /* work of a graph's nodes that were captured within the same operators and annotations */
+	uint32_t graph;      /* gr_graph.nr */
+	uint32_t op, within; /* within GR_UNKNOWN: what captured them is not known */
+	uint64_t cnt, ns;
+};
+
+struct gr_graph { /* executable graph of a process */
+	uint32_t nr, tgid, graph;
+	uint64_t launches, cnt, ns;
+	uint32_t first_origin, origin_cnt; /* in gr_graphs.origins, most time first */
+};
+
+struct gr_graphs {
+	struct gr_graph *graphs;
+	struct gr_origin *origins;
+	uint32_t graph_cnt, graph_cap, origin_cnt, origin_cap;
+	struct hashmap graph_ids, origin_ids, launches; /* launches: (nr, correlation) */
+	uint64_t cnt, ns, unknown;
+};
+
+/* A kernel, copy or fill of a graph. 0 or -ENOMEM. */
+int gr_graphs__take(struct gpu_report *gr, const struct gpu_slice *g, uint64_t ns);
+int gr_graphs__rank(struct gr_graphs *gs);
+void gr_graphs__free(struct gr_graphs *gs);
+
 struct gpu_report {
 	const struct session *s;
 	const struct session_info *info;
@@ -152,6 +181,7 @@ struct gpu_report {
 		kernel_op_cap;
 	uint32_t copy_cnt, copy_cap, api_cnt, api_cap, overhead_cnt, overhead_cap;
 	struct hashmap thread_ids, kernel_ids, kernel_op_ids, copy_ids, api_ids, overhead_ids;
+	struct gr_graphs graphs;
 	uint64_t kernel_ns; /* sum over all kernels */
 	uint64_t unlinked, before_launch;
 	uint64_t launches, launch_ns; /* calls that put work on a GPU */

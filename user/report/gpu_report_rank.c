@@ -310,5 +310,6 @@ int gr_rank__all(struct gpu_report *gr)
 	err = err ? err : SORT(gr->apis, gr->api_cnt, by_api_time);
 	err = err ? err : SORT(gr->overheads, gr->overhead_cnt, by_overhead_time);
 	err = err ? err : SORT(gr->whys, gr->why_cnt, by_why_time);
+	err = err ? err : gr_graphs__rank(&gr->graphs);
 	return err ? err : gr_gaps__sort(gr);
 }

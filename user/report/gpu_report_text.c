@@ -214,6 +214,56 @@ static void put_gpu_kernels(const struct printer *p)
 	report__put_rest(p->out, shown, gr->kernel_cnt);
 }
 
+/* As the last cell; of a long text its end, where the operator is. */
+static void put_origin(const struct printer *p, const struct gr_origin *c, int used)
+{
+	const char *text = c->within == GR_UNKNOWN ? "(not known)" :
+			   c->within               ? GR_TEXT(p->gr, c->within) :
+						     "(no operator)";
+	size_t len = strlen(text), room = REPORT_LINE - (size_t)used;
+
+	if (len > room) {
+		fputs("...", p->out);
+		text += len - (room - 3);
+	}
+	put_last(p, text, used);
+}
+
+static void put_graphs(const struct printer *p)
+{
+	const struct gr_graphs *gs = &p->gr->graphs;
+	uint32_t shown = report__shown(gs->graph_cnt, p->opts->row_limit);
+
+	if (!gs->graph_cnt)
+		return;
+	report__title(p->out, "CUDA graphs: %s in all, by what captured it", cell__duration(gs->ns).text);
+	fprintf(p->out, "  %7s %11s %8s  %s\n", "share", "total", "count", "captured in");
+	for (uint32_t i = 0; i < shown; i++) {
+		const struct gr_graph *g = &gs->graphs[i];
+		uint32_t rows = report__shown(g->origin_cnt, p->opts->row_limit);
+
+		fprintf(p->out,
+			"  %5.1f %% %11s %8" PRIu64 "  graph %u of process %u, %" PRIu64 " launches\n",
+			percent(g->ns, gs->ns), cell__duration(g->ns).text, g->cnt, g->graph,
+			g->tgid, g->launches);
+		for (uint32_t k = 0; k < rows; k++) {
+			const struct gr_origin *c = &gs->origins[g->first_origin + k];
+			int used = fprintf(p->out, "  %5.1f %% %11s %8" PRIu64 "    ",
+					   percent(c->ns, gs->ns), cell__duration(c->ns).text, c->cnt);
+
+			put_origin(p, c, used);
+		}
+		report__put_rest(p->out, rows, g->origin_cnt);
+	}
+	report__put_rest(p->out, shown, gs->graph_cnt);
+	if (gs->unknown)
+		fprintf(p->out,
+			"  Of %" PRIu64
+			" kernels, copies and fills it is not known what captured them: that was before "
+			"the window, or --activities cpu,cuda,graphs was not given\n",
+			gs->unknown);
+}
+
 static void put_gpu_copies(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
@@ -411,6 +461,7 @@ static void put_activities(const struct printer *p)
 	put_causes(p);
 	put_whys(p);
 	put_gpu_kernels(p);
+	put_graphs(p);
 	put_gpu_copies(p);
 	put_gpu_streams(p);
 	put_latencies(p);

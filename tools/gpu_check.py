@@ -24,7 +24,7 @@ sys.path.insert(0, HERE)
 import gpu_check_acts as acts  # noqa: E402
 
 STEPS = 5
-GPU, SYNC = 1 << 4, 1 << 5  # requests: 1 << enum ptb_agent_site
+GPU, SYNC, GRAPHS = 1 << 4, 1 << 5, 1 << 6  # requests: 1 << enum ptb_agent_site
 GPU_ON = 0x10
 LAUNCH_US = 2.5
 SLOW = 120
@@ -133,6 +133,10 @@ def inside(args, table, truth, folder):
         ended = w.ask("dump_end")
         table.judge("agent: off again in time", f"state {ended['state']:#x}", ended["why"])
         compare_all(table, "agent", truth, acts.from_chunks(path), False)
+        w.ask("dump_begin", args.dump, path + ".graphs", GPU | GRAPHS)
+        w.ask("graphs", 3)
+        w.ask("dump_end")
+        table.judge("agent: nodes of a CUDA graph", *acts.captured_nodes(acts.from_chunks(path + ".graphs")))
         launch_costs(args, table, "agent, from inside", w, lambda verb, number: under_dump(args, w, path, verb, number))
 
 
@@ -191,6 +195,9 @@ def attached_run(args, table, truth, folder):
         table.judge("attach: validate_trace.py", valid.stdout.strip()[-100:], valid.stderr.strip()[:300] if valid.returncode else None)
         table.add("PASS", "attach: sources", json.dumps(got.document.get("ptbpf", {}).get("agent")))
         compare_all(table, "attach", truth, got, True)
+        with Attached(args, w.proc.pid, path + ".graphs", "--activities", "cpu,cuda,graphs"):
+            w.ask("graphs", 3)
+        table.judge("attach: replays of a CUDA graph name operators", *acts.captured_ops(acts.from_trace(path + ".graphs")))
         neighbour(args, table, w, truth, folder)
 
         def recorded(verb, number):

@@ -19,26 +19,28 @@ RECORDS = {
     2: ("memset", dict(MEMORY, correlation=(44, "I"), dst=(50, "H"))),
     4: ("driver", API),
     5: ("runtime", API),
-    10: ("kernel", {"begin": (16, "Q"), "end": (24, "Q"), "device": (40, "I"), "stream": (48, "I"), "correlation": (92, "I")}),
+    10: ("kernel", {"begin": (16, "Q"), "end": (24, "Q"), "device": (40, "I"), "stream": (48, "I"), "correlation": (92, "I"),
+                    "node": (144, "Q")}),
     22: ("memcpy", dict(COPY, correlation=(60, "I"))),
 }
 # bpf/ptb_agent.h
-GPU_CHUNK, GPU_CLOCK, GPU_NAME, CUPTI, GPU_DEVICE, GPU_NOTE = 3, 5, 7, 8, 9, 10
+GPU_CHUNK, GPU_CLOCK, GPU_NAME, CUPTI, GPU_DEVICE, GPU_NOTE, GRAPH_NODE = 3, 5, 7, 8, 9, 10, 11
 DEVICE_ATTRIBUTES = ("threads shared warp regs clock sms memory_khz memory_bits threads_per_sm major minor shared_per_sm regs_per_sm "
                      "blocks").split()
 COPY_KINDS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 MEMORY_KINDS = {0: "Unknown", 1: "Pageable", 2: "Pinned", 3: "Device", 4: "Array", 5: "Managed", 6: "Device Static",
                 7: "Managed Static"}
-Act = collections.namedtuple("Act", "kind name device stream begin end correlation bytes op")
+Act = collections.namedtuple("Act", "kind name device stream begin end correlation bytes op node", defaults=(0,))
 Call = collections.namedtuple("Call", "name tid begin end")
 
 
 class Acts:
-    """work: in order of begin. calls: by correlation id, those of the runtime before those of the driver."""
+    """work: in order of begin. calls: by correlation id, those of the runtime before those of the driver. nodes: of CUDA graphs:
+    (node, the one that it is a copy of or 0)."""
 
     def __init__(self):
         self.work, self.calls, self.devices, self.notes, self.flows = [], {}, [], [], {}
-        self.clocks, self.problems = 0, []
+        self.clocks, self.problems, self.nodes = 0, [], []
 
     def add_call(self, correlation, call, driver):
         if not driver or correlation not in self.calls:
@@ -132,7 +134,7 @@ def activity(acts, name, demangle, body):
     if not r["begin"] or not r["end"]:
         acts.notes.append(("incomplete", 1))
     elif what == "kernel":
-        acts.work.append(Act("kernel", demangle(name), r["device"], r["stream"], r["begin"], r["end"], r["correlation"], 0, None))
+        acts.work.append(Act("kernel", demangle(name), r["device"], r["stream"], r["begin"], r["end"], r["correlation"], 0, None, r["node"]))
     elif what in ("memcpy", "memset"):
         text = f"Memset ({MEMORY_KINDS.get(r['dst'], r['dst'])})" if what == "memset" else \
             f"Memcpy {COPY_KINDS.get(r['copy'], r['copy'])} ({MEMORY_KINDS.get(r['src'])} -> {MEMORY_KINDS.get(r['dst'])})"
@@ -169,6 +171,8 @@ def from_chunks(path):
                 activity(acts, names.get(aux, ""), demangle, body)
             elif rec == GPU_DEVICE:
                 device(acts, names.get(aux, ""), body)
+            elif rec == GRAPH_NODE:
+                acts.nodes.append(struct.unpack_from("<2Q", body, 8))
             elif rec == GPU_NOTE:
                 acts.notes.append((aux, struct.unpack_from("<Q", body)[0]))
     if lost:
@@ -250,3 +254,33 @@ def same_ops(want, got):
 def whole_flows(got):
     half = [k for k, ends in got.flows.items() if ends.count("s") != 1 or "f" not in ends]
     return f"{len(got.flows)}", f"{len(half)} arrows have no two ends" if half else (None if got.flows else "no arrows")
+
+
+# ---- CUDA graphs ----
+
+def captured_nodes(acts):
+    """Each replayed kernel runs a node whose creation was recorded, by way of what it is a copy of."""
+    copies = {node: original for node, original in acts.nodes if original}
+    made = {node for node, _ in acts.nodes if node not in copies}
+    replays = [w for w in acts.work if w.node]
+    unknown = [w for w in replays if copies.get(w.node, w.node) not in made]
+    figure = f"{len(replays)} kernels of {len(made)} nodes and {len(copies)} copies"
+    return figure, "no kernel was replayed" if not replays else f"not of {len(unknown)}: {unknown[0]}" if unknown else None
+
+
+def captured_ops(acts):
+    """Each replay of a graph has the kernels and operators of the same code that ran eagerly, in the annotation of its capture."""
+    events = acts.document["traceEvents"]
+    kernels = sorted((e for e in events if e.get("cat") == "kernel"), key=lambda e: e["ts"])
+    (eager,) = [e for e in events if e.get("name") == "eager" and e.get("cat") == "user_annotation"]
+    ops = {e["args"]["External id"]: e["name"] for e in events if e.get("cat") == "cpu_op"}
+    calls = {c: call.begin for c, call in acts.calls.items()}
+    want = [(e["name"], ops.get(e["args"].get("External id"))) for e in kernels
+            if eager["ts"] * 1000 <= calls.get(e["args"]["correlation"], 0) <= (eager["ts"] + eager["dur"]) * 1000]
+    replays = collections.defaultdict(list)
+    for e in kernels:
+        if "ptbpf.captured_in" in e["args"]:
+            replays[e["args"]["correlation"]].append((e["name"], e["args"].get("ptbpf.captured_op")))
+    odd = [got for got in replays.values() if got != want]
+    figure = f"{len(replays)} replays of {len(want)} kernels: {', '.join(str(op) for _, op in want)}"
+    return figure, "nothing was replayed" if not replays or not want else f"{odd[0]}, eagerly {want}" if odd else None

@@ -63,6 +63,23 @@ class Work:
                 self.graph.replay()
         return loss.item()
 
+    def graphs(self, cnt):
+        """The same operators once eagerly, and captured into a graph that is replayed so many times."""
+        def layer():
+            return (self.static @ self.static).relu().sum()
+
+        with record_function("eager"):
+            layer()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph), record_function("captured"):
+            result = layer()
+        for _ in range(int(cnt)):
+            with record_function("replayed"):
+                graph.replay()
+        torch.cuda.synchronize()
+        return result.item()
+
     def steps(self, cnt):
         last = 0.0
         for k in range(int(cnt)):

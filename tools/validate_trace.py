@@ -23,14 +23,15 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import validate_gpu  # noqa: E402
+import validate_gpu
+import validate_python
 
 SCHEMAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "schemas", "formats")
 QUARTER_NS = 7889238 * 10**9
 SHOWN = 5  # violations printed per rule
 
 # as in torch: only the options that are on, and the properties of CUDA devices
-SWITCHES = ("profile_memory", "record_shapes", "with_flops", "cupti_version", "cuda_runtime_version", "cuda_driver_version")
+SWITCHES = ("with_stack", "profile_memory", "record_shapes", "with_flops", "cupti_version", "cuda_runtime_version", "cuda_driver_version")
 KEYS = ["schemaVersion", "deviceProperties", "trace_id", "host_name", "distributedInfo", "ptbpf", "displayTimeUnit",
         "baseTimeNanoseconds", "traceEvents", "ptbpf_totals", "traceName"]
 # slice arg -> counter in ptbpf_totals.totals
@@ -273,10 +274,10 @@ def check_inputs(threads, findings):
 
 
 def with_calls(threads, events):
-    """Calls of CUDA's API are on the tracks of their threads."""
+    """Calls of CUDA's API and Python's functions are on the tracks of their threads."""
     tracks = {key: list(slices) for key, slices in threads.items()}
     for e in events:
-        if e.get("ph") == "X" and e.get("cat") in validate_gpu.CALLS and isinstance(e.get("args"), dict):
+        if e.get("ph") == "X" and e.get("cat") in {"python_function", *validate_gpu.CALLS} and isinstance(e.get("args"), dict):
             begin = to_ns(e["ts"])
             tracks.setdefault((e["pid"], e["tid"]), []).append(Slice(begin, begin + to_ns(e["dur"]), e))
     return tracks
@@ -580,11 +581,13 @@ def check(path, args):
             return findings, "nothing"
     threads, gpu = collect(doc["traceEvents"], findings), ""
     check_ids(threads, findings, args.torch)
-    check_nesting(threads if args.torch else with_calls(threads, doc["traceEvents"]), findings, args.torch)
+    tracks = threads if args.torch else with_calls(threads, doc["traceEvents"])
+    check_nesting(tracks, findings, args.torch)
     check_inputs(threads, findings)
     check_flows(doc["traceEvents"], threads, findings)
     check_frame(doc, threads, findings, args.torch)
     if not args.torch:
+        validate_python.check(doc, tracks, findings)
         check_layout(text, doc, findings)
         check_names(doc, threads, findings)
         check_memory(doc["traceEvents"], findings)

@@ -17,7 +17,7 @@ static inline struct chrome_trace *open_chrome(const char *path, const struct se
 	return ct;
 }
 
-static inline cJSON *finish_chrome(struct chrome_trace *ct, const struct session_totals *totals,
+static inline cJSON *finish_chrome(struct chrome_trace *ct, struct session_totals *totals,
 				   const char *path, char *raw, unsigned int cap)
 {
 	CU_ASSERT_EQUAL_FATAL(chrome_trace__finish(ct, totals), 0);

@@ -61,6 +61,26 @@ static struct slice with_inputs(struct slice sl)
 	return sl;
 }
 
+/* <module> and forward() of a script. */
+static const struct py_frame py_frames[] = {
+	{ .func = "<module>", .file = "/home/me/train.py", .line = 30, .first = 1, .code = 0x1000, .at = 8 },
+	{ .func = "Net.forward", .file = "/home/me/train.py", .line = 12, .first = 10, .code = 0x2000, .at = 20 },
+	{ .func = "Net.forward", .file = "/home/me/train.py", .line = 13, .first = 10, .code = 0x2000, .at = 40 },
+	{ .func = "<module>", .file = "/home/me/train.py", .line = 31, .first = 1, .code = 0x1000, .at = 16 },
+};
+static const uint32_t at_linear[] = { 2 | PY_FRAME_NATIVE, 1 }, at_loss[] = { 3, 4 };
+static const struct py_stack py_stacks[] = {
+	{ .frames = at_linear, .frame_cnt = 2 },
+	{ .frames = at_loss, .frame_cnt = 2, .flags = PTB_PY_CUT },
+};
+
+static struct slice with_stack(struct slice sl, uint32_t stack, uint32_t fwd_stack)
+{
+	sl.stack = stack;
+	sl.fwd_stack = fwd_stack;
+	return sl;
+}
+
 /* One step of 10 ms: linear > addmm forward, AddmmBackward0 on the autograd thread. */
 static int put_step(uint64_t nr)
 {
@@ -92,10 +112,17 @@ static int put_step(uint64_t nr)
 	addmm.mem = &memory;
 	err = put(addmm);
 	err = err ? err :
-		    put(with(fake_slice(id + 1, "aten::linear", t + 1000, t + 1000000), 100, -1, 0, 0));
+		    put(with_stack(with(fake_slice(id + 1, "aten::linear", t + 1000, t + 1000000),
+					100, -1, 0, 0),
+				   1, 0));
 	err = err ? err :
-		    put(with(fake_slice(id + 4, "AddmmBackward0", t + 5000500, t + 5900001), 101,
-			     seq, 1, 0));
+		    put(with_stack(with(fake_slice(id + 5, "aten::sum", t + 7000000, t + 7010000),
+					100, -1, 0, 0),
+				   2, 0));
+	err = err ? err :
+		    put(with_stack(with(fake_slice(id + 4, "AddmmBackward0", t + 5000500, t + 5900001),
+					101, seq, 1, 0),
+				   1, 1));
 	err = err ? err :
 		    put(with(fake_slice(id + 3, "autograd::engine::evaluate_function: AddmmBackward0",
 					t + 5000000, t + 6000000),
@@ -362,6 +389,11 @@ int main(int argc, char **argv)
 	s.info.refusals = &refused;
 	s.info.rss = rss;
 	s.info.rss_cnt = 2;
+	s.info.has_py_stacks = true;
+	s.py_frames = py_frames;
+	s.py_frame_cnt = 4;
+	s.py_stacks = py_stacks;
+	s.py_stack_cnt = 2;
 	s.info.has_memory = s.info.has_kernel_memory = true;
 	s.info.refusal_cnt = 1;
 	s.counters[PTB_CNT_RING_FULL] = 17;

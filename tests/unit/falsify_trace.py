@@ -30,6 +30,10 @@ def counter(doc, name):
     return counters(doc, name)[0]
 
 
+def functions(doc, name):
+    return [e for e in doc["traceEvents"] if e.get("cat") == "python_function" and e["name"] == name]
+
+
 def memory(doc):
     return [e for e in doc["traceEvents"] if e["name"] == "[memory]" and e["args"]["Device Type"] == 0]
 
@@ -57,13 +61,20 @@ def no_scalar(d): slices(d, "aten::addmm")[0]["args"]["Concrete Inputs"][3] = ""
 def bare_list(d): slices(d, "aten::addmm")[0]["args"]["Concrete Inputs"][4] = "8, 32"
 def value_of_tensor(d): slices(d, "aten::addmm")[0]["args"]["Concrete Inputs"][0] = "1"
 def value_of_none(d): slices(d, "aten::addmm")[0]["args"]["Concrete Inputs"][2] = "None"
+def other_parent(d): functions(d, "train.py(10): forward")[1]["args"]["Python parent id"] += 1
+def no_parent(d): del functions(d, "train.py(10): forward")[0]["args"]["Python parent id"]
+def python_id_twice(d): functions(d, "train.py(10): forward")[0]["args"]["Python id"] += 1
+def other_function(d): functions(d, "train.py(10): forward")[0]["name"] = "train.py(10): backward"
+def function_is_gone(d): d["traceEvents"].remove(functions(d, "train.py(10): forward")[0])
+def crossing_function(d): functions(d, "train.py(10): forward")[0]["dur"] = us(500500)
+def not_derived(d): del functions(d, "train.py(1): <module>")[0]["args"]["ptbpf.derived"]
 def missing_counter(d): del d["ptbpf_totals"]["totals"]["unwound"]
 def odd_base(d): d["baseTimeNanoseconds"] += 1
 def two_ids(d): slices(d)[3]["args"].update({"External id": 12, "Record function id": 12, "Ev Idx": 11})
 def other_rf_id(d): slices(d)[3]["args"]["Record function id"] += 1
 def order_of_ids(d):
     a, b = slices(d, "aten::linear")[0]["args"], slices(d, "aten::linear")[1]["args"]
-    a.update(b, **{}), b.update({k: v - 10 for k, v in a.items()})
+    a.update(b, **{}), b.update({k: v - 10 for k, v in a.items() if k != "Call stack"})
 def overlap_by_1ns(d): slices(d, "aten::addmm")[0]["dur"] = us(998501)
 def no_duration(d): slices(d)[0]["dur"] = us(0)
 def two_decimals(d): slices(d)[0]["dur"] = Us("1.50")
@@ -117,11 +128,12 @@ def rank_too_large(d): d["distributedInfo"]["rank"] = 1
 FALSE = [("schema", f) for f in (swap_phase, unknown_arg, unknown_key, text_number, text_id, lower_trace_id, gpu_category, no_args,
                                  half_sequence, missing_counter, odd_base, one_array_less, odd_type, text_dims,
                                  number_value, memory_addr_text, memory_with_dur, oom_with_addr, api_as_runtime,
-                                 counter_text, counter_other, stall_no_duration, kernel_slice, faults_none)]
+                                 counter_text, counter_other, stall_no_duration, kernel_slice, faults_none, not_derived)]
 FALSE += [("inputs", f) for f in (one_input_less, stride_less, list_stride_less, flat_list, shape_of_none, no_scalar, bare_list,
                                   value_of_tensor, value_of_none)]
 FALSE += [("ids", f) for f in (two_ids, other_rf_id, order_of_ids)]
-FALSE += [("nesting", f) for f in (overlap_by_1ns, no_duration)]
+FALSE += [("nesting", f) for f in (overlap_by_1ns, no_duration, crossing_function)]
+FALSE += [("python", f) for f in (other_parent, no_parent, python_id_twice, other_function, function_is_gone)]
 FALSE += [("times", f) for f in (two_decimals, four_decimals)]
 FALSE += [("flows", f) for f in (flow_one_end, flow_moved, flow_other_sequence, flow_twice)]
 FALSE += [("memory", f) for f in (memory_total, memory_freed_more, memory_index, counter_lower_peak, counter_lost_end,

@@ -47,8 +47,8 @@ void chrome_event__begin_slice(struct jsonw *w, const struct chrome_slice *s)
 	JSONW_OBJ(w, "args");
 }
 
-void chrome_event__slice(struct jsonw *w, const struct slice *sl,
-			 const struct chrome_args_opts *opts, uint64_t begin, uint64_t end)
+void chrome_event__slice(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts,
+			 struct chrome_python *python, uint64_t begin, uint64_t end)
 {
 	uint32_t missing;
 
@@ -63,6 +63,8 @@ void chrome_event__slice(struct jsonw *w, const struct slice *sl,
 		JSONW_U64(w, "Fwd thread id", sl->fwd_thread);
 	}
 	missing = chrome_args__write(w, sl, opts);
+	if (sl->stack)
+		chrome_python__call_stack(python, sl->stack);
 	if (opts->kernel_memory && sl->mem)
 		chrome_memory__slice_args(w, sl->mem);
 	JSONW_U64(w, "Ev Idx", sl->id - 1); /* ids are given in order of start, from 1 */

@@ -107,9 +107,14 @@ const struct chrome_gpu_totals *chrome_gpu__totals(const struct chrome_gpu *cg)
 
 int chrome_gpu__slice(struct chrome_gpu *cg, const struct slice *sl)
 {
+	return chrome_gpu__span(cg, sl->tgid, sl->tid, sl->begin_ns, sl->end_ns);
+}
+
+int chrome_gpu__span(struct chrome_gpu *cg, uint32_t tgid, uint32_t tid, uint64_t begin_ns, uint64_t end_ns)
+{
 	if (!cg->info->has_gpu && !cg->info->has_cuda_calls)
 		return 0;
-	return chrome_nest__slice(cg->nest, sl->tgid, sl->tid, sl->begin_ns, sl->end_ns);
+	return chrome_nest__slice(cg->nest, tgid, tid, begin_ns, end_ns);
 }
 
 static uint32_t tgid_of(const struct gpu_slice *g)

@@ -52,8 +52,9 @@ struct chrome_slice {
 	uint64_t begin, end;
 };
 void chrome_event__begin_slice(struct jsonw *w, const struct chrome_slice *s); /* up to its args */
-void chrome_event__slice(struct jsonw *w, const struct slice *sl,
-			 const struct chrome_args_opts *opts, uint64_t begin, uint64_t end);
+struct chrome_python;
+void chrome_event__slice(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts,
+			 struct chrome_python *python, uint64_t begin, uint64_t end);
 struct chrome_flow {
 	uint64_t id;
 	uint32_t pid, tid;
@@ -110,9 +111,30 @@ struct chrome_gpu *chrome_gpu__new(struct jsonw *w, const struct session *s,
 				   const struct chrome_clock *clock); /* NULL: out of memory */
 void chrome_gpu__free(struct chrome_gpu *cg);
 int chrome_gpu__slice(struct chrome_gpu *cg, const struct slice *sl);
+/* The same of a slice of the trace's own. */
+int chrome_gpu__span(struct chrome_gpu *cg, uint32_t tgid, uint32_t tid, uint64_t begin_ns,
+		     uint64_t end_ns);
 int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g);
 void chrome_gpu__finish(struct chrome_gpu *cg); /* names of devices and streams */
 const struct chrome_gpu_totals *chrome_gpu__totals(const struct chrome_gpu *cg);
+
+/* chrome_python.c: Python functions, and the stacks of slices. */
+struct chrome_python_totals {
+	uint64_t functions;   /* slices */
+	uint64_t not_drawn;   /* that would cross a slice, or for which there was no room in time */
+	uint64_t not_written; /* the file was full */
+	bool stopped;         /* by the limit on work */
+};
+struct chrome_python *chrome_python__new(struct jsonw *w, const struct session *s,
+					 const struct chrome_clock *clock,
+					 struct chrome_gpu *gpu); /* NULL: out of memory */
+void chrome_python__free(struct chrome_python *cp);
+int chrome_python__slice(struct chrome_python *cp, const struct slice *sl);
+/* The args of a slice with this stack, into its open object. */
+void chrome_python__call_stack(struct chrome_python *cp, uint32_t stack);
+/* After the last slice, before the first call to CUDA: writes the functions. Once; then it does nothing. */
+int chrome_python__finish(struct chrome_python *cp);
+const struct chrome_python_totals *chrome_python__totals(const struct chrome_python *cp);
 
 /* chrome_gpu_args.c: kineto's args of one activity, in its order, into the open object. corr: as the trace
  * numbers it. */

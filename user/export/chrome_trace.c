@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/list.h"
 #include "export/chrome_priv.h"
 #include "export/gpu_occupancy.h"
@@ -180,6 +181,10 @@ static void write_meta(struct jsonw *w, const struct session *s, const struct ch
 	write_devices(w, s);
 	jsonw__break(w);
 	JSONW_STR(w, "trace_id", trace_id);
+	if (session__info(s)->has_py_stacks) {
+		jsonw__break(w);
+		JSONW_U64(w, "with_stack", 1);
+	}
 	if (session__info(s)->has_memory) {
 		jsonw__break(w);
 		JSONW_U64(w, "profile_memory", 1);
@@ -221,25 +226,6 @@ static void write_gpu_totals(struct jsonw *w, const struct chrome_gpu_totals *t)
 	jsonw__end_obj(w);
 }
 
-static void write_tail(struct jsonw *w, const struct session_info *info,
-		       const struct session_totals *totals, const struct chrome_gpu_totals *gpu,
-		       const char *trace_name)
-{
-	jsonw__newline(w);
-	jsonw__end_arr(w);
-	jsonw__break(w);
-	JSONW_OBJ(w, "ptbpf_totals");
-	session_json__write_totals(w, info, totals);
-	if (info->has_gpu || info->has_cuda_calls)
-		write_gpu_totals(w, gpu);
-	jsonw__end_obj(w);
-	jsonw__break(w);
-	JSONW_STR(w, "traceName", trace_name ? trace_name : "");
-	jsonw__newline(w);
-	jsonw__end_obj(w);
-	jsonw__newline(w);
-}
-
 /* ---- the file ---- */
 
 struct seen_thread {
@@ -256,6 +242,7 @@ struct chrome_trace {
 	struct op_schemas schemas;
 	struct chrome_memory *memory;
 	struct chrome_gpu *gpu;
+	struct chrome_python *python;
 	char *trace_name;
 	struct seen_thread *threads;
 	uint32_t thread_cnt, thread_cap;
@@ -307,7 +294,8 @@ static int begin_trace(struct chrome_trace *ct, const char *path, const struct s
 	ct->trace_name = strdup(opts->trace_name ? opts->trace_name : path);
 	ct->memory = chrome_memory__new(&ct->w, ct->info, &ct->clock);
 	ct->gpu = chrome_gpu__new(&ct->w, s, &ct->clock);
-	if (!ct->trace_name || !ct->memory || !ct->gpu)
+	ct->python = chrome_python__new(&ct->w, s, &ct->clock, ct->gpu);
+	if (!ct->trace_name || !ct->memory || !ct->gpu || !ct->python)
 		return -ENOMEM;
 	err = out_file__open_json(path, &ct->of, &ct->w);
 	if (err)
@@ -337,7 +325,9 @@ static int write_slice(void *arg, const struct slice *sl)
 	if (is_full(ct))
 		return SESSION_SINK_FULL;
 	err = chrome_gpu__slice(ct->gpu, sl);
-	chrome_event__slice(&ct->w, sl, &ct->args, trace_time(ct, sl->begin_ns),
+	if (!err)
+		err = chrome_python__slice(ct->python, sl);
+	chrome_event__slice(&ct->w, sl, &ct->args, ct->python, trace_time(ct, sl->begin_ns),
 			    trace_time(ct, sl->end_ns));
 	return err ? err : ct->w.err;
 }
@@ -386,11 +376,11 @@ static int write_kernel_memory(void *arg, const struct kernel_event *ev)
 static int write_gpu_record(void *arg, const struct gpu_slice *g)
 {
 	struct chrome_trace *ct = arg;
-	int err = 0;
+	int err = chrome_python__finish(ct->python);
 
 	if (is_full(ct))
 		return SESSION_SINK_FULL;
-	if (g->what == GPU_API)
+	if (g->what == GPU_API && !err)
 		err = note_thread(ct, g->at.tgid, g->at.tid);
 	return err ? err : chrome_gpu__event(ct->gpu, g);
 }
@@ -406,11 +396,47 @@ struct session_sink chrome_trace__sink(struct chrome_trace *ct)
 				      .gpu = write_gpu_record };
 }
 
-int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *totals)
+static void write_python_totals(struct jsonw *w, const struct chrome_python_totals *t)
+{
+	JSONW_OBJ(w, "python");
+	JSONW_U64(w, "functions", t->functions);
+	JSONW_U64(w, "functions_not_drawn", t->not_drawn);
+	JSONW_U64(w, "functions_not_written", t->not_written);
+	jsonw__end_obj(w);
+}
+
+static void write_tail(struct chrome_trace *ct, const struct session_totals *totals)
+{
+	const struct session_info *info = ct->info;
+	struct jsonw *w = &ct->w;
+
+	jsonw__newline(w);
+	jsonw__end_arr(w);
+	jsonw__break(w);
+	JSONW_OBJ(w, "ptbpf_totals");
+	session_json__write_totals(w, info, totals);
+	if (info->has_gpu || info->has_cuda_calls)
+		write_gpu_totals(w, chrome_gpu__totals(ct->gpu));
+	if (info->has_py_stacks)
+		write_python_totals(w, chrome_python__totals(ct->python));
+	jsonw__end_obj(w);
+	jsonw__break(w);
+	JSONW_STR(w, "traceName", ct->trace_name ? ct->trace_name : "");
+	jsonw__newline(w);
+	jsonw__end_obj(w);
+	jsonw__newline(w);
+}
+
+int chrome_trace__finish(struct chrome_trace *ct, struct session_totals *totals)
 {
 	uint64_t begin = trace_time(ct, ct->info->begin_ns), end = trace_time(ct, ct->info->end_ns);
 	int err = chrome_memory__finish(ct->memory);
 
+	if (!err)
+		err = chrome_python__finish(ct->python);
+	totals->not_written += chrome_python__totals(ct->python)->not_written;
+	if (chrome_python__totals(ct->python)->stopped)
+		totals->stopped = EFFORT_STEPS;
 	for (uint32_t i = 0; i < ct->thread_cnt; i++) {
 		const struct seen_thread *t = &ct->threads[i];
 		char name[64];
@@ -421,7 +447,7 @@ int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *t
 	}
 	chrome_gpu__finish(ct->gpu);
 	chrome_event__span(&ct->w, begin, end);
-	write_tail(&ct->w, ct->info, totals, chrome_gpu__totals(ct->gpu), ct->trace_name);
+	write_tail(ct, totals);
 	return err ? err : out_file__commit_json(ct->of, &ct->w);
 }
 
@@ -433,6 +459,7 @@ void chrome_trace__free(struct chrome_trace *ct)
 	jsonw__free(&ct->w);
 	chrome_memory__free(ct->memory);
 	chrome_gpu__free(ct->gpu);
+	chrome_python__free(ct->python);
 	hashmap__clear(&ct->thread_ids);
 	op_schemas__clear(&ct->schemas);
 	free(ct->trace_name);

@@ -18,8 +18,8 @@ struct chrome_trace;
 int chrome_trace__open(const char *path, const struct session *s, const struct chrome_opts *opts,
 		       struct chrome_trace **out);
 struct session_sink chrome_trace__sink(struct chrome_trace *ct);
-/* Writes thread names, span, window end, the loss account; closes and renames. */
-int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *totals);
+/* Writes thread names, span, window end, the loss account; closes and renames. Counts in totals what it left out. */
+int chrome_trace__finish(struct chrome_trace *ct, struct session_totals *totals);
 /* Drops what was not finished; NULL is fine. */
 void chrome_trace__free(struct chrome_trace *ct);
 

@@ -136,6 +136,36 @@ static void ids(void)
 	done();
 }
 
+/* Where operators have Python stacks: the origin has its operator's, which names the line. */
+static void python(void)
+{
+	static const struct ptb_py_frame frame = { .code = 0x1000, .at = 4, .check = 1 };
+	struct session *s;
+	uint32_t op, stack;
+
+	start();
+	op = builder__op(b, "aten::mm");
+	builder__py_line(b, &frame, "step", "/home/me/train.py", 12, 10);
+	builder__py_stack_def(b, BEGIN + 100, 5, 0, &frame, 1);
+	put_node(2000150, 1, 0);
+	put_node(2001150, 2, 0);
+	replay(6000000, 1);
+	replay(6001000, 2);
+	builder__py_stack(b, 2000100, 5);
+	builder__enter(b, op, 2000100, 0x9000);
+	builder__exit(b, op, 2000200, 0x8f00);
+	builder__enter(b, op, 2001100, 0x9000); /* without one */
+	builder__exit(b, op, 2001200, 0x8f00);
+	s = builder__session(b, NULL);
+	was = gpu_log__run(s);
+	expect(0, "aten::mm", "aten::mm");
+	stack = kernel(0)->origin->stack;
+	CU_ASSERT_EQUAL_FATAL(session__py_stack(s, stack).frame_cnt, 1);
+	CU_ASSERT_EQUAL(session__py_frame(s, session__py_stack(s, stack).frames[0]).line, 12);
+	CU_ASSERT_EQUAL(kernel(1)->origin->stack, 0);
+	done();
+}
+
 /* Backward operators run on a thread of their own; a node belongs to what its own thread ran. */
 static void threads(void)
 {
@@ -253,6 +283,7 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "replays", replayed },
 		{ "ids", ids },
+		{ "lines of Python", python },
 		{ "threads and processes", threads },
 		{ "captures that were not recorded", not_recorded },
 		{ "copies", copies },

@@ -15,6 +15,7 @@
 #include "base/vec.h"
 #include "export/chrome_priv.h"
 #include "export/gpu_api.h"
+#include "export/py_text.h"
 
 /* clang-format off */
 #define SYNC_ROW 1000000      /* kineto's offset of the row of Stream Syncs, which overlap their stream's work */
@@ -65,6 +66,7 @@ struct chrome_gpu {
 	struct hashmap row_ids; /* (device, tid) -> index */
 	struct chrome_gpu_totals totals;
 	bool overhead;
+	struct py_paths paths;
 };
 
 struct chrome_gpu *chrome_gpu__new(struct jsonw *w, const struct session *s,
@@ -78,6 +80,8 @@ struct chrome_gpu *chrome_gpu__new(struct jsonw *w, const struct session *s,
 	cg->s = s;
 	cg->info = session__info(s);
 	cg->clock = clock;
+	if (cg->info->has_py_stacks)
+		py_paths__find(&cg->paths, s);
 	cg->nest = chrome_nest__new();
 	if (!cg->nest) {
 		free(cg);
@@ -299,11 +303,14 @@ static void put_work(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t 
 	static const char *const cats[] = {
 		[GPU_KERNEL] = "kernel", [GPU_MEMCPY] = "gpu_memcpy", [GPU_MEMSET] = "gpu_memset"
 	};
+	char line[PY_TEXT_MAX] = "";
 
 	/* kineto renames what is only called "kernel" */
 	begin_slice(cg, cats[g->what], strcmp(g->name, "kernel") ? g->name : "Kernel", g->device,
 		    tid, g->begin_ns, g->end_ns);
-	chrome_gpu_args__work(cg->w, g, corr);
+	if (g->origin)
+		py_text__line(&cg->paths, cg->s, g->origin->stack, line, sizeof(line));
+	chrome_gpu_args__work(cg->w, g, corr, line);
 	chrome_event__end(cg->w);
 	cg->totals.work++;
 	put_flows(cg, g, corr, tid);

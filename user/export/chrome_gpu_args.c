@@ -30,7 +30,7 @@ static void put_external_id(struct jsonw *w, const struct gpu_slice *g)
 		JSONW_U64(w, "External id", g->at.op_slice);
 }
 
-static void put_origin(struct jsonw *w, const struct gpu_origin *c)
+static void put_origin(struct jsonw *w, const struct gpu_origin *c, const char *line)
 {
 	if (c && *c->op) {
 		JSONW_STR(w, "ptbpf.captured_op", c->op);
@@ -38,11 +38,13 @@ static void put_origin(struct jsonw *w, const struct gpu_origin *c)
 	}
 	if (c)
 		JSONW_STR(w, "ptbpf.captured_in", c->within);
+	if (*line)
+		JSONW_STR(w, "ptbpf.captured_at", line);
 }
 
-static void put_work_marks(struct jsonw *w, const struct gpu_slice *g)
+static void put_work_marks(struct jsonw *w, const struct gpu_slice *g, const char *line)
 {
-	put_origin(w, g->origin);
+	put_origin(w, g->origin, line);
 	if (g->before_launch)
 		JSONW_BOOL(w, "ptbpf.before_launch", true);
 }
@@ -172,14 +174,14 @@ static void put_memory(struct jsonw *w, const struct gpu_slice *g, uint64_t corr
 	put_channel(w, m->flags, m->channel, m->channel_type);
 }
 
-void chrome_gpu_args__work(struct jsonw *w, const struct gpu_slice *g, uint64_t corr)
+void chrome_gpu_args__work(struct jsonw *w, const struct gpu_slice *g, uint64_t corr, const char *line)
 {
 	put_external_id(w, g);
 	if (g->what == GPU_KERNEL)
 		put_kernel(w, g, corr);
 	else
 		put_memory(w, g, corr);
-	put_work_marks(w, g);
+	put_work_marks(w, g, line);
 }
 
 /* ---- calls ---- */

@@ -137,8 +137,8 @@ int chrome_python__finish(struct chrome_python *cp);
 const struct chrome_python_totals *chrome_python__totals(const struct chrome_python *cp);
 
 /* chrome_gpu_args.c: kineto's args of one activity, in its order, into the open object. corr: as the trace
- * numbers it. */
-void chrome_gpu_args__work(struct jsonw *w, const struct gpu_slice *g, uint64_t corr);
+ * numbers it. line: of Python, that captured it; "". */
+void chrome_gpu_args__work(struct jsonw *w, const struct gpu_slice *g, uint64_t corr, const char *line);
 void chrome_gpu_args__call(struct jsonw *w, const struct gpu_slice *g, uint64_t corr);
 void chrome_gpu_args__sync(struct jsonw *w, const struct gpu_slice *g, uint64_t corr, uint64_t event_corr);
 void chrome_gpu_args__event(struct jsonw *w, const struct gpu_slice *g, uint64_t corr);

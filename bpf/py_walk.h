@@ -8,18 +8,17 @@
 
 #include "py_check.h"
 
-#define PY_STEPS_MAX                                                                               \
-	(PTB_PY_FRAMES_MAX + 512) /* frames of Python functions, and native ones between them */
-#define PY_STEP_FRAMES 2          /* a step costs time of its own */
+#define PY_FRAMES_SEEN (PTB_PY_FRAMES_MAX + 512) /* with native ones, which have no record */
+#define PY_STEP_FRAMES 2 /* of them in each step, which costs time of its own */
 #define PY_POSITION_MAX (1 << 28)
 
 /*
- * Reading costs the same for 8 bytes as for a thousand, and most frames of a thread lie one above the other: the part of memory
- * below a frame is read with it, but not across a page that may not be there.
+ * Reading costs the same for 8 bytes as for a thousand, and most frames of a thread lie one above the other. So the memory before a
+ * frame is read with it, within an aligned part that lies in one page. The thread state, and frames on the thread's
+ * own stack, are read alone.
  */
 #define PY_PART 2048u
-#define PY_ALONE                                                                                   \
-	3072u /* in mem[]: what is read alone, the thread state and frames on the thread's own stack */
+#define PY_ALONE 3072u /* where in mem[] that is */
 #define PY_MEM_MASK 0xff8u
 #define PY_STACK_BYTES (16u << 20) /* above the stack pointer: the thread's stack */
 
@@ -187,6 +186,7 @@ PY_FN long py_one(struct py_walk *w, const struct ptb_py_layout *l)
 		w->def.flags = PTB_PY_CUT;
 		return 1;
 	}
+	PY_PIN(n); /* the masks below stay */
 	if (!py_read_frame(w, l))
 		goto fault;
 	w->frame = py_word(w, l->off.frame_previous);
@@ -237,9 +237,9 @@ PY_FN enum py_walked py_walk(struct py_walk *w, const struct ptb_py_layout *l, _
 	w->def.frame_cnt = 0;
 	w->def.flags = 0;
 #ifdef __bpf__
-	bpf_loop(PY_STEPS_MAX / PY_STEP_FRAMES, py_step, &run, 0);
+	bpf_loop(PY_FRAMES_SEEN / PY_STEP_FRAMES, py_step, &run, 0);
 #else
-	for (__u32 i = 0; i < PY_STEPS_MAX / PY_STEP_FRAMES && !py_step(i, &run); i++)
+	for (__u32 i = 0; i < PY_FRAMES_SEEN / PY_STEP_FRAMES && !py_step(i, &run); i++)
 		;
 #endif
 	if (w->frame && !w->def.flags)

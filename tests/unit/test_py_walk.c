@@ -561,7 +561,7 @@ static void test_random(void)
 		walk.gen = (uint32_t)r % 3;
 		(void)run();
 		CU_ASSERT(walk.def.frame_cnt <= PTB_PY_FRAMES_MAX);
-		CU_ASSERT(arena.reads <= 16 * PY_STEPS_MAX);
+		CU_ASSERT(arena.reads <= 16 * PY_FRAMES_SEEN);
 	}
 }
 

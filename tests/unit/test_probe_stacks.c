@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Python stacks of a program that is no Python: layouts under which its own thread block is the thread state and the frame, which
+ * is its own caller. test_python.py has stacks of CPython.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "probe_target.h"
+#include "suite.h"
+
+#define SELF 0x10 /* glibc's tcbhead_t: the thread pointer itself, which is also its first word */
+
+static const struct named_site op_sites[] = {
+	{ "site_op_enter", PTB_PROG_OP_ENTER, 0 },
+	{ "site_op_exit", PTB_PROG_OP_EXIT, 0 },
+};
+
+static struct ptb_py_layout make_layout(void)
+{
+	return (struct ptb_py_layout){
+		.slot = SELF,
+		.code_type = 0x1230,
+		.off = { .tstate_thread_id = SELF,
+			 .tstate_cframe = PTB_PY_NONE,
+			 .interp_code_ends = PTB_PY_NONE,
+			 .hash = PTB_PY_NONE,
+			 .frame_code = SELF,
+			 .frame_owner = PTB_PY_NONE,
+			 .code_linetable = 128,
+			 .lines = PTB_PY_LOCATIONS },
+	};
+}
+
+struct run {
+	struct probe_set *ps;
+	struct target t;
+	struct records r;
+	uint32_t proc;
+};
+
+static void begin(struct run *run, enum links links, bool stacks)
+{
+	struct probe_set_opts opts = { .force_perf = links != LINKS_MULTI,
+				       .perf_single = links == LINKS_SINGLE,
+				       .stacks = stacks };
+
+	memset(run, 0, sizeof(*run));
+	CU_ASSERT_EQUAL_FATAL(probe_set__open(&opts, &run->ps), 0);
+	target__start(&run->t, TARGET_CALLS);
+	CU_ASSERT_EQUAL_FATAL(attach_sites_to(run->ps, &run->t, NULL, op_sites, 2, &run->proc), 2);
+}
+
+/* 400 entries and exits in a window. */
+static void call(struct run *run)
+{
+	records__clear(&run->r);
+	probe_set__activate(run->ps);
+	CU_ASSERT_NOT_EQUAL(target__run(&run->t, "calls 100 1"), ~0ull);
+	probe_set__deactivate(run->ps);
+	records__collect(&run->r, run->ps);
+	CU_ASSERT_EQUAL(records__count(&run->r, PTB_REC_OP_ENTER, 1), 200);
+	CU_ASSERT_EQUAL(records__count(&run->r, PTB_REC_OP_EXIT, 2), 200);
+}
+
+static void end(struct run *run)
+{
+	records__clear(&run->r);
+	probe_set__free(run->ps);
+	CU_ASSERT_EQUAL(target__stop(&run->t), 0);
+}
+
+/* A stack before each entry, all the same one; its number. */
+static uint64_t expect_stacks(const struct run *run)
+{
+	const struct ptb_py_stack *first = records__find(&run->r, PTB_REC_PY_STACK, 0);
+
+	CU_ASSERT_EQUAL_FATAL(records__count(&run->r, PTB_REC_PY_STACK, 1), 200);
+	for (uint32_t i = 0; i < run->r.cnt; i++) {
+		const struct ptb_py_stack *s = (const void *)run->r.items[i];
+
+		if (s->h.kind != PTB_REC_PY_STACK)
+			continue;
+		CU_ASSERT_EQUAL(s->id, first->id);
+		CU_ASSERT_FATAL(i + 1 < run->r.cnt);
+		CU_ASSERT_EQUAL(run->r.items[i + 1]->kind, PTB_REC_OP_ENTER);
+		CU_ASSERT_EQUAL(run->r.items[i + 1]->ts_ns, s->h.ts_ns);
+	}
+	return first->id;
+}
+
+/* Once in a window. */
+static void expect_def(const struct run *run, uint64_t id, uint32_t flags)
+{
+	const struct ptb_py_stack_def *def = records__find(&run->r, PTB_REC_PY_STACK_DEF, 0);
+
+	CU_ASSERT_EQUAL_FATAL(records__count(&run->r, PTB_REC_PY_STACK_DEF, 1), 1);
+	CU_ASSERT_EQUAL(def->id, id);
+	CU_ASSERT_EQUAL(def->frame_cnt, 0);
+	CU_ASSERT_EQUAL(def->flags, flags);
+	CU_ASSERT_EQUAL(def->h.len, sizeof(*def));
+}
+
+static void expect_none(const struct run *run)
+{
+	CU_ASSERT_EQUAL(records__count(&run->r, PTB_REC_PY_STACK, 1), 0);
+	CU_ASSERT_EQUAL(records__count(&run->r, PTB_REC_PY_STACK_DEF, 1), 0);
+}
+
+static void run_stacks(enum links links)
+{
+	struct ptb_py_layout layout = make_layout();
+	struct run run;
+	uint64_t id;
+
+	begin(&run, links, true);
+	call(&run);
+	expect_none(&run); /* its layout is not known */
+	CU_ASSERT_EQUAL(probe_set__python(run.ps, run.proc, &layout), 0);
+	call(&run);
+	id = expect_stacks(&run);
+	CU_ASSERT_NOT_EQUAL(id, 0);
+	expect_def(&run, id, PTB_PY_FAULT);
+	CU_ASSERT_EQUAL(probe_set__counter(run.ps, PTB_CNT_PY_FAULT), 200);
+	call(&run); /* another window: it has another number, and is described again */
+	CU_ASSERT_NOT_EQUAL(expect_stacks(&run), id);
+	expect_def(&run, expect_stacks(&run), PTB_PY_FAULT);
+	end(&run);
+}
+
+static void test_stacks_multi(void)
+{
+	run_stacks(LINKS_MULTI);
+}
+
+static void test_stacks_trace(void)
+{
+	run_stacks(LINKS_TRACE);
+}
+
+static void test_stacks_single(void)
+{
+	run_stacks(LINKS_SINGLE);
+}
+
+/* A frame that is its own caller. */
+static void test_cycle(void)
+{
+	struct ptb_py_layout layout = make_layout();
+	struct run run;
+
+	layout.off.frame_owner = 8;
+	layout.off.frame_native = 0;
+	begin(&run, LINKS_MULTI, true);
+	CU_ASSERT_EQUAL(probe_set__python(run.ps, run.proc, &layout), 0);
+	call(&run);
+	expect_def(&run, expect_stacks(&run), PTB_PY_CUT);
+	CU_ASSERT_EQUAL(probe_set__counter(run.ps, PTB_CNT_PY_CUT), 200);
+	end(&run);
+}
+
+static void test_no_state(void)
+{
+	struct ptb_py_layout layout = make_layout();
+	struct run run;
+
+	layout.off.tstate_thread_id = 8; /* the thread's dtv */
+	begin(&run, LINKS_MULTI, true);
+	CU_ASSERT_EQUAL(probe_set__python(run.ps, run.proc, &layout), 0);
+	call(&run);
+	CU_ASSERT_EQUAL(expect_stacks(&run), 0);
+	CU_ASSERT_EQUAL(records__count(&run.r, PTB_REC_PY_STACK_DEF, 1), 0);
+	CU_ASSERT_EQUAL(probe_set__counter(run.ps, PTB_CNT_PY_NO_STATE), 200);
+	layout.slot = 1 << 30; /* no memory */
+	CU_ASSERT_EQUAL(probe_set__python(run.ps, run.proc, &layout), 0);
+	call(&run);
+	CU_ASSERT_EQUAL(expect_stacks(&run), 0);
+	CU_ASSERT_EQUAL(probe_set__counter(run.ps, PTB_CNT_PY_NO_STATE), 400);
+	layout.code_type = 0;
+	CU_ASSERT_EQUAL(probe_set__python(run.ps, run.proc, &layout), 0);
+	call(&run);
+	expect_none(&run);
+	end(&run);
+}
+
+static void test_refusals(void)
+{
+	struct ptb_py_layout layout = make_layout();
+	struct run run;
+
+	begin(&run, LINKS_MULTI, false);
+	CU_ASSERT_EQUAL(probe_set__python(run.ps, run.proc, &layout), -EINVAL);
+	call(&run);
+	expect_none(&run);
+	end(&run);
+	begin(&run, LINKS_MULTI, true);
+	CU_ASSERT_EQUAL(probe_set__python(run.ps, run.proc + 1, &layout), -EINVAL);
+	layout.off.frame_instr = PTB_PY_FRAME_BYTES;
+	CU_ASSERT_EQUAL(probe_set__python(run.ps, run.proc, &layout), -EINVAL);
+	layout = make_layout();
+	layout.off.code_linetable = 512;
+	CU_ASSERT_EQUAL(probe_set__python(run.ps, run.proc, &layout), -EINVAL);
+	end(&run);
+}
+
+/* The slot of a process that is gone is not the next one's. */
+static void test_next_process(void)
+{
+	struct ptb_py_layout layout = make_layout();
+	struct target old;
+	struct run run;
+	uint32_t proc;
+
+	begin(&run, LINKS_MULTI, true);
+	CU_ASSERT_EQUAL(probe_set__python(run.ps, run.proc, &layout), 0);
+	probe_set__remove_process(run.ps, run.proc);
+	old = run.t;
+	target__start(&run.t, TARGET_CALLS);
+	CU_ASSERT_EQUAL_FATAL(attach_sites_to(run.ps, &run.t, NULL, op_sites, 2, &proc), 2);
+	CU_ASSERT_EQUAL(proc, run.proc);
+	call(&run);
+	expect_none(&run);
+	end(&run);
+	CU_ASSERT_EQUAL(target__stop(&old), 0);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "a stack before each entry, described once (uprobe_multi)", test_stacks_multi },
+		{ "a stack before each entry, described once (tracefs)", test_stacks_trace },
+		{ "a stack before each entry, described once (single events)", test_stacks_single },
+		{ "a chain without an end", test_cycle },
+		{ "a thread state that is wrong", test_no_state },
+		{ "layouts that are refused", test_refusals },
+		{ "the next process", test_next_process },
+		CU_TEST_INFO_NULL,
+	};
+
+	if (must_skip())
+		return 77;
+	return run_suite("probe_stacks", tests);
+}

@@ -147,6 +147,18 @@ def test_flamegraph(captures):
     check(sum(v[0] for (_, metric), v in data.items() if metric == "CPU time") == 2540000, "the sum")
 
 
+def test_gpu(ws):
+    """Without stacks the page has the operators: all GPU time is in it, once."""
+    capture = os.path.join(ws, "gpu.ptb")
+    subprocess.run([MAKER.replace("stacks", "gpu"), capture], check=True)
+    gpu = {path: values[0] for (path, metric), values in page_data(export(capture, "flamegraph")).items() if metric == "GPU time"}
+    table = json.loads(run("report", capture, "--json", "--row-limit", "-1"))["rows"]
+    work = sum(r["self_device_ns"] for r in table if r["category"] in ("kernel", "gpu_memcpy", "gpu_memset"))
+    check(sum(gpu.values()) == work > 0, f"{sum(gpu.values())} ns in the page, {work} in the table")
+    done = subprocess.run([PTBPF, "report", capture, "--by", "line"], capture_output=True, text=True)
+    check(done.returncode == 1 and "recorded without --with-stack" in done.stderr, done.stderr)
+
+
 def test_difference(captures):
     data = page_data(export(captures[0], "flamegraph", "--diff", captures[1]))
     top = "<module> train.py:30"

@@ -161,6 +161,8 @@ static void put_flame_notes(const struct flamegraph *fg, FILE *f)
 	fputs("Times are those of operators and annotations, without the Python code between them. ", f);
 	if (fg->session_cnt > 1)
 		fputs("Red: more in the second; blue: less. ", f);
+	else
+		fputs("Orange: the program; yellow: libraries; purple: annotations; blue: operators. ", f);
 	if (stack_tree__is_cut(fg->tree))
 		fputs("The tree is too large: callers have the sums of what is missing below them. ", f);
 	for (uint32_t i = 0; i < fg->session_cnt; i++) {

@@ -297,16 +297,22 @@ static int sum_kernel_memory(void *arg, const struct kernel_event *ev)
 	return 0;
 }
 
-/* GPU work that no operator launched (Triton's kernels): operators have the sums of theirs. */
+/*
+ * GPU work that no operator launched (Triton's kernels, CUDA graphs): operators have the sums of theirs. That of a graph belongs
+ * to what captured it.
+ */
 static int sum_gpu(void *arg, const struct gpu_slice *g)
 {
 	struct stack_tree *st = arg;
+	const struct gpu_origin *o = g->origin;
 	uint32_t node;
 
 	if ((g->what != GPU_KERNEL && g->what != GPU_MEMCPY && g->what != GPU_MEMSET) || g->at.op_slice)
 		return 0;
-	node = child_of(st, stack_node(st, g->at.tgid, g->at.stack),
-			kept_name(st, g->name, STACK_OPERATOR));
+	node = stack_node(st, g->at.tgid, o && o->stack ? o->stack : g->at.stack);
+	if (o && *o->op)
+		node = child_of(st, node, kept_name(st, o->op, STACK_OPERATOR));
+	node = child_of(st, node, kept_name(st, g->name, STACK_OPERATOR));
 	if (node == UINT32_MAX)
 		return -ENOMEM;
 	st->nodes[node].self[st->run][STACK_GPU] += (int64_t)(g->end_ns - g->begin_ns);

@@ -56,7 +56,8 @@ def test_offline_commands(ws, detail):
                                   ("report", ws + "/a.ptb", "--json"),
                                   ("export", ws + "/a.ptb", "-f", "chrome", "-o", ws + "/{}.json.gz"),
                                   ("export", ws + "/a.ptb", "-f", "et", "-o", ws + "/{}.json"),
-                                  ("export", ws + "/a.ptb", "-f", "memory", "-o", ws + "/{}.json"))):
+                                  ("export", ws + "/a.ptb", "-f", "memory", "-o", ws + "/{}.json"),
+                                  ("export", ws + "/a.ptb", "-f", "flamegraph", "-o", ws + "/{}.html"))):
             for kind in ("alloc", "read", "write"):
                 def run(n, args=args, kind=kind, k=k):
                     name = f"{k}{kind}{n}"

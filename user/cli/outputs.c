@@ -105,6 +105,8 @@ static int write_table(const struct outputs *o, struct key_averages *ka, const s
 	int err;
 
 	rows = key_averages__rows(ka, &cnt);
+	if (!rows)
+		return -ENOMEM;
 	err = o->json ? table__print_json(rows, cnt, &opts, s, totals, stdout) :
 			table__print(rows, cnt, &opts, stdout);
 	return std_out__end("the table", err);

@@ -198,8 +198,8 @@ const char *py_groups__text(void *arg, const struct slice *sl)
 
 	if (known)
 		return strtab__text(pg->texts, (uint32_t)*known);
-	id = stack.frame_cnt ? strtab__add(pg->texts, pg->buf, put_group(pg, &stack)) : 0;
-	if (hashmap__put(&pg->text_ids, number, 0, id))
+	if (!stack.frame_cnt)
 		return "";
-	return strtab__text(pg->texts, id);
+	id = strtab__add(pg->texts, pg->buf, put_group(pg, &stack));
+	return id && !hashmap__put(&pg->text_ids, number, 0, id) ? strtab__text(pg->texts, id) : NULL;
 }

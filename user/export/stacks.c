@@ -35,6 +35,7 @@ struct stacks {
 	struct out_file *of;
 	FILE *f;
 	uint64_t written;
+	int err;     /* a text for which there was no memory */
 	bool device; /* of torch's metrics: the time of devices */
 	struct py_paths paths;
 	struct strtab *texts;    /* of frames, as they are written */
@@ -95,7 +96,7 @@ static struct py_frame frame_of(const struct stacks *st, uint32_t number)
 				  .first = frames[number].first };
 }
 
-/* The frame's text as export_stacks() writes it; NULL: torch leaves such frames out. */
+/* The frame's text as export_stacks() writes it; NULL: torch leaves such frames out, or out of memory (st->err). */
 static const char *folded_frame(struct stacks *st, uint32_t number)
 {
 	uint64_t *known = hashmap__get(&st->text_ids, number, 0);
@@ -111,8 +112,11 @@ static const char *folded_frame(struct stacks *st, uint32_t number)
 		for (char *p = text; (p = strpbrk(p, " ;\t\n"));)
 			*p = '_';
 		id = strtab__add(st->texts, text, strlen(text));
+		st->err = id ? st->err : -ENOMEM;
 	}
-	return hashmap__put(&st->text_ids, number, 0, id) || !id ? NULL : strtab__text(st->texts, id);
+	if (hashmap__put(&st->text_ids, number, 0, id))
+		st->err = -ENOMEM;
+	return id ? strtab__text(st->texts, id) : NULL;
 }
 
 /* Innermost first. A line that the file has no room for is counted. */
@@ -250,6 +254,7 @@ int stacks__finish(struct stacks *st, struct session_totals *totals)
 	if (!st->f)
 		return -ENOMEM;
 	err = st->tree ? put_sums(st, totals) : put_events(st, totals);
+	err = err ? err : st->err;
 	if (fclose(st->f) && !err)
 		err = -EIO; /* out_file logged it */
 	st->f = NULL;

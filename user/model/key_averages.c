@@ -185,8 +185,8 @@ static int stack_of(struct key_averages *ka, const struct slice *sl, uint32_t *s
 {
 	const char *text = ka->opts.stack_text ? ka->opts.stack_text(ka->opts.stack_arg, sl) : "";
 
-	*stack = *text ? strtab__add(ka->keys, text, strlen(text)) : 0;
-	return *text && !*stack ? -ENOMEM : 0;
+	*stack = text && *text ? strtab__add(ka->keys, text, strlen(text)) : 0;
+	return !text || (*text && !*stack) ? -ENOMEM : 0;
 }
 
 enum row_kind { ROW_CPU, ROW_ANNOTATION = 1, ROW_DEVICE = 2 }; /* bits */

@@ -596,10 +596,10 @@ static void python_stacks(void)
 		d.def.id = 1000000 + i;
 		d.def.frame_cnt = 1;
 		put_ring(&d, PTB_REC_PY_STACK_DEF, sizeof(d.def) + sizeof(d.frames[0]),
-			 5000000 + i * 100);
-		put_ring(&s, PTB_REC_PY_STACK, sizeof(s), 5000010 + i * 100);
-		put_enter(OP, 5000010 + i * 100, 0x7000);
-		put_exit(OP, 5000050 + i * 100, 0x6f00);
+			 5000000 + i * 2000);
+		put_ring(&s, PTB_REC_PY_STACK, sizeof(s), 5000010 + i * 2000);
+		put_enter(OP, 5000010 + i * 2000, 0x7000);
+		put_exit(OP, 5000050 + i * 2000, 0x6f00);
 	}
 }
 

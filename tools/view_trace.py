@@ -121,6 +121,7 @@ def ns(us):
     return round(us * 1000)
 
 
+CPU = ("cpu_op", "user_annotation", "python_function")
 GPU = ("cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "cuda_event",
        "overhead")
 
@@ -129,14 +130,14 @@ class Expected:
     def __init__(self, path):
         with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as f:
             events = json.load(f)["traceEvents"]
-        slices = [e for e in events if e["ph"] == "X" and e["cat"] in ("cpu_op", "user_annotation")]
+        slices = [e for e in events if e["ph"] == "X" and e["cat"] in CPU]
         threads = collections.defaultdict(list)
         for e in slices:
-            threads[e["pid"], e["tid"]].append((ns(e["ts"]), -ns(e["dur"]), e["args"]["External id"]))
+            threads[e["pid"], e["tid"]].append((ns(e["ts"]), -ns(e["dur"])))
         self.depths = collections.Counter()
         for rows in threads.values():
             ends = []
-            for begin, dur, _ in sorted(rows):
+            for begin, dur in sorted(rows):
                 while ends and begin >= ends[-1]:
                     ends.pop()
                 self.depths[len(ends)] += 1
@@ -170,7 +171,7 @@ def rows(browser, sql):
     return json.loads(browser.js(f"(await app.trace.engine.query({json.dumps(query)})).firstRow({{all_rows: 'str'}}).all_rows"))
 
 
-CPU = "category IN ('cpu_op', 'user_annotation')"
+OF_CPU = f"category IN {CPU}"
 
 
 def check(browser, want):
@@ -185,13 +186,13 @@ def check(browser, want):
     same("import errors", rows(browser, "SELECT name || ' ' || value AS x FROM stats WHERE value > 0 AND "
                                         "severity IN ('error', 'data_loss')"), [])
     same("loading errors", browser.js("app.trace.loadingErrors.map(String)"), [])
-    same("slices by name", collections.Counter(rows(browser, f"SELECT name AS x FROM slice WHERE {CPU}")), want.names)
+    same("slices by name", collections.Counter(rows(browser, f"SELECT name AS x FROM slice WHERE {OF_CPU}")), want.names)
     gpu = ", ".join(f"'{c}'" for c in GPU)
     same("GPU slices by name", collections.Counter(rows(browser, "SELECT category || ' ' || name AS x FROM slice WHERE category IN "
                                                                  f"({gpu})")), want.gpu)
-    depths = collections.Counter(map(int, rows(browser, f"SELECT depth AS x FROM slice WHERE {CPU}")))
+    depths = collections.Counter(map(int, rows(browser, f"SELECT depth AS x FROM slice WHERE {OF_CPU}")))
     same("slices by depth", depths, want.depths)
-    same("threads", rows(browser, f"SELECT count(DISTINCT track_id) AS x FROM slice WHERE {CPU}"), [str(want.threads)])
+    same("threads", rows(browser, f"SELECT count(DISTINCT track_id) AS x FROM slice WHERE {OF_CPU}"), [str(want.threads)])
     same("flows", rows(browser, "SELECT count(*) AS x FROM flow"), [str(want.flows)])
     return problems
 

@@ -62,7 +62,7 @@
 			bpf_tail_call(ctx, &no_programs, 0);                                       \
 		if (!begin(ctx, &hit, PTB_PROG_##name))                                            \
 			return 0;                                                                  \
-		if (py_stacks && STACK_##stack(&hit))                                              \
+		if (STACK_##stack(&hit) && py_stacks)                                              \
 			py_stack(&hit, PT_REGS_SP(ctx));                                           \
 		return func##_hit(ctx, &hit);                                                      \
 	}

@@ -38,7 +38,6 @@ struct ptb_py_offsets {
 	__u16 type, type_name;
 	__u16 str_state, str_length, str_ascii, str_compact;
 	__u16 bytes_size, bytes_data;
-	__u16 hash; /* of a str or bytes, -1: not computed yet; NONE from 3.12 on, where code objects are numbered */
 	__u16 lines; /* enum ptb_py_lines */
 };
 
@@ -60,6 +59,8 @@ struct ptb_py_layout {
 /* of a code object, from its type to its line table's pointer; the last words of that are constants of the object. */
 #define PTB_PY_CODE_WORDS 17
 #define PTB_PY_CHECK_WORDS 11
+#define PTB_PY_NUMBERED                                                                            \
+	0x030c0000u /* from this version on no two code objects of an interpreter have the same co_version */
 
 #ifndef __bpf__
 static inline int ptb_py_is_word(__u32 off, __u32 bytes)
@@ -80,9 +81,7 @@ static inline int ptb_py_fits(const struct ptb_py_offsets *off)
 	       ptb_py_is_word(off->frame_instr, frame) &&
 	       (off->frame_owner == PTB_PY_NONE || off->frame_owner < frame) &&
 	       ptb_py_is_word(code, 8 * PTB_PY_CODE_WORDS) && code >= 8 * PTB_PY_CHECK_WORDS &&
-	       (off->hash == PTB_PY_NONE ||
-		(off->hash == off->str_length + 8 && off->str_state == off->hash + 8 &&
-		 off->bytes_size == off->str_length));
+	       off->str_state == off->str_length + 16 && off->bytes_size == off->str_length;
 }
 #endif
 

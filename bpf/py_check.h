@@ -6,8 +6,8 @@
  *
  * It is made of words that do not change as long as the object lives. From 3.12 on co_version, which no other code object of
  * the interpreter has, is one of them. Before, a code object that is made again and again (exec() in a loop) may have the
- * same pointers each time, to texts at the same addresses; so the texts' contents are part of it, through the hashes that
- * the interpreter keeps in them, or where it has none yet through their bytes.
+ * same pointers each time, to texts at the same addresses, so their bytes are part of it. Not the hashes that the interpreter keeps
+ * in them: these are computed at any time.
  *
  * User space defines PY_READ(reader, dst, len, addr) before it includes this file: 0, or it could not be read.
  */
@@ -26,12 +26,12 @@
 #define PY_PIN(v) ((void)0)
 #endif
 
-#define PY_TEXT_PART 64u /* bytes at the begin, and as many at the end of a text without a hash */
+#define PY_TEXT_PART 256u /* bytes at the begin of a text, and as many at its end */
 
 struct py_check_mem {
 	void *reader; /* of PY_READ */
 	__u64 code[32];
-	__u64 text[4 + PY_TEXT_PART / 8];
+	__u64 text[3 + PY_TEXT_PART / 8]; /* what is before a text, and of it */
 };
 
 /* Odd and random. */
@@ -52,18 +52,17 @@ PY_FN __u64 py_mix(__u64 hash, __u64 word)
 /* Up to PY_TEXT_PART bytes at addr. */
 PY_FN bool py_mix_bytes(struct py_check_mem *m, __u64 addr, __u64 size, __u64 *hash)
 {
-	__u64 *part = m->text + 4;
+	__u64 *part = m->text + 3;
 
-	for (__u32 i = 0; i < PY_TEXT_PART / 8; i++)
-		part[i] = 0;
 	if (size > PY_TEXT_PART)
 		size = PY_TEXT_PART;
 	PY_PIN(size);
 	if (!size || size > PY_TEXT_PART)
 		return true;
+	part[(size - 1) / 8 & (PY_TEXT_PART / 8 - 1)] = 0;
 	if (PY_READ(m->reader, part, size, addr))
 		return false;
-	for (__u32 i = 0; i < PY_TEXT_PART / 8; i++)
+	for (__u32 i = 0; i < PY_TEXT_PART / 8 && 8 * i < size; i++)
 		*hash = py_mix(*hash, part[i]);
 	return true;
 }
@@ -79,16 +78,12 @@ PY_FN bool py_mix_text(struct py_check_mem *m, const struct ptb_py_offsets *off,
 	__u64 size, data = addr + off->bytes_data;
 	__u32 state;
 
-	if (addr & 7 || PY_READ(m->reader, m->text, 32, addr + off->str_length))
+	if (addr & 7 || PY_READ(m->reader, m->text, 24, addr + off->str_length))
 		return false;
 	size = m->text[0];
 	*hash = py_mix(*hash, size * PY_KEY_LENGTH);
-	if (m->text[1] != ~0ULL) { /* its hash follows the length in both: ptb_py_fits() */
-		*hash = py_mix(*hash, m->text[1]);
-		return true;
-	}
 	if (is_str) {
-		state = (__u32)m->text[2];
+		state = (__u32)m->text[2]; /* ptb_py_fits() */
 		data = addr + (state & PY_STATE_ASCII ? off->str_ascii : off->str_compact);
 		size *= PY_STATE_KIND(state);
 	}
@@ -128,7 +123,7 @@ PY_FN bool py_check(struct py_check_mem *m, const struct ptb_py_layout *l, __u64
 		return false;
 	for (__u32 i = 0; i < PTB_PY_CHECK_WORDS; i++)
 		hash += w[i] * py_keys[i];
-	if (off->hash != PTB_PY_NONE) {
+	if (l->version < PTB_PY_NUMBERED) {
 		__u16 name = off->code_qualname != PTB_PY_NONE ? off->code_qualname : off->code_name;
 
 		if (!py_mix_text(m, off, py_code_word(m, off, off->code_filename), true, &hash) ||

@@ -24,7 +24,7 @@ static struct ptb_py_layout make_layout(void)
 		.off = { .tstate_thread_id = SELF,
 			 .tstate_cframe = PTB_PY_NONE,
 			 .interp_code_ends = PTB_PY_NONE,
-			 .hash = PTB_PY_NONE,
+			 .str_state = 16,
 			 .frame_code = SELF,
 			 .frame_owner = PTB_PY_NONE,
 			 .code_linetable = 128,

@@ -465,6 +465,36 @@ static void crossing_calls(void)
 	}
 }
 
+/* Nodes of graphs within very many operators and annotations, each within other ones, and copies of copies. */
+static void graph_nodes(void)
+{
+	struct ptb_gpu_clock c = { .err_ns = 1, .gpu_ns = 2000, .mono_ns = 2000 };
+	struct ptb_gpu_graph_node n = { .original = 0 };
+	struct ptb_gpu_kernel k = { .graph = 1 };
+	uint64_t i;
+
+	put_meta("gpu", "true");
+	put_ring(&c, PTB_REC_GPU_CLOCK, sizeof(c), 2000);
+	for (i = 0; i < 400; i++)
+		put_enter(OP, 2001 + i, 0x70000 - 0x100 * i);
+	for_times (i, 60 * K) {
+		put_scope(10000 + 20 * i, 0x100, 0x1000 + 64 * i, i % 2 ? "one" : "another");
+		n.node = 3 * i + 1;
+		n.original = 0;
+		n.at_ns = 10010 + 20 * i;
+		put_ring(&n, PTB_REC_GPU_GRAPH_NODE, sizeof(n), 3000);
+		n.node = 3 * i + 2;
+		n.original = i ? 3 * i - 1 : 3 * 60 * K;
+		put_ring(&n, PTB_REC_GPU_GRAPH_NODE, sizeof(n), 3000);
+		k.begin = 4000 + i;
+		k.end = k.begin + 1;
+		k.correlation = (uint32_t)i;
+		k.graph = (uint32_t)i;
+		k.graph_node = 3 * i + 1 + i % 2;
+		put_ring(&k, PTB_REC_GPU_KERNEL, sizeof(k), 3000);
+	}
+}
+
 /* ---- names ---- */
 
 /* Each demangles to twice as much as the one before would. */
@@ -625,6 +655,7 @@ const struct hostile_case hostile_cases[] = {
 	{ "huge_ndim", huge_ndim, "sc", 0 },
 	{ "argument_lists", argument_lists, "t", 0 },
 	{ "gpu_records", gpu_records, "gc", 0 },
+	{ "graph_nodes", graph_nodes, "gc", 0 },
 	{ "crossing_calls", crossing_calls, "gc", 0 },
 	{ "mangled_names", mangled_names, "tgc", 0 },
 	{ "long_names", long_names, "tmcrf", 0 },

@@ -651,7 +651,9 @@ enum ptb_stop_reason {
 	X(PY_NO_STATE,     51, 1, "Python stacks not read: the thread's state was not where it should be") \
 	X(PY_CUT,          52, 1, "Python stacks truncated at 128 frames")                       \
 	X(PY_FAULT,        53, 1, "Python stacks with a frame that could not be read")           \
-	X(PY_NO_ROOM,      54, 1, "Python stacks lost: no memory for the thread's stacks")
+	X(PY_NO_ROOM,      54, 1, "Python stacks lost: no memory for the thread's stacks") \
+	X(NO_STACKS,       55, 1, "processes whose Python stacks cannot be read (the trace says why)")  \
+	X(PY_CODE_GONE,    56, 1, "Python code objects that were freed before they could be read")
 /* clang-format on */
 
 enum ptb_counter_id {

@@ -6,7 +6,7 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-WIRE = {"ptb_agent.h", "ptb_args.h", "ptb_event.h", "ptb_gpu.h", "ptb_probe.h", "ptb_python.h"}
+WIRE = {"ptb_agent.h", "ptb_args.h", "ptb_event.h", "ptb_gpu.h", "ptb_probe.h", "ptb_python.h", "py_check.h"}
 # part: (parts it may include, outside headers beyond libc that it may include, by prefix)
 PARTS = {
     "base": (set(), ()),
@@ -22,7 +22,7 @@ PARTS = {
     "model": ({"base", "args", "capture"}, ("cjson/",)),
     "export": ({"base", "args", "capture", "model"}, ("zlib.h", "cjson/")),
     "report": ({"base", "args", "capture", "model", "export"}, ("cjson/",)),
-    "record": ({"base", "args", "target", "inject", "code", "plan", "probe", "cupti", "capture"}, ()),
+    "record": ({"base", "args", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture"}, ()),
     "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "model", "export", "report", "record"},
             ("capstone/", "bpf/")),
 }

@@ -18,7 +18,8 @@ from support import (PTBPF, PYTHON, WORKLOADS, check, every, load_trace, modifie
                      slices, soak, wait_for, workload, workspace)
 
 MODES = ((), ("--record-shapes",), ("--execution-trace",), ("--profile-memory",), ("--kernel-memory",),
-         ("--record-shapes", "--profile-memory", "--kernel-memory"), ("--children",))
+         ("--record-shapes", "--profile-memory", "--kernel-memory"), ("--children",), ("--with-stack",),
+         ("--with-stack", "--children", "--profile-memory"))
 # One perf event a site: ten times as long as the other modes, for all that attach at the same time.
 SLOW_MODE, SLOW_EVERY = ("--perf-uprobes",), 32
 # Seconds between the steps of the targets that are traced at the same time, because an attach mostly waits for the kernel.
@@ -162,7 +163,8 @@ def test_whole_life():
     """One window over the whole run, also with perf-event uprobes."""
     digests = []
     for options in ((), ("--perf-uprobes", "--record-shapes"), ("--children", "--execution-trace"),
-                    ("--perf-uprobes", "--profile-memory"), ("--children", "--profile-memory", "--kernel-memory")):
+                    ("--perf-uprobes", "--profile-memory"), ("--children", "--profile-memory", "--kernel-memory"),
+                    ("--children", "--with-stack", "--profile-memory")):
         with workspace() as ws:
             done = run_ptbpf("record", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", *options, "--",
                              PYTHON, os.path.join(WORKLOADS, "busy.py"), "400",
@@ -178,7 +180,7 @@ def test_many_threads(detail):
     """Thousands of threads that live at the same time: each has its slices, nothing is lost, the result is correct."""
     with workspace() as ws:
         done = run_ptbpf("record", "-o", ws + "/a.ptb", "--trace", ws + "/a.json.gz", "--no-table", "--record-shapes",
-                         "--profile-memory", "--kernel-memory", "--", PYTHON, WORKLOADS + "/many_threads.py", THREADS)
+                         "--profile-memory", "--kernel-memory", "--with-stack", "--", PYTHON, WORKLOADS + "/many_threads.py", THREADS)
         check(f"final {-THREADS * (THREADS - 1)}" in done.out, done.text())
         document = load_trace(ws + "/a.json.gz")
     by_thread = collections.Counter(s["tid"] for s in slices(document, "aten::neg"))

@@ -30,6 +30,8 @@
 	X(AGENT_FACTS,     1000,        OVER_AGENT,      "records of one agent's clocks, devices and state in one second") \
 	X(LIVE_OPS,        100000,      OVER_OPERATORS,  "operators in the dispatcher's table of a process")    \
 	X(TENSORS,         1u << 21,    NONE,            "tensors, and storages, that live at one time in one capture; beyond, each has a new number wherever it is seen") \
+	X(PY_FRAMES,       1u << 18,    NONE,            "positions in Python code whose lines are remembered; beyond, all are read again") \
+	X(PY_CODE_BYTES,   64u << 20,   NONE,            "bytes of Python code objects that are remembered; likewise") \
 	X(CUDA_LIBS,       64,          OVER_LIBS,       "CUDA libraries of one process")                        \
 	X(ELF_FILE_MIB,    16384,       NONE,            "a library or program that is read, MiB")               \
 	X(ELF_MIB,         512,         NONE,            "memory to answer a question about one file, MiB")      \

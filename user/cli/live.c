@@ -86,6 +86,10 @@ int live__check(struct run_cfg *cfg)
 	log__set_quiet(cfg->quiet);
 	if (resolve_options(cfg))
 		return -EINVAL;
+	if (cfg->rec.stacks && cfg->rec.agent == AGENT_INJECT) {
+		pr_error("--with-stack takes operators from kernel probes, so --agent inject is of no use with it");
+		return -EINVAL;
+	}
 	if (cfg->exact_memory && !cfg->rec.memory) {
 		pr_error("--exact-memory needs --profile-memory");
 		return -EINVAL;

@@ -51,6 +51,8 @@ struct run_cfg {
 	  "a column of floating point operations, as torch counts them (implies --record-shapes)" },  \
 	{ OPT_FLAG, 0, "execution-trace", offsetof(struct run_cfg, execution_trace), NULL,              \
 	  "record arguments, results and their identities, for an Execution Trace" },                      \
+	{ OPT_FLAG, 0, "with-stack", offsetof(struct run_cfg, rec.stacks), NULL,                        \
+	  "record the Python stack of every operator, annotation, allocation and launch" },             \
 	{ OPT_FLAG, 0, "profile-memory", offsetof(struct run_cfg, rec.memory), NULL,                \
 	  "record allocations and frees of tensor memory, CUDA memory calls, out-of-memory errors" },       \
 	{ OPT_FLAG, 0, "kernel-memory", offsetof(struct run_cfg, rec.kernel_memory), NULL,                  \

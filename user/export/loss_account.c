@@ -66,6 +66,8 @@ static const char *advice(uint32_t id)
 		return "an Execution Trace marks them";
 	case PTB_CNT_NO_SHAPES:
 		return "attach --dry-run prints the derived layout";
+	case PTB_CNT_PY_CODE_GONE:
+		return "their frames have no name: code that exec() makes and drops, or of a process that exited";
 	case PTB_CNT_UNCOVERED_NS:
 		return "a new process runs without probes until ptbpf finds it";
 	case PTB_CNT_CHUNK_FAULT:

@@ -9,6 +9,9 @@
 #include "python/layout.h"
 #include "target/remote_mem.h"
 
+#define PY_READ(reader, dst, len, addr) remote__read(*(const pid_t *)(reader), addr, dst, len)
+#include "py_check.h"
+
 #define CODE_BYTES_MAX (1 << 28) /* of one code object's instructions */
 #define NATIVE_MAX 512           /* native frames of a thread that are passed over */
 
@@ -139,18 +142,23 @@ static uint64_t field(const uint8_t *object, uint16_t off)
 	return v;
 }
 
-int py_code__read(pid_t pid, const struct ptb_py_layout *l, uint64_t addr, struct py_code *out)
+/* 0; -EINVAL: it is no code object, or cannot be read. */
+static int compute_check(pid_t pid, const struct ptb_py_layout *l, uint64_t addr, uint32_t *check)
+{
+	struct py_check_mem m = { .reader = &pid };
+
+	return ptb_py_fits(&l->off) && py_check(&m, l, addr, check) ? 0 : -EINVAL;
+}
+
+static int read_parts(pid_t pid, const struct ptb_py_layout *l, uint64_t addr, struct py_code *out)
 {
 	uint16_t name = l->off.code_qualname != PTB_PY_NONE ? l->off.code_qualname : l->off.code_name;
 	uint8_t object[PY_OBJECT_OFF_MAX + 8] = { 0 };
-	ssize_t n = addr & 7 ? -EINVAL : remote__read_some(pid, addr, object, sizeof(object));
+	ssize_t n = remote__read_some(pid, addr, object, sizeof(object));
 	int err;
 
-	memset(out, 0, sizeof(*out));
 	if (n < 0)
 		return (int)n;
-	if (field(object, l->off.type) != l->code_type)
-		return -EINVAL;
 	out->first = (int32_t)field(object, l->off.code_firstlineno);
 	if (out->first < 0)
 		return -EINVAL;
@@ -158,6 +166,25 @@ int py_code__read(pid_t pid, const struct ptb_py_layout *l, uint64_t addr, struc
 	if (!err)
 		err = read_str(pid, &l->off, field(object, name), out->name, &out->cut);
 	return err ? err : read_table(pid, &l->off, field(object, l->off.code_linetable), out);
+}
+
+int py_code__read(pid_t pid, const struct ptb_py_layout *l, uint64_t addr, struct py_code *out)
+{
+	uint32_t after;
+	int err;
+
+	memset(out, 0, sizeof(*out));
+	err = compute_check(pid, l, addr, &out->check);
+	if (!err)
+		err = read_parts(pid, l, addr, out);
+	if (err)
+		return err;
+	err = compute_check(pid, l, addr, &after);
+	if (!err && after != out->check)
+		err = -EINVAL; /* it was freed meanwhile, and another one is there */
+	if (err)
+		py_code__clear(out);
+	return err;
 }
 
 void py_code__clear(struct py_code *code)

@@ -25,6 +25,7 @@ int py_frames__walk(pid_t pid, const struct ptb_py_layout *l, uint64_t tstate, s
 struct py_code {
 	char file[PY_TEXT_MAX], name[PY_TEXT_MAX]; /* name: qualified where the version has it */
 	int32_t first;
+	uint32_t check; /* bpf/py_check.h */
 	uint8_t *table; /* from malloc */
 	uint32_t table_len;
 	bool cut; /* a text is longer, or the table too long to be read */

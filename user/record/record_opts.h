@@ -13,6 +13,7 @@ enum agent_mode { AGENT_AUTO, AGENT_OFF, AGENT_INJECT };
 struct record_opts {
 	bool ops;             /* operators */
 	enum probe_args args; /* of operators: what is read, by agents or by probes */
+	bool stacks;          /* Python stacks; operators come from kernel probes then */
 	bool memory;          /* allocations */
 	bool kernel_memory;
 	bool gpu;    /* what GPUs do; without an agent, CUDA calls */
@@ -26,5 +27,11 @@ struct record_opts {
 	bool perf_uprobes;
 	bool no_cache; /* of plans */
 };
+
+/* May operators come from agents? */
+static inline bool record_opts__agent_ops(const struct record_opts *opts)
+{
+	return opts->ops && !opts->stacks;
+}
 
 #endif /* RECORD_RECORD_OPTS_H */

@@ -135,6 +135,7 @@ static void recorder_free(struct recorder *r)
 	for (int i = 0; i < (int)r->proc_cnt; i++) {
 		hashmap__clear(&r->procs[i].unknown);
 		hashmap__clear(&r->procs[i].no_schema);
+		recorder__py_forget(r, &r->procs[i]);
 		if (r->procs[i].pidfd >= 0)
 			close(r->procs[i].pidfd);
 	}
@@ -420,6 +421,22 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp,
 	record_threads(r, tp->pid);
 }
 
+static void put_stack(struct recorder *r, uint32_t ring, const struct ptb_rec_hdr *h)
+{
+	struct {
+		struct ptb_py_stack_def def;
+		struct ptb_py_frame frames[PTB_PY_FRAMES_MAX];
+	} stack;
+
+	if (h->len > sizeof(stack))
+		return; /* likewise */
+	memcpy(&stack, h, h->len);
+	if (recorder__py_stack(r, &stack.def))
+		return;
+	recorder__peek(r, h);
+	recorder__put_ring(r, ring, &stack.def.h);
+}
+
 void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
 {
 	struct recorder *r = arg;
@@ -433,6 +450,10 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 	}
 	if (h->kind == PTB_REC_OPDEF_GONE) {
 		recorder__opdef_gone(r, rec);
+		return;
+	}
+	if (h->kind == PTB_REC_PY_STACK_DEF) {
+		put_stack(r, ring, h);
 		return;
 	}
 	recorder__peek(r, h);
@@ -464,6 +485,7 @@ struct recorder_stats recorder__stats(const struct recorder *r)
 		.unresolved = recorder__unresolved(r),
 		.over_names = r->over_names,
 		.over_operators = r->over_operators,
+		.py_codes_gone = r->py_codes_gone,
 		.cut = cut,
 		.covered_ns = covered_ns,
 		.error = r->error,

@@ -15,6 +15,7 @@
 #include "base/jsonw.h"
 #include "plan/lib_plan.h"
 #include "ptb_event.h"
+#include "ptb_python.h"
 #include "record/record_opts.h"
 #include "target/proc_info.h"
 
@@ -74,6 +75,11 @@ void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp,
  * arguments, schemas. */
 void recorder__learn(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);
 
+/* Python stacks of the process are read with this layout; parent: whose fork it is, 0: of none that is known. After
+ * recorder__learn(). */
+int recorder__python(struct recorder *r, uint32_t tgid, uint32_t parent,
+		     const struct ptb_py_layout *layout);
+
 /* Callback for probe_set__drain(): arg is the recorder. */
 void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len);
 /* Ends a drain round: writes the watermark. */
@@ -90,9 +96,10 @@ uint32_t recorder__next_bad_layout(struct recorder *r);
 struct recorder_stats {
 	uint64_t records, bytes, write_dropped, unresolved;
 	uint64_t over_names, over_operators; /* of PTB_LIMITS */
-	uint64_t covered_ns;                 /* cut: the file has all records before this */
-	bool cut;                            /* some could not be written */
-	int error;                           /* first write error, 0: none */
+	uint64_t py_codes_gone;
+	uint64_t covered_ns; /* cut: the file has all records before this */
+	bool cut;            /* some could not be written */
+	int error;           /* first write error, 0: none */
 };
 struct recorder_stats recorder__stats(const struct recorder *r);
 

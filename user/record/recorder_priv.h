@@ -33,6 +33,8 @@ struct recorder_proc {
 	uint64_t nested_keys;  /* tensors whose fields are not their shape, and known to be so */
 	uint32_t checked, bad; /* tensors inspected, and those that were implausible */
 	bool bad_layout, bad_reported;
+	struct py_codes *py;      /* NULL: its Python stacks are not read */
+	struct hashmap py_frames; /* frames whose PY_LINE is in the capture: (code, at and check) */
 };
 
 struct recorder {
@@ -61,6 +63,9 @@ struct recorder {
 	uint64_t begin_ns, end_ns; /* of the window, 0: not yet */
 	struct host_funcs *host_funcs;
 	struct hashmap kernels; /* (tgid, address of a host stub) named, or without a name in any library */
+	/* Python (recorder_python.c); over all processes: */
+	uint64_t py_frames, py_bytes;
+	uint64_t py_codes_gone;
 	/* agents (recorder_agent.c) */
 	struct agent_proc **agents;
 	struct agent_queued {
@@ -103,5 +108,11 @@ void recorder__keys(struct recorder *r, const struct torch_plan *plan, uint32_t 
 void recorder__boxed_call(struct recorder *r, uint32_t tgid, uint64_t opdef);
 void recorder__resolve_schemas(struct recorder *r, struct recorder_proc *p);
 void recorder__check_layout(struct recorder *r, const struct ptb_rec_hdr *h);
+
+/* ---- recorder_python.c ---- */
+/* A PY_STACK_DEF, before it goes into the capture: its frames are resolved; those that are none of the program's are taken
+ * out. 0; -EINVAL: it is damaged. */
+int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def);
+void recorder__py_forget(struct recorder *r, struct recorder_proc *p);
 
 #endif /* RECORD_RECORDER_PRIV_H */

@@ -32,12 +32,15 @@ enum { UNKNOWN_OPDEF, UNKNOWN_CLASS, UNKNOWN_KERNEL };
 
 struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid)
 {
-	uint32_t i = r->proc_cnt;
+	struct recorder_proc *gone = NULL;
 
-	while (i--) /* a tgid may come back after exec: the last one counts */
-		if (r->procs[i].tgid == tgid)
+	for (uint32_t i = 0; i < r->proc_cnt; i++) { /* a tgid may come back after exec */
+		if (r->procs[i].tgid == tgid && !r->procs[i].gone)
 			return &r->procs[i];
-	return NULL;
+		if (r->procs[i].tgid == tgid)
+			gone = &r->procs[i];
+	}
+	return gone;
 }
 
 bool recorder__is_there(const struct recorder_proc *p)
@@ -56,6 +59,7 @@ static struct recorder_proc *find_gone(struct recorder *r)
 		r->over_unknown += p->unknown.live; /* they can no longer be read */
 		hashmap__clear(&p->unknown);
 		hashmap__clear(&p->no_schema);
+		recorder__py_forget(r, p);
 		if (p->pidfd >= 0)
 			close(p->pidfd);
 		memset(p, 0, sizeof(*p));

@@ -32,7 +32,8 @@
 
 #define PACE_MIN_MS 1
 #define PACE_MAX_MS 40
-#define CHILD_TRY_NS 20000000ULL     /* how often a process without torch is polled */
+#define PACE_STACKS_MS 10        /* code objects are read before they are freed, where possible */
+#define CHILD_TRY_NS 20000000ULL /* how often a process without torch is polled */
 #define SAMPLE_EVERY_NS 100000000ULL /* with memory: what /proc says of it */
 /* For agents, after a signal: everything ends within a second. */
 #define SIGNALLED_WAIT_NS 700000000ULL
@@ -146,6 +147,8 @@ static void write_meta(struct run *run)
 			    probe_set__uses_multi(run->targets.ps) ? "uprobe_multi" : "perf");
 	if (args != PROBE_ARGS_NONE)
 		recorder__meta_text(run->targets.rec, "args", args == PROBE_ARGS_FULL ? "full" : "shapes");
+	if (run->opts.stacks)
+		recorder__meta(run->targets.rec, "with_stack", "true");
 	if (run->opts.memory)
 		recorder__meta(run->targets.rec, "profile_memory", "true");
 	if (run->opts.kernel_memory) {
@@ -172,6 +175,7 @@ int run__open(const struct record_opts *opts, const char *capture_path, struct r
 					.watch_children = opts->children,
 					.identities = opts->args == PROBE_ARGS_FULL,
 					.memory = opts->memory,
+					.stacks = opts->stacks,
 					.kernel_memory = opts->kernel_memory,
 					.cuda_calls = opts->gpu,
 					.agent = opts->agent != AGENT_OFF };
@@ -292,13 +296,18 @@ static void on_fork(struct run *run, const struct ptb_task *task)
 {
 	struct target *t = targets__find(&run->targets, (pid_t)task->h.tgid);
 	bool inherits = t && (t->state == TARGET_TRACED || t->inherits);
+	struct target_python python = { 0 };
 
 	if (!run->opts.children || targets__find(&run->targets, (pid_t)task->child_tgid))
 		return;
 	probe_set__watch_task(run->targets.ps, task->child_tgid);
+	if (inherits)
+		python = t->python;
 	t = targets__add(&run->targets, (pid_t)task->child_tgid, task->h.tgid, task->h.ts_ns);
 	if (t) {
 		t->inherits = inherits;
+		t->python = python;
+		run->targets.no_stacks += python.state == PYTHON_REFUSED;
 		targets__attach(&run->targets, t);
 	}
 }
@@ -339,6 +348,7 @@ static void on_exec(struct run *run, const struct ptb_task *task)
 	}
 	t->state = run->opts.children ? TARGET_WAITING : TARGET_GONE;
 	t->inherits = false;
+	t->python = (struct target_python){ 0 };
 	t->born_ns = task->h.ts_ns;
 	t->next_try_ns = 0;
 }
@@ -453,7 +463,7 @@ static int drain(struct run *run)
 	stop_bad_layouts(run);
 	if (fill > 0.2 && run->pace_ms > PACE_MIN_MS)
 		run->pace_ms /= 2;
-	else if (fill < 0.05 && run->pace_ms < PACE_MAX_MS)
+	else if (fill < 0.05 && run->pace_ms < (run->opts.stacks ? PACE_STACKS_MS : PACE_MAX_MS))
 		run->pace_ms++;
 	return 0;
 }
@@ -586,6 +596,8 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->targets.rec, PTB_CNT_NO_TRACEPOINT, run->no_tracepoint);
 	recorder__counter(run->targets.rec, PTB_CNT_NO_SHAPES, run->targets.no_shapes);
 	recorder__counter(run->targets.rec, PTB_CNT_ARGS_UNPLACED, run->targets.unplaced);
+	recorder__counter(run->targets.rec, PTB_CNT_NO_STACKS, run->targets.no_stacks);
+	recorder__counter(run->targets.rec, PTB_CNT_PY_CODE_GONE, st.py_codes_gone);
 	for (uint32_t id = PTB_CNT_AGENT_LOST; id <= PTB_CNT_GPU_DROPPED; id++)
 		recorder__counter(run->targets.rec, id, recorder__agent_counter(run->targets.rec, id));
 	recorder__counter(run->targets.rec, PTB_CNT_AGENT_CUT, run->targets.agents_cut);
@@ -624,6 +636,7 @@ static void end_agents(struct run *run)
 	for (uint32_t i = 0; i < run->targets.cnt; i++)
 		end_agent(run, &run->targets.items[i]);
 	targets__agents_meta(&run->targets);
+	target_python__meta(&run->targets);
 	if (recorder__agent_gpu(run->targets.rec))
 		recorder__meta(run->targets.rec, "gpu", "true");
 	if (run->opts.gpu)

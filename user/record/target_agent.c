@@ -162,7 +162,7 @@ void target_agent__free(struct target_agent *ta)
 static uint32_t choose_requests(struct target_agent *ta, const struct record_opts *opts,
 				const struct torch_plan *plan)
 {
-	bool no_ops = !opts->ops || ta->late;
+	bool no_ops = !record_opts__agent_ops(opts) || ta->late;
 	uint32_t w = 0;
 
 	if (plan->layout.rf.size && !no_ops) {
@@ -320,7 +320,7 @@ bool target_agent__gpu_refused(const struct target_agent *ta)
 
 bool target_agent__has_ops(const struct target_agent *ta)
 {
-	return ta && !ta->late && (ta->ops || ta->answer == AGENT_PENDING);
+	return ta && !ta->late && (ta->ops || (ta->answer == AGENT_PENDING && ta->requests & BIT(OPS)));
 }
 
 bool target_agent__has_gpu(const struct target_agent *ta)

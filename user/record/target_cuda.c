@@ -141,6 +141,8 @@ static int attach_lib(struct targets *ts, enum cuda_purpose p, struct target *t,
 		n = cp->on ? probe_set__add_libs(ts->ps, cp->idx, &lib, 1) :
 			     probe_set__add_process(ts->ps, &cfg, &lib, 1, &cp->idx);
 		cp->on |= n >= 0;
+		if (cp->on)
+			target_python__use(ts, t, cp->idx);
 	}
 	if (n >= 0) {
 		ts->probes += (uint64_t)n;

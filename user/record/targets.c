@@ -308,8 +308,14 @@ static int attach_probes(struct targets *ts, struct target *t, const struct torc
 			err = fill_torch_lib(tp, sp, (uint8_t)i, t, ts, &libs[i]);
 	if (!err) {
 		fill_facts(t, ts, tp, sp, &cfg);
-		n = probe_set__add_process(ts->ps, &cfg, libs, TORCH_LIB_ROLES, &t->proc_idx);
+		err = probe_set__add_process(ts->ps, &cfg, NULL, 0, &t->proc_idx);
+	}
+	if (!err) {
+		target_python__use(ts, t, t->proc_idx); /* a fork's stacks are complete from its first probe on */
+		n = probe_set__add_libs(ts->ps, t->proc_idx, libs, TORCH_LIB_ROLES);
 		err = n < 0 ? n : 0;
+		if (err)
+			probe_set__remove_process(ts->ps, t->proc_idx);
 	}
 	if (!err) {
 		ts->probes += (uint64_t)n;
@@ -393,6 +399,9 @@ static void request_agent(struct targets *ts, struct target *t, const struct tor
 	const struct timespec nap = { .tv_nsec = 2000000 };
 
 	target_agent__free(t->agent); /* of the program that it was before an exec */
+	t->agent = NULL;
+	if (ts->opts->stacks && !ts->opts->gpu)
+		return;
 	t->agent = target_agent__find(t->pid, ts->opts, t->agent_why, sizeof(t->agent_why));
 	if (!t->agent) {
 		if (t->agent_why[0])
@@ -405,17 +414,19 @@ static void request_agent(struct targets *ts, struct target *t, const struct tor
 		return;
 	}
 	if (t->agent->late) {
-		if (!ts->opts->ops)
+		if (!record_opts__agent_ops(ts->opts))
 			t->agent_why[0] = '\0';
 		else
 			say_agent(t, t->agent_why);
 		return;
 	}
+	if (ts->opts->stacks)
+		snprintf(t->agent_why, sizeof(t->agent_why), "Python stacks come with kernel probes");
 	t->agent->patient = ts->active || ts->stopped;
 	while (!t->agent->patient && !cancel__pending() &&
 	       target_agent__poll(t->agent, t->pid) == AGENT_PENDING)
 		nanosleep(&nap, NULL);
-	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && ts->opts->ops)
+	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && record_opts__agent_ops(ts->opts))
 		say_agent(t, t->agent->why);
 }
 
@@ -449,7 +460,7 @@ void targets__settle_agents(struct targets *ts)
 		if (t->state != TARGET_TRACED || !t->agent)
 			continue;
 		target_agent__note_gpu(t->agent, t->pid);
-		if (!ts->opts->ops || t->agent->late)
+		if (!record_opts__agent_ops(ts->opts) || t->agent->late)
 			continue;
 		if (target_agent__gave_up(t->agent, ts->rec, t->pid)) {
 			ts->agents_gave_up++;
@@ -526,12 +537,40 @@ static int verify_plan(const struct torch_proc *tp, const struct shared_plan *sp
 	return err;
 }
 
+/* Probes record stacks from now on, if not already, and the recorder can read them. A process that is found in the window
+ * has probes first: what its interpreter is takes longer. */
+static void read_stacks(struct targets *ts, struct target *t)
+{
+	bool used = t->python.state == PYTHON_READ;
+
+	target_python__find(ts, t);
+	if (t->python.state != PYTHON_READ)
+		return;
+	recorder__python(ts->rec, (uint32_t)t->pid, t->inherits ? t->parent : 0, &t->python.layout);
+	if (!used)
+		target_python__use(ts, t, t->proc_idx);
+}
+
+/* Its probes are there. */
+static void begin_target(struct targets *ts, struct target *t, const struct torch_proc *tp,
+			 const struct shared_plan *sp)
+{
+	uint64_t now = clock__mono_ns(), gap = t->born_ns && ts->active ? now - t->born_ns : 0;
+
+	ts->uncovered_ns += gap;
+	t->state = TARGET_TRACED;
+	if (ts->active)
+		recorder__learn(ts->rec, tp, sp->plan);
+	read_stacks(ts, t);
+	record_process(ts, t, tp, sp->plan, now, gap);
+	target_cuda__attach(ts, t, tp); /* last: it may move the plans */
+}
+
 int targets__attach(struct targets *ts, struct target *t)
 {
 	struct torch_proc *tp = NULL;
 	struct shared_plan *sp;
 	enum torch_proc_why why;
-	uint64_t now, gap = 0;
 	int err;
 
 	if (!pid_hold__alive(t->pidfd)) {
@@ -562,8 +601,10 @@ int targets__attach(struct targets *ts, struct target *t)
 		recorder__plan(ts->rec, sp->plan, tp->libs, &sp->recorded);
 	/* before its probes, which cost the process something even outside the window; a young process
 	 * must be probed first */
-	if (!ts->active)
+	if (!ts->active) {
 		recorder__learn(ts->rec, tp, sp->plan);
+		target_python__find(ts, t);
+	}
 	request_agent(ts, t, tp, sp);
 	record_refusals(ts, t, sp);
 	err = attach_probes(ts, t, tp, sp);
@@ -572,17 +613,8 @@ int targets__attach(struct targets *ts, struct target *t)
 		drop_agent(ts, t);
 		err = -ESRCH;
 	}
-	if (!err) {
-		now = clock__mono_ns();
-		if (t->born_ns && ts->active)
-			gap = now - t->born_ns;
-		ts->uncovered_ns += gap;
-		t->state = TARGET_TRACED;
-		if (ts->active)
-			recorder__learn(ts->rec, tp, sp->plan);
-		record_process(ts, t, tp, sp->plan, now, gap);
-		target_cuda__attach(ts, t, tp); /* last: it may move the plans */
-	}
+	if (!err)
+		begin_target(ts, t, tp, sp);
 	torch_proc__free(tp);
 	return err;
 }

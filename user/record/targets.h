@@ -15,6 +15,7 @@
 #include "record/recorder.h"
 #include "record/target_agent.h"
 #include "record/target_cuda.h"
+#include "record/target_python.h"
 #include "target/torch_proc.h"
 
 enum target_state { TARGET_WAITING, TARGET_TRACED, TARGET_GONE };
@@ -35,6 +36,7 @@ struct target {
 	char agent_why[256];        /* why none is used, "": nothing to say */
 	uint64_t next_facts_ns;
 	struct target_cuda cuda;
+	struct target_python python; /* a forked process has its parent's */
 };
 
 /* Functions whose refusals are recorded when they are to be probed. */
@@ -71,6 +73,7 @@ struct targets { /* zeroed: plans can be made, nothing is attached */
 	uint64_t agents_cut; /* processes that ended, or agents that fell silent, with records not sent */
 	uint64_t agents_gave_up; /* in the midst of a window: what came until probes were there is missing */
 	uint64_t no_shapes, unplaced; /* processes without shapes; arguments whose place is not known */
+	uint64_t no_stacks;           /* processes whose Python stacks cannot be read */
 };
 
 void targets__free(struct targets *ts);

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Frames of Python stacks: when a stack comes whose frames are not known, their code objects are read in the process
+ * that has them, at once, since Python may free them. A frame has a check over the contents of its code object; another object
+ * at the same address has another one, so no frame gets a name that is not its own.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/mem_limit.h"
+#include "python/frames.h"
+#include "record/recorder_priv.h"
+
+/* A code object, as far as lines of its instructions need it. */
+struct known_code {
+	uint32_t func, file; /* name ids */
+	int32_t first;
+	bool shim; /* no function of the program */
+	uint32_t table_len;
+	uint8_t table[];
+};
+
+/* The code objects of a program, shared by the processes that are forks of each other: what one had before the fork, the
+ * other has at the same address. */
+struct py_codes {
+	uint32_t users;
+	struct ptb_py_layout layout;
+	struct hashmap codes; /* (address, check) -> struct known_code * */
+};
+
+/* With its place in the map. */
+static uint64_t size_of(const struct known_code *k)
+{
+	return 2 * sizeof(struct hashmap_slot) + sizeof(*k) + k->table_len;
+}
+
+static void forget_codes(struct recorder *r, struct py_codes *py)
+{
+	struct hashmap_slot *s;
+	uint64_t pos = 0;
+
+	while ((s = hashmap__next(&py->codes, &pos))) {
+		struct known_code *k = (struct known_code *)s->val;
+
+		r->py_bytes -= size_of(k);
+		free(k);
+	}
+	hashmap__clear(&py->codes);
+}
+
+static void forget_frames(struct recorder *r, struct recorder_proc *p)
+{
+	r->py_frames -= p->py_frames.live;
+	hashmap__clear(&p->py_frames);
+}
+
+void recorder__py_forget(struct recorder *r, struct recorder_proc *p)
+{
+	forget_frames(r, p);
+	if (p->py && !--p->py->users) {
+		forget_codes(r, p->py);
+		free(p->py);
+	}
+	p->py = NULL;
+}
+
+/* All lines are read, and written, again. */
+static void forget_all(struct recorder *r)
+{
+	for (uint32_t i = 0; i < r->proc_cnt; i++) {
+		forget_frames(r, &r->procs[i]);
+		if (r->procs[i].py)
+			forget_codes(r, r->procs[i].py);
+	}
+}
+
+int recorder__python(struct recorder *r, uint32_t tgid, uint32_t parent, const struct ptb_py_layout *layout)
+{
+	struct recorder_proc *p = recorder__find_proc(r, tgid);
+	struct recorder_proc *from = parent ? recorder__find_proc(r, parent) : NULL;
+
+	if (!p)
+		return -ESRCH;
+	recorder__py_forget(r, p);
+	if (from && from->py) {
+		p->py = from->py;
+	} else {
+		p->py = calloc(1, sizeof(*p->py));
+		if (!p->py)
+			return -ENOMEM;
+		p->py->layout = *layout;
+	}
+	p->py->users++;
+	return 0;
+}
+
+/* From 3.13 on a call of a class may put a frame of this one below that of __init__() (_Py_InitCleanup, cpython
+ * Python/specialize.c); Python's own tracebacks leave it out, too. */
+static bool is_shim(const struct py_code *code)
+{
+	return !code->first && !strcmp(code->file, "__init__") && !strcmp(code->name, "__init__");
+}
+
+/* From malloc; NULL: no memory. */
+static struct known_code *known_code__new(struct recorder *r, const struct py_code *code)
+{
+	uint64_t bytes = sizeof(struct known_code) + code->table_len;
+	struct known_code *k = mem_limit__allows(bytes) ? malloc(bytes) : NULL;
+
+	if (!k)
+		return NULL;
+	*k = (struct known_code){ .func = recorder__name(r, code->name),
+				  .file = recorder__name(r, code->file),
+				  .first = code->first,
+				  .shim = is_shim(code),
+				  .table_len = code->table_len };
+	memcpy(k->table, code->table, code->table_len);
+	r->over_names += code->cut;
+	return k;
+}
+
+static struct known_code *read_code(struct recorder *r, const struct recorder_proc *p,
+				    const struct ptb_py_frame *f)
+{
+	struct known_code *k = NULL;
+	struct py_code code;
+
+	if (p->gone || py_code__read((pid_t)p->tgid, &p->py->layout, f->code, &code))
+		return NULL;
+	if (code.check == f->check)
+		k = known_code__new(r, &code);
+	py_code__clear(&code);
+	return k;
+}
+
+/* Of the frame's process, or of one that it was forked with: it may be about to end, and others live on. */
+static struct known_code *read_code_somewhere(struct recorder *r, const struct recorder_proc *p,
+					      const struct ptb_py_frame *f)
+{
+	struct known_code *k = read_code(r, p, f);
+
+	for (uint32_t i = 0; i < r->proc_cnt && !k; i++) {
+		const struct recorder_proc *other = &r->procs[i];
+
+		if (other != p && other->py == p->py && !other->gone && recorder__is_there(other))
+			return read_code(r, other, f);
+	}
+	return k;
+}
+
+/* Remembers something about a frame. False: it is known. */
+static bool remember_frame(struct recorder *r, struct recorder_proc *p,
+			   const struct ptb_py_frame *f, bool shown)
+{
+	uint64_t position = (uint64_t)(uint32_t)f->at << 32 | f->check;
+	bool known = hashmap__get(&p->py_frames, f->code, position);
+
+	r->py_frames += !hashmap__put(&p->py_frames, f->code, position, shown) && !known;
+	return !known;
+}
+
+/* Counts a code object once, whatever frames it has. */
+static void count_gone(struct recorder *r, struct recorder_proc *p, struct ptb_py_frame f)
+{
+	f.at = INT32_MIN; /* which no frame has */
+	r->py_codes_gone += remember_frame(r, p, &f, false);
+}
+
+/* The code object of a frame; NULL: it is no longer there. Valid until the next call. */
+static const struct known_code *find_code(struct recorder *r, struct recorder_proc *p,
+					  const struct ptb_py_frame *f)
+{
+	const uint64_t *known = hashmap__get(&p->py->codes, f->code, f->check);
+	struct known_code *k;
+
+	if (known)
+		return (const struct known_code *)*known;
+	k = read_code_somewhere(r, p, f);
+	if (!k) {
+		count_gone(r, p, *f);
+		return NULL;
+	}
+	if (r->py_bytes + size_of(k) > LIMIT_PY_CODE_BYTES)
+		forget_all(r);
+	if (hashmap__put(&p->py->codes, f->code, f->check, (uint64_t)k)) {
+		free(k);
+		return NULL;
+	}
+	r->py_bytes += size_of(k);
+	return k;
+}
+
+/* Puts the frame's PY_LINE into the capture. False: the frame is none of the program's. */
+static bool resolve_frame(struct recorder *r, struct recorder_proc *p, const struct ptb_py_frame *f)
+{
+	const struct known_code *k = find_code(r, p, f);
+	struct ptb_py_line rec = { .h.tgid = p->tgid, .frame = *f };
+	int32_t line;
+
+	if (k && k->shim)
+		return false;
+	if (k) {
+		line = py_line__find(p->py->layout.off.lines, k->table, k->table_len, k->first, f->at);
+		rec.func = k->func;
+		rec.file = k->file;
+		rec.first = k->first;
+		rec.line = line == PY_NO_LINE ? 0 : line;
+	}
+	recorder__put(r, PTB_REC_PY_LINE, &rec.h, sizeof(rec));
+	return true;
+}
+
+static bool is_of_program(struct recorder *r, struct recorder_proc *p, struct ptb_py_frame f)
+{
+	uint64_t position = (uint64_t)(uint32_t)f.at << 32 | f.check;
+	const uint64_t *known;
+	bool shown;
+
+	f.code &= ~(uint64_t)PTB_PY_NATIVE;
+	known = hashmap__get(&p->py_frames, f.code, position);
+	if (known)
+		return *known;
+	if (r->py_frames >= LIMIT_PY_FRAMES)
+		forget_all(r);
+	shown = resolve_frame(r, p, &f);
+	remember_frame(r, p, &f, shown);
+	return shown;
+}
+
+int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def)
+{
+	struct ptb_py_frame *frames = (void *)(def + 1);
+	struct recorder_proc *p;
+	uint32_t cnt = 0;
+
+	if (def->h.len < sizeof(*def) || def->frame_cnt > PTB_PY_FRAMES_MAX ||
+	    def->h.len < sizeof(*def) + def->frame_cnt * sizeof(*frames))
+		return -EINVAL;
+	p = recorder__find_proc(r, def->h.tgid);
+	if (!p || !p->py)
+		return 0;
+	for (uint32_t i = 0; i < def->frame_cnt; i++)
+		if (is_of_program(r, p, frames[i]))
+			frames[cnt++] = frames[i];
+	def->frame_cnt = cnt;
+	def->h.len = (uint16_t)(sizeof(*def) + cnt * sizeof(*frames));
+	return 0;
+}

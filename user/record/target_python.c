@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The CPython of one target; see target_python.h. */
+#define LOG_DOMAIN "python"
+#include "record/target_python.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "python/layout.h"
+#include "record/targets.h"
+
+#define META_MAX 32 /* processes of which the capture says what they have */
+
+static void refuse_python(struct targets *ts, struct target *t, const struct py_interp *pi, int err)
+{
+	struct target_python *py = &t->python;
+	char version[PY_VERSION_TEXT + 1] = "";
+
+	if (pi->layout.version) {
+		version[0] = ' ';
+		py_version__print(pi->layout.version, version + 1);
+	}
+	snprintf(py->why, sizeof(py->why), "CPython%s: %s", version,
+		 err == -ENOTSUP ? pi->why : errstr(err));
+	py->layout.version = pi->layout.version;
+	py->state = PYTHON_REFUSED;
+	ts->no_stacks++;
+	pr_warn("pid %d: no Python stacks: %s", t->pid, py->why);
+}
+
+void target_python__find(struct targets *ts, struct target *t)
+{
+	struct py_interp pi = { 0 };
+	int err;
+
+	if (!ts->opts->stacks || t->python.state != PYTHON_UNKNOWN)
+		return;
+	err = py_interp__find(t->pid, &pi);
+	if (!err) {
+		t->python.state = PYTHON_READ;
+		t->python.layout = pi.layout;
+		t->python.code_end = pi.code_end;
+	} else if (err == -ENOENT) {
+		t->python.state = PYTHON_NONE;
+		pr_info("pid %d: no Python stacks: no Python interpreter in it", t->pid);
+	} else if (err != -ESRCH && err != -ECANCELED) {
+		refuse_python(ts, t, &pi, err);
+	}
+	py_interp__clear(&pi);
+}
+
+/* A probe where code objects end, so that stacks need not read those that are known. It makes no record. */
+static bool probe_code_end(struct targets *ts, const struct target *t, uint32_t idx)
+{
+	const struct py_code_end *ce = &t->python.code_end;
+	struct probe_site site = {
+		.id = 1, .prog = PTB_PROG_CODE_END, .offset = ce->offset, .insn_len = ce->insn_len
+	};
+	struct probe_lib lib = { .name = "CPython", .sites = &site, .cnt = 1 };
+	char path[96];
+	int n;
+
+	if (!ce->insn_len)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, t->pid, ce->start,
+		 ce->end);
+	lib.access_path = path;
+	memcpy(site.insn, ce->insn, sizeof(ce->insn));
+	n = probe_set__add_libs(ts->ps, idx, &lib, 1);
+	ts->probes += n == 1;
+	return n == 1;
+}
+
+void target_python__use(struct targets *ts, struct target *t, uint32_t idx)
+{
+	struct ptb_py_layout layout = t->python.layout;
+	int err;
+
+	if (t->python.state != PYTHON_READ)
+		return;
+	layout.code_ends = idx == t->proc_idx && probe_code_end(ts, t, idx);
+	err = probe_set__python(ts->ps, idx, &layout);
+	if (err)
+		pr_warn("pid %d: no Python stacks: %s", t->pid, errstr(err));
+	ts->no_stacks += err != 0;
+}
+
+static void python_json(struct jsonw *w, const void *arg)
+{
+	const struct targets *ts = arg;
+	char version[PY_VERSION_TEXT];
+	uint32_t written = 0;
+
+	jsonw__begin_arr(w);
+	for (uint32_t i = 0; i < ts->cnt; i++) {
+		const struct target_python *py = &ts->items[i].python;
+
+		if (ts->items[i].inherits ||
+		    (py->state != PYTHON_READ && py->state != PYTHON_REFUSED) || written++ >= META_MAX)
+			continue;
+		py_version__print(py->layout.version, version);
+		jsonw__begin_obj(w);
+		JSONW_I64(w, "pid", ts->items[i].pid);
+		JSONW_STR(w, "version", py->layout.version ? version : "");
+		JSONW_STR(w, "why", py->why);
+		jsonw__end_obj(w);
+	}
+	jsonw__end_arr(w);
+}
+
+void target_python__meta(const struct targets *ts)
+{
+	if (ts->opts->stacks)
+		recorder__meta_json(ts->rec, "python", python_json, ts);
+}

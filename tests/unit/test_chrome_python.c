@@ -413,10 +413,12 @@ static void no_room(void)
 	op("a", 1000, 2000, "A1B1");
 	op("b", 2003, 3000, "A1C1D1");
 	op("in", 3509, 3600, "X1Y1"); /* another stack while B's operator is open */
+	op("in2", 3700, 3750, "X1Y1Z1");
 	op("c", 3500, 4000, "A2B1");
+	op("d", 5000, 5500, "A2B2");
 	doc = finish();
-	CU_ASSERT_STRING_EQUAL(picture(doc, 100), " A( B( a()) b() B( c( in())))");
-	CU_ASSERT_EQUAL(num(get(get(doc, "ptbpf_totals"), "python"), "functions_not_drawn"), 4);
+	CU_ASSERT_STRING_EQUAL(picture(doc, 100), " A( B( a()) b() B( c( in() in2()))) A( B( d()))");
+	CU_ASSERT_EQUAL(num(get(get(doc, "ptbpf_totals"), "python"), "functions_not_drawn"), 7);
 	cJSON_Delete(doc);
 }
 

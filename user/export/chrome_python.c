@@ -55,9 +55,9 @@ struct py_thread {
 	uint32_t span_cnt, span_cap;
 };
 
-struct open { /* a slice, or a frame: id */
-	uint64_t begin, end, id, parent;
-	uint32_t frame, caller; /* PY_FRAME_NATIVE may be or-ed to frame; caller 0: none */
+struct open {                            /* a slice, or a frame: id */
+	uint64_t begin, end, id, parent; /* parent: the innermost frame around it, 0: none */
+	uint32_t frame, caller;          /* PY_FRAME_NATIVE may be or-ed to frame; caller 0: none */
 };
 
 struct chrome_python {
@@ -368,23 +368,28 @@ static int close_frames(struct chrome_python *cp, uint32_t keep, uint64_t limit)
 /* Ends the open slices that are over at `at`, each with the frames inside it. */
 static int close_spans(struct chrome_python *cp, uint64_t at)
 {
-	uint32_t i, inside;
+	uint32_t i;
 	int err = 0;
 
 	while (!err) {
-		inside = 0;
 		for (i = cp->open_cnt; i && is_frame(&cp->open[i - 1]); i--)
-			inside++;
+			;
+		effort__spend(cp->open_cnt - i + 1);
+		cp->base = cp->frame_cnt - (cp->open_cnt - i);
 		if (!i || cp->open[i - 1].end > at)
 			break;
-		err = close_frames(cp, cp->frame_cnt - inside, cp->open[i - 1].end - GAP_NS);
+		err = close_frames(cp, cp->base, cp->open[i - 1].end - GAP_NS);
 		cp->now = cp->open[--cp->open_cnt].end;
 	}
-	cp->base = 0;
-	for (i = cp->open_cnt; i && is_frame(&cp->open[i - 1]); i--)
-		;
-	cp->base = cp->frame_cnt - (cp->open_cnt - i);
 	return err;
+}
+
+/* Id of the innermost open frame, 0: none. */
+static uint64_t innermost_frame(const struct chrome_python *cp)
+{
+	const struct open *top = cp->open_cnt ? &cp->open[cp->open_cnt - 1] : NULL;
+
+	return !top ? 0 : is_frame(top) ? top->id : top->parent;
 }
 
 /* Begins the stack's frames from the open ones on up to `cnt`, before `at`; as many as there is room for. */
@@ -397,15 +402,12 @@ static int open_frames(struct chrome_python *cp, const struct py_stack *ps, uint
 	if (last < cnt)
 		cp->totals.not_drawn += cnt - last;
 	for (uint32_t d = first; d < last && !err; d++) {
-		uint32_t i = cp->open_cnt;
 		struct open o = { .begin = at - (uint64_t)GAP_NS * (last - d),
 				  .id = ++cp->next_id,
+				  .parent = innermost_frame(cp),
 				  .frame = frame_at(ps, d),
 				  .caller = d ? frame_at(ps, d - 1) : 0 };
 
-		while (i && !is_frame(&cp->open[i - 1]))
-			i--;
-		o.parent = i ? cp->open[i - 1].id : 0;
 		cp->frame_cnt++;
 		err = vec_push(cp->open, cp->open_cnt, cp->open_cap, o);
 	}
@@ -415,32 +417,32 @@ static int open_frames(struct chrome_python *cp, const struct py_stack *ps, uint
 
 static int draw_span(struct chrome_python *cp, const struct span *sp, uint32_t *passed)
 {
-	struct py_stack ps = { 0 };
-	uint32_t keep, around;
+	struct open now = { .begin = sp->begin, .end = sp->end };
 	int err = close_spans(cp, sp->begin);
+	uint32_t keep, around = cp->base;
+	struct py_stack ps = { 0 };
 
 	if (sp->first != NO_POINT) {
 		for (; *passed <= sp->first; ++*passed)
 			cp->alive = smaller(cp->alive, cp->points[*passed].lasting);
 		ps = session__py_stack(cp->s, cp->points[sp->first].stack);
 		around = frames_around(cp, sp, &ps);
-	} else {
-		around = smaller(cp->alive, lasting_at(cp, *passed));
+	} else if (lasting_at(cp, *passed) > cp->base) {
+		around = lasting_at(cp, *passed);
 	}
 	keep = smaller(cp->alive, around);
 	if (keep < cp->base) { /* another stack, though a slice of this one is open: of a coroutine, say */
-		cp->totals.not_drawn += around - keep;
-		keep = cp->base;
-		around = keep;
+		cp->totals.not_drawn += sp->first != NO_POINT ? around - keep : 0;
+		cp->alive = 0;
+		keep = around = cp->base;
 	}
 	if (!err && cp->frame_cnt > keep)
 		err = close_frames(cp, keep, sp->begin / 2 + cp->now / 2);
-	if (!err && sp->first != NO_POINT)
+	if (!err && sp->first != NO_POINT && around > cp->base)
 		err = open_frames(cp, &ps, around, sp->begin);
 	cp->now = sp->begin;
-	return err ? err :
-		     vec_push(cp->open, cp->open_cnt, cp->open_cap,
-			      (struct open){ .begin = sp->begin, .end = sp->end });
+	now.parent = innermost_frame(cp);
+	return err ? err : vec_push(cp->open, cp->open_cnt, cp->open_cap, now);
 }
 
 /* ---- threads ---- */

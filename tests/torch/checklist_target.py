@@ -4,10 +4,15 @@
   loop FROM TO   loops named as torch's own tests of the Execution Trace name them
   do NAME        one of the functions below
   torch NAME     the same under torch.profiler; answers its key_averages()
+  stacks NAME    the same under torch.profiler with stacks; answers calls()
 """
 
 import json
+import os
+import queue
 import sys
+import tempfile
+import threading
 
 import torch
 from torch.autograd.profiler import record_function
@@ -77,6 +82,110 @@ def steps():
             torch.add(u, 1)
 
 
+def doubled(fn):
+    def twice(x):
+        return fn(x) + fn(x)
+    return twice
+
+
+@doubled
+def recursive(x, depth=3):
+    return torch.sin(x) if not depth else recursive.__closure__[0].cell_contents(x, depth - 1).neg()
+
+
+def generated(x):
+    for factor in (2, 3):
+        yield x * factor
+
+
+class Scope:
+    """An annotation that outlives the function which begins it."""
+
+    def __enter__(self):
+        torch.ones(1)
+        self.scope = record_function("outlives __enter__")
+        self.scope.__enter__()
+
+    def __exit__(self, *exc):
+        torch.zeros(1)
+        self.scope.__exit__(None, None, None)
+
+
+class Half(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x / 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad / 2
+
+
+encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2)
+sgd = torch.optim.SGD(encoder.parameters(), lr=0.01, momentum=0.9)
+
+
+def source():
+    """A training step of a model of torch's own, and what calls functions in other ways."""
+    with record_function("forward"):
+        out = encoder(torch.ones(2, 3, 16))
+    with Scope():
+        loss = Half.apply(recursive(out)).sum()
+    loss.backward()
+    sgd.step()
+    sgd.zero_grad()
+    sum(generated(torch.ones(1)))
+    sorted([2, 1], key=lambda n: torch.tensor(n).item())
+    [torch.ones(n) for n in (1, 2)]
+
+
+work, done = [queue.SimpleQueue() for _ in range(2)], queue.SimpleQueue()
+
+
+def old_thread(mine):
+    while True:
+        mine.get()
+        for _ in range(3):
+            torch.cos(u)
+        done.put(None)
+
+
+def new_thread():
+    for _ in range(3):
+        torch.cos(u)
+
+
+def source_threads():
+    torch.sin(u)
+    for one in work:
+        one.put(None)
+    threads = [threading.Thread(target=new_thread) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for _ in work:
+        done.get()
+
+
+def calls(events):
+    """[operator, its Python functions inside this one's caller, innermost first] in order of begin, of torch's own trace."""
+    found = sorted((e["ts"], e["name"], e["args"].get("Call stack", "")) for e in events if e.get("cat") == "cpu_op")
+    return [[name, stack.split(";")[:-1]] for _, name, stack in found]
+
+
+def under_stacks(fn):
+    verbose = torch._C._profiler._ExperimentalConfig(verbose=True)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True,
+                                experimental_config=verbose) as p:
+        fn()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "t.json")
+        p.export_chrome_trace(path)
+        with open(path, encoding="utf-8") as f:
+            return calls(json.load(f)["traceEvents"])
+
+
 def under_profiler(fn):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, with_flops=True) as p:
         fn()
@@ -85,10 +194,12 @@ def under_profiler(fn):
             "flops": [[r.key, str(r.input_shapes), int(r.flops)] for r in rows if r.flops], "table": p.key_averages().table()}
 
 
-WORK = {fn.__name__: fn for fn in (payload, event_args, strides, jagged, dynamic, flops, long_text, steps)}
+WORK = {fn.__name__: fn for fn in (payload, event_args, strides, jagged, dynamic, flops, long_text, steps, source, source_threads)}
 
 
 def main():
+    for one in work:
+        threading.Thread(target=old_thread, args=(one,), daemon=True).start()
     loop(-1)
     for fn in WORK.values():
         fn()
@@ -101,6 +212,8 @@ def main():
                 loop(i)
         elif verb == "do":
             WORK[words[0]]()
+        elif verb == "stacks":
+            answer = json.dumps(under_stacks(WORK[words[0]]))
         else:
             answer = json.dumps(under_profiler(WORK[words[0]]))
         print("answer " + answer, flush=True)

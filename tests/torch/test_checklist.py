@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Torch's own assertions about Execution Traces (E1-E14), about inputs in Chrome traces (K5-K8) and about the table with
+"""Torch's own assertions about Execution Traces (E1-E14), about inputs and Python stacks in Chrome traces (K5-K8, K12, K14) and about the table with
 operations and shapes (T2), applied to ptbpf's files of a process without an observer.
 
 Not here, because nothing of it exists outside torch: E5 for an unset path (ptbpf has no path without --et), E11 (Triton
@@ -174,6 +174,63 @@ def test_k8_strides():
     with window("do strides", options=("--record-shapes",)) as w:
         args = w.slices("aten::add")[0]["args"]
         same("K8", args["Input Strides"][:2], [[17, 1], [25, 2]])
+
+
+def functions_of(stack, outermost):
+    """Python functions from the innermost to `outermost`. What torch calls nn.Module is the call of a module, which is a function, too;
+    its built-in functions are not there."""
+    stack = [re.sub(r"\(\d+\): generated$", "(): generated", f) for f in stack]  # torch: the line where it goes on
+    chain = ["nn.Module" if f.startswith("nn.Module: ") or f.endswith(": _wrapped_call_impl") else f
+             for f in stack if not f.startswith("<")]
+    ends = [i for i, f in enumerate(chain) if f.endswith(": " + outermost)]
+    return chain[:ends[0] + 1] if ends else None
+
+
+def around(events):
+    """{id of a slice: names of the Python functions that it is drawn in, innermost first}"""
+    found, stack = {}, []
+    for e in sorted((e for e in events if e.get("cat") in ("cpu_op", "user_annotation", "python_function")),
+                    key=lambda e: (e["pid"], e["tid"], e["ts"], -e["dur"])):
+        while stack and (stack[-1]["tid"] != e["tid"] or stack[-1]["ts"] + stack[-1]["dur"] <= e["ts"]):
+            stack.pop()
+        if e["cat"] != "python_function":
+            found[e["args"]["External id"]] = [f["name"] for f in reversed(stack) if f["cat"] == "python_function"]
+        stack.append(e)
+    return found
+
+
+def test_k12_source(detail):
+    """Every operator lies in the Python functions that torch's own profiler shows, and its stack names them."""
+    trusted = [[name, functions_of(stack, "source")] for name, stack in json.loads(shared(Target).ask("stacks", "source"))]
+    with window("do source", options=("--with-stack",)) as w:
+        events = load_trace(w.trace)["traceEvents"]
+        drawn, got = around(events), []
+        for e in sorted((e for e in events if e.get("cat") == "cpu_op"), key=lambda e: e["ts"]):
+            stack = e["args"]["Call stack"].split(";")[:-1]
+            check(drawn[e["args"]["External id"]] == stack, f"drawn in {drawn[e['args']['External id']]}, called by {stack}")
+            got.append([e["name"], functions_of(stack, "source")])
+        trusted = [c for c in trusted if c[0] not in SCOPES]
+        same("calls", [c for c in got if c[0] not in SCOPES], trusted)
+        add = next(stack for name, stack in got if name == "AddBackward0")
+        check(any("checklist_target.py" in f for f in add), f"K12: {add}")
+        functions = [e for e in events if e.get("cat") == "python_function"]
+        ids = [e["args"]["Python id"] for e in functions]
+        check(len(set(ids)) == len(ids) and all(e["args"].get("Python parent id", ids[0]) in ids for e in functions), "ids of functions")
+        detail(f"{len(got)} operators in {len(functions)} functions")
+
+
+def test_k14_source_multithreaded(detail):
+    """Threads from before the window and threads that begin in it have their own functions."""
+    with window("do source_threads", options=("--with-stack",)) as w:
+        events = load_trace(w.trace)["traceEvents"]
+        tids = {name: {e["tid"] for e in events if e.get("cat") == "python_function" and e["name"].endswith(": " + name)}
+                for name in ("old_thread", "new_thread", "source_threads")}
+        same("K14: threads", {name: len(t) for name, t in tids.items()}, {"old_thread": 2, "new_thread": 2, "source_threads": 1})
+        check(not tids["old_thread"] & tids["new_thread"] and 0 < min(map(min, tids.values())), f"K14: {tids}")
+        for tid in tids["old_thread"] | tids["new_thread"]:
+            found = [e["args"]["Call stack"] for e in events if e.get("tid") == tid and e["name"] == "aten::cos"]
+            check(len(found) == 3 and all("_thread;" in s and "source_threads" not in s for s in found), f"K14: {found}")
+        detail(f"{len(events)} events")
 
 
 def test_t2_flops_and_shapes(detail):

@@ -52,3 +52,12 @@ def test_agent_shapes(ws):
                       "--trace", ws + "/n.json", "--no-table", expect=3, env=env)
         check(any("without shapes" in line for line in t.err), f"no agent\n{t.text()}")
         check(slices(load_trace(ws + "/n.json"), cat="cpu_op"), "no operators without an agent")
+
+
+def test_stacks_refused(ws):
+    """Before 5.17: no stacks, and nothing is recorded without them."""
+    with workload("spin.py") as p:
+        p.wait_line("ready")
+        t = run_ptbpf("attach", "--pid", p.pid, "-d", "300ms", "--with-stack", "-o", ws + "/s.ptb", expect=1, env=without(LOOP))
+        check(any("Python stacks: missing: bpf_loop" in line for line in t.err), f"--with-stack\n{t.text()}")
+        check(any("5.17" in line for line in t.err), f"--with-stack\n{t.text()}")

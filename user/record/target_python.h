@@ -24,7 +24,7 @@ struct target_python {
 	enum python_state state;
 	struct ptb_py_layout layout; /* READ; REFUSED: the version, if it is known */
 	struct py_code_end code_end;
-	char why[192]; /* REFUSED */
+	char why[PY_INTERP_WHY + 64]; /* REFUSED */
 };
 
 /* Finds and verifies it, which takes some time; says and counts what is refused. Not if its state is known. */

@@ -108,6 +108,14 @@ static void backward(struct builder *b, const struct funcs *f)
 	builder__thread(b, 1, 1);
 }
 
+/* Nothing but the program's own code in it. */
+static void annotation(struct builder *b)
+{
+	builder__py_stack(b, BEGIN + 7000000, RELU);
+	builder__annotate(b, BEGIN + 7000000, 0x9000, 0xa000, "own code");
+	builder__scope_end(b, BEGIN + 7500000, 0x9000, 0xa000);
+}
+
 int main(int argc, char **argv)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -138,6 +146,7 @@ int main(int argc, char **argv)
 	one_op(b, f.mm, 4000, 50, BACKWARD);
 	backward(b, &f);
 	one_op(b, f.mm, 6000, 70, EVIL);
+	annotation(b);
 	one_op(b, f.mm, 6100, 80, CUT);
 	one_op(b, f.mm, 6200, 90, 0);
 	if (argc > 2)

@@ -143,7 +143,9 @@ static int sum_lines(struct line_report *lr, bool all_lines)
 
 		memcpy(values, nodes[i].self[0], sizeof(values));
 		if (around == STACK_OPERATOR || around == STACK_ANNOTATION)
-			values[STACK_CALLS] = 0; /* Python did not call it */
+			values[STACK_CALLS] = 0;                     /* Python did not call it */
+		if (frames[nodes[i].frame].kind == STACK_ANNOTATION) /* the program's own code between operators */
+			values[STACK_CALLS] = values[STACK_CPU] = 0;
 		for (uint32_t m = 0; m < STACK_METRIC_CNT; m++)
 			any |= values[m] != 0;
 		add_values(lr->sums, values);

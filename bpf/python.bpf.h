@@ -48,6 +48,7 @@ static __always_inline int emit_stack(const struct hit *hit, __u64 id)
 
 	if (!r)
 		return 0;
+	r->h.site = 0; /* not counted as a hit: that is the record which follows */
 	r->id = id;
 	slot_submit(&s, hit);
 	return 0;
@@ -59,6 +60,7 @@ static __always_inline bool emit_stack_def(const struct hit *hit, struct py_walk
 	__u32 len = sizeof(w->def) + w->def.frame_cnt * sizeof(w->frames[0]);
 
 	hdr_fill(&w->def.h, len, PTB_REC_PY_STACK_DEF, 0, hit);
+	w->def.h.site = 0;
 	barrier_var(len);
 	if (len > sizeof(w->def) + sizeof(w->frames))
 		return false;

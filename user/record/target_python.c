@@ -4,13 +4,16 @@
 #include "record/target_python.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "python/layout.h"
 #include "record/targets.h"
+#include "target/file_server.h"
 
 #define META_MAX 32 /* processes of which the capture says what they have */
 
@@ -52,6 +55,25 @@ void target_python__find(struct targets *ts, struct target *t)
 	py_interp__clear(&pi);
 }
 
+/* A descriptor of the interpreter's file that sends no request to who serves its file system; negative errno. */
+static int open_interpreter(const struct target *t)
+{
+	const struct py_code_end *ce = &t->python.code_end;
+	char path[96];
+	int fd, err;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, t->pid, ce->start,
+		 ce->end);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	err = file_server__check(fd, t->pid, FILE_SERVER_ROOTS);
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
 /* A probe where code objects end, so that stacks need not read those that are known. It makes no record. */
 static bool probe_code_end(struct targets *ts, const struct target *t, uint32_t idx)
 {
@@ -60,16 +82,16 @@ static bool probe_code_end(struct targets *ts, const struct target *t, uint32_t 
 		.id = 1, .prog = PTB_PROG_CODE_END, .offset = ce->offset, .insn_len = ce->insn_len
 	};
 	struct probe_lib lib = { .name = "CPython", .sites = &site, .cnt = 1 };
-	char path[96];
-	int n;
+	int fd = ce->insn_len ? open_interpreter(t) : -ENOENT, n;
+	char path[32];
 
-	if (!ce->insn_len)
+	if (fd < 0)
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, t->pid, ce->start,
-		 ce->end);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	lib.access_path = path;
 	memcpy(site.insn, ce->insn, sizeof(ce->insn));
 	n = probe_set__add_libs(ts->ps, idx, &lib, 1);
+	close(fd);
 	ts->probes += n == 1;
 	return n == 1;
 }

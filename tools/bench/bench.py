@@ -22,6 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 from support import CommandTarget, Tracer, run_ptbpf  # noqa: E402
 import bench_memory  # noqa: E402
+import bench_stacks  # noqa: E402
 
 WORK = ("neg", "transformer")
 MODES = {"names": [], "shapes": ["--record-shapes"], "full": ["--execution-trace"]}
@@ -116,6 +117,7 @@ def measure(args):
                         series.add(f"{work}.torch.{verb}.stop", answer["stop_ns_per_op"])
                         series.add(f"{work}.ops", answer["ops_per_unit"])
             bench_memory.round_of(target, fresh, series, folder)
+            bench_stacks.round_of(target, series, folder)
             print(f"round {k + 1} of {args.rounds}", file=sys.stderr)
     target.close()
     fresh.close()
@@ -186,7 +188,7 @@ def main():
                            check=True).stdout.strip()
     print(f"Linux {platform.release()}, {os.cpu_count()} CPUs, torch {torch}, {args.rounds} interleaved rounds; "
           "median (quartiles)\n")
-    print("\n".join(per_op_table(series) + [""] + bench_memory.table(series) + [""] + other_table(series)))
+    print("\n".join(per_op_table(series) + [""] + bench_memory.table(series) + [""] + bench_stacks.table(series) + [""] + other_table(series)))
     doctor = run_ptbpf("doctor", expect=(0, 1, 3))
     cost = [line.strip() for line in doctor.out if re.search(r"cost of a probe", line)]
     print("\n`ptbpf doctor`: " + (re.sub(r"\s+", " ", cost[0]) if cost else "no figure"))

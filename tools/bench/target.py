@@ -5,6 +5,7 @@
   profile WORK CNT   the same CNT units under torch.profiler: in-window, and what stop and export add
   shapes WORK CNT    the same with record_shapes
   memory WORK CNT    the same with profile_memory
+  stacks WORK CNT    the same with with_stack
   observe WORK CNT   the same under ExecutionTraceObserver
   empty WORK MS      as time, with a RecordFunction callback that does nothing: what torch itself takes for any
   empty_inputs WORK MS  the same where it asks for inputs
@@ -54,7 +55,22 @@ def pages(cnt):
         torch.empty(16 << 20).fill_(1.0)
 
 
-WORK = {"neg": (neg, 2000), "transformer": (transformer, 2), "pair": (pair, 2000), "pages": (pages, 1)}
+def deep(depth, cnt):
+    """neg() with so many Python frames on the stack."""
+    return neg(cnt) if depth <= 0 else deep(depth - 1, cnt)
+
+
+def at_depth(depth):
+    def work(cnt):
+        frame, above = sys._getframe(), 0
+        while frame:
+            frame, above = frame.f_back, above + 1
+        deep(depth - above - 2, cnt)
+    return work
+
+
+WORK = {"neg": (neg, 2000), "transformer": (transformer, 2), "pair": (pair, 2000), "pages": (pages, 1),
+        **{f"deep{n}": (at_depth(n), 2000) for n in (8, 13, 30)}}
 
 
 def sliced(fn, chunk, more):
@@ -113,12 +129,12 @@ def stall(name, ms):
             "median_ns": sorted(s[0] for s in samples)[len(samples) // 2]}
 
 
-def profiled(name, cnt, shapes=False, memory=False):
+def profiled(name, cnt, shapes=False, memory=False, stacks=False):
     fn, chunk = WORK[name]
     chunk = min(chunk, cnt)
     with tempfile.TemporaryDirectory() as folder:
         prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=shapes,
-                                      profile_memory=memory)
+                                      profile_memory=memory, with_stack=stacks)
         prof.start()
         fn(min(cnt, 100))
         costs = sliced(fn, chunk, lambda n: n < cnt // chunk)
@@ -147,7 +163,7 @@ def observed(name, cnt):
 
 codes = []
 VERBS = {"time": timed, "empty": empty, "empty_inputs": lambda name, ms: empty(name, ms, True), "stall": stall, "profile": profiled, "shapes": lambda name, cnt: profiled(name, cnt, True), "observe": observed,
-         "memory": lambda name, cnt: profiled(name, cnt, memory=True)}
+         "memory": lambda name, cnt: profiled(name, cnt, memory=True), "stacks": lambda name, cnt: profiled(name, cnt, stacks=True)}
 
 
 def main():

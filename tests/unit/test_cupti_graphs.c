@@ -250,7 +250,7 @@ static void run_refused(void)
 	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 1);
 }
 
-/* Nodes whose ids CUPTI does not tell are counted. */
+/* Nodes whose ids CUPTI does not give are counted. */
 static void run_no_ids(void)
 {
 	CUstream stream;

@@ -6,14 +6,14 @@
  * A frame goes on from one stack to the next while the frames around it do, each at the same instruction: another
  * instruction in the caller is another call. A function is drawn from shortly before the first slice in whose stack
  * it is to shortly after the last one's end; calls from one instruction with nothing of their caller in between cannot be
- * told apart and become one.
+ * separated and become one.
  *
  * An operator lies in all frames of its stack. An annotation may end in another function than it began in: it lies in
  * those frames of its stack that are also in all stacks inside it, and not in __enter__(). A slice without a stack lies in
  * the frames that are in all stacks inside it and in the one before or after it. A frame that crosses the begin or end of
  * an annotation is drawn in two pieces.
  *
- * Everything of a thread is looked at in order of time, after the last slice of the session. `spans` is a thread's slices,
+ * A thread is processed in order of time, after the last slice of the session. `spans` is a thread's slices,
  * `points` those stacks. What is open now, slices and frames, is one array, innermost last.
  */
 #include <errno.h>

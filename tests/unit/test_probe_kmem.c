@@ -366,7 +366,7 @@ static void test_order(void)
 	struct records r = {};
 	struct probe_set *ps;
 	struct target t;
-	uint32_t reported = 0;
+	uint32_t reported = 0, earlier = 0;
 
 	ps = open_traced(&t);
 	target__run(&t, "loop 2 10");
@@ -380,13 +380,15 @@ static void test_order(void)
 			  r.items[i]->kind != PTB_REC_KMEM || probe_set__ring_cnt(ps) > 1);
 		if (r.items[i]->kind != PTB_REC_KMEM || i + 1 == r.cnt)
 			continue;
-		if (k->h.ts_ns - k->begin_ns > SLICE_NS && r.items[i + 1]->ts_ns != k->h.ts_ns)
-			continue; /* in the midst of an operator: the machine is slow */
+		if (k->h.ts_ns - k->begin_ns > SLICE_NS && r.items[i + 1]->ts_ns != k->h.ts_ns) {
+			earlier++; /* in the midst of an operator: the machine is slow, and nothing may be left for its end */
+			continue;
+		}
 		CU_ASSERT_EQUAL(r.items[i + 1]->ts_ns, r.items[i]->ts_ns);
 		CU_ASSERT_EQUAL(r.items[i + 1]->site, MARK);
 		reported++;
 	}
-	CU_ASSERT(reported >= 200); /* faults, then the discarding call */
+	CU_ASSERT(reported + earlier >= 200); /* faults, then the discarding call */
 	records__clear(&r);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);

@@ -44,7 +44,7 @@ def record_live(folder):
     capture = os.path.join(folder, "live.ptb")
     with Process([PYTHON, "-u", os.path.join(HERE, "loop.py")]) as loop:
         loop.wait_line("^warm$")
-        run_ptbpf("attach", "--pid", loop.pid, "-d", "500ms", "-o", capture, "--trace", os.path.join(folder, TRACES[0]),
+        run_ptbpf("attach", "--pid", loop.pid, "-d", "250ms", "-o", capture, "--trace", os.path.join(folder, TRACES[0]),
                   "--et", os.path.join(folder, "live.et.json"), "--with-stack", "--no-table", "-q", expect=(0, 3))
         check(loop.alive(), f"the training loop ended\n{loop.text()}")
     run_ptbpf("export", capture, "--format", "chrome", "-o", os.path.join(folder, TRACES[1]), expect=(0, 3))

@@ -25,8 +25,8 @@ SLOW_MODE, SLOW_EVERY = ("--perf-uprobes",), 32
 # Seconds between the steps of the targets that are traced at the same time, because an attach mostly waits for the kernel.
 # The first one computes most of the time; the others leave the processors to the tracers.
 RESTS = (0.002,) + (0.02,) * (7 if soak() else 2)
-CYCLES = 10000 if soak() else 84
-KILLS = 1000 if soak() else 36
+CYCLES = 10000 if soak() else 56
+KILLS = 1000 if soak() else 24
 THREADS = 10000 if soak() else 2000
 PARTS = {"plan, load or attach": "", "window or detach": "attached", "export": "lost "}  # with what ptbpf prints when they begin
 

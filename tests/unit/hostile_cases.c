@@ -606,7 +606,7 @@ static void python_stacks(void)
 
 	line.func = put_name("f");
 	line.file = put_name("/a/b.py");
-	for_times (i, 20 * K) {
+	for_times (i, 8 * K) {
 		for (k = 0; k < PTB_PY_FRAMES_MAX; k++) {
 			d.frames[k].code = code += 16;
 			line.frame = d.frames[k];
@@ -621,7 +621,7 @@ static void python_stacks(void)
 		put_exit(OP, 2050 + i * 100, 0x6f00);
 	}
 	/* few bytes each: deep stacks with nothing in common, one after the other; one of many ids */
-	for_times (i, 200 * K) {
+	for_times (i, 80 * K) {
 		s.id = i % 2 + 1;
 		d.def.id = 1000000 + i;
 		d.def.frame_cnt = 1;

@@ -111,6 +111,16 @@ PROBE(agent_chunk)
 	return 0;
 }
 
+/* The agent is about to record an operator of this thread. */
+PROBE(agent_stack)
+{
+	__u64 number = PT_REGS_PARM1(ctx);
+
+	if (py_stacks && number)
+		py_stack(hit, PT_REGS_SP(ctx), number);
+	return 0;
+}
+
 /* A probe on the site is the request: it raises the site's semaphore. The site itself does not run. */
 PROBE(agent_request)
 {

@@ -99,6 +99,10 @@ struct bpf_iter__task {
 	struct task_struct *task;
 } KTYPE;
 
+struct sched_info {
+	unsigned long long last_arrival, last_queued; /* on a processor, to wait for one */
+} KTYPE;
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -112,6 +116,10 @@ struct task_struct {
 	unsigned long long start_time; /* CLOCK_MONOTONIC */
 	struct mm_struct *mm;
 	void *bpf_storage;
+	int on_cpu;
+	unsigned int __state; /* 0: it could run */
+	struct sched_info sched_info;
+	unsigned long nvcsw, nivcsw; /* times that it stopped running */
 } KTYPE;
 
 #endif /* PTB_KTYPES_BPF_H */

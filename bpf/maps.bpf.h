@@ -27,6 +27,11 @@ const volatile __u32 agent_sleeps = 0; /* its program may wait for a page of the
 
 const volatile __u32 never = 0; /* see ptbpf.bpf.c */
 
+const volatile __u64 sample_ns = 0;   /* between two samples of a thread */
+const volatile __u32 sample_cpus = 0; /* possible ones */
+__u64 sample_ticks = 0;               /* that the run of the iterator stands for */
+__u64 sample_late_ns = 0;             /* since the moment that it is for */
+
 #define PTB_CPUS_MAX 1024
 
 const volatile __u32 kernel_memory = 0;  /* what the kernel does for a thread is recorded */
@@ -136,6 +141,14 @@ struct {
 	__type(key, __u32); /* tgid */
 	__type(value, __u32);
 } watched SEC(".maps");
+
+/* Processes whose threads are sampled: their number in py_layouts. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PTB_PROC_MAX);
+	__type(key, __u32); /* tgid */
+	__type(value, __u32);
+} sampled SEC(".maps");
 
 /* ---- arguments; made only where they are recorded ---- */
 

@@ -5,7 +5,8 @@
  *
  * Three channels, none of which anybody but root can use:
  *  - Requests: USDT sites (provider "ptbpf") that never run. A tracer's probe on one raises its semaphore,
- *    which the agent reads; the kernel lowers it when the tracer goes, however it goes.
+ *    which the agent reads; the kernel lowers it when the tracer goes, however it goes. One of them runs while it is
+ *    requested: "stacks", on the operator's thread before its BEGIN, with the number in rdi that the BEGIN has.
  *  - Settings and state: the control block, the agent's exported object `ptbpf_agent_ctl`. The tracer
  *    writes `cfg` (through /proc/PID/mem) before it raises a request and reads the rest.
  *  - Records: the USDT site "chunk" runs once per chunk with its address in rdi and its length in rsi; the
@@ -37,7 +38,8 @@
 	X(OUTPUTS, 3, "outputs", "with them their results, and identities in both")              \
 	X(GPU,     4, "gpu",     "activities of GPUs and the calls that caused them, by CUPTI")  \
 	X(SYNC,    5, "sync",    "with them synchronisation and events")                         \
-	X(GRAPHS,  6, "graphs",  "with them the nodes of CUDA graphs, as they are captured")
+	X(GRAPHS,  6, "graphs",  "with them the nodes of CUDA graphs, as they are captured")     \
+	X(STACKS,  7, "stacks",  "with operators the moment at which their Python stack can be read")
 /* clang-format on */
 
 enum ptb_agent_site {
@@ -86,6 +88,7 @@ struct ptb_agent_cfg {
 #define PTB_AGENT_OUTPUTS_ON 0x100
 #define PTB_AGENT_SYNC_ON 0x200
 #define PTB_AGENT_GRAPHS_ON 0x400
+#define PTB_AGENT_STACKS_ON 0x800
 
 /* Why the agent does not do what is requested, or only a part of it. */
 /*     name             nr  sentence */
@@ -169,8 +172,10 @@ struct ptb_arec {
 #define PTB_AREC_ARGS 0x2 /* values (ptb_args.h) follow to the end */
 #define PTB_AREC_ARGS_CUT 0x4
 #define PTB_AREC_TEXT_CUT 0x8
+#define PTB_AREC_STACK 0x10 /* BEGIN: its number at the site "stacks" follows that */
 
-/* BEGIN: aux: at::RecordScope | text length << 8. Then __u64 fwd_thread (FWD), the text padded to 8, values. */
+/* BEGIN: aux: at::RecordScope | text length << 8. Then __u64 fwd_thread (FWD), __u64 number (STACK; not 0), the text
+ * padded to 8, values. */
 struct ptb_arec_begin {
 	struct ptb_arec r;
 	__u64 rf;     /* RecordFunction* */

@@ -281,6 +281,11 @@ struct ptb_py_frame {
 	__u32 check; /* over fields of the code object: another object at this address has another one */
 };
 #define PTB_PY_NATIVE 0x1u /* native frames lie between the frame and its caller */
+/*
+ * No frame: the next one of the stack calls a module of torch (nn.Module.__call__()), and this is what module. code: or-ed to the address
+ * of its class, 0: not read; at: of the module's address bits 4 to 35; check: over the class's name.
+ */
+#define PTB_PY_CLASS 0x2u
 
 /*
  * PY_STACK_DEF: what stack `id` of process h.tgid is; frame_cnt frames follow, innermost first. Emitted by each thread
@@ -304,6 +309,28 @@ struct ptb_py_stack {
 	struct ptb_rec_hdr h;
 	__u64 id; /* hash of its frames, see PY_STACK_DEF */
 };
+
+/* PY_STACK of an operator that the process's agent records, in rings only: the recorder puts it before the RF_BEGIN. */
+struct ptb_agent_stack {
+	struct ptb_rec_hdr h;
+	__u64 id;
+	__u64 number; /* which operator: its record has it, too (PTB_AREC_STACK) */
+};
+
+/*
+ * PY_SAMPLE: what the thread did at one moment, without a probe. Nothing else is recorded of a process of which there are samples.
+ */
+struct ptb_py_sample {
+	struct ptb_rec_hdr h;
+	__u64 id;    /* as in PY_STACK_DEF; 0: see flags */
+	__u64 ns;    /* the time that it stands for, which ends at h.ts_ns */
+	__u32 flags; /* PTB_SAMPLE_* */
+	__u32 pad;
+};
+#define PTB_SAMPLE_RAN 0x1    /* the thread ran on a processor; else ... */
+#define PTB_SAMPLE_WAITED 0x2 /* ... it waited for one; else it was blocked */
+#define PTB_SAMPLE_NO_STACK                                                                        \
+	0x4 /* id 0: it has Python frames perhaps, but they could not be read; else it has none */
 
 /* ---- from the agent; user space has put them into this form (ptb_agent.h has the agent's own) ---- */
 
@@ -435,7 +462,7 @@ struct ptb_rss_sample {
 	__u64 minor, major;       /* faults of the process since it began */
 };
 
-/* What a frame of PY_STACK_DEFs of process h.tgid is, by the frame's three fields (without PTB_PY_NATIVE). */
+/* What a frame of PY_STACK_DEFs of process h.tgid is, by the frame's three fields (without PTB_PY_NATIVE). PTB_PY_CLASS: func is the class. */
 struct ptb_py_line {
 	struct ptb_rec_hdr h;
 	struct ptb_py_frame frame;
@@ -480,6 +507,8 @@ struct ptb_py_line {
 	X(TENSOR_END,  30, ptb_tensor_end,   0)            \
 	X(PY_STACK_DEF, 32, ptb_py_stack_def, 0)           \
 	X(PY_STACK,    33, ptb_py_stack,     0)            \
+	X(PY_SAMPLE,   34, ptb_py_sample,    0)            \
+	X(AGENT_STACK, 47, ptb_agent_stack,  0)            \
 	X(GPU_KERNEL,  48, ptb_gpu_kernel,   0)            \
 	X(GPU_MEMCPY,  49, ptb_gpu_memory,   0)            \
 	X(GPU_MEMSET,  50, ptb_gpu_memory,   0)            \
@@ -582,7 +611,8 @@ enum ptb_refusal {
 	X(SIGNAL,            2, "interrupted")                  \
 	X(TARGET_EXIT,       3, "target exited")                \
 	X(ERROR,             4, "error")                        \
-	X(NOT_WRITTEN,       5, "the capture could not be written")
+	X(NOT_WRITTEN,       5, "the capture could not be written") \
+	X(COST,              6, "limit on its cost reached")
 /* clang-format on */
 
 enum ptb_stop_reason {
@@ -653,7 +683,11 @@ enum ptb_stop_reason {
 	X(PY_FAULT,        53, 1, "Python stacks with a frame that could not be read")           \
 	X(PY_NO_ROOM,      54, 1, "Python stacks lost: no memory for the thread's stacks") \
 	X(NO_STACKS,       55, 1, "processes whose Python stacks cannot be read (the trace says why)")  \
-	X(PY_CODE_GONE,    56, 1, "Python code objects that were freed before they could be read")
+	X(PY_CODE_GONE,    56, 1, "Python code objects that were freed before they could be read") \
+	X(SAMPLES_LATE,    57, 0, "samples missed: the machine was too busy to take them") \
+	X(SAMPLES_RAN,     58, 0, "samples without a stack: the thread began to run while it was read") \
+	X(SAMPLES_NS,      59, 0, "time for which samples interrupted the target's threads, ns") \
+	X(PY_CLASS_GONE,   60, 1, "modules whose class could not be read")
 /* clang-format on */
 
 enum ptb_counter_id {
@@ -663,6 +697,7 @@ enum ptb_counter_id {
 };
 #define PTB_CNT_MAP 64 /* entries of the BPF map */
 #define PTB_CNT_IS_BPF(id)                                                                         \
-	((id) < PTB_CNT_BPF_MAX || ((id) >= PTB_CNT_PY_NO_STATE && (id) <= PTB_CNT_PY_NO_ROOM))
+	((id) < PTB_CNT_BPF_MAX || ((id) >= PTB_CNT_PY_NO_STATE && (id) <= PTB_CNT_PY_NO_ROOM) ||  \
+	 ((id) >= PTB_CNT_SAMPLES_LATE && (id) <= PTB_CNT_SAMPLES_NS))
 
 #endif /* PTB_EVENT_H */

@@ -29,6 +29,7 @@ struct ptb_py_offsets {
 	__u16 frame_code; /* from 3.14 on the low bits are tags: frame_tags */
 	__u16 frame_tags; /* bits to clear */
 	__u16 frame_previous, frame_instr;
+	__u16 frame_locals; /* the function's variables, its arguments first */
 	__u16 frame_owner;  /* one byte; NONE: all frames are of Python functions */
 	__u16 frame_native; /* owners from this number on are no frames of Python functions */
 	__u16 code_filename, code_name;
@@ -47,7 +48,8 @@ struct ptb_py_layout {
 	 * word so many bytes behind it. */
 	__s32 slot;
 	__u32 slot_hops, slot_hop[2];
-	__u32 code_ends; /* 1: a probe counts the code objects that end (PTB_PROG_CODE_END) */
+	__u32 code_ends; /* a probe counts the code objects that end (PTB_PROG_CODE_END): the process's index for it + 1; 0: none */
+	__u32 modules; /* 1: of a call of a torch module the stack says which one (PTB_PY_CLASS) */
 	struct ptb_py_offsets off;
 	__u64 code_type; /* address of PyCode_Type */
 };

@@ -39,6 +39,7 @@
 #include "agent.bpf.c"
 #include "task.bpf.c"
 #include "kmem.bpf.c"
+#include "sample.bpf.c"
 
 /*
  * The programs of PTB_PROGS, which are attached to sites.
@@ -63,7 +64,7 @@
 		if (!begin(ctx, &hit, PTB_PROG_##name))                                            \
 			return 0;                                                                  \
 		if (STACK_##stack(&hit) && py_stacks)                                              \
-			py_stack(&hit, PT_REGS_SP(ctx));                                           \
+			py_stack(&hit, PT_REGS_SP(ctx), 0);                                        \
 		return func##_hit(ctx, &hit);                                                      \
 	}
 

@@ -41,15 +41,27 @@ struct {
 	__type(value, struct py_thread);
 } py_threads SEC(".maps");
 
-static __always_inline int emit_stack(const struct hit *hit, __u64 id)
+/* A walk that was cut short, or a frame that could not be read. */
+static __always_inline void count_stack(const struct py_walk *w)
 {
-	struct slot s = slot_reserve(hit, sizeof(struct ptb_py_stack), PTB_REC_PY_STACK, 0);
+	if (w->def.flags)
+		count(w->def.flags & PTB_PY_CUT ? PTB_CNT_PY_CUT : PTB_CNT_PY_FAULT);
+}
+
+/* number: of the agent's operator; 0: of the record that follows. */
+static __always_inline int emit_stack(const struct hit *hit, __u64 id, __u64 number)
+{
+	struct slot s =
+		number ? slot_reserve(hit, sizeof(struct ptb_agent_stack), PTB_REC_AGENT_STACK, 0) :
+			 slot_reserve(hit, sizeof(struct ptb_py_stack), PTB_REC_PY_STACK, 0);
 	struct ptb_py_stack *r = s.rec;
 
 	if (!r)
 		return 0;
 	r->h.site = 0; /* not counted as a hit: that is the record which follows */
 	r->id = id;
+	if (number)
+		((struct ptb_agent_stack *)r)->number = number;
 	slot_submit(&s, hit);
 	return 0;
 }
@@ -67,6 +79,15 @@ static __always_inline bool emit_stack_def(const struct hit *hit, struct py_walk
 	return emit_copy(hit, &w->def, len);
 }
 
+/* Unless it is known. */
+static __always_inline void define_stack(const struct hit *hit, struct py_thread *t)
+{
+	__u64 *known = &t->known[t->walk.def.id & (PY_KNOWN - 1)];
+
+	if (*known != t->walk.def.id)
+		*known = emit_stack_def(hit, &t->walk) ? t->walk.def.id : 0;
+}
+
 /* PyCode_Type.tp_dealloc() */
 PROBE(code_end)
 {
@@ -78,41 +99,41 @@ PROBE(code_end)
 	return 0;
 }
 
-static __noinline int py_stack(const struct hit *hit, __u64 sp)
+static __noinline int py_stack(const struct hit *hit, __u64 sp, __u64 number)
 {
-	__u32 proc = hit->proc;
+	__u32 proc = hit->proc, counted;
 	const struct ptb_py_layout *l = bpf_map_lookup_elem(&py_layouts, &proc);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct py_thread *t;
 	enum py_walked got;
-	__u64 *known, *ends;
+	__u64 *ends;
 
 	if (!l || !l->code_type)
 		return 0;
 	t = bpf_task_storage_get(&py_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t) {
 		count(PTB_CNT_PY_NO_ROOM);
-		return emit_stack(hit, 0);
+		return emit_stack(hit, 0, number);
 	}
 	t->walk.sp = sp;
 	t->walk.gen = 0;
-	ends = l->code_ends ? bpf_map_lookup_elem(&py_code_ends, &proc) : NULL;
-	if (ends)
+	counted = l->code_ends - 1;
+	ends = l->code_ends ? bpf_map_lookup_elem(&py_code_ends, &counted) : NULL;
+	if (ends) {
+		proc = counted;
 		t->walk.gen = py_generation(proc, *(volatile __u64 *)ends);
-	got = py_walk(&t->walk, l, proc, task->thread.fsbase,
+	}
+	got = py_walk(NULL, &t->walk, l, proc, task->thread.fsbase,
 		      py_mix(py_seed, *(volatile __u32 *)&active));
 	if (got == PY_NO_FRAMES)
 		return 0;
 	if (got == PY_NO_STATE) {
 		count(PTB_CNT_PY_NO_STATE);
-		return emit_stack(hit, 0);
+		return emit_stack(hit, 0, number);
 	}
-	if (t->walk.def.flags)
-		count(t->walk.def.flags & PTB_PY_CUT ? PTB_CNT_PY_CUT : PTB_CNT_PY_FAULT);
-	known = &t->known[t->walk.def.id & (PY_KNOWN - 1)];
-	if (*known != t->walk.def.id)
-		*known = emit_stack_def(hit, &t->walk) ? t->walk.def.id : 0;
-	return emit_stack(hit, t->walk.def.id);
+	count_stack(&t->walk);
+	define_stack(hit, t);
+	return emit_stack(hit, t->walk.def.id, number);
 }
 
 #endif /* PTB_PYTHON_BPF_H */

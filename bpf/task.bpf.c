@@ -53,8 +53,12 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(task_exec, struct task_struct *task)
 {
-	if (is_watched(task_tgid(task)))
-		emit_task(PTB_REC_EXEC, task, NULL, 0);
+	__u32 tgid = task_tgid(task);
+
+	if (!is_watched(tgid))
+		return 0;
+	bpf_map_delete_elem(&sampled, &tgid); /* its Python is gone */
+	emit_task(PTB_REC_EXEC, task, NULL, 0);
 	return 0;
 }
 

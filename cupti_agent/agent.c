@@ -25,6 +25,8 @@
 
 #define STACK_BYTES (1024 * 1024) /* address space, also for CUPTI's code and thread-local blocks */
 #define SCAN_NS 1000000000        /* is torch there by now? */
+#define OPS_STATE                                                                                  \
+	(PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON | PTB_AGENT_STACKS_ON)
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -145,8 +147,7 @@ static void process_exits(void)
 		ops__stop(true);
 	if (agent.gpu_request)
 		cupti__stop();
-	agent__set_state(PTB_AGENT_ALIVE | PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON,
-			 false);
+	agent__set_state(PTB_AGENT_ALIVE | OPS_STATE, false);
 	send_everything();
 }
 
@@ -174,7 +175,7 @@ static bool take_cfg(struct ptb_agent_cfg *cfg)
 static void ops_stop(void)
 {
 	ops__stop(false);
-	agent__set_state(PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON, false);
+	agent__set_state(OPS_STATE, false);
 	send_everything();
 }
 
@@ -191,6 +192,7 @@ static void ops_start(uint32_t request)
 	agent__set_state(PTB_AGENT_INPUTS_ON,
 			 values && request & (AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS)));
 	agent__set_state(PTB_AGENT_OUTPUTS_ON, values && request & AGENT_REQUEST(OUTPUTS));
+	agent__set_state(PTB_AGENT_STACKS_ON, why == 0 && request & AGENT_REQUEST(STACKS));
 	if (why)
 		return;
 	leave_at_exit(false);
@@ -201,14 +203,14 @@ static void check_ops(uint32_t requests)
 {
 	uint32_t want = requests & AGENT_REQUEST(OPS) ?
 				requests & (AGENT_REQUEST(OPS) | AGENT_REQUEST(INPUTS) |
-					    AGENT_REQUEST(OUTPUTS)) :
+					    AGENT_REQUEST(OUTPUTS) | AGENT_REQUEST(STACKS)) :
 				0;
 	enum ptb_agent_why trouble = ops__on() ? ops__trouble() : PTB_AGENT_WHY_NONE;
 
 	if (trouble) {
 		ops_stop();
 		if (trouble == PTB_AGENT_WHY_BAD_TENSORS)
-			ops_start(AGENT_REQUEST(OPS));
+			ops_start(agent.ops_request & (AGENT_REQUEST(OPS) | AGENT_REQUEST(STACKS)));
 		ptbpf_agent_ctl.ops_why = trouble;
 	}
 	if (want == agent.ops_request && !agent.ops_retry)

@@ -101,6 +101,7 @@ static void begin_stream(struct stream *s, enum ptb_chunk_kind kind, uint32_t ti
 	s->kind = kind;
 	s->tid = tid;
 	s->sent = STREAM_HDR;
+	s->stacks = 0;
 	atomic_store(&s->seq, 0);
 	atomic_store(&s->end, STREAM_HDR);
 	atomic_store(&s->dropped, 0);

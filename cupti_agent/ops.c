@@ -16,6 +16,7 @@
 #include "read.h"
 #include "stream.h"
 #include "torch.h"
+#include "usdt.h"
 #include "values.h"
 
 #define CAREFUL_CALLS 256
@@ -30,7 +31,7 @@
 static struct {
 	atomic_bool on;                     /* recording */
 	atomic_int careful, careful_values; /* calls that are still to be checked */
-	bool inputs, outputs;
+	bool inputs, outputs, stacks;
 	struct ptb_agent_cfg cfg; /* changes only while no thread is inside */
 	atomic_int numel_score;
 	atomic_uint why;
@@ -289,11 +290,20 @@ static unsigned char *put_text(const unsigned char *rf, unsigned char *at, struc
 	return at + ((n + 7) & ~7u);
 }
 
+/* A tracer's program reads the thread's Python stack here. Returns the number of the operator for it. */
+__attribute__((noinline)) static uint64_t mark_stack(struct stream *s)
+{
+	uint64_t number = (uint64_t)s->nr << 32 | ++s->stacks;
+
+	USDT_SITE(STACKS, "stacks", "8@%%rdi", "D"(number));
+	return number;
+}
+
 static inline void begin(struct stream *s, const unsigned char *rf)
 {
 	const struct ptb_rf_cfg *c = &ops.cfg.rf;
 	uint64_t schema = rf[c->fn_index_off] ? word(rf, c->fn_off) : 0,
-		 fwd = word(rf, c->fwd_thread_off);
+		 fwd = word(rf, c->fwd_thread_off), stack = ops.stacks ? mark_stack(s) : 0;
 	struct ptb_arec r = { .kind = PTB_AREC_BEGIN, .aux = rf[c->scope_off] };
 	struct ptb_arec_begin *b;
 	unsigned char *at;
@@ -312,6 +322,11 @@ static inline void begin(struct stream *s, const unsigned char *rf)
 		memcpy(at, &fwd, 8);
 		at += 8;
 		r.flags |= PTB_AREC_FWD;
+	}
+	if (stack) {
+		memcpy(at, &stack, 8);
+		at += 8;
+		r.flags |= PTB_AREC_STACK;
 	}
 	if (!schema)
 		at = put_text(rf, at, &r);
@@ -439,6 +454,7 @@ int ops__start(uint32_t requests, const struct ptb_agent_cfg *cfg)
 	clock__choose();
 	ops.cfg = *cfg;
 	ops.outputs = requests & AGENT_REQUEST(OUTPUTS) && cfg->tensor.shapes_on;
+	ops.stacks = requests & AGENT_REQUEST(STACKS);
 	ops.inputs = (requests & AGENT_REQUEST(INPUTS) && cfg->tensor.shapes_on) || ops.outputs;
 	atomic_store(&ops.why,
 		     ops.inputs || !(requests & (AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS))) ?

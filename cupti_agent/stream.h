@@ -23,6 +23,7 @@ struct stream {
 	atomic_uint owned, sending, seq;
 	uint32_t sent;     /* up to here; written by the holder of `sending` */
 	uint32_t seen_seq; /* by the agent's thread at its last poll */
+	uint32_t stacks;   /* operators whose Python stack could be read */
 	uint64_t named[STREAM_NAMES];
 	_Alignas(64) unsigned char buf[PTB_CHUNK_MAX]; /* first, as before each chunk, is room for a header */
 };

@@ -189,10 +189,16 @@ class Process(Child):
         try:
             code = self.proc.wait(deadline or DEADLINE)
         except subprocess.TimeoutExpired:
-            raise Failure(f"still running: {self.name()}\n{self.text()}") from None
+            raise Failure(f"still running: {self.name()}\n{self.text()}\n{self.kernel_stack()}") from None
         for t in self.readers:
             t.join(5)
         return code
+
+    def kernel_stack(self):
+        """Where the process waits in the kernel, for a message about one that does not end."""
+        with contextlib.suppress(OSError), open(f"/proc/{self.proc.pid}/stack", encoding="utf-8") as f:
+            return f.read()
+        return ""
 
     def alive(self):
         return self.proc.poll() is None

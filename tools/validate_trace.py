@@ -31,7 +31,7 @@ QUARTER_NS = 7889238 * 10**9
 SHOWN = 5  # violations printed per rule
 
 # as in torch: only the options that are on, and the properties of CUDA devices
-SWITCHES = ("with_stack", "profile_memory", "record_shapes", "with_flops", "cupti_version", "cuda_runtime_version", "cuda_driver_version")
+SWITCHES = ("with_stack", "with_modules", "profile_memory", "record_shapes", "with_flops", "cupti_version", "cuda_runtime_version", "cuda_driver_version")
 KEYS = ["schemaVersion", "deviceProperties", "trace_id", "host_name", "distributedInfo", "ptbpf", "displayTimeUnit",
         "baseTimeNanoseconds", "traceEvents", "ptbpf_totals", "traceName"]
 # slice arg -> counter in ptbpf_totals.totals
@@ -537,15 +537,15 @@ def check_gpu_report(doc, findings):
 
 
 def check_line_report(doc, findings):
+    rows, count = (doc["lines"], doc["line_count"]) if "lines" in doc else (doc["modules"], doc["module_count"])
     check_complete(doc, doc, findings)
-    if len(doc["lines"]) > doc["line_count"]:
-        findings.add("rows", f"{len(doc['lines'])} lines of {doc['line_count']}")
-    for r in doc["lines"]:
+    if len(rows) > count:
+        findings.add("rows", f"{len(rows)} rows of {count}")
+    for r in rows:
         if any(r["self"][m] > r["total"][m] or r["total"][m] > doc["sums"][m] for m in doc["sums"]):
             findings.add("rows", f"self, total and sum are not ascending: {r}")
-    if len(doc["lines"]) == doc["line_count"] and any(
-            sum(r["self"][m] for r in doc["lines"]) != doc["sums"][m] for m in doc["sums"]):
-        findings.add("rows", "the lines are not all of the sums")
+    if len(rows) == count and any(sum(r["self"][m] for r in rows) != doc["sums"][m] for m in doc["sums"]):
+        findings.add("rows", "the rows are not all of the sums")
 
 
 def check(path, args):
@@ -565,11 +565,11 @@ def check(path, args):
         if not findings.by_rule:
             check_gpu_report(doc, findings)
         return findings, "GPU report"
-    if isinstance(doc, dict) and "lines" in doc and "traceEvents" not in doc:
+    if isinstance(doc, dict) and ("lines" in doc or "modules" in doc) and "traceEvents" not in doc:
         check_schema("line_report", doc, findings, args.need_schema)
         if not findings.by_rule:
             check_line_report(doc, findings)
-        return findings, f"report of {len(doc['lines'])} lines"
+        return findings, "report by " + ("line" if "lines" in doc else "module")
     if isinstance(doc, dict) and "rows" in doc and "traceEvents" not in doc:
         check_schema("report", doc, findings, args.need_schema)
         if not findings.by_rule:

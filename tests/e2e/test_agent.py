@@ -212,7 +212,7 @@ def test_thousand_requests(ws, agent_target):
     rng = random.Random(7)
     agent_target.ask("busy_start")
     for k in range(1000):
-        names = rng.choice((("ops", "chunk"), ("ops", "inputs", "chunk"), ("chunk", "ops", "inputs", "outputs")))
+        names = rng.choice((("ops", "chunk"), ("ops", "inputs", "chunk"), ("chunk", "ops", "inputs", "outputs"), ("stacks", "ops", "chunk")))
         addresses = [found[n] for n in names]
         change_semaphores(agent_target.pid, addresses, 1)
         time.sleep(rng.choice((0, 0.001, 0.02, 0.06) if k % 20 == 0 else (0, 0.001, 0.004)))
@@ -232,7 +232,8 @@ def test_short_windows(ws, agent_target):
     """One attach after another, each with exact edges."""
     need()
     for k in range(12):
-        options = ((), ("--record-shapes",), ("--execution-trace",), ("--agent", "off"))[k % 4]
+        options = ((), ("--record-shapes",), ("--execution-trace",), ("--agent", "off"), ("--with-stack",),
+                   ("--with-stack", "--execution-trace", "--profile-memory", "--kernel-memory"))[k % 6]
         with Window(ws, agent_target, *options, name=f"s{k}") as w:
             agent_target.ask("ops", "exp", 50 + k)
         check(w.count("aten::exp") == 50 + k, f"window {k} {options}: {w.count('aten::exp')} of {50 + k}")
@@ -299,6 +300,18 @@ def test_refused_agents(ws, detail):
             check(used[0] != "agent" and used[1], f"source {used}")
             texts.append(used[1])
     detail("; ".join(texts))
+
+
+def test_older_agent(ws):
+    """An agent from before there were Python stacks: it records operators, but with --with-stack probes do, and the trace has the reason."""
+    need()
+    with AgentTarget(agent=patched(ws, b"ptbpf\0stacks\0", b"ptbpf\0stackz\0")) as target:
+        for options, want in (((), "agent"), (("--with-stack",), "probes")):
+            with Window(ws, target, *options) as w:
+                target.ask("ops", "exp", 60)
+            check(w.count("aten::exp") == 60, f"{w.count('aten::exp')} of 60")
+            used = source(w, target)
+            check(used == (want, "its library is an older one, without Python stacks" if options else ""), f"source {used}")
 
 
 def test_broken_layout(ws, detail):

@@ -3,18 +3,20 @@
 
 import os
 import re
+import signal
 import subprocess
 
 from support import BUILD, Process, Skip, Tracer, check, load_trace, loss_counters, run_ptbpf, workload, workspace
 
 FLOOD = BUILD + "/tests/workloads/agent_flood_nop1"
 MIB = 1 << 20
+TASK_EVENTS = 1 << 16  # LIMIT_TASK_EVENTS of user/base/limits.h
 
 
-def flood(what):
+def flood(*what, **kw):
     if not os.path.exists(FLOOD):
         raise Skip("agent_flood was not built")
-    return Process([FLOOD, what])
+    return Process([FLOOD, *map(str, what)], **kw)
 
 
 def anonymous_of(pid):
@@ -91,6 +93,24 @@ def test_many_processes(ws, detail):
     check("CHILDREN_MISSED" not in counters, f"{counters}")
     check(not [line for line in t.err if "cannot be compared" in line], t.text())
     detail(f"{counters}")
+
+
+def test_forks_at_once(ws, detail):
+    """More forks than one round of draining takes, because ptbpf does not run meanwhile: those beyond are counted."""
+    more = 500
+    with flood("forks", TASK_EVENTS + more, stdin=subprocess.PIPE) as p:
+        p.wait_line("ready")
+        with Tracer("attach", "--activities", "cuda", "--pid", p.pid, "--no-table", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
+            t.wait_attached()
+            os.kill(t.pid, signal.SIGSTOP)
+            p.proc.stdin.write("\n")
+            p.proc.stdin.flush()
+            p.wait_line("forked")
+            os.kill(t.pid, signal.SIGCONT)
+            t.stop((3,))
+    counters = loss_counters(load_trace(ws + "/a.json"))
+    check(more / 2 < counters.get("OVER_PROCESSES", 0) <= more and "RING_FULL" not in counters, f"{counters}")
+    detail(f"{counters}; {t.err[-1]}")
 
 
 def test_sealed_at_the_limit(detail):

@@ -108,9 +108,9 @@ def test_whole_work(ws, detail):
 
 def test_graphs(ws, detail):
     """--activities graphs: a replayed kernel names the operators and annotations that were open when it was captured, by
-    the agent and with operators from it."""
+    the agent and with operators from it, and the line that called them."""
     need()
-    run = Run(ws, ("captured",), options=("--activities", "cpu,cuda,graphs"))
+    run = Run(ws, ("captured",), options=("--activities", "cpu,cuda,graphs", "--with-stack"))
     same_work(run)
     same_links(run)
     valid(run.path)
@@ -118,6 +118,10 @@ def test_graphs(ws, detail):
     want = [(both, layer), (both, layer), (None, "captured > layer"), (both, both), (both, both), (None, "")] * 5
     got = [(e["args"].get("ptbpf.captured_op"), e["args"].get("ptbpf.captured_in")) for e in run.work() if e["args"].get("graph node id")]
     check(got == want, f"captured in {got[:6]}, not {want[:6]}")
+    with open(os.path.join(WORKLOADS, "gpu_work.py")) as f:
+        one, other = (f"gpu_work.py:{nr}" for nr, line in enumerate(f, 1) if "mockgpu.both(torch.ones(2))" in line)
+    at = [e["args"].get("ptbpf.captured_at", "") for e in run.work() if e["args"].get("graph node id")]
+    check(at == [one, one, "", other, other, ""] * 5, f"captured at {at[:6]}")
     ids = {e["args"]["ptbpf.captured_id"] for e in run.work() if "ptbpf.captured_id" in e["args"]}
     check(len(ids) == 2 and {run.ops[i]["name"] for i in ids} == {both}, f"ids {ids}")
     totals = run.trace["ptbpf_totals"]["totals"]

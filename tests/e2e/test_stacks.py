@@ -9,31 +9,40 @@ import subprocess
 import pytest
 
 import environments
-from support import BUILD, PYTHON, ROOT, WORKLOADS, Process, Skip, Tracer, check, load_trace, loss_counters, run_ptbpf, workload
+from support import AGENT, BUILD, PYTHON, ROOT, WORKLOADS, Process, Skip, Tracer, check, load_trace, loss_counters, run_ptbpf, workload
 
 TOOL = os.path.join(BUILD, "tests", "stacks_tool")
 FRAMES_MAX = 128  # PTB_PY_FRAMES_MAX
 CUT = 1           # PTB_PY_CUT
+BYTES = 12345     # of stack_work.py's allocations
+MOCK = os.path.join(BUILD, "tests", "mock_cuda")
 
 # The mounts of a chroot exist in the namespace of the process in it, and end with it.
 IN_CHROOT = """
 for m in proc sys dev; do mount --rbind "/$m" "$1/$m"; done
 mount --bind "$2" "$1/ptbpf-tests"
-root=$1; shift 2
+[ -z "$3" ] || { mount -t tmpfs none "$1/mnt"; cp "$3" "$1/mnt/"; export LD_PRELOAD="/mnt/${3##*/}"; }
+root=$1; shift 3
 exec chroot "$root" "$@"
 """
 
 
-def target(cases, env="main"):
+SOURCES = ("probes", "agent")
+
+
+def target(cases, env="main", source="probes", variables=None, script="stack_work.py"):
+    """Whose operators are recorded by kernel probes or by the agent."""
+    agent = AGENT if source == "agent" else ""
     if env == "main":
-        return workload("stack_work.py", cases, stdin=subprocess.PIPE)
+        return workload(script, cases, stdin=subprocess.PIPE, env={**({"LD_PRELOAD": agent} if agent else {}), **(variables or {})})
     e = environments.get(env)
     if e.why_not():
         raise Skip(e.why_not())
-    script = [e.python, "-u", ("/ptbpf-tests/workloads" if e.chroot else WORKLOADS) + "/stack_work.py", cases]
+    command = [e.python, "-u", ("/ptbpf-tests/workloads/" if e.chroot else WORKLOADS + "/") + script, cases]
     if e.chroot:
-        script = ["unshare", "--mount", "sh", "-ec", IN_CHROOT, "sh", e.chroot, os.path.join(ROOT, "tests"), *script]
-    return Process(script, stdin=subprocess.PIPE)
+        command = ["unshare", "--mount", "sh", "-ec", IN_CHROOT, "sh", e.chroot, os.path.join(ROOT, "tests"), agent, *command]
+        agent = ""
+    return Process(command, stdin=subprocess.PIPE, env={"LD_PRELOAD": agent} if agent else None)
 
 
 def go_on(p):
@@ -47,28 +56,29 @@ def noted(p):
     return noted_in(p.out)
 
 
-def noted_in(lines):
+def noted_in(lines, what="operators"):
     found = [json.loads(line[len("stacks "):]) for line in lines if line.startswith("stacks ")]
-    return {(f["pid"], f["tid"]): f["stacks"] for f in found}
+    return {(f["pid"], f["tid"]): f["stacks"] for f in found if f["what"] == what}
 
 
-def recorded(capture):
+def recorded(capture, what="aten::neg"):
     """The same of the capture, each with its flags."""
-    done = subprocess.run([TOOL, capture, "aten::neg"], capture_output=True, text=True, check=True)
+    done = subprocess.run([TOOL, capture, what], capture_output=True, text=True, check=True)
     found = {}
     for row in json.loads(done.stdout):
         found.setdefault((row["pid"], row["tid"]), []).append((row["stack"], row["flags"]))
     return found
 
 
-def record(p, ws, *options, expect=(0, 3)):
+def record(p, ws, *options, source="probes", expect=(0, 3)):
     p.wait_line("^ready")
     with Tracer("attach", "--pid", p.pid, "--with-stack", "-o", ws + "/a.ptb", "--no-table", *options) as t:
         t.wait_attached()
         go_on(p)
         truth = noted(p)
         t.stop(expect)
-        return truth, t
+    check(("by the agent" in "\n".join(t.err)) == (source == "agent"), t.text())
+    return truth, t
 
 
 def compare(truth, found, freed=None):
@@ -91,26 +101,29 @@ def compare(truth, found, freed=None):
 CASES = "recursion,deep,loop,generators,coroutines,exceptions,classes,callbacks,comprehensions,texts,autograd,torch_calls,threads"
 
 
+@pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("env", environments.NAMES)
-def test_known_stacks(ws, env, detail):
+def test_known_stacks(ws, env, source, detail):
     """Recursion, threads of before and after the attach, generators, tasks, exceptions, decorators, callbacks from C, exec, ..."""
-    with target(CASES, env) as p:
-        truth, t = record(p, ws)
+    with target(CASES, env, source) as p:
+        truth, t = record(p, ws, source=source)
     frames, _ = compare(truth, recorded(ws + "/a.ptb"))
     detail(f"{sum(map(len, truth.values()))} calls in {len(truth)} threads, {frames} frames, equal; {t.err[-1]}")
 
 
-def test_many_code_objects(ws, detail):
-    with target("many") as p:
-        truth, t = record(p, ws, expect=(0,))
+@pytest.mark.parametrize("source", SOURCES)
+def test_many_code_objects(ws, source, detail):
+    with target("many", source=source) as p:
+        truth, t = record(p, ws, source=source, expect=(0,))
     frames, _ = compare(truth, recorded(ws + "/a.ptb"))
     detail(f"{frames} frames, equal; {t.err[-1]}")
 
 
-def test_freed_code(ws, detail):
+@pytest.mark.parametrize("source", SOURCES)
+def test_freed_code(ws, source, detail):
     """Each code object takes the place of the one before: its name, file and line are its own or unknown, which is counted."""
-    with target("freed") as p:
-        truth, t = record(p, ws)
+    with target("freed", source=source) as p:
+        truth, t = record(p, ws, source=source)
     frames, unknown = compare(truth, recorded(ws + "/a.ptb"), "same|f|<module>")
     run_ptbpf("export", ws + "/a.ptb", "--format", "chrome", "-o", ws + "/a.json", expect=(0, 3))
     gone = loss_counters(load_trace(ws + "/a.json")).get("PY_CODE_GONE", 0)
@@ -118,10 +131,11 @@ def test_freed_code(ws, detail):
     detail(f"{frames} frames, {unknown} unknown, the others equal; {t.err[-1]}")
 
 
-def test_forks(ws, detail):
+@pytest.mark.parametrize("source", SOURCES)
+def test_forks(ws, source, detail):
     """Forked processes have stacks from their first probe on. What their parent has, too, is known after they ended."""
-    with target("forks") as p:
-        truth, t = record(p, ws, "--children")
+    with target("forks", source=source) as p:
+        truth, t = record(p, ws, "--children", source=source)
     found = recorded(ws + "/a.ptb")
     for thread, stacks in truth.items():  # operators before the first probe are missing
         check(len(found.get(thread, [])) > 5, f"{len(found.get(thread, []))} of {len(stacks)} calls of {thread}")
@@ -130,16 +144,37 @@ def test_forks(ws, detail):
     detail(f"{sum(map(len, truth.values()))} calls in {len(truth)} processes, {frames} frames, {unknown} unknown, the others equal; {t.err[-1]}")
 
 
-def test_exec(ws):
+@pytest.mark.parametrize("source", SOURCES)
+def test_exec(ws, source):
     """A process that executes another program: its interpreter is found anew, and its stacks are its own."""
-    with target("execs") as p:
-        truth, t = record(p, ws, "--children")
+    with target("execs", source=source) as p:
+        truth, t = record(p, ws, "--children", source=source)
     found = recorded(ws + "/a.ptb")
     for thread, stacks in truth.items():
         check(len(found.get(thread, [])) > 5, f"{len(found.get(thread, []))} of {len(stacks)} calls of {thread}")
         found[thread] = [f for f in found[thread] if f[0] is not None][-len(stacks):]  # since its interpreter was found
         truth[thread] = stacks[-len(found[thread]):]
     compare(truth, found)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_allocations_and_launches(ws, source, detail):
+    """At allocations, whatever records the operators, and at launches, which are seen where no agent records the GPU."""
+    with target("other_points", source=source, variables=None if source == "agent" else {"STACK_WORK_CUDA": MOCK}) as p:
+        record(p, ws, "--profile-memory", source=source)
+        lines = list(p.out)
+    for what, name in (("allocations", BYTES),) + ((("launches", "cudaLaunchKernel"),) if source == "probes" else ()):
+        truth = noted_in(lines, what)
+        check(len(truth) == 2, f"{what} of {len(truth)} threads")
+        frames, _ = compare(truth, recorded(ws + "/a.ptb", str(name)))
+        detail(f"{sum(map(len, truth.values()))} {what}, {frames} frames, equal")
+
+
+def test_injected(ws):
+    """The agent is loaded into a running program; threads from before have stacks, too."""
+    with target("recursion,generators,coroutines,classes,threads") as p:
+        truth, _ = record(p, ws, "--agent", "inject", source="agent")
+    compare(truth, recorded(ws + "/a.ptb"))
 
 
 def test_record(ws):

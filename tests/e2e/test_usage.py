@@ -20,7 +20,7 @@ WRONG = [
     ["attach", "--pid", "1", "-o", "a", "--trace", "a"], ["attach", "--pid", "1", "--et", "a", "--trace", "a"],
     ["attach", "--pid", "1", "--record-shapes=yes"], ["attach", "--pid", "1", "--et"],
     ["export", "a.ptb", "--format", "et", "--pid", "-3"],
-    ["attach", "--pid", "1", "--with-stack", "--agent", "inject"], ["doctor", "--pid", "x"], ["attach", "--pid=1", "--children=yes"],
+    ["doctor", "--pid", "x"], ["attach", "--pid=1", "--children=yes"],
 ]
 
 

@@ -17,9 +17,9 @@ import tempfile
 import threading
 import time
 
-CHUNK, OPS, INPUTS, OUTPUTS = 1, 2, 4, 8
+CHUNK, OPS, INPUTS, OUTPUTS, STACKS = 1, 2, 4, 8, 128
 BATCH = 500
-WISHES = (OPS, OPS | INPUTS, OPS | INPUTS | OUTPUTS)
+WISHES = (OPS, OPS | INPUTS | STACKS, OPS | INPUTS | OUTPUTS)
 
 
 def semaphores(path):

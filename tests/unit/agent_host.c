@@ -276,6 +276,10 @@ void collect_records(const struct ptb_chunk *c, const struct ptb_arec *r, void *
 			memcpy(&h->r[h->cnt].fwd, rest, 8);
 			rest += 8;
 		}
+		if (r->flags & PTB_AREC_STACK) {
+			memcpy(&h->r[h->cnt].stack, rest, 8);
+			rest += 8;
+		}
 		memcpy(h->r[h->cnt].text, rest, r->aux >> 8);
 	}
 	h->cnt++;

@@ -47,7 +47,7 @@ void host__configure_right(void);
 struct first_records {
 	struct {
 		uint8_t kind, scope, flags;
-		uint64_t rf, schema, fwd, ticks, logical;
+		uint64_t rf, schema, fwd, stack, ticks, logical;
 		int64_t seq;
 		uint32_t len, tid;
 		char text[300];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Writes CAPTURE: a made-up program with Python stacks, memory and page faults, whose sums are known. For
- * tests/unit/test_stack_outputs.py. With a second argument its second relu takes longer and an operator is new.
+ * tests/unit/test_stack_outputs.py. With "more" its second relu takes longer and an operator is new; with
+ * "samples" there are samples of its stacks instead.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,6 +117,40 @@ static void annotation(struct builder *b)
 	builder__scope_end(b, BEGIN + 7500000, 0x9000, 0xa000);
 }
 
+static void sample(struct builder *b, uint32_t tid, uint64_t us, uint64_t id, uint32_t flags,
+		   uint32_t periods)
+{
+	struct ptb_py_sample s = { .id = id, .ns = periods * 10000000ULL, .flags = flags };
+
+	builder__thread(b, 1, tid);
+	builder__ring_rec(b, &s.h, PTB_REC_PY_SAMPLE, sizeof(s), BEGIN + us * 1000);
+}
+
+/* 100 samples a second, of two threads. */
+static int samples(const char *path)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	char cmd[512];
+	int rc;
+
+	builder__meta(b, "sample_hz", "100");
+	builder__process(b, 1, "python", "/usr/bin/python3", 0);
+	builder__thread(b, 1, 1);
+	define_stacks(b);
+	sample(b, 1, 10000, LINEAR, PTB_SAMPLE_RAN, 1);
+	sample(b, 2, 10100, 0, 0, 1);
+	sample(b, 1, 20000, RELU, PTB_SAMPLE_RAN, 1);
+	sample(b, 1, 30000, RELU, PTB_SAMPLE_WAITED, 1);
+	sample(b, 1, 40000, LINEAR, PTB_SAMPLE_RAN, 1);
+	sample(b, 2, 50000, EVIL, 0, 3);
+	sample(b, 1, 60000, 0, PTB_SAMPLE_NO_STACK, 1);
+	sample(b, 1, 70000, 77, PTB_SAMPLE_RAN, 1); /* not defined */
+	snprintf(cmd, sizeof(cmd), "cp '%s' '%s'", builder__path(b), path);
+	rc = system(cmd);
+	builder__free(b);
+	return rc ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -132,6 +167,10 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return 2;
+	if (argc > 2 && !strcmp(argv[2], "samples")) {
+		builder__free(b);
+		return samples(argv[1]);
+	}
 	builder__meta(b, "with_stack", "true");
 	builder__meta(b, "profile_memory", "true");
 	builder__meta(b, "kernel_memory", "true");

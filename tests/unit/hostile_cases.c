@@ -602,6 +602,7 @@ static void python_stacks(void)
 	} d = { .def = { .frame_cnt = PTB_PY_FRAMES_MAX } };
 	struct ptb_py_line line = { .h.tgid = TGID };
 	struct ptb_py_stack s = { .id = 0 };
+	struct ptb_py_sample sample = { .ns = 1ULL << 50 };
 	uint64_t i, k, code = 0;
 
 	line.func = put_name("f");
@@ -619,6 +620,9 @@ static void python_stacks(void)
 		put_ring(&s, PTB_REC_PY_STACK, sizeof(s), 2010 + i * 100);
 		put_enter(OP, 2010 + i * 100, 0x7000);
 		put_exit(OP, 2050 + i * 100, 0x6f00);
+		sample.id = s.id;
+		sample.flags = (__u32)i;
+		put_ring(&sample, PTB_REC_PY_SAMPLE, sizeof(sample), 2060 + i * 100);
 	}
 	/* few bytes each: deep stacks with nothing in common, one after the other; one of many ids */
 	for_times (i, 80 * K) {

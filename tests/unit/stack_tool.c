@@ -33,7 +33,7 @@ struct tool {
 static void write_frame(struct tool *t, const struct ptb_py_frame *f)
 {
 	static struct py_code code;
-	struct py_check_mem mem = { .reader = &t->pid };
+	struct py_check_mem mem;
 	uint64_t addr = f->code & ~(uint64_t)PTB_PY_NATIVE;
 	uint32_t check = 0;
 	bool ok;
@@ -41,7 +41,7 @@ static void write_frame(struct tool *t, const struct ptb_py_frame *f)
 	if (!t->names)
 		return;
 	ok = !py_code__read(t->pid, &t->interp.layout, addr, &code);
-	ok = ok && py_check(&mem, &t->interp.layout, addr, &check) &&
+	ok = ok && py_check(&t->pid, &mem, &t->interp.layout, addr, &check) &&
 	     check == f->check; /* it was the same all the time */
 	jsonw__begin_arr(&t->w);
 	if (ok) {

@@ -85,6 +85,45 @@ static void test_records(void)
 	CU_ASSERT_EQUAL(host__counts().added, 1);
 }
 
+/* Each operator has a number of its own at the site where stacks are read, if that is requested. */
+static void test_stack_numbers(void)
+{
+	static struct first_records h;
+	struct mock_rf backward;
+	uint64_t last = 0;
+	uint32_t begins = 0;
+
+	host__be_text(&backward, "AddBackward0");
+	backward.fwd_thread = 3;
+	host__configure_right();
+	for (uint32_t stacks = 0; stacks < 2; stacks++) {
+		CU_ASSERT_FATAL(host__attach(REQUEST(OPS) | (stacks ? REQUEST(STACKS) : 0)));
+		CU_ASSERT_EQUAL(!!(host__ctl()->state & PTB_AGENT_STACKS_ON), stacks);
+		host__run_op(&mock_add);
+		CU_ASSERT(host__begin(&backward));
+		host__run_op(&mock_neg);
+		host__end(&backward);
+		CU_ASSERT(host__detach());
+		CU_ASSERT_FALSE(host__ctl()->state & PTB_AGENT_STACKS_ON);
+		h.cnt = begins = 0;
+		host__each(PTB_CHUNK_OPS, collect_records, &h);
+		for (uint32_t i = 0; i < h.cnt; i++) {
+			if (h.r[i].kind != PTB_AREC_BEGIN)
+				continue;
+			begins++;
+			CU_ASSERT_EQUAL(!!(h.r[i].flags & PTB_AREC_STACK), stacks);
+			CU_ASSERT(!stacks || h.r[i].stack > last);
+			last = h.r[i].stack;
+			if (h.r[i].fwd) {
+				CU_ASSERT_EQUAL(h.r[i].fwd, 3);
+				CU_ASSERT_STRING_EQUAL(h.r[i].text, "AddBackward0");
+			}
+		}
+		CU_ASSERT_EQUAL(begins, 3);
+		memset(&h, 0, sizeof(h));
+	}
+}
+
 /* Operators that begin in a window and end after it, or in another one. */
 static void test_late_end(void)
 {
@@ -346,6 +385,7 @@ int main(void)
 {
 	static const CU_TestInfo tests[] = {
 		{ "recording", test_records },
+		{ "numbers for stacks", test_stack_numbers },
 		{ "ends behind the window", test_late_end },
 		{ "named once", test_names_once },
 		{ "inputs and outputs", test_values },

@@ -76,7 +76,7 @@ static void test_every_counter(void)
 		PTB_COUNTERS(X)
 #undef X
 	};
-	struct session_totals t = { 0 };
+	struct session_totals t = { .samples = 1000000000 }; /* of which a few may be missing */
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct session s = fake_session();
@@ -92,6 +92,19 @@ static void test_every_counter(void)
 			CU_ASSERT(says("1234567 ") && says(rows[i].text));
 		}
 	}
+}
+
+/* A hundredth of the samples. */
+static void test_late_samples(void)
+{
+	struct session s = fake_session();
+	struct session_totals t = { .samples = 1000 };
+
+	s.counters[PTB_CNT_SAMPLES_LATE] = 11;
+	CU_ASSERT_FALSE(account(&s, &t));
+	s.counters[PTB_CNT_SAMPLES_LATE] = 12;
+	CU_ASSERT(account(&s, &t));
+	CU_ASSERT(says("12 samples missed, 1000 taken"));
 }
 
 static void test_advice(void)
@@ -212,6 +225,7 @@ int main(void)
 		{ "complete", test_complete },
 		{ "refused", test_refused },
 		{ "every counter", test_every_counter },
+		{ "late samples", test_late_samples },
 		{ "advice", test_advice },
 		{ "intervals", test_intervals },
 		{ "unsealed", test_unsealed },

@@ -350,6 +350,8 @@ static void run_refusals(enum links links)
 	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, 0), -EINVAL);
 	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, BIT(CHUNK) | BIT(OPS)), -EINVAL);
 	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, 1u << PTB_AGENT_SITE_CNT), -EINVAL);
+	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, BIT(OPS) | BIT(STACKS)),
+			-EINVAL); /* of a set without stacks */
 	pa = at.pa;
 	pa.semaphore[PTB_AGENT_SITE_GPU] = 0;
 	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &pa, BIT(OPS) | BIT(GPU)), -ENOENT);

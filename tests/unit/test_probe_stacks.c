@@ -4,11 +4,13 @@
  * is its own caller. test_python.py has stacks of CPython.
  */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 
 #include "probe_target.h"
 #include "suite.h"
 
+#define SAMPLE_HZ 200
 #define SELF 0x10 /* glibc's tcbhead_t: the thread pointer itself, which is also its first word */
 
 static const struct named_site op_sites[] = {
@@ -159,6 +161,29 @@ static void test_cycle(void)
 	end(&run);
 }
 
+/* All programs that take stacks, beside all that they may be with: each has the frame limit of BPF programs. */
+static void test_with_everything(void)
+{
+	static const bool perf[] = { false, true };
+
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct probe_set_opts opts = { .force_perf = perf[i],
+						     .follow_tasks = true,
+						     .watch_children = true,
+						     .args = PROBE_ARGS_FULL,
+						     .identities = true,
+						     .memory = true,
+						     .kernel_memory = true,
+						     .cuda_calls = true,
+						     .agent = true,
+						     .stacks = true };
+		struct probe_set *ps = NULL;
+
+		CU_ASSERT_EQUAL(probe_set__open(&opts, &ps), 0);
+		probe_set__free(ps);
+	}
+}
+
 static void test_no_state(void)
 {
 	struct ptb_py_layout layout = make_layout();
@@ -224,6 +249,104 @@ static void test_next_process(void)
 	CU_ASSERT_EQUAL(target__stop(&old), 0);
 }
 
+/* ---- samples ---- */
+
+struct sums {
+	uint32_t running, blocked, wrong;
+	uint64_t id;
+};
+
+/* Of the target's one thread, whose stack is always the same. */
+static struct sums sum_samples(const struct run *run)
+{
+	struct sums sums = { 0 };
+
+	for (uint32_t i = 0; i < run->r.cnt; i++) {
+		const struct ptb_py_sample *s = (const void *)run->r.items[i];
+
+		if (s->h.kind != PTB_REC_PY_SAMPLE || s->flags & PTB_SAMPLE_NO_STACK)
+			continue;
+		sums.running += s->flags == PTB_SAMPLE_RAN;
+		sums.blocked += !s->flags;
+		sums.id = sums.id ? sums.id : s->id;
+		sums.wrong += s->id != sums.id || !s->id || s->h.tgid != (uint32_t)run->t.pid ||
+			      s->h.tid != s->h.tgid || s->h.site ||
+			      s->ns % (1000000000 / SAMPLE_HZ) || s->ns < 1000000000 / SAMPLE_HZ;
+	}
+	return sums;
+}
+
+static void wait_for_ticks(struct probe_set *ps, uint32_t cnt)
+{
+	struct pollfd p = { .fd = probe_set__sample_fd(ps), .events = POLLIN };
+
+	while (cnt-- && poll(&p, 1, 60000) == 1)
+		probe_set__sample_now(ps);
+}
+
+static void begin_samples(struct run *run, const struct ptb_py_layout *layout)
+{
+	const struct probe_set_opts opts = { .stacks = true, .sample_hz = SAMPLE_HZ };
+	struct ptb_proc_cfg cfg = { 0 };
+
+	memset(run, 0, sizeof(*run));
+	CU_ASSERT_EQUAL_FATAL(probe_set__open(&opts, &run->ps), 0);
+	target__start(&run->t, TARGET_CALLS);
+	cfg.tgid = (uint32_t)run->t.pid;
+	CU_ASSERT_EQUAL_FATAL(probe_set__add_process(run->ps, &cfg, NULL, 0, &run->proc), 0);
+	CU_ASSERT_EQUAL(probe_set__python(run->ps, run->proc, layout), 0);
+	CU_ASSERT_EQUAL(probe_set__sample(run->ps, run->proc), 0);
+}
+
+static void test_samples(void)
+{
+	struct ptb_py_layout layout = make_layout();
+	struct run run;
+	struct sums sums;
+
+	begin_samples(&run, &layout);
+	probe_set__activate(run.ps);
+	wait_for_ticks(run.ps, 20); /* it waits for commands */
+	records__collect(&run.r, run.ps);
+	sums = sum_samples(&run);
+	CU_ASSERT(sums.blocked >= 15); /* but for those before it waited */
+	for (uint32_t i = 0; i < 1000 && sums.running < 5; i++) {
+		CU_ASSERT_NOT_EQUAL_FATAL(target__run(&run.t, "calls 1000000 1"), ~0ull);
+		records__collect(&run.r, run.ps);
+		sums = sum_samples(&run);
+	}
+	probe_set__deactivate(run.ps);
+	CU_ASSERT(sums.running >= 5);
+	CU_ASSERT_EQUAL(sums.wrong, 0);
+	CU_ASSERT_NOT_EQUAL(records__find(&run.r, PTB_REC_PY_STACK_DEF, 0), NULL);
+	CU_ASSERT_NOT_EQUAL(probe_set__counter(run.ps, PTB_CNT_SAMPLES_NS), 0);
+	CU_ASSERT_NOT_EQUAL(probe_set__counter(run.ps, PTB_CNT_PY_FAULT), 0);
+	end(&run);
+}
+
+/* Outside of a window, of a process that is no longer sampled, and with a thread state that is wrong. */
+static void test_no_samples(void)
+{
+	struct ptb_py_layout layout = make_layout();
+	struct run run;
+
+	layout.off.tstate_thread_id = 8;
+	begin_samples(&run, &layout);
+	CU_ASSERT_NOT_EQUAL(target__run(&run.t, "calls 1000 1"), ~0ull);
+	probe_set__activate(run.ps);
+	wait_for_ticks(run.ps, 3);
+	records__collect(&run.r, run.ps);
+	CU_ASSERT_EQUAL(records__count(&run.r, PTB_REC_PY_SAMPLE, 0), 3);
+	CU_ASSERT_EQUAL(sum_samples(&run).blocked, 0);
+	CU_ASSERT_NOT_EQUAL(probe_set__counter(run.ps, PTB_CNT_PY_NO_STATE), 0);
+	probe_set__remove_process(run.ps, run.proc);
+	wait_for_ticks(run.ps, 3);
+	records__collect(&run.r, run.ps);
+	CU_ASSERT_EQUAL(records__count(&run.r, PTB_REC_PY_SAMPLE, 0), 3);
+	probe_set__deactivate(run.ps);
+	end(&run);
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
@@ -231,9 +354,12 @@ int main(void)
 		{ "a stack before each entry, described once (tracefs)", test_stacks_trace },
 		{ "a stack before each entry, described once (single events)", test_stacks_single },
 		{ "a chain without an end", test_cycle },
+		{ "beside all other programs", test_with_everything },
 		{ "a thread state that is wrong", test_no_state },
 		{ "layouts that are refused", test_refusals },
 		{ "the next process", test_next_process },
+		{ "samples of a thread that waits, and then runs", test_samples },
+		{ "samples that are not there", test_no_samples },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -99,6 +99,68 @@ static void frames_and_stacks(void)
 	slice_log__done(log, b);
 }
 
+static struct ptb_py_frame class(uint64_t addr, int32_t self)
+{
+	return (struct ptb_py_frame){ .code = addr | PTB_PY_CLASS, .at = self, .check = (uint32_t)addr };
+}
+
+static void expect_module(struct session *s, uint32_t stack, uint32_t i, const char *name, uint32_t nr)
+{
+	struct py_frame f = frame_at(s, stack, i);
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f.module);
+	CU_ASSERT_STRING_EQUAL(f.module, name);
+	CU_ASSERT_EQUAL(f.module_nr, nr);
+	CU_ASSERT_STRING_EQUAL(f.func, "Module._wrapped_call_impl");
+}
+
+/* Modules are numbered for each class, in the order of time and outer ones first, whatever the order of the records. */
+static void modules(void)
+{
+	const struct ptb_py_frame call = { .code = 0x3000, .at = 4, .check = 3 },
+				  linear = class(0x8000, 1), linear2 = class(0x8000, 2),
+				  other = class(0x9000, 1), none = class(0, 0);
+	/* the class of a call is before it */
+	const struct ptb_py_frame both[] = { linear2, native(call), linear, call, module },
+				  second[] = { other, call, module }, unknown[] = { none, call },
+				  damaged[] = { linear };
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t op = builder__op(b, "aten::mm"), stack;
+	struct slice_log *log;
+	struct py_frame f;
+	struct session *s;
+
+	define(b);
+	builder__py_line(b, &call, "Module._wrapped_call_impl", "/x/torch/nn/modules/module.py", 12, 10);
+	builder__py_line(b, &linear, "Linear", "", 0, 0);
+	builder__py_line(b, &linear2, "Linear", "", 0, 0);
+	builder__py_line(b, &other, "Linear", "", 0, 0); /* another class of that name */
+	builder__py_stack_def(b, BEGIN + 300, 3, 0, second, 3);
+	builder__py_stack_def(b, BEGIN + 200, 4, 0, both, 5);
+	builder__py_stack_def(b, BEGIN + 400, 5, 0, unknown, 2);
+	builder__py_stack_def(b, BEGIN + 400, 6, 0, damaged, 1);
+	for (uint32_t id = 3; id < 7; id++)
+		one_op(b, op, 2000000 + 1000 * id, id);
+	s = builder__session(b, NULL);
+	log = slice_log__run(s);
+	stack = slice_log__must(log, "aten::mm", 1)->stack;
+	CU_ASSERT_EQUAL_FATAL(session__py_stack(s, stack).frame_cnt, 3);
+	expect_module(s, stack, 0, "Linear", 1);
+	expect_module(s, stack, 1, "Linear", 0);
+	CU_ASSERT_NOT_EQUAL(session__py_stack(s, stack).frames[0] & PY_FRAME_NATIVE, 0);
+	CU_ASSERT_NOT_EQUAL(frame_at(s, stack, 0).module_id, frame_at(s, stack, 1).module_id);
+	CU_ASSERT_PTR_NULL(frame_at(s, stack, 2).module);
+	stack = slice_log__must(log, "aten::mm", 0)->stack;
+	CU_ASSERT_EQUAL_FATAL(session__py_stack(s, stack).frame_cnt, 2);
+	expect_module(s, stack, 0, "Linear", 0);
+	f = frame_at(s, slice_log__must(log, "aten::mm", 2)->stack, 0);
+	CU_ASSERT_PTR_NULL(f.module);
+	CU_ASSERT_EQUAL(f.module_id, 0);
+	CU_ASSERT_STRING_EQUAL(f.func, "Module._wrapped_call_impl");
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::mm", 3)->stack, 0);
+	slice_log__done(log, b);
+}
+
 /* Without a name, with two, with only that it was gone; another process's is another frame. */
 static void names(void)
 {
@@ -382,6 +444,7 @@ static void of_the_forward_by_agent(void)
 static const CU_TestInfo tests[] = {
 	{ "frames and stacks", frames_and_stacks },
 	{ "names of frames", names },
+	{ "modules", modules },
 	{ "unknown stacks", unknown_stacks },
 	{ "only the next record's", only_the_next },
 	{ "kinds of slices", kinds_of_slices },

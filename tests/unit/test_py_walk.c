@@ -2,6 +2,8 @@
 /*
  * The walk over Python frames, on memory that is laid out as each version of CPython does it: right, changed under the reader,
  * damaged, hostile.
+ *
+ * Longer than 600 lines because every test needs the same laid-out memory.
  */
 #include <string.h>
 
@@ -41,6 +43,7 @@ static void set_layout(uint32_t minor)
 		off->code_start = minor >= 14 ? 208 : 200;
 		off->frame_owner = minor >= 14 ? 74 : 70;
 		off->frame_tags = minor >= 14 ? 3 : 0;
+		off->frame_locals = minor >= 14 ? 80 : 72;
 		off->interp_code_ends = minor >= 14 ? 0x1c40 : PTB_PY_NONE;
 	}
 	layout.code_type = CODE_TYPE;
@@ -152,7 +155,7 @@ static enum py_walked run(void)
 {
 	arena.reads = 0;
 	arena.bytes = 0;
-	return py_walk(&walk, &layout, PROC, thread, SEED);
+	return py_walk(NULL, &walk, &layout, PROC, thread, SEED);
 }
 
 /* A walk that nothing is known of before. */
@@ -161,6 +164,7 @@ static enum py_walked run_first(void)
 	memset(&walk, 0xa5, sizeof(walk));
 	memset(walk.checked, 0, sizeof(walk.checked));
 	walk.gen = 0;
+	walk.wrapped = 0;
 	walk.sp = ARENA_BASE - (64 << 20);
 	return run();
 }
@@ -176,7 +180,7 @@ static void put_stack(void)
 
 	put_thread();
 	for (uint32_t i = 0; i < DEPTH; i++) {
-		snprintf(name, sizeof(name), "f%u", i);
+		snprintf(name, sizeof(name), i == 2 && layout.modules ? "_wrapped_call_impl" : "f%u", i);
 		codes[i] = put_code(name, i & 1);
 	}
 	arena.used = (arena.used + 4095) & ~4095u;
@@ -212,7 +216,7 @@ static void test_versions(void)
 		CU_ASSERT_NOT_EQUAL(id, 0);
 		CU_ASSERT_EQUAL_FATAL(run(), PY_WALKED);
 		CU_ASSERT_EQUAL(walk.def.id, id);
-		CU_ASSERT_EQUAL_FATAL(py_walk(&walk, &layout, PROC, thread, SEED + 1), PY_WALKED);
+		CU_ASSERT_EQUAL_FATAL(py_walk(NULL, &walk, &layout, PROC, thread, SEED + 1), PY_WALKED);
 		CU_ASSERT_NOT_EQUAL(walk.def.id, id);
 		put_frame(frames_at, codes[0], 2);
 		CU_ASSERT_EQUAL_FATAL(run(), PY_WALKED);
@@ -271,6 +275,128 @@ static void test_native(void)
 	}
 }
 
+/* The frame calls a module of a class of this name. */
+static uint64_t put_module(uint64_t frame, const char *name, uint64_t *class)
+{
+	uint64_t self = put_object(64, 0), at = ARENA_BASE + ARENA_BYTES - strlen(name) - 1;
+
+	*class = put_object(64, 0);
+	strcpy(arena__at(at), name); /* nothing behind it can be read */
+	set_word(*class + layout.off.type_name, at);
+	set_word(self + layout.off.type, *class);
+	set_word(frame + layout.off.frame_locals, self | (layout.off.frame_tags & 1u));
+	return self;
+}
+
+static uint64_t put_call(uint64_t previous, const char *function)
+{
+	uint64_t frame = put_frame(previous, put_code(function, true), 4);
+
+	arena.used += 512; /* of frames up to 3.10 the variables lie further behind */
+	memset(arena__at(frame + layout.off.frame_locals), 0, 8);
+	return frame;
+}
+
+static void expect_module(const struct ptb_py_frame *f, uint64_t class, uint64_t self)
+{
+	CU_ASSERT_EQUAL(f->code, class | PTB_PY_CLASS);
+	CU_ASSERT_EQUAL(f->at, (int32_t)(self >> 4));
+	CU_ASSERT_EQUAL(f->check, py_check_class(NULL, &walk.check, &layout.off, class));
+	CU_ASSERT_NOT_EQUAL(f->check, 0);
+}
+
+static void test_modules(void)
+{
+	EVERY_VERSION(minor)
+	{
+		uint64_t outer, inner, self, class, other;
+		struct ptb_py_frame before;
+		uint64_t id;
+
+		set_layout(minor);
+		put_thread();
+		outer = put_call(0, "f");
+		outer = put_call(outer, "_wrapped_call_impl");
+		inner = put_call(outer, "_call_impl");
+		put_call(inner, "_wrapped_call_imp1");
+		put_module(inner, "cell", &class);
+		self = put_module(outer, "Linear", &class);
+		CU_ASSERT_EQUAL_FATAL(run_first(), PY_WALKED);
+		CU_ASSERT_EQUAL(walk.def.frame_cnt, 4);
+		layout.modules = 1;
+		CU_ASSERT_EQUAL_FATAL(run_first(), PY_WALKED);
+		CU_ASSERT_EQUAL_FATAL(walk.def.frame_cnt, 6); /* _call_impl might be all that there is */
+		walk.gen = 1;
+		for (uint32_t i = 0; i < 2; i++) {
+			CU_ASSERT_EQUAL_FATAL(run(), PY_WALKED);
+			CU_ASSERT_EQUAL_FATAL(walk.def.frame_cnt, 5);
+			expect_module(&walk.frames[2], class, self);
+			CU_ASSERT_EQUAL(walk.frames[4].code & PTB_PY_CLASS, 0);
+		}
+		before = walk.frames[2];
+		id = walk.def.id;
+		/* another module, a class of another name at the same address, none */
+		other = put_object(64, class);
+		set_word(outer + layout.off.frame_locals, other);
+		CU_ASSERT_EQUAL_FATAL(run(), PY_WALKED);
+		expect_module(&walk.frames[2], class, other);
+		CU_ASSERT_NOT_EQUAL(walk.def.id, id);
+		set_word(outer + layout.off.frame_locals, self);
+		set_word(class + layout.off.type_name, arena__put("Linea2\0", 8));
+		CU_ASSERT_EQUAL_FATAL(run(), PY_WALKED);
+		CU_ASSERT_NOT_EQUAL(walk.frames[2].check, before.check);
+		set_word(outer + layout.off.frame_locals, 0);
+		CU_ASSERT_EQUAL_FATAL(run(), PY_WALKED);
+		CU_ASSERT_EQUAL_FATAL(walk.def.frame_cnt, 5);
+		CU_ASSERT_EQUAL(walk.frames[2].code, PTB_PY_CLASS);
+		CU_ASSERT_EQUAL(walk.def.flags, 0);
+		/* torch up to 2.0 */
+		put_thread();
+		outer = put_call(put_call(0, "f"), "_call_impl");
+		self = put_module(outer,
+				  "Sequential_of_a_long_name_with_more_than_sixteen_words_of_eight_bytes_each_that_goes_on_and_on_and_on_and_on_and_on_until_its_end",
+				  &class);
+		CU_ASSERT_EQUAL_FATAL(run_first(), PY_WALKED);
+		CU_ASSERT_EQUAL_FATAL(walk.def.frame_cnt, 3);
+		expect_module(&walk.frames[0], class, self);
+		layout.modules = 0;
+	}
+}
+
+/* The check value of the class, the first `before` bytes of whose name are at the end of a page. */
+static uint32_t check_name_across(const char *name, uint32_t before)
+{
+	uint64_t class = put_object(64, 0), page = ARENA_BASE + ARENA_BYTES - PY_PAGE;
+
+	strcpy(arena__at(page - before), name);
+	set_word(class + layout.off.type_name, page - before);
+	return py_check_class(NULL, &walk.check, &layout.off, class);
+}
+
+static void test_class_names(void)
+{
+	char name[PY_CLASS_NAME + 8];
+	uint32_t check;
+
+	set_layout(11);
+	for (uint32_t len = 1; len < sizeof(name); len++) {
+		memset(name, 'n', len);
+		name[len] = '\0';
+		put_thread();
+		check = check_name_across(name, 1024);
+		CU_ASSERT_NOT_EQUAL(check, 0);
+		for (uint32_t before = 1; before <= len + 1; before++)
+			CU_ASSERT_EQUAL(check_name_across(name, before), check);
+		name[len - 1] = 'm'; /* beyond PY_CLASS_NAME it makes no difference */
+		CU_ASSERT_EQUAL(check_name_across(name, len / 2) == check, len > PY_CLASS_NAME);
+	}
+	/* a name whose end is not there */
+	put_thread();
+	put_module(put_call(0, "_call_impl"), "Linear", &tstate);
+	memset(arena__at(ARENA_BASE + ARENA_BYTES - 7), 'n', 7);
+	CU_ASSERT_EQUAL(py_check_class(NULL, &walk.check, &layout.off, tstate), 0);
+}
+
 static void test_state(void)
 {
 	EVERY_VERSION(minor)
@@ -321,7 +447,7 @@ static uint32_t check_of(uint64_t code)
 	struct py_check_mem m = { 0 };
 	uint32_t check = 0;
 
-	CU_ASSERT(py_check(&m, &layout, code, &check));
+	CU_ASSERT(py_check(NULL, &m, &layout, code, &check));
 	return check;
 }
 
@@ -384,16 +510,16 @@ static void test_freed(void)
 		code = put_code("f", true);
 		for (uint32_t i = 0; i < sizeof(dead) / sizeof(dead[0]); i++) {
 			set_word(code, dead[i]);
-			CU_ASSERT_FALSE(py_check(&m, &layout, code, &check));
+			CU_ASSERT_FALSE(py_check(NULL, &m, &layout, code, &check));
 		}
 		for (uint32_t i = 0; i < sizeof(alive) / sizeof(alive[0]); i++) {
 			set_word(code, alive[i]);
-			CU_ASSERT(py_check(&m, &layout, code, &check));
+			CU_ASSERT(py_check(NULL, &m, &layout, code, &check));
 		}
 		set_word(code + layout.off.type, CODE_TYPE + 8);
-		CU_ASSERT_FALSE(py_check(&m, &layout, code, &check));
-		CU_ASSERT_FALSE(py_check(&m, &layout, code + 8, &check));
-		CU_ASSERT_FALSE(py_check(&m, &layout, ARENA_BASE + ARENA_BYTES - 8, &check));
+		CU_ASSERT_FALSE(py_check(NULL, &m, &layout, code, &check));
+		CU_ASSERT_FALSE(py_check(NULL, &m, &layout, code + 8, &check));
+		CU_ASSERT_FALSE(py_check(NULL, &m, &layout, ARENA_BASE + ARENA_BYTES - 8, &check));
 	}
 }
 
@@ -552,6 +678,7 @@ static void test_random(void)
 		uint32_t cnt = (uint32_t)(next_random() % 40);
 
 		set_layout(9 + (uint32_t)(r % 7));
+		layout.modules = (uint32_t)r / 50 % 2;
 		if (r % 50 < 7)
 			put_stack();
 		for (uint32_t i = 0; i < cnt; i++) {
@@ -575,6 +702,8 @@ int main(void)
 		{ "frames of every version", test_versions },
 		{ "one read for many frames", test_reads },
 		{ "native frames between them", test_native },
+		{ "modules that are called", test_modules },
+		{ "names of classes", test_class_names },
 		{ "threads without a state or frames, or with a wrong state", test_state },
 		{ "a state behind pointers", test_hops },
 		{ "an object at the address of another one", test_reuse },

@@ -115,7 +115,7 @@ static void open_recording(void)
 }
 
 struct seen {
-	uint64_t ts[64], rf[64];
+	uint64_t ts[64], rf[64], stack[64];
 	uint32_t kind[64], flags[64], cnt;
 	struct ptb_gpu_kernel kernel;
 	struct ptb_gpu_device device;
@@ -144,6 +144,7 @@ static int see(void *arg, const struct ptb_rec_hdr *h)
 		s->ts[s->cnt] = h->ts_ns;
 		s->kind[s->cnt] = h->kind;
 		s->flags[s->cnt] = h->flags;
+		s->stack[s->cnt] = h->kind == PTB_REC_PY_STACK ? ((const struct ptb_py_stack *)h)->id : 0;
 		s->rf[s->cnt] = h->kind == PTB_REC_RF_BEGIN ? b->rf : ((const struct ptb_rf_end *)h)->rf;
 		s->cnt++;
 	}
@@ -212,6 +213,81 @@ static void test_times(void)
 	CU_ASSERT(s.rf[0] == 0xa0 && s.rf[1] == 0xb0 && s.rf[2] == 0xb0 && s.rf[3] == 0xa0);
 	CU_ASSERT(s.kind[1] == PTB_REC_RF_BEGIN && s.kind[2] == PTB_REC_RF_END);
 	CU_ASSERT_STRING_EQUAL(s.text, "my label");
+}
+
+/* What the kernel sends where the operator begins. */
+static void stack(uint64_t number, uint64_t id)
+{
+	struct ptb_agent_stack s = {
+		.h = { .len = sizeof(s),
+		       .kind = PTB_REC_AGENT_STACK,
+		       .ts_ns = 1,
+		       .tgid = (uint32_t)getpid(),
+		       .tid = me_tid },
+		.id = id,
+		.number = number,
+	};
+
+	recorder__ring_record(rec, 0, &s, sizeof(s));
+}
+
+static void begin_numbered(uint64_t ticks, uint64_t rf, uint64_t number, uint64_t fwd, const char *text)
+{
+	uint32_t more = fwd ? 16 : 8, n = (uint32_t)strlen(text);
+	struct ptb_arec_begin *b =
+		add(PTB_AREC_BEGIN, ticks, (uint32_t)sizeof(*b) + more + ((n + 7) & ~7u), n << 8);
+	char *rest = u.room + u.c.len - sizeof(u.c) - more - ((n + 7) & ~7u);
+
+	b->rf = rf;
+	b->seq = -1;
+	b->r.flags = PTB_AREC_STACK | (fwd ? PTB_AREC_FWD : 0);
+	if (fwd)
+		memcpy(rest, &fwd, 8);
+	memcpy(rest + more - 8, &number, 8);
+	memcpy(rest + more, text, n);
+}
+
+/* Each operator gets the stack with its own number, whatever the order; 0: it could not be read. One that has none gets none. */
+static void test_stacks(void)
+{
+	struct seen s;
+
+	open_recording();
+	recorder__window(rec, true, 1000, 0);
+	clock_pair(1500);
+	stack(0x200000003, 33);
+	stack(0x200000001, 0);
+	stack(0x200000002, 22);
+	stack(0x200000009, 99); /* whose operator never comes */
+	chunk(PTB_CHUNK_OPS, 2);
+	begin_numbered(ticks_of(2000), 0xa0, 0x200000001, 0, "a");
+	begin_numbered(ticks_of(2100), 0xb0, 0x200000002, 7, "my label");
+	begin_numbered(ticks_of(2200), 0xc0, 0x200000004, 0, "c");
+	begin_numbered(ticks_of(2300), 0xd0, 0x200000003, 0, "d");
+	begin(ticks_of(2400), 0xe0, "e");
+	send(2500);
+	clock_pair(3000);
+	CU_ASSERT_EQUAL(rec->agents[0]->stacks.live, 1);
+	chunk(PTB_CHUNK_OPS, 2); /* no room for the number */
+	((struct ptb_arec_begin *)add(PTB_AREC_BEGIN, ticks_of(2600), sizeof(struct ptb_arec_begin), 0))
+		->r.flags = PTB_AREC_STACK;
+	send(2700);
+	clock_pair(3500);
+	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_BAD), 1);
+	close_recording(&s);
+	CU_ASSERT_EQUAL_FATAL(s.cnt, 8);
+	for (uint32_t i = 0, op = 0; i < s.cnt; i++) {
+		static const uint64_t stacks[] = { 0, 22, 1, 33, 1 }; /* 1: none */
+
+		if (stacks[op] != 1) {
+			CU_ASSERT(s.kind[i] == PTB_REC_PY_STACK && s.stack[i] == stacks[op]);
+			CU_ASSERT_EQUAL(s.ts[i], s.ts[i + 1]);
+			i++;
+		}
+		CU_ASSERT_EQUAL(s.kind[i], PTB_REC_RF_BEGIN);
+		CU_ASSERT(s.rf[i] == 0xa0 + 0x10 * op && s.ts[i] == 2000 + 100 * op);
+		op++;
+	}
 }
 
 /* Ended before: not reported. Open at the begin: reported with its time. Begun after the end: not reported. */
@@ -603,6 +679,7 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "ticks to nanoseconds", test_clock },
 		{ "records wait for their clock", test_times },
+		{ "Python stacks", test_stacks },
 		{ "the window's edges", test_edges },
 		{ "open in the whole window", test_open_all_along },
 		{ "a slow machine", test_slow_machine },

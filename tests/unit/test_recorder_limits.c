@@ -167,12 +167,54 @@ static void held(void)
 	close_and_count(cnt);
 }
 
+/* Stacks whose operators never come: beyond the limit they are forgotten, and counted. */
+static void agent_stacks(void)
+{
+	const struct agent_facts facts = { .pid = getpid(), .tsc = true };
+	struct ptb_agent_stack s = { .h = { .len = sizeof(s), .kind = PTB_REC_AGENT_STACK, .tgid = me },
+				     .id = 1 };
+	uint64_t cnt[256];
+
+	open_recording();
+	CU_ASSERT_EQUAL_FATAL(recorder__agent(rec, &facts), 0);
+	for (s.number = 1; s.number <= LIMIT_AGENT_STACKS + 20; s.number++)
+		recorder__ring_record(rec, 0, &s, sizeof(s));
+	CU_ASSERT_EQUAL(rec->agents[0]->stacks.live, 20);
+	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_OVER_AGENT), LIMIT_AGENT_STACKS);
+	close_and_count(cnt);
+}
+
+/* Threads in another pid namespace: beyond the limit all are forgotten, and asked for again. */
+static void agent_threads(void)
+{
+	const struct agent_facts facts = { .pid = getpid(), .tsc = true };
+	struct agent_proc *p;
+	uint64_t cnt[256];
+
+	open_recording();
+	CU_ASSERT_EQUAL_FATAL(recorder__agent(rec, &facts), 0);
+	p = rec->agents[0];
+	p->same_ns = false;
+	for (uint32_t i = 0; i < LIMIT_AGENT_THREADS - 1; i++)
+		hashmap__put(&p->tids, 0x10000000 + i, 0, 0x20000000 + i);
+	CU_ASSERT_EQUAL(agent__tid(p, 0x10000000), 0x20000000);
+	CU_ASSERT_EQUAL(agent__tid(p, me), me);
+	CU_ASSERT_EQUAL(p->tids.live, LIMIT_AGENT_THREADS);
+	hashmap__del(&p->tids, me, 0);
+	hashmap__put(&p->tids, 0x30000000, 0, 1);
+	CU_ASSERT_EQUAL(agent__tid(p, me), me);
+	CU_ASSERT_EQUAL(p->tids.live, 1);
+	close_and_count(cnt);
+}
+
 static const CU_TestInfo tests[] = {
 	{ "names", names },
 	{ "addresses", addresses },
 	{ "unknown addresses", unknown_addresses },
 	{ "threads", threads },
 	{ "held without a clock", held },
+	{ "stacks without operators", agent_stacks },
+	{ "threads of another namespace", agent_threads },
 	CU_TEST_INFO_NULL,
 };
 

@@ -334,16 +334,79 @@ static void limit_of_bytes(void)
 	free(table);
 }
 
+/* A class, as far as its name is read. */
+static void set_class(uint64_t words[8], const char *name)
+{
+	words[layout.off.type_name / 8] = (uint64_t)name;
+}
+
+static struct ptb_py_frame class_at(uint64_t words[8], int32_t module)
+{
+	struct py_code class;
+
+	CU_ASSERT_EQUAL_FATAL(py_class__read(getpid(), &layout, (uint64_t)words, &class), 0);
+	return (struct ptb_py_frame){ .code = (uint64_t)words | PTB_PY_CLASS,
+				      .at = module,
+				      .check = class.check };
+}
+
+/* A class is kept of nn.Module's calls only, and its name is that of the class which the walk saw. */
+static void modules(void)
+{
+	static _Alignas(64) uint64_t words[8];
+	static const char linear[] = "Linear", relu[] = "lib.ReLU";
+	static struct code call, inner, foreign;
+	struct ptb_py_frame class;
+
+	open_recording();
+	set_code(&call, "/x/torch/nn/modules/module.py", "Module._wrapped_call_impl", 5);
+	set_code(&inner, "/x/torch/nn/modules/module.py", "_call_impl", 7);
+	set_code(&foreign, "/x/module.py", "_wrapped_call_impl", 9);
+	set_class(words, linear);
+	class = class_at(words, 3);
+	stack.frames[0] = stack.frames[2] = stack.frames[4] = stack.frames[6] = class;
+	stack.frames[1] = frame_at(&foreign, 0);
+	stack.frames[3] = frame_at(&inner, 0); /* called by the next one */
+	stack.frames[5] = frame_at(&call, 0);
+	stack.frames[7] = frame_at(&inner, 2);
+	stack.frames[8] = frame_at(&codes[0], 0);
+	stack.frames[9] = class; /* of no frame */
+	send_stack(me, 10);
+	set_class(words, relu);
+	stack.frames[0] = class_at(words, 3);
+	stack.frames[1] = frame_at(&call, 0);
+	send_stack(me, 2);
+	stack.frames[0] = class; /* there is another one now */
+	stack.frames[0].at = 4;
+	send_stack(me, 2);
+	CU_ASSERT_EQUAL(recorder__stats(rec).py_classes_gone, 0);
+	recorder__py_forget(rec, recorder__find_proc(rec, me));
+	CU_ASSERT_EQUAL(recorder__python(rec, me, 0, &layout), 0);
+	send_stack(me, 2);
+	stack.frames[0].code = PTB_PY_CLASS; /* not read */
+	send_stack(me, 2);
+	CU_ASSERT_EQUAL(recorder__stats(rec).py_classes_gone, 2);
+	CU_ASSERT_EQUAL(recorder__stats(rec).py_codes_gone, 0);
+	close_recording();
+	CU_ASSERT_EQUAL(got.defs, 5);
+	CU_ASSERT_EQUAL(got.frames, 5 + 2 + 4 * 2);
+	CU_ASSERT_EQUAL_FATAL(got.cnt, 11);
+	assert_line(3, "Linear", "", 0, 0);
+	assert_line(6, "ReLU", "", 0, 0);
+	assert_line(7, "Linear", "", 0, 0);
+	CU_ASSERT_EQUAL(got.lines[3].frame.code, class.code);
+	CU_ASSERT_EQUAL(got.lines[7].frame.at, 4);
+	CU_ASSERT_EQUAL(got.lines[9].func, 0);
+	CU_ASSERT_EQUAL(got.lines[10].func, 0);
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "lines", lines },
-		{ "freed", freed },
-		{ "damaged", damaged },
-		{ "shim", shim },
-		{ "forked", forked },
-		{ "limits", limits },
-		{ "limit_of_bytes", limit_of_bytes },
+		{ "lines", lines },     { "freed", freed },
+		{ "damaged", damaged }, { "shim", shim },
+		{ "forked", forked },   { "modules", modules },
+		{ "limits", limits },   { "limit_of_bytes", limit_of_bytes },
 		CU_TEST_INFO_NULL,
 	};
 

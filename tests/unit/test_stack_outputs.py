@@ -178,3 +178,42 @@ def test_refused(captures):
         check(why in run(*words, captures[0], expect=2), f"{words}: not {why}")
     text = run("export", captures[0], "--format", "flamegraph", "--diff", captures[0] + "x", expect=1)
     check("a.ptbx" in text and not os.path.exists(captures[0][:-4] + ".flamegraph.html"), "a second capture that is not there")
+
+
+def test_samples(ws):
+    """Samples of threads in all outputs: sums of what they stand for, by whether the thread ran."""
+    capture = os.path.join(ws, "s.ptb")
+    subprocess.run([MAKER, capture, "samples"], check=True)
+
+    def out(*words):
+        done = subprocess.run([PTBPF, *words], capture_output=True, text=True)
+        check(done.returncode == 3, f"{words} ended with {done.returncode}: {done.stderr}")  # a stack is not defined
+        return done.stdout
+
+    for metric, want in (("sampled_cpu_time", [f"{LINEAR} 20000", f"{MODULE};{STEP} 10000"]),
+                         ("sampled_wait_time", [f"{MODULE};{STEP} 10000", f"{MODULE};ä.py(1):_a_b_c_d_</script><b> 30000"])):
+        out("export", capture, "--format", "stacks", "--metric", metric, "-o", capture + ".txt")
+        with open(capture + ".txt", encoding="utf-8") as f:
+            got = f.read().splitlines()
+        check(got == want, f"{metric}: {got}")
+    report = json.loads(out("report", capture, "--json", "--all-lines", "--by", "line"))
+    got = {(r["function"], r["line"]): (r["self"]["sampled_cpu_time"] // 10**6, r["self"]["sampled_wait_time"] // 10**6) for r in report["lines"]}
+    want = {("Linear.forward", 134): (20, 0), ("Trainer.step", 13): (10, 10), ("a b;c\td\n</script><b>", 2): (0, 30), ("", 0): (10, 20),
+            ("Trainer.step", 12): (0, 0), ("<module>", 30): (0, 0)}
+    check(got == want, f"{got}")
+    check(report["totals"]["samples"] == 8 and report["totals"]["samples_running"] == 4 and report["totals"]["samples_unread"] == 1, f"{report['totals']}")
+    check(report["totals"]["stacks_unknown"] == 1, f"{report['totals']}")
+    text = out("report", capture)
+    check("40.000 ms on CPUs, 60.000 ms not running" in text and "in operators" not in text, text)
+    out("export", capture, "--format", "chrome", "-o", capture + ".json")
+    with open(capture + ".json", encoding="utf-8") as f:
+        doc = json.load(f)
+    events = [e for e in doc["traceEvents"] if e.get("cat") == "python_sample"]
+    states = [(e["tid"], e["name"].split(": ")[-1].split(" ")[0], e["args"]["ptbpf.state"], e["args"]["ptbpf.stands_for_us"]) for e in events]
+    check(states == [(1, "forward", "running", 10000), (2, "(no", "blocked", 10000), (1, "step", "running", 10000), (1, "step", "waiting for a CPU", 10000),
+                     (1, "forward", "running", 10000), (2, "a", "blocked", 30000), (1, "(stack", "blocked", 10000), (1, "(stack", "running", 10000)], f"{states}")
+    out("export", capture, "--format", "flamegraph", "-o", capture + ".html")
+    with open(capture + ".html", encoding="utf-8") as f:
+        page = f.read()
+    check('"sampled time on a CPU"' in page and '"sampled time not running"' in page and '"CPU time"' not in page, "figures")
+    check("100 a second" in page, "its note")

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Frames: nesting, exceptions, losses, what was open at either end of the window, threads. */
+#include <errno.h>
+
+#include "base/mem_limit.h"
 #include "capture_builder.h"
 #include "slice_log.h"
 #include "suite.h"
@@ -498,6 +501,31 @@ static void runs_again(void)
 	builder__free(b);
 }
 
+static int take_memory(void *arg, const struct slice *sl)
+{
+	(void)arg;
+	(void)sl;
+	return mem_limit__set(1);
+}
+
+/* A name for which there is no memory: the pass fails, no slice goes without its name. */
+static void no_memory_for_a_name(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	struct session_sink sink = { .slice = take_memory };
+	struct session_totals totals;
+	struct session *s;
+
+	builder__annotate(b, 2000000, 0x9000, 0xaa, "first");
+	builder__scope_end(b, 2000100, 0x9000, 0xaa);
+	builder__annotate(b, 2000200, 0x9000, 0xaa, "second");
+	builder__scope_end(b, 2000300, 0x9000, 0xaa);
+	s = builder__session(b, NULL);
+	CU_ASSERT_EQUAL(session__run(s, &sink, 1, &totals), -ENOMEM);
+	CU_ASSERT_EQUAL(mem_limit__set(0), 0);
+	builder__free(b);
+}
+
 static void facts(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -554,6 +582,7 @@ static const CU_TestInfo tests[] = {
 	{ "a second exit site", second_exit_site },
 	{ "boxed calls", boxed },
 	{ "functions without an exit probe", script_functions },
+	{ "no memory for a name", no_memory_for_a_name },
 	{ "a second pass", runs_again },
 	{ "facts", facts },
 	CU_TEST_INFO_NULL,

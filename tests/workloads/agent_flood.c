@@ -3,11 +3,14 @@
  * A program with an agent that sends records that fill a tracer's memory, as fast as it can, while a tracer is
  * attached: names, clocks, streams, operators that wait for a clock. Its argument
  * is a list of these, separated by commas, or "all". Prints "ready", then "sent N" now and then.
+ *
+ * "forks N": at a line of its input it has N children, one after the other, and prints "forked".
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -92,6 +95,26 @@ static const struct {
 	void (*make)(void);
 } kinds[] = { { "names", names }, { "clocks", clocks }, { "streams", streams }, { "held", held } };
 
+static __attribute__((noinline)) void have_child(void)
+{
+	pid_t child = vfork();
+
+	if (!child)
+		_exit(0);
+	waitpid(child, NULL, 0);
+}
+
+static int fork_at_lines(long n)
+{
+	while (getchar() == '\n') {
+		while (n-- > 0)
+			have_child();
+		printf("forked\n");
+		fflush(stdout);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const struct timespec nap = { .tv_nsec = 1000000 };
@@ -101,6 +124,8 @@ int main(int argc, char **argv)
 	ptbpf_agent_ctl.state = PTB_AGENT_ALIVE | PTB_AGENT_CUPTI | PTB_AGENT_GPU_ON | PTB_AGENT_TSC;
 	printf("ready\n");
 	fflush(stdout);
+	if (!strcmp(what, "forks"))
+		return fork_at_lines(argc > 2 ? atol(argv[2]) : 1);
 	for (;;) {
 		if (!(fake_agent__semaphores() & 1u << PTB_AGENT_SITE_CHUNK)) {
 			nanosleep(&nap, NULL);

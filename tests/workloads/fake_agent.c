@@ -56,6 +56,7 @@ __attribute__((noinline, used)) void requests(void)
 	__asm__ volatile(NOTE("gpu", "semaphore_GPU") : : : "memory");
 	__asm__ volatile(NOTE("sync", "semaphore_SYNC") : : : "memory");
 	__asm__ volatile(NOTE("graphs", "semaphore_GRAPHS") : : : "memory");
+	__asm__ volatile(NOTE("stacks", "semaphore_STACKS") : : : "memory");
 }
 
 EXPORT uint32_t fake_agent__semaphores(void)

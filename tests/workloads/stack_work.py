@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Operators at known Python stacks: stack_work.py CASE[,CASE]... | all
 
-Prints `ready`, waits for a line on stdin, runs the cases, and prints for each thread "stacks " and a JSON object: process, thread, and the
-stacks at its calls of torch.neg() in their order, innermost frame first, each frame [file, name, line]; then `done`, and waits for
-another line. note() is called on the line of each torch.neg().
+Prints `ready`, waits for a line on stdin, runs the cases, and prints for each thread "stacks " and a JSON object: process, thread, what it
+called, and the stacks at these calls in their order, innermost frame first, each frame [file, name, line]; then `done`, and waits for
+another line. note() is called on the line of each call: of torch.neg(), an allocation of BYTES, or a launch by the mock libcudart in the
+folder $STACK_WORK_CUDA.
 """
 
 import asyncio
@@ -18,22 +19,34 @@ import time
 
 import torch
 
+import cuda_work
+
+BYTES = 12345
+CUDA = cuda_work.Cuda(os.environ["STACK_WORK_CUDA"]) if "STACK_WORK_CUDA" in os.environ else None
 X = torch.ones(2)
 NOTED = {}
 KEPT = []
 
 
-def note():
+def note(what="operators"):
     found, frame = [], sys._getframe(1)
     while frame:
         code = frame.f_code
         found.append([code.co_filename, code.co_qualname if sys.version_info >= (3, 11) else code.co_name, frame.f_lineno])
         frame = frame.f_back
-    NOTED.setdefault((os.getpid(), threading.get_native_id()), []).append(found)
+    NOTED.setdefault((os.getpid(), threading.get_native_id(), what), []).append(found)
 
 
 def op(x=X):
     note(); return torch.neg(x)  # noqa
+
+
+def allocate():
+    note("allocations"); KEPT.append(torch.empty(BYTES, dtype=torch.uint8))  # noqa
+
+
+def launch():
+    note("launches"); CUDA.runtime.cudaLaunchKernel(CUDA.host(0), cuda_work.Dim3(1, 1, 1), cuda_work.Dim3(1, 1, 1), None, 0, None)  # noqa
 
 
 def recursion(n=60):
@@ -241,11 +254,11 @@ def many():
 
 
 def freed():
-    """Code objects that are freed after their call: the next one has the same address, with another name, file or line."""
+    """Code objects that are freed after their call: the next one has the same address, with another name, file or line. No two are equal."""
     for i in range(3000):
         scope = {"note": note, "torch": torch, "X": X}
         name = "same" if i % 3 == 0 else f"f{i}"
-        text = ("\n" * (i % 50) if i % 2 else "") + f"def {name}():" + "\n" * (i % 40 + 1) + "  note(); torch.neg(X)\n"
+        text = "\n" * i + f"def {name}():" + "\n" * (i % 40 + 1) + "  note(); torch.neg(X)\n"
         exec(compile(text, "<string>" if i % 5 else f"file{i}.py", "exec"), scope)
         scope[name]()
         del scope
@@ -342,14 +355,28 @@ def fresh():
     scope["of_child"]()
 
 
+def other_points():
+    """The same call trees around allocations, and around launches."""
+    def down(point, n):
+        return down(point, n - 1) if n else point()
+    for point in (allocate, launch) if CUDA else (allocate,):
+        down(point, 20)
+        [point() for _ in range(2)]
+        list(map(lambda _: point(), (1, 2)))
+        sum(point() is None for _ in "ab")
+        t = threading.Thread(target=down, args=(point, 5))
+        t.start()
+        t.join()
+
+
 BEFORE = [Early(f) for f in (recursion, loop, coroutines, classes)]
 CASES = {f.__name__: f for f in (recursion, deep, loop, generators, coroutines, exceptions, classes, callbacks, comprehensions, texts, many, freed, autograd,
-                                 torch_calls, threads, forks, execs, spaced)}
+                                 torch_calls, threads, forks, execs, spaced, other_points)}
 
 
 def print_noted():
-    for (pid, tid), stacks in NOTED.items():
-        sys.stdout.write("stacks " + json.dumps({"pid": pid, "tid": tid, "stacks": stacks}) + "\n")
+    for (pid, tid, what), stacks in NOTED.items():
+        sys.stdout.write("stacks " + json.dumps({"pid": pid, "tid": tid, "what": what, "stacks": stacks}) + "\n")
     sys.stdout.flush()
 
 

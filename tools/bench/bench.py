@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The cost of ptbpf, measured in the target and compared with torch.profiler, in one run with interleaved rounds.
 
@@ -102,7 +103,7 @@ def traced_round(target, work, mode, series, folder):
 def measure(args):
     """Every round has every mode once, with the program alone before and after each window."""
     series = Series()
-    target, fresh = Target(args.python), Target(args.python)
+    target, fresh, with_agent = Target(args.python), Target(args.python), Target(args.python, bench_stacks.WITH_AGENT)
     with tempfile.TemporaryDirectory(prefix="ptbpf-bench-") as folder:
         for k in range(args.rounds):
             for work in WORK:
@@ -117,10 +118,11 @@ def measure(args):
                         series.add(f"{work}.torch.{verb}.stop", answer["stop_ns_per_op"])
                         series.add(f"{work}.ops", answer["ops_per_unit"])
             bench_memory.round_of(target, fresh, series, folder)
-            bench_stacks.round_of(target, series, folder)
+            bench_stacks.round_of(target, with_agent, series, folder)
             print(f"round {k + 1} of {args.rounds}", file=sys.stderr)
     target.close()
     fresh.close()
+    with_agent.close()
     return series
 
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """What the agent costs an operator, beside kernel probes and torch.profiler, in one run with interleaved rounds.
 

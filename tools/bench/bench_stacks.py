@@ -1,10 +1,13 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The cost of Python stacks at depths of 8 (the least of the measured program), 13 and 30 frames; part of bench.py's rounds. Alone:
+"""The cost of Python stacks at depths of 8 (the least of the measured program), 13 and 30 frames, with operators from kernel probes and from
+the agent; part of bench.py's rounds. Alone:
 
   sudo tools/bench/bench_stacks.py [--python PYTHON] [--rounds N]
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -12,11 +15,15 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests"))
-from support import Tracer, run_ptbpf  # noqa: E402
+from support import AGENT, Tracer, run_ptbpf  # noqa: E402
 
 DEPTHS = (8, 13, 30)
 MODES = {"names": [], "stacks": ["--with-stack"]}
+AGENT_MODES = {"agent": [], "agent_stacks": ["--with-stack"]}
+WITH_AGENT = {"LD_PRELOAD": AGENT}
+CLOCK = "fast_ns"  # of the thread that runs the operators, as in bench_agent.py
 MS = 300
+SAMPLED = "transformer"
 
 
 def in_window(target, folder, options, work, series):
@@ -27,19 +34,54 @@ def in_window(target, folder, options, work, series):
         t.stop((0, 3))
     report = json.loads("\n".join(run_ptbpf("report", capture, "--json", expect=(0, 3)).out))
     series.add("stacks.lost", report["loss"]["lost_records"])
-    return answer["ns"]
+    return answer[CLOCK]
 
 
-def round_of(target, series, folder):
+def round_of_agent(target, series, folder):
+    """The same in a process that has the agent."""
     for depth in DEPTHS:
         work = f"deep{depth}"
-        series.add(f"{work}.base", target.ask("time", work, MS)["ns"])
+        series.add(f"{work}.agent_base", target.ask("time", work, MS)[CLOCK])
+        for mode, options in AGENT_MODES.items():
+            series.add(f"{work}.{mode}", in_window(target, folder, options, work, series))
+
+
+def round_of(target, with_agent, series, folder):
+    round_of_agent(with_agent, series, folder)
+    for depth in DEPTHS:
+        work = f"deep{depth}"
+        series.add(f"{work}.base", target.ask("time", work, MS)[CLOCK])
         for mode, options in MODES.items():
             series.add(f"{work}.{mode}", in_window(target, folder, options, work, series))
         for verb in ("profile", "stacks"):
             answer = target.ask(verb, work, 20000)
-            series.add(f"{work}.torch.{verb}", answer["ns"])
+            series.add(f"{work}.torch.{verb}", answer[CLOCK])
             series.add(f"{work}.torch.{verb}.stop", answer["stop_ns_per_op"])
+
+
+def samples(target, series, folder, rounds):
+    """Mean processor time with samples against without, since a sample hits few of the measured units: many short rounds, in turn."""
+    capture = os.path.join(folder, "s.ptb")
+    for k in range(rounds):
+        costs = {}
+        for sampled in ((False, True), (True, False))[k % 2]:
+            with contextlib.ExitStack() as stack:
+                if sampled:
+                    t = stack.enter_context(Tracer("attach", "--pid", target.proc.pid, "-o", capture, "--no-table", "--sample-stacks", 99))
+                    t.wait_attached()
+                costs[sampled] = target.ask("time", SAMPLED, 2000)["mean_cpu_ns"]
+                if sampled:
+                    t.stop((0, 3))
+        series.add("samples", costs[True] / costs[False])
+
+
+def samples_text(s):
+    """The median of the ratios and an interval that has the true median in 95 of 100 cases (sign test)."""
+    ratios = sorted(s.data["samples"])
+    n = len(ratios)
+    k = max(0, int((n - 1.96 * n ** 0.5) / 2))
+    return (f"`--sample-stacks 99`, transformer: processor time of the program {100 * (ratios[n // 2] - 1):+.2f} % "
+            f"(95 % interval {100 * (ratios[k] - 1):+.2f} to {100 * (ratios[n - 1 - k] - 1):+.2f} %, {n} rounds)")
 
 
 def table(s):
@@ -61,6 +103,8 @@ def table(s):
     row("ptbpf, names: adds", less("names", "base"))
     row("ptbpf `--with-stack`: adds", less("stacks", "base"))
     row("... more than names", less("stacks", "names"))
+    row("the agent, names: adds", less("agent", "agent_base"))
+    row("the agent `--with-stack`: adds", less("agent_stacks", "agent_base"))
     row("`torch.profiler`: adds while recording", less("torch.profile", "base"))
     row("`torch.profiler(with_stack=True)`: adds while recording", less("torch.stacks", "base"))
     row("... its stop and export", lambda work, k: s.data[f"{work}.torch.stacks.stop"][k])
@@ -75,12 +119,15 @@ def main():
     ap.add_argument("--python", default=sys.executable)
     ap.add_argument("--rounds", type=int, default=9)
     args = ap.parse_args()
-    target, series = Target(args.python), Series()
+    target, with_agent, series = Target(args.python), Target(args.python, WITH_AGENT), Series()
     with tempfile.TemporaryDirectory(prefix="ptbpf-bench-") as folder:
         for _ in range(args.rounds):
-            round_of(target, series, folder)
+            round_of(target, with_agent, series, folder)
+        samples(target, series, folder, args.rounds * 4)
     target.close()
+    with_agent.close()
     print("\n".join(table(series)))
+    print(samples_text(series))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@
 	X(AGENT_NAMES,     1u << 16,    OVER_AGENT,      "names of GPU activities of one agent")                \
 	X(AGENT_THREADS,   1u << 16,    NONE,            "threads of one agent in another pid namespace; beyond, all are asked for again") \
 	X(AGENT_OPEN,      1u << 14,    OVER_AGENT,      "operators of one agent that are open when the window begins") \
+	X(AGENT_STACKS,    1u << 18,    OVER_AGENT,      "Python stacks of one agent whose operators have not come; beyond, these operators have none") \
 	X(AGENT_HELD,      64u << 20,   NONE,            "bytes of one agent that wait for a pair of clocks; more is written with the clocks at hand") \
 	X(AGENT_CLOCKS,    1u << 16,    NONE,            "pairs of clocks of one agent that are kept; the older half goes") \
 	X(AGENT_FACTS,     1000,        OVER_AGENT,      "records of one agent's clocks, devices and state in one second") \

@@ -260,7 +260,7 @@ static bool parse_id(const char *name, uint32_t *id)
 	return v < UINT32_MAX; /* (uid_t)-1 is no id */
 }
 
-static void give_to_caller(int fd, const char *path)
+void new_file__give_to_caller(int fd, const char *path)
 {
 	uint32_t uid, gid;
 
@@ -293,7 +293,7 @@ static int create_temp(struct new_file *nf, const char *path)
 		nf->partial = NULL;
 		return -ENOMEM;
 	}
-	give_to_caller(nf->fd, path);
+	new_file__give_to_caller(nf->fd, path);
 	return 0;
 }
 

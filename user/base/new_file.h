@@ -49,6 +49,9 @@ void new_file__keep(struct new_file *nf);
 /* Removes what was neither committed nor kept. NULL is fine. */
 void new_file__free(struct new_file *nf);
 
+/* Under sudo the open file or directory, of that path, becomes the property of the user who called it. */
+void new_file__give_to_caller(int fd, const char *path);
+
 /* Path of a partial file that a killed process left for `path`, the newest; to be freed. NULL: there is none. */
 char *new_file__find_partial(const char *path);
 

@@ -154,6 +154,9 @@ static int add_one(const struct run_cfg *cfg, const struct named *p, struct run 
 	}
 	if (err == -EAGAIN && (cfg->wait || cfg->rec.children))
 		err = run__await(run, p->pid);
+	else if (err == -EAGAIN && cfg->rec.sample_hz)
+		pr_error("cannot attach to pid %d: no Python stacks: %s", p->pid,
+			 run__no_python(run, p->pid));
 	else if (err == -EAGAIN && cfg->rec.ops)
 		targets__say_why(p->pid, TORCH_PROC_NO_TORCH, err);
 	else if (err == -EAGAIN)
@@ -182,7 +185,7 @@ static int add_all(const struct run_cfg *cfg, struct named_list *list, struct ru
 		return err;
 	run__refused(run, list->refused);
 	if (!run__traced(run))
-		pr_info("waiting for PyTorch to be loaded");
+		pr_info(cfg->rec.sample_hz ? "waiting for Python" : "waiting for PyTorch to be loaded");
 	return 0;
 }
 

@@ -30,8 +30,8 @@ static const struct opt_def export_opts[] = {
 	  "et, memory: the process to export (default: the first in the capture)" },
 	{ OPT_STR, 0, "device", offsetof(struct export_cfg, out.timeline_device), "DEVICE",
 	  "memory: the device to export (default: cuda:0 if anything was allocated there, else cpu)" },
-	{ OPT_CHOICE, 0, "metric", offsetof(struct export_cfg, out.stacks_metric),
-	  "METRIC=" STACKS_METRICS, "stacks: what to count (default: self_cpu_time_total, in us)" },
+	{ OPT_CHOICE, 0, "metric", offsetof(struct export_cfg, out.stacks_metric), "METRIC=" STACKS_METRICS,
+	  "stacks: what to count (default: self_cpu_time_total, in us; of --sample-stacks sampled_cpu_time)" },
 	{ OPT_STR, 0, "diff", offsetof(struct export_cfg, out.diff), "CAPTURE",
 	  "flamegraph: a second capture, to compare with" },
 	{ OPT_STR, 0, "step-on", offsetof(struct export_cfg, out.step_on), "NAME",
@@ -80,8 +80,6 @@ static void set_output(struct outputs *o, const struct export_format *format, co
 		break;
 	case EXPORT_STACKS:
 		o->stacks = path;
-		if (!o->stacks_metric)
-			o->stacks_metric = "self_cpu_time_total";
 		break;
 	case EXPORT_FLAMEGRAPH:
 		o->flamegraph = path;

@@ -249,11 +249,30 @@ static int add_cuda_child(const struct run_cfg *cfg, struct live *live, pid_t pi
 	return -ESRCH;
 }
 
+/* Samples need nothing but Python; the child runs on meanwhile. */
+static int add_python_child(struct live *live, pid_t pid)
+{
+	int err = -EAGAIN;
+
+	while (err == -EAGAIN && alive(pid) && !cancel__pending()) {
+		err = run__add(live->run, pid);
+		if (err == -EAGAIN)
+			nap();
+	}
+	if (cancel__pending())
+		return -ECANCELED;
+	if (err == -EAGAIN)
+		pr_error("the program exited before Python ran in it");
+	return err == -EAGAIN ? -ESRCH : err;
+}
+
 /* Adds the child as soon as there is something to listen to. Leaves it stopped. */
 static int add_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
 {
 	int err;
 
+	if (cfg->rec.sample_hz)
+		return add_python_child(live, pid);
 	if (cfg->rec.ops) {
 		err = wait_for_torch(cfg, pid);
 		if (err)

@@ -19,15 +19,15 @@ static const struct opt_def report_opts[] = {
 	  "order of the rows; none: order of first appearance (default: as recorded, else " OUTPUTS_SORTED
 	  ")" },
 	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, out.row_limit), "N",
-	  "rows, -1: all (default: as recorded, else 100; of --by line: 25; of each list of --memory and --gpu: 10)" },
+	  "rows, -1: all (default: as recorded, else 100; of --by: 25; of each list of --memory and --gpu: 10)" },
 	{ OPT_SWITCH, 0, "group-by-input-shape", offsetof(struct report_cfg, out.by_shape), NULL,
 	  "one row per operator and input shape (needs --record-shapes in the recording)" },
 	{ OPT_INT, 0, "group-by-stack-n", offsetof(struct report_cfg, out.group_by_stack_n), "N",
 	  "one row per operator and the N innermost frames of its Python stack (needs --with-stack in the "
 	  "recording)" },
-	{ OPT_CHOICE, 0, "by", offsetof(struct report_cfg, by), "WHAT=line",
+	{ OPT_CHOICE, 0, "by", offsetof(struct report_cfg, by), "WHAT=line, module",
 	  "line: what operators did by the line of Python that called them: time, GPU time, memory, page faults "
-	  "(needs --with-stack in the recording)" },
+	  "(needs --with-stack in the recording); module: by the nn.Module that they ran in (needs --with-modules)" },
 	{ OPT_FLAG, 0, "all-lines", offsetof(struct report_cfg, out.all_lines), NULL,
 	  "--by line: lines of installed code have rows, too; else they count as the line that called them" },
 	{ OPT_SWITCH, 0, "with-flops", offsetof(struct report_cfg, out.with_flops), NULL,
@@ -51,11 +51,12 @@ const struct cmd_usage report_usage = {
 	.name = "report",
 	.synopsis = "CAPTURE [options]",
 	.summary = "Prints the operator table of a capture, as torch.profiler's key_averages().table() does; with\n"
-		   "--by line lines of Python code, with --memory the memory report, with --gpu the GPU report. Options that were given to the recording\n"
+		   "--by line lines of Python code, with --by module modules, with --memory the memory report, with --gpu the GPU report. Options that were given to the recording\n"
 		   "(--step-on, --group-by-input-shape, ...) are the defaults.",
 	.examples = "  ptbpf report run.ptb --sort-by cpu_time_total --row-limit 10\n"
 		    "  ptbpf report run.ptb --group-by-input-shape --with-flops\n"
 		    "  ptbpf report run.ptb --by line\n"
+		    "  ptbpf report run.ptb --by module --sort-by cuda_time_total\n"
 		    "  ptbpf report run.ptb --group-by-stack-n 5\n"
 		    "  ptbpf report run.ptb --memory\n"
 		    "  ptbpf report run.ptb --gpu\n"
@@ -83,13 +84,14 @@ int cmd_report(int argc, char **argv)
 		pr_error("report: --group-by-stack-n is a number of frames, for the table of operators");
 		return EXIT_USAGE;
 	}
-	if (o->all_lines && !o->lines) {
+	o->modules = o->lines && !strcmp(cfg.by, "module");
+	if (o->all_lines && (!o->lines || o->modules)) {
 		pr_error("report: --all-lines is for --by line");
 		return EXIT_USAGE;
 	}
 	if (o->lines && o->sort_by && strcmp(o->sort_by, OUTPUTS_UNSORTED) != 0 &&
 	    !line_report__is_sort_key(o->sort_by)) {
-		pr_error("report: --by line cannot be sorted by %s", o->sort_by);
+		pr_error("report: --by %s cannot be sorted by %s", cfg.by, o->sort_by);
 		return EXIT_USAGE;
 	}
 	return outputs__write(o);

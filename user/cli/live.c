@@ -17,6 +17,8 @@
 #include "cli/outputs.h"
 #include "record/recorder.h"
 
+#define SAMPLE_HZ_MAX 1000
+
 static bool same(const char *a, const char *b)
 {
 	return a && b && !strcmp(a, b);
@@ -76,7 +78,48 @@ static int resolve_options(struct run_cfg *cfg)
 	cfg->rec.ops = !list || has_word(list, "cpu");
 	cfg->rec.gpu = (!list || has_word(list, "cuda")) && (!cfg->gpu || strcmp(cfg->gpu, "off") != 0);
 	cfg->rec.sync = list && has_word(list, "sync");
+	cfg->rec.stacks |= cfg->rec.modules;
 	cfg->rec.graphs = cfg->rec.gpu && list && has_word(list, "graphs");
+	return 0;
+}
+
+/* Samples need nothing of torch, and come with nothing else. */
+static int resolve_samples(struct run_cfg *cfg)
+{
+	const struct {
+		bool on;
+		const char *name;
+	} others[] = {
+		{ cfg->rec.modules, "with-modules" },
+		{ cfg->rec.stacks, "with-stack" },
+		{ cfg->record_shapes, "record-shapes" },
+		{ cfg->with_flops, "with-flops" },
+		{ cfg->by_shape, "group-by-input-shape" },
+		{ cfg->execution_trace, "execution-trace" },
+		{ cfg->et, "et" },
+		{ cfg->rec.memory, "profile-memory" },
+		{ cfg->rec.kernel_memory, "kernel-memory" },
+		{ cfg->activities, "activities" },
+		{ cfg->agent && cfg->rec.agent == AGENT_INJECT, "agent inject" },
+		{ cfg->dry_run, "dry-run" },
+	};
+
+	if (!cfg->rec.sample_hz)
+		return 0;
+	if (cfg->rec.sample_hz < 1 || cfg->rec.sample_hz > SAMPLE_HZ_MAX) {
+		pr_error("--sample-stacks %d: valid values are 1 to %d", cfg->rec.sample_hz,
+			 SAMPLE_HZ_MAX);
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (others[i].on) {
+			pr_error("--sample-stacks records samples only, without probes: it excludes --%s",
+				 others[i].name);
+			return -EINVAL;
+		}
+	cfg->rec.stacks = true;
+	cfg->rec.ops = cfg->rec.gpu = false;
+	cfg->rec.agent = AGENT_OFF;
 	return 0;
 }
 
@@ -84,12 +127,8 @@ int live__check(struct run_cfg *cfg)
 {
 	log__enable_domains(cfg->log);
 	log__set_quiet(cfg->quiet);
-	if (resolve_options(cfg))
+	if (resolve_options(cfg) || resolve_samples(cfg))
 		return -EINVAL;
-	if (cfg->rec.stacks && cfg->rec.agent == AGENT_INJECT) {
-		pr_error("--with-stack takes operators from kernel probes, so --agent inject is of no use with it");
-		return -EINVAL;
-	}
 	if (cfg->exact_memory && !cfg->rec.memory) {
 		pr_error("--exact-memory needs --profile-memory");
 		return -EINVAL;
@@ -212,58 +251,75 @@ void live__announce(struct live *live)
 			live->cfg->rec.duration_ns ? "" : " until Ctrl-C or the target's end");
 }
 
-int live__record(struct live *live, run_tick_fn tick, void *arg)
+int live__run(struct live *live, run_tick_fn tick, void *arg)
+{
+	live->run_err = run__loop(live->run, tick, arg);
+	if (!live->announced) {
+		pr_error("nothing was recorded: %s",
+			 live->run_err ? errstr(live->run_err) :
+			 live->cfg->rec.sample_hz ?
+					 "interrupted, or the target ended, before Python ran in it" :
+					 "interrupted, or the target ended, before PyTorch was loaded");
+		return EXIT_FAILED;
+	}
+	live->write_err = run__finish(live->run, &live->capture_fd);
+	if (live->write_err == CAPTURE_UNNAMED) {
+		if (live->capture_fd >= 0)
+			close(live->capture_fd);
+		return EXIT_FAILED;
+	}
+	if (live->capture_fd < 0) {
+		pr_error("'%s' cannot be opened again: %s", live->capture, errstr(live->capture_fd));
+		pr_hint("ptbpf report %s", live->capture);
+		return EXIT_FAILED;
+	}
+	return EXIT_DONE;
+}
+
+int live__export(struct live *live, struct outputs_result *result)
 {
 	struct outputs o = { .capture = live->capture,
+			     .capture_fd = live->capture_fd,
 			     .trace = live->trace[0] ? live->trace : NULL,
 			     .et = live->et[0] ? live->et : NULL,
 			     .by_shape = live->cfg->by_shape,
 			     .with_flops = live->cfg->with_flops,
 			     .exact_memory = live->cfg->exact_memory,
-			     .table = !live->cfg->no_table,
+			     .table = !live->cfg->no_table && !live->cfg->rec.sample_hz,
+			     .lines = !live->cfg->no_table && live->cfg->rec.sample_hz,
 			     .sort_by = live->cfg->sort_by,
 			     .row_limit = live->cfg->row_limit == OUTPUTS_ROWS_DEFAULT ?
 						  20 :
 						  live->cfg->row_limit,
 			     .step_on = live->cfg->step_on,
 			     .no_steps = live->cfg->no_steps,
-			     .summary = true };
-	int loop_err = run__loop(live->run, tick, arg);
-	int err, code;
+			     .summary = !result,
+			     .result = result };
+	int code;
 
-	if (!live->announced) {
-		pr_error("nothing was recorded: %s",
-			 loop_err ? errstr(loop_err) :
-				    "interrupted, or the target ended, before PyTorch was loaded");
-		return EXIT_FAILED;
-	}
-	err = run__finish(live->run, &o.capture_fd);
-	if (err == CAPTURE_UNNAMED) {
-		if (o.capture_fd >= 0)
-			close(o.capture_fd);
-		return EXIT_FAILED;
-	}
-	if (o.capture_fd < 0) {
-		pr_error("'%s' cannot be opened again: %s", live->capture, errstr(o.capture_fd));
-		pr_hint("ptbpf report %s", live->capture);
-		return EXIT_FAILED;
-	}
-	if (!err && !loop_err && cancel__pending()) {
-		close(o.capture_fd);
+	if (!live->write_err && !live->run_err && cancel__pending()) {
+		close(live->capture_fd);
 		pr_error("interrupted after the window: '%s' is complete, but nothing was "
 			 "exported from it",
 			 live->capture);
 		pr_hint("ptbpf report %s; ptbpf export %s --format chrome", live->capture, live->capture);
 		return EXIT_FAILED;
 	}
-	if (err)
+	if (live->write_err)
 		pr_error("'%s' could not be written completely: %s; the part already written is "
 			 "readable",
-			 live->capture, errstr(err));
+			 live->capture, errstr(live->write_err));
 	code = outputs__write(&o);
-	if (err && code == EXIT_DONE)
+	if (live->write_err && code == EXIT_DONE)
 		code = EXIT_INCOMPLETE;
-	return loop_err && !err ? EXIT_FAILED : code;
+	return live->run_err && !live->write_err ? EXIT_FAILED : code;
+}
+
+int live__record(struct live *live, run_tick_fn tick, void *arg)
+{
+	int code = live__run(live, tick, arg);
+
+	return code ? code : live__export(live, NULL);
 }
 
 void live__free(struct live *live)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What attach and record share: their options, where the files go, the sentence when the window
+ * What attach, record and sample share: their options, where the files go, the sentence when the window
  * opens, and the outputs after it closed.
  */
 #ifndef CLI_LIVE_H
@@ -32,16 +32,14 @@ struct run_cfg {
 	const char *log;
 };
 
-/* The rows shared by attach and record; they fill a struct run_cfg. */
+/* The rows shared by attach, record and sample; they fill a struct run_cfg. */
 /* clang-format off */
-#define RUN_OPTS                                                                                        \
-	{ OPT_GROUP, 0, "", 0, NULL, "window" },                                                        \
-	{ OPT_DURATION, 'd', "duration", offsetof(struct run_cfg, rec.duration_ns), "TIME",                 \
-	  "stop after this time (5s, 500ms, 2m); default: at Ctrl-C or when the target exits" },                \
+#define STEP_OPTS \
 	{ OPT_STR, 0, "step-on", offsetof(struct run_cfg, step_on), "NAME",                             \
 	  "end a ProfilerStep after each annotation or operator NAME (default: Optimizer.step)" },      \
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct run_cfg, no_steps), NULL,                            \
-	  "do not derive ProfilerStep slices" },                                                            \
+	  "do not derive ProfilerStep slices" }
+#define RECORDING_OPTS \
 	{ OPT_GROUP, 0, "", 0, NULL, "recording" },                                              \
 	{ OPT_STR, 0, "activities", offsetof(struct run_cfg, activities), "LIST",                       \
 	  "comma-separated: cpu (operators), cuda (GPU activities), sync (waits for GPUs), graphs (which operators CUDA graphs captured) (default: cpu,cuda)" },                                 \
@@ -53,10 +51,38 @@ struct run_cfg {
 	  "record arguments, results and their identities, for an Execution Trace" },                      \
 	{ OPT_FLAG, 0, "with-stack", offsetof(struct run_cfg, rec.stacks), NULL,                        \
 	  "record the Python stack of every operator, annotation, allocation and launch" },             \
+	{ OPT_INT, 0, "sample-stacks", offsetof(struct run_cfg, rec.sample_hz), "HZ",                   \
+	  "sample the Python stack of every thread HZ times a second, running or not, and record nothing else: no probes, the lowest cost" },             \
+	{ OPT_FLAG, 0, "with-modules", offsetof(struct run_cfg, rec.modules), NULL,                     \
+	  "record which module (nn.Module) each call of one in these stacks is (implies --with-stack)" }, \
 	{ OPT_FLAG, 0, "profile-memory", offsetof(struct run_cfg, rec.memory), NULL,                \
 	  "record allocations and frees of tensor memory, CUDA memory calls, out-of-memory errors" },       \
 	{ OPT_FLAG, 0, "kernel-memory", offsetof(struct run_cfg, rec.kernel_memory), NULL,                  \
-	  "record page faults, mappings, resident memory, reclaim stalls, OOM kills, by operator" },           \
+	  "record page faults, mappings, resident memory, reclaim stalls, OOM kills, by operator" }
+#define SOURCE_OPTS \
+	{ OPT_GROUP, 0, "", 0, NULL, "sources" },                                                       \
+	{ OPT_CHOICE, 0, "agent", offsetof(struct run_cfg, agent), "MODE=auto, off, inject",                         \
+	  "ptbpf's agent in the process: auto (use it if loaded), off, inject (load it)" },       \
+	{ OPT_CHOICE, 0, "gpu", offsetof(struct run_cfg, gpu), "MODE=auto, off",                                \
+	  "GPU activities: auto (from the agent; without one, CUDA calls by kernel probes), off" },                                     \
+	{ OPT_GROUP, 0, "", 0, NULL, "probing" },                                                       \
+	{ OPT_SIZE, 0, "ringbuf", offsetof(struct run_cfg, rec.ring_bytes), "SIZE",                         \
+	  "size of the ring buffer of each CPU (default: by the number of CPUs, at most 128 MiB in all, 256 with the agent)" },         \
+	{ OPT_SIZE, 0, "max-memory", offsetof(struct run_cfg, rec.max_memory), "SIZE",                      \
+	  "memory limit while recording, ring buffers not included; records beyond it are dropped and counted (default: 512 MiB)" }, \
+	{ OPT_FLAG, 0, "perf-uprobes", offsetof(struct run_cfg, rec.perf_uprobes), NULL,                    \
+	  "use perf-event uprobes, as on kernels before 6.6 (slower to attach)" },                          \
+	{ OPT_FLAG, 0, "no-cache", offsetof(struct run_cfg, rec.no_cache), NULL,                            \
+	  "analyse the libraries again; do not use /var/cache/ptbpf" },                            \
+	{ OPT_STR, 0, "log", offsetof(struct run_cfg, log), "DOMAINS",                                  \
+	  "print debug messages of these parts (comma-separated, or 'all')" }
+/* Of attach and record. */
+#define RUN_OPTS \
+	{ OPT_GROUP, 0, "", 0, NULL, "window" },                                                        \
+	{ OPT_DURATION, 'd', "duration", offsetof(struct run_cfg, rec.duration_ns), "TIME",                 \
+	  "stop after this time (5s, 500ms, 2m); default: at Ctrl-C or when the target exits" },                \
+	STEP_OPTS, \
+	RECORDING_OPTS, \
 	{ OPT_GROUP, 0, "", 0, NULL, "output" },                                                        \
 	{ OPT_STR, 'o', "output", offsetof(struct run_cfg, output), "FILE",                             \
 	  "capture file (default: ptbpf-PID-TIME.ptb)" },                                               \
@@ -74,23 +100,8 @@ struct run_cfg {
 	  "rows of the table, -1: all (default: 20)" },                                                 \
 	{ OPT_FLAG, 0, "no-table", offsetof(struct run_cfg, no_table), NULL, "do not print the table" },        \
 	{ OPT_FLAG, 'q', "quiet", offsetof(struct run_cfg, quiet), NULL,                                \
-	  "print only warnings, errors and the summary on stderr" },                                          \
-	{ OPT_GROUP, 0, "", 0, NULL, "sources" },                                                       \
-	{ OPT_CHOICE, 0, "agent", offsetof(struct run_cfg, agent), "MODE=auto, off, inject",                         \
-	  "ptbpf's agent in the process: auto (use it if loaded), off, inject (load it)" },       \
-	{ OPT_CHOICE, 0, "gpu", offsetof(struct run_cfg, gpu), "MODE=auto, off",                                \
-	  "GPU activities: auto (from the agent; without one, CUDA calls by kernel probes), off" },                                     \
-	{ OPT_GROUP, 0, "", 0, NULL, "probing" },                                                       \
-	{ OPT_SIZE, 0, "ringbuf", offsetof(struct run_cfg, rec.ring_bytes), "SIZE",                         \
-	  "size of the ring buffer of each CPU (default: by the number of CPUs, at most 128 MiB in all, 256 with the agent)" },         \
-	{ OPT_SIZE, 0, "max-memory", offsetof(struct run_cfg, rec.max_memory), "SIZE",                      \
-	  "memory limit while recording, ring buffers not included; records beyond it are dropped and counted (default: 512 MiB)" }, \
-	{ OPT_FLAG, 0, "perf-uprobes", offsetof(struct run_cfg, rec.perf_uprobes), NULL,                    \
-	  "use perf-event uprobes, as on kernels before 6.6 (slower to attach)" },                          \
-	{ OPT_FLAG, 0, "no-cache", offsetof(struct run_cfg, rec.no_cache), NULL,                            \
-	  "analyse the libraries again; do not use /var/cache/ptbpf" },                            \
-	{ OPT_STR, 0, "log", offsetof(struct run_cfg, log), "DOMAINS",                                  \
-	  "print debug messages of these parts (comma-separated, or 'all')" }
+	  "print only warnings, errors and the summary on stderr" }, \
+	SOURCE_OPTS
 /* clang-format on */
 
 struct live {
@@ -100,6 +111,9 @@ struct live {
 	char trace[PATH_MAX]; /* "": none */
 	char et[PATH_MAX];    /* likewise */
 	bool announced;
+	int capture_fd; /* after live__run(): the finished capture; negative errno: it cannot be opened */
+	int run_err;   /* of the recording, 0: none */
+	int write_err; /* of the capture, 0: it is complete */
 };
 
 /* Checks options that contradict each other or name nothing: non-zero (reported). Also sets the log options. */
@@ -108,7 +122,11 @@ int live__check(struct run_cfg *cfg);
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid);
 /* Opens the window, with a message. */
 void live__announce(struct live *live);
-/* Runs the loop, finishes, writes the outputs. Exit code. */
+/* Runs the loop and seals the capture. Exit code (0: go on with live__export()). */
+int live__run(struct live *live, run_tick_fn tick, void *arg);
+/* Writes the outputs; *result is filled in if it is not NULL. Exit code. */
+int live__export(struct live *live, struct outputs_result *result);
+/* Both. Exit code. */
 int live__record(struct live *live, run_tick_fn tick, void *arg);
 /* A capture whose window never began is removed; what stood at its path is as it was. */
 void live__free(struct live *live);

@@ -7,62 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/log.h"
-
-struct unit {
-	const char *name;
-	double factor;
-};
-
-/* A non-negative number with an optional unit. -EINVAL on anything else. */
-static int parse_scaled(const char *text, const struct unit *units, uint64_t *out)
-{
-	double v;
-	char *end;
-
-	if (*text < '0' || *text > '9')
-		return -EINVAL;
-	errno = 0;
-	v = strtod(text, &end);
-	if (errno || end == text)
-		return -EINVAL;
-	for (; units->name; units++)
-		if (!strcasecmp(end, units->name))
-			break;
-	if (!units->name || !(v * units->factor < 9.0e18))
-		return -EINVAL;
-	*out = (uint64_t)(v * units->factor);
-	return 0;
-}
-
-static int parse_duration(const char *text, uint64_t *ns)
-{
-	static const struct unit units[] = { { "", 1e9 },     { "s", 1e9 },  { "ms", 1e6 },
-					     { "us", 1e3 },   { "m", 60e9 }, { "min", 60e9 },
-					     { "h", 3600e9 }, { NULL, 0 } };
-
-	return parse_scaled(text, units, ns);
-}
-
-static int parse_size(const char *text, uint64_t *bytes)
-{
-	static const struct unit units[] = { { "", 1 },
-					     { "b", 1 },
-					     { "k", 1024 },
-					     { "kib", 1024 },
-					     { "kb", 1024 },
-					     { "m", 1048576 },
-					     { "mib", 1048576 },
-					     { "mb", 1048576 },
-					     { "g", 1073741824 },
-					     { "gib", 1073741824 },
-					     { "gb", 1073741824 },
-					     { NULL, 0 } };
-
-	return parse_scaled(text, units, bytes);
-}
+#include "base/quantity.h"
 
 static int parse_pids(const char *text, struct pid_list *list)
 {
@@ -129,9 +76,9 @@ static int store(const struct opt_def *def, void *cfg, const char *value)
 		*(int *)dst = (int)v;
 		return 0;
 	case OPT_DURATION:
-		return parse_duration(value, dst);
+		return quantity__duration(value, dst);
 	case OPT_SIZE:
-		return parse_size(value, dst);
+		return quantity__size(value, dst);
 	case OPT_PIDS:
 		return parse_pids(value, dst);
 	case OPT_GROUP:

@@ -42,6 +42,12 @@ static void cost_text(const struct session_info *info, char *buf, size_t cap)
 	double window = (double)(info->end_ns - info->begin_ns);
 	double cost = session_info__cost_ns(info);
 
+	if (info->sample_hz) {
+		cost = (double)session_info__counter(info, PTB_CNT_SAMPLES_NS);
+		snprintf(buf, cap, "samples took %.1f ms of the target's threads (%.2f %% of the window)",
+			 cost / 1e6, window > 0 ? 100.0 * cost / window : 0.0);
+		return;
+	}
 	if (!ps || window <= 0) {
 		snprintf(buf, cap, "cost per probe hit not measured");
 		return;
@@ -74,6 +80,8 @@ static void print_summary(const struct outputs *o, const struct session_info *in
 
 	cost_text(info, cost, sizeof(cost));
 	agent_text(info, agent, sizeof(agent));
+	if (info->sample_hz)
+		snprintf(agent, sizeof(agent), "%s samples; ", cell__count(t->samples).text);
 	term_text__put(stderr, o->capture, SIZE_MAX);
 	fprintf(stderr,
 		": %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
@@ -269,6 +277,7 @@ static int print_line_report(const struct outputs *o, struct line_report *lr,
 {
 	const struct line_opts opts = { .report = { .row_limit = o->row_limit, .json = o->json },
 					.sort_by = o->sort_by,
+					.modules = o->modules,
 					.all_lines = o->all_lines };
 
 	return std_out__end("the report", line_report__print(lr, totals, &opts, stdout));
@@ -351,6 +360,10 @@ static int check_recorded(const struct outputs *o, const struct session *s)
 			 o->capture);
 		return -ENODATA;
 	}
+	if (o->modules && !info->has_modules) {
+		pr_error("'%s' contains no modules: it was recorded without --with-modules", o->capture);
+		return -ENODATA;
+	}
 	if (o->gpu && !info->has_gpu && !info->has_cuda_calls) {
 		pr_error("'%s' contains no GPU activity: it was recorded with --gpu off or "
 			 "--activities cpu",
@@ -386,6 +399,13 @@ static int recorded_row_limit(const struct session *s)
 /* Fills in options that were not given: as the recording was, else as `report` alone does it. */
 static void take_recorded(struct outputs *o, const struct session *s, char *buf, size_t cap)
 {
+	if (session__info(s)->sample_hz && o->table && !o->group_by_stack_n) { /* it has no operators */
+		o->table = false;
+		o->lines = true;
+	}
+	if (o->stacks && !o->stacks_metric)
+		o->stacks_metric = session__info(s)->sample_hz ? "sampled_cpu_time" :
+								 "self_cpu_time_total";
 	o->by_shape = o->by_shape ? o->by_shape > 0 : is_on(s, "by_shape");
 	o->with_flops = o->with_flops ? o->with_flops > 0 : is_on(s, "with_flops");
 	o->exact_memory = o->exact_memory ? o->exact_memory > 0 : is_on(s, "exact_memory");
@@ -410,6 +430,23 @@ int outputs__check(const char *command, const struct outputs *o)
 	return -EINVAL;
 }
 
+static void fill_result(struct outputs_result *r, const struct session_info *info,
+			const struct session_totals *totals, const char *incomplete)
+{
+	uint64_t window = info->end_ns - info->begin_ns;
+
+	*r = (struct outputs_result){ .window_ns = window,
+				      .slices = totals->slices,
+				      .lost = session_info__counter(info, PTB_CNT_RING_FULL),
+				      .stop_reason = info->stop_reason,
+				      .cost_share = -1 };
+	if (window && session_info__counter(info, PTB_CNT_COST_PS))
+		r->cost_share = session_info__cost_ns(info) / (double)window;
+	if (window && info->sample_hz)
+		r->cost_share = (double)session_info__counter(info, PTB_CNT_SAMPLES_NS) / (double)window;
+	snprintf(r->incomplete, sizeof(r->incomplete), "%s", incomplete);
+}
+
 int outputs__write(const struct outputs *asked)
 {
 	struct outputs all = *asked, *o = &all;
@@ -419,7 +456,7 @@ int outputs__write(const struct outputs *asked)
 	struct capture_reader *cr = NULL;
 	struct session *s = NULL;
 	uint64_t threads = 0;
-	char text[1024];
+	char text[OUTPUTS_INCOMPLETE_MAX] = "";
 	int code = EXIT_FAILED, err;
 
 	err = o->capture_fd ? capture_reader__open_fd(o->capture, o->capture_fd, &cr) :
@@ -453,9 +490,12 @@ int outputs__write(const struct outputs *asked)
 	if (o->summary && o->flamegraph)
 		pr_info("flame graph: %s (open it in a browser)", o->flamegraph);
 	if (loss_account__incomplete(session__info(s), &totals, text, sizeof(text))) {
-		fprintf(stderr, "ptbpf: incomplete: %s\n", text);
+		if (!o->result)
+			fprintf(stderr, "ptbpf: incomplete: %s\n", text);
 		code = EXIT_INCOMPLETE;
 	}
+	if (o->result)
+		fill_result(o->result, session__info(s), &totals, code == EXIT_DONE ? "" : text);
 out:
 	session__free(s);
 	effort__end();

@@ -13,6 +13,16 @@
 #include "export/mem_timeline.h"
 #include "report/table.h"
 
+#define OUTPUTS_INCOMPLETE_MAX 1024
+
+/* What the summary line says, for other programs. */
+struct outputs_result {
+	uint64_t window_ns, slices, lost;
+	uint32_t stop_reason; /* enum ptb_stop_reason */
+	double cost_share;    /* of the window, at least that; negative: not measured */
+	char incomplete[OUTPUTS_INCOMPLETE_MAX]; /* what is missing, "": nothing */
+};
+
 struct outputs {
 	const char *capture;
 	int capture_fd; /* the open file, which outputs__write() closes; 0: what has that name is opened */
@@ -30,12 +40,14 @@ struct outputs {
 	int group_by_stack_n;                   /* of the table: that many frames, 0: not */
 	bool table, memory, gpu; /* on stdout: operators, what memory was used for, what GPUs did */
 	bool lines, all_lines;   /* on stdout: what lines of code did; those of libraries as well */
+	bool modules;            /* with lines: what modules did instead */
 	bool json;               /* for machines */
 	const char *sort_by; /* of OUTPUTS_SORT_KEYS; OUTPUTS_UNSORTED: order of first appearance; NULL: as recorded */
 	int row_limit;       /* OUTPUTS_ROWS_DEFAULT: as recorded */
 	const char *step_on; /* NULL and not no_steps: as recorded */
 	bool no_steps;
-	bool summary; /* one line on stderr */
+	bool summary;                  /* one line on stderr, and what is missing */
+	struct outputs_result *result; /* NULL: not requested */
 };
 
 #define OUTPUTS_UNSORTED "none"

@@ -65,6 +65,8 @@ void chrome_event__slice(struct jsonw *w, const struct slice *sl, const struct c
 	missing = chrome_args__write(w, sl, opts);
 	if (sl->stack)
 		chrome_python__call_stack(python, sl->stack);
+	if (sl->stack && sl->cat == SLICE_CPU_OP)
+		chrome_python__modules(python, sl->stack);
 	if (opts->kernel_memory && sl->mem)
 		chrome_memory__slice_args(w, sl->mem);
 	JSONW_U64(w, "Ev Idx", sl->id - 1); /* ids are given in order of start, from 1 */

@@ -132,7 +132,9 @@ void chrome_python__free(struct chrome_python *cp);
 int chrome_python__slice(struct chrome_python *cp, const struct slice *sl);
 /* The args of a slice with this stack, into its open object. */
 void chrome_python__call_stack(struct chrome_python *cp, uint32_t stack);
+void chrome_python__modules(struct chrome_python *cp, uint32_t stack); /* an operator's */
 /* After the last slice, before the first call to CUDA: writes the functions. Once; then it does nothing. */
+int chrome_python__sample(struct chrome_python *cp, const struct py_sample *sample);
 int chrome_python__finish(struct chrome_python *cp);
 const struct chrome_python_totals *chrome_python__totals(const struct chrome_python *cp);
 

@@ -172,6 +172,56 @@ void chrome_python__call_stack(struct chrome_python *cp, uint32_t stack)
 		JSONW_BOOL(cp->w, "ptbpf.stack_cut", true);
 }
 
+/* A moment, on the thread's track: nothing says how long its functions ran. */
+int chrome_python__sample(struct chrome_python *cp, const struct py_sample *sample)
+{
+	struct py_stack ps = session__py_stack(cp->s, sample->stack);
+	const char *state = sample->flags & PTB_SAMPLE_RAN    ? "running" :
+			    sample->flags & PTB_SAMPLE_WAITED ? "waiting for a CPU" :
+								"blocked";
+
+	chrome_event__head(cp->w, "i");
+	JSONW_STR(cp->w, "s", "t");
+	JSONW_STR(cp->w, "cat", "python_sample");
+	JSONW_STR(cp->w, "name",
+		  ps.frame_cnt                        ? frame_text(cp, ps.frames[0]) :
+		  sample->flags & PTB_SAMPLE_NO_STACK ? "(stack not read)" :
+							"(no Python frames)");
+	JSONW_U64(cp->w, "pid", sample->tgid);
+	JSONW_U64(cp->w, "tid", sample->tid);
+	JSONW_US(cp->w, "ts", chrome_clock__rel(cp->clock, sample->ts_ns));
+	JSONW_OBJ(cp->w, "args");
+	JSONW_STR(cp->w, "ptbpf.state", state);
+	JSONW_US(cp->w, "ptbpf.stands_for_us", sample->ns);
+	chrome_python__call_stack(cp, sample->stack);
+	chrome_event__end(cp->w);
+	return cp->w->err;
+}
+
+/* In the form that torch has for TorchScript: "Block_0(Block)::forward.Linear_3(Linear)::forward.". */
+void chrome_python__modules(struct chrome_python *cp, uint32_t stack)
+{
+	struct py_stack ps = session__py_stack(cp->s, stack);
+	bool any = false;
+
+	for (uint32_t i = cp->info->has_modules ? ps.frame_cnt : 0; i--;) {
+		struct py_frame f = session__py_frame(cp->s, ps.frames[i] & ~PY_FRAME_NATIVE);
+
+		if (!f.module)
+			continue;
+		if (!any) {
+			JSONW_KEY(cp->w, "Module Hierarchy");
+			jsonw__str_begin(cp->w);
+		}
+		any = true;
+		snprintf(cp->text, sizeof(cp->text), "%s_%u(%s)::forward.", f.module, f.module_nr,
+			 f.module);
+		jsonw__str_put(cp->w, cp->text, strlen(cp->text));
+	}
+	if (any)
+		jsonw__str_end(cp->w);
+}
+
 /* Counted from the outermost. */
 static uint32_t frame_at(const struct py_stack *ps, uint32_t depth)
 {
@@ -183,7 +233,7 @@ static bool same_code(const struct chrome_python *cp, uint32_t a, uint32_t b)
 	struct py_frame x = session__py_frame(cp->s, a & ~PY_FRAME_NATIVE);
 	struct py_frame y = session__py_frame(cp->s, b & ~PY_FRAME_NATIVE);
 
-	return x.code == y.code && x.func == y.func && x.first == y.first;
+	return x.code == y.code && x.func == y.func && x.first == y.first && x.module_id == y.module_id;
 }
 
 /* How many frames go on from one stack to the other. */
@@ -316,6 +366,7 @@ static void write_call_from(struct chrome_python *cp, uint32_t caller)
 
 static int write_frame(struct chrome_python *cp, const struct open *o)
 {
+	struct py_frame f = session__py_frame(cp->s, o->frame & ~PY_FRAME_NATIVE);
 	struct chrome_slice cs = { .cat = "python_function",
 				   .name = frame_text(cp, o->frame),
 				   .pid = cp->t->tgid,
@@ -334,6 +385,8 @@ static int write_frame(struct chrome_python *cp, const struct open *o)
 	if (o->parent)
 		JSONW_U64(cp->w, "Python parent id", o->parent);
 	JSONW_U64(cp->w, "Python id", o->id);
+	if (f.module)
+		JSONW_U64(cp->w, "Python module id", f.module_nr);
 	JSONW_U64(cp->w, "Ev Idx", EV_IDX + o->id - 1);
 	JSONW_BOOL(cp->w, "ptbpf.derived", true);
 	if (o->frame & PY_FRAME_NATIVE)

@@ -181,9 +181,13 @@ static void write_meta(struct jsonw *w, const struct session *s, const struct ch
 	write_devices(w, s);
 	jsonw__break(w);
 	JSONW_STR(w, "trace_id", trace_id);
-	if (session__info(s)->has_py_stacks) {
+	if (session__info(s)->has_py_stacks && !session__info(s)->sample_hz) {
 		jsonw__break(w);
 		JSONW_U64(w, "with_stack", 1);
+	}
+	if (session__info(s)->has_modules) {
+		jsonw__break(w);
+		JSONW_U64(w, "with_modules", 1);
 	}
 	if (session__info(s)->has_memory) {
 		jsonw__break(w);
@@ -372,6 +376,13 @@ static int write_kernel_memory(void *arg, const struct kernel_event *ev)
 	return is_full(ct) ? SESSION_SINK_FULL : chrome_memory__kernel(ct->memory, ev);
 }
 
+static int write_sample(void *arg, const struct py_sample *ps)
+{
+	struct chrome_trace *ct = arg;
+
+	return is_full(ct) ? SESSION_SINK_FULL : chrome_python__sample(ct->python, ps);
+}
+
 /* A thread may call CUDA without ever running an operator. */
 static int write_gpu_record(void *arg, const struct gpu_slice *g)
 {
@@ -393,6 +404,7 @@ struct session_sink chrome_trace__sink(struct chrome_trace *ct)
 				      .thread = note_thread,
 				      .memory = write_memory,
 				      .kernel = write_kernel_memory,
+				      .sample = write_sample,
 				      .gpu = write_gpu_record };
 }
 

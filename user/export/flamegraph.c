@@ -75,7 +75,7 @@ static void put_frames(struct jsonw *w, const struct stack_tree *tree)
 	for (uint32_t i = 0; i < cnt; i++) {
 		jsonw__begin_arr(w);
 		jsonw__u64(w, frames[i].kind);
-		jsonw__u64(w, frames[i].name);
+		jsonw__u64(w, frames[i].module ? frames[i].module : frames[i].name);
 		jsonw__u64(w, frames[i].file);
 		jsonw__i64(w, frames[i].line);
 		jsonw__end_arr(w);
@@ -156,9 +156,18 @@ static void put_heading(const struct flamegraph *fg, FILE *f)
 	}
 }
 
+static uint32_t sampled_hz(const struct flamegraph *fg)
+{
+	return session__info(fg->s)->sample_hz;
+}
+
 static void put_flame_notes(const struct flamegraph *fg, FILE *f)
 {
-	fputs("Times are those of operators and annotations, without the Python code between them. ", f);
+	if (sampled_hz(fg))
+		fprintf(f, "Times are those of samples of all threads, %u a second. ", sampled_hz(fg));
+	else
+		fputs("Times are those of operators and annotations, without the Python code between them. ",
+		      f);
 	if (fg->session_cnt > 1)
 		fputs("Red: more in the second; blue: less. ", f);
 	else
@@ -259,16 +268,18 @@ void flamegraph__end(struct flamegraph *fg, const struct session_totals *totals)
 		loss_account__incomplete(session__info(fg->s), totals, fs->lacks, sizeof(fs->lacks));
 }
 
-/* Metrics of which no node has any are not offered, but for the first. */
+/* Metrics of which no node has any are not offered; if none has, the first is. */
 static void choose_metrics(struct flamegraph *fg)
 {
 	uint32_t cnt;
 	const struct stack_node *nodes = stack_tree__nodes(fg->tree, &cnt);
 
-	fg->metrics[STACK_CPU] = true;
+	bool any = false;
+
 	for (uint32_t i = 0; i < cnt; i++)
 		for (uint32_t m = 0; m < STACK_METRIC_CNT; m++)
-			fg->metrics[m] |= nodes[i].self[0][m] > 0 || nodes[i].self[1][m] > 0;
+			any |= fg->metrics[m] |= nodes[i].self[0][m] > 0 || nodes[i].self[1][m] > 0;
+	fg->metrics[STACK_CPU] |= !any;
 }
 
 int flamegraph__finish(struct flamegraph *fg)

@@ -68,6 +68,8 @@ static const char *advice(uint32_t id)
 		return "attach --dry-run prints the derived layout";
 	case PTB_CNT_PY_CODE_GONE:
 		return "their frames have no name: code that exec() makes and drops, or of a process that exited";
+	case PTB_CNT_PY_CLASS_GONE:
+		return "their calls are shown as functions: of modules whose class was dropped, or of a process that exited";
 	case PTB_CNT_UNCOVERED_NS:
 		return "a new process runs without probes until ptbpf finds it";
 	case PTB_CNT_CHUNK_FAULT:
@@ -134,6 +136,21 @@ static void add_intervals(struct sentence *s, const struct session_info *info)
 		 info->lost_cnt, info->lost_cnt == 1 ? "" : "s", (double)sum.ns / 1e6);
 	if (!session_info__counter(info, PTB_CNT_RING_FULL))
 		add_text(s, " (raise --ringbuf)");
+}
+
+/* A few of many do not matter to sums. */
+static void add_samples(struct sentence *s, const struct session_info *info,
+			const struct session_totals *t)
+{
+	uint64_t late = session_info__counter(info, PTB_CNT_SAMPLES_LATE);
+
+	if (late <= 1 + t->samples / 100)
+		return;
+	begin_part(s);
+	add_text(s,
+		 "%" PRIu64 " samples missed, %" PRIu64
+		 " taken (the machine is overloaded: take fewer a second)",
+		 late, t->samples);
 }
 
 static void add_totals(struct sentence *s, const struct session_totals *t)
@@ -214,6 +231,7 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 	}
 	add_counters(&s, info);
 	add_intervals(&s, info);
+	add_samples(&s, info, totals);
 	add_totals(&s, totals);
 	incomplete = s.parts > 0;
 	if (!incomplete)

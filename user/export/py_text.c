@@ -87,8 +87,11 @@ static const char *short_name(const char *func)
 
 char *py_text__torch(const struct py_paths *paths, const struct py_frame *frame, char *buf, size_t cap)
 {
-	snprintf(buf, cap, "%s(%d): %s", py_text__file(paths, frame->file), frame->first,
-		 short_name(frame->func));
+	if (frame->module)
+		snprintf(buf, cap, "nn.Module: %s_%u", frame->module, frame->module_nr);
+	else
+		snprintf(buf, cap, "%s(%d): %s", py_text__file(paths, frame->file), frame->first,
+			 short_name(frame->func));
 	return buf;
 }
 

@@ -11,9 +11,9 @@
 
 /* META records that a document repeats; their text is JSON already. */
 static const char *const capture_keys[] = {
-	"version",      "host",    "kernel",    "torch",      "args",
-	"activities",   "step_on", "no_steps",  "by_shape",   "with_flops",
-	"exact_memory", "sort_by", "row_limit", "with_stack", "python",
+	"version",   "host",       "kernel",       "torch",      "args",         "activities",
+	"step_on",   "no_steps",   "by_shape",     "with_flops", "exact_memory", "sort_by",
+	"row_limit", "with_stack", "with_modules", "sample_hz",  "python",
 };
 
 /* The text of a number of the capture, for which there may be none. */
@@ -287,6 +287,11 @@ void session_json__write(struct jsonw *w, const struct session *s)
 static void write_optional_totals(struct jsonw *w, const struct session_info *info,
 				  const struct session_totals *t)
 {
+	if (info->sample_hz) {
+		JSONW_U64(w, "samples", t->samples);
+		JSONW_U64(w, "samples_running", t->samples_running);
+		JSONW_U64(w, "samples_unread", t->samples_unread);
+	}
 	if (info->has_py_stacks) {
 		JSONW_U64(w, "stacks", t->stacks);
 		JSONW_U64(w, "stacks_unread", t->stacks_unread);

@@ -63,7 +63,7 @@ void stack_tree__free(struct stack_tree *st)
 /* Index; UINT32_MAX: out of memory. */
 static uint32_t find_frame(struct stack_tree *st, const struct stack_frame *f)
 {
-	uint64_t k0 = (uint64_t)f->name << 32 | f->file;
+	uint64_t k0 = (uint64_t)(f->module ? f->module : f->name) << 32 | f->file;
 	uint64_t k1 = (uint64_t)f->kind << 60 | (uint64_t)(uint32_t)f->line << 30 | (uint32_t)f->first;
 	struct stack_frame *at = list__keyed(KEYED_LIST(st, frames, frame), k0, k1);
 
@@ -123,6 +123,7 @@ static uint32_t python_frame(struct stack_tree *st, uint32_t number)
 {
 	uint64_t *known = hashmap__get(&st->py_frames, number, 0);
 	struct stack_frame f = { .kind = STACK_PYTHON };
+	char text[PY_TEXT_MAX];
 	struct py_frame pf;
 	uint32_t frame;
 
@@ -135,6 +136,10 @@ static uint32_t python_frame(struct stack_tree *st, uint32_t number)
 	f.first = pf.first & LINE_MASK;
 	f.name = text_id(st, pf.func);
 	f.file = text_id(st, py_text__file(&st->paths, pf.file));
+	if (pf.module) {
+		py_text__torch(&st->paths, &pf, text, sizeof(text));
+		f.module = text_id(st, text);
+	}
 	frame = f.name && f.file ? find_frame(st, &f) : UINT32_MAX;
 	return hashmap__put(&st->py_frames, number, 0, frame) ? UINT32_MAX : frame;
 }
@@ -319,6 +324,23 @@ static int sum_gpu(void *arg, const struct gpu_slice *g)
 	return 0;
 }
 
+static int sum_sample(void *arg, const struct py_sample *ps)
+{
+	struct stack_tree *st = arg;
+	uint32_t node;
+
+	if (ps->flags & PTB_SAMPLE_NO_STACK)
+		node = child_of(st, process_node(st, ps->tgid),
+				named_frame(st, "(stack not read)", STACK_GROUP));
+	else
+		node = stack_node(st, ps->tgid, ps->stack);
+	if (node == UINT32_MAX)
+		return -ENOMEM;
+	st->nodes[node].self[st->run][ps->flags & PTB_SAMPLE_RAN ? STACK_RUNNING : STACK_WAITING] +=
+		(int64_t)ps->ns;
+	return 0;
+}
+
 /* ---- interface ---- */
 
 struct stack_tree *stack_tree__new(void)
@@ -350,7 +372,12 @@ int stack_tree__begin(struct stack_tree *st, const struct session *s)
 struct session_sink stack_tree__sink(struct stack_tree *st)
 {
 	return (struct session_sink){
-		.arg = st, .slice = sum_slice, .memory = sum_memory, .kernel = sum_kernel_memory, .gpu = sum_gpu
+		.arg = st,
+		.slice = sum_slice,
+		.memory = sum_memory,
+		.kernel = sum_kernel_memory,
+		.sample = sum_sample,
+		.gpu = sum_gpu,
 	};
 }
 
@@ -387,6 +414,9 @@ bool stack_metric__recorded(const struct session_info *info, enum stack_metric m
 	case STACK_CPU:
 	case STACK_CALLS:
 		return true;
+	case STACK_RUNNING:
+	case STACK_WAITING:
+		return info->sample_hz;
 	case STACK_GPU:
 		return info->has_gpu;
 	case STACK_CPU_ALLOC:

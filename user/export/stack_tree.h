@@ -20,7 +20,9 @@
 	X(GPU_ALLOC,   cuda_memory_allocated, "GPU memory allocated",  "bytes")      \
 	X(GPU_LIVE,    cuda_memory_live,      "GPU memory never freed", "bytes")     \
 	X(FAULTS,      page_faults,           "page faults",           "")           \
-	X(FAULT_BYTES, page_fault_bytes,      "memory brought in by page faults", "bytes")
+	X(FAULT_BYTES, page_fault_bytes,      "memory brought in by page faults", "bytes") \
+	X(RUNNING,     sampled_cpu_time,      "sampled time on a CPU", "ns")         \
+	X(WAITING,     sampled_wait_time,     "sampled time not running", "ns")
 /* clang-format on */
 
 enum stack_metric {
@@ -41,6 +43,7 @@ enum stack_kind {
 /* Ids of texts: stack_tree__text(). Those of two sessions are the same where the texts are. */
 struct stack_frame {
 	uint32_t kind, name, file; /* of Python: the qualified name, and the file as py_text__file() has it */
+	uint32_t module;           /* the call of a module: "nn.Module: Linear_0"; 0: it is none */
 	int32_t line, first; /* of the instruction, of the def; 0: none */
 };
 static inline bool stack_frame__is_python(const struct stack_frame *f)

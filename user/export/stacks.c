@@ -82,18 +82,25 @@ static int cmp_events(const void *pa, const void *pb)
 
 /* ---- lines ---- */
 
-/* By its number in the session, or of a tree its index. */
-static struct py_frame frame_of(const struct stacks *st, uint32_t number)
+/* As torch names it: by its number in the session, or of a tree its index. */
+static void name_frame(const struct stacks *st, uint32_t number, char text[PY_TEXT_MAX])
 {
-	const struct stack_frame *frames;
+	const struct stack_frame *frames = NULL;
+	struct py_frame frame;
 	uint32_t cnt;
 
-	if (!st->tree)
-		return session__py_frame(st->s, number);
-	frames = stack_tree__frames(st->tree, &cnt);
-	return (struct py_frame){ .func = stack_tree__text(st->tree, frames[number].name),
-				  .file = stack_tree__text(st->tree, frames[number].file),
-				  .first = frames[number].first };
+	if (!st->tree) {
+		frame = session__py_frame(st->s, number);
+	} else {
+		frames = stack_tree__frames(st->tree, &cnt);
+		frame = (struct py_frame){ .func = stack_tree__text(st->tree, frames[number].name),
+					   .file = stack_tree__text(st->tree, frames[number].file),
+					   .first = frames[number].first };
+	}
+	if (frames && frames[number].module)
+		snprintf(text, PY_TEXT_MAX, "%s", stack_tree__text(st->tree, frames[number].module));
+	else
+		py_text__torch(&st->paths, &frame, text, PY_TEXT_MAX);
 }
 
 /* The frame's text as export_stacks() writes it; NULL: torch leaves such frames out, or out of memory (st->err). */
@@ -101,13 +108,11 @@ static const char *folded_frame(struct stacks *st, uint32_t number)
 {
 	uint64_t *known = hashmap__get(&st->text_ids, number, 0);
 	char text[PY_TEXT_MAX];
-	struct py_frame frame;
 	uint32_t id = 0;
 
 	if (known)
 		return *known ? strtab__text(st->texts, (uint32_t)*known) : NULL;
-	frame = frame_of(st, number);
-	py_text__torch(&st->paths, &frame, text, sizeof(text));
+	name_frame(st, number, text);
 	if (!py_text__is_dropped(text)) {
 		for (char *p = text; (p = strpbrk(p, " ;\t\n"));)
 			*p = '_';
@@ -165,6 +170,7 @@ static int put_sums(struct stacks *st, struct session_totals *totals)
 	uint32_t cnt, frames[PTB_PY_FRAMES_MAX];
 	const struct stack_node *nodes = stack_tree__nodes(st->tree, &cnt);
 	int64_t *sums = calloc(cnt, sizeof(*sums));
+	uint64_t unit = st->metric == STACK_RUNNING || st->metric == STACK_WAITING ? 1000 : 1; /* us, as torch */
 
 	if (!sums)
 		return -ENOMEM;
@@ -177,7 +183,7 @@ static int put_sums(struct stacks *st, struct session_totals *totals)
 		     n = nodes[n].parent)
 			frames[depth++] = nodes[n].frame;
 		if (depth)
-			put_line(st, frames, depth, (uint64_t)sums[i], totals);
+			put_line(st, frames, depth, (uint64_t)sums[i] / unit, totals);
 	}
 	free(sums);
 	return 0;

@@ -9,7 +9,7 @@
 #define STACKS_METRICS                                                                                  \
 	"self_cpu_time_total, self_cuda_time_total, self_xpu_time_total, self_privateuse1_time_total, " \
 	"cpu_memory_allocated, cpu_memory_live, cuda_memory_allocated, cuda_memory_live, page_faults, " \
-	"page_fault_bytes"
+	"page_fault_bytes, sampled_cpu_time, sampled_wait_time"
 
 /* As the Chrome trace: a sink, then finish; temporary file, rename, gzip by name. Finish counts lines that the file has no
  * room for in totals. */

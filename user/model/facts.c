@@ -28,7 +28,10 @@ static const char node_prefix[] = "autograd::engine::evaluate_function: ";
 
 const char *facts__intern(struct facts *f, const char *text, size_t len)
 {
-	return strtab__text(f->texts, strtab__add(f->texts, text, len));
+	uint32_t id = strtab__add(f->texts, text, len);
+
+	f->no_memory |= !id;
+	return strtab__text(f->texts, id);
 }
 
 const char *facts__address_name(struct facts *f, const char *what, uint64_t addr)
@@ -589,7 +592,9 @@ int facts__read(struct facts *f, struct capture_reader *cr)
 		return -ENOMEM;
 	err = capture_reader__control(cr, on_control, f);
 	f->bad_records += capture_reader__bad_records(cr);
-	return err && err != STOP_READING ? err : resolve_ids(f);
+	if (!err || err == STOP_READING)
+		err = resolve_ids(f);
+	return !err && f->no_memory ? -ENOMEM : err;
 }
 
 void facts__clear(struct facts *f)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+#include "base/sort.h"
 #include "base/strtab.h"
 #include "base/vec.h"
 #include "model/facts.h"
@@ -16,7 +18,9 @@
 struct raw_frame {
 	uint64_t code;
 	int32_t at;
-	uint32_t check, tgid, pad;
+	uint32_t check, tgid;
+	uint32_t module, plain; /* of the call of a module: that, and the frame without it; both frames */
+	uint32_t pad;
 };
 
 struct raw_stack {
@@ -30,22 +34,88 @@ struct py_frame_fact {
 	bool ambiguous;
 };
 
+struct py_module {
+	uint32_t frame; /* PTB_PY_CLASS */
+	uint32_t depth; /* in the first stack that it is in, from the outermost frame on */
+	uint64_t first_ns;
+	uint32_t nr; /* among those of its class */
+};
+
 /* 0: out of memory. */
-static uint32_t frame_number(struct py_stacks *ps, uint32_t tgid, const struct ptb_py_frame *pf)
+static uint32_t number_of(struct py_stacks *ps, const struct raw_frame *raw)
+{
+	uint32_t id;
+
+	if (!ps->frames)
+		ps->frames = strtab__new();
+	id = ps->frames ? strtab__add(ps->frames, (const char *)raw, sizeof(*raw)) : 0;
+	if (id >= PY_FRAME_NATIVE ||
+	    (id && vec_reserve((void **)&ps->facts, &ps->fact_cap, id, sizeof(*ps->facts))))
+		return 0;
+	return id;
+}
+
+/* module: a frame of PTB_PY_CLASS; 0: none. */
+static uint32_t frame_number(struct py_stacks *ps, uint32_t tgid, const struct ptb_py_frame *pf,
+			     uint32_t module)
 {
 	struct raw_frame raw = { .code = pf->code & ~(uint64_t)PTB_PY_NATIVE,
 				 .at = pf->at,
 				 .check = pf->check,
 				 .tgid = tgid };
-	uint32_t id;
 
-	if (!ps->frames)
-		ps->frames = strtab__new();
-	id = ps->frames ? strtab__add(ps->frames, (const char *)&raw, sizeof(raw)) : 0;
-	if (id >= PY_FRAME_NATIVE ||
-	    (id && vec_reserve((void **)&ps->facts, &ps->fact_cap, id, sizeof(*ps->facts))))
-		return 0;
-	return id;
+	if (module) {
+		raw.plain = number_of(ps, &raw);
+		raw.module = module;
+		if (!raw.plain)
+			return 0;
+	}
+	return number_of(ps, &raw);
+}
+
+/* A module is in the stack, so many frames below the outermost one. */
+static int note_module(struct py_stacks *ps, uint32_t frame, uint64_t ts_ns, uint32_t depth)
+{
+	struct py_module *m = list__keyed(KEYED_LIST(ps, modules, module), frame, 0);
+
+	if (!m)
+		return -ENOMEM;
+	if (!m->frame || ts_ns < m->first_ns || (ts_ns == m->first_ns && depth < m->depth))
+		*m = (struct py_module){ .frame = frame, .first_ns = ts_ns, .depth = depth };
+	return 0;
+}
+
+/* Outer ones begin before inner ones. */
+static int cmp_modules(const void *pa, const void *pb)
+{
+	const struct py_module *a = pa, *b = pb;
+
+	if (a->first_ns != b->first_ns)
+		return sort__cmp(a->first_ns, b->first_ns);
+	return a->depth != b->depth ? sort__cmp(a->depth, b->depth) : sort__cmp(a->frame, b->frame);
+}
+
+int py_stacks__number_modules(struct py_stacks *ps)
+{
+	struct hashmap cnts = { 0 }; /* class of a process -> its modules */
+	int err = sort__array(ps->modules, ps->module_cnt, sizeof(*ps->modules), cmp_modules);
+
+	hashmap__clear(&ps->module_ids);
+	for (uint32_t i = 0; i < ps->module_cnt && !err; i++) {
+		struct py_module *m = &ps->modules[i];
+		struct raw_frame raw;
+		uint64_t *cnt, class;
+
+		memcpy(&raw, strtab__text(ps->frames, m->frame), sizeof(raw));
+		class = (uint64_t)raw.tgid << 32 | raw.check;
+		cnt = hashmap__get(&cnts, raw.code, class);
+		m->nr = cnt ? (uint32_t)*cnt : 0;
+		err = hashmap__put(&cnts, raw.code, class, m->nr + 1ULL);
+		if (!err)
+			err = hashmap__put(&ps->module_ids, m->frame, 0, i);
+	}
+	hashmap__clear(&cnts);
+	return err;
 }
 
 int py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r)
@@ -53,7 +123,7 @@ int py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r)
 	const struct py_frame_fact now = {
 		.func = r->func, .file = r->file, .line = r->line, .first = r->first
 	};
-	uint32_t id = frame_number(ps, r->h.tgid, &r->frame);
+	uint32_t id = frame_number(ps, r->h.tgid, &r->frame, 0);
 	struct py_frame_fact *known;
 
 	if (!id)
@@ -71,10 +141,9 @@ int py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r)
 int py_stacks__define(struct py_stacks *ps, const struct ptb_py_stack_def *r)
 {
 	const struct ptb_py_frame *pf = (const void *)(r + 1);
-	struct raw_stack raw = { .frame_cnt = r->frame_cnt,
-				 .flags = r->flags & (PTB_PY_CUT | PTB_PY_FAULT) };
+	struct raw_stack raw = { .flags = r->flags & (PTB_PY_CUT | PTB_PY_FAULT) };
+	uint32_t id, *frame, module = 0;
 	uint64_t *known;
-	uint32_t id;
 
 	ps->seen = true;
 	if (!r->id || !r->frame_cnt || r->frame_cnt > PTB_PY_FRAMES_MAX ||
@@ -83,17 +152,29 @@ int py_stacks__define(struct py_stacks *ps, const struct ptb_py_stack_def *r)
 		return 0;
 	}
 	for (uint32_t i = 0; i < r->frame_cnt; i++) {
-		raw.frames[i] = frame_number(ps, r->h.tgid, &pf[i]);
-		if (!raw.frames[i])
+		bool is_class = pf[i].code & PTB_PY_CLASS;
+
+		frame = is_class ? &module : &raw.frames[raw.frame_cnt++];
+		*frame = frame_number(ps, r->h.tgid, &pf[i], is_class ? 0 : module);
+		if (!*frame)
 			return -ENOMEM;
+		if (is_class && note_module(ps, module, r->h.ts_ns, r->frame_cnt - i))
+			return -ENOMEM;
+		if (is_class)
+			continue;
+		module = 0;
 		if (pf[i].code & PTB_PY_NATIVE)
-			raw.frames[i] |= PY_FRAME_NATIVE;
+			*frame |= PY_FRAME_NATIVE;
+	}
+	if (!raw.frame_cnt) {
+		ps->bad_records++;
+		return 0;
 	}
 	if (!ps->stacks)
 		ps->stacks = strtab__new();
 	id = ps->stacks ? strtab__add(ps->stacks, (const char *)&raw,
 				      offsetof(struct raw_stack, frames) +
-					      r->frame_cnt * sizeof(raw.frames[0])) :
+					      raw.frame_cnt * sizeof(raw.frames[0])) :
 			  0;
 	if (!id)
 		return -ENOMEM;
@@ -110,6 +191,8 @@ void py_stacks__clear(struct py_stacks *ps)
 	strtab__free(ps->frames);
 	strtab__free(ps->stacks);
 	free(ps->facts);
+	free(ps->modules);
+	hashmap__clear(&ps->module_ids);
 	hashmap__clear(&ps->by_id);
 }
 
@@ -125,6 +208,7 @@ struct py_frame py_stacks__frame(const struct py_stacks *ps, const struct facts 
 	static const char unknown[] = PY_UNKNOWN;
 	struct py_frame pf = { .func = unknown, .file = unknown };
 	const struct py_frame_fact *fact;
+	const uint64_t *module;
 	struct raw_frame raw;
 
 	if (!ps->frames || !frame || frame > strtab__cnt(ps->frames))
@@ -132,7 +216,13 @@ struct py_frame py_stacks__frame(const struct py_stacks *ps, const struct facts 
 	memcpy(&raw, strtab__text(ps->frames, frame), sizeof(raw));
 	pf.code = raw.code;
 	pf.at = raw.at;
-	fact = &ps->facts[frame - 1];
+	module = raw.module ? hashmap__get(&ps->module_ids, raw.module, 0) : NULL;
+	if (module && *facts__name(f, ps->facts[raw.module - 1].func)) {
+		pf.module = facts__name(f, ps->facts[raw.module - 1].func);
+		pf.module_nr = ps->modules[*module].nr;
+		pf.module_id = raw.module;
+	}
+	fact = &ps->facts[(raw.plain ? raw.plain : frame) - 1];
 	if (!*facts__name(f, fact->func))
 		return pf;
 	pf.func = facts__name(f, fact->func);

@@ -16,8 +16,11 @@ struct py_stacks {
 	struct strtab *frames;       /* struct raw_frame -> number */
 	struct py_frame_fact *facts; /* by number - 1; NAME ids */
 	uint32_t fact_cap;
-	struct strtab *stacks; /* struct raw_stack -> number */
-	struct hashmap by_id;  /* (tgid, id) -> number; 0: of two different ones */
+	struct strtab *stacks;     /* struct raw_stack -> number */
+	struct py_module *modules; /* those whose calls are frames */
+	uint32_t module_cnt, module_cap;
+	struct hashmap module_ids; /* frame of PTB_PY_CLASS -> index */
+	struct hashmap by_id;      /* (tgid, id) -> number; 0: of two different ones */
 	uint64_t bad_records;
 	bool seen; /* some thread's stack was recorded */
 };
@@ -25,6 +28,8 @@ struct py_stacks {
 /* The records that say what there is; 0 or -ENOMEM. */
 int py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r);
 int py_stacks__define(struct py_stacks *ps, const struct ptb_py_stack_def *r);
+/* After the last definition, which come in no order: numbers the modules of each class. 0 or -ENOMEM. */
+int py_stacks__number_modules(struct py_stacks *ps);
 void py_stacks__clear(struct py_stacks *ps);
 
 /* Number of the process's stack; 0: it is not defined, or not clear which one it is. */

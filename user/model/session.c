@@ -39,6 +39,14 @@ static bool is_true(const char *json)
 	return json && !strcmp(json, "true");
 }
 
+/* A capture is a foreign file: what is none counts as 0. */
+static uint32_t small_number(const char *json)
+{
+	unsigned long v = json ? strtoul(json, NULL, 10) : 0;
+
+	return v <= 1000000 ? (uint32_t)v : 0;
+}
+
 static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 {
 	struct facts *f = &s->facts;
@@ -65,7 +73,9 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->has_results = args && !strcmp(args, "\"full\"");
 	i->has_shapes = i->has_results || (args && !strcmp(args, "\"shapes\""));
 	i->has_memory = is_true(facts__meta(f, "profile_memory"));
-	i->has_py_stacks = f->py.seen || is_true(facts__meta(f, "with_stack"));
+	i->sample_hz = small_number(facts__meta(f, "sample_hz"));
+	i->has_py_stacks = f->py.seen || i->sample_hz || is_true(facts__meta(f, "with_stack"));
+	i->has_modules = is_true(facts__meta(f, "with_modules"));
 	i->has_kernel_memory = is_true(facts__meta(f, "kernel_memory"));
 	i->rss = f->rss;
 	i->rss_cnt = f->rss_cnt;
@@ -461,7 +471,7 @@ static bool is_for_threads(const struct ptb_rec_hdr *h)
 {
 	return h->kind &&
 	       (h->kind <= PTB_REC_RF_END || h->kind == PTB_REC_TENSOR_END ||
-		h->kind == PTB_REC_PY_STACK) &&
+		h->kind == PTB_REC_PY_STACK || h->kind == PTB_REC_PY_SAMPLE) &&
 	       h->kind != PTB_REC_AGENT_DATA;
 }
 
@@ -519,6 +529,31 @@ static void on_py_stack(struct model *m, struct thread *t, const struct ptb_py_s
 	m->totals->stacks_unknown += r->id && !t->stack_nr;
 }
 
+#define SAMPLE_NS_MAX (1ULL << 50) /* so that sums have room */
+
+static void on_py_sample(struct model *m, const struct ptb_py_sample *r)
+{
+	struct py_sample ps = { .ts_ns = r->h.ts_ns,
+				.ns = r->ns,
+				.tgid = r->h.tgid,
+				.tid = r->h.tid,
+				.stack = py_stacks__find(&m->f->py, r->h.tgid, r->id),
+				.flags = r->flags };
+
+	if (r->ns > SAMPLE_NS_MAX) {
+		m->totals->bad_records++;
+		return;
+	}
+	m->totals->samples++;
+	m->totals->samples_running += (r->flags & PTB_SAMPLE_RAN) != 0;
+	m->totals->samples_unread += (r->flags & PTB_SAMPLE_NO_STACK) != 0;
+	if (r->id && !ps.stack) {
+		m->totals->stacks_unknown++;
+		ps.flags |= PTB_SAMPLE_NO_STACK;
+	}
+	MODEL_EMIT(m, sample, &ps);
+}
+
 #define STOP_READING 1 /* an answer to the reader, not an error */
 
 /* 0: go on. */
@@ -528,6 +563,8 @@ static int may_go_on(struct model *m, const struct ptb_rec_hdr *h)
 
 	if (cancel__pending())
 		return -ECANCELED;
+	if (m->f->no_memory)
+		return -ENOMEM;
 	end = effort__check();
 	if (end == EFFORT_GOES_ON)
 		return 0;
@@ -570,6 +607,10 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		return m->err;
 	if (h->kind == PTB_REC_PY_STACK) {
 		on_py_stack(m, t, (const void *)h);
+		return m->err;
+	}
+	if (h->kind == PTB_REC_PY_SAMPLE) {
+		on_py_sample(m, (const void *)h);
 		return m->err;
 	}
 	t->seen = true;
@@ -669,7 +710,7 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 		err = m.err;
 	}
 	if (!err)
-		err = memory__live(&m, &s->live, &s->live_cnt);
+		err = s->facts.no_memory ? -ENOMEM : memory__live(&m, &s->live, &s->live_cnt);
 	m.totals->live_blocks = s->live_cnt;
 	m.totals->tensors_over = m.tensors.over;
 	s->run = NULL;

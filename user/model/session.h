@@ -63,7 +63,9 @@ struct session_info {
 	bool has_kernel_memory; /* --kernel-memory */
 	bool has_gpu;           /* activities of GPUs, by the agent */
 	bool has_cuda_calls;    /* CUDA calls, seen from the host's side without an agent */
-	bool has_py_stacks;     /* --with-stack */
+	bool has_py_stacks;     /* --with-stack, --sample-stacks */
+	uint32_t sample_hz; /* --sample-stacks: there are samples of stacks, and nothing else; 0: not */
+	bool has_modules;                            /* --with-modules */
 	const struct ptb_gpu_device *const *devices; /* by their id; NULL: not known */
 	uint32_t device_cnt;
 	uint64_t gpu_clock_err_ns; /* bound of GPU times against CLOCK_MONOTONIC; 0 without has_gpu */
@@ -107,6 +109,9 @@ struct py_frame {
 	int32_t first; /* of the def, 0: not known */
 	uint64_t code; /* which code object of the process */
 	int32_t at;    /* where in it: two calls of one function have two places in their caller */
+	const char *module; /* it is the call of one (nn.Module.__call__()): its class; NULL: it is not, or the class is not known */
+	uint32_t module_nr; /* which of that class's modules, from 0 in order of appearance */
+	uint32_t module_id; /* which module of all; 0: none */
 };
 #define PY_UNKNOWN "unknown"
 /* In py_stack.frames: native frames lie between this frame and its caller. */
@@ -279,6 +284,15 @@ struct kernel_event {
 enum device_class { DEVICE_OTHER, DEVICE_CPU, DEVICE_ACCELERATOR };
 enum device_class memory__device_class(int32_t device_type);
 
+/* ---- samples of Python stacks ---- */
+
+struct py_sample {
+	uint64_t ts_ns, ns; /* ns: the time that it stands for */
+	uint32_t tgid, tid;
+	uint32_t stack; /* 0: it has none, or NO_STACK */
+	uint32_t flags; /* PTB_SAMPLE_* */
+};
+
 /* ---- GPU ---- */
 
 enum gpu_what {
@@ -338,6 +352,7 @@ struct session_sink {
 	/* In order of time, before the slices that enclose them are emitted. */
 	int (*memory)(void *arg, const struct memory_event *ev);
 	int (*kernel)(void *arg, const struct kernel_event *ev);
+	int (*sample)(void *arg, const struct py_sample *ps); /* in order of time */
 	/* After the last slice: calls in order of time, then by device, stream and time. */
 	int (*gpu)(void *arg, const struct gpu_slice *g);
 };
@@ -392,7 +407,10 @@ struct session_totals { /* after a run */
 	uint64_t over_threads; /* records of threads beyond LIMIT_READ_THREADS */
 	uint64_t not_written;  /* slices, events that a full sink did not take */
 	uint64_t forgotten_forwards; /* operators given up as partners of a backward node, too many waited */
-	uint64_t stacks;             /* Python stacks recorded */
+	uint64_t samples;            /* of Python stacks; */
+	uint64_t samples_running; /* of them, of threads that ran; */
+	uint64_t samples_unread;  /* and whose stack could not be read (a counter says why) */
+	uint64_t stacks;          /* Python stacks recorded */
 	uint64_t stacks_unread; /* of them, that could not be read in the target (which it counts) */
 	uint64_t stacks_unknown; /* and whose frames are not in the capture, or of two different stacks */
 };

@@ -171,7 +171,8 @@ int steps__find(struct capture_reader *cr, struct facts *f, const struct session
 	hashmap__clear(&fi.own_steps);
 	*first_ns = fi.first_ns;
 	*last_ns = fi.last_ns;
-	return err == STOP_SCAN ? 0 : err;
+	err = err == STOP_SCAN ? 0 : err;
+	return err ? err : py_stacks__number_modules(&f->py);
 }
 
 void steps__clear_marks(struct step_marks *marks)

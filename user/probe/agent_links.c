@@ -155,16 +155,28 @@ int probe_set__agent_listen(struct probe_set *ps, uint32_t proc_idx, const struc
 int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa,
 			     uint32_t requests)
 {
+	const uint32_t stacks = requests & 1u << PTB_AGENT_SITE_STACKS;
 	struct proc *proc = &ps->procs[proc_idx < PTB_PROC_MAX ? proc_idx : 0];
-	const struct agent_req ar = {
-		.pa = pa,
-		.wanted = requests,
-		.prog = PTB_PROG_AGENT_REQUEST,
-		.links = &proc->request_links,
-	};
+	struct link_list links = {};
+	struct agent_req ar = { .pa = pa, .wanted = requests, .links = &links };
 	int err = requests & 1u << PTB_AGENT_SITE_CHUNK ? -EINVAL : check_request(ps, proc_idx, &ar);
 
-	return err ? err : attach_agent(ps, proc_idx, &ar);
+	if (!err && stacks && !ps->progs[PTB_PROG_AGENT_STACK])
+		err = -EINVAL;
+	if (!err && stacks) { /* before the others, so that the agent finds it raised when it begins */
+		ar.wanted = stacks;
+		ar.prog = PTB_PROG_AGENT_STACK;
+		err = attach_agent(ps, proc_idx, &ar);
+	}
+	if (!err && requests != stacks) {
+		ar.wanted = requests & ~stacks;
+		ar.prog = PTB_PROG_AGENT_REQUEST;
+		err = attach_agent(ps, proc_idx, &ar);
+	}
+	if (!err)
+		err = link_list__move(&proc->request_links, &links);
+	link_list__clear(&links);
+	return err;
 }
 
 void probe_set__agent_withdraw(struct probe_set *ps, uint32_t proc_idx)

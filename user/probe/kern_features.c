@@ -312,6 +312,13 @@ static enum feature_state check_args_load(char *detail, size_t cap)
 		       st;
 }
 
+static enum feature_state check_samples(char *detail, size_t cap)
+{
+	const struct probe_set_opts opts = { .stacks = true, .sample_hz = 99, .ring_bytes = TRY_RING };
+
+	return try_set(&opts, "timers of the processors, and an iterator over threads", detail, cap);
+}
+
 static enum feature_state check_memory_programs(char *detail, size_t cap)
 {
 	const struct probe_set_opts opts = { .memory = true, .cuda_calls = true, .ring_bytes = TRY_RING };
@@ -399,6 +406,8 @@ const struct feature kern_features[] = {
 	{ "memory, CUDA calls", false, check_memory_programs,
 	  "leave --profile-memory out, and use --gpu off" },
 	{ "arguments, Python stacks", false, check_args_load, "boot Linux 5.17 or later" },
+	{ "samples of Python stacks", false, check_samples,
+	  "boot Linux 6.1 or later, and run ptbpf as root" },
 	{ "kernel memory events", false, check_kmem,
 	  "--kernel-memory reports the others; for all of them: CONFIG_FTRACE_SYSCALLS, CONFIG_COMPACTION, "
 	  "CONFIG_TRANSPARENT_HUGEPAGE, CONFIG_MIGRATION, CONFIG_MEMCG" },

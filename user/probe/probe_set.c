@@ -29,14 +29,15 @@ static const char *const prog_names[PTB_PROG_CNT] = {
 #define SCRATCH_CNT 4 /* PTB_SCRATCH_CNT of bpf/maps.bpf.h */
 
 /* The columns "loaded" of PTB_PROGS. */
-#define LOADED_ALL true
+#define LOADED_ALL (!opts->sample_hz)
 #define LOADED_VALUES (opts->args != PROBE_ARGS_NONE)
 #define LOADED_RESULTS (opts->args == PROBE_ARGS_FULL)
 #define LOADED_MEMORY (opts->memory)
 #define LOADED_CUDA (opts->cuda_calls)
 #define LOADED_AGENT (opts->agent)
 #define LOADED_IDENTITIES (opts->identities)
-#define LOADED_STACKS (opts->stacks)
+#define LOADED_STACKS (opts->stacks && !opts->sample_hz)
+#define LOADED_AGENT_STACKS (opts->agent && opts->stacks)
 
 static void choose_programs(const struct ptbpf_bpf *s, const struct probe_set_opts *opts,
 			    struct bpf_program **out)
@@ -49,10 +50,10 @@ static void choose_programs(const struct ptbpf_bpf *s, const struct probe_set_op
 }
 
 /* Ids of stacks are hashes: with a seed that a target does not know it cannot make two of them equal. */
-static int configure_stacks(struct ptbpf_bpf *s, bool stacks)
+static int configure_stacks(struct ptbpf_bpf *s, bool stacks, bool sampled)
 {
 	s->rodata->py_stacks = stacks;
-	bpf_map__set_autocreate(s->maps.py_threads, stacks);
+	bpf_map__set_autocreate(s->maps.py_threads, stacks && !sampled);
 	if (!stacks) {
 		bpf_map__set_max_entries(s->maps.py_layouts, 1);
 		bpf_map__set_max_entries(s->maps.py_code_ends, 1);
@@ -85,7 +86,7 @@ static int configure_programs(struct ptbpf_bpf *s, const struct probe_set_opts *
 	bpf_map__set_autocreate(s->maps.call_frames, full);
 	bpf_map__set_autocreate(s->maps.api_calls, opts->memory);
 	bpf_map__set_autocreate(s->maps.cuda_frames, opts->cuda_calls);
-	return configure_stacks(s, opts->stacks);
+	return configure_stacks(s, opts->stacks, opts->sample_hz > 0);
 }
 
 /* Which kind of links; sites by address where the kernel keeps no cookie per site. */
@@ -124,6 +125,9 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts, ui
 	err = configure_programs(s, opts, ps->progs);
 	if (err)
 		return err;
+	err = sampler__configure(&ps->sampler, s, opts->sample_hz);
+	if (err)
+		return err;
 	choose_links(ps, opts, inum);
 	agent_links__configure(s, opts);
 	bpf_program__set_autoload(s->progs.pidns_depth, false);
@@ -139,6 +143,11 @@ static void report_load_failure(int err, const struct probe_set_opts *opts)
 	char detail[256];
 	const struct feature *f = kern_features__blocker(detail, sizeof(detail));
 
+	if (!f && opts->sample_hz) {
+		pr_error("this kernel cannot sample Python stacks: %s", errstr(err));
+		pr_hint("boot Linux 6.1 or later");
+		return;
+	}
 	if (!f && (opts->args != PROBE_ARGS_NONE || opts->stacks))
 		f = kern_features__args_blocker(detail, sizeof(detail));
 	if (f) {
@@ -209,9 +218,12 @@ int probe_set__open(const struct probe_set_opts *opts, struct probe_set **out)
 		return -ENOMEM;
 	bpf_log__init();
 	ps->kmem.tracefs = -1;
+	ps->sampler.timer = -1;
 	err = load(ps, opts);
 	if (!err)
 		err = kmem__open(&ps->kmem, ps->skel);
+	if (!err)
+		err = sampler__open(&ps->sampler, ps->skel);
 	if (!err && opts->follow_tasks)
 		err = attach_tasks(ps);
 	if (err) {
@@ -230,6 +242,7 @@ void probe_set__free(struct probe_set *ps)
 		__atomic_store_n(&ps->skel->bss->active, 0, __ATOMIC_RELAXED);
 	probe_set__detach(ps);
 	kmem__free(&ps->kmem);
+	sampler__free(&ps->sampler);
 	trace_fs__free(ps->trace);
 	rings__free(ps->rings);
 	ptbpf_bpf__destroy(ps->skel);
@@ -438,6 +451,7 @@ void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
 		return;
 	probe_set__agent_withdraw(ps, proc_idx);
 	proc = &ps->procs[proc_idx];
+	sampler__remove(ps->skel, proc);
 	link_list__clear(&proc->links);
 	if (ps->trace)
 		trace_fs__forget_process(ps->trace, proc_idx);
@@ -512,6 +526,23 @@ int probe_set__python(struct probe_set *ps, uint32_t proc_idx, const struct ptb_
 	return put_layout(ps, proc_idx, layout);
 }
 
+int probe_set__sample(struct probe_set *ps, uint32_t proc_idx)
+{
+	if (proc_idx >= PTB_PROC_MAX || !ps->procs[proc_idx].used)
+		return -EINVAL;
+	return sampler__add(&ps->sampler, ps->skel, proc_idx, &ps->procs[proc_idx]);
+}
+
+int probe_set__sample_fd(const struct probe_set *ps)
+{
+	return ps->sampler.timer;
+}
+
+void probe_set__sample_now(struct probe_set *ps)
+{
+	sampler__run(&ps->sampler, ps->skel, ps->procs, PTB_PROC_MAX);
+}
+
 void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx)
 {
 	int fd = bpf_map__fd(ps->skel->maps.proc_cfg);
@@ -532,11 +563,13 @@ void probe_set__activate(struct probe_set *ps)
 		ps->window = 1;
 	kmem__begin(&ps->kmem, ps->skel, ps->window);
 	__atomic_store_n(&ps->skel->bss->active, ps->window, __ATOMIC_SEQ_CST);
+	sampler__begin(&ps->sampler);
 }
 
 void probe_set__deactivate(struct probe_set *ps)
 {
 	probe_set__flush_kmem(ps);
+	sampler__end(&ps->sampler);
 	__atomic_store_n(&ps->skel->bss->active, 0, __ATOMIC_SEQ_CST);
 	rings__wait_programs(ps->rings);
 }
@@ -562,6 +595,7 @@ void probe_set__detach(struct probe_set *ps)
 	}
 	(void)link_list__move(&all, &ps->cost_links);
 	(void)link_list__move(&all, &ps->kmem.links);
+	(void)link_list__move(&all, &ps->sampler.links);
 	link_list__clear(&all);
 	link_list__clear(&ps->cost_links);
 	kmem__detach(&ps->kmem);

@@ -36,6 +36,7 @@ struct probe_set_opts {
 	bool cuda_calls; /* CUDA launches, copies and synchronisation from the host's side are probed */
 	bool agent;      /* processes with an agent may come: its chunks are copied */
 	bool stacks; /* Python stacks of processes whose layout is given (probe_set__python()) */
+	uint32_t sample_hz; /* with stacks: at so many moments a second, and at no probe; 0: at probes */
 };
 
 /* Loads programs and maps. 0 or negative errno (logged with what, why, what to do). */
@@ -79,6 +80,11 @@ int probe_set__add_arg_progs(struct probe_set *ps, const struct ptb_arg_prog *pr
 void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx, const struct ptb_proc_cfg *cfg);
 /* From now on its Python stacks are read. 0; -EINVAL: not such a layout, or stacks are off; another negative errno. */
 int probe_set__python(struct probe_set *ps, uint32_t proc_idx, const struct ptb_py_layout *layout);
+/* With sample_hz: samples its threads from now on, in windows. After probe_set__python(). 0 or negative errno (reported). */
+int probe_set__sample(struct probe_set *ps, uint32_t proc_idx);
+/* Polls readable when threads that do not run are to be sampled; -1: never. sample_now() does it if it is time. */
+int probe_set__sample_fd(const struct probe_set *ps);
+void probe_set__sample_now(struct probe_set *ps);
 /* A process's layout failed its check: from now on no arguments are read in it. */
 void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx);
 

@@ -49,10 +49,37 @@ int kmem__end(const struct kmem *k, struct ptbpf_bpf *s, const struct rings *r);
 
 uint32_t kmem__missing(const struct kmem *k, char *buf, size_t cap);
 
+/* ---- sampler.c: the processors' timers, and the iterators over threads that do not run ---- */
+
+struct sampler {
+	uint32_t hz;     /* 0: nothing is sampled */
+	int timer;       /* of the iterators */
+	int nice;        /* of ptbpf outside of windows */
+	uint64_t random; /* state */
+	uint64_t due_ns; /* the next run */
+	uint64_t slot; /* of the time since the epoch in periods: the last one that has had its run */
+	struct link_list links;
+};
+
+struct proc;
+
+/* Before load; after it; both 0 or negative errno (the latter reported). */
+int sampler__configure(struct sampler *sa, struct ptbpf_bpf *s, uint32_t hz);
+int sampler__open(struct sampler *sa, struct ptbpf_bpf *s);
+void sampler__free(struct sampler *sa);
+/* A window begins: from here on the timer runs, until it ends. */
+void sampler__begin(struct sampler *sa);
+void sampler__end(struct sampler *sa);
+int sampler__add(const struct sampler *sa, struct ptbpf_bpf *s, uint32_t idx, struct proc *p);
+void sampler__remove(const struct ptbpf_bpf *s, struct proc *p);
+/* If it is time. */
+void sampler__run(struct sampler *sa, struct ptbpf_bpf *s, const struct proc *procs, uint32_t cnt);
+
 /* ---- the set ---- */
 
 struct proc {
 	bool used;
+	struct bpf_link *threads; /* iterator over them; NULL: they are not sampled */
 	pid_t tgid;
 	struct link_list links;
 	struct link_list request_links; /* to the agent; they come and go while it is listened to */
@@ -70,6 +97,7 @@ struct probe_set {
 	struct proc procs[PTB_PROC_MAX];
 	struct link_list cost_links; /* to a child that is gone: closed with the others, it takes time */
 	struct kmem kmem;
+	struct sampler sampler;
 	uint64_t loss_seen_ns[RINGS_MAX]; /* end of the last interval taken */
 };
 

@@ -199,7 +199,7 @@ int64_t rings__drain(struct rings *r, uint32_t idx, ring_fn fn, void *arg)
 			if (rec->kind == PTB_REC_AGENT_DATA && rec->len < len)
 				len = rec->len;
 			fn(arg, idx, rec, len);
-			r->delivered += rec->site != 0;
+			r->delivered += rec->site || rec->kind == PTB_REC_AGENT_STACK;
 		}
 		if (++n % GIVE_BACK == 0)
 			__atomic_store_n(ring->cons, pos, __ATOMIC_RELEASE);

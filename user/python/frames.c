@@ -3,6 +3,7 @@
 #include "python/frames.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,9 +146,9 @@ static uint64_t field(const uint8_t *object, uint16_t off)
 /* 0; -EINVAL: it is no code object, or cannot be read. */
 static int compute_check(pid_t pid, const struct ptb_py_layout *l, uint64_t addr, uint32_t *check)
 {
-	struct py_check_mem m = { .reader = &pid };
+	struct py_check_mem m;
 
-	return ptb_py_fits(&l->off) && py_check(&m, l, addr, check) ? 0 : -EINVAL;
+	return ptb_py_fits(&l->off) && py_check(&pid, &m, l, addr, check) ? 0 : -EINVAL;
 }
 
 static int read_parts(pid_t pid, const struct ptb_py_layout *l, uint64_t addr, struct py_code *out)
@@ -185,6 +186,24 @@ int py_code__read(pid_t pid, const struct ptb_py_layout *l, uint64_t addr, struc
 	if (err)
 		py_code__clear(out);
 	return err;
+}
+
+int py_class__read(pid_t pid, const struct ptb_py_layout *l, uint64_t addr, struct py_code *out)
+{
+	struct py_check_mem m;
+	const char *name = (const char *)(m.text + 3), *dot;
+	size_t len;
+
+	memset(out, 0, sizeof(*out));
+	out->check = py_check_class(&pid, &m, &l->off, addr);
+	len = strnlen(name, PY_CLASS_NAME);
+	dot = memrchr(name, '.', len); /* a class of a C library has its module before it */
+	if (!out->check || !len)
+		return -EINVAL;
+	out->cut = len == PY_CLASS_NAME;
+	snprintf(out->name, sizeof(out->name), "%.*s",
+		 (int)(len - (dot ? (size_t)(dot + 1 - name) : 0)), dot ? dot + 1 : name);
+	return 0;
 }
 
 void py_code__clear(struct py_code *code)

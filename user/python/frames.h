@@ -34,6 +34,8 @@ struct py_code {
 /* 0; -EINVAL: it is no code object; another negative errno. *out needs py_code__clear() on success. */
 int py_code__read(pid_t pid, const struct ptb_py_layout *l, uint64_t addr, struct py_code *out);
 void py_code__clear(struct py_code *code);
+/* The class's name; like py_code__read(). */
+int py_class__read(pid_t pid, const struct ptb_py_layout *l, uint64_t addr, struct py_code *out);
 int32_t py_code__line(const struct py_code *code, const struct ptb_py_layout *l, int32_t at);
 
 #endif /* PYTHON_FRAMES_H */

@@ -81,7 +81,7 @@ static void fill_op_head(struct agent_proc *p, const struct ptb_chunk *c, const 
 
 /* false: malformed. */
 static bool make_begin(struct agent_proc *p, const struct ptb_chunk *c, const struct ptb_arec *a,
-		       uint64_t ts, union rf_record *u)
+		       uint64_t ts, union rf_record *u, uint64_t *stack_number)
 {
 	const struct ptb_arec_begin *b = (const void *)a;
 	const char *rest = (const char *)(b + 1), *end = (const char *)a + a->len;
@@ -97,6 +97,13 @@ static bool make_begin(struct agent_proc *p, const struct ptb_chunk *c, const st
 		if (end - rest < 8)
 			return false;
 		memcpy(&u->begin.fwd_thread, rest, 8);
+		rest += 8;
+	}
+	*stack_number = 0;
+	if (a->flags & PTB_AREC_STACK) {
+		if (end - rest < 8)
+			return false;
+		memcpy(stack_number, rest, 8);
 		rest += 8;
 	}
 	if (text > (size_t)(end - rest))
@@ -177,19 +184,38 @@ void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t s
 static void before_window(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
 			  const struct ptb_arec *a, union rf_record *u)
 {
+	uint64_t stack_number;
+
 	if (a->kind == PTB_AREC_END)
 		forget_open(p, ((const struct ptb_arec_end *)a)->rf);
-	else if (make_begin(p, c, a, 0, u))
+	else if (make_begin(p, c, a, 0, u, &stack_number))
 		keep_open(r, p, c->stream, u);
 	else
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 }
 
+/* The operator's Python stack, before it. None: it has no frames, or was lost, which is counted where it was. */
+static void put_stack_of(struct recorder *r, struct agent_proc *p, const struct ptb_rec_hdr *op,
+			 uint64_t number)
+{
+	const uint64_t *id = hashmap__get(&p->stacks, number, 0);
+	struct ptb_py_stack s = { .h = *op };
+
+	if (!id)
+		return;
+	s.h.len = sizeof(s);
+	s.h.kind = PTB_REC_PY_STACK;
+	s.h.flags = PTB_F_AGENT;
+	s.id = *id;
+	hashmap__del(&p->stacks, number, 0);
+	put_op(r, &s.h);
+}
+
 void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
 		       const struct ptb_arec *a)
 {
+	uint64_t ts, stack_number;
 	union rf_record u;
-	uint64_t ts;
 
 	if (a->kind == PTB_AREC_NAME) {
 		learn_op_name(r, p, a);
@@ -209,11 +235,13 @@ void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct pt
 	if (r->end_ns && ts > r->end_ns)
 		return;
 	agent_ops__record_open(r, p, c->stream);
-	if (a->kind == PTB_AREC_END)
+	if (a->kind == PTB_AREC_END) {
 		make_end(p, c, a, ts, &u);
-	else if (!make_begin(p, c, a, ts, &u)) {
+	} else if (!make_begin(p, c, a, ts, &u, &stack_number)) {
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
+	} else if (stack_number) {
+		put_stack_of(r, p, &u.h, stack_number);
 	}
 	put_op(r, &u.h);
 }

@@ -13,25 +13,22 @@ enum agent_mode { AGENT_AUTO, AGENT_OFF, AGENT_INJECT };
 struct record_opts {
 	bool ops;             /* operators */
 	enum probe_args args; /* of operators: what is read, by agents or by probes */
-	bool stacks;          /* Python stacks; operators come from kernel probes then */
-	bool memory;          /* allocations */
+	bool stacks;          /* Python stacks */
+	bool modules;         /* in them, which module each call of one is; implies stacks */
+	int sample_hz; /* with stacks: samples of them, so many a second, and nothing else; 0: none */
+	bool memory;   /* allocations */
 	bool kernel_memory;
 	bool gpu;    /* what GPUs do; without an agent, CUDA calls */
 	bool sync;   /* also what waits for GPUs */
 	bool graphs; /* also what captured the nodes of CUDA graphs; by agents only */
 	enum agent_mode agent;
-	bool children;        /* processes that the targets fork are targets, too */
+	bool children; /* processes that the targets fork are targets, too */
+	uint64_t max_cost_ns; /* of the targets' time, by run__cost_ns(): the window ends then; 0: no limit */
 	uint64_t duration_ns; /* 0: until a signal or the end of the targets */
 	uint64_t ring_bytes;  /* per ring, 0: by the number of processors */
 	uint64_t max_memory;  /* 0: LIMIT_MEMORY */
 	bool perf_uprobes;
 	bool no_cache; /* of plans */
 };
-
-/* May operators come from agents? */
-static inline bool record_opts__agent_ops(const struct record_opts *opts)
-{
-	return opts->ops && !opts->stacks;
-}
 
 #endif /* RECORD_RECORD_OPTS_H */

@@ -448,6 +448,10 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 		recorder__agent_data(r, rec);
 		return;
 	}
+	if (h->kind == PTB_REC_AGENT_STACK) {
+		recorder__agent_stack(r, rec);
+		return;
+	}
 	if (h->kind == PTB_REC_OPDEF_GONE) {
 		recorder__opdef_gone(r, rec);
 		return;
@@ -486,6 +490,7 @@ struct recorder_stats recorder__stats(const struct recorder *r)
 		.over_names = r->over_names,
 		.over_operators = r->over_operators,
 		.py_codes_gone = r->py_codes_gone,
+		.py_classes_gone = r->py_classes_gone,
 		.cut = cut,
 		.covered_ns = covered_ns,
 		.error = r->error,

@@ -96,7 +96,7 @@ uint32_t recorder__next_bad_layout(struct recorder *r);
 struct recorder_stats {
 	uint64_t records, bytes, write_dropped, unresolved;
 	uint64_t over_names, over_operators; /* of PTB_LIMITS */
-	uint64_t py_codes_gone;
+	uint64_t py_codes_gone, py_classes_gone;
 	uint64_t covered_ns; /* cut: the file has all records before this */
 	bool cut;            /* some could not be written */
 	int error;           /* first write error, 0: none */

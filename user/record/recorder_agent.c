@@ -92,6 +92,7 @@ static void free_agent(struct agent_proc *p)
 	agent_clock__free(&p->clock);
 	hashmap__clear(&p->tids);
 	hashmap__clear(&p->streams);
+	hashmap__clear(&p->stacks);
 	agent_gpu__free(&p->gpu);
 	free(p->held);
 	free(p);
@@ -259,6 +260,21 @@ static void hold_chunk(struct recorder *r, struct agent_proc *p, const struct pt
 	}
 	memcpy(p->held + p->held_len, c, c->len);
 	p->held_len += c->len;
+}
+
+/* An operator's record comes later: its stack is read out of the rings before the chunk that has the record. */
+void recorder__agent_stack(struct recorder *r, const struct ptb_agent_stack *s)
+{
+	struct agent_proc *p = find_agent(r, s->h.tgid);
+
+	if (!p)
+		return;
+	if (p->stacks.live >= LIMIT_AGENT_STACKS) {
+		r->over_agent += p->stacks.live;
+		hashmap__clear(&p->stacks);
+	}
+	if (hashmap__put(&p->stacks, s->number, 0, s->id))
+		agent__over(r);
 }
 
 /* ---- in the order sent: chunks of one sender come through the rings of several processors ---- */

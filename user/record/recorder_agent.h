@@ -31,6 +31,8 @@ struct agent_reported recorder__agent_end(struct recorder *r, pid_t pid);
 /* Has it reported that it records nothing any more? What it had was sent before that. */
 bool recorder__agent_idle(const struct recorder *r, pid_t pid);
 /* An AGENT_DATA record from a ring. */
+/* A Python stack of an operator that an agent records; kept until the operator's record comes. */
+void recorder__agent_stack(struct recorder *r, const struct ptb_agent_stack *s);
 void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d);
 /* Before a round ends: takes what was sent before drained_ns, when the draining of the rings began. */
 void recorder__agent_round(struct recorder *r, uint64_t drained_ns);

@@ -47,8 +47,9 @@ struct agent_proc {
 	uint64_t now_ns;     /* when the chunk in hand was sent */
 	struct hashmap tids; /* number in its own pid namespace -> ours */
 	struct hashmap streams; /* (stream, 0): last number; (stream, 1): dropped; (stream, 2): missing */
-	uint64_t facts_ns; /* when the second began in which so many ... */
-	uint32_t facts;    /* ... records of clocks, devices and state came */
+	struct hashmap stacks; /* operator's number -> id of its Python stack, until its record comes */
+	uint64_t facts_ns;     /* when the second began in which so many ... */
+	uint32_t facts;        /* ... records of clocks, devices and state came */
 	struct agent_gpu gpu;
 	char *held; /* chunks of operators that wait for a clock */
 	uint32_t held_len, held_cap;

@@ -65,7 +65,7 @@ struct recorder {
 	struct hashmap kernels; /* (tgid, address of a host stub) named, or without a name in any library */
 	/* Python (recorder_python.c); over all processes: */
 	uint64_t py_frames, py_bytes;
-	uint64_t py_codes_gone;
+	uint64_t py_codes_gone, py_classes_gone;
 	/* agents (recorder_agent.c) */
 	struct agent_proc **agents;
 	struct agent_queued {

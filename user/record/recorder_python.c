@@ -17,7 +17,8 @@
 struct known_code {
 	uint32_t func, file; /* name ids */
 	int32_t first;
-	bool shim; /* no function of the program */
+	bool shim;                      /* no function of the program */
+	bool module_call, wrapped_call; /* _call_impl(), _wrapped_call_impl() of nn.Module */
 	uint32_t table_len;
 	uint8_t table[];
 };
@@ -103,6 +104,17 @@ static bool is_shim(const struct py_code *code)
 	return !code->first && !strcmp(code->file, "__init__") && !strcmp(code->name, "__init__");
 }
 
+/* A function of nn.Module. */
+static bool is_of_nn_module(const struct py_code *code, const char *name)
+{
+	static const char file[] = "/torch/nn/modules/module.py";
+	const char *dot = strrchr(code->name, '.');
+	size_t len = strlen(code->file);
+
+	return !strcmp(dot ? dot + 1 : code->name, name) && len >= strlen(file) &&
+	       !strcmp(code->file + len - strlen(file), file);
+}
+
 /* From malloc; NULL: no memory. */
 static struct known_code *known_code__new(struct recorder *r, const struct py_code *code)
 {
@@ -115,8 +127,11 @@ static struct known_code *known_code__new(struct recorder *r, const struct py_co
 				  .file = recorder__name(r, code->file),
 				  .first = code->first,
 				  .shim = is_shim(code),
+				  .module_call = is_of_nn_module(code, "_call_impl"),
+				  .wrapped_call = is_of_nn_module(code, "_wrapped_call_impl"),
 				  .table_len = code->table_len };
-	memcpy(k->table, code->table, code->table_len);
+	if (code->table_len)
+		memcpy(k->table, code->table, code->table_len);
 	r->over_names += code->cut;
 	return k;
 }
@@ -124,10 +139,12 @@ static struct known_code *known_code__new(struct recorder *r, const struct py_co
 static struct known_code *read_code(struct recorder *r, const struct recorder_proc *p,
 				    const struct ptb_py_frame *f)
 {
+	uint64_t addr = f->code & ~(uint64_t)PTB_PY_CLASS;
 	struct known_code *k = NULL;
 	struct py_code code;
 
-	if (p->gone || py_code__read((pid_t)p->tgid, &p->py->layout, f->code, &code))
+	if (p->gone || !addr ||
+	    (addr == f->code ? py_code__read : py_class__read)((pid_t)p->tgid, &p->py->layout, addr, &code))
 		return NULL;
 	if (code.check == f->check)
 		k = known_code__new(r, &code);
@@ -165,7 +182,8 @@ static bool remember_frame(struct recorder *r, struct recorder_proc *p,
 static void count_gone(struct recorder *r, struct recorder_proc *p, struct ptb_py_frame f)
 {
 	f.at = INT32_MIN; /* which no frame has */
-	r->py_codes_gone += remember_frame(r, p, &f, false);
+	*(f.code & PTB_PY_CLASS ? &r->py_classes_gone : &r->py_codes_gone) +=
+		remember_frame(r, p, &f, false);
 }
 
 /* The code object of a frame; NULL: it is no longer there. Valid until the next call. */
@@ -229,6 +247,33 @@ static bool is_of_program(struct recorder *r, struct recorder_proc *p, struct pt
 	return shown;
 }
 
+/* The frame's function, if it is the program's and in the stack. Valid until the next call. */
+static const struct known_code *function_of(struct recorder *r, struct recorder_proc *p,
+					    const struct ptb_py_frame *f, const struct ptb_py_frame *end)
+{
+	const uint64_t *k;
+
+	if (f < end && f->code & PTB_PY_CLASS)
+		f++;
+	if (f >= end || f->code & PTB_PY_CLASS || !is_of_program(r, p, *f))
+		return NULL;
+	k = hashmap__get(&p->py->codes, f->code & ~(uint64_t)PTB_PY_NATIVE, f->check);
+	return k ? (const struct known_code *)*k : NULL;
+}
+
+/* The walk knows nn.Module's functions by their names only. */
+static bool is_module(struct recorder *r, struct recorder_proc *p, const struct ptb_py_frame *class,
+		      const struct ptb_py_frame *end)
+{
+	const struct known_code *k = function_of(r, p, class, end);
+	bool wrapped = k && k->wrapped_call;
+
+	if (!k || (!k->wrapped_call && !k->module_call))
+		return false;
+	k = wrapped ? NULL : function_of(r, p, class + 2, end);
+	return !(k && k->wrapped_call) && is_of_program(r, p, *class);
+}
+
 int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def)
 {
 	struct ptb_py_frame *frames = (void *)(def + 1);
@@ -242,7 +287,8 @@ int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def)
 	if (!p || !p->py)
 		return 0;
 	for (uint32_t i = 0; i < def->frame_cnt; i++)
-		if (is_of_program(r, p, frames[i]))
+		if (frames[i].code & PTB_PY_CLASS ? is_module(r, p, &frames[i], frames + def->frame_cnt) :
+						    is_of_program(r, p, frames[i]))
 			frames[cnt++] = frames[i];
 	def->frame_cnt = cnt;
 	def->h.len = (uint16_t)(sizeof(*def) + cnt * sizeof(*frames));

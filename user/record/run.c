@@ -34,6 +34,7 @@
 #define PACE_MAX_MS 40
 #define PACE_STACKS_MS 10        /* code objects are read before they are freed, where possible */
 #define CHILD_TRY_NS 20000000ULL /* how often a process without torch is polled */
+#define TRIES_SLOWER 6           /* of them, each after twice the time */
 #define SAMPLE_EVERY_NS 100000000ULL /* with memory: what /proc says of it */
 /* For agents, after a signal: everything ends within a second. */
 #define SIGNALLED_WAIT_NS 700000000ULL
@@ -96,12 +97,13 @@ static void drain_meanwhile(void *arg)
 
 	if (!run->targets.active || !run->targets.rec || run->draining)
 		return;
+	probe_set__sample_now(run->targets.ps);
 	run->draining = true;
 	drain_rings(run); /* an error comes again in the next round */
 	run->draining = false;
 }
 
-static int check_kernel(void)
+int run__check(void)
 {
 	char detail[256] = "";
 	const struct feature *f = kern_features__blocker(detail, sizeof(detail));
@@ -138,7 +140,7 @@ static int choose_args(struct run *run)
 static void write_meta(struct run *run)
 {
 	enum probe_args args = run->opts.args;
-	char host[256] = "", missing[256] = "";
+	char host[256] = "", missing[256] = "", hz[16];
 
 	gethostname(host, sizeof(host) - 1);
 	recorder__meta_text(run->targets.rec, "version", PTBPF_VERSION);
@@ -147,8 +149,12 @@ static void write_meta(struct run *run)
 			    probe_set__uses_multi(run->targets.ps) ? "uprobe_multi" : "perf");
 	if (args != PROBE_ARGS_NONE)
 		recorder__meta_text(run->targets.rec, "args", args == PROBE_ARGS_FULL ? "full" : "shapes");
+	snprintf(hz, sizeof(hz), "%d", run->opts.sample_hz);
 	if (run->opts.stacks)
-		recorder__meta(run->targets.rec, "with_stack", "true");
+		recorder__meta(run->targets.rec, run->opts.sample_hz ? "sample_hz" : "with_stack",
+			       run->opts.sample_hz ? hz : "true");
+	if (run->opts.modules)
+		recorder__meta(run->targets.rec, "with_modules", "true");
 	if (run->opts.memory)
 		recorder__meta(run->targets.rec, "profile_memory", "true");
 	if (run->opts.kernel_memory) {
@@ -176,6 +182,7 @@ int run__open(const struct record_opts *opts, const char *capture_path, struct r
 					.identities = opts->args == PROBE_ARGS_FULL,
 					.memory = opts->memory,
 					.stacks = opts->stacks,
+					.sample_hz = (uint32_t)opts->sample_hz,
 					.kernel_memory = opts->kernel_memory,
 					.cuda_calls = opts->gpu,
 					.agent = opts->agent != AGENT_OFF };
@@ -187,7 +194,7 @@ int run__open(const struct record_opts *opts, const char *capture_path, struct r
 	run->opts = *opts;
 	run->targets.opts = &run->opts;
 	run->pace_ms = 10;
-	err = cancel__pending() ? -ECANCELED : check_kernel();
+	err = cancel__pending() ? -ECANCELED : run__check();
 	if (!err)
 		err = mem_limit__set(opts->max_memory ? opts->max_memory : LIMIT_MEMORY);
 	if (!err)
@@ -197,7 +204,7 @@ int run__open(const struct record_opts *opts, const char *capture_path, struct r
 		err = recorder__open(capture_path, on_task, run, &run->opts, &run->targets.rec);
 	if (!err)
 		err = probe_set__open(&popts, &run->targets.ps);
-	if (!err)
+	if (!err && !opts->sample_hz)
 		run->cost_ps = probe_set__measure_cost(run->targets.ps);
 	if (!err && cancel__pending())
 		err = -ECANCELED;
@@ -406,6 +413,14 @@ static void act_on_tasks(struct run *run)
 	memmove(run->tasks, run->tasks + i, run->task_cnt * sizeof(*run->tasks));
 }
 
+/* Python is searched for in all files of a process, which costs more than a look for torch. */
+static uint64_t next_try_after(const struct run *run, struct target *t)
+{
+	uint32_t tries = run->opts.sample_hz ? t->tries++ : 0;
+
+	return CHILD_TRY_NS << (tries < TRIES_SLOWER ? tries : TRIES_SLOWER);
+}
+
 /* Processes that had no torch when last polled. */
 static void try_waiting(struct run *run)
 {
@@ -417,8 +432,8 @@ static void try_waiting(struct run *run)
 
 		if (t->state != TARGET_WAITING || now < t->next_try_ns)
 			continue;
-		t->next_try_ns = now + CHILD_TRY_NS;
-		err = torch_proc__peek(t->pid);
+		t->next_try_ns = now + next_try_after(run, t);
+		err = run->opts.sample_hz ? 1 : torch_proc__peek(t->pid);
 		if (err > 0)
 			err = targets__attach(&run->targets, t);
 		/* targets__attach() may move the array; the end of a process is reap_exited's, unless it ended before
@@ -448,6 +463,12 @@ static void stop_bad_layouts(struct run *run)
 	}
 }
 
+/* Samples are few, and those who take them should not disturb. */
+static int max_pace_ms(const struct run *run)
+{
+	return run->opts.stacks && !run->opts.sample_hz ? PACE_STACKS_MS : PACE_MAX_MS;
+}
+
 /* Moves what is in the rings into the capture: one round. 0 or negative errno (reported). */
 static int drain(struct run *run)
 {
@@ -463,9 +484,29 @@ static int drain(struct run *run)
 	stop_bad_layouts(run);
 	if (fill > 0.2 && run->pace_ms > PACE_MIN_MS)
 		run->pace_ms /= 2;
-	else if (fill < 0.05 && run->pace_ms < (run->opts.stacks ? PACE_STACKS_MS : PACE_MAX_MS))
+	else if (fill < 0.05 && run->pace_ms < max_pace_ms(run))
 		run->pace_ms++;
 	return 0;
+}
+
+enum { POLL_CANCEL, POLL_RINGS, POLL_SAMPLES, FIXED_POLLS };
+
+/* poll(); while it is time for samples only, they are taken and nothing else is done. */
+static int poll_and_sample(struct run *run, uint32_t n, int timeout_ms)
+{
+	uint64_t now, end = clock__mono_ns() + (uint64_t)timeout_ms * 1000000;
+	int ret;
+
+	for (;;) {
+		ret = poll(run->polls, n, timeout_ms);
+		if (ret != 1 || !run->polls[POLL_SAMPLES].revents)
+			return ret;
+		probe_set__sample_now(run->targets.ps);
+		now = clock__mono_ns();
+		if (now >= end)
+			return 0;
+		timeout_ms = (int)((end - now) / 1000000) + 1;
+	}
 }
 
 /* Waits for a signal, the end of a target, a filling ring, or the pace; keeps the ends of targets in run->polls. */
@@ -474,14 +515,17 @@ static int wait_events(struct run *run, int timeout_ms)
 	struct targets *ts = &run->targets;
 	uint32_t n = 0, i;
 
-	if (vec_reserve((void **)&run->polls, &run->poll_cap, (uint64_t)ts->cnt + 2, sizeof(*run->polls)) &&
-	    run->poll_cap < 2)
+	if (vec_reserve((void **)&run->polls, &run->poll_cap, (uint64_t)ts->cnt + FIXED_POLLS,
+			sizeof(*run->polls)) &&
+	    run->poll_cap < FIXED_POLLS)
 		return -ENOMEM;
 	run->polls[n++] = (struct pollfd){ .fd = cancel__fd(), .events = POLLIN };
 	run->polls[n++] = (struct pollfd){ .fd = probe_set__poll_fd(run->targets.ps), .events = POLLIN };
+	run->polls[n++] =
+		(struct pollfd){ .fd = probe_set__sample_fd(run->targets.ps), .events = POLLIN };
 	for (i = 0; i < ts->cnt && n < run->poll_cap; i++)
 		run->polls[n++] = (struct pollfd){ .fd = ts->items[i].pidfd, .events = POLLIN };
-	if (poll(run->polls, n, timeout_ms) < 0 && errno != EINTR)
+	if (poll_and_sample(run, n, timeout_ms) < 0 && errno != EINTR)
 		return -errno;
 	run->signal = cancel__take();
 	run->polled = i;
@@ -492,7 +536,7 @@ static int wait_events(struct run *run, int timeout_ms)
 static void reap_exited(struct run *run)
 {
 	for (uint32_t i = 0; i < run->polled; i++)
-		if (run->polls[i + 2].revents & (POLLIN | POLLHUP))
+		if (run->polls[i + FIXED_POLLS].revents & (POLLIN | POLLHUP))
 			mark_gone(run, &run->targets.items[i]);
 }
 
@@ -526,6 +570,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		uint64_t now = clock__mono_ns();
 		int err = wait_events(run, remaining_ms(run, now));
 
+		probe_set__sample_now(run->targets.ps);
 		if (!err)
 			err = drain(run);
 		if (err)
@@ -553,6 +598,11 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		if (run->targets.active && run->opts.duration_ns &&
 		    now - run->begin_ns >= run->opts.duration_ns) {
 			run->stop_reason = PTB_STOP_DURATION;
+			return 0;
+		}
+		if (run->targets.active && run->opts.max_cost_ns &&
+		    run__cost_ns(run) > run->opts.max_cost_ns) {
+			run->stop_reason = PTB_STOP_COST;
 			return 0;
 		}
 		if (all_gone(run)) {
@@ -598,6 +648,7 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->targets.rec, PTB_CNT_ARGS_UNPLACED, run->targets.unplaced);
 	recorder__counter(run->targets.rec, PTB_CNT_NO_STACKS, run->targets.no_stacks);
 	recorder__counter(run->targets.rec, PTB_CNT_PY_CODE_GONE, st.py_codes_gone);
+	recorder__counter(run->targets.rec, PTB_CNT_PY_CLASS_GONE, st.py_classes_gone);
 	for (uint32_t id = PTB_CNT_AGENT_LOST; id <= PTB_CNT_GPU_DROPPED; id++)
 		recorder__counter(run->targets.rec, id, recorder__agent_counter(run->targets.rec, id));
 	recorder__counter(run->targets.rec, PTB_CNT_AGENT_CUT, run->targets.agents_cut);
@@ -664,11 +715,33 @@ static uint64_t cut_window(struct run *run, uint64_t end)
 	return st.covered_ns;
 }
 
+const char *run__no_python(struct run *run, pid_t pid)
+{
+	const struct target *t = targets__find(&run->targets, pid);
+
+	return t ? t->python.why : "";
+}
+
+/* A version that cannot be read, perhaps: such processes were tried until now. */
+static void refuse_waiting(struct run *run)
+{
+	for (uint32_t i = 0; i < run->targets.cnt && run->opts.sample_hz; i++) {
+		struct target *t = &run->targets.items[i];
+
+		if (t->state != TARGET_WAITING || !t->python.layout.version)
+			continue;
+		t->python.state = PYTHON_REFUSED;
+		run->targets.no_stacks++;
+		pr_warn("pid %d: no Python stacks: %s", t->pid, t->python.why);
+	}
+}
+
 int run__finish(struct run *run, int *capture)
 {
 	uint64_t end, t0;
 	int err;
 
+	refuse_waiting(run);
 	sample_memory(run, clock__mono_ns());
 	if (run->opts.kernel_memory)
 		probe_set__flush_kmem(run->targets.ps);
@@ -691,9 +764,19 @@ int run__finish(struct run *run, int *capture)
 	return err;
 }
 
+uint64_t run__cost_ns(const struct run *run)
+{
+	uint64_t hits = probe_set__counter(run->targets.ps, PTB_CNT_HITS) +
+			probe_set__counter(run->targets.ps, PTB_CNT_RING_FULL);
+
+	return run->cost_ps > 0 ? hits * (uint64_t)run->cost_ps / 1000 * RUN_COST_FACTOR : 0;
+}
+
 uint32_t run__traced(const struct run *run)
 {
-	return run->targets.plan_cnt ? targets__count(&run->targets, TARGET_TRACED) : 0;
+	return run->targets.plan_cnt || run->opts.sample_hz ?
+		       targets__count(&run->targets, TARGET_TRACED) :
+		       0;
 }
 
 int run__signal(const struct run *run)

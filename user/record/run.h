@@ -16,7 +16,9 @@
 struct recorder;
 struct run;
 
-/* Checks what the kernel allows, loads the programs, measures a probe's cost, opens the capture.
+/* Can this machine be traced on, with these rights? 0 or -EPERM (reported). */
+int run__check(void);
+/* Checks that, loads the programs, measures a probe's cost, opens the capture.
  * capture_path is copied. 0 or negative errno (reported on stderr). */
 int run__open(const struct record_opts *opts, const char *capture_path, struct run **out);
 struct recorder *run__recorder(const struct run *run); /* for META records of the command's options */
@@ -47,6 +49,13 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg);
 /* Ends the window, detaches, writes the counters, seals the capture; returns what capture_writer__close() does.
  * *capture: the capture for reading, the caller's to close, or negative errno. */
 int run__finish(struct run *run, int *capture);
+
+/* Samples: why the process is not traced (yet). */
+const char *run__no_python(struct run *run, pid_t pid);
+/* What the hits of the probes have cost the targets so far, each at RUN_COST_FACTOR times what it costs in a tight loop, since the
+ * caches of a job are colder. 0: not measured. Operators that agents record are not in it. */
+#define RUN_COST_FACTOR 2
+uint64_t run__cost_ns(const struct run *run);
 
 uint32_t run__traced(const struct run *run); /* processes added so far */
 int run__signal(const struct run *run);      /* the signal that ended the loop, 0: none */

@@ -160,13 +160,15 @@ void target_agent__free(struct target_agent *ta)
 
 /* What is requested of this agent: as far as it has the sites, and the plan the layouts. */
 static uint32_t choose_requests(struct target_agent *ta, const struct record_opts *opts,
-				const struct torch_plan *plan)
+				bool stacks, const struct torch_plan *plan)
 {
-	bool no_ops = !record_opts__agent_ops(opts) || ta->late;
+	bool no_ops = !opts->ops || ta->late;
 	uint32_t w = 0;
 
-	if (plan->layout.rf.size && !no_ops) {
-		w |= BIT(OPS);
+	if (!no_ops && stacks && !ta->sites.site[PTB_AGENT_SITE_STACKS]) {
+		snprintf(ta->why, sizeof(ta->why), "its library is an older one, without Python stacks");
+	} else if (plan->layout.rf.size && !no_ops) {
+		w |= BIT(OPS) | (stacks ? BIT(STACKS) : 0);
 		if (opts->args != PROBE_ARGS_NONE && plan->layout.tensor.shapes_on)
 			w |= BIT(INPUTS);
 		if (opts->args == PROBE_ARGS_FULL && plan->layout.tensor.shapes_on)
@@ -184,7 +186,7 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 }
 
 int target_agent__request(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
-			  const struct torch_proc *tp, const struct torch_plan *plan,
+			  bool stacks, const struct torch_proc *tp, const struct torch_plan *plan,
 			  struct probe_set *ps, struct recorder *rec)
 {
 	struct ptb_proc_cfg pc = { .tgid = (uint32_t)pid };
@@ -199,7 +201,7 @@ int target_agent__request(struct target_agent *ta, pid_t pid, const struct recor
 		return err;
 	facts.tsc = ctl.state & PTB_AGENT_TSC;
 	ta->cupti_version = ctl.cupti_version;
-	ta->requests = choose_requests(ta, opts, plan);
+	ta->requests = choose_requests(ta, opts, stacks, plan);
 	if (!ta->requests) {
 		if (!ta->why[0])
 			snprintf(ta->why, sizeof(ta->why), "its library lacks required sites");
@@ -288,7 +290,8 @@ enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid)
 		return ta->answer = AGENT_SILENT;
 	}
 	late = clock__mono_ns() - ta->requested_ns > (ta->patient ? PATIENCE_NS : PTB_AGENT_ANSWER_NS);
-	ta->ops = ops_requested && (ctl.state & PTB_AGENT_OPS_ON);
+	ta->ops = ops_requested && (ctl.state & PTB_AGENT_OPS_ON) &&
+		  (!(ta->requests & BIT(STACKS)) || ctl.state & PTB_AGENT_STACKS_ON);
 	ta->ops_why = ops_requested ? ctl.ops_why : PTB_AGENT_WHY_NONE;
 	take_gpu_state(ta, &ctl);
 	if ((!ops_requested || ta->ops || (ta->ops_why && ta->ops_why != PTB_AGENT_WHY_NO_TORCH)) &&

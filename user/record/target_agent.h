@@ -49,9 +49,9 @@ void target_agent__free(struct target_agent *ta); /* NULL is fine */
 /* Is there one that would answer? */
 bool target_agent__is_awake(pid_t pid);
 
-/* Listens and requests. 0 or negative errno (ta->why). */
+/* Listens and requests. stacks: operators with Python stacks, or none. 0 or negative errno (ta->why). */
 int target_agent__request(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
-			  const struct torch_proc *tp, const struct torch_plan *plan,
+			  bool stacks, const struct torch_proc *tp, const struct torch_plan *plan,
 			  struct probe_set *ps, struct recorder *rec);
 /* What it has answered by now. */
 enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid);

@@ -17,9 +17,8 @@
 
 #define META_MAX 32 /* processes of which the capture says what they have */
 
-static void refuse_python(struct targets *ts, struct target *t, const struct py_interp *pi, int err)
+static void say_python(struct target_python *py, const struct py_interp *pi, int err)
 {
-	struct target_python *py = &t->python;
 	char version[PY_VERSION_TEXT + 1] = "";
 
 	if (pi->layout.version) {
@@ -29,9 +28,22 @@ static void refuse_python(struct targets *ts, struct target *t, const struct py_
 	snprintf(py->why, sizeof(py->why), "CPython%s: %s", version,
 		 err == -ENOTSUP ? pi->why : errstr(err));
 	py->layout.version = pi->layout.version;
-	py->state = PYTHON_REFUSED;
+}
+
+static void refuse_python(struct targets *ts, struct target *t, const struct py_interp *pi, int err)
+{
+	say_python(&t->python, pi, err);
+	t->python.state = PYTHON_REFUSED;
 	ts->no_stacks++;
-	pr_warn("pid %d: no Python stacks: %s", t->pid, py->why);
+	pr_warn("pid %d: no Python stacks: %s", t->pid, t->python.why);
+}
+
+static void take_python(struct target_python *py, const struct py_interp *pi)
+{
+	py->state = PYTHON_READ;
+	py->layout = pi->layout;
+	py->code_end = pi->code_end;
+	py->why[0] = '\0';
 }
 
 void target_python__find(struct targets *ts, struct target *t)
@@ -43,9 +55,7 @@ void target_python__find(struct targets *ts, struct target *t)
 		return;
 	err = py_interp__find(t->pid, &pi);
 	if (!err) {
-		t->python.state = PYTHON_READ;
-		t->python.layout = pi.layout;
-		t->python.code_end = pi.code_end;
+		take_python(&t->python, &pi);
 	} else if (err == -ENOENT) {
 		t->python.state = PYTHON_NONE;
 		pr_info("pid %d: no Python stacks: no Python interpreter in it", t->pid);
@@ -53,6 +63,28 @@ void target_python__find(struct targets *ts, struct target *t)
 		refuse_python(ts, t, &pi, err);
 	}
 	py_interp__clear(&pi);
+}
+
+int target_python__await(struct target *t)
+{
+	struct target_python *py = &t->python;
+	struct py_interp pi = { 0 };
+	int err = 0;
+
+	if (py->state == PYTHON_READ)
+		return 0;
+	err = py_interp__find(t->pid, &pi);
+	if (!err) {
+		take_python(py, &pi);
+	} else if (err == -ENOTSUP) {
+		say_python(py, &pi, err);
+		err = -EAGAIN;
+	} else if (err == -ENOENT) {
+		snprintf(py->why, sizeof(py->why), "no Python interpreter in it");
+		err = -EAGAIN;
+	}
+	py_interp__clear(&pi);
+	return err;
 }
 
 /* A descriptor of the interpreter's file that sends no request to who serves its file system; negative errno. */
@@ -103,7 +135,11 @@ void target_python__use(struct targets *ts, struct target *t, uint32_t idx)
 
 	if (t->python.state != PYTHON_READ)
 		return;
-	layout.code_ends = idx == t->proc_idx && probe_code_end(ts, t, idx);
+	layout.modules = ts->opts->modules;
+	if (idx == t->proc_idx)
+		t->python.code_ends = probe_code_end(ts, t, idx) ? idx + 1 : 0;
+	if (idx == t->proc_idx || (t->agent && idx == t->agent->proc_idx))
+		layout.code_ends = t->python.code_ends;
 	err = probe_set__python(ts->ps, idx, &layout);
 	if (err)
 		pr_warn("pid %d: no Python stacks: %s", t->pid, errstr(err));

@@ -295,6 +295,14 @@ static void fill_facts(struct target *t, const struct targets *ts, const struct 
 	t->next_facts_ns = clock__mono_ns() + FACTS_EVERY_NS;
 }
 
+/* Of its probes, and of operators that its agent records. */
+static void use_stacks(struct targets *ts, struct target *t)
+{
+	target_python__use(ts, t, t->proc_idx);
+	if (t->agent && target_agent__has_ops(t->agent))
+		target_python__use(ts, t, t->agent->proc_idx);
+}
+
 static int attach_probes(struct targets *ts, struct target *t, const struct torch_proc *tp,
 			 struct shared_plan *sp)
 {
@@ -311,7 +319,7 @@ static int attach_probes(struct targets *ts, struct target *t, const struct torc
 		err = probe_set__add_process(ts->ps, &cfg, NULL, 0, &t->proc_idx);
 	}
 	if (!err) {
-		target_python__use(ts, t, t->proc_idx); /* a fork's stacks are complete from its first probe on */
+		use_stacks(ts, t); /* a fork's stacks are complete from its first probe on */
 		n = probe_set__add_libs(ts->ps, t->proc_idx, libs, TORCH_LIB_ROLES);
 		err = n < 0 ? n : 0;
 		if (err)
@@ -389,6 +397,11 @@ static void drop_agent(struct targets *ts, struct target *t)
 	t->agent = NULL;
 }
 
+static bool may_have_stacks(const struct targets *ts, const struct target *t)
+{
+	return ts->opts->stacks && (t->python.state == PYTHON_UNKNOWN || t->python.state == PYTHON_READ);
+}
+
 /*
  * Sends requests to the process's agent, if it has one, and waits for the answer where nothing is missed meanwhile.
  * What the agent does not record is probed.
@@ -400,33 +413,30 @@ static void request_agent(struct targets *ts, struct target *t, const struct tor
 
 	target_agent__free(t->agent); /* of the program that it was before an exec */
 	t->agent = NULL;
-	if (ts->opts->stacks && !ts->opts->gpu)
-		return;
 	t->agent = target_agent__find(t->pid, ts->opts, t->agent_why, sizeof(t->agent_why));
 	if (!t->agent) {
 		if (t->agent_why[0])
 			say_agent(t, t->agent_why);
 		return;
 	}
-	if (target_agent__request(t->agent, t->pid, ts->opts, tp, sp->plan, ts->ps, ts->rec)) {
+	if (target_agent__request(t->agent, t->pid, ts->opts, may_have_stacks(ts, t), tp, sp->plan,
+				  ts->ps, ts->rec)) {
 		say_agent(t, t->agent->why);
 		drop_agent(ts, t);
 		return;
 	}
 	if (t->agent->late) {
-		if (!record_opts__agent_ops(ts->opts))
+		if (!ts->opts->ops)
 			t->agent_why[0] = '\0';
 		else
 			say_agent(t, t->agent_why);
 		return;
 	}
-	if (ts->opts->stacks)
-		snprintf(t->agent_why, sizeof(t->agent_why), "Python stacks come with kernel probes");
 	t->agent->patient = ts->active || ts->stopped;
 	while (!t->agent->patient && !cancel__pending() &&
 	       target_agent__poll(t->agent, t->pid) == AGENT_PENDING)
 		nanosleep(&nap, NULL);
-	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && record_opts__agent_ops(ts->opts))
+	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && ts->opts->ops)
 		say_agent(t, t->agent->why);
 }
 
@@ -460,7 +470,7 @@ void targets__settle_agents(struct targets *ts)
 		if (t->state != TARGET_TRACED || !t->agent)
 			continue;
 		target_agent__note_gpu(t->agent, t->pid);
-		if (!record_opts__agent_ops(ts->opts) || t->agent->late)
+		if (!ts->opts->ops || t->agent->late)
 			continue;
 		if (target_agent__gave_up(t->agent, ts->rec, t->pid)) {
 			ts->agents_gave_up++;
@@ -548,7 +558,7 @@ static void read_stacks(struct targets *ts, struct target *t)
 		return;
 	recorder__python(ts->rec, (uint32_t)t->pid, t->inherits ? t->parent : 0, &t->python.layout);
 	if (!used)
-		target_python__use(ts, t, t->proc_idx);
+		use_stacks(ts, t);
 }
 
 /* Its probes are there. */
@@ -566,6 +576,54 @@ static void begin_target(struct targets *ts, struct target *t, const struct torc
 	target_cuda__attach(ts, t, tp); /* last: it may move the plans */
 }
 
+/* Samples of its Python stacks, without a plan and without probes. */
+static int begin_samples(struct targets *ts, struct target *t, const struct torch_proc *tp)
+{
+	static const struct torch_plan none;
+	struct ptb_proc_cfg cfg = { .tgid = (uint32_t)t->pid };
+	uint64_t now, gap;
+	int err = probe_set__add_process(ts->ps, &cfg, NULL, 0, &t->proc_idx);
+
+	if (err)
+		return err;
+	err = probe_set__python(ts->ps, t->proc_idx, &t->python.layout);
+	recorder__learn(ts->rec, tp, &none);
+	recorder__python(ts->rec, (uint32_t)t->pid, t->inherits ? t->parent : 0, &t->python.layout);
+	now = clock__mono_ns();
+	gap = t->born_ns && ts->active ? now - t->born_ns : 0;
+	record_process(ts, t, tp, &none, now, gap);
+	if (!err)
+		err = probe_set__sample(ts->ps, t->proc_idx);
+	if (!err && !pid_hold__alive(t->pidfd))
+		err = -ESRCH;
+	if (err) {
+		probe_set__remove_process(ts->ps, t->proc_idx);
+		return err;
+	}
+	ts->uncovered_ns += t->inherits ? gap : 0; /* else it had no Python before */
+	t->state = TARGET_TRACED;
+	return 0;
+}
+
+static int attach_samples(struct targets *ts, struct target *t)
+{
+	struct torch_proc *tp = NULL;
+	enum torch_proc_why why;
+	int err = target_python__await(t);
+
+	if (err)
+		return err;
+	err = torch_proc__open_any(t->pid, &tp, &why);
+	if (err) {
+		if (!t->born_ns)
+			targets__say_why(t->pid, why, err);
+		return err;
+	}
+	err = begin_samples(ts, t, tp);
+	torch_proc__free(tp);
+	return err;
+}
+
 int targets__attach(struct targets *ts, struct target *t)
 {
 	struct torch_proc *tp = NULL;
@@ -578,6 +636,8 @@ int targets__attach(struct targets *ts, struct target *t)
 			targets__say_why(t->pid, TORCH_PROC_NO_SUCH_PID, -ESRCH);
 		return -ESRCH;
 	}
+	if (ts->opts->sample_hz)
+		return attach_samples(ts, t);
 	err = !ts->opts->ops ? torch_proc__open_any(t->pid, &tp, &why) :
 			       torch_proc__open(t->pid, &tp, &why);
 	if (err) {

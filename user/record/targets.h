@@ -27,7 +27,8 @@ struct target {
 	uint32_t parent;
 	bool inherits;        /* forked from a traced process and not exec'd: it has torch */
 	uint64_t born_ns;     /* fork or exec seen in the window; 0: was there before */
-	uint64_t next_try_ns; /* WAITING: when to poll again */
+	uint64_t next_try_ns; /* WAITING: when to poll again, */
+	uint32_t tries;       /* and how often it was */
 	uint32_t proc_idx;    /* TRACED */
 	/* TRACED before torch had registered its operators (record): facts that its dispatcher's table
 	 * will hold are read again */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * `report --by line` from the tree of calls. A line has for itself what it calls without another line of the program between;
- * its total is all below it, once, however often the line is in a stack.
+ * `report --by line` and `--by module` from the tree of calls. A row has for itself what is called without the frame of another row
+ * between; its total is all below it, once, however often it is in a stack.
  */
 #define LOG_DOMAIN "lines"
 #include "report/line_report.h"
@@ -18,8 +18,10 @@
 #include "export/stack_tree.h"
 
 struct line_row {
-	uint32_t file, line, func; /* texts of the tree; file 0: operators without Python's frames */
-	uint32_t nr;               /* order of first appearance */
+	uint32_t file, line,
+		func; /* texts of the tree; of a module: func is its name; all 0: operators in no such frame */
+	uint32_t outer; /* of a module: the row, + 1, of the module that called it first; 0: none */
+	uint32_t nr;    /* order of first appearance */
 	bool library;
 	uint64_t seen; /* the node that was last added to its total, + 1 */
 	int64_t self[STACK_METRIC_CNT], total[STACK_METRIC_CNT];
@@ -30,7 +32,9 @@ struct line_report {
 	struct stack_tree *tree;
 	struct line_row *rows;
 	uint32_t row_cnt, row_cap;
-	struct hashmap row_ids; /* file, line -> index */
+	struct hashmap row_ids;  /* file, line; module, 0 -> index */
+	uint32_t *order;         /* of the rows that are printed: indices */
+	bool modules, all_lines; /* of struct line_opts */
 	int64_t sums[STACK_METRIC_CNT];
 };
 
@@ -55,6 +59,7 @@ void line_report__free(struct line_report *lr)
 	stack_tree__free(lr->tree);
 	hashmap__clear(&lr->row_ids);
 	free(lr->rows);
+	free(lr->order);
 	free(lr);
 }
 
@@ -66,16 +71,17 @@ struct session_sink line_report__sink(struct line_report *lr)
 /* ---- sums ---- */
 
 /* Row of a frame, or of what has none (NULL). */
-static struct line_row *find_line(struct line_report *lr, const struct stack_frame *f)
+static struct line_row *find_row(struct line_report *lr, const struct stack_frame *f)
 {
 	uint32_t before = lr->row_cnt;
-	struct line_row *r =
-		list__keyed(KEYED_LIST(lr, rows, row), f ? f->file : 0, f ? (uint32_t)f->line : 0);
+	uint32_t k0 = !f ? 0 : lr->modules ? f->module : f->file;
+	uint32_t k1 = !f || lr->modules ? 0 : (uint32_t)f->line;
+	struct line_row *r = list__keyed(KEYED_LIST(lr, rows, row), k0, k1);
 
 	if (r && lr->row_cnt > before && f)
 		*r = (struct line_row){ .file = f->file,
-					.line = (uint32_t)f->line,
-					.func = f->name,
+					.line = k1,
+					.func = lr->modules ? f->module : f->name,
 					.library = f->kind == STACK_LIBRARY };
 	if (r)
 		r->nr = (uint32_t)(r - lr->rows);
@@ -88,26 +94,31 @@ static void add_values(int64_t *to, const int64_t *values)
 		to[m] += values[m];
 }
 
-/* The frame that the node's own values belong to: the program's innermost one, or the innermost one of all. */
-static uint32_t own_frame(const struct stack_node *nodes, const struct stack_frame *frames,
-			  uint32_t python, bool all_lines)
+static bool has_row(const struct line_report *lr, const struct stack_frame *f)
+{
+	return lr->modules ? f->module : lr->all_lines || f->kind == STACK_PYTHON;
+}
+
+/* The frame that the node's own values belong to: the innermost one with a row, of lines else the innermost one of all. */
+static uint32_t own_frame(const struct line_report *lr, const struct stack_node *nodes,
+			  const struct stack_frame *frames, uint32_t python)
 {
 	uint32_t n = python;
 
-	while (!all_lines && n && frames[nodes[n].frame].kind != STACK_PYTHON)
+	while (n && !has_row(lr, &frames[nodes[n].frame]))
 		n = nodes[nodes[n].parent].python;
-	return n ? n : python;
+	return n || lr->modules ? n : python;
 }
 
-static int add_node(struct line_report *lr, uint32_t i, const int64_t *values, bool all_lines)
+static int add_node(struct line_report *lr, uint32_t i, const int64_t *values)
 {
-	uint32_t cnt, own;
+	uint32_t cnt, own, inner = 0;
 	const struct stack_node *nodes = stack_tree__nodes(lr->tree, &cnt);
 	const struct stack_frame *frames = stack_tree__frames(lr->tree, &cnt);
 	struct line_row *r;
 
-	own = own_frame(nodes, frames, nodes[i].python, all_lines);
-	r = find_line(lr, own ? &frames[nodes[own].frame] : NULL);
+	own = own_frame(lr, nodes, frames, nodes[i].python);
+	r = find_row(lr, own ? &frames[nodes[own].frame] : NULL);
 	if (!r)
 		return -ENOMEM;
 	add_values(r->self, values);
@@ -117,19 +128,22 @@ static int add_node(struct line_report *lr, uint32_t i, const int64_t *values, b
 		const struct stack_frame *f = &frames[nodes[n].frame];
 
 		effort__spend(4);
-		if (n != own && !all_lines && f->kind == STACK_LIBRARY)
+		if (n != own && !has_row(lr, f))
 			continue;
-		r = find_line(lr, f);
+		r = find_row(lr, f);
 		if (!r)
 			return -ENOMEM;
 		if (r->seen != (uint64_t)i + 1)
 			add_values(r->total, values);
 		r->seen = (uint64_t)i + 1;
+		if (inner && inner != r->nr + 1 && !lr->rows[inner - 1].outer)
+			lr->rows[inner - 1].outer = r->nr + 1;
+		inner = r->nr + 1;
 	}
 	return 0;
 }
 
-static int sum_lines(struct line_report *lr, bool all_lines)
+static int sum_rows(struct line_report *lr)
 {
 	uint32_t cnt, frame_cnt;
 	const struct stack_node *nodes = stack_tree__nodes(lr->tree, &cnt);
@@ -150,7 +164,7 @@ static int sum_lines(struct line_report *lr, bool all_lines)
 			any |= values[m] != 0;
 		add_values(lr->sums, values);
 		if (any)
-			err = add_node(lr, i, values, all_lines);
+			err = add_node(lr, i, values);
 		if (i % 4096 == 0 && cancel__pending())
 			err = -ECANCELED;
 	}
@@ -179,6 +193,10 @@ static const struct line_key {
 	{ "device_memory_usage", STACK_GPU_ALLOC, true },
 };
 
+/* What CPU time is in samples. */
+static const struct line_key sampled_keys[] = { { "self", STACK_RUNNING, false },
+						{ "total", STACK_RUNNING, true } };
+
 static const struct line_key *find_line_key(const char *name)
 {
 	for (size_t i = 0; i < sizeof(line_keys) / sizeof(*line_keys); i++)
@@ -192,16 +210,72 @@ bool line_report__is_sort_key(const char *key)
 	return find_line_key(key);
 }
 
-static int cmp_lines(const void *pa, const void *pb, void *arg)
+struct row_order {
+	const struct line_row *rows;
+	const struct line_key *key; /* NULL: order of first appearance */
+};
+
+static int cmp_rows(const void *pa, const void *pb, void *arg)
 {
-	const struct line_row *a = pa, *b = pb;
-	const struct line_key *key = arg;
+	const struct row_order *o = arg;
+	const struct line_row *a = &o->rows[*(const uint32_t *)pa],
+			      *b = &o->rows[*(const uint32_t *)pb];
+	const struct line_key *key = o->key;
 	int64_t x = key ? (key->total ? a->total : a->self)[key->metric] : 0;
 	int64_t y = key ? (key->total ? b->total : b->self)[key->metric] : 0;
 
+	if (x == y && key && key->metric == STACK_RUNNING) {
+		x = (key->total ? a->total : a->self)[STACK_WAITING];
+		y = (key->total ? b->total : b->self)[STACK_WAITING];
+	}
 	if (x != y)
 		return x < y ? 1 : -1;
 	return (a->nr > b->nr) - (a->nr < b->nr);
+}
+
+static int order_rows(struct line_report *lr, const char *sort_by)
+{
+	struct row_order o = { .rows = lr->rows, .key = sort_by ? find_line_key(sort_by) : NULL };
+
+	if (o.key && o.key->metric == STACK_CPU && session__info(lr->s)->sample_hz)
+		o.key = &sampled_keys[o.key->total];
+	lr->order = calloc(lr->row_cnt ? lr->row_cnt : 1, sizeof(*lr->order));
+	if (!lr->order)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < lr->row_cnt; i++)
+		lr->order[i] = i;
+	if (lr->row_cnt)
+		qsort_r(lr->order, lr->row_cnt, sizeof(*lr->order), cmp_rows, &o);
+	return 0;
+}
+
+/* ---- modules ---- */
+
+#define MODULE_PREFIX "nn.Module: "
+#define MODULE_DEPTH_MAX 32 /* of those around a module that are named */
+
+static const char *module_name(const struct line_report *lr, const struct line_row *r)
+{
+	const char *text = stack_tree__text(lr->tree, r->func);
+	size_t len = strlen(MODULE_PREFIX);
+
+	return strncmp(text, MODULE_PREFIX, len) ? text : text + len;
+}
+
+/* The modules around a module and itself, outermost first; those of a recursion once. Returns their number. */
+static uint32_t module_path(const struct line_report *lr, const struct line_row *r,
+			    const struct line_row *path[MODULE_DEPTH_MAX])
+{
+	const struct line_row *up = r;
+	uint32_t n = 0;
+
+	do {
+		memmove(path + 1, path, n * sizeof(*path));
+		path[0] = up;
+		n++;
+		up = up->outer ? &lr->rows[up->outer - 1] : NULL;
+	} while (up && up != r && n < MODULE_DEPTH_MAX);
+	return n;
 }
 
 /* ---- text ---- */
@@ -222,6 +296,10 @@ static const struct line_column line_columns[] = {
 	{ "GPU alloc", STACK_GPU_ALLOC, false, false },
 	{ "not freed", STACK_GPU_LIVE, false, false },
 	{ "faults", STACK_FAULTS, false, false },
+	{ "on CPU", STACK_RUNNING, false, true },
+	{ "total", STACK_RUNNING, true, true },
+	{ "off CPU", STACK_WAITING, false, true },
+	{ "total", STACK_WAITING, true, true },
 	{ "calls", STACK_CALLS, false, false },
 };
 #define LINE_COLUMN_CNT (sizeof(line_columns) / sizeof(*line_columns))
@@ -231,6 +309,8 @@ static struct cell value_cell(enum stack_metric metric, int64_t v)
 	switch (metric) {
 	case STACK_CPU:
 	case STACK_GPU:
+	case STACK_RUNNING:
+	case STACK_WAITING:
 		return cell__duration(v > 0 ? (uint64_t)v : 0);
 	case STACK_CALLS:
 	case STACK_FAULTS:
@@ -249,13 +329,32 @@ static void put_line_head(FILE *out, const struct line_report *lr)
 		if (line_columns[i].percent)
 			fprintf(out, "%8s", "%");
 	}
-	fputs("  line\n", out);
+	fputs(lr->modules ? "  module\n" : "  line\n", out);
 }
 
-static void put_line_row(FILE *out, const struct line_report *lr, const struct line_row *r)
+static void put_module(FILE *out, const struct line_report *lr, const struct line_row *r)
 {
-	char where[32] = "";
+	const struct line_row *path[MODULE_DEPTH_MAX];
+	uint32_t n = module_path(lr, r, path);
 
+	for (uint32_t i = 0; i < n; i++) {
+		if (i)
+			fputs(" > ", out);
+		term_text__put(out, module_name(lr, path[i]), SIZE_MAX);
+	}
+}
+
+static void put_line(FILE *out, const struct line_report *lr, const struct line_row *r)
+{
+	term_text__put(out, stack_tree__text(lr->tree, r->file), SIZE_MAX);
+	if (r->line)
+		fprintf(out, ":%u", r->line);
+	fputs(" in ", out);
+	term_text__put(out, stack_tree__text(lr->tree, r->func), SIZE_MAX);
+}
+
+static void put_row(FILE *out, const struct line_report *lr, const struct line_row *r)
+{
 	for (size_t i = 0; i < LINE_COLUMN_CNT; i++) {
 		const struct line_column *c = &line_columns[i];
 		int64_t v = (c->total ? r->total : r->self)[c->metric], sum = lr->sums[c->metric];
@@ -267,16 +366,25 @@ static void put_line_row(FILE *out, const struct line_report *lr, const struct l
 			fprintf(out, "%7.1f%%", 100.0 * (double)v / (double)sum);
 	}
 	fputs("  ", out);
-	if (!r->file) {
-		fputs("(no Python frames)\n", out);
-		return;
-	}
-	term_text__put(out, stack_tree__text(lr->tree, r->file), SIZE_MAX);
-	if (r->line)
-		snprintf(where, sizeof(where), ":%u", r->line);
-	fprintf(out, "%s in ", where);
-	term_text__put(out, stack_tree__text(lr->tree, r->func), SIZE_MAX);
+	if (!(lr->modules ? r->func : r->file))
+		fputs(lr->modules ? "(in no module)" : "(no Python frames)", out);
+	else if (lr->modules)
+		put_module(out, lr, r);
+	else
+		put_line(out, lr, r);
 	fputc('\n', out);
+}
+
+static void put_line_sums(FILE *out, const struct line_report *lr)
+{
+	uint32_t hz = session__info(lr->s)->sample_hz;
+
+	if (hz)
+		fprintf(out, "%s on CPUs, %s not running, of all threads together, in %u samples a second\n",
+			value_cell(STACK_RUNNING, lr->sums[STACK_RUNNING]).text,
+			value_cell(STACK_WAITING, lr->sums[STACK_WAITING]).text, hz);
+	else
+		fprintf(out, "%s in operators\n", value_cell(STACK_CPU, lr->sums[STACK_CPU]).text);
 }
 
 static int print_lines(struct line_report *lr, const struct session_totals *totals,
@@ -286,16 +394,24 @@ static int print_lines(struct line_report *lr, const struct session_totals *tota
 	uint32_t shown = report__shown(lr->row_cnt, opts->report.row_limit);
 
 	errno = 0;
-	fprintf(out, "Lines of code, %.3f s, %u process%s: %s in operators\n",
+	fprintf(out, "%s, %.3f s, %u process%s: ", lr->modules ? "Modules" : "Lines of code",
 		(double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
-		info->process_cnt == 1 ? "" : "es", value_cell(STACK_CPU, lr->sums[STACK_CPU]).text);
-	fputs("self: what the line calls", out);
-	fputs(opts->all_lines ? "; " : " itself or through libraries (--all-lines: without them); ", out);
-	fputs("total: all that is below it.\nBackward operators belong to the line of their forward operator.\n\n",
-	      out);
+		info->process_cnt == 1 ? "" : "es");
+	put_line_sums(out, lr);
+	if (lr->modules)
+		fputs("self: in the module and in no module within it; ", out);
+	else
+		fprintf(out, "self: what the line %s%s", info->sample_hz ? "does" : "calls",
+			opts->all_lines ? "; " :
+					  " itself or through libraries (--all-lines: without them); ");
+	fputs("total: all that is below it.\n", out);
+	if (!info->sample_hz)
+		fprintf(out, "Backward operators belong to the %s of their forward operator.\n",
+			lr->modules ? "module" : "line");
+	fputc('\n', out);
 	put_line_head(out, lr);
 	for (uint32_t i = 0; i < shown; i++)
-		put_line_row(out, lr, &lr->rows[i]);
+		put_row(out, lr, &lr->rows[lr->order[i]]);
 	report__put_rest(out, shown, lr->row_cnt);
 	report__put_incomplete(out, info, totals);
 	return report__flush(out);
@@ -303,13 +419,36 @@ static int print_lines(struct line_report *lr, const struct session_totals *tota
 
 /* ---- JSON ---- */
 
-static void write_line_values(struct jsonw *w, const int64_t *v)
+static void write_line_values(struct jsonw *w, const struct line_report *lr, const int64_t *v)
 {
+	bool sampled = session__info(lr->s)->sample_hz;
+
 	jsonw__begin_obj(w);
-#define X(id, key, name, unit) JSONW_I64(w, #key, v[STACK_##id]);
+#define X(id, key, name, unit)                                                                     \
+	if (STACK_##id < STACK_RUNNING || sampled)                                                 \
+		JSONW_I64(w, #key, v[STACK_##id]);
 	STACK_METRICS(X)
 #undef X
 	jsonw__end_obj(w);
+}
+
+static void write_row_key(struct jsonw *w, const struct line_report *lr, const struct line_row *r)
+{
+	const struct line_row *path[MODULE_DEPTH_MAX];
+	uint32_t n;
+
+	if (!lr->modules) {
+		JSONW_STR(w, "file", stack_tree__text(lr->tree, r->file));
+		JSONW_U64(w, "line", r->line);
+		JSONW_STR(w, "function", stack_tree__text(lr->tree, r->func));
+		JSONW_BOOL(w, "library", r->library);
+		return;
+	}
+	JSONW_ARR(w, "path");
+	n = r->func ? module_path(lr, r, path) : 0;
+	for (uint32_t i = 0; i < n; i++)
+		jsonw__str(w, module_name(lr, path[i]));
+	jsonw__end_arr(w);
 }
 
 static int print_lines_json(struct line_report *lr, const struct session_totals *totals,
@@ -326,23 +465,26 @@ static int print_lines_json(struct line_report *lr, const struct session_totals 
 		jsonw__str(&w, opts->sort_by);
 	else
 		jsonw__null(&w);
-	JSONW_BOOL(&w, "all_lines", opts->all_lines);
+	if (!lr->modules)
+		JSONW_BOOL(&w, "all_lines", opts->all_lines);
 	jsonw__key(&w, "sums");
-	write_line_values(&w, lr->sums);
-	JSONW_U64(&w, "line_count", lr->row_cnt);
-	REPORT_JSON_LIST(&w, "lines");
+	write_line_values(&w, lr, lr->sums);
+	if (lr->modules) {
+		JSONW_U64(&w, "module_count", lr->row_cnt);
+		REPORT_JSON_LIST(&w, "modules");
+	} else {
+		JSONW_U64(&w, "line_count", lr->row_cnt);
+		REPORT_JSON_LIST(&w, "lines");
+	}
 	for (uint32_t i = 0; i < shown; i++) {
-		const struct line_row *r = &lr->rows[i];
+		const struct line_row *r = &lr->rows[lr->order[i]];
 
 		jsonw__begin_row(&w);
-		JSONW_STR(&w, "file", stack_tree__text(lr->tree, r->file));
-		JSONW_U64(&w, "line", r->line);
-		JSONW_STR(&w, "function", stack_tree__text(lr->tree, r->func));
-		JSONW_BOOL(&w, "library", r->library);
+		write_row_key(&w, lr, r);
 		jsonw__key(&w, "self");
-		write_line_values(&w, r->self);
+		write_line_values(&w, lr, r->self);
 		jsonw__key(&w, "total");
-		write_line_values(&w, r->total);
+		write_line_values(&w, lr, r->total);
 		jsonw__end_obj(&w);
 	}
 	jsonw__end_arr(&w);
@@ -352,15 +494,17 @@ static int print_lines_json(struct line_report *lr, const struct session_totals 
 int line_report__print(struct line_report *lr, const struct session_totals *totals,
 		       const struct line_opts *opts, FILE *out)
 {
-	const struct line_key *key = opts->sort_by ? find_line_key(opts->sort_by) : NULL;
-	int err = sum_lines(lr, opts->all_lines);
+	int err;
 
+	lr->modules = opts->modules;
+	lr->all_lines = opts->all_lines;
+	err = sum_rows(lr);
+	if (!err)
+		err = order_rows(lr, opts->sort_by);
 	if (err) {
-		pr_error("cannot sum up lines: %s", errstr(err));
+		pr_error("cannot sum up %s: %s", lr->modules ? "modules" : "lines", errstr(err));
 		return err;
 	}
-	if (lr->row_cnt)
-		qsort_r(lr->rows, lr->row_cnt, sizeof(*lr->rows), cmp_lines, (void *)(uintptr_t)key);
 	return opts->report.json ? print_lines_json(lr, totals, opts, out) :
 				   print_lines(lr, totals, opts, out);
 }

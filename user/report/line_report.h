@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* `report --by line`: what operators did, by the line of Python that called them, as text or JSON. */
+/* `report --by line` and `--by module`: what operators did, by the line of Python that called them or by the nn.Module that they ran in,
+ * as text or JSON. */
 #ifndef REPORT_LINE_REPORT_H
 #define REPORT_LINE_REPORT_H
 
@@ -8,6 +9,7 @@
 struct line_opts {
 	struct report_opts report;
 	const char *sort_by; /* line_report__is_sort_key(); NULL: order of first appearance */
+	bool modules;        /* rows are modules, not lines */
 	bool all_lines; /* also those of libraries; else they count as the line that called them */
 };
 

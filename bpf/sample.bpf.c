@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Samples of Python stacks, without probes. A thread that runs is interrupted by its processor's timer and reads its own stack. One
+ * that does not run cannot change its stack: an iterator over the process's threads reads it from outside, and it
+ * counts if the thread has not run meanwhile, which the number of its context switches shows.
+ */
+
+#define PY_SAMPLERS_MAX (PTB_CPUS_MAX + 1)
+
+/* Room to work in: of each processor, whose timer cannot be interrupted by itself, and behind them of the iterator. */
+struct py_sampler {
+	struct py_thread t;
+	__u64 last_ns; /* of the timer */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PY_SAMPLERS_MAX);
+	__type(key, __u32);
+	__type(value, struct py_sampler);
+} py_samplers SEC(".maps");
+
+/* What the iterator saw of a thread last. */
+struct py_seen {
+	__u64 switches;
+	__u64 id;
+	__u32 window;
+	__u32 flags; /* PTB_SAMPLE_NO_STACK */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct py_seen);
+} py_seen SEC(".maps");
+
+static __always_inline void add_to_counter(__u32 id, __u64 n)
+{
+	__u64 *v = bpf_map_lookup_elem(&counters, &id);
+
+	if (v)
+		__sync_fetch_and_add(v, n);
+}
+
+static __always_inline void emit_sample(const struct hit *hit, __u64 id, __u32 flags, __u64 ns)
+{
+	struct slot s = slot_reserve(hit, sizeof(struct ptb_py_sample), PTB_REC_PY_SAMPLE, 0);
+	struct ptb_py_sample *r = s.rec;
+
+	if (!r)
+		return;
+	r->id = id;
+	r->ns = ns;
+	r->flags = flags;
+	r->pad = 0;
+	slot_submit(&s, hit);
+}
+
+/* In a process of its own each stack has an id of its own. */
+static __always_inline enum py_walked sample_walk(py_reader rd, struct py_thread *t, __u32 proc,
+						  const struct ptb_py_layout *l, __u64 thread)
+{
+	t->walk.sp = 0;
+	t->walk.gen = 0;
+	return py_walk(rd, &t->walk, l, proc, thread,
+		       py_mix(py_mix(py_seed, *(volatile __u32 *)&active), proc));
+}
+
+/* The flags and the id of a sample. */
+static __always_inline __u32 sample_result(const struct hit *hit, struct py_thread *t,
+					   enum py_walked got, __u64 *id)
+{
+	*id = 0;
+	if (got == PY_NO_FRAMES)
+		return 0;
+	if (got == PY_NO_STATE) {
+		count(PTB_CNT_PY_NO_STATE);
+		return PTB_SAMPLE_NO_STACK;
+	}
+	count_stack(&t->walk);
+	define_stack(hit, t);
+	*id = t->walk.def.id;
+	return 0;
+}
+
+static __always_inline struct ptb_py_layout *sampled_layout(__u32 tgid, __u32 *proc)
+{
+	__u32 *found = tgid ? bpf_map_lookup_elem(&sampled, &tgid) : NULL;
+	struct ptb_py_layout *l;
+
+	if (!found)
+		return NULL;
+	*proc = *found;
+	l = bpf_map_lookup_elem(&py_layouts, proc);
+	return l && l->code_type ? l : NULL;
+}
+
+/* Of this processor since its last one. */
+static __always_inline void count_late(const struct py_sampler *s, __u64 now)
+{
+	__u64 ticks = s->last_ns ? (now - s->last_ns + sample_ns / 2) / sample_ns : 1;
+
+	if (ticks > 1)
+		add_to_counter(PTB_CNT_SAMPLES_LATE, ticks - 1);
+}
+
+/* A processor's timer, in the context of the thread that it interrupts. */
+SEC("perf_event")
+int py_sample_tick(void *ctx)
+{
+	struct hit hit = { .ts_ns = bpf_ktime_get_ns() };
+	__u32 cpu = bpf_get_smp_processor_id(), flags, proc;
+	struct py_sampler *s = bpf_map_lookup_elem(&py_samplers, &cpu);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct ptb_py_layout *l;
+	__u64 id;
+
+	if (!s)
+		return 0;
+	if (!*(volatile __u32 *)&active) {
+		s->last_ns = 0;
+		return 0;
+	}
+	current_ids(&hit.tgid, &hit.tid);
+	l = sampled_layout(hit.tgid, &proc);
+	if (l) {
+		count_late(s, hit.ts_ns);
+		flags = sample_result(&hit, &s->t,
+				      sample_walk(NULL, &s->t, proc, l, task->thread.fsbase), &id);
+		emit_sample(&hit, id, flags | PTB_SAMPLE_RAN, sample_ns);
+		add_to_counter(PTB_CNT_SAMPLES_NS, bpf_ktime_get_ns() - hit.ts_ns);
+	}
+	s->last_ns = hit.ts_ns;
+	return 0;
+}
+
+static __always_inline __u64 switches_of(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
+}
+
+/* Has it not run since it had been switched out so many times? */
+static __always_inline bool stands_still(struct task_struct *task, __u64 switches)
+{
+	return !BPF_CORE_READ(task, on_cpu) && switches_of(task) == switches;
+}
+
+/* Did it run at the moment that this run is for, until ptbpf, or what ran before that, took its processor? */
+static __always_inline bool gave_way(struct task_struct *task)
+{
+	struct task_struct *self = bpf_get_current_task_btf();
+	__u64 since;
+
+	if (!bpf_core_field_exists(task->sched_info.last_queued))
+		return false;
+	since = BPF_CORE_READ(task, sched_info.last_queued);
+	return since && since + *(volatile __u64 *)&sample_late_ns >=
+				BPF_CORE_READ(self, sched_info.last_arrival);
+}
+
+/* False: it began to run. */
+static __always_inline bool see_task(const struct hit *hit, struct task_struct *task, __u32 proc,
+				     const struct ptb_py_layout *l, struct py_seen *seen)
+{
+	__u32 key = sample_cpus;
+	struct py_sampler *s = bpf_map_lookup_elem(&py_samplers, &key);
+	__u64 switches = switches_of(task);
+	enum py_walked got;
+
+	if (!s)
+		return false;
+	got = sample_walk(task, &s->t, proc, l, task->thread.fsbase);
+	if (!stands_still(task, switches))
+		return false;
+	seen->flags = sample_result(hit, &s->t, got, &seen->id);
+	seen->switches = switches;
+	seen->window = *(volatile __u32 *)&active;
+	return true;
+}
+
+/* A thread that does not run now. */
+SEC("iter.s/task")
+int py_sample_blocked(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	__u64 ticks = *(volatile __u64 *)&sample_ticks;
+	struct hit hit = { .ts_ns = bpf_ktime_get_ns() };
+	struct ptb_py_layout *l;
+	struct py_seen *seen;
+	__u32 proc, flags;
+
+	if (!task || !*(volatile __u32 *)&active || BPF_CORE_READ(task, on_cpu) || gave_way(task))
+		return 0;
+	hit.tgid = task_tgid(task);
+	hit.tid = task_tid(task);
+	l = sampled_layout(hit.tgid, &proc);
+	seen = l ? bpf_task_storage_get(&py_seen, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE) : NULL;
+	if (!seen) {
+		if (l)
+			count(PTB_CNT_PY_NO_ROOM);
+		return 0;
+	}
+	flags = BPF_CORE_READ(task, __state) ? 0 : PTB_SAMPLE_WAITED;
+	if (seen->window == *(volatile __u32 *)&active && stands_still(task, seen->switches)) {
+		emit_sample(&hit, seen->id, seen->flags | flags, ticks * sample_ns);
+		return 0;
+	}
+	if (ticks > 1)
+		add_to_counter(PTB_CNT_SAMPLES_LATE, ticks - 1);
+	if (see_task(&hit, task, proc, l, seen)) {
+		emit_sample(&hit, seen->id, seen->flags | flags, sample_ns);
+		return 0;
+	}
+	seen->window = 0;
+	count(PTB_CNT_SAMPLES_RAN);
+	emit_sample(&hit, 0, PTB_SAMPLE_NO_STACK | flags, sample_ns);
+	return 0;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* quantity: numbers with units, and what is none. */
+#include <errno.h>
+#include <stddef.h>
+
+#include "base/quantity.h"
+#include "suite.h"
+
+static void test_duration(void)
+{
+	static const char *const bad[] = { "",      "s",   "-1s", "1d", "1s ", " 1s",
+					   "1e30s", "nan", "inf", "0x", "1,5s" };
+	static const struct {
+		const char *text;
+		uint64_t ns;
+	} good[] = { { "5", 5000000000 },     { "5s", 5000000000 },
+		     { "250ms", 250000000 },  { "7us", 7000 },
+		     { "2m", 120000000000 },  { "1.5min", 90000000000 },
+		     { "1h", 3600000000000 }, { "0", 0 } };
+	uint64_t v;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		CU_ASSERT(!quantity__duration(good[i].text, &v) && v == good[i].ns);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CU_ASSERT_EQUAL(quantity__duration(bad[i], &v), -EINVAL);
+}
+
+static void test_size(void)
+{
+	uint64_t v;
+
+	CU_ASSERT(!quantity__size("4MiB", &v) && v == 4 << 20);
+	CU_ASSERT(!quantity__size("64k", &v) && v == 64 << 10);
+	CU_ASSERT(!quantity__size("1.5g", &v) && v == 3ULL << 29);
+	CU_ASSERT(!quantity__size("100", &v) && v == 100);
+	CU_ASSERT_EQUAL(quantity__size("4TiB", &v), -EINVAL);
+	CU_ASSERT_EQUAL(quantity__size("-4", &v), -EINVAL);
+}
+
+static void test_percent(void)
+{
+	double v;
+
+	CU_ASSERT(!quantity__percent("0.5%", &v) && v == 0.005);
+	CU_ASSERT(!quantity__percent("100%", &v) && v == 1);
+	CU_ASSERT_EQUAL(quantity__percent("0.5", &v), -EINVAL);
+	CU_ASSERT_EQUAL(quantity__percent("%", &v), -EINVAL);
+	CU_ASSERT_EQUAL(quantity__percent("-1%", &v), -EINVAL);
+	CU_ASSERT_EQUAL(quantity__percent("1%%", &v), -EINVAL);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "duration", test_duration },
+		{ "size", test_size },
+		{ "percent", test_percent },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("quantity", tests);
+}

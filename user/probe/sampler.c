@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Samples of threads (bpf/sample.bpf.c): a timer on each processor for what runs there, and one run of an iterator in each period
+ * for the threads that do not run. When in the period is random, so that ptbpf does not always run when a processor's timer
+ * fires, or when the program does something of the same period.
+ */
+#define LOG_DOMAIN "sampler"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/perf_event.h>
+
+#include "base/clock.h"
+#include "probe/probe_state.h"
+
+#define NICE_MOST (-20)
+#define SECOND_NS 1000000000ULL
+
+int sampler__configure(struct sampler *sa, struct ptbpf_bpf *s, uint32_t hz)
+{
+	int cpus = libbpf_num_possible_cpus();
+
+	sa->hz = hz;
+	sa->timer = -1;
+	bpf_program__set_autoload(s->progs.py_sample_tick, hz > 0);
+	bpf_program__set_autoload(s->progs.py_sample_blocked, hz > 0);
+	bpf_map__set_autocreate(s->maps.py_samplers, hz > 0);
+	bpf_map__set_autocreate(s->maps.py_seen, hz > 0);
+	if (!hz)
+		return 0;
+	if (cpus <= 0 || (uint32_t)cpus >= bpf_map__max_entries(s->maps.py_samplers))
+		return cpus < 0 ? cpus : -E2BIG;
+	s->rodata->sample_ns = SECOND_NS / hz;
+	s->rodata->sample_cpus = (uint32_t)cpus;
+	return bpf_map__set_max_entries(s->maps.py_samplers, (uint32_t)cpus + 1);
+}
+
+/* 1: there is a timer now; 0: the processor is not there; negative errno. */
+static int open_cpu(struct sampler *sa, struct ptbpf_bpf *s, int cpu)
+{
+	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE,
+					.size = sizeof(attr),
+					.config = PERF_COUNT_SW_CPU_CLOCK,
+					.sample_period = SECOND_NS / sa->hz };
+	struct probe_link link = { .lib = NULL };
+	int err, fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENODEV ? 0 : -errno;
+	link.lib = bpf_program__attach_perf_event(s->progs.py_sample_tick, fd);
+	if (!link.lib) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	err = link_list__add(&sa->links, link); /* owns fd */
+	return err ? err : 1;
+}
+
+/* Before Linux 6.1 it cannot be had for one process. */
+static int try_iterator(const struct sampler *sa, struct ptbpf_bpf *s)
+{
+	struct proc self = { .tgid = getpid() };
+	int err = sampler__add(sa, s, 0, &self);
+
+	sampler__remove(s, &self);
+	return err;
+}
+
+int sampler__open(struct sampler *sa, struct ptbpf_bpf *s)
+{
+	int err = 0, opened = 0;
+
+	if (!sa->hz)
+		return 0;
+	for (uint32_t cpu = 0; cpu < s->rodata->sample_cpus && err >= 0; cpu++) {
+		err = open_cpu(sa, s, (int)cpu);
+		opened += err > 0;
+	}
+	if (err >= 0 && !opened)
+		err = -ENODEV;
+	if (err >= 0)
+		err = try_iterator(sa, s);
+	if (err >= 0 && getrandom(&sa->random, sizeof(sa->random), 0) < 0)
+		err = -errno;
+	if (err >= 0) {
+		sa->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+		err = sa->timer < 0 ? -errno : 0;
+	}
+	if (err < 0) {
+		pr_error("cannot sample this machine's processors: %s", errstr(err));
+		pr_hint("run as root, and see 'perf events' of 'ptbpf doctor'");
+	}
+	return err < 0 ? err : 0;
+}
+
+void sampler__free(struct sampler *sa)
+{
+	link_list__clear(&sa->links);
+	if (sa->hz && sa->timer >= 0)
+		close(sa->timer);
+	sa->timer = -1;
+}
+
+/* ---- processes ---- */
+
+int sampler__add(const struct sampler *sa, struct ptbpf_bpf *s, uint32_t idx, struct proc *p)
+{
+	union bpf_iter_link_info info = { .task.pid = (uint32_t)p->tgid };
+	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
+	uint32_t tgid = (uint32_t)p->tgid;
+	int err;
+
+	if (!sa->hz || p->threads)
+		return -EINVAL;
+	p->threads = bpf_program__attach_iter(s->progs.py_sample_blocked, &opts);
+	err = p->threads ? 0 : -errno;
+	if (!err && bpf_map_update_elem(bpf_map__fd(s->maps.sampled), &tgid, &idx, BPF_ANY))
+		err = -errno;
+	if (!err)
+		return 0;
+	sampler__remove(s, p);
+	if (err != -ESRCH)
+		pr_error("cannot sample the threads of pid %d: %s", (int)p->tgid, errstr(err));
+	return err;
+}
+
+void sampler__remove(const struct ptbpf_bpf *s, struct proc *p)
+{
+	uint32_t tgid = (uint32_t)p->tgid;
+
+	if (!p->threads)
+		return;
+	bpf_map_delete_elem(bpf_map__fd(s->maps.sampled), &tgid); /* not there: exec took it out */
+	bpf_link__destroy(p->threads);
+	p->threads = NULL;
+}
+
+/* ---- when ---- */
+
+static uint64_t next_random(uint64_t *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 7;
+	*x ^= *x << 17;
+	return *x;
+}
+
+/* At a random moment of the period after the last one that has had its run; at once if that is over. */
+static void arm(struct sampler *sa)
+{
+	uint64_t period = SECOND_NS / sa->hz;
+	struct itimerspec t = { .it_interval = { 0 } };
+
+	sa->due_ns = (sa->slot + 1) * period + next_random(&sa->random) % period;
+	t.it_value.tv_sec = (time_t)(sa->due_ns / SECOND_NS);
+	t.it_value.tv_nsec = (long)(sa->due_ns % SECOND_NS);
+	if (timerfd_settime(sa->timer, TFD_TIMER_ABSTIME, &t, NULL))
+		pr_warn("no more samples of threads that do not run: %s", errstr(errno));
+}
+
+void sampler__begin(struct sampler *sa)
+{
+	if (!sa->hz)
+		return;
+	sa->random |= 1;
+	sa->slot = clock__mono_ns() / (SECOND_NS / sa->hz);
+	arm(sa);
+	/* so that it is not late where all processors are busy */
+	sa->nice = getpriority(PRIO_PROCESS, 0);
+	if (setpriority(PRIO_PROCESS, 0, NICE_MOST))
+		pr_debug("ptbpf keeps its priority: %s", errstr(errno));
+}
+
+void sampler__end(struct sampler *sa)
+{
+	const struct itimerspec never = { .it_value = { 0 } };
+
+	if (!sa->hz || timerfd_settime(sa->timer, 0, &never, NULL))
+		return;
+	setpriority(PRIO_PROCESS, 0, sa->nice);
+}
+
+static void run_iterator_of(const struct proc *p)
+{
+	int fd = bpf_iter_create(bpf_link__fd(p->threads));
+	char buf[64];
+	ssize_t n;
+
+	if (fd < 0)
+		return; /* the process has ended */
+	do {            /* it writes nothing */
+		n = read(fd, buf, sizeof(buf));
+	} while (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)));
+	close(fd);
+}
+
+void sampler__run(struct sampler *sa, struct ptbpf_bpf *s, const struct proc *procs, uint32_t cnt)
+{
+	uint64_t expired, now = clock__mono_ns(), slot, ticks;
+
+	if (!sa->hz || read(sa->timer, &expired, sizeof(expired)) != sizeof(expired))
+		return;
+	slot = now / (SECOND_NS / sa->hz);
+	ticks = slot > sa->slot + 2 ? slot - sa->slot - 1 :
+				      1; /* the next run makes up for one that is a period late */
+	__atomic_store_n(&s->bss->sample_ticks, ticks, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->bss->sample_late_ns, now > sa->due_ns ? now - sa->due_ns : 0,
+			 __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < cnt; i++)
+		if (procs[i].threads)
+			run_iterator_of(&procs[i]);
+	sa->slot += ticks;
+	arm(sa);
+}

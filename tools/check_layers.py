@@ -22,8 +22,9 @@ PARTS = {
     "model": ({"base", "args", "capture"}, ("cjson/",)),
     "export": ({"base", "args", "capture", "model"}, ("zlib.h", "cjson/")),
     "report": ({"base", "args", "capture", "model", "export"}, ("cjson/",)),
+    "sample": ({"base", "target"}, ()),
     "record": ({"base", "args", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture"}, ()),
-    "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "model", "export", "report", "record"},
+    "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "model", "export", "report", "record", "sample"},
             ("capstone/", "bpf/")),
 }
 OUTSIDE = re.compile(r"(bpf/|capstone/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|ptbpf\.skel\.h)")

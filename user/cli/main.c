@@ -13,6 +13,7 @@
 const struct command commands[] = {
 	{ &attach_usage, cmd_attach, "trace a running PyTorch process" },
 	{ &record_usage, cmd_record, "start a program and trace it from its first operator" },
+	{ &sample_usage, cmd_sample, "record windows of running processes by a schedule" },
 	{ &report_usage, cmd_report, "print the table, memory report or GPU report of a capture" },
 	{ &export_usage, cmd_export, "convert a capture to another format" },
 	{ &doctor_usage, cmd_doctor, "check what works on this machine and explain what does not" },

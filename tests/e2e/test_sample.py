@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Windows by a schedule: their files, what is attached between them, the quota, jobs that come and go, and every end."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+
+import pytest
+
+import memory_cgroup
+from support import (PYTHON, ROOT, WORKLOADS, Process, Tracer, check, children_of, load_trace, modified_code, report_json,
+                     run_ptbpf, slices, wait_for, workspace)
+
+
+def read(path):
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as f:
+        return f.read()
+    return None
+
+
+with open(os.path.join(ROOT, "schemas", "formats", "window_log.schema.json"), encoding="utf-8") as schema:
+    LINE = json.load(schema)
+
+
+def log_of(folder):
+    windows = [json.loads(line) for line in (read(folder + "/windows.jsonl") or "").splitlines()]
+    for w in windows:
+        check(set(LINE["required"]) <= set(w) <= set(LINE["properties"]), f"keys of a line: {w}")
+    return sorted(windows, key=lambda w: w["begin_unix_ns"])
+
+
+def wait_logged(folder, condition, what):
+    return wait_for(lambda: next((w for w in log_of(folder) if condition(w)), None), what)
+
+
+def links_of(pid):
+    """Open BPF links and perf events of a process: probes that are attached as long as it has them."""
+    found = []
+    with contextlib.suppress(FileNotFoundError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                name = os.readlink(f"/proc/{pid}/fd/{fd}")
+                if "bpf_link" in name or "perf_event" in name or "bpf-link" in name:
+                    found.append(name)
+    return found
+
+
+class Job(Process):
+    """spin.py under a name of its own, as in /proc/PID/comm."""
+
+    def __init__(self, comm):
+        path = os.path.join(WORKLOADS, "spin.py")
+        code = (f"import runpy\nwith open('/proc/self/comm', 'w') as f: f.write({comm!r})\n"
+                f"runpy.run_path({path!r}, run_name='__main__')")
+        super().__init__([PYTHON, "-u", "-c", code])
+        self.wait_line("^rate")
+
+
+def test_windows(ws, spin):
+    spin.wait_line("rate")
+    run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--traces", "json.gz", "--schedule",
+              "wait=400ms,warmup=100ms,active=300ms,repeat=3,skip_first_wait=1",
+              "--on-window", f"echo $PTBPF_WINDOW $PTBPF_EXIT $PTBPF_CAPTURE $PTBPF_TRACE >>{ws}/hook")
+    log = log_of(ws + "/w")
+    check([w["window"] for w in log] == [0, 1, 2], f"windows: {log}")
+    host = re.sub("[^A-Za-z0-9-]", "_", socket.gethostname())
+    for w in log:
+        stem = f"{ws}/w/{host}_{spin.pid}.{w['begin_unix_ns']}"
+        check(w["capture"] == stem + ".ptb" and w["trace"] == stem + ".pt.trace.json.gz", f"names: {w}")
+        check(w["pids"] == [spin.pid] and w["exit"] == 0 and w["lost"] == 0 and w["seconds"] >= 0.3, f"window: {w}")
+        check(len(slices(load_trace(w["trace"]), "aten::neg")) > 50, "the trace lacks operators")
+        check("aten::neg" in str(report_json(w["capture"])), "the capture lacks operators")
+    gaps = [b["begin_unix_ns"] - a["begin_unix_ns"] for a, b in zip(log, log[1:])]
+    check(all(g >= 700e6 for g in gaps), f"windows are {gaps} ns apart, not 800 ms")
+    lines = wait_for(lambda: (read(ws + "/hook") or "").count("\n") == 3 and read(ws + "/hook").splitlines(), "the commands")
+    check(sorted(lines) == [f"{w['window']} 0 {w['capture']} {w['trace']}" for w in log], f"commands: {lines}")
+
+
+def test_nothing_attached_between(ws, spin, detail):
+    """Probes are there in the window, and gone after it, while sample goes on."""
+    spin.wait_line("rate")
+    with Tracer("sample", "--pid", spin.pid, "--dir", ws + "/w", "--schedule", "wait=1h,active=1500ms,skip_first_wait=1") as t:
+        t.wait_line("recording 1 process", "the window", t.err)
+        check(any(links_of(p) for p in children_of(t.pid)), "no probes in the window")
+        w = wait_logged(ws + "/w", lambda w: True, "the end of the window")
+        check(w["exit"] == 0, f"window: {w}")
+        check(not children_of(t.pid) and not links_of(t.pid), "something is attached after the window")
+        left = modified_code(spin.pid)
+        check(not left, f"modified code after the window: {left}")
+        with open(f"/proc/{t.pid}/status", encoding="utf-8") as f:
+            detail(next(line.strip() for line in f if line.startswith("VmRSS")) + " between windows")
+        t.signal(signal.SIGTERM)
+        t.expect(0)
+
+
+def test_quota(ws, spin):
+    spin.wait_line("rate")
+    run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--max-disk", "1", "--schedule", "wait=300ms,active=200ms,repeat=3")
+    log = log_of(ws + "/w")
+    check(len(log) == 3, f"the log: {log}")
+    left = sorted(f for f in os.listdir(ws + "/w") if f.endswith(".ptb"))
+    check([os.path.join(ws, "w", f) for f in left] == [log[-1]["capture"]], f"not the newest window alone: {left}")
+
+
+def test_max_overhead(ws, spin, detail):
+    """Windows end when they have cost what the time until the next one allows."""
+    spin.wait_line("rate")
+    run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--max-overhead", "1%", "--schedule",
+              "wait=1s,active=1s,repeat=3,skip_first_wait=1")
+    log = log_of(ws + "/w")
+    cost = sum(2 * w["cost_share"] * w["seconds"] for w in log)  # each hit counts twice
+    check(log and all(w.get("shortened") and w["seconds"] < 1 for w in log), f"windows: {log}")
+    check(report_json(log[0]["capture"])["window"]["stopped_by"] == "limit on its cost reached", "the capture has another reason")
+    # 1 % of the 2 s of each window, and in each at most 0.1 s until it ends, at less than one processor
+    check(cost <= 0.06 + 0.2 * len(log), f"the windows cost {cost:.3f} s")
+    detail(f"{len(log)} windows, {1000 * cost:.0f} ms in 6 s")
+
+
+def test_sigterm_in_a_window(ws, spin):
+    """The window in hand is completed; a second signal ends it."""
+    spin.wait_line("rate")
+    for second in (False, True):
+        folder = f"{ws}/{second}"
+        active = "60s" if second else "2s"
+        with Tracer("sample", "--pid", spin.pid, "--dir", folder, "--schedule",
+                    f"wait=1h,active={active},skip_first_wait=1") as t:
+            t.wait_line("recording 1 process", "the window", t.err)
+            t.signal(signal.SIGTERM)
+            t.wait_line("second signal", "the message", t.err)
+            if second:
+                wait_for(lambda: not t.alive() or log_of(folder) or t.signal(signal.SIGTERM), "the end")
+            t.expect(0)
+        w, = log_of(folder)
+        check((w["seconds"] < 60) == second or not second and w["seconds"] >= 2, f"window: {w}")
+        check("aten::neg" in str(report_json(w["capture"])), "the capture lacks operators")
+
+
+def test_killed(ws, spin):
+    """kill -9 of sample in a window: the window ends, its capture is complete, nothing stays attached."""
+    spin.wait_line("rate")
+    with Tracer("sample", "--pid", spin.pid, "--dir", ws + "/w", "--schedule", "active=60s") as t:
+        t.wait_line("recording 1 process", "the window", t.err)
+        child, = children_of(t.pid)
+        spin.wait_news("rate", 3)
+        t.signal(signal.SIGKILL)
+        t.finish()
+    wait_for(lambda: not os.path.exists(f"/proc/{child}"), "the window to end")
+    capture, = (f for f in os.listdir(ws + "/w") if f.endswith(".ptb") and not f.startswith("."))
+    check("aten::neg" in str(report_json(f"{ws}/w/{capture}")), "the capture lacks operators")
+    check(not modified_code(spin.pid), "probes are left")
+
+
+def sampled(ws, start, jobs, *selection):
+    """Jobs, one after the other, are in windows of one sample."""
+    folder = ws + "/w"
+    with Tracer("sample", *selection, "--dir", folder, "--schedule", "wait=300ms,active=300ms") as t:
+        for _ in range(jobs):
+            with start() as job:
+                w = wait_logged(folder, lambda w, pid=job.pid: pid in w["pids"] and w["exit"] == 0, "a window of the job")
+                check(w["pids"] == [job.pid], f"other processes are in the window: {w}")
+        t.signal(signal.SIGTERM)
+        t.expect(0, 3)  # 3: a job ended before its window began
+
+
+def test_comm(ws, spin):
+    spin.wait_line("rate")  # another process with PyTorch, which is not selected
+    name = f"pt_{os.getpid()}"
+    sampled(ws, lambda: Job(name + "_job"), 2, "--comm", name + "_j?b")
+
+
+def test_cgroup(ws, spin):
+    spin.wait_line("rate")
+    path, _ = memory_cgroup.make()
+    inner = path + "/inner"
+
+    def start():
+        job = Job("pt_job")
+        with open(inner + "/cgroup.procs", "w", encoding="utf-8") as f:
+            f.write(str(job.pid))
+        return job
+
+    os.mkdir(inner)
+    try:
+        sampled(ws, start, 1, "--cgroup", "/" + os.path.basename(path))
+    finally:
+        wait_for(lambda: read(inner + "/cgroup.procs") == "", "the group to be empty")
+        os.rmdir(inner)
+        os.rmdir(path)
+
+
+def test_target_ends(ws):
+    """--pid: sample ends with its targets."""
+    with Job("pt_ends") as job:
+        t = Tracer("sample", "--pid", job.pid, "--dir", ws + "/w", "--schedule", "wait=1h,active=200ms,skip_first_wait=1")
+        with t:
+            wait_logged(ws + "/w", lambda w: w["exit"] == 0, "a window")
+            job.proc.kill()
+            t.expect(0)
+
+
+@pytest.mark.parametrize("args, code, text", [
+    (["--pid", "1"], 2, "--dir is required"),
+    (["--dir", "/w"], 2, "--pid, or --all-torch"),
+    (["--pid", "1", "--all-torch", "--dir", "/w"], 2, "--pid, or --all-torch"),
+    (["--pid", "1", "--dir", "/w", "--schedule", "active=5"], 2, "active=5"),
+    (["--pid", "1", "--dir", "/w", "--max-overhead", "0.5"], 2, "0.5"),
+    (["--pid", "999999999", "--dir", "/w"], 1, "no such process"),
+    (["--all-torch", "--dir", "/no/such/dir"], 1, "No such file"),
+    (["--all-torch", "--dir", "/tmp"], 1, "every user may write"),
+])
+def test_usage(args, code, text):
+    with workspace() as ws:
+        done = run_ptbpf("sample", *(ws + a if a == "/w" else a for a in args), expect=(code,))
+    check(text in "\n".join(done.err), f"the message lacks {text!r}\n{done.text()}")

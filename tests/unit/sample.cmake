@@ -1,0 +1,3 @@
+# Tests of user/sample.
+unit_test(schedule ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_schedule.c ptbpf_sample)
+unit_test(window_dir ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_window_dir.c ptbpf_sample)

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * ptbpf sample: windows by a schedule, for as long as the targets live or for ever. Between windows nothing is attached.
+ * This process waits, selects, starts the process of each window, and keeps the log and the quota.
+ */
+#define LOG_DOMAIN "sample"
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/jsonw.h"
+#include "base/log.h"
+#include "base/quantity.h"
+#include "cli/cmd.h"
+#include "cli/live.h"
+#include "cli/sample_window.h"
+#include "record/targets.h"
+#include "report/report_out.h"
+#include "sample/proc_select.h"
+#include "sample/schedule.h"
+#include "sample/window_dir.h"
+#include "target/pid_hold.h"
+
+#define LEAD_NS 2000000000ULL /* before probes are attached: programs and ring buffers are made */
+#define WINDOWS_MAX 4         /* at the same time, exports included */
+#define COST_MIN_NS 1000000.0 /* a window that may cost a process less is of no use */
+#define COMMANDS_MAX 8        /* of --on-window at the same time */
+
+struct sample_cfg {
+	struct run_cfg run; /* first: rows of options that commands share have offsets in it */
+	const char *schedule, *dir, *traces, *on_window;
+	const char *max_overhead;
+	uint64_t max_disk;
+	struct proc_select select;
+};
+
+/* clang-format off */
+static const struct opt_def sample_opts[] = {
+	{ OPT_GROUP, 0, "", 0, NULL, "targets" },
+	{ OPT_PIDS, 'p', "pid", offsetof(struct sample_cfg, run.pids), "PID[,PID...]", "these processes, until all have ended" },
+	{ OPT_FLAG, 0, "all-torch", offsetof(struct sample_cfg, select.all_torch), NULL,
+	  "every process that has PyTorch loaded when a window begins" },
+	{ OPT_STR, 0, "comm", offsetof(struct sample_cfg, select.comm), "PATTERN",
+	  "likewise those whose name (/proc/PID/comm) matches, as in 'pt_*'" },
+	{ OPT_STR, 0, "cgroup", offsetof(struct sample_cfg, select.cgroup), "PATH",
+	  "likewise those in this control group or below it" },
+	{ OPT_FLAG, 0, "children", offsetof(struct sample_cfg, run.rec.children), NULL,
+	  "also child processes, those forked within a window included" },
+	{ OPT_GROUP, 0, "", 0, NULL, "windows" },
+	{ OPT_STR, 0, "schedule", offsetof(struct sample_cfg, schedule), "LIST",
+	  "wait=TIME,warmup=TIME,active=TIME,repeat=N,skip_first=TIME,skip_first_wait=0 or 1, as torch.profiler.schedule (default: wait=55s,active=5s)" },
+	{ OPT_STR, 0, "max-overhead", offsetof(struct sample_cfg, max_overhead), "PERCENT",
+	  "shorten and skip windows so that kernel probes cost a process no more of its time than this on average (0.5%)" },
+	STEP_OPTS,
+	{ OPT_GROUP, 0, "", 0, NULL, "files" },
+	{ OPT_STR, 0, "dir", offsetof(struct sample_cfg, dir), "DIR",
+	  "directory of captures, traces and the log " WINDOW_LOG },
+	{ OPT_CHOICE, 0, "traces", offsetof(struct sample_cfg, traces), "FORMAT=none, json, json.gz",
+	  "write a Chrome trace of each window, named as tensorboard_trace_handler names it (default: none)" },
+	{ OPT_SIZE, 0, "max-disk", offsetof(struct sample_cfg, max_disk), "SIZE",
+	  "delete the oldest windows when all take more than this" },
+	{ OPT_STR, 0, "on-window", offsetof(struct sample_cfg, on_window), "COMMAND",
+	  "run by sh after each window, with PTBPF_WINDOW, PTBPF_CAPTURE, PTBPF_TRACE and PTBPF_EXIT in its environment" },
+	{ OPT_FLAG, 'q', "quiet", offsetof(struct sample_cfg, run.quiet), NULL, "print only warnings and errors" },
+	RECORDING_OPTS,
+	SOURCE_OPTS,
+	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
+};
+/* clang-format on */
+
+const struct cmd_usage sample_usage = {
+	.name = "sample",
+	.synopsis = "--pid PID[,PID...] | --all-torch | --comm PATTERN | --cgroup PATH  --dir DIR [options]",
+	.summary = "Records windows by a schedule, for as long as the processes live. Between windows nothing is attached,\n"
+		   "and the processes run at their own speed. SIGTERM and Ctrl-C end it after the window in hand.",
+	.examples = "  sudo ptbpf sample --pid 4242 --dir /var/tmp/windows\n"
+		    "  sudo ptbpf sample --all-torch --schedule wait=10m,warmup=1s,active=2s --dir /var/lib/ptbpf --max-disk 2GiB\n",
+	.opts = sample_opts,
+};
+
+struct sampler {
+	const struct sample_cfg *cfg;
+	struct schedule schedule;
+	struct window_dir dir;
+	int holds[OPT_PIDS_MAX]; /* of --pid */
+	uint64_t start_ns;       /* of the schedule */
+	uint64_t next;           /* window */
+	uint64_t skipped;        /* since the last one that was started */
+	struct sample_window windows[WINDOWS_MAX];
+	uint32_t window_cnt;
+	pid_t commands[COMMANDS_MAX];
+	uint32_t command_cnt;
+	double max_overhead; /* share of the time, 0: no limit */
+	double spent_ns;     /* that windows have cost a process on average */
+	uint32_t signals;
+	bool any, incomplete; /* a window was recorded; one was not, or not completely */
+};
+
+/* ---- what is done with a window that has ended ---- */
+
+static void put_line(struct sampler *s, const struct sample_window *w, int code)
+{
+	struct jsonw_text line = { .len = 0 };
+	struct jsonw j;
+
+	if (jsonw__init(&j, jsonw__to_text, &line, sizeof(line.text)))
+		return;
+	jsonw__begin_obj(&j);
+	JSONW_U64(&j, "window", w->spec.nr);
+	JSONW_U64(&j, "begin_unix_ns", w->spec.real_ns);
+	JSONW_ARR(&j, "pids");
+	for (uint32_t i = 0; i < w->spec.pid_cnt; i++)
+		jsonw__i64(&j, w->spec.pids[i]);
+	jsonw__end_arr(&j);
+	JSONW_I64(&j, "exit", code);
+	if (w->traced)
+		JSONW_DOUBLE(&j, "late_seconds", (double)w->late_ns / 1e9);
+	if (w->sealed)
+		JSONW_STR(&j, "capture", w->spec.capture);
+	if (w->has_result) {
+		if (w->spec.trace[0])
+			JSONW_STR(&j, "trace", w->spec.trace);
+		JSONW_DOUBLE(&j, "seconds", (double)w->result.window_ns / 1e9);
+		JSONW_U64(&j, "slices", w->result.slices);
+		JSONW_U64(&j, "lost", w->result.lost);
+		if (w->result.cost_share >= 0)
+			JSONW_DOUBLE(&j, "cost_share", w->result.cost_share);
+		if (w->result.stop_reason == PTB_STOP_COST)
+			JSONW_BOOL(&j, "shortened", true);
+		if (w->result.incomplete[0])
+			JSONW_STR(&j, "incomplete", w->result.incomplete);
+	}
+	JSONW_U64(&j, "skipped_before", s->skipped);
+	jsonw__end_obj(&j);
+	if (!jsonw__flush(&j))
+		window_dir__log(&s->dir, &line);
+	jsonw__free(&j);
+	s->skipped = 0;
+}
+
+static void print_window(const struct sample_window *w)
+{
+	char cost[48] = "";
+
+	if (w->has_result && w->result.cost_share >= 0)
+		snprintf(cost, sizeof(cost), "; at least %.2f %% of the window",
+			 100 * w->result.cost_share);
+	if (w->has_result)
+		pr_info("window %llu: %s: %.2f s, %s slices, lost %llu%s%s%s",
+			(unsigned long long)w->spec.nr, w->spec.capture,
+			(double)w->result.window_ns / 1e9, cell__count(w->result.slices).text,
+			(unsigned long long)w->result.lost, cost,
+			w->result.incomplete[0] ? "; incomplete: " : "", w->result.incomplete);
+	else
+		pr_warn("window %llu: %s", (unsigned long long)w->spec.nr,
+			w->sealed ? "recorded, but not exported" : "not recorded");
+}
+
+static void set_number(const char *name, uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+	setenv(name, text, 1);
+}
+
+static void run_command(struct sampler *s, const struct sample_window *w, int code)
+{
+	pid_t pid;
+
+	if (!s->cfg->on_window)
+		return;
+	if (s->command_cnt == COMMANDS_MAX) {
+		pr_warn("window %llu: --on-window is not run: %d of its commands have not ended",
+			(unsigned long long)w->spec.nr, COMMANDS_MAX);
+		return;
+	}
+	pid = fork();
+	if (!pid) {
+		cancel__child();
+		signal(SIGPIPE, SIG_DFL);
+		signal(SIGXFSZ, SIG_DFL);
+		set_number("PTBPF_WINDOW", w->spec.nr);
+		set_number("PTBPF_EXIT", (uint64_t)code);
+		setenv("PTBPF_CAPTURE", w->spec.capture, 1);
+		setenv("PTBPF_TRACE", w->spec.trace, 1);
+		execl("/bin/sh", "sh", "-c", s->cfg->on_window, (char *)NULL);
+		_exit(127);
+	}
+	if (pid < 0)
+		pr_warn("window %llu: --on-window cannot be run: %s",
+			(unsigned long long)w->spec.nr, errstr(errno));
+	else
+		s->commands[s->command_cnt++] = pid;
+}
+
+static void reap_commands(struct sampler *s)
+{
+	for (uint32_t i = 0; i < s->command_cnt;) {
+		if (waitpid(s->commands[i], NULL, WNOHANG))
+			s->commands[i] = s->commands[--s->command_cnt];
+		else
+			i++;
+	}
+}
+
+static void trim(const struct sampler *s)
+{
+	uint64_t keep = UINT64_MAX;
+
+	if (!s->cfg->max_disk)
+		return;
+	for (uint32_t i = 0; i < s->window_cnt; i++)
+		if (s->windows[i].spec.real_ns < keep)
+			keep = s->windows[i].spec.real_ns;
+	window_dir__trim(&s->dir, s->cfg->max_disk, keep);
+}
+
+static void end_window(struct sampler *s, uint32_t i)
+{
+	struct sample_window w = s->windows[i];
+	int code = sample_window__end(&w);
+
+	s->windows[i] = s->windows[--s->window_cnt];
+	if (s->signals && !w.traced)
+		return; /* it was to begin later */
+	s->any |= w.has_result;
+	s->spent_ns += (double)(w.sealed ? w.cost_ns : w.spec.max_cost_ns) / w.spec.pid_cnt;
+	s->incomplete |= code != EXIT_DONE;
+	print_window(&w);
+	put_line(s, &w, code);
+	trim(s);
+	run_command(s, &w, code);
+}
+
+/* ---- what is sampled, and when ---- */
+
+/* Processes of the window that begins now. */
+static uint32_t select_targets(struct sampler *s, pid_t *pids)
+{
+	const struct pid_list *named = &s->cfg->run.pids;
+	uint32_t cnt = 0, over = 0;
+	int n;
+
+	if (named->cnt) {
+		for (uint32_t i = 0; i < named->cnt; i++)
+			if (pid_hold__alive(s->holds[i]))
+				pids[cnt++] = named->pids[i];
+		return cnt;
+	}
+	n = proc_select__find(&s->cfg->select, pids, OPT_PIDS_MAX, &over);
+	if (n < 0)
+		pr_error("cannot list the processes: %s", errstr(n));
+	if (over) {
+		pr_warn("%u of the selected processes are beyond the %d of a window", over, OPT_PIDS_MAX);
+		s->incomplete = true;
+	}
+	return n < 0 ? 0 : (uint32_t)n;
+}
+
+/* Reads the targets' libraries. The processes of the windows inherit what is known of them (target/elf_child.h). */
+static void learn_targets(const pid_t *pids, uint32_t cnt)
+{
+	for (uint32_t i = 0; i < cnt && !cancel__pending(); i++) {
+		struct torch_proc *tp = NULL;
+		enum torch_proc_why why;
+
+		if (!torch_proc__open_any(pids[i], &tp, &why)) /* errors come again in the window's process */
+			torch_proc__free(tp);
+	}
+}
+
+/* --pid: have all ended? */
+static bool targets_ended(const struct sampler *s)
+{
+	for (uint32_t i = 0; i < s->cfg->run.pids.cnt; i++)
+		if (pid_hold__alive(s->holds[i]))
+			return false;
+	return s->cfg->run.pids.cnt > 0;
+}
+
+static void skip(struct sampler *s, uint64_t nr, const char *why)
+{
+	pr_warn("window %llu is skipped: %s", (unsigned long long)nr, why);
+	s->skipped++;
+	s->incomplete = true;
+}
+
+/*
+ * What the window may cost a process, in ns: the share of all the time until the next window, less what earlier windows
+ * have cost and those in hand may cost.
+ */
+static double allowance(const struct sampler *s, const struct schedule_window *at)
+{
+	struct schedule_window next = { .warmup = at->end };
+	double spent = s->spent_ns;
+
+	schedule__window(&s->schedule, s->next + 1, &next);
+	for (uint32_t i = 0; i < s->window_cnt; i++)
+		spent += (double)s->windows[i].spec.max_cost_ns / s->windows[i].spec.pid_cnt;
+	return s->max_overhead * (double)next.warmup - spent;
+}
+
+static void start_window(struct sampler *s, const struct schedule_window *at, uint64_t now)
+{
+	struct sample_window *w = &s->windows[s->window_cnt];
+	struct sample_window_spec *spec = &w->spec;
+	const char *traces = s->cfg->traces;
+	char suffix[32];
+	uint64_t begin = s->start_ns + at->begin;
+
+	if (s->window_cnt == WINDOWS_MAX) {
+		skip(s, s->next, "earlier windows are still being written");
+		return;
+	}
+	*w = (struct sample_window){ .spec = { .cfg = &s->cfg->run,
+					       .nr = s->next,
+					       .warmup_ns = s->start_ns + at->warmup,
+					       .begin_ns = begin } };
+	spec->real_ns = clock__pair().real_ns + (begin > now ? begin - now : 0);
+	spec->pid_cnt = select_targets(s, spec->pids);
+	if (!spec->pid_cnt)
+		return; /* between two jobs */
+	if (window_dir__name(&s->dir, spec->pids[0], spec->real_ns, ".ptb", spec->capture,
+			     sizeof(spec->capture))) {
+		skip(s, s->next, "the names of its files are too long");
+		return;
+	}
+	snprintf(suffix, sizeof(suffix), ".pt.trace.%s", traces ? traces : "");
+	if (traces && strcmp(traces, "none") != 0)
+		window_dir__name(&s->dir, spec->pids[0], spec->real_ns, suffix, spec->trace,
+				 sizeof(spec->trace));
+	if (s->max_overhead) {
+		double ns = allowance(s, at);
+
+		if (ns < COST_MIN_NS) {
+			pr_info("window %llu is skipped: it would cost more than --max-overhead",
+				(unsigned long long)s->next);
+			s->skipped++;
+			return;
+		}
+		spec->max_cost_ns = (uint64_t)(ns * spec->pid_cnt);
+	}
+	learn_targets(spec->pids, spec->pid_cnt);
+	if (!sample_window__start(w))
+		s->window_cnt++;
+	else
+		skip(s, s->next, "no process for it");
+}
+
+/* Starts the window that is due; returns ns until the next one is, UINT64_MAX: there is none. */
+static uint64_t follow_schedule(struct sampler *s)
+{
+	struct schedule_window at;
+
+	while (schedule__window(&s->schedule, s->next, &at)) {
+		uint64_t now = clock__mono_ns(), due = s->start_ns + at.warmup;
+
+		due -= due > LEAD_NS ? LEAD_NS : 0;
+		if (now < due)
+			return due - now;
+		if (now > s->start_ns + at.end)
+			skip(s, s->next, "its time has passed");
+		else
+			start_window(s, &at, now);
+		s->next++;
+	}
+	return UINT64_MAX;
+}
+
+/* ---- the loop ---- */
+
+/* The first signal: no window begins any more. The second: the window in hand ends now. */
+static void take_signal(struct sampler *s)
+{
+	if (!cancel__take())
+		return;
+	if (!s->signals++)
+		pr_info("ends after the window in hand, if any; a second signal ends that now");
+	for (uint32_t i = 0; i < s->window_cnt; i++)
+		if (s->signals > 1 || !s->windows[i].traced)
+			kill(s->windows[i].pid, SIGTERM);
+}
+
+static void read_reports(struct sample_window *w)
+{
+	bool began = w->traced;
+
+	sample_window__read(w);
+	if (!began && w->traced)
+		pr_info("window %llu: recording %u process%s", (unsigned long long)w->spec.nr,
+			w->traced, w->traced == 1 ? "" : "es");
+}
+
+/* Waits for the end of a window or a target, a signal, or the time. */
+static int wait_events(struct sampler *s, uint64_t ns)
+{
+	struct pollfd polls[1 + 2 * WINDOWS_MAX + OPT_PIDS_MAX];
+	uint64_t ms = ns / 1000000 + 1;
+	uint32_t n = 0;
+
+	polls[n++] = (struct pollfd){ .fd = cancel__fd(), .events = POLLIN };
+	for (uint32_t i = 0; i < s->window_cnt; i++) {
+		polls[n++] = (struct pollfd){ .fd = s->windows[i].pidfd, .events = POLLIN };
+		polls[n++] = (struct pollfd){ .fd = s->windows[i].pipe, .events = POLLIN };
+	}
+	for (uint32_t i = 0; i < s->cfg->run.pids.cnt; i++) /* of those that live */
+		polls[n++] = (struct pollfd){ .fd = pid_hold__alive(s->holds[i]) ? s->holds[i] : -1,
+					      .events = POLLIN };
+	if (s->command_cnt && ms > 1000)
+		ms = 1000;
+	if (poll(polls, n, ms > 3600000 ? 3600000 : (int)ms) < 0 && errno != EINTR)
+		return -errno;
+	for (uint32_t i = s->window_cnt; i--;) { /* end_window() moves the last one here */
+		read_reports(&s->windows[i]);
+		if (polls[1 + 2 * i].revents)
+			end_window(s, i);
+	}
+	return 0;
+}
+
+static int run_schedule(struct sampler *s)
+{
+	int err = 0;
+
+	while (!err) {
+		bool stop = s->signals || targets_ended(s);
+		uint64_t ns = stop ? UINT64_MAX : follow_schedule(s);
+
+		if (ns == UINT64_MAX && !s->window_cnt)
+			return 0;
+		err = wait_events(s, ns);
+		take_signal(s);
+		reap_commands(s);
+	}
+	pr_error("cannot wait for the next window: %s", errstr(err));
+	return err;
+}
+
+static int check(struct sample_cfg *cfg, struct sampler *s)
+{
+	const struct proc_select *sel = &cfg->select;
+	bool selects = sel->all_torch || sel->comm || sel->cgroup;
+
+	if ((cfg->run.pids.cnt > 0) == selects) {
+		pr_error("sample: either --pid, or --all-torch, --comm or --cgroup is required; see 'ptbpf sample --help'");
+		return -EINVAL;
+	}
+	if (!cfg->dir) {
+		pr_error("sample: --dir is required; see 'ptbpf sample --help'");
+		return -EINVAL;
+	}
+	if (live__check(&cfg->run) ||
+	    schedule__parse(cfg->schedule ? cfg->schedule : "wait=55s,active=5s", &s->schedule))
+		return -EINVAL;
+	if (cfg->max_overhead &&
+	    (quantity__percent(cfg->max_overhead, &s->max_overhead) || !s->max_overhead)) {
+		pr_error("sample: '%s' is not a valid value for --max-overhead (0.5%%)",
+			 cfg->max_overhead);
+		return -EINVAL;
+	}
+	cfg->run.rec.duration_ns = s->schedule.active;
+	return 0;
+}
+
+/* False: none of --pid is there (reported). */
+static bool hold_targets(struct sampler *s)
+{
+	const struct pid_list *named = &s->cfg->run.pids;
+	uint32_t alive = 0;
+
+	for (uint32_t i = 0; i < named->cnt; i++) {
+		s->holds[i] = pid_hold__open(named->pids[i]);
+		if (s->holds[i] < 0)
+			targets__say_why(named->pids[i], TORCH_PROC_NO_SUCH_PID, s->holds[i]);
+		alive += s->holds[i] >= 0;
+	}
+	s->incomplete = alive < named->cnt;
+	return alive || !named->cnt;
+}
+
+int cmd_sample(int argc, char **argv)
+{
+	static struct sample_cfg cfg = { .run = { .row_limit = OUTPUTS_ROWS_DEFAULT } };
+	static struct sampler s;
+	int n = opts__parse(&sample_usage, &cfg, argc, argv, NULL), err;
+
+	if (n < 0)
+		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
+	if (check(&cfg, &s))
+		return EXIT_USAGE;
+	s.cfg = &cfg;
+	if (run__check() || !hold_targets(&s) || window_dir__open(cfg.dir, &s.dir))
+		return EXIT_FAILED;
+	trim(&s);
+	s.start_ns = clock__mono_ns();
+	pr_info("sampling into %s; Ctrl-C ends it", s.dir.path);
+	err = run_schedule(&s);
+	window_dir__close(&s.dir);
+	if (err || !s.any)
+		return EXIT_FAILED;
+	return s.incomplete ? EXIT_INCOMPLETE : EXIT_DONE;
+}

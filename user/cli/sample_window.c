@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See sample_window.h. */
+#define LOG_DOMAIN "sample"
+#include "cli/sample_window.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/cmd.h"
+#include "target/pid_hold.h"
+
+#define EXPORT_NICE 10
+
+/* What the process of a window reports when it begins, when it is sealed and when it is exported, by one write each. */
+struct report {
+	uint32_t traced;
+	uint64_t late_ns;
+	bool sealed, has_result;
+	uint64_t cost_ns;
+	struct outputs_result result;
+};
+
+/* ---- in the process of the window ---- */
+
+struct window_run {
+	const struct sample_window_spec *spec;
+	int fd; /* for reports */
+	struct report report;
+	struct live live;
+};
+
+/* False: a signal came first. */
+static bool wait_until(uint64_t ns)
+{
+	struct pollfd p = { .fd = cancel__fd(), .events = POLLIN };
+	uint64_t now;
+
+	while (!cancel__pending() && (now = clock__mono_ns()) < ns)
+		poll(&p, 1, (int)((ns - now) / 1000000) + 1);
+	return !cancel__pending();
+}
+
+static void send_report(const struct window_run *wr)
+{
+	if (write(wr->fd, &wr->report, sizeof(wr->report)) < 0)
+		pr_debug("a report of the window is lost: %s", errstr(errno));
+}
+
+/* The end of the warm-up. */
+static void begin_in_time(void *arg, struct run *run)
+{
+	struct window_run *wr = arg;
+
+	if (wr->live.announced || clock__mono_ns() < wr->spec->begin_ns)
+		return;
+	live__announce(&wr->live);
+	wr->report.late_ns = clock__mono_ns() - wr->spec->begin_ns;
+	wr->report.traced = run__traced(run);
+	send_report(wr);
+}
+
+/* False: none of the processes can be traced. */
+static bool add_processes(struct window_run *wr)
+{
+	uint32_t added = 0;
+
+	for (uint32_t i = 0; i < wr->spec->pid_cnt && !cancel__pending(); i++) {
+		if (run__add(wr->live.run, wr->spec->pids[i]))
+			continue; /* reported, or it has unloaded PyTorch */
+		added++;
+		if (wr->spec->cfg->rec.children)
+			run__add_descendants(wr->live.run, wr->spec->pids[i]);
+	}
+	run__refused(wr->live.run, wr->spec->pid_cnt - added);
+	return added > 0;
+}
+
+static int record_window(const struct sample_window_spec *spec, int fd)
+{
+	struct window_run wr = { .spec = spec, .fd = fd };
+	struct run_cfg cfg = *spec->cfg;
+	int code;
+
+	cfg.output = spec->capture;
+	cfg.rec.max_cost_ns = spec->max_cost_ns;
+	cfg.trace = spec->trace[0] ? spec->trace : NULL;
+	cfg.no_table = true;
+	log__set_quiet(true); /* ptbpf reports the window when it has ended */
+	code = live__open(&wr.live, &cfg, spec->pids[0]);
+	if (!code && (!wait_until(spec->warmup_ns) || !add_processes(&wr)))
+		code = EXIT_FAILED;
+	if (!code) {
+		begin_in_time(&wr, wr.live.run);
+		code = live__run(&wr.live, begin_in_time, &wr);
+	}
+	if (!code) {
+		wr.report.sealed = true;
+		wr.report.cost_ns = run__cost_ns(wr.live.run);
+		send_report(&wr);
+		setpriority(PRIO_PROCESS, 0, EXPORT_NICE);
+		code = live__export(&wr.live, &wr.report.result);
+		wr.report.has_result = code == EXIT_DONE || code == EXIT_INCOMPLETE;
+		send_report(&wr);
+	}
+	live__free(&wr.live);
+	return code;
+}
+
+/* Own process group: Ctrl-C goes to ptbpf alone, which lets the window end. */
+static int child_main(const struct sample_window_spec *spec, int fd, pid_t parent)
+{
+	setpgid(0, 0);
+	if (cancel__install() || prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != parent)
+		return EXIT_FAILED;
+	return record_window(spec, fd);
+}
+
+/* ---- in ptbpf sample ---- */
+
+int sample_window__start(struct sample_window *w)
+{
+	pid_t parent = getpid();
+	int fds[2], err;
+
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
+		err = -errno;
+		pr_error("cannot start window %llu: %s", (unsigned long long)w->spec.nr, errstr(err));
+		return err;
+	}
+	fflush(NULL);
+	w->pid = fork();
+	if (!w->pid) {
+		close(fds[0]);
+		_exit(child_main(&w->spec, fds[1], parent));
+	}
+	err = -errno;
+	close(fds[1]);
+	if (w->pid < 0) {
+		close(fds[0]);
+		pr_error("cannot start window %llu: %s", (unsigned long long)w->spec.nr, errstr(err));
+		return err;
+	}
+	w->pipe = fds[0];
+	w->pidfd = pid_hold__open(w->pid);
+	return 0;
+}
+
+void sample_window__read(struct sample_window *w)
+{
+	struct report r;
+
+	while (read(w->pipe, &r, sizeof(r)) == sizeof(r)) {
+		w->traced = r.traced;
+		w->late_ns = r.late_ns;
+		w->sealed = r.sealed;
+		w->cost_ns = r.cost_ns;
+		w->has_result = r.has_result;
+		w->result = r.result;
+	}
+}
+
+int sample_window__end(struct sample_window *w)
+{
+	int status = 0;
+
+	sample_window__read(w);
+	while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	close(w->pipe);
+	if (w->pidfd >= 0)
+		close(w->pidfd);
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	pr_error("window %llu: its process was ended by signal %d", (unsigned long long)w->spec.nr,
+		 WTERMSIG(status));
+	return EXIT_FAILED;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * One window of `sample`, recorded and exported by a process of its own: its memory ends with it, a crash costs one window,
+ * and the export of one window never delays the next. When ptbpf is killed, the window ends, and its capture is sealed.
+ */
+#ifndef CLI_SAMPLE_WINDOW_H
+#define CLI_SAMPLE_WINDOW_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli/live.h"
+
+struct sample_window_spec {
+	const struct run_cfg *cfg; /* rec.duration_ns: length of the window */
+	pid_t pids[OPT_PIDS_MAX];
+	uint32_t pid_cnt;
+	uint64_t nr;
+	uint64_t max_cost_ns;         /* of record_opts */
+	uint64_t warmup_ns, begin_ns; /* CLOCK_MONOTONIC: probes are attached, records are kept */
+	uint64_t real_ns;             /* Unix time of the begin */
+	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */
+};
+
+struct sample_window {
+	struct sample_window_spec spec;
+	pid_t pid;
+	int pidfd, pipe;
+	uint32_t traced;  /* processes when the window began, 0: it has not begun */
+	uint64_t late_ns; /* after spec.begin_ns it began */
+	bool sealed;      /* nothing is attached any more; the rest is export */
+	bool has_result;
+	uint64_t cost_ns; /* by run__cost_ns(), when it was sealed */
+	struct outputs_result result;
+};
+
+/* 0 or negative errno (reported). w->spec is set. */
+int sample_window__start(struct sample_window *w);
+/* Reads what the process has reported. */
+void sample_window__read(struct sample_window *w);
+/* After the process has ended: closes what belongs to w. Returns its exit code, EXIT_FAILED if a signal ended it
+ * (reported). */
+int sample_window__end(struct sample_window *w);
+
+#endif /* CLI_SAMPLE_WINDOW_H */

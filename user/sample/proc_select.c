@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See proc_select.h. */
+#include "sample/proc_select.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target/proc_info.h"
+#include "target/torch_proc.h"
+
+#define CGROUP_ROOT "/sys/fs/cgroup"
+
+/* Is path the group, or below it? */
+static bool is_below(const char *group, const char *path, size_t path_len)
+{
+	size_t len;
+
+	if (!strncmp(group, CGROUP_ROOT, strlen(CGROUP_ROOT)))
+		group += strlen(CGROUP_ROOT);
+	for (len = strlen(group); len && group[len - 1] == '/';)
+		len--;
+	if (*group && *group != '/') { /* without the slash at its beginning */
+		path++;
+		path_len -= path_len > 0;
+	}
+	return path_len >= len && !memcmp(group, path, len) && (path_len == len || path[len] == '/');
+}
+
+/* Any of its hierarchies: lines "0::/path" of version 2, "7:memory:/path" of version 1 (cgroups(7)). */
+static bool is_in_cgroup(pid_t pid, const char *group)
+{
+	char *text = NULL, *line, *path;
+	size_t len;
+	bool found = false;
+
+	if (proc_file__read(pid, 0, "cgroup", &text, &len))
+		return false;
+	for (line = text; *line && !found; line += len + (line[len] == '\n')) {
+		len = strcspn(line, "\n");
+		path = memchr(line, '/', len);
+		found = path && is_below(group, path, len - (size_t)(path - line));
+	}
+	free(text);
+	return found;
+}
+
+static bool is_selected(const struct proc_select *sel, pid_t pid)
+{
+	char comm[16];
+
+	if (pid == getpid())
+		return false;
+	if (sel->comm && (proc__comm(pid, 0, comm) || fnmatch(sel->comm, comm, 0) != 0))
+		return false;
+	if (sel->cgroup && !is_in_cgroup(pid, sel->cgroup))
+		return false;
+	return torch_proc__peek(pid) > 0;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const pid_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+int proc_select__find(const struct proc_select *sel, pid_t *pids, uint32_t cap, uint32_t *over)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *de;
+	uint32_t cnt = 0;
+
+	*over = 0;
+	if (!d)
+		return -errno;
+	while ((de = readdir(d))) {
+		pid_t pid = (pid_t)strtol(de->d_name, NULL, 10);
+
+		if (pid <= 0 || !is_selected(sel, pid))
+			continue;
+		if (cnt < cap)
+			pids[cnt++] = pid;
+		else
+			++*over;
+	}
+	closedir(d);
+	qsort(pids, cnt, sizeof(*pids), by_pid);
+	return (int)cnt;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Which running processes with PyTorch are sampled: by name, by control group, or all. */
+#ifndef SAMPLE_PROC_SELECT_H
+#define SAMPLE_PROC_SELECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct proc_select {
+	const char *comm; /* pattern of the shell (fnmatch(3)) for the name in /proc/PID/comm; NULL: any */
+	const char *cgroup; /* below /sys/fs/cgroup, which may be left out; processes in it or below it; NULL: any */
+	bool all_torch; /* neither of both is needed */
+};
+
+/* Processes that have PyTorch mapped now, in the order of their pids; fills at most cap. *over: so many more fit. Count or
+ * negative errno. */
+int proc_select__find(const struct proc_select *sel, pid_t *pids, uint32_t cap, uint32_t *over);
+
+#endif /* SAMPLE_PROC_SELECT_H */

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""tools/deploy/ptbpf.service: sample works with the rights that the unit leaves, and the unit is well-formed and tight."""
+"""tools/deploy: sample works with its configuration file and the rights that the unit leaves, and the unit is well-formed and tight."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 from support import PTBPF, ROOT, Process, check, run_ptbpf
 
 UNIT = os.path.join(ROOT, "tools", "deploy", "ptbpf.service")
+CONF = os.path.join(ROOT, "tools", "deploy", "ptbpf.conf")
 # As MemoryDenyWriteExecute= does: PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN (linux include/uapi/linux/prctl.h).
 NO_WRITABLE_CODE = """
 import ctypes, os, sys
@@ -40,14 +42,16 @@ def test_unit(ws):
 def test_rights(ws, spin):
     """The unit's capabilities, without new privileges, and without a network."""
     spin.wait_line("rate")
-    words = setting("ExecStart").replace("%%", "%").split()
-    check(words[:4] == ["ptbpf", "sample", "--quiet", "--all-torch"], f"ExecStart: {words}")
-    replaced = {"--dir": ws + "/w", "--schedule": "active=300ms,repeat=1", "--max-overhead": "100%"}
-    args = [replaced.get(before, word) for before, word in zip(words, words[1:]) if word != "--all-torch"]
+    words = setting("ExecStart").split()
+    check(words[:2] == ["ptbpf", "sample"] and words[-2:] == ["--config", "/etc/ptbpf.conf"], f"ExecStart: {words}")
+    conf = ws + "/ptbpf.conf"
+    with open(CONF, encoding="utf-8") as f, open(conf, "w", encoding="utf-8") as out:
+        out.write(re.sub("^schedule=.*", "schedule=active=300ms,repeat=1",
+                         re.sub("^dir=.*", f"dir={ws}/w", f.read(), flags=re.M), flags=re.M).replace("=0.5%", "=100%"))
     caps = "-all" + "".join(",+" + c.lower().removeprefix("cap_") for c in setting("CapabilityBoundingSet").split())
     # other tests' processes are not to be sampled
     argv = ["unshare", "--net", "setpriv", "--no-new-privs", "--bounding-set", caps, sys.executable, "-c", NO_WRITABLE_CODE, PTBPF,
-            *args, "--pid", str(spin.pid)]
+            *words[1:-1], conf, "--pid", str(spin.pid)]
     with Process(argv) as p:
         code = p.finish()
     check(code == 0, f"exit {code}\n{p.text()}")
@@ -55,3 +59,12 @@ def test_rights(ws, spin):
         w = json.loads(f.read())
     check(w["exit"] == 0 and w["slices"] > 50, f"window: {w}")
     run_ptbpf("report", w["capture"])
+
+
+def test_commented_options(ws):
+    """Those that the example has as comments are valid, too."""
+    conf = ws + "/ptbpf.conf"
+    with open(CONF, encoding="utf-8") as f, open(conf, "w", encoding="utf-8") as out:
+        out.write(re.sub("^#([a-z-]+=)", r"\1", f.read(), flags=re.M).replace("dir=/var/lib/ptbpf", f"dir={ws}/no/such"))
+    done = run_ptbpf("sample", "--config", conf, expect=1)
+    check("/no/such' cannot be used" in done.text(), done.text())

@@ -96,6 +96,20 @@ static int ignored_hangup(void)
 	return cancel__pending();
 }
 
+/* Requests to read the configuration again are one until it is taken, and end nothing. */
+static int hangup_reloads(void)
+{
+	struct pollfd p = { .fd = cancel__reload_fd(), .events = POLLIN };
+
+	if (p.fd < 0 || cancel__take_reload())
+		return 1;
+	raise(SIGHUP);
+	raise(SIGHUP);
+	if (cancel__pending() || readable() || poll(&p, 1, 0) != 1)
+		return 2;
+	return cancel__take_reload() && !cancel__take_reload() && !poll(&p, 1, 0) ? 0 : 3;
+}
+
 static void test_cancel(void)
 {
 	CU_ASSERT_EQUAL(in_child(pends_until_taken), 0);
@@ -103,6 +117,7 @@ static void test_cancel(void)
 	CU_ASSERT_EQUAL(in_child(second_forces), 128 + SIGTERM);
 	CU_ASSERT_EQUAL(in_child(interrupts_waits), 0);
 	CU_ASSERT_EQUAL(in_child(child_dies), 1000 + SIGTERM);
+	CU_ASSERT_EQUAL(in_child(hangup_reloads), 0);
 	signal(SIGHUP, SIG_IGN);
 	CU_ASSERT_EQUAL(in_child(ignored_hangup), 0);
 	signal(SIGHUP, SIG_DFL);

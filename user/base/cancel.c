@@ -19,7 +19,7 @@
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 static atomic_int pending;
 static atomic_ullong since_ns; /* arrival of the last signal that counted, 0: none yet */
-static int event_fd = -1;
+static int event_fd = -1, reload_fd = -1;
 static pid_t owner;
 
 static void on_signal(int sig)
@@ -83,6 +83,36 @@ int cancel__take(void)
 		return 0;
 	atomic_store(&pending, 0);
 	return sig;
+}
+
+static void on_reload(int sig)
+{
+	const uint64_t one = 1;
+	int saved = errno;
+
+	(void)sig;
+	if (getpid() == owner && write(reload_fd, &one, sizeof(one)) < 0)
+		errno = saved; /* there is a request already */
+	errno = saved;
+}
+
+int cancel__reload_fd(void)
+{
+	struct sigaction sa;
+
+	if (reload_fd < 0)
+		reload_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	memset(&sa, 0, sizeof(sa));
+	sa.sa_handler = on_reload;
+	sa.sa_flags = SA_RESTART;
+	return reload_fd < 0 || sigaction(SIGHUP, &sa, NULL) ? -errno : reload_fd;
+}
+
+bool cancel__take_reload(void)
+{
+	uint64_t cnt;
+
+	return reload_fd >= 0 && read(reload_fd, &cnt, sizeof(cnt)) > 0;
 }
 
 void cancel__child(void)

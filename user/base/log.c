@@ -10,6 +10,7 @@
 #include "base/term_text.h"
 
 static const char *debug_domains;
+static const char *error_context;
 static bool quiet, has_error;
 
 void log__enable_domains(const char *domains)
@@ -25,6 +26,11 @@ void log__set_quiet(bool q)
 bool log__has_error(void)
 {
 	return has_error;
+}
+
+void log__set_context(const char *context)
+{
+	error_context = context;
 }
 
 static bool domain_enabled(const char *domain)
@@ -47,6 +53,7 @@ void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 	static const char *const prefix[] = { "ptbpf: ", "ptbpf: warning: ", "ptbpf: hint: ",
 					      "ptbpf: ", "ptbpf: debug: " };
 	char text[2048], line[2048];
+	int len = 0;
 	va_list ap;
 
 	if (level == LOG_DEBUG && !domain_enabled(domain))
@@ -54,8 +61,10 @@ void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 	if (level == LOG_INFO && quiet)
 		return;
 	has_error |= level == LOG_ERROR;
+	if (level == LOG_ERROR && error_context)
+		len = snprintf(text, sizeof(text), "%.1000s: ", error_context);
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	vsnprintf(text + len, sizeof(text) - (size_t)len, fmt, ap);
 	va_end(ap);
 	term_text__copy(line, sizeof(line), text); /* names and paths in it are others' */
 	/* one write per message, so that messages of several processes do not mix */

@@ -27,6 +27,8 @@ void log__enable_domains(const char *domains);
 void log__set_quiet(bool quiet); /* no info messages */
 /* True once an error was printed: one that comes up a call chain then has its sentence already. */
 bool log__has_error(void);
+/* What errors are about, printed before each ("FILE:LINE"); the caller's, until the next call. NULL: nothing. */
+void log__set_context(const char *context);
 
 /* Text of an errno value, positive or negative ("No such file or directory"). Static storage. */
 const char *errstr(int err);

@@ -260,11 +260,16 @@ static bool parse_id(const char *name, uint32_t *id)
 	return v < UINT32_MAX; /* (uid_t)-1 is no id */
 }
 
+bool new_file__caller(uint32_t *uid, uint32_t *gid)
+{
+	return !getuid() && !geteuid() && parse_id("SUDO_UID", uid) && parse_id("SUDO_GID", gid) && *uid;
+}
+
 void new_file__give_to_caller(int fd, const char *path)
 {
 	uint32_t uid, gid;
 
-	if (getuid() || geteuid() || !parse_id("SUDO_UID", &uid) || !parse_id("SUDO_GID", &gid) || !uid)
+	if (!new_file__caller(&uid, &gid))
 		return;
 	if (fchown(fd, uid, gid))
 		pr_warn("'%s' remains owned by root; cannot change its owner to uid %u: "

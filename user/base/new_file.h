@@ -19,7 +19,9 @@
 #ifndef BASE_NEW_FILE_H
 #define BASE_NEW_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct new_file;
 
@@ -49,6 +51,8 @@ void new_file__keep(struct new_file *nf);
 /* Removes what was neither committed nor kept. NULL is fine. */
 void new_file__free(struct new_file *nf);
 
+/* The user who called sudo. False: nobody did. */
+bool new_file__caller(uint32_t *uid, uint32_t *gid);
 /* Under sudo the open file or directory, of that path, becomes the property of the user who called it. */
 void new_file__give_to_caller(int fd, const char *path);
 

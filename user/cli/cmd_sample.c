@@ -17,14 +17,11 @@
 #include "base/clock.h"
 #include "base/jsonw.h"
 #include "base/log.h"
-#include "base/quantity.h"
 #include "cli/cmd.h"
-#include "cli/live.h"
+#include "cli/sample_opts.h"
 #include "cli/sample_window.h"
 #include "record/targets.h"
 #include "report/report_out.h"
-#include "sample/proc_select.h"
-#include "sample/schedule.h"
 #include "sample/window_dir.h"
 #include "target/pid_hold.h"
 
@@ -33,73 +30,26 @@
 #define COST_MIN_NS 1000000.0 /* a window that may cost a process less is of no use */
 #define COMMANDS_MAX 8        /* of --on-window at the same time */
 
-struct sample_cfg {
-	struct run_cfg run; /* first: rows of options that commands share have offsets in it */
-	const char *schedule, *dir, *traces, *on_window;
-	const char *max_overhead;
-	uint64_t max_disk;
-	struct proc_select select;
-};
-
-/* clang-format off */
-static const struct opt_def sample_opts[] = {
-	{ OPT_GROUP, 0, "", 0, NULL, "targets" },
-	{ OPT_PIDS, 'p', "pid", offsetof(struct sample_cfg, run.pids), "PID[,PID...]", "these processes, until all have ended" },
-	{ OPT_FLAG, 0, "all-torch", offsetof(struct sample_cfg, select.all_torch), NULL,
-	  "every process that has PyTorch loaded when a window begins" },
-	{ OPT_STR, 0, "comm", offsetof(struct sample_cfg, select.comm), "PATTERN",
-	  "likewise those whose name (/proc/PID/comm) matches, as in 'pt_*'" },
-	{ OPT_STR, 0, "cgroup", offsetof(struct sample_cfg, select.cgroup), "PATH",
-	  "likewise those in this control group or below it" },
-	{ OPT_FLAG, 0, "children", offsetof(struct sample_cfg, run.rec.children), NULL,
-	  "also child processes, those forked within a window included" },
-	{ OPT_GROUP, 0, "", 0, NULL, "windows" },
-	{ OPT_STR, 0, "schedule", offsetof(struct sample_cfg, schedule), "LIST",
-	  "wait=TIME,warmup=TIME,active=TIME,repeat=N,skip_first=TIME,skip_first_wait=0 or 1, as torch.profiler.schedule (default: wait=55s,active=5s)" },
-	{ OPT_STR, 0, "max-overhead", offsetof(struct sample_cfg, max_overhead), "PERCENT",
-	  "shorten and skip windows so that kernel probes cost a process no more of its time than this on average (0.5%)" },
-	STEP_OPTS,
-	{ OPT_GROUP, 0, "", 0, NULL, "files" },
-	{ OPT_STR, 0, "dir", offsetof(struct sample_cfg, dir), "DIR",
-	  "directory of captures, traces and the log " WINDOW_LOG },
-	{ OPT_CHOICE, 0, "traces", offsetof(struct sample_cfg, traces), "FORMAT=none, json, json.gz",
-	  "write a Chrome trace of each window, named as tensorboard_trace_handler names it (default: none)" },
-	{ OPT_SIZE, 0, "max-disk", offsetof(struct sample_cfg, max_disk), "SIZE",
-	  "delete the oldest windows when all take more than this" },
-	{ OPT_STR, 0, "on-window", offsetof(struct sample_cfg, on_window), "COMMAND",
-	  "run by sh after each window, with PTBPF_WINDOW, PTBPF_CAPTURE, PTBPF_TRACE and PTBPF_EXIT in its environment" },
-	{ OPT_FLAG, 'q', "quiet", offsetof(struct sample_cfg, run.quiet), NULL, "print only warnings and errors" },
-	RECORDING_OPTS,
-	SOURCE_OPTS,
-	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
-};
-/* clang-format on */
-
-const struct cmd_usage sample_usage = {
-	.name = "sample",
-	.synopsis = "--pid PID[,PID...] | --all-torch | --comm PATTERN | --cgroup PATH  --dir DIR [options]",
-	.summary = "Records windows by a schedule, for as long as the processes live. Between windows nothing is attached,\n"
-		   "and the processes run at their own speed. SIGTERM and Ctrl-C end it after the window in hand.",
-	.examples = "  sudo ptbpf sample --pid 4242 --dir /var/tmp/windows\n"
-		    "  sudo ptbpf sample --all-torch --schedule wait=10m,warmup=1s,active=2s --dir /var/lib/ptbpf --max-disk 2GiB\n",
-	.opts = sample_opts,
-};
-
 struct sampler {
-	const struct sample_cfg *cfg;
+	struct sample_settings *settings;
+	const struct sample_cfg *cfg; /* of the settings, as the next two */
 	struct schedule schedule;
+	double max_overhead;
 	struct window_dir dir;
 	int holds[OPT_PIDS_MAX]; /* of --pid */
 	uint64_t start_ns;       /* of the schedule */
-	uint64_t next;           /* window */
+	uint64_t first_nr;       /* number of its first window */
+	uint64_t next;           /* window of the schedule */
 	uint64_t skipped;        /* since the last one that was started */
 	struct sample_window windows[WINDOWS_MAX];
 	uint32_t window_cnt;
 	pid_t commands[COMMANDS_MAX];
 	uint32_t command_cnt;
-	double max_overhead; /* share of the time, 0: no limit */
-	double spent_ns;     /* that windows have cost a process on average */
+	double spent_ns; /* that windows have cost a process on average */
 	uint32_t signals;
+	int argc;
+	char **argv;
+	int reload_fd;        /* SIGHUP; -1: it ends the program */
 	bool any, incomplete; /* a window was recorded; one was not, or not completely */
 };
 
@@ -173,9 +123,10 @@ static void set_number(const char *name, uint64_t v)
 
 static void run_command(struct sampler *s, const struct sample_window *w, int code)
 {
+	const char *on_window = w->settings->cfg.on_window;
 	pid_t pid;
 
-	if (!s->cfg->on_window)
+	if (!on_window)
 		return;
 	if (s->command_cnt == COMMANDS_MAX) {
 		pr_warn("window %llu: --on-window is not run: %d of its commands have not ended",
@@ -191,7 +142,7 @@ static void run_command(struct sampler *s, const struct sample_window *w, int co
 		set_number("PTBPF_EXIT", (uint64_t)code);
 		setenv("PTBPF_CAPTURE", w->spec.capture, 1);
 		setenv("PTBPF_TRACE", w->spec.trace, 1);
-		execl("/bin/sh", "sh", "-c", s->cfg->on_window, (char *)NULL);
+		execl("/bin/sh", "sh", "-c", on_window, (char *)NULL);
 		_exit(127);
 	}
 	if (pid < 0)
@@ -229,15 +180,16 @@ static void end_window(struct sampler *s, uint32_t i)
 	int code = sample_window__end(&w);
 
 	s->windows[i] = s->windows[--s->window_cnt];
-	if (s->signals && !w.traced)
-		return; /* it was to begin later */
-	s->any |= w.has_result;
-	s->spent_ns += (double)(w.sealed ? w.cost_ns : w.spec.max_cost_ns) / w.spec.pid_cnt;
-	s->incomplete |= code != EXIT_DONE;
-	print_window(&w);
-	put_line(s, &w, code);
-	trim(s);
-	run_command(s, &w, code);
+	if (!s->signals || w.traced) { /* else it was to begin later */
+		s->any |= w.has_result;
+		s->spent_ns += (double)(w.sealed ? w.cost_ns : w.spec.max_cost_ns) / w.spec.pid_cnt;
+		s->incomplete |= code != EXIT_DONE;
+		print_window(&w);
+		put_line(s, &w, code);
+		trim(s);
+		run_command(s, &w, code);
+	}
+	sample_settings__release(w.settings);
 }
 
 /* ---- what is sampled, and when ---- */
@@ -286,9 +238,15 @@ static bool targets_ended(const struct sampler *s)
 	return s->cfg->run.pids.cnt > 0;
 }
 
-static void skip(struct sampler *s, uint64_t nr, const char *why)
+/* Of the next window. */
+static uint64_t nr(const struct sampler *s)
 {
-	pr_warn("window %llu is skipped: %s", (unsigned long long)nr, why);
+	return s->first_nr + s->next;
+}
+
+static void skip(struct sampler *s, const char *why)
+{
+	pr_warn("window %llu is skipped: %s", (unsigned long long)nr(s), why);
 	s->skipped++;
 	s->incomplete = true;
 }
@@ -317,11 +275,11 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	uint64_t begin = s->start_ns + at->begin;
 
 	if (s->window_cnt == WINDOWS_MAX) {
-		skip(s, s->next, "earlier windows are still being written");
+		skip(s, "earlier windows are still being written");
 		return;
 	}
 	*w = (struct sample_window){ .spec = { .cfg = &s->cfg->run,
-					       .nr = s->next,
+					       .nr = nr(s),
 					       .warmup_ns = s->start_ns + at->warmup,
 					       .begin_ns = begin } };
 	spec->real_ns = clock__pair().real_ns + (begin > now ? begin - now : 0);
@@ -330,7 +288,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 		return; /* between two jobs */
 	if (window_dir__name(&s->dir, spec->pids[0], spec->real_ns, ".ptb", spec->capture,
 			     sizeof(spec->capture))) {
-		skip(s, s->next, "the names of its files are too long");
+		skip(s, "the names of its files are too long");
 		return;
 	}
 	snprintf(suffix, sizeof(suffix), ".pt.trace.%s", traces ? traces : "");
@@ -342,17 +300,19 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 
 		if (ns < COST_MIN_NS) {
 			pr_info("window %llu is skipped: it would cost more than --max-overhead",
-				(unsigned long long)s->next);
+				(unsigned long long)nr(s));
 			s->skipped++;
 			return;
 		}
 		spec->max_cost_ns = (uint64_t)(ns * spec->pid_cnt);
 	}
 	learn_targets(spec->pids, spec->pid_cnt);
-	if (!sample_window__start(w))
-		s->window_cnt++;
-	else
-		skip(s, s->next, "no process for it");
+	if (sample_window__start(w)) {
+		skip(s, "no process for it");
+		return;
+	}
+	w->settings = sample_settings__hold(s->settings);
+	s->window_cnt++;
 }
 
 /* Starts the window that is due; returns ns until the next one is, UINT64_MAX: there is none. */
@@ -367,7 +327,7 @@ static uint64_t follow_schedule(struct sampler *s)
 		if (now < due)
 			return due - now;
 		if (now > s->start_ns + at.end)
-			skip(s, s->next, "its time has passed");
+			skip(s, "its time has passed");
 		else
 			start_window(s, &at, now);
 		s->next++;
@@ -389,6 +349,49 @@ static void take_signal(struct sampler *s)
 			kill(s->windows[i].pid, SIGTERM);
 }
 
+/*
+ * Takes over the settings. A schedule that differs begins now, or after the window in hand; numbers of windows go on. When
+ * the schedule is the same, windows stay where they were.
+ */
+static void use_settings(struct sampler *s, struct sample_settings *set)
+{
+	struct sample_settings *old = s->settings;
+	bool same = old && !strcmp(old->cfg.schedule, set->cfg.schedule);
+	struct schedule_window last;
+	uint64_t now = clock__mono_ns();
+
+	if (!same && s->next && schedule__window(&s->schedule, s->next - 1, &last) &&
+	    now < s->start_ns + last.end)
+		now = s->start_ns + last.end;
+	s->settings = set;
+	s->cfg = &set->cfg;
+	s->schedule = set->schedule;
+	s->max_overhead = set->max_overhead;
+	if (!same) {
+		s->first_nr = nr(s);
+		s->next = 0;
+		s->start_ns = now;
+		s->spent_ns = 0; /* of the time since then */
+	}
+	sample_settings__release(old);
+}
+
+/* SIGHUP */
+static void take_reload(struct sampler *s)
+{
+	struct sample_settings *set;
+
+	if (!cancel__take_reload() || s->signals)
+		return;
+	if (sample_settings__reload(s->argc, s->argv, s->settings, &set)) {
+		pr_error("'%s' is not used: the settings remain as they were", s->cfg->config);
+		return;
+	}
+	use_settings(s, set);
+	pr_info("'%s' is read again", s->cfg->config);
+	trim(s);
+}
+
 static void read_reports(struct sample_window *w)
 {
 	bool began = w->traced;
@@ -402,7 +405,7 @@ static void read_reports(struct sample_window *w)
 /* Waits for the end of a window or a target, a signal, or the time. */
 static int wait_events(struct sampler *s, uint64_t ns)
 {
-	struct pollfd polls[1 + 2 * WINDOWS_MAX + OPT_PIDS_MAX];
+	struct pollfd polls[2 + 2 * WINDOWS_MAX + OPT_PIDS_MAX];
 	uint64_t ms = ns / 1000000 + 1;
 	uint32_t n = 0;
 
@@ -414,6 +417,8 @@ static int wait_events(struct sampler *s, uint64_t ns)
 	for (uint32_t i = 0; i < s->cfg->run.pids.cnt; i++) /* of those that live */
 		polls[n++] = (struct pollfd){ .fd = pid_hold__alive(s->holds[i]) ? s->holds[i] : -1,
 					      .events = POLLIN };
+	if (s->reload_fd >= 0)
+		polls[n++] = (struct pollfd){ .fd = s->reload_fd, .events = POLLIN };
 	if (s->command_cnt && ms > 1000)
 		ms = 1000;
 	if (poll(polls, n, ms > 3600000 ? 3600000 : (int)ms) < 0 && errno != EINTR)
@@ -438,36 +443,11 @@ static int run_schedule(struct sampler *s)
 			return 0;
 		err = wait_events(s, ns);
 		take_signal(s);
+		take_reload(s);
 		reap_commands(s);
 	}
 	pr_error("cannot wait for the next window: %s", errstr(err));
 	return err;
-}
-
-static int check(struct sample_cfg *cfg, struct sampler *s)
-{
-	const struct proc_select *sel = &cfg->select;
-	bool selects = sel->all_torch || sel->comm || sel->cgroup;
-
-	if ((cfg->run.pids.cnt > 0) == selects) {
-		pr_error("sample: either --pid, or --all-torch, --comm or --cgroup is required; see 'ptbpf sample --help'");
-		return -EINVAL;
-	}
-	if (!cfg->dir) {
-		pr_error("sample: --dir is required; see 'ptbpf sample --help'");
-		return -EINVAL;
-	}
-	if (live__check(&cfg->run) ||
-	    schedule__parse(cfg->schedule ? cfg->schedule : "wait=55s,active=5s", &s->schedule))
-		return -EINVAL;
-	if (cfg->max_overhead &&
-	    (quantity__percent(cfg->max_overhead, &s->max_overhead) || !s->max_overhead)) {
-		pr_error("sample: '%s' is not a valid value for --max-overhead (0.5%%)",
-			 cfg->max_overhead);
-		return -EINVAL;
-	}
-	cfg->run.rec.duration_ns = s->schedule.active;
-	return 0;
 }
 
 /* False: none of --pid is there (reported). */
@@ -488,16 +468,17 @@ static bool hold_targets(struct sampler *s)
 
 int cmd_sample(int argc, char **argv)
 {
-	static struct sample_cfg cfg = { .run = { .row_limit = OUTPUTS_ROWS_DEFAULT } };
 	static struct sampler s;
-	int n = opts__parse(&sample_usage, &cfg, argc, argv, NULL), err;
+	struct sample_settings *set = NULL;
+	int err = sample_settings__load(argc, argv, &set);
 
-	if (n < 0)
-		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
-	if (check(&cfg, &s))
-		return EXIT_USAGE;
-	s.cfg = &cfg;
-	if (run__check() || !hold_targets(&s) || window_dir__open(cfg.dir, &s.dir))
+	if (err)
+		return err == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
+	s.argc = argc;
+	s.argv = argv;
+	s.reload_fd = set->cfg.config ? cancel__reload_fd() : -1;
+	use_settings(&s, set);
+	if (run__check() || !hold_targets(&s) || window_dir__open(s.cfg->dir, &s.dir))
 		return EXIT_FAILED;
 	trim(&s);
 	s.start_ns = clock__mono_ns();

@@ -139,6 +139,32 @@ static const char *expected(const struct opt_def *d)
 	return d->type == OPT_CHOICE ? opts__choices(d) : d->arg;
 }
 
+const struct opt_def *opts__find(const struct cmd_usage *usage, const char *name)
+{
+	const struct opt_def *d;
+
+	for (d = usage->opts; !opts__is_end(d); d++)
+		if (d->type != OPT_GROUP && !strcmp(d->name, name))
+			return d;
+	return NULL;
+}
+
+int opts__set(const struct opt_def *d, void *cfg, const char *value)
+{
+	bool no = !strcmp(value, "no"), ok;
+
+	if (opts__takes_value(d))
+		ok = !store(d, cfg, value);
+	else if (!no && strcmp(value, "yes") != 0)
+		ok = false;
+	else
+		ok = (d->type == OPT_FLAG && no) || !store(d, cfg, no ? "no" : NULL);
+	if (!ok)
+		pr_error("'%s' is not a valid value for %s (%s)", value, d->name,
+			 opts__takes_value(d) ? expected(d) : "yes or no");
+	return ok ? 0 : -EINVAL;
+}
+
 /* One option at argv[*i], which moves on when the value is the next word. */
 static int parse_option(const struct cmd_usage *usage, void *cfg, int argc, char **argv, int *i)
 {

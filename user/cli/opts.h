@@ -57,6 +57,10 @@ struct cmd_usage {
  * no option goes to *word, once, when word is not NULL (the file of report and export).
  */
 int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, const char **word);
+const struct opt_def *opts__find(const struct cmd_usage *usage, const char *name); /* NULL: there is none */
+/* Sets the option as a configuration file does: one that takes no value has yes or no. cfg may keep value. 0 or -EINVAL
+ * (reported). */
+int opts__set(const struct opt_def *d, void *cfg, const char *value);
 bool opts__is_end(const struct opt_def *d); /* the row that ends the list */
 bool opts__takes_value(const struct opt_def *d);
 const char *opts__choices(const struct opt_def *d); /* "auto, off"; NULL: no OPT_CHOICE */

@@ -13,6 +13,8 @@
 
 #include "cli/live.h"
 
+struct sample_settings;
+
 struct sample_window_spec {
 	const struct run_cfg *cfg; /* rec.duration_ns: length of the window */
 	pid_t pids[OPT_PIDS_MAX];
@@ -26,6 +28,7 @@ struct sample_window_spec {
 
 struct sample_window {
 	struct sample_window_spec spec;
+	struct sample_settings *settings; /* held */
 	pid_t pid;
 	int pidfd, pipe;
 	uint32_t traced;  /* processes when the window began, 0: it has not begun */

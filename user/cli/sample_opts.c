@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See sample_opts.h. */
+#define LOG_DOMAIN "sample"
+#include "cli/sample_opts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/quantity.h"
+#include "cli/cmd.h"
+#include "cli/conf.h"
+#include "sample/window_dir.h"
+
+#define SCHEDULE_DEFAULT "wait=55s,active=5s"
+
+/* clang-format off */
+static const struct opt_def sample_opts[] = {
+	{ OPT_GROUP, 0, "", 0, NULL, "targets" },
+	{ OPT_PIDS, 'p', "pid", offsetof(struct sample_cfg, run.pids), "PID[,PID...]", "these processes, until all have ended" },
+	{ OPT_FLAG, 0, "all-torch", offsetof(struct sample_cfg, select.all_torch), NULL,
+	  "every process that has PyTorch loaded when a window begins" },
+	{ OPT_STR, 0, "comm", offsetof(struct sample_cfg, select.comm), "PATTERN",
+	  "likewise those whose name (/proc/PID/comm) matches, as in 'pt_*'" },
+	{ OPT_STR, 0, "cgroup", offsetof(struct sample_cfg, select.cgroup), "PATH",
+	  "likewise those in this control group or below it" },
+	{ OPT_FLAG, 0, "children", offsetof(struct sample_cfg, run.rec.children), NULL,
+	  "also child processes, those forked within a window included" },
+	{ OPT_STR, 0, "config", offsetof(struct sample_cfg, config), "FILE",
+	  "read options from it, too, in lines NAME=VALUE; the command line wins; SIGHUP reads it again" },
+	{ OPT_GROUP, 0, "", 0, NULL, "windows" },
+	{ OPT_STR, 0, "schedule", offsetof(struct sample_cfg, schedule), "LIST",
+	  "wait=TIME,warmup=TIME,active=TIME,repeat=N,skip_first=TIME,skip_first_wait=0 or 1, as torch.profiler.schedule (default: wait=55s,active=5s)" },
+	{ OPT_STR, 0, "max-overhead", offsetof(struct sample_cfg, max_overhead), "PERCENT",
+	  "shorten and skip windows so that kernel probes cost a process no more of its time than this on average (0.5%)" },
+	STEP_OPTS,
+	{ OPT_GROUP, 0, "", 0, NULL, "files" },
+	{ OPT_STR, 0, "dir", offsetof(struct sample_cfg, dir), "DIR",
+	  "directory of captures, traces and the log " WINDOW_LOG },
+	{ OPT_CHOICE, 0, "traces", offsetof(struct sample_cfg, traces), "FORMAT=none, json, json.gz",
+	  "write a Chrome trace of each window, named as tensorboard_trace_handler names it (default: none)" },
+	{ OPT_SIZE, 0, "max-disk", offsetof(struct sample_cfg, max_disk), "SIZE",
+	  "delete the oldest windows when all take more than this" },
+	{ OPT_STR, 0, "on-window", offsetof(struct sample_cfg, on_window), "COMMAND",
+	  "run by sh after each window, with PTBPF_WINDOW, PTBPF_CAPTURE, PTBPF_TRACE and PTBPF_EXIT in its environment" },
+	{ OPT_FLAG, 'q', "quiet", offsetof(struct sample_cfg, run.quiet), NULL, "print only warnings and errors" },
+	RECORDING_OPTS,
+	SOURCE_OPTS,
+	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
+};
+/* clang-format on */
+
+const struct cmd_usage sample_usage = {
+	.name = "sample",
+	.synopsis = "--pid PID[,PID...] | --all-torch | --comm PATTERN | --cgroup PATH  --dir DIR [options] | --config FILE",
+	.summary = "Records windows by a schedule, for as long as the processes live. Between windows nothing is attached,\n"
+		   "and the processes run at their own speed. SIGTERM and Ctrl-C end it after the window in hand.",
+	.examples = "  sudo ptbpf sample --pid 4242 --dir /var/tmp/windows\n"
+		    "  sudo ptbpf sample --all-torch --schedule wait=10m,warmup=1s,active=2s --dir /var/lib/ptbpf --max-disk 2GiB\n",
+	.opts = sample_opts,
+};
+
+static bool selects(const struct sample_cfg *cfg)
+{
+	return cfg->select.all_torch || cfg->select.comm || cfg->select.cgroup;
+}
+
+/* Errors about a value name its line, others the file. */
+static int check(struct sample_settings *set)
+{
+	struct sample_cfg *cfg = &set->cfg;
+
+	log__set_context(cfg->config);
+	if ((cfg->run.pids.cnt > 0) == selects(cfg)) {
+		pr_error("sample: either --pid, or --all-torch, --comm or --cgroup is required; see 'ptbpf sample --help'");
+		return -1;
+	}
+	if (!cfg->dir) {
+		pr_error("sample: --dir is required; see 'ptbpf sample --help'");
+		return -1;
+	}
+	if (live__check(&cfg->run))
+		return -1;
+	log__set_context(conf__where(set->conf, cfg->schedule));
+	if (schedule__parse(cfg->schedule, &set->schedule))
+		return -1;
+	log__set_context(conf__where(set->conf, cfg->max_overhead));
+	if (cfg->max_overhead &&
+	    (quantity__percent(cfg->max_overhead, &set->max_overhead) || !set->max_overhead)) {
+		pr_error("sample: '%s' is not a valid value for --max-overhead (0.5%%)",
+			 cfg->max_overhead);
+		return -1;
+	}
+	cfg->run.rec.duration_ns = set->schedule.active;
+	return 0;
+}
+
+/* The file, and the command line over it, which has been parsed into `line`. */
+static int read_file(struct sample_settings *set, const struct sample_cfg *line, int argc, char **argv)
+{
+	struct sample_cfg *cfg = &set->cfg;
+	const char *again;
+
+	if (conf__read(line->config, &sample_usage, cfg, &set->conf))
+		return OPTS_ERROR;
+	again = cfg->config;
+	if (again) {
+		log__set_context(conf__where(set->conf, again));
+		pr_error("'config' is an option of the command line only");
+		log__set_context(NULL);
+		return OPTS_ERROR;
+	}
+	if (line->run.pids.cnt || selects(line)) {
+		cfg->run.pids.cnt = 0;
+		cfg->select = (struct proc_select){ .comm = NULL };
+	}
+	return opts__parse(&sample_usage, cfg, argc, argv, NULL) < 0 ? OPTS_ERROR : 0;
+}
+
+int sample_settings__load(int argc, char **argv, struct sample_settings **out)
+{
+	static const struct sample_cfg none = { .run = { .row_limit = OUTPUTS_ROWS_DEFAULT },
+						.schedule = SCHEDULE_DEFAULT };
+	struct sample_settings *set = calloc(1, sizeof(*set));
+	struct sample_cfg line = none;
+	int err = OPTS_ERROR;
+
+	if (!set)
+		return OPTS_ERROR;
+	set->holders = 1;
+	set->cfg = none;
+	err = opts__parse(&sample_usage, &line, argc, argv, NULL);
+	if (err >= 0 && !line.config)
+		set->cfg = line;
+	else if (err >= 0)
+		err = read_file(set, &line, argc, argv);
+	if (err >= 0)
+		err = check(set) ? OPTS_ERROR : 0;
+	log__set_context(NULL);
+	if (err)
+		sample_settings__release(set);
+	else
+		*out = set;
+	return err;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+/* An option that differs and cannot change, NULL: none. */
+static const char *fixed_change(const struct sample_cfg *a, const struct sample_cfg *b)
+{
+	if (a->run.pids.cnt != b->run.pids.cnt ||
+	    memcmp(a->run.pids.pids, b->run.pids.pids, a->run.pids.cnt * sizeof(pid_t)) != 0)
+		return "pid";
+	return same_text(a->dir, b->dir) ? NULL : "dir";
+}
+
+int sample_settings__reload(int argc, char **argv, const struct sample_settings *old,
+			    struct sample_settings **out)
+{
+	const char *fixed;
+	int err = sample_settings__load(argc, argv, out);
+
+	if (!err && (fixed = fixed_change(&old->cfg, &(*out)->cfg))) {
+		pr_error("%s: '%s' cannot change while ptbpf runs; restart it for that",
+			 old->cfg.config, fixed);
+		sample_settings__release(*out);
+		err = OPTS_ERROR;
+	}
+	if (err) { /* they have been set from the new ones */
+		log__enable_domains(old->cfg.run.log);
+		log__set_quiet(old->cfg.run.quiet);
+	}
+	return err;
+}
+
+struct sample_settings *sample_settings__hold(struct sample_settings *set)
+{
+	set->holders++;
+	return set;
+}
+
+void sample_settings__release(struct sample_settings *set)
+{
+	if (!set || --set->holders)
+		return;
+	conf__free(set->conf);
+	free(set);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What ptbpf sample is to do: its options, from the command line and from a configuration file, which can be read again. */
+#ifndef CLI_SAMPLE_OPTS_H
+#define CLI_SAMPLE_OPTS_H
+
+#include <stdint.h>
+
+#include "cli/live.h"
+#include "sample/proc_select.h"
+#include "sample/schedule.h"
+
+struct conf;
+
+struct sample_cfg {
+	struct run_cfg run; /* first: rows of options that commands share have offsets in it */
+	const char *config;
+	const char *schedule, *dir, *traces, *on_window;
+	const char *max_overhead;
+	uint64_t max_disk;
+	struct proc_select select;
+};
+
+/* Held by the sampler and by each window in hand. */
+struct sample_settings {
+	uint32_t holders;
+	struct sample_cfg cfg;
+	struct schedule schedule;
+	double max_overhead; /* share of the time, 0: no limit */
+	struct conf *conf;   /* has texts of cfg; NULL: no file */
+};
+
+/* The command line wins over the file. 0, OPTS_ERROR (reported) or OPTS_HELP (printed). */
+int sample_settings__load(int argc, char **argv, struct sample_settings **out);
+/* The same again, of a sample that runs with `old`: 0, or OPTS_ERROR (reported) when they are not valid or differ in what
+ * cannot change. */
+int sample_settings__reload(int argc, char **argv, const struct sample_settings *old,
+			    struct sample_settings **out);
+struct sample_settings *sample_settings__hold(struct sample_settings *set); /* which it returns */
+void sample_settings__release(struct sample_settings *set); /* the last holder frees it; NULL is fine */
+
+#endif /* CLI_SAMPLE_OPTS_H */

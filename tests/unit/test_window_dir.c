@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sample/window_dir.h"
@@ -95,6 +96,11 @@ static void test_log(void)
 	window_dir__close(&dir);
 }
 
+static int trim(uint64_t max_bytes, uint64_t now_ns)
+{
+	return window_dir__trim(&dir, max_bytes, now_ns, NULL, 0);
+}
+
 static void test_quota(void)
 {
 	open_dir("quota");
@@ -104,13 +110,13 @@ static void test_quota(void)
 	}
 	put_file(at("quota/other.ptb"), 100000);
 	put_file(at("quota/windows.jsonl"), 100000);
-	CU_ASSERT_EQUAL(window_dir__trim(&dir, 5 * 16384, UINT64_MAX), 0);
-	CU_ASSERT_EQUAL(window_dir__trim(&dir, 4 * 16384 + 8192, UINT64_MAX), 1); /* a window goes whole */
+	CU_ASSERT_EQUAL(trim(5 * 16384, 600), 0);
+	CU_ASSERT_EQUAL(trim(4 * 16384 + 8192, 600), 1); /* a window goes whole */
 	CU_ASSERT(!has_window(100, ".ptb") && !has_window(100, ".pt.trace.json.gz") &&
 		  has_window(200, ".ptb"));
-	CU_ASSERT_EQUAL(window_dir__trim(&dir, 0, 300), 1); /* those from 300 on are in progress */
-	CU_ASSERT(!has_window(200, ".ptb") && has_window(300, ".ptb"));
-	CU_ASSERT_EQUAL(window_dir__trim(&dir, 0, UINT64_MAX), 2); /* never the newest */
+	CU_ASSERT_EQUAL(window_dir__trim(&dir, 0, 600, (uint64_t[]){ 400, 200 }, 2), 1); /* in progress */
+	CU_ASSERT(has_window(200, ".ptb") && !has_window(300, ".ptb") && has_window(400, ".ptb"));
+	CU_ASSERT_EQUAL(trim(0, 600), 2); /* never the newest */
 	CU_ASSERT(has_window(500, ".ptb") && has_window(500, ".pt.trace.json.gz") &&
 		  !has_window(400, ".ptb"));
 	CU_ASSERT(!access(at("quota/other.ptb"), F_OK) && !access(at("quota/windows.jsonl"), F_OK));
@@ -128,16 +134,153 @@ static void test_partial(void)
 	snprintf(path, sizeof(path), "%s/.%s.0123456789abcdef.partial", dir.path, strrchr(name, '/') + 1);
 	put_file(path, 8192);
 	put_window(200, ".ptb", 8192);
-	CU_ASSERT_EQUAL(window_dir__trim(&dir, 16384, UINT64_MAX), 1);
+	CU_ASSERT_EQUAL(trim(16384, 300), 1);
 	CU_ASSERT(access(path, F_OK) && !has_window(100, ".ptb") && has_window(200, ".ptb"));
 	window_dir__close(&dir);
+}
+
+/* Those of a killed ptbpf go when another one begins; those of one window, when its process has been killed. */
+static void test_remove_partial(void)
+{
+	static const char *const others[] = { "left/.other.ptb.0123456789abcdef.partial", "left/.x",
+					      "left/x.partial" };
+	char path[2][PATH_MAX + 64], name[PATH_MAX];
+
+	open_dir("left");
+	for (uint64_t ns = 100; ns <= 200; ns += 100) {
+		put_window(ns, ".ptb", 1);
+		CU_ASSERT_EQUAL_FATAL(window_dir__name(&dir, 42, ns, ".pt.trace.json", name, sizeof(name)),
+				      0);
+		snprintf(path[ns / 200], sizeof(path[0]), "%s/.%s.0123456789abcdef.partial",
+			 dir.path, strrchr(name, '/') + 1);
+		put_file(path[ns / 200], 10);
+	}
+	for (size_t i = 0; i < 3; i++)
+		put_text(at(others[i]), "x");
+	window_dir__remove_partial(&dir, 100);
+	CU_ASSERT(access(path[0], F_OK) && !access(path[1], F_OK));
+	window_dir__close(&dir);
+	open_dir("left");
+	CU_ASSERT(access(path[1], F_OK) && has_window(100, ".ptb") && has_window(200, ".ptb"));
+	for (size_t i = 0; i < 3; i++)
+		CU_ASSERT(!access(at(others[i]), F_OK));
+	window_dir__close(&dir);
+}
+
+/* The number after those in a log with this text, and what is left of the text. */
+static uint64_t resumed(const char *text, const char *left)
+{
+	put_text(at("resume/windows.jsonl"), text);
+	open_dir("resume");
+	window_dir__close(&dir);
+	CU_ASSERT_STRING_EQUAL(get_text(at("resume/windows.jsonl")), left);
+	return dir.next_nr;
+}
+
+static void test_resume(void)
+{
+	static const char two[] = "{\"window\": 7, \"exit\": 0}\n{\"window\": 5, \"exit\": 0}\n";
+	static const char noise[] =
+		"\n{\"window\": 99\n{\"window\": -3,}\n{\"window\": x,\n [\"window\": 98,\n"
+		"{\"window\": 99999999999999999999,}\n{\"window\": 3, \"exit\": 0}\n\377\n";
+	char text[200], *huge;
+
+	open_dir("resume");
+	CU_ASSERT_EQUAL(dir.next_nr, 0);
+	window_dir__close(&dir);
+	CU_ASSERT_EQUAL(resumed(two, two), 8);
+	CU_ASSERT_EQUAL(resumed("", ""), 0);
+	CU_ASSERT_EQUAL(resumed(noise, noise), 4);
+	snprintf(text, sizeof(text), "%s{\"window\": 9, \"pi", two); /* written by a process that was killed */
+	CU_ASSERT_EQUAL(resumed(text, two), 8);
+	CU_ASSERT_EQUAL(resumed("{\"window\": 9, \"pi", ""), 0);
+	/* after the log has been renamed */
+	put_text(at("resume/windows.jsonl.1"), two);
+	CU_ASSERT_EQUAL(resumed("", ""), 8);
+	/* a line without an end, and one of ours after it */
+	huge = calloc(1, 200001);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(huge);
+	put_text(at("resume/windows.jsonl"), memset(huge, 'x', 200000));
+	open_dir("resume");
+	CU_ASSERT_EQUAL(dir.next_nr, 8);
+	log_text("{\"window\": 20, \"exit\": 0}");
+	window_dir__close(&dir);
+	open_dir("resume");
+	CU_ASSERT_EQUAL(dir.next_nr, 21);
+	window_dir__close(&dir);
+	free(huge);
+	/* not through links */
+	put_text(at("victim"), "{\"window\": 50, half");
+	CU_ASSERT(!unlink(at("resume/windows.jsonl")) &&
+		  !symlink(at("victim"), at("resume/windows.jsonl")));
+	open_dir("resume");
+	CU_ASSERT_EQUAL(dir.next_nr, 8);
+	window_dir__close(&dir);
+	CU_ASSERT_STRING_EQUAL(get_text(at("victim")), "{\"window\": 50, half");
+}
+
+/* The clock is set back from HOUR * 10 to HOUR * 2: names stay unique, and the quota takes what was recorded before. */
+static void test_clock(void)
+{
+	const uint64_t hour = 3600000000000ULL;
+
+	open_dir("clock");
+	put_window(9 * hour, ".ptb", 8192);
+	put_window(10 * hour, ".ptb", 8192);
+	put_window(2 * hour, ".ptb", 8192);
+	CU_ASSERT_EQUAL(window_dir__free_ns(&dir, 42, 2 * hour), 2 * hour + 1);
+	put_window(2 * hour + 1, ".pt.trace.json", 8192);
+	CU_ASSERT_EQUAL(window_dir__free_ns(&dir, 42, 2 * hour), 2 * hour + 2);
+	CU_ASSERT_EQUAL(window_dir__free_ns(&dir, 43, 2 * hour), 2 * hour);
+	CU_ASSERT_EQUAL(trim(3 * 8192, 3 * hour), 1);
+	CU_ASSERT(!has_window(9 * hour, ".ptb") && has_window(10 * hour, ".ptb") &&
+		  has_window(2 * hour, ".ptb"));
+	CU_ASSERT_EQUAL(trim(2 * 8192, 3 * hour), 1);
+	CU_ASSERT(!has_window(10 * hour, ".ptb") && has_window(2 * hour, ".ptb"));
+	/* set back by less than an hour: the window that ended last is kept, though it seems to be older */
+	put_window(3 * hour, ".ptb", 8192);
+	put_window(3 * hour - 5, ".ptb", 8192);
+	CU_ASSERT_EQUAL(window_dir__trim(&dir, 0, 3 * hour - 4, (uint64_t[]){ 3 * hour - 5 }, 1), 2);
+	CU_ASSERT(has_window(3 * hour - 5, ".ptb") && has_window(3 * hour, ".ptb"));
+	window_dir__close(&dir);
+}
+
+/* A directory has one writer: the lock passes to its children, and ends with the last one. */
+static void test_lock(void)
+{
+	struct window_dir other;
+	int hold[2], status;
+	pid_t pid;
+
+	open_dir("lock");
+	CU_ASSERT_EQUAL_FATAL(pipe(hold), 0);
+	pid = fork();
+	if (!pid) {
+		char c;
+
+		close(hold[1]);
+		_exit(read(hold[0], &c, 1) != 0);
+	}
+	window_dir__close(&dir);
+	CU_ASSERT_EQUAL(window_dir__open(at("lock"), &other), -EBUSY);
+	close(hold[1]);
+	CU_ASSERT_EQUAL(window_dir__open(at("lock"), &other), 0); /* waits for the child */
+	window_dir__close(&other);
+	close(hold[0]);
+	CU_ASSERT(waitpid(pid, &status, 0) == pid && !status);
 }
 
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "open", test_open },   { "log", test_log },
-		{ "quota", test_quota }, { "partial files", test_partial },
+		{ "open", test_open },
+		{ "log", test_log },
+		{ "quota", test_quota },
+		{ "partial files", test_partial },
+		{ "removal of partial files", test_remove_partial },
+		{ "resume", test_resume },
+		{ "clock", test_clock },
+		{ "lock", test_lock },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -40,6 +40,7 @@ struct sampler {
 	uint64_t start_ns;       /* of the schedule */
 	uint64_t first_nr;       /* number of its first window */
 	uint64_t next;           /* window of the schedule */
+	uint64_t last_real_ns;   /* Unix time in the names of the window that ended last */
 	uint64_t skipped;        /* since the last one that was started */
 	struct sample_window windows[WINDOWS_MAX];
 	uint32_t window_cnt;
@@ -164,14 +165,13 @@ static void reap_commands(struct sampler *s)
 
 static void trim(const struct sampler *s)
 {
-	uint64_t keep = UINT64_MAX;
+	uint64_t keep[WINDOWS_MAX + 1] = { s->last_real_ns };
 
 	if (!s->cfg->max_disk)
 		return;
 	for (uint32_t i = 0; i < s->window_cnt; i++)
-		if (s->windows[i].spec.real_ns < keep)
-			keep = s->windows[i].spec.real_ns;
-	window_dir__trim(&s->dir, s->cfg->max_disk, keep);
+		keep[1 + i] = s->windows[i].spec.real_ns;
+	window_dir__trim(&s->dir, s->cfg->max_disk, clock__pair().real_ns, keep, 1 + s->window_cnt);
 }
 
 static void end_window(struct sampler *s, uint32_t i)
@@ -184,6 +184,9 @@ static void end_window(struct sampler *s, uint32_t i)
 		s->any |= w.has_result;
 		s->spent_ns += (double)(w.sealed ? w.cost_ns : w.spec.max_cost_ns) / w.spec.pid_cnt;
 		s->incomplete |= code != EXIT_DONE;
+		s->last_real_ns = w.spec.real_ns;
+		if (!w.has_result)
+			window_dir__remove_partial(&s->dir, w.spec.real_ns);
 		print_window(&w);
 		put_line(s, &w, code);
 		trim(s);
@@ -286,6 +289,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	spec->pid_cnt = select_targets(s, spec->pids);
 	if (!spec->pid_cnt)
 		return; /* between two jobs */
+	spec->real_ns = window_dir__free_ns(&s->dir, spec->pids[0], spec->real_ns);
 	if (window_dir__name(&s->dir, spec->pids[0], spec->real_ns, ".ptb", spec->capture,
 			     sizeof(spec->capture))) {
 		skip(s, "the names of its files are too long");
@@ -481,6 +485,7 @@ int cmd_sample(int argc, char **argv)
 	if (run__check() || !hold_targets(&s) || window_dir__open(s.cfg->dir, &s.dir))
 		return EXIT_FAILED;
 	trim(&s);
+	s.first_nr = s.dir.next_nr;
 	s.start_ns = clock__mono_ns();
 	pr_info("sampling into %s; Ctrl-C ends it", s.dir.path);
 	err = run_schedule(&s);

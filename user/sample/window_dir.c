@@ -8,62 +8,59 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/new_file.h"
 #include "base/vec.h"
 
 #define LOG_MAX (16 << 20)
 #define LOG_OLD WINDOW_LOG ".1"
+#define LOG_TAIL (64 << 10)     /* of it that is read for the number of the last window */
+#define LOG_LINE "{\"window\":" /* how a line begins */
+#define NUMBER_MAX 1000000000000ULL
+#define LOCK_WAIT_MS 5000 /* until an earlier ptbpf's window has ended */
+#define FUTURE_NS 3600000000000ULL
 
-int window_dir__open(const char *path, struct window_dir *dir)
+/* Another ptbpf must not write there. 1: the file system has no locks. */
+static int lock(int fd, const char *path)
 {
-	bool made = !mkdir(path, 0700);
-	struct stat st;
-	size_t len = strlen(path);
-	int err = 0;
+	struct timespec step = { .tv_nsec = 50000000 };
 
-	while (len > 1 && path[len - 1] == '/')
-		len--;
-	if (len >= sizeof(dir->path) - 300)
-		err = -ENAMETOOLONG;
-	if (!err && !made && errno != EEXIST)
-		err = -errno;
-	dir->fd = err ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (!err && (dir->fd < 0 || fstat(dir->fd, &st)))
-		err = -errno;
-	if (!err && st.st_mode & S_IWOTH) {
-		pr_error("--dir '%s': every user may write there; use a directory of its own", path);
-		window_dir__close(dir);
-		return -EPERM;
+	for (int ms = 0; flock(fd, LOCK_EX | LOCK_NB); ms += 50) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return 1;
+		if (ms >= LOCK_WAIT_MS || cancel__pending())
+			return -EBUSY;
+		if (ms == 1000)
+			pr_info("waiting for the last window of an earlier ptbpf in '%s'", path);
+		nanosleep(&step, NULL);
 	}
-	if (err) {
-		pr_error("--dir '%s' cannot be used: %s", path, errstr(err));
-		window_dir__close(dir);
-		return err;
-	}
-	if (made)
-		new_file__give_to_caller(dir->fd, path);
-	snprintf(dir->path, sizeof(dir->path), "%.*s", (int)len, path);
-	if (gethostname(dir->host, sizeof(dir->host)))
-		dir->host[0] = '\0';
-	dir->host[sizeof(dir->host) - 1] = '\0';
-	for (char *c = dir->host; *c; c++)
-		if (!isalnum((unsigned char)*c) && *c != '-')
-			*c = '_';
 	return 0;
 }
 
-void window_dir__close(struct window_dir *dir)
+static const char *const suffixes[] = { ".ptb", ".pt.trace.json", ".pt.trace.json.gz" };
+#define SUFFIXES (sizeof(suffixes) / sizeof(suffixes[0]))
+
+uint64_t window_dir__free_ns(const struct window_dir *dir, pid_t pid, uint64_t ns)
 {
-	if (dir->fd >= 0)
-		close(dir->fd);
-	dir->fd = -1;
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < SUFFIXES; i++)
+		while (!window_dir__name(dir, pid, ns, suffixes[i], path, sizeof(path)) &&
+		       !faccessat(dir->fd, strrchr(path, '/') + 1, F_OK, AT_SYMLINK_NOFOLLOW)) {
+			ns++;
+			i = 0;
+		}
+	return ns;
 }
 
 int window_dir__name(const struct window_dir *dir, pid_t pid, uint64_t ns, const char *suffix,
@@ -123,18 +120,19 @@ int window_dir__log(const struct window_dir *dir, const struct jsonw_text *line)
 struct window_file {
 	char name[NAME_MAX + 1];
 	uint64_t ns, bytes;
+	bool future;  /* the clock has been set back since then */
+	bool partial; /* without its final name */
 };
 
 struct file_list {
 	struct window_file *items;
 	uint32_t cnt, cap;
-	uint64_t bytes, newest;
+	uint64_t bytes;
 };
 
 /* Is it HOST_PID.NS and a suffix of ours, or what was left of such a file by a killed process? */
-static bool parse_name(const struct window_dir *dir, const char *name, uint64_t *ns)
+static bool parse_name(const struct window_dir *dir, const char *name, struct window_file *f)
 {
-	static const char *const suffixes[] = { ".ptb", ".pt.trace.json", ".pt.trace.json.gz" };
 	bool partial = *name == '.';
 	size_t host = strlen(dir->host), digits;
 	char *end;
@@ -149,8 +147,9 @@ static bool parse_name(const struct window_dir *dir, const char *name, uint64_t 
 	name += digits + 1;
 	if (*name < '0' || *name > '9')
 		return false;
-	*ns = strtoull(name, &end, 10);
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+	f->ns = strtoull(name, &end, 10);
+	f->partial = partial;
+	for (size_t i = 0; i < SUFFIXES; i++) {
 		size_t len = strlen(suffixes[i]);
 
 		if (!strcmp(end, suffixes[i]) ||
@@ -161,7 +160,7 @@ static bool parse_name(const struct window_dir *dir, const char *name, uint64_t 
 }
 
 /* 0 or negative errno. */
-static int list_files(const struct window_dir *dir, struct file_list *list)
+static int list_files(const struct window_dir *dir, uint64_t now_ns, struct file_list *list)
 {
 	int fd = openat(dir->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), err = 0;
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -177,15 +176,14 @@ static int list_files(const struct window_dir *dir, struct file_list *list)
 		struct window_file f = { .ns = 0 };
 		struct stat st;
 
-		if (!parse_name(dir, de->d_name, &f.ns) ||
+		if (!parse_name(dir, de->d_name, &f) ||
 		    fstatat(dir->fd, de->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
 			continue;
 		snprintf(f.name, sizeof(f.name), "%s", de->d_name);
 		f.bytes = (uint64_t)st.st_blocks * 512;
+		f.future = f.ns > now_ns && f.ns - now_ns > FUTURE_NS;
 		err = vec_push(list->items, list->cnt, list->cap, f);
 		list->bytes += f.bytes;
-		if (f.ns > list->newest)
-			list->newest = f.ns;
 	}
 	closedir(d);
 	return err;
@@ -195,14 +193,23 @@ static int by_age(const void *a, const void *b)
 {
 	const struct window_file *x = a, *y = b;
 
-	return (x->ns > y->ns) - (x->ns < y->ns);
+	return x->future != y->future ? y->future - x->future : (x->ns > y->ns) - (x->ns < y->ns);
 }
 
-int window_dir__trim(const struct window_dir *dir, uint64_t max_bytes, uint64_t keep_ns)
+static bool is_kept(uint64_t ns, const uint64_t *keep_ns, uint32_t keep_cnt)
+{
+	for (uint32_t i = 0; i < keep_cnt; i++)
+		if (keep_ns[i] == ns)
+			return true;
+	return false;
+}
+
+int window_dir__trim(const struct window_dir *dir, uint64_t max_bytes, uint64_t now_ns,
+		     const uint64_t *keep_ns, uint32_t keep_cnt)
 {
 	struct file_list list = { .cnt = 0 };
 	uint64_t last = 0;
-	int err = list_files(dir, &list), windows = 0;
+	int err = list_files(dir, now_ns, &list), windows = 0;
 
 	if (!err && list.cnt)
 		qsort(list.items, list.cnt, sizeof(*list.items), by_age);
@@ -210,8 +217,10 @@ int window_dir__trim(const struct window_dir *dir, uint64_t max_bytes, uint64_t 
 		const struct window_file *f = &list.items[i];
 
 		/* a window goes whole */
-		if (f->ns == list.newest || f->ns >= keep_ns || (list.bytes <= max_bytes && f->ns != last))
+		if (f->ns == list.items[list.cnt - 1].ns || (list.bytes <= max_bytes && f->ns != last))
 			break;
+		if (is_kept(f->ns, keep_ns, keep_cnt))
+			continue;
 		if (unlinkat(dir->fd, f->name, 0))
 			err = -errno;
 		list.bytes -= f->bytes;
@@ -222,4 +231,153 @@ int window_dir__trim(const struct window_dir *dir, uint64_t max_bytes, uint64_t 
 	if (err)
 		pr_error("cannot delete old windows in '%s': %s", dir->path, errstr(err));
 	return err ? err : windows;
+}
+
+void window_dir__remove_partial(const struct window_dir *dir, uint64_t ns)
+{
+	struct file_list list = { .cnt = 0 };
+	uint32_t removed = 0;
+
+	if (!list_files(dir, 0, &list))
+		for (uint32_t i = 0; i < list.cnt; i++)
+			if (list.items[i].partial && (!ns || list.items[i].ns == ns))
+				removed += !unlinkat(dir->fd, list.items[i].name, 0);
+	if (removed)
+		pr_info("removed %u incomplete file%s of windows that were killed from '%s'",
+			removed, removed == 1 ? "" : "s", dir->path);
+	free(list.items);
+}
+
+/* ---- what an earlier ptbpf left ---- */
+
+/* The number after the largest of the lines; lines of others' are skipped. 0: there is none. */
+static uint64_t after_lines(const char *text)
+{
+	uint64_t next = 0;
+
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		uint64_t nr;
+		char *end;
+
+		line += *line == '\n';
+		if (strncmp(line, LOG_LINE, strlen(LOG_LINE)) != 0)
+			continue;
+		nr = strtoull(line + strlen(LOG_LINE), &end, 10);
+		if (*end == ',' && nr < NUMBER_MAX && nr >= next)
+			next = nr + 1;
+	}
+	return next;
+}
+
+/* Cuts off half a line at the end of a log, of which text begins at `from`; one that is longer than that is ended. */
+static int end_line(int fd, char *text, off_t from)
+{
+	char *last = strrchr(text, '\n');
+	size_t len = last ? (size_t)(last + 1 - text) : 0;
+
+	if (!text[len])
+		return 0;
+	if (!last && from)
+		return pwrite(fd, "\n", 1, from + (off_t)strlen(text)) == 1 ? 0 : -errno;
+	text[len] = '\0';
+	return ftruncate(fd, from + (off_t)len) ? -errno : 0;
+}
+
+/* The last lines of a log; NULL: it is none. */
+static char *read_tail(int fd)
+{
+	struct stat st;
+	off_t from, got;
+	char *text;
+	int err;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_nlink != 1)
+		return NULL;
+	from = st.st_size > LOG_TAIL ? st.st_size - LOG_TAIL : 0;
+	text = calloc(1, LOG_TAIL + 1);
+	got = text ? pread(fd, text, LOG_TAIL, from) : -1;
+	if (got < 0) {
+		free(text);
+		return NULL;
+	}
+	for (off_t i = 0; i < got; i++)
+		text[i] = text[i] ? text[i] : ' ';
+	err = end_line(fd, text, from);
+	if (err)
+		pr_warn("half a line of '" WINDOW_LOG "' remains: %s", errstr(err));
+	return text;
+}
+
+/* Number of the next window. */
+static uint64_t resume_log(const struct window_dir *dir)
+{
+	static const char *const names[] = { WINDOW_LOG, LOG_OLD };
+	uint64_t next = 0;
+
+	for (size_t i = 0; i < 2 && !next; i++) {
+		int fd = openat(dir->fd, names[i], O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		char *text = fd < 0 ? NULL : read_tail(fd);
+
+		if (text)
+			next = after_lines(text);
+		free(text);
+		if (fd >= 0)
+			close(fd);
+	}
+	return next;
+}
+
+int window_dir__open(const char *path, struct window_dir *dir)
+{
+	bool made = !mkdir(path, 0700);
+	struct stat st;
+	size_t len = strlen(path);
+	int err = 0, locked;
+
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	if (len >= sizeof(dir->path) - 300)
+		err = -ENAMETOOLONG;
+	if (!err && !made && errno != EEXIST)
+		err = -errno;
+	dir->fd = err ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (!err && (dir->fd < 0 || fstat(dir->fd, &st)))
+		err = -errno;
+	if (!err && st.st_mode & S_IWOTH) {
+		pr_error("--dir '%s': every user may write there; use a directory of its own", path);
+		window_dir__close(dir);
+		return -EPERM;
+	}
+	if (err) {
+		pr_error("--dir '%s' cannot be used: %s", path, errstr(err));
+		window_dir__close(dir);
+		return err;
+	}
+	locked = lock(dir->fd, path);
+	if (locked < 0) {
+		pr_error("--dir '%s': another ptbpf sample writes windows there; use another directory",
+			 path);
+		window_dir__close(dir);
+		return locked;
+	}
+	if (made)
+		new_file__give_to_caller(dir->fd, path);
+	snprintf(dir->path, sizeof(dir->path), "%.*s", (int)len, path);
+	if (gethostname(dir->host, sizeof(dir->host)))
+		dir->host[0] = '\0';
+	dir->host[sizeof(dir->host) - 1] = '\0';
+	for (char *c = dir->host; *c; c++)
+		if (!isalnum((unsigned char)*c) && *c != '-')
+			*c = '_';
+	dir->next_nr = resume_log(dir);
+	if (!locked)
+		window_dir__remove_partial(dir, 0);
+	return 0;
+}
+
+void window_dir__close(struct window_dir *dir)
+{
+	if (dir->fd >= 0)
+		close(dir->fd);
+	dir->fd = -1;
 }

@@ -20,21 +20,34 @@ struct window_dir {
 	int fd;
 	char path[PATH_MAX]; /* without a slash at its end */
 	char host[256];      /* without characters that a file name cannot have */
+	uint64_t next_nr;    /* the number after those in the log */
 };
 
-/* Creates the directory, mode 0700, if it does not exist. Refused where users other than root and the effective one can
- * write. 0 or negative errno (reported). */
+/*
+ * Creates the directory, mode 0700, if it does not exist. Refused where users other than root and the effective one can
+ * write, and while another ptbpf writes windows there: the lock passes to processes of windows by fork(), so when ptbpf
+ * has been killed its last window ends first. Then removes what killed windows have left: files without their final
+ * names, and half a line at the end of the log. 0 or negative errno (reported).
+ */
 int window_dir__open(const char *path, struct window_dir *dir);
 void window_dir__close(struct window_dir *dir);
 
+/* The time, or the next one of which the process has no window: a clock that was set back may show a time again. */
+uint64_t window_dir__free_ns(const struct window_dir *dir, pid_t pid, uint64_t ns);
 /* DIR/HOST_PID.NS and the suffix. 0 or -ENAMETOOLONG. */
 int window_dir__name(const struct window_dir *dir, pid_t pid, uint64_t ns, const char *suffix,
 		     char *buf, size_t cap);
 /* Appends a line to the log, whole or not at all: text without its line end. A log beyond 16 MiB becomes
  * windows.jsonl.1. 0 or negative errno. */
 int window_dir__log(const struct window_dir *dir, const struct jsonw_text *line);
-/* Deletes the files of the oldest windows until all take at most max_bytes; never those of the newest, nor of those from
- * keep_ns on, which may be in progress. Returns the number of windows deleted or negative errno (reported). */
-int window_dir__trim(const struct window_dir *dir, uint64_t max_bytes, uint64_t keep_ns);
+/*
+ * Deletes the files of the oldest windows until all take at most max_bytes; never those of the newest, nor those of the
+ * keep_cnt times keep_ns[], which may be in progress. Names that are more than an hour later than now_ns are from before
+ * the clock was set back, thus older than others. Returns the number of windows deleted or negative errno (reported).
+ */
+int window_dir__trim(const struct window_dir *dir, uint64_t max_bytes, uint64_t now_ns,
+		     const uint64_t *keep_ns, uint32_t keep_cnt);
+/* Removes what the killed process of a window left, 0: of any window. */
+void window_dir__remove_partial(const struct window_dir *dir, uint64_t ns);
 
 #endif /* SAMPLE_WINDOW_DIR_H */

@@ -25,8 +25,8 @@ SLOW_MODE, SLOW_EVERY = ("--perf-uprobes",), 32
 # Seconds between the steps of the targets that are traced at the same time, because an attach mostly waits for the kernel.
 # The first one computes most of the time; the others leave the processors to the tracers.
 RESTS = (0.002,) + (0.02,) * (7 if soak() else 2)
-CYCLES = 10000 if soak() else 56
-KILLS = 1000 if soak() else 24
+CYCLES = 10000 if soak() else 32
+KILLS = 1000 if soak() else 12
 THREADS = 10000 if soak() else 2000
 PARTS = {"plan, load or attach": "", "window or detach": "attached", "export": "lost "}  # with what ptbpf prints when they begin
 
@@ -137,7 +137,7 @@ def test_killed_tracers(detail):
     killer = Killer()
 
     def cycle(p, ws, k):
-        while not killer.kill(p, ws, random.choice(list(PARTS)),
+        while not killer.kill(p, ws, list(PARTS)[k % len(PARTS)],
                               mode(k) + (("--no-cache",) if k % 16 == 9 else ())):
             pass
     steps = undisturbed(cycle, KILLS)

@@ -55,5 +55,5 @@ def test_schemas(which, detail):
 def test_agent_stress(which, detail):
     """The agent's callback is registered and removed while threads throw, fork and end."""
     detail(run(which, "agent_stress.py", *(word for name, path in AGENTS.items() for word in ("--" + name, path)),
-               "--rounds", 10000 if soak() else 3000,
+               "--rounds", 10000 if soak() else 2000,
                env={"LD_PRELOAD": f"{AGENTS['haste']}:{AGENTS['agent']}", "OMP_NUM_THREADS": "1"}))

@@ -362,9 +362,11 @@ struct ptb_rf_end {
 
 /* ---- written by user space ---- */
 
-struct ptb_text { /* META: "key\0value" as JSON text; NOTE: a sentence for the user */
+/* META: "key\0value" as JSON text; NOTE: a sentence for the user; JOB: container and job of process h.tgid, a JSON object
+ * ("job" in schemas/formats/facts.schema.json) */
+struct ptb_text {
 	struct ptb_rec_hdr h;
-	__u32 id; /* NAME: name id, from 1; META, NOTE: 0 */
+	__u32 id; /* NAME: name id, from 1; META, NOTE, JOB: 0 */
 	__u32 text_len;
 };
 
@@ -538,7 +540,8 @@ struct ptb_py_line {
 	X(KEYS,        79, ptb_keys,         0)            \
 	X(RSS_SAMPLE,  80, ptb_rss_sample,   0)            \
 	X(KERNEL_NAME, 81, ptb_addr_name,    0)            \
-	X(PY_LINE,     82, ptb_py_line,      0)
+	X(PY_LINE,     82, ptb_py_line,      0)            \
+	X(JOB,         83, ptb_text,         1)
 /* clang-format on */
 
 enum ptb_rec_kind {

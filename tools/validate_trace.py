@@ -30,8 +30,9 @@ SCHEMAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "schema
 QUARTER_NS = 7889238 * 10**9
 SHOWN = 5  # violations printed per rule
 
-# as in torch: only the options that are on, and the properties of CUDA devices
-SWITCHES = ("with_stack", "with_modules", "profile_memory", "record_shapes", "with_flops", "cupti_version", "cuda_runtime_version", "cuda_driver_version")
+# as in torch: only the options that are on, the properties of CUDA devices, and what the environment has
+SWITCHES = ("with_stack", "with_modules", "profile_memory", "record_shapes", "with_flops", "cupti_version", "cuda_runtime_version", "cuda_driver_version",
+            "PT_PROFILER_JOB_NAME", "PT_PROFILER_JOB_VERSION", "PT_PROFILER_JOB_ATTEMPT_INDEX")
 KEYS = ["schemaVersion", "deviceProperties", "trace_id", "host_name", "distributedInfo", "ptbpf", "displayTimeUnit",
         "baseTimeNanoseconds", "traceEvents", "ptbpf_totals", "traceName"]
 # slice arg -> counter in ptbpf_totals.totals

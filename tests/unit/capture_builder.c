@@ -245,6 +245,20 @@ void builder__meta(struct builder *b, const char *key, const char *json)
 	text_rec(b, PTB_REC_META, 0, text, (size_t)n);
 }
 
+void builder__job(struct builder *b, uint32_t tgid, const char *json)
+{
+	size_t len = strlen(json);
+	union {
+		struct ptb_text rec;
+		char room[8192];
+	} u = { .rec.h.tgid = tgid };
+
+	assert(sizeof(u.rec) + len + 8 <= sizeof(u));
+	u.rec.text_len = (uint32_t)len;
+	memcpy(u.room + sizeof(u.rec), json, len);
+	control(b, &u.rec.h, PTB_REC_JOB, (uint32_t)(sizeof(u.rec) + len + 7) & ~7u);
+}
+
 void builder__clock(struct builder *b, uint64_t mono_ns, uint64_t real_ns, uint64_t err_ns)
 {
 	struct ptb_clock c = { .h.ts_ns = mono_ns, .real_ns = real_ns, .err_ns = err_ns };

@@ -3,6 +3,7 @@ set(FAKE_SESSION ${CMAKE_CURRENT_SOURCE_DIR}/unit/fake_session.c ${CMAKE_CURRENT
 set(U ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 unit_test(out_file "${U}/test_out_file.c" ptbpf_export)
 unit_test(chrome_trace "${U}/test_chrome_trace.c;${FAKE_SESSION}" ptbpf_export)
+unit_test(job_json "${U}/test_job_json.c;${FAKE_SESSION}" ptbpf_export)
 unit_test(chrome_python "${U}/test_chrome_python.c;${FAKE_SESSION}" ptbpf_export)
 unit_test(chrome_args "${U}/test_chrome_args.c;${FAKE_SESSION};${U}/value_words.c" ptbpf_export)
 unit_test(et_values "${U}/test_et_values.c;${FAKE_SESSION};${U}/value_words.c" ptbpf_export)

@@ -37,6 +37,10 @@ static void bad_meta(struct builder *b)
 		      "{\"pid\": 1, \"gpu_why\": \"\x1b[31m\nINJECTED\"}]");
 	builder__meta(b, "distributedInfo",
 		      "{\"backend\": \"\xff\n\x1b\", \"rank\": 1e999, \"world_size\": 1e999}");
+	builder__job(b, 1,
+		     "{\"ns_pid\": 1e999, \"cgroup\": \"/\xff\x1b[31m\nINJECTED\", \"container_id\": [1], \"pod_uid\": \"\xc2\x9b\", "
+		     "\"x\x1b\": 1, \"environment\": {\"RANK\": -1, \"WORLD_SIZE\": 1e400, \"LOCAL_RANK\": 0.5, \"SECRET\": 1, "
+		     "\"MASTER_ADDR\": \"\x1b[31m\nINJECTED\", \"PT_PROFILER_JOB_NAME\": \"\xff\x1b\n\"}}");
 }
 
 int main(int argc, char **argv)

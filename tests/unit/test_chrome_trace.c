@@ -360,8 +360,8 @@ static void test_rank(void)
 	static const struct {
 		const char *json, *expect;
 	} rows[] = {
-		{ "{\"backend\": \"gloo\", \"rank\": 3, \"world_size\": 8}",
-		  "{\"backend\": \"gloo\", \"rank\": 3, \"world_size\": 8}" },
+		{ "{\"backend\": \"\", \"rank\": 3, \"world_size\": 8}",
+		  "{\"backend\": \"\", \"rank\": 3, \"world_size\": 8}" },
 		{ "{\"rank\":1,\"world_size\":2}", "{\"backend\": \"\", \"rank\": 1, \"world_size\": 2}" },
 		{ "{\"rank\": 8, \"world_size\": 8}",
 		  "{\"backend\": \"\", \"rank\": 0, \"world_size\": 1}" },

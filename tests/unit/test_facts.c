@@ -116,10 +116,32 @@ static void modes(void)
 	}
 }
 
+/* Of each process its own, the last one that was recorded; one of a process that is not known is dropped. */
+static void jobs(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	const struct session_info *info;
+
+	builder__process(b, 1, "python", "python3", 0);
+	builder__process(b, 2, "python", "python3", 0);
+	builder__process(b, 3, "python", "python3", 0);
+	builder__job(b, 1, "{\"ns_pid\": 1}");
+	builder__job(b, 2, "{\"ns_pid\": 2}");
+	builder__job(b, 2, "{\"ns_pid\": 3}");
+	builder__job(b, 9, "{}");
+	info = session__info(builder__session(b, NULL));
+	CU_ASSERT_EQUAL_FATAL(info->process_cnt, 3);
+	CU_ASSERT_STRING_EQUAL(info->processes[0].job, "{\"ns_pid\": 1}");
+	CU_ASSERT_STRING_EQUAL(info->processes[1].job, "{\"ns_pid\": 3}");
+	CU_ASSERT_STRING_EQUAL(info->processes[2].job, "");
+	builder__free(b);
+}
+
 static const CU_TestInfo tests[] = {
 	{ "schemas and keys", schemas },
 	{ "an address of several operators", lives },
 	{ "modes", modes },
+	{ "jobs", jobs },
 	CU_TEST_INFO_NULL,
 };
 

@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "export/chrome_priv.h"
 #include "export/gpu_occupancy.h"
+#include "export/job_json.h"
 #include "export/out_file.h"
 #include "export/session_json.h"
 
@@ -144,27 +145,53 @@ static void make_trace_id(const struct session_info *info, const char *host, cha
 	snprintf(out, 33, "%016" PRIX64 "%016" PRIX64, hi, lo);
 }
 
-/*
- * Some consumers take rank 0 for every file without a rank and let them overwrite each other, so it is
- * always here: that of the capture's "distributedInfo" ({"backend", "rank", "world_size"}), else 0 of 1.
- */
-static void write_rank(struct jsonw *w, const struct session *s)
+/* What captures had before each process had its own. False: none. */
+static bool old_rank(const struct session *s, struct job_rank *out)
 {
 	const char *json = session__meta(s, "distributedInfo");
 	cJSON *tree = json ? cJSON_Parse(json) : NULL;
-	const cJSON *backend = cJSON_GetObjectItemCaseSensitive(tree, "backend");
 	const cJSON *rank = cJSON_GetObjectItemCaseSensitive(tree, "rank");
 	const cJSON *world = cJSON_GetObjectItemCaseSensitive(tree, "world_size");
 	bool good = cJSON_IsNumber(rank) && cJSON_IsNumber(world) && rank->valueint >= 0 &&
 		    world->valueint > rank->valueint;
 
+	if (good)
+		*out = (struct job_rank){ .rank = (uint32_t)rank->valueint,
+					  .world_size = (uint32_t)world->valueint };
+	cJSON_Delete(tree);
+	return good;
+}
+
+/*
+ * Some consumers take rank 0 for every file without a rank and let them overwrite each other, so it is always here: 0 of 1 where
+ * none is known. Which backend torch uses no launcher says.
+ */
+static void write_rank(struct jsonw *w, const struct session *s)
+{
+	struct job_rank r = { .world_size = 1 };
+
+	if (!job_json__rank(session__info(s), 0, &r))
+		old_rank(s, &r);
 	jsonw__break(w);
 	JSONW_OBJ(w, "distributedInfo");
-	JSONW_STR(w, "backend", good && cJSON_IsString(backend) ? backend->valuestring : "");
-	JSONW_I64(w, "rank", good ? rank->valueint : 0);
-	JSONW_I64(w, "world_size", good ? world->valueint : 1);
+	JSONW_STR(w, "backend", "");
+	JSONW_U64(w, "rank", r.rank);
+	JSONW_U64(w, "world_size", r.world_size);
 	jsonw__end_obj(w);
-	cJSON_Delete(tree);
+}
+
+/* As torch: kineto libkineto/src/EnvMetadata.h. */
+static void write_job_names(struct jsonw *w, const struct session *s)
+{
+	char text[JOB_TEXT_MAX + 1];
+
+	for (int v = JOB_PT_PROFILER_JOB_NAME; v <= JOB_PT_PROFILER_JOB_ATTEMPT_INDEX; v++) {
+		if (!job_json__text(session__info(s), 0, (enum job_var)v, text))
+			continue;
+		jsonw__break(w);
+		jsonw__key(w, job_vars[v].name);
+		jsonw__str(w, text);
+	}
 }
 
 static void write_meta(struct jsonw *w, const struct session *s, const struct chrome_opts *opts,
@@ -200,6 +227,7 @@ static void write_meta(struct jsonw *w, const struct session *s, const struct ch
 	write_versions(w, s);
 	jsonw__break(w);
 	JSONW_STR(w, "host_name", host);
+	write_job_names(w, s);
 	write_rank(w, s);
 	jsonw__break(w);
 	JSONW_OBJ(w, "ptbpf");

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "export/job_json.h"
 #include "export/loss_account.h"
 
 /* META records that a document repeats; their text is JSON already. */
@@ -147,6 +148,7 @@ static void write_targets(struct jsonw *w, const struct session_info *info)
 		write_ms(w, "probed_after_ms",
 			 p->start_ns > info->begin_ns ? (double)(p->start_ns - info->begin_ns) : 0.0);
 		JSONW_U64(w, "uncovered_ns", p->gap_ns);
+		job_json__write(w, p);
 		jsonw__end_obj(w);
 	}
 	jsonw__end_arr(w);

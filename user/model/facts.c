@@ -210,6 +210,13 @@ static int on_process(struct facts *f, const struct ptb_process *r)
 	return 0;
 }
 
+static int on_job(struct facts *f, const struct ptb_text *t)
+{
+	uint32_t id = strtab__add(f->texts, text_of(t), strnlen(text_of(t), t->text_len));
+
+	return id ? hashmap__put(&f->job_by_tgid, t->h.tgid, 0, id) : -ENOMEM;
+}
+
 static int on_lost(struct facts *f, const struct ptb_lost *r)
 {
 	const struct session_lost lost = {
@@ -315,6 +322,8 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 		return on_name(f, (const void *)rec);
 	case PTB_REC_META:
 		return on_meta(f, (const void *)rec);
+	case PTB_REC_JOB:
+		return on_job(f, (const void *)rec);
 	case PTB_REC_FUNC:
 		return on_func(f, (const void *)rec);
 	case PTB_REC_SITE:
@@ -571,6 +580,9 @@ static int resolve_ids(struct facts *f)
 			facts__node_names(f, cls, strlen(cls), &a->outer, &a->inner);
 	}
 	for (uint32_t i = 0; i < f->process_cnt; i++) {
+		const uint64_t *job = hashmap__get(&f->job_by_tgid, f->processes[i].tgid, 0);
+
+		f->processes[i].job = job ? strtab__text(f->texts, (uint32_t)*job) : "";
 		f->processes[i].comm = facts__name(f, f->process_names[i * 3]);
 		f->processes[i].cmdline = facts__name(f, f->process_names[i * 3 + 1]);
 		f->processes[i].exe = facts__name(f, f->process_names[i * 3 + 2]);
@@ -618,6 +630,7 @@ void facts__clear(struct facts *f)
 	hashmap__clear(&f->keys_by_tgid);
 	free(f->keys);
 	hashmap__clear(&f->process_by_tgid);
+	hashmap__clear(&f->job_by_tgid);
 	free(f->metas);
 	free(f->processes);
 	free(f->process_names);

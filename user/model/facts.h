@@ -97,6 +97,7 @@ struct facts {
 	uint32_t *process_names; /* comm, cmdline, exe name ids of each process, until resolved */
 	uint32_t process_cnt, process_cap, process_name_cap;
 	struct hashmap process_by_tgid; /* tgid -> index */
+	struct hashmap job_by_tgid;     /* tgid -> id in texts */
 	struct session_lost *lost;      /* sorted by begin */
 	uint32_t lost_cnt, lost_cap;
 	struct session_rss *rss; /* sorted by time */

@@ -24,6 +24,7 @@ struct session_process {
 	uint64_t start_ns; /* probes active from here on, CLOCK_MONOTONIC */
 	uint64_t gap_ns;
 	uint32_t source; /* 0 kernel probes, 1 agent */
+	const char *job; /* of its JOB record: a JSON object, or what a damaged file has; "": none */
 };
 
 struct session_lost {

@@ -369,26 +369,6 @@ void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const cha
 	recorder__remember(r, &r->opdefs, tgid, addr, recorder__name(r, name));
 }
 
-/* What launchers of distributed jobs give to each rank (torchrun's RANK and WORLD_SIZE): traces of several
- * ranks are joined by it. The first process that has it names the capture. */
-static void meta_rank(struct recorder *r, pid_t pid)
-{
-	char rank[16], world[16], json[96];
-	char *end_r, *end_w;
-	long rv, wv;
-
-	if (r->rank_known || proc__env(pid, "RANK", rank, sizeof(rank)) ||
-	    proc__env(pid, "WORLD_SIZE", world, sizeof(world)))
-		return;
-	rv = strtol(rank, &end_r, 10);
-	wv = strtol(world, &end_w, 10);
-	if (*end_r || *end_w || rv < 0 || wv <= rv || wv > INT_MAX)
-		return;
-	snprintf(json, sizeof(json), "{\"backend\": \"\", \"rank\": %ld, \"world_size\": %ld}", rv, wv);
-	recorder__meta(r, "distributedInfo", json);
-	r->rank_known = true;
-}
-
 void recorder__process(struct recorder *r, const struct torch_proc *tp,
 		       const struct torch_plan *plan, const struct recorder_process *rp)
 {
@@ -417,7 +397,7 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp,
 			recorder__class(r, tgid, addr, c->name);
 	}
 	recorder__keys(r, plan, tgid);
-	meta_rank(r, tp->pid);
+	recorder__job(r, tgid);
 	record_threads(r, tp->pid);
 }
 

@@ -53,7 +53,6 @@ struct recorder {
 	uint64_t records;
 	uint64_t over_names, over_operators, over_unknown, over_agent;
 	uint64_t last_tgid_tid; /* thread of the record before, which is known */
-	bool rank_known;
 	bool args;       /* arguments are recorded */
 	bool identities; /* of tensors are */
 	bool memory;     /* allocations are */
@@ -101,6 +100,9 @@ uint64_t recorder__unresolved(const struct recorder *r);
 /* Is it still the process that it was when it was attached to? Asked between reading of it and believing. */
 bool recorder__is_there(const struct recorder_proc *p);
 struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid); /* NULL: none */
+
+/* ---- recorder_job.c ---- */
+void recorder__job(struct recorder *r, uint32_t tgid);
 
 /* ---- recorder_args.c ---- */
 void recorder__plan_schemas(struct recorder *r, const struct torch_plan *plan, uint32_t func_base);

@@ -333,22 +333,6 @@ int proc__comm(pid_t pid, pid_t tid, char buf[16])
 	return 0;
 }
 
-int proc__env(pid_t pid, const char *name, char *buf, size_t cap)
-{
-	size_t len, n = strlen(name);
-	char *text;
-	int err = proc_file__read(pid, 0, "environ", &text, &len);
-
-	if (err)
-		return err;
-	err = -ENOENT;
-	for (size_t at = 0; at < len && err; at += strlen(text + at) + 1)
-		if (!strncmp(text + at, name, n) && text[at + n] == '=')
-			err = (size_t)snprintf(buf, cap, "%s", text + at + n + 1) < cap ? 0 : -ENAMETOOLONG;
-	free(text);
-	return err;
-}
-
 bool proc__same_pidns(pid_t pid)
 {
 	struct stat own, other;

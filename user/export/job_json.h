@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What a capture says of the container and the job of its processes. Captures are foreign: only what has the expected form is
+ * taken over. */
+#ifndef EXPORT_JOB_JSON_H
+#define EXPORT_JOB_JSON_H
+
+#include "base/job_vars.h"
+#include "base/jsonw.h"
+#include "model/session.h"
+
+/* The key "job" (schemas/formats/facts.schema.json), if something is known. */
+void job_json__write(struct jsonw *w, const struct session_process *p);
+
+/* The rank that the capture has as a whole: of its processes' ranks the first one. Those by RANK come before those by SLURM: a
+ * launcher is a task of a SLURM step, and its workers are the ranks. tgid: of this process alone; 0: of all. False: none. */
+bool job_json__rank(const struct session_info *info, uint32_t tgid, struct job_rank *out);
+/* The variable's text, likewise. */
+bool job_json__text(const struct session_info *info, uint32_t tgid, enum job_var v,
+		    char buf[JOB_TEXT_MAX + 1]);
+
+#endif /* EXPORT_JOB_JSON_H */

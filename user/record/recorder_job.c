@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* JOB records: the container and the job of a process. */
+#include <string.h>
+
+#include "base/jsonw.h"
+#include "record/recorder_priv.h"
+#include "target/job_facts.h"
+
+static void put_environment(struct jsonw *w, const struct job_facts *f)
+{
+	JSONW_OBJ(w, "environment");
+	for (int v = 0; v < JOB_VAR_CNT; v++) {
+		if (f->numbers[v] < 0 && !f->texts[v])
+			continue;
+		jsonw__key(w, job_vars[v].name);
+		if (f->texts[v])
+			jsonw__str(w, f->texts[v]);
+		else
+			jsonw__i64(w, f->numbers[v]);
+	}
+	jsonw__end_obj(w);
+}
+
+static void put_facts(struct jsonw *w, const struct job_facts *f)
+{
+	jsonw__begin_obj(w);
+	if (f->ns_pid)
+		JSONW_I64(w, "ns_pid", f->ns_pid);
+	if (*f->cgroup)
+		JSONW_STR(w, "cgroup", f->cgroup);
+	if (*f->container_id) {
+		JSONW_STR(w, "container_id", f->container_id);
+		JSONW_STR(w, "container_runtime", f->container_runtime);
+	}
+	if (*f->pod_uid)
+		JSONW_STR(w, "pod_uid", f->pod_uid);
+	put_environment(w, f);
+	jsonw__end_obj(w);
+}
+
+void recorder__job(struct recorder *r, uint32_t tgid)
+{
+	struct jsonw_text json = { .len = 0 };
+	union {
+		struct ptb_text rec;
+		char room[sizeof(struct ptb_text) + sizeof(json.text) + 8];
+	} u;
+	struct job_facts f;
+	struct jsonw w;
+	int err;
+
+	if (jsonw__init(&w, jsonw__to_text, &json, 1024))
+		return;
+	job_facts__read((pid_t)tgid, &f);
+	put_facts(&w, &f);
+	job_facts__clear(&f);
+	err = jsonw__flush(&w);
+	jsonw__free(&w);
+	if (err)
+		return; /* the limits of struct job_facts leave room */
+	memset(&u, 0, sizeof(u.rec) + json.len + 8);
+	u.rec.h.tgid = tgid;
+	u.rec.text_len = (uint32_t)json.len;
+	memcpy(u.room + sizeof(u.rec), json.text, json.len);
+	recorder__put(r, PTB_REC_JOB, &u.rec.h, (uint32_t)((sizeof(u.rec) + json.len + 7) & ~(size_t)7));
+}

@@ -80,8 +80,8 @@ static void test_cgroups(void)
 		if (strcmp(f.cgroup, groups[i].cgroup) != 0 || strcmp(f.container_id, groups[i].id) != 0 ||
 		    strcmp(f.container_runtime, groups[i].runtime) != 0 ||
 		    strcmp(f.pod_uid, groups[i].pod) != 0) {
-			fprintf(stderr, "%s: '%s' '%s' '%s' '%s'\n", groups[i].text, f.cgroup, f.container_id,
-				f.container_runtime, f.pod_uid);
+			fprintf(stderr, "%s: '%s' '%s' '%s' '%s'\n", groups[i].text, f.cgroup,
+				f.container_id, f.container_runtime, f.pod_uid);
 			CU_FAIL("a control group");
 		}
 	}
@@ -163,10 +163,14 @@ static void test_rank(void)
 		bool found;
 		uint32_t want, want_world;
 	} rows[] = {
-		{ 1, 2, 5, 8, 8, true, 1, 2 },    { -1, -1, 5, 8, 8, true, 5, 8 },
-		{ 1, -1, 5, 8, 8, true, 5, 8 },   { 2, 2, -1, -1, -1, false, 0, 0 },
-		{ -1, 2, -1, -1, -1, false, 0, 0 }, { -1, -1, 0, -1, 8, false, 0, 0 }, /* sbatch's script */
-		{ 0, 1, -1, -1, -1, true, 0, 1 }, { 0, 1LL << 31, -1, -1, -1, false, 0, 0 },
+		{ 1, 2, 5, 8, 8, true, 1, 2 },
+		{ -1, -1, 5, 8, 8, true, 5, 8 },
+		{ 1, -1, 5, 8, 8, true, 5, 8 },
+		{ 2, 2, -1, -1, -1, false, 0, 0 },
+		{ -1, 2, -1, -1, -1, false, 0, 0 },
+		{ -1, -1, 0, -1, 8, false, 0, 0 }, /* sbatch's script */
+		{ 0, 1, -1, -1, -1, true, 0, 1 },
+		{ 0, 1LL << 31, -1, -1, -1, false, 0, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

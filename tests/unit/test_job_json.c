@@ -45,7 +45,7 @@ static void test_write(void)
 }
 
 #define RANK(rank, world) "{\"environment\": {\"RANK\": " rank ", \"WORLD_SIZE\": " world "}}"
-#define SLURM(rank, world) \
+#define SLURM(rank, world)                                                                         \
 	"{\"environment\": {\"SLURM_PROCID\": " rank ", \"SLURM_STEP_NUM_TASKS\": " world "}}"
 
 static void test_rank(void)
@@ -73,8 +73,10 @@ static void test_rank(void)
 static void test_text(void)
 {
 	static char longer[JOB_TEXT_MAX + 100];
-	struct session_process p[] = { { .tgid = 1, .job = longer },
-				       { .tgid = 2, .job = "{\"environment\": {\"PT_PROFILER_JOB_NAME\": \"n\"}}" } };
+	struct session_process p[] = {
+		{ .tgid = 1, .job = longer },
+		{ .tgid = 2, .job = "{\"environment\": {\"PT_PROFILER_JOB_NAME\": \"n\"}}" }
+	};
 	struct session_info info = { .processes = p, .process_cnt = 2 };
 	char text[JOB_TEXT_MAX + 1];
 

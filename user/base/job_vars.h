@@ -41,7 +41,7 @@ enum job_var {
 #define X(name, number) JOB_##name,
 	PTB_JOB_VARS(X)
 #undef X
-	JOB_VAR_CNT
+		JOB_VAR_CNT
 };
 
 #define JOB_TEXT_MAX 255 /* bytes of a value that is a text; longer ones are left out */

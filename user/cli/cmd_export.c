@@ -27,7 +27,7 @@ static const struct opt_def export_opts[] = {
 	{ OPT_STR, 'o', "output", offsetof(struct export_cfg, output), "FILE",
 	  "file to write, gzip if it ends in .gz (default: CAPTURE with the format's suffix)" },
 	{ OPT_INT, 'p', "pid", offsetof(struct export_cfg, pid), "PID",
-	  "et, memory: the process to export (default: the first in the capture)" },
+	  "chrome, et, memory: the process to export (default: chrome: all of them; et, memory: the first in the capture)" },
 	{ OPT_STR, 0, "device", offsetof(struct export_cfg, out.timeline_device), "DEVICE",
 	  "memory: the device to export (default: cuda:0 if anything was allocated there, else cpu)" },
 	{ OPT_CHOICE, 0, "metric", offsetof(struct export_cfg, out.stacks_metric), "METRIC=" STACKS_METRICS,

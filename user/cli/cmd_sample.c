@@ -70,6 +70,7 @@ static void put_line(struct sampler *s, const struct sample_window *w, int code)
 	for (uint32_t i = 0; i < w->spec.pid_cnt; i++)
 		jsonw__i64(&j, w->spec.pids[i]);
 	jsonw__end_arr(&j);
+	window_jobs__write(&j, &w->spec.jobs);
 	JSONW_I64(&j, "exit", code);
 	if (w->traced)
 		JSONW_DOUBLE(&j, "late_seconds", (double)w->late_ns / 1e9);
@@ -290,6 +291,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	if (!spec->pid_cnt)
 		return; /* between two jobs */
 	spec->real_ns = window_dir__free_ns(&s->dir, spec->pids[0], spec->real_ns);
+	window_jobs__read(spec->pids, spec->pid_cnt, &spec->jobs);
 	if (window_dir__name(&s->dir, spec->pids[0], spec->real_ns, ".ptb", spec->capture,
 			     sizeof(spec->capture))) {
 		skip(s, "the names of its files are too long");

@@ -144,7 +144,7 @@ static int open_exports(struct sink_set *ss, const struct outputs *o, struct ses
 				       .tgid = o->pid,
 				       .device = o->timeline_device };
 	char host[256];
-	struct chrome_opts copts = { .trace_name = o->trace, .host_name = host };
+	struct chrome_opts copts = { .trace_name = o->trace, .host_name = host, .tgid = o->pid };
 	int err;
 
 	session_json__meta_text(s, "host", host, sizeof(host));

@@ -28,7 +28,7 @@ struct outputs {
 	int capture_fd; /* the open file, which outputs__write() closes; 0: what has that name is opened */
 	const char *trace; /* NULL: no Chrome trace */
 	const char *et;    /* NULL: no Execution Trace */
-	uint32_t pid;      /* of which process an Execution Trace or a timeline is, 0: the first */
+	uint32_t pid; /* of which process a trace or a timeline is; 0: Chrome trace: all, others: the first */
 	const char *timeline;                   /* NULL: no memory timeline */
 	uint32_t timeline_format;               /* enum timeline_format */
 	const char *timeline_device;            /* NULL: torch's choice */

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "cli/live.h"
+#include "sample/window_jobs.h"
 
 struct sample_settings;
 
@@ -19,6 +20,7 @@ struct sample_window_spec {
 	const struct run_cfg *cfg; /* rec.duration_ns: length of the window */
 	pid_t pids[OPT_PIDS_MAX];
 	uint32_t pid_cnt;
+	struct window_jobs jobs;
 	uint64_t nr;
 	uint64_t max_cost_ns;         /* of record_opts */
 	uint64_t warmup_ns, begin_ns; /* CLOCK_MONOTONIC: probes are attached, records are kept */

@@ -59,6 +59,7 @@ struct chrome_memory {
 	struct jsonw *w;
 	const struct session_info *info;
 	const struct chrome_clock *clock;
+	uint32_t only; /* the process of which events are given, 0: all */
 	uint64_t ev_idx;
 	uint32_t rss_next; /* sample of info->rss that is not written yet */
 	struct track *tracks;
@@ -69,7 +70,7 @@ struct chrome_memory {
 };
 
 struct chrome_memory *chrome_memory__new(struct jsonw *w, const struct session_info *info,
-					 const struct chrome_clock *clock)
+					 const struct chrome_clock *clock, uint32_t only)
 {
 	struct chrome_memory *cm = calloc(1, sizeof(*cm));
 
@@ -78,6 +79,7 @@ struct chrome_memory *chrome_memory__new(struct jsonw *w, const struct session_i
 	cm->w = w;
 	cm->info = info;
 	cm->clock = clock;
+	cm->only = only;
 	cm->ev_idx = EV_IDX_FIRST;
 	return cm;
 }
@@ -214,7 +216,7 @@ static int count_rss(struct chrome_memory *cm, uint32_t tgid, uint64_t ts,
 	struct sample s = { .ts = ts, .key = rss[PTB_RSS_FILE] + rss[PTB_RSS_ANON] + rss[PTB_RSS_SHMEM] };
 	struct track *t;
 
-	if (!s.key) /* a process without pages has ended */
+	if (!s.key || (cm->only && tgid != cm->only)) /* a process without pages has ended */
 		return 0;
 	t = get_track(cm, tgid, TRACK_RSS, 0, 0);
 	if (!t)

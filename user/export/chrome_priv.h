@@ -80,7 +80,8 @@ void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end);
 /* chrome_memory.c: memory events as instants, values over time as counters. */
 struct chrome_memory;
 struct chrome_memory *chrome_memory__new(struct jsonw *w, const struct session_info *info,
-					 const struct chrome_clock *clock); /* NULL: out of memory */
+					 const struct chrome_clock *clock,
+					 uint32_t only); /* only: a process, 0: all. NULL: out of memory */
 void chrome_memory__free(struct chrome_memory *cm);
 int chrome_memory__event(struct chrome_memory *cm, const struct memory_event *ev);
 int chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *ev);

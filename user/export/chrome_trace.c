@@ -15,6 +15,7 @@
 #include "base/effort.h"
 #include "base/list.h"
 #include "export/chrome_priv.h"
+#include "export/formats.h"
 #include "export/gpu_occupancy.h"
 #include "export/job_json.h"
 #include "export/out_file.h"
@@ -166,11 +167,11 @@ static bool old_rank(const struct session *s, struct job_rank *out)
  * Some consumers take rank 0 for every file without a rank and let them overwrite each other, so it is always here: 0 of 1 where
  * none is known. Which backend torch uses no launcher says.
  */
-static void write_rank(struct jsonw *w, const struct session *s)
+static void write_rank(struct jsonw *w, const struct session *s, uint32_t tgid)
 {
 	struct job_rank r = { .world_size = 1 };
 
-	if (!job_json__rank(session__info(s), 0, &r))
+	if (!job_json__rank(session__info(s), tgid, &r) && !tgid)
 		old_rank(s, &r);
 	jsonw__break(w);
 	JSONW_OBJ(w, "distributedInfo");
@@ -181,12 +182,12 @@ static void write_rank(struct jsonw *w, const struct session *s)
 }
 
 /* As torch: kineto libkineto/src/EnvMetadata.h. */
-static void write_job_names(struct jsonw *w, const struct session *s)
+static void write_job_names(struct jsonw *w, const struct session *s, uint32_t tgid)
 {
 	char text[JOB_TEXT_MAX + 1];
 
 	for (int v = JOB_PT_PROFILER_JOB_NAME; v <= JOB_PT_PROFILER_JOB_ATTEMPT_INDEX; v++) {
-		if (!job_json__text(session__info(s), 0, (enum job_var)v, text))
+		if (!job_json__text(session__info(s), tgid, (enum job_var)v, text))
 			continue;
 		jsonw__break(w);
 		jsonw__key(w, job_vars[v].name);
@@ -227,8 +228,8 @@ static void write_meta(struct jsonw *w, const struct session *s, const struct ch
 	write_versions(w, s);
 	jsonw__break(w);
 	JSONW_STR(w, "host_name", host);
-	write_job_names(w, s);
-	write_rank(w, s);
+	write_job_names(w, s, opts->tgid);
+	write_rank(w, s, opts->tgid);
 	jsonw__break(w);
 	JSONW_OBJ(w, "ptbpf");
 	session_json__write(w, s);
@@ -267,6 +268,7 @@ struct seen_thread {
 struct chrome_trace {
 	const struct session *s;
 	const struct session_info *info;
+	uint32_t only; /* the process that it is of, 0: all */
 	struct out_file *of;
 	struct jsonw w;
 	struct chrome_clock clock;
@@ -292,6 +294,11 @@ static uint64_t trace_time(const struct chrome_trace *ct, uint64_t mono_ns)
 	return chrome_clock__rel(&ct->clock, mono_ns);
 }
 
+static bool is_other(const struct chrome_trace *ct, uint32_t tgid)
+{
+	return ct->only && tgid != ct->only;
+}
+
 /* What is known before the first slice: metadata, processes, lost intervals. */
 static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
 {
@@ -301,7 +308,9 @@ static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
 	for (uint32_t i = 0; i < info->process_cnt; i++) {
 		const struct session_process *p = &info->processes[i];
 
-		chrome_event__process(&ct->w, p->tgid, p, "CPU", p->tgid, trace_time(ct, info->begin_ns));
+		if (!is_other(ct, p->tgid))
+			chrome_event__process(&ct->w, p->tgid, p, "CPU", p->tgid,
+					      trace_time(ct, info->begin_ns));
 	}
 	for (uint32_t i = 0; i < info->lost_cnt && !is_full(ct); i++) {
 		const struct session_lost *l = &info->lost[i];
@@ -320,11 +329,13 @@ static int begin_trace(struct chrome_trace *ct, const char *path, const struct s
 
 	ct->s = s;
 	ct->info = session__info(s);
+	if (opts->tgid && export__choose_process(ct->info, path, opts->tgid, &ct->only))
+		return -ESRCH;
 	ct->clock = chrome_clock__init(ct->info);
 	ct->args.schemas = &ct->schemas;
 	ct->args.kernel_memory = ct->info->has_kernel_memory;
 	ct->trace_name = strdup(opts->trace_name ? opts->trace_name : path);
-	ct->memory = chrome_memory__new(&ct->w, ct->info, &ct->clock);
+	ct->memory = chrome_memory__new(&ct->w, ct->info, &ct->clock, ct->only);
 	ct->gpu = chrome_gpu__new(&ct->w, s, &ct->clock);
 	ct->python = chrome_python__new(&ct->w, s, &ct->clock, ct->gpu);
 	if (!ct->trace_name || !ct->memory || !ct->gpu || !ct->python)
@@ -354,6 +365,8 @@ static int write_slice(void *arg, const struct slice *sl)
 	struct chrome_trace *ct = arg;
 	int err;
 
+	if (is_other(ct, sl->tgid))
+		return 0;
 	if (is_full(ct))
 		return SESSION_SINK_FULL;
 	err = chrome_gpu__slice(ct->gpu, sl);
@@ -369,6 +382,8 @@ static int write_flow(void *arg, const struct fwdbwd *fl)
 	struct chrome_trace *ct = arg;
 	struct chrome_flow from, to;
 
+	if (is_other(ct, fl->fwd_tgid))
+		return 0;
 	if (is_full(ct))
 		return SESSION_SINK_FULL;
 	from = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->fwd_tid,
@@ -382,8 +397,11 @@ static int write_flow(void *arg, const struct fwdbwd *fl)
 static int note_thread(void *arg, uint32_t tgid, uint32_t tid)
 {
 	struct chrome_trace *ct = arg;
-	struct seen_thread *t = list__keyed(KEYED_LIST(ct, threads, thread), tgid, tid);
+	struct seen_thread *t;
 
+	if (is_other(ct, tgid))
+		return 0;
+	t = list__keyed(KEYED_LIST(ct, threads, thread), tgid, tid);
 	if (!t)
 		return -ENOMEM;
 	*t = (struct seen_thread){ .tgid = tgid, .tid = tid };
@@ -394,6 +412,8 @@ static int write_memory(void *arg, const struct memory_event *ev)
 {
 	struct chrome_trace *ct = arg;
 
+	if (is_other(ct, ev->at.tgid))
+		return 0;
 	return is_full(ct) ? SESSION_SINK_FULL : chrome_memory__event(ct->memory, ev);
 }
 
@@ -401,6 +421,8 @@ static int write_kernel_memory(void *arg, const struct kernel_event *ev)
 {
 	struct chrome_trace *ct = arg;
 
+	if (is_other(ct, ev->rec->tgid))
+		return 0;
 	return is_full(ct) ? SESSION_SINK_FULL : chrome_memory__kernel(ct->memory, ev);
 }
 
@@ -408,6 +430,8 @@ static int write_sample(void *arg, const struct py_sample *ps)
 {
 	struct chrome_trace *ct = arg;
 
+	if (is_other(ct, ps->tgid))
+		return 0;
 	return is_full(ct) ? SESSION_SINK_FULL : chrome_python__sample(ct->python, ps);
 }
 
@@ -417,6 +441,8 @@ static int write_gpu_record(void *arg, const struct gpu_slice *g)
 	struct chrome_trace *ct = arg;
 	int err = chrome_python__finish(ct->python);
 
+	if (is_other(ct, g->at.tgid))
+		return err;
 	if (is_full(ct))
 		return SESSION_SINK_FULL;
 	if (g->what == GPU_API && !err)
@@ -454,6 +480,8 @@ static void write_tail(struct chrome_trace *ct, const struct session_totals *tot
 	jsonw__end_arr(w);
 	jsonw__break(w);
 	JSONW_OBJ(w, "ptbpf_totals");
+	if (ct->only)
+		JSONW_U64(w, "only_pid", ct->only);
 	session_json__write_totals(w, info, totals);
 	if (info->has_gpu || info->has_cuda_calls)
 		write_gpu_totals(w, chrome_gpu__totals(ct->gpu));

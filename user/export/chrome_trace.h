@@ -8,6 +8,7 @@
 struct chrome_opts {
 	const char *trace_name; /* final path, for "traceName" */
 	const char *host_name;
+	uint32_t tgid; /* of this process alone, 0: of all */
 };
 
 /*

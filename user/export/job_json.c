@@ -13,8 +13,9 @@ static const struct {
 	const char *key;
 	bool number;
 } facts[] = {
-	{ "ns_pid", true },	       { "cgroup", false },  { "container_id", false },
-	{ "container_runtime", false }, { "pod_uid", false },
+	{ "ns_pid", true },        { "cgroup", false },
+	{ "container_id", false }, { "container_runtime", false },
+	{ "pod_uid", false },
 };
 
 /* NULL: no JSON, or no object. */

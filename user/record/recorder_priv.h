@@ -53,9 +53,9 @@ struct recorder {
 	uint64_t records;
 	uint64_t over_names, over_operators, over_unknown, over_agent;
 	uint64_t last_tgid_tid; /* thread of the record before, which is known */
-	bool args;       /* arguments are recorded */
-	bool identities; /* of tensors are */
-	bool memory;     /* allocations are */
+	bool args;              /* arguments are recorded */
+	bool identities;        /* of tensors are */
+	bool memory;            /* allocations are */
 	bool op_left;    /* some operator left the dispatcher: addresses may be others' now */
 	bool cuda_calls; /* CUDA calls seen from the host's side are */
 	int error;

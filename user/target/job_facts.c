@@ -27,8 +27,9 @@ static bool is_hex(const char *text, size_t len)
 static const struct {
 	const char *word, *runtime;
 } words[] = {
-	{ "docker", "docker" }, { "cri-containerd", "containerd" }, { "nerdctl", "containerd" },
-	{ "crio", "cri-o" },    { "libpod", "podman" },             { "libpod_parent", "podman" },
+	{ "docker", "docker" },      { "cri-containerd", "containerd" },
+	{ "nerdctl", "containerd" }, { "crio", "cri-o" },
+	{ "libpod", "podman" },      { "libpod_parent", "podman" },
 };
 
 /* NULL: of no runtime. */

@@ -12,17 +12,18 @@
 #include "base/job_vars.h"
 
 #define JOB_CGROUP_MAX 1024
-#define JOB_CONTAINER_ID_LEN 64 /* hexadecimal digits: the same for docker, containerd, CRI-O and podman */
+#define JOB_CONTAINER_ID_LEN                                                                       \
+	64 /* hexadecimal digits: the same for docker, containerd, CRI-O and podman */
 #define JOB_POD_UID_MAX 36
 
 struct job_facts {
-	pid_t ns_pid;                 /* in its own pid namespace, 0: not known */
-	char cgroup[JOB_CGROUP_MAX];  /* path of its control group, "": not known */
+	pid_t ns_pid;                /* in its own pid namespace, 0: not known */
+	char cgroup[JOB_CGROUP_MAX]; /* path of its control group, "": not known */
 	char container_id[JOB_CONTAINER_ID_LEN + 1];
 	const char *container_runtime; /* "docker", "containerd", "cri-o", "podman"; "": the path does not say */
 	char pod_uid[JOB_POD_UID_MAX + 1]; /* of Kubernetes */
-	int64_t numbers[JOB_VAR_CNT]; /* of variables that are numbers, -1: none */
-	char *texts[JOB_VAR_CNT];     /* of the others, NULL: none */
+	int64_t numbers[JOB_VAR_CNT];      /* of variables that are numbers, -1: none */
+	char *texts[JOB_VAR_CNT];          /* of the others, NULL: none */
 };
 
 /* What can be read of the process; the rest is empty. job_facts__clear() afterwards. */

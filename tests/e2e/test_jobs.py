@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Container, pod, job and rank of the processes: in traces, and in the log of windows."""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+import memory_cgroup
+from support import PYTHON, ROOT, WORKLOADS, Process, Skip, check, children_of, load_trace, run_ptbpf, slices, wait_for
+
+ID = "0123456789abcdef" * 4
+UID = "6f2a1b3c-0d4e-4f5a-8b6c-7d8e9f0a1b2c"
+
+
+def is_valid(path):
+    done = subprocess.run([sys.executable, ROOT + "/tools/validate_trace.py", path], capture_output=True, text=True)
+    check(done.returncode == 0, done.stdout + done.stderr)
+
+
+def ready_ranks(p):
+    """pids by rank"""
+    found = {int(rank): int(pid) for pid, rank in re.findall(r"^ready (\d+) (\d)", p.text(), re.M)}
+    return [found[0], found[1]] if len(found) == 2 else None
+
+
+def test_torchrun(ws):
+    """Two ranks in one capture: each has its own trace, with the rank that torch.profiler writes."""
+    env = dict(os.environ, AWS_SECRET_ACCESS_KEY="hunter2", PT_PROFILER_JOB_NAME="exp-1", OMP_NUM_THREADS="1")
+    with Process([PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", WORKLOADS + "/rank_work.py", ws],
+                 env=env) as p:
+        pids = wait_for(lambda: ready_ranks(p), "both ranks")
+        run_ptbpf("attach", "--pid", f"{pids[1]},{pids[0]}", "-d", "500ms", "-o", ws + "/a.ptb", "--trace", ws + "/a.json")
+        run_ptbpf("sample", "--pid", f"{pids[0]},{pids[1]}", "--dir", ws + "/w", "--schedule", "active=300ms,repeat=1")
+    both = load_trace(ws + "/a.json")
+    for rank, pid in enumerate(pids):
+        path = f"{ws}/rank{rank}.json"
+        run_ptbpf("export", ws + "/a.ptb", "--format", "chrome", "--pid", pid, "-o", path)
+        is_valid(path)
+        mine, torch = load_trace(path), load_trace(f"{ws}/torch-{rank}.json")
+        check({e["pid"] for e in slices(mine)} == {pid}, "a trace of one process has slices of another")
+        check([e["args"]["External id"] for e in slices(mine)] == [e["args"]["External id"] for e in slices(both, pid=pid)],
+              "ids depend on --pid")
+        for key in ("rank", "world_size"):
+            check(mine["distributedInfo"][key] == torch["distributedInfo"][key], f"{key}: {mine['distributedInfo']}")
+        check(mine["PT_PROFILER_JOB_NAME"] == torch["PT_PROFILER_JOB_NAME"] == "exp-1", "the name of the job")
+        job = next(t["job"] for t in mine["ptbpf"]["targets"] if t["pid"] == pid)
+        check(job["environment"]["LOCAL_RANK"] == rank and job["ns_pid"] == pid, f"job: {job}")
+        with open(path, encoding="utf-8") as f:
+            check("hunter2" not in f.read() and "HOME" not in job["environment"], "more of the environment than its job")
+    check(both["distributedInfo"]["rank"] == 1, "a trace of several ranks is not of the first process")
+    with open(ws + "/w/windows.jsonl", encoding="utf-8") as f:
+        w = json.loads(f.read())
+    run_id = job["environment"]["TORCHELASTIC_RUN_ID"]
+    check(w["ranks"] == [0, 1] and w["jobs"] == ["torchrun:" + run_id], f"the log: {w}")
+
+
+@contextlib.contextmanager
+def control_group(*names):
+    made = [memory_cgroup.make()[0]]
+    try:
+        for name in names:
+            os.mkdir(os.path.join(made[-1], name))
+            made.append(os.path.join(made[-1], name))
+        yield made[-1]
+    finally:
+        for path in reversed(made):
+            wait_for(lambda path=path: rmdir(path), "the control group to be empty")
+
+
+def rmdir(path):
+    with contextlib.suppress(OSError):
+        os.rmdir(path)
+    return not os.path.exists(path)
+
+
+def test_pod(ws):
+    """A process with a pid namespace and a control group as in Kubernetes."""
+    names = f"kubepods-burstable-pod{UID.replace('-', '_')}.slice", f"cri-containerd-{ID}.scope"
+    with control_group(*names) as group:
+        with Process(["unshare", "--pid", "--fork", "--kill-child", PYTHON, "-u", WORKLOADS + "/spin.py"]) as p:
+            pid = wait_for(lambda: children_of(p.pid), "the inner process")[0]
+            try:
+                with open(group + "/cgroup.procs", "w", encoding="ascii") as f:
+                    f.write(str(pid))
+            except OSError as why:
+                raise Skip(f"{group} takes no process: {why.strerror}") from None
+            p.wait_line("rate")
+            run_ptbpf("attach", "--pid", pid, "-d", "300ms", "-o", ws + "/a.ptb", "--trace", ws + "/a.json")
+            run_ptbpf("sample", "--pid", pid, "--dir", ws + "/w", "--schedule", "active=100ms,repeat=1")
+            os.kill(pid, 9)
+            p.finish()
+    is_valid(ws + "/a.json")
+    doc = load_trace(ws + "/a.json")
+    job = doc["ptbpf"]["targets"][0]["job"]
+    check(job["ns_pid"] == 1 and job["cgroup"].endswith("/".join(names)), f"job: {job}")
+    check((job["container_id"], job["container_runtime"], job["pod_uid"]) == (ID, "containerd", UID), f"job: {job}")
+    check(doc["distributedInfo"] == {"backend": "", "rank": 0, "world_size": 1}, f"rank: {doc['distributedInfo']}")
+    with open(ws + "/w/windows.jsonl", encoding="utf-8") as f:
+        w = json.loads(f.read())
+    check(w["jobs"] == ["pod:" + UID] and "ranks" not in w, f"the log: {w}")

@@ -615,7 +615,8 @@ enum ptb_refusal {
 	X(TARGET_EXIT,       3, "target exited")                \
 	X(ERROR,             4, "error")                        \
 	X(NOT_WRITTEN,       5, "the capture could not be written") \
-	X(COST,              6, "limit on its cost reached")
+	X(COST,              6, "limit on its cost reached")    \
+	X(NEXT_WINDOW,       7, "the next window was due")
 /* clang-format on */
 
 enum ptb_stop_reason {

@@ -20,6 +20,7 @@
 #include "cli/cmd.h"
 #include "cli/sample_opts.h"
 #include "cli/sample_window.h"
+#include "export/session_json.h"
 #include "record/targets.h"
 #include "report/report_out.h"
 #include "sample/window_dir.h"
@@ -46,7 +47,7 @@ struct sampler {
 	uint32_t window_cnt;
 	pid_t commands[COMMANDS_MAX];
 	uint32_t command_cnt;
-	double spent_ns; /* that windows have cost a process on average */
+	double spent_ns; /* that windows have cost, each the process that it cost most */
 	uint32_t signals;
 	int argc;
 	char **argv;
@@ -84,6 +85,8 @@ static void put_line(struct sampler *s, const struct sample_window *w, int code)
 		JSONW_U64(&j, "lost", w->result.lost);
 		if (w->result.cost_share >= 0)
 			JSONW_DOUBLE(&j, "cost_share", w->result.cost_share);
+		JSONW_DOUBLE(&j, "charged_seconds", (double)w->cost_ns / 1e9);
+		JSONW_STR(&j, "stopped_by", session_json__stop_text(w->result.stop_reason));
 		if (w->result.stop_reason == PTB_STOP_COST)
 			JSONW_BOOL(&j, "shortened", true);
 		if (w->result.incomplete[0])
@@ -183,7 +186,7 @@ static void end_window(struct sampler *s, uint32_t i)
 	s->windows[i] = s->windows[--s->window_cnt];
 	if (!s->signals || w.traced) { /* else it was to begin later */
 		s->any |= w.has_result;
-		s->spent_ns += (double)(w.sealed ? w.cost_ns : w.spec.max_cost_ns) / w.spec.pid_cnt;
+		s->spent_ns += (double)(w.sealed ? w.cost_ns : w.spec.max_cost_ns);
 		s->incomplete |= code != EXIT_DONE;
 		s->last_real_ns = w.spec.real_ns;
 		if (!w.has_result)
@@ -266,7 +269,7 @@ static double allowance(const struct sampler *s, const struct schedule_window *a
 
 	schedule__window(&s->schedule, s->next + 1, &next);
 	for (uint32_t i = 0; i < s->window_cnt; i++)
-		spent += (double)s->windows[i].spec.max_cost_ns / s->windows[i].spec.pid_cnt;
+		spent += (double)s->windows[i].spec.max_cost_ns;
 	return s->max_overhead * (double)next.warmup - spent;
 }
 
@@ -275,6 +278,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	struct sample_window *w = &s->windows[s->window_cnt];
 	struct sample_window_spec *spec = &w->spec;
 	const char *traces = s->cfg->traces;
+	struct schedule_window next;
 	char suffix[32];
 	uint64_t begin = s->start_ns + at->begin;
 
@@ -286,6 +290,8 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 					       .nr = nr(s),
 					       .warmup_ns = s->start_ns + at->warmup,
 					       .begin_ns = begin } };
+	if (schedule__window(&s->schedule, s->next + 1, &next))
+		spec->end_ns = s->start_ns + next.warmup;
 	spec->real_ns = clock__pair().real_ns + (begin > now ? begin - now : 0);
 	spec->pid_cnt = select_targets(s, spec->pids);
 	if (!spec->pid_cnt)
@@ -310,7 +316,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 			s->skipped++;
 			return;
 		}
-		spec->max_cost_ns = (uint64_t)(ns * spec->pid_cnt);
+		spec->max_cost_ns = (uint64_t)ns;
 	}
 	learn_targets(spec->pids, spec->pid_cnt);
 	if (sample_window__start(w)) {

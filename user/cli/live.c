@@ -257,6 +257,8 @@ int live__run(struct live *live, run_tick_fn tick, void *arg)
 	if (!live->announced) {
 		pr_error("nothing was recorded: %s",
 			 live->run_err ? errstr(live->run_err) :
+			 run__stop_reason(live->run) == PTB_STOP_COST ?
+					 "its warm-up cost all that the window may cost" :
 			 live->cfg->rec.sample_hz ?
 					 "interrupted, or the target ended, before Python ran in it" :
 					 "interrupted, or the target ended, before PyTorch was loaded");

@@ -70,6 +70,16 @@ static void begin_in_time(void *arg, struct run *run)
 	send_report(wr);
 }
 
+/* False: the next window is due already (reported). */
+static bool is_in_time(const struct window_run *wr)
+{
+	if (!wr->spec->end_ns || clock__mono_ns() < wr->spec->end_ns)
+		return true;
+	pr_warn("window %llu: the probes were attached when the next window was due",
+		(unsigned long long)wr->spec->nr);
+	return false;
+}
+
 /* False: none of the processes can be traced. */
 static bool add_processes(struct window_run *wr)
 {
@@ -94,11 +104,12 @@ static int record_window(const struct sample_window_spec *spec, int fd)
 
 	cfg.output = spec->capture;
 	cfg.rec.max_cost_ns = spec->max_cost_ns;
+	cfg.rec.end_ns = spec->end_ns;
 	cfg.trace = spec->trace[0] ? spec->trace : NULL;
 	cfg.no_table = true;
 	log__set_quiet(true); /* ptbpf reports the window when it has ended */
 	code = live__open(&wr.live, &cfg, spec->pids[0]);
-	if (!code && (!wait_until(spec->warmup_ns) || !add_processes(&wr)))
+	if (!code && (!wait_until(spec->warmup_ns) || !add_processes(&wr) || !is_in_time(&wr)))
 		code = EXIT_FAILED;
 	if (!code) {
 		begin_in_time(&wr, wr.live.run);

@@ -22,7 +22,7 @@ struct sample_window_spec {
 	uint32_t pid_cnt;
 	struct window_jobs jobs;
 	uint64_t nr;
-	uint64_t max_cost_ns;         /* of record_opts */
+	uint64_t max_cost_ns, end_ns; /* of record_opts; end_ns: when the next window is due */
 	uint64_t warmup_ns, begin_ns; /* CLOCK_MONOTONIC: probes are attached, records are kept */
 	uint64_t real_ns;             /* Unix time of the begin */
 	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */

@@ -28,6 +28,11 @@ static const char *const func_kind_texts[] = { PTB_FUNC_KINDS(X) };
 static const char *const stop_texts[] = { PTB_STOP_REASONS(X) };
 #undef X
 
+const char *session_json__stop_text(uint32_t reason)
+{
+	return TEXT_OF(stop_texts, reason);
+}
+
 /* ---- values of META records: JSON, if their writer was ours ---- */
 
 #define META_DEPTH_MAX 8
@@ -160,7 +165,7 @@ static void write_window(struct jsonw *w, const struct session_info *info)
 	JSONW_I64(w, "begin_unix_ns", (int64_t)info->begin_ns + info->mono_to_unix_ns);
 	JSONW_U64(w, "duration_ns", info->end_ns > info->begin_ns ? info->end_ns - info->begin_ns : 0);
 	JSONW_U64(w, "clock_error_ns", info->clock_err_ns);
-	JSONW_STR(w, "stopped_by", TEXT_OF(stop_texts, info->stop_reason));
+	JSONW_STR(w, "stopped_by", session_json__stop_text(info->stop_reason));
 	JSONW_BOOL(w, "sealed", info->sealed);
 	jsonw__end_obj(w);
 }

@@ -18,6 +18,9 @@ void session_json__write(struct jsonw *w, const struct session *s);
 void session_json__write_totals(struct jsonw *w, const struct session_info *info,
 				const struct session_totals *totals);
 
+/* Of an enum ptb_stop_reason. */
+const char *session_json__stop_text(uint32_t reason);
+
 /* The text of a META record that is a JSON string; "" if there is none. */
 void session_json__meta_text(const struct session *s, const char *key, char *buf, size_t cap);
 

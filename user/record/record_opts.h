@@ -23,7 +23,8 @@ struct record_opts {
 	bool graphs; /* also what captured the nodes of CUDA graphs; by agents only */
 	enum agent_mode agent;
 	bool children; /* processes that the targets fork are targets, too */
-	uint64_t max_cost_ns; /* of the targets' time, by run__cost_ns(): the window ends then; 0: no limit */
+	uint64_t max_cost_ns; /* of a target's time, by run__cost_ns(): the window ends then; 0: no limit */
+	uint64_t end_ns; /* CLOCK_MONOTONIC: the window ends by then, because another one is due; 0: no limit */
 	uint64_t duration_ns; /* 0: until a signal or the end of the targets */
 	uint64_t ring_bytes;  /* per ring, 0: by the number of processors */
 	uint64_t max_memory;  /* 0: LIMIT_MEMORY */

@@ -25,6 +25,7 @@
 #include "base/vec.h"
 #include "probe/kern_features.h"
 #include "probe/probe_set.h"
+#include "record/cost_meter.h"
 #include "record/recorder.h"
 #include "record/recorder_agent.h"
 #include "record/targets.h"
@@ -32,9 +33,12 @@
 
 #define PACE_MIN_MS 1
 #define PACE_MAX_MS 40
-#define PACE_STACKS_MS 10        /* code objects are read before they are freed, where possible */
-#define CHILD_TRY_NS 20000000ULL /* how often a process without torch is polled */
-#define TRIES_SLOWER 6           /* of them, each after twice the time */
+#define PACE_STACKS_MS 10 /* code objects are read before they are freed, where possible */
+#define PACE_COST_MS 10   /* a window that costs too much ends soon */
+#define COST_UNKNOWN_PS                                                                            \
+	5000000 /* of a hit, where it cannot be measured: more than on any host so far */
+#define CHILD_TRY_NS 20000000ULL     /* how often a process without torch is polled */
+#define TRIES_SLOWER 6               /* of them, each after twice the time */
 #define SAMPLE_EVERY_NS 100000000ULL /* with memory: what /proc says of it */
 /* For agents, after a signal: everything ends within a second. */
 #define SIGNALLED_WAIT_NS 700000000ULL
@@ -53,6 +57,7 @@ struct run {
 	bool draining; /* the rings are being read */
 	uint64_t begin_ns, last_clock_ns, last_sample_ns;
 	int64_t cost_ps;
+	struct cost_meter hits;
 	uint32_t stop_reason, no_tracepoint, refused_pids;
 };
 
@@ -67,6 +72,16 @@ static void on_task(void *arg, const struct ptb_task *task)
 		run->targets.over_processes++;
 }
 
+static void on_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
+{
+	const struct ptb_rec_hdr *h = rec;
+	struct run *run = arg;
+
+	if (h->site)
+		cost_meter__hit(&run->hits, h->tgid);
+	recorder__ring_record(run->targets.rec, ring, rec, len);
+}
+
 /* Empties the rings; reads no process. 0 or negative errno (reported). */
 static int drain_rings(struct run *run)
 {
@@ -75,8 +90,7 @@ static int drain_rings(struct run *run)
 	run->watermark = clock__mono_ns();
 	for (uint32_t i = 0; i < n; i++) {
 		struct ring_loss loss = { 0 };
-		int64_t err =
-			probe_set__drain(run->targets.ps, i, recorder__ring_record, run->targets.rec);
+		int64_t err = probe_set__drain(run->targets.ps, i, on_record, run);
 
 		if (err < 0) {
 			pr_error("ring buffer %u cannot be read: %s", i, errstr((int)err));
@@ -228,6 +242,7 @@ void run__free(struct run *run)
 	probe_set__free(run->targets.ps);
 	recorder__discard(run->targets.rec);
 	targets__free(&run->targets);
+	cost_meter__clear(&run->hits);
 	free(run->tasks);
 	free(run->polls);
 	free(run);
@@ -466,6 +481,8 @@ static void stop_bad_layouts(struct run *run)
 /* Samples are few, and those who take them should not disturb. */
 static int max_pace_ms(const struct run *run)
 {
+	if (run->opts.max_cost_ns)
+		return PACE_COST_MS;
 	return run->opts.stacks && !run->opts.sample_hz ? PACE_STACKS_MS : PACE_MAX_MS;
 }
 
@@ -552,12 +569,20 @@ static bool all_gone(const struct run *run)
 	return run->targets.cnt > 0;
 }
 
+/* When the window ends; UINT64_MAX: not by the clock. */
+static uint64_t window_end(const struct run *run)
+{
+	uint64_t end = run->opts.duration_ns && run->targets.active ?
+			       run->begin_ns + run->opts.duration_ns :
+			       UINT64_MAX;
+
+	return run->targets.active && run->opts.end_ns && run->opts.end_ns < end ? run->opts.end_ns : end;
+}
+
 static int remaining_ms(const struct run *run, uint64_t now)
 {
-	uint64_t end = run->begin_ns + run->opts.duration_ns;
+	uint64_t end = window_end(run);
 
-	if (!run->opts.duration_ns || !run->targets.active)
-		return run->pace_ms;
 	if (now >= end)
 		return 0;
 	return (end - now) / 1000000 < (uint64_t)run->pace_ms ? (int)((end - now) / 1000000) + 1 :
@@ -595,13 +620,12 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 			run->stop_reason = PTB_STOP_SIGNAL;
 			return 0;
 		}
-		if (run->targets.active && run->opts.duration_ns &&
-		    now - run->begin_ns >= run->opts.duration_ns) {
-			run->stop_reason = PTB_STOP_DURATION;
+		if (now >= window_end(run)) {
+			run->stop_reason = window_end(run) == run->opts.end_ns ? PTB_STOP_NEXT_WINDOW :
+										 PTB_STOP_DURATION;
 			return 0;
 		}
-		if (run->targets.active && run->opts.max_cost_ns &&
-		    run__cost_ns(run) > run->opts.max_cost_ns) {
+		if (run->opts.max_cost_ns && run__cost_ns(run) > run->opts.max_cost_ns) {
 			run->stop_reason = PTB_STOP_COST;
 			return 0;
 		}
@@ -764,12 +788,17 @@ int run__finish(struct run *run, int *capture)
 	return err;
 }
 
-uint64_t run__cost_ns(const struct run *run)
+uint64_t run__cost_ns(struct run *run)
 {
-	uint64_t hits = probe_set__counter(run->targets.ps, PTB_CNT_HITS) +
-			probe_set__counter(run->targets.ps, PTB_CNT_RING_FULL);
+	static const uint32_t kinds[] = { PTB_CNT_HITS, PTB_CNT_RING_FULL, PTB_CNT_OUT_OF_WINDOW,
+					  PTB_CNT_FOREIGN };
+	uint64_t ps = run->cost_ps > 0 ? (uint64_t)run->cost_ps : COST_UNKNOWN_PS, hits = 0;
 
-	return run->cost_ps > 0 ? hits * (uint64_t)run->cost_ps / 1000 * RUN_COST_FACTOR : 0;
+	if (run->opts.sample_hz)
+		return probe_set__counter(run->targets.ps, PTB_CNT_SAMPLES_NS);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		hits += probe_set__counter(run->targets.ps, kinds[i]);
+	return cost_meter__of_busiest(&run->hits, hits) * ps / 1000 * RUN_COST_FACTOR;
 }
 
 uint32_t run__traced(const struct run *run)
@@ -777,6 +806,11 @@ uint32_t run__traced(const struct run *run)
 	return run->targets.plan_cnt || run->opts.sample_hz ?
 		       targets__count(&run->targets, TARGET_TRACED) :
 		       0;
+}
+
+uint32_t run__stop_reason(const struct run *run)
+{
+	return run->stop_reason;
 }
 
 int run__signal(const struct run *run)

@@ -52,12 +52,16 @@ int run__finish(struct run *run, int *capture);
 
 /* Samples: why the process is not traced (yet). */
 const char *run__no_python(struct run *run, pid_t pid);
-/* What the hits of the probes have cost the targets so far, each at RUN_COST_FACTOR times what it costs in a tight loop, since the
- * caches of a job are colder. 0: not measured. Operators that agents record are not in it. */
+/*
+ * What the hits of the probes have cost a target so far, the one that they have cost most: those in the window, and before and
+ * after it while probes are attached, each at RUN_COST_FACTOR times what it costs in a tight loop, since the caches of a job are
+ * colder. With samples: the time for which they interrupted all targets. Operators that agents record are not in it.
+ */
 #define RUN_COST_FACTOR 2
-uint64_t run__cost_ns(const struct run *run);
+uint64_t run__cost_ns(struct run *run);
 
-uint32_t run__traced(const struct run *run); /* processes added so far */
-int run__signal(const struct run *run);      /* the signal that ended the loop, 0: none */
+uint32_t run__traced(const struct run *run);      /* processes added so far */
+uint32_t run__stop_reason(const struct run *run); /* enum ptb_stop_reason, after the loop */
+int run__signal(const struct run *run);           /* the signal that ended the loop, 0: none */
 
 #endif /* RECORD_RUN_H */

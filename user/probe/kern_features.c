@@ -21,6 +21,7 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <linux/btf.h>
 #include <linux/capability.h>
 
 #include "probe/kern_features.h"
@@ -166,15 +167,22 @@ static enum feature_state check_lockdown(char *detail, size_t cap)
 	return strcmp(mode + 1, "confidentiality") ? FEATURE_YES : FEATURE_NO;
 }
 
+/* Its header only: libbpf parses the rest when programs are loaded, which takes as long as to load them. */
 static enum feature_state check_btf(char *detail, size_t cap)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
+	static const char path[] = "/sys/kernel/btf/vmlinux";
+	int fd = open(path, O_RDONLY | O_CLOEXEC), err = fd < 0 ? -errno : 0;
+	struct btf_header hdr = { 0 };
 
-	if (!btf)
-		return answer(FEATURE_NO, detail, cap, "/sys/kernel/btf/vmlinux: %s", errstr(errno));
-	snprintf(detail, cap, "/sys/kernel/btf/vmlinux, %u types", btf__type_cnt(btf));
-	btf__free(btf);
-	return FEATURE_YES;
+	if (!err && read(fd, &hdr, sizeof(hdr)) < 0)
+		err = -errno;
+	if (fd >= 0)
+		close(fd);
+	if (!err && hdr.magic != BTF_MAGIC)
+		err = -EPROTO;
+	if (err)
+		return answer(FEATURE_NO, detail, cap, "%s: %s", path, errstr(err));
+	return answer(FEATURE_YES, detail, cap, "%s, %u KiB of types", path, hdr.type_len >> 10);
 }
 
 int load_smallest(const char *name, uint32_t attach_type, uint32_t flags)

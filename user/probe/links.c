@@ -39,11 +39,8 @@ static void *work_on(void *arg)
 	return NULL;
 }
 
-/*
- * fn(arg, i) for every i below cnt, on a few short-lived threads; returns when all are done. For work that is nothing but
- * waiting: each change of a probe waits for a grace period of the kernel, and callers that wait together share one.
- */
-static void run_parallel(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt)
+/* For work of the kernel: each change of a probe waits for a grace period, and callers that wait together share one. */
+void run_parallel(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt)
 {
 	struct parallel p = { .fn = fn, .arg = arg, .cnt = cnt };
 	pthread_t threads[THREADS_MAX];

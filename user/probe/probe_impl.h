@@ -27,6 +27,9 @@ struct probe_link {
 	uint32_t event;
 };
 
+/* fn(arg, i) for every i below cnt, on a few short-lived threads; returns when all are done. */
+void run_parallel(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt);
+
 struct link_list {
 	struct probe_link *items;
 	uint32_t cnt, cap;
@@ -104,7 +107,10 @@ struct rings;
 
 uint32_t rings__choose_cnt(void);         /* power of two, at most RINGS_MAX */
 uint64_t rings__choose_bytes(bool agent); /* per ring */
-int rings__open(uint32_t cnt, uint64_t bytes, int outer_map_fd, struct rings **out);
+/* Begins to make them, on other threads: their pages are zeroed, which takes as long as to load all programs. */
+int rings__make(uint32_t cnt, uint64_t bytes, struct rings **out);
+/* Waits until they are made, and hands them to the programs. 0 or negative errno (reported). */
+int rings__connect(struct rings *r, int outer_map_fd);
 void rings__free(struct rings *r);
 uint32_t rings__cnt(const struct rings *r);
 int64_t rings__drain(struct rings *r, uint32_t ring, ring_fn fn, void *arg);

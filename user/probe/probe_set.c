@@ -170,6 +170,9 @@ static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 		pr_hint("use a power of two from 4K to 1G");
 		return -EINVAL;
 	}
+	err = rings__make(ring_cnt, bytes, &ps->rings);
+	if (err)
+		return err;
 	ps->skel = ptbpf_bpf__open();
 	if (!ps->skel) {
 		err = -errno;
@@ -190,7 +193,7 @@ static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 	}
 	if (ps->trace)
 		trace_fs__set_map(ps->trace, bpf_map__fd(ps->skel->maps.site_of_ip));
-	return rings__open(ring_cnt, bytes, bpf_map__fd(ps->skel->maps.rings), &ps->rings);
+	return rings__connect(ps->rings, bpf_map__fd(ps->skel->maps.rings));
 }
 
 static int attach_tasks(struct probe_set *ps)

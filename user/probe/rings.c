@@ -2,13 +2,16 @@
 /*
  * The per-CPU ring buffers: made here, handed to BPF through the outer map, read here. The reader
  * works on the mapped pages itself (kernel Documentation/bpf/ringbuf.rst: consumer page, producer
- * page, data mapped twice in a row) so that it can stop at what was there when it began. Knows no
+ * page, data) so that it can stop at what was there when it began. Knows no
  * record kinds but the one that calibration leaves and the one that does not fill its reservation.
+ *
+ * The data could be mapped twice in a row, so that no record is split; it is mapped once, because its pages are entered one by one.
  */
 #define LOG_DOMAIN "rings"
 #include "base/log.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -32,8 +35,9 @@
 #define AGENT_BYTES_ALL (256u << 20)
 #define AGENT_BYTES_MIN (2u << 20)
 #define AGENT_BYTES_MAX (128u << 20)
-#define SHARE_OF_RAM 32 /* all rings take at most one part in so many */
-#define GIVE_BACK 256   /* records between two advances of the consumer position */
+#define SHARE_OF_RAM 32  /* all rings take at most one part in so many */
+#define GIVE_BACK 256    /* records between two advances of the consumer position */
+#define RECORD_MAX 65536 /* a record's length has 16 bits */
 
 struct ring {
 	int fd;
@@ -49,7 +53,12 @@ struct rings {
 	int outer_fd;
 	int epoll_fd;
 	uint64_t delivered;
+	pthread_t maker; /* if being_made */
+	bool being_made;
+	int make_err[RINGS_MAX];
 	struct ring ring[RINGS_MAX];
+	uint8_t split[RECORD_MAX]
+		__attribute__((aligned(8))); /* a record that lies at the end and the beginning */
 };
 
 uint32_t rings__choose_cnt(void)
@@ -74,10 +83,8 @@ uint64_t rings__choose_bytes(bool agent)
 	return bytes;
 }
 
-static int ring__open(struct rings *r, uint32_t idx)
+static int ring__make(const struct rings *r, struct ring *ring)
 {
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.u32 = idx };
-	struct ring *ring = &r->ring[idx];
 	void *p;
 
 	ring->fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ptb_ring", 0, 0, (uint32_t)r->bytes, NULL);
@@ -87,58 +94,97 @@ static int ring__open(struct rings *r, uint32_t idx)
 	if (p == MAP_FAILED)
 		return -errno;
 	ring->cons = p;
-	p = mmap(NULL, r->page + 2 * r->bytes, PROT_READ, MAP_SHARED, ring->fd, (off_t)r->page);
+	p = mmap(NULL, r->page + r->bytes, PROT_READ, MAP_SHARED, ring->fd, (off_t)r->page);
 	if (p == MAP_FAILED)
 		return -errno;
 	ring->prod = p;
 	ring->data = (const uint8_t *)p + r->page;
-	/* edge-triggered: readable when a program asked for a wake-up, not whenever there is data
-	 */
-	if (epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, ring->fd, &ev))
-		return -errno;
-	if (bpf_map_update_elem(r->outer_fd, &idx, &ring->fd, BPF_ANY))
-		return -errno;
 	return 0;
 }
 
-int rings__open(uint32_t cnt, uint64_t bytes, int outer_map_fd, struct rings **out)
+static void make_one(void *arg, uint32_t idx)
+{
+	struct rings *r = arg;
+
+	r->make_err[idx] = ring__make(r, &r->ring[idx]);
+}
+
+static void *make_all(void *arg)
+{
+	struct rings *r = arg;
+
+	run_parallel(make_one, r, r->cnt);
+	return NULL;
+}
+
+static void wait_made(struct rings *r)
+{
+	if (r->being_made)
+		pthread_join(r->maker, NULL);
+	r->being_made = false;
+}
+
+int rings__make(uint32_t cnt, uint64_t bytes, struct rings **out)
 {
 	struct rings *r = calloc(1, sizeof(*r));
-	int err = 0;
 
 	if (!r)
 		return -ENOMEM;
 	r->cnt = cnt;
 	r->bytes = bytes;
 	r->page = (size_t)sysconf(_SC_PAGESIZE);
-	r->outer_fd = outer_map_fd;
+	r->epoll_fd = -1;
 	for (uint32_t i = 0; i < cnt; i++)
 		r->ring[i].fd = -1;
+	r->being_made = !pthread_create(&r->maker, NULL, make_all, r);
+	if (!r->being_made)
+		make_all(r);
+	*out = r;
+	return 0;
+}
+
+static int ring__connect(const struct rings *r, uint32_t idx)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.u32 = idx };
+	const struct ring *ring = &r->ring[idx];
+
+	/* edge-triggered: readable when a program asked for a wake-up, not whenever there is data */
+	if (epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, ring->fd, &ev))
+		return -errno;
+	return bpf_map_update_elem(r->outer_fd, &idx, &ring->fd, BPF_ANY) ? -errno : 0;
+}
+
+int rings__connect(struct rings *r, int outer_map_fd)
+{
+	int err = 0;
+
+	wait_made(r);
+	r->outer_fd = outer_map_fd;
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (r->epoll_fd < 0)
 		err = -errno;
-	for (uint32_t i = 0; !err && i < cnt; i++)
-		err = ring__open(r, i);
+	for (uint32_t i = 0; !err && i < r->cnt; i++)
+		err = r->make_err[i];
+	for (uint32_t i = 0; !err && i < r->cnt; i++)
+		err = ring__connect(r, i);
 	if (err) {
-		pr_error("cannot create %u ring buffers of %lu KiB: %s", cnt,
-			 (unsigned long)(bytes >> 10), errstr(err));
+		pr_error("cannot create %u ring buffers of %lu KiB: %s", r->cnt,
+			 (unsigned long)(r->bytes >> 10), errstr(err));
 		pr_hint("try a smaller one: --ringbuf 256K");
-		rings__free(r);
-		return err;
 	}
-	*out = r;
-	return 0;
+	return err;
 }
 
 void rings__free(struct rings *r)
 {
 	if (!r)
 		return;
+	wait_made(r);
 	for (uint32_t i = 0; i < r->cnt; i++) {
 		struct ring *ring = &r->ring[i];
 
 		if (ring->prod)
-			munmap((void *)(uintptr_t)ring->prod, r->page + 2 * r->bytes);
+			munmap((void *)(uintptr_t)ring->prod, r->page + r->bytes);
 		if (ring->cons)
 			munmap(ring->cons, r->page);
 		if (ring->fd >= 0)
@@ -172,6 +218,18 @@ static void clear_wakeups(const struct rings *r)
 		;
 }
 
+/* len bytes from pos on; valid until the next call. */
+static const void *record_at(struct rings *r, const struct ring *ring, uint64_t pos, uint32_t len)
+{
+	uint64_t at = pos & (r->bytes - 1), left = r->bytes - at;
+
+	if (len <= left)
+		return ring->data + at;
+	memcpy(r->split, ring->data + at, left);
+	memcpy(r->split + left, ring->data, len - left);
+	return r->split;
+}
+
 int64_t rings__drain(struct rings *r, uint32_t idx, ring_fn fn, void *arg)
 {
 	struct ring *ring;
@@ -187,14 +245,15 @@ int64_t rings__drain(struct rings *r, uint32_t idx, ring_fn fn, void *arg)
 	end = __atomic_load_n(ring->prod, __ATOMIC_ACQUIRE);
 	while (pos < end) {
 		const uint32_t *head = (const void *)(ring->data + (pos & mask));
-		const struct ptb_rec_hdr *rec = (const void *)(head + 2);
+		const struct ptb_rec_hdr *rec;
 		uint32_t word = __atomic_load_n(head, __ATOMIC_ACQUIRE);
 		uint32_t len = word & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
 
 		if (word & BPF_RINGBUF_BUSY_BIT)
 			break; /* its writer is not done; the rest waits behind it */
+		rec = len <= RECORD_MAX ? record_at(r, ring, pos + BPF_RINGBUF_HDR_SZ, len) : NULL;
 		pos += (len + BPF_RINGBUF_HDR_SZ + 7) & ~7ull;
-		if (!(word & BPF_RINGBUF_DISCARD_BIT) && len >= sizeof(*rec) &&
+		if (!(word & BPF_RINGBUF_DISCARD_BIT) && rec && len >= sizeof(*rec) &&
 		    (rec->site || rec->kind != PTB_REC_OP_ENTER)) {
 			if (rec->kind == PTB_REC_AGENT_DATA && rec->len < len)
 				len = rec->len;

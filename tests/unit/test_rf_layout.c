@@ -256,7 +256,7 @@ static void check_live(const struct torch_env *env)
 	CU_ASSERT_FATAL(torch_child__start(env, idle, &child));
 	CU_ASSERT_EQUAL_FATAL(torch_proc__open(child.pid, &tp, &why), 0);
 	CU_ASSERT_EQUAL_FATAL(torch_plan__new(tp->libs, &opts, &plan), 0);
-	proc_cfg__fill(tp, plan, &probes);
+	proc_cfg__fill(tp, plan, true, &probes);
 	proc_cfg__agent(tp, plan, &agent);
 	CU_ASSERT_EQUAL(memcmp(&agent.rf, &plan->layout.rf, sizeof(agent.rf)), 0);
 	CU_ASSERT(agent.rf.size > 0);

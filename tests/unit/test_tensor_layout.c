@@ -422,7 +422,7 @@ static void check_live(const struct torch_env *env, const struct plan_layout *l)
 	CU_ASSERT_FATAL(torch_child__start(env, program, &child));
 	CU_ASSERT_EQUAL_FATAL(torch_proc__open(child.pid, &tp, &why), 0);
 	plan.layout.scope_from_boxed = false;
-	proc_cfg__fill(tp, &plan, &cfg);
+	proc_cfg__fill(tp, &plan, true, &cfg);
 	CU_ASSERT_FATAL(cfg.tensor.shapes_on);
 	for (line = strtok_r(child.out, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		if (*line == 'T') {

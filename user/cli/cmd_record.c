@@ -162,7 +162,7 @@ static bool relocated(pid_t pid, const struct torch_plan *plan)
 		return true;
 	if (torch_proc__open(pid, &tp, &why))
 		return true; /* it ended: attaching reports that */
-	proc_cfg__fill(tp, plan, &pc);
+	proc_cfg__fill(tp, plan, true, &pc);
 	torch_proc__free(tp);
 	return pc.seq_tls_module != 0;
 }

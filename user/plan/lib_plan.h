@@ -109,7 +109,8 @@ int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts, 
 void torch_plan__free(struct torch_plan *plan);
 
 /* The facts that the BPF programs need for one live process. Reads a few words of its memory. */
-void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_proc_cfg *cfg);
+void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, bool args,
+		    struct ptb_proc_cfg *cfg);
 
 /* One more libcudart of the process; beyond PTB_CUDART_MAX of them its driver calls are recorded beside its own. */
 void proc_cfg__cudart(const struct torch_lib *lib, struct ptb_proc_cfg *cfg);

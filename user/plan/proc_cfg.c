@@ -147,7 +147,8 @@ static void fill_from_ops(const struct torch_proc *tp, const struct plan_layout 
 	live_ops__free(&ops);
 }
 
-void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_proc_cfg *cfg)
+void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, bool args,
+		    struct ptb_proc_cfg *cfg)
 {
 	const struct plan_layout *l = &plan->layout;
 
@@ -166,7 +167,8 @@ void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, 
 	if (!read_tls(tp, TORCH_LIB_CPU, l->seq_tls_got, &cfg->seq_tls_module, &cfg->seq_tls_offset))
 		cfg->seq_tls_offset = 0;
 	fill_tensor(tp, l, &cfg->tensor);
-	fill_from_ops(tp, l, cfg);
+	if (args || l->scope_from_boxed)
+		fill_from_ops(tp, l, cfg);
 	if (tp->libs[TORCH_LIB_PYTHON].present)
 		python_proc__fill(tp,
 				  l->variable_class ?
@@ -183,7 +185,7 @@ void proc_cfg__agent(const struct torch_proc *tp, const struct torch_plan *plan,
 {
 	struct ptb_proc_cfg probes;
 
-	proc_cfg__fill(tp, plan, &probes);
+	proc_cfg__fill(tp, plan, true, &probes);
 	memset(cfg, 0, sizeof(*cfg));
 	cfg->rf = plan->layout.rf;
 	cfg->tensor = probes.tensor;

@@ -123,13 +123,13 @@ static int attach_agent(struct probe_set *ps, uint32_t proc_idx, const struct ag
 	lib.cnt = req.cnt = cnt;
 	err = take_nops(req.tgid, &lib);
 	if (!err)
-		err = site_check__lib(req.tgid, &lib);
+		err = probe_set__verify(req.tgid, &lib, 1);
 	if (!err)
 		err = probe_set__attach_sites(ps, &req);
 	if (!err && req.attached != cnt)
 		err = -EOPNOTSUPP;
 	if (!err)
-		err = site_check__lib(req.tgid, &lib);
+		err = probe_set__verify(req.tgid, &lib, 1);
 	if (!err)
 		err = link_list__move(ar->links, &links);
 	if (err && err != -ESRCH && err != -ESTALE)

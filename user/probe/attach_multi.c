@@ -67,29 +67,45 @@ int attach_multi__sites(struct attach_req *req)
 	return attach__bisect(req, link_multi, UPROBE_MULTI_MAX);
 }
 
-/* The smallest program, linked to one of our own instructions. */
-bool attach_multi__supported(void)
+/* The smallest program, linked to an instruction of this process or, with another path, to nothing. A descriptor or negative errno. */
+static int link_smallest(const char *path, unsigned long offset)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
-	unsigned long offset;
-	uint64_t push_off, jcc_off;
-	const char *path;
-	int prog, link = -1;
+	int prog = load_smallest("ptb_try_multi", UAPI_BPF_TRACE_UPROBE_MULTI, 0), link, err;
 
-	if (probe_cost__sites(&path, &push_off, &jcc_off))
-		return false;
-	prog = load_smallest("ptb_try_multi", UAPI_BPF_TRACE_UPROBE_MULTI, 0);
 	if (prog < 0)
-		return false;
-	offset = push_off;
+		return -errno;
 	opts.uprobe_multi.path = path;
 	opts.uprobe_multi.offsets = &offset;
 	opts.uprobe_multi.cnt = 1;
 	opts.uprobe_multi.pid = (__u32)getpid();
 	link = bpf_link_create(prog, 0, (enum bpf_attach_type)UAPI_BPF_TRACE_UPROBE_MULTI, &opts);
+	err = -errno;
 	close(prog);
+	return link < 0 ? err : link;
+}
+
+int attach_multi__try(void)
+{
+	uint64_t push_off, jcc_off;
+	const char *path;
+	int link = probe_cost__sites(&path, &push_off, &jcc_off);
+
+	if (!link)
+		link = link_smallest(path, push_off);
 	if (link < 0)
-		return false;
+		return link;
 	close(link);
-	return true;
+	return 0;
+}
+
+/* A kernel that knows these links refuses a directory as such (kernel/trace/bpf_trace.c, bpf_uprobe_multi_link_attach()). To make
+ * and remove a real one waits for tens of milliseconds. */
+bool attach_multi__supported(void)
+{
+	int link = link_smallest("/", 1);
+
+	if (link >= 0)
+		close(link);
+	return link >= 0 || link == -EBADF;
 }

@@ -232,9 +232,12 @@ static enum feature_state check_uprobe_pmu(char *detail, size_t cap)
 
 static enum feature_state check_uprobe_multi(char *detail, size_t cap)
 {
-	if (attach_multi__supported())
+	int err = attach_multi__try();
+
+	if (!err)
 		return answer(FEATURE_YES, detail, cap, "a link to ptbpf itself works");
-	return answer(FEATURE_NO, detail, cap, "refused: perf-event probes are used instead");
+	return answer(FEATURE_NO, detail, cap, "refused (%s): perf-event probes are used instead",
+		      errstr(err));
 }
 
 static enum feature_state check_trace_fs(char *detail, size_t cap)

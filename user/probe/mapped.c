@@ -32,11 +32,10 @@ static bool is_file(pid_t tgid, uint64_t start, uint64_t end, const struct stat 
 	return makedev(st.stx_dev_major, st.stx_dev_minor) == file->st_dev && st.stx_ino == file->st_ino;
 }
 
-int code_maps__read(struct code_maps *m, pid_t tgid, const char *path)
+int code_maps__read_all(struct code_maps *m, pid_t tgid)
 {
 	char name[64], line[1024], perms[5];
-	uint64_t start, end, off, inode;
-	struct stat st;
+	struct code_map map;
 	int err = 0;
 	FILE *f;
 
@@ -45,18 +44,40 @@ int code_maps__read(struct code_maps *m, pid_t tgid, const char *path)
 	f = fopen(name, "re");
 	if (!f)
 		return errno == ENOENT ? -ESRCH : -errno;
-	if (stat(path, &st))
-		err = -errno;
 	while (!err && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64, &start,
-			   &end, perms, &off, &inode) == 5 &&
-		    inode == st.st_ino && perms[2] == 'x' && is_file(tgid, start, end, &st))
-			err = vec_push(m->items, m->cnt, m->cap,
-				       (struct code_map){ .start = start, .end = end, .off = off });
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64, &map.start,
+			   &map.end, perms, &map.off, &map.ino) == 5 &&
+		    map.ino && perms[2] == 'x')
+			err = vec_push(m->items, m->cnt, m->cap, map);
 		while (!strchr(line, '\n') && fgets(line, sizeof(line), f))
 			; /* rest of a long path */
 	}
 	fclose(f);
+	return err;
+}
+
+int code_maps__pick(const struct code_maps *all, pid_t tgid, const char *path, struct code_maps *m)
+{
+	struct stat st;
+	int err = stat(path, &st) ? -errno : 0;
+
+	memset(m, 0, sizeof(*m));
+	for (uint32_t i = 0; i < all->cnt && !err; i++)
+		if (all->items[i].ino == st.st_ino &&
+		    is_file(tgid, all->items[i].start, all->items[i].end, &st))
+			err = vec_push(m->items, m->cnt, m->cap, all->items[i]);
+	return err;
+}
+
+int code_maps__read(struct code_maps *m, pid_t tgid, const char *path)
+{
+	struct code_maps all;
+	int err = code_maps__read_all(&all, tgid);
+
+	memset(m, 0, sizeof(*m));
+	if (!err)
+		err = code_maps__pick(&all, tgid, path, m);
+	code_maps__free(&all);
 	return err;
 }
 

@@ -62,6 +62,7 @@ bool attach__is_hard_error(int err);
 /* ---- the three kinds of links, each as attach__bisect() ---- */
 
 bool attach_multi__supported(void);
+int attach_multi__try(void); /* links to ptbpf itself; 0 or negative errno */
 int attach_multi__sites(struct attach_req *req);
 
 struct trace_fs;
@@ -85,19 +86,23 @@ int attach_perf__raise_limit(uint64_t sites); /* of file descriptors, for so man
 
 struct code_map {
 	uint64_t start, end, off; /* executable memory [start, end) shows the file from off */
+	uint64_t ino;
 };
 struct code_maps {
 	struct code_map *items;
 	uint32_t cnt, cap;
 };
-int code_maps__read(struct code_maps *m, pid_t tgid, const char *path); /* then free, also on error */
+/* Of all files; of this one among them; both: each then free, also on error. */
+int code_maps__read_all(struct code_maps *m, pid_t tgid);
+int code_maps__pick(const struct code_maps *all, pid_t tgid, const char *path, struct code_maps *m);
+int code_maps__read(struct code_maps *m, pid_t tgid, const char *path);
 void code_maps__free(struct code_maps *m);
 
 /* ---- site_check.c ---- */
 
-/* 0; -ESTALE: one differs (logged, with its offset); -EINVAL: a site without bytes; another negative errno (logged
- * unless -ESRCH). Breakpoints, our own and other tracers', are not differences. */
-int site_check__lib(pid_t tgid, const struct probe_lib *lib);
+/* all: the process's code. 0; -ESTALE: one differs (logged, with its offset); -EINVAL: a site without bytes; another negative
+ * errno (logged unless -ESRCH). Breakpoints, our own and other tracers', are not differences. */
+int site_check__lib(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib);
 
 /* ---- rings.c ---- */
 

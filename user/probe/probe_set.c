@@ -311,32 +311,38 @@ static int attach_progs(struct probe_set *ps, uint32_t proc, const struct ptb_pr
 	return err ? err : cnt;
 }
 
+int probe_set__verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt)
+{
+	struct code_maps all;
+	int err = code_maps__read_all(&all, tgid);
+
+	if (err && err != -ESRCH)
+		pr_error("the code of process %d cannot be found: %s", (int)tgid, errstr(err));
+	for (uint32_t l = 0; l < lib_cnt && !err; l++)
+		err = site_check__lib(tgid, &all, &libs[l]);
+	code_maps__free(&all);
+	return err;
+}
+
 /* All or nothing: the instructions are compared immediately before and after. */
-static int attach_lib(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg,
-		      struct probe_lib *lib)
+static int attach_libs(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg,
+		       struct probe_lib *libs, uint32_t lib_cnt)
 {
 	struct link_list links = {};
-	int err = site_check__lib((pid_t)cfg->tgid, lib), cnt = 0;
+	int err = probe_set__verify((pid_t)cfg->tgid, libs, lib_cnt), cnt = 0;
 
+	for (uint32_t l = 0; l < lib_cnt && !err; l++) {
+		int n = attach_progs(ps, proc, cfg, &libs[l], &links);
+
+		err = n < 0 ? n : 0;
+		cnt += n;
+	}
 	if (!err)
-		cnt = attach_progs(ps, proc, cfg, lib, &links);
-	if (!err && cnt < 0)
-		err = cnt;
-	if (!err)
-		err = site_check__lib((pid_t)cfg->tgid, lib);
+		err = probe_set__verify((pid_t)cfg->tgid, libs, lib_cnt);
 	if (!err)
 		err = link_list__move(&ps->procs[proc].links, &links);
 	link_list__clear(&links); /* what was not kept */
 	return err ? err : cnt;
-}
-
-int probe_set__verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt)
-{
-	int err = 0;
-
-	for (uint32_t l = 0; l < lib_cnt && !err; l++)
-		err = site_check__lib(tgid, &libs[l]);
-	return err;
 }
 
 static int put_layout(struct probe_set *ps, uint32_t idx, const struct ptb_py_layout *layout)
@@ -368,11 +374,11 @@ static int proc__alloc(struct probe_set *ps, const struct ptb_proc_cfg *cfg, uin
 }
 
 /* The kernel attaches to a file that the process has not mapped, and nothing ever hits. */
-static void warn_if_unmapped(pid_t tgid, const struct probe_lib *lib)
+static void warn_if_unmapped(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib)
 {
 	struct code_maps maps;
 
-	if (!code_maps__read(&maps, tgid, lib->access_path) && !maps.cnt)
+	if (!code_maps__pick(all, tgid, lib->access_path, &maps) && !maps.cnt)
 		pr_warn("'%s' does not seem to be mapped by process %d: its probes will not hit",
 			lib->name, (int)tgid);
 	code_maps__free(&maps);
@@ -380,14 +386,20 @@ static void warn_if_unmapped(pid_t tgid, const struct probe_lib *lib)
 
 static int check_libs(const struct probe_lib *libs, uint32_t lib_cnt, pid_t tgid, uint64_t *sites)
 {
+	struct code_maps all;
+
 	*sites = 0;
 	for (uint32_t l = 0; l < lib_cnt; l++) {
 		for (uint32_t i = 0; i < libs[l].cnt; i++)
 			if (libs[l].sites[i].prog >= PTB_PROG_CNT || !libs[l].sites[i].id)
 				return -EINVAL;
 		*sites += libs[l].cnt;
-		if (libs[l].cnt)
-			warn_if_unmapped(tgid, &libs[l]);
+	}
+	if (*sites && !code_maps__read_all(&all, tgid)) {
+		for (uint32_t l = 0; l < lib_cnt; l++)
+			if (libs[l].cnt)
+				warn_if_unmapped(tgid, &all, &libs[l]);
+		code_maps__free(&all);
 	}
 	return 0;
 }
@@ -396,7 +408,7 @@ int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_li
 {
 	struct ptb_proc_cfg cfg;
 	uint64_t sites;
-	int err, n, attached = 0;
+	int err;
 
 	if (proc_idx >= PTB_PROC_MAX || !ps->procs[proc_idx].used)
 		return -EINVAL;
@@ -405,12 +417,7 @@ int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_li
 	err = check_libs(libs, lib_cnt, ps->procs[proc_idx].tgid, &sites);
 	if (!err && !ps->multi && !ps->trace)
 		err = attach_perf__raise_limit(sites);
-	for (uint32_t l = 0; !err && l < lib_cnt; l++) {
-		n = attach_lib(ps, proc_idx, &cfg, &libs[l]);
-		err = n < 0 ? n : 0;
-		attached += n;
-	}
-	return err ? err : attached;
+	return err ? err : attach_libs(ps, proc_idx, &cfg, libs, lib_cnt);
 }
 
 int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,

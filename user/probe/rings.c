@@ -99,6 +99,7 @@ static int ring__make(const struct rings *r, struct ring *ring)
 		return -errno;
 	ring->prod = p;
 	ring->data = (const uint8_t *)p + r->page;
+	madvise(p, r->page + r->bytes, MADV_DONTFORK); /* each child would have its page tables copied */
 	return 0;
 }
 

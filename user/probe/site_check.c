@@ -150,11 +150,11 @@ static bool is_mapped(pid_t tgid, const struct probe_lib *lib)
 	return yes;
 }
 
-static int check_memory(pid_t tgid, const struct probe_lib *lib)
+static int check_memory(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib)
 {
 	struct batch *b = calloc(1, sizeof(*b));
 	struct code_maps maps = { 0 };
-	int err = b ? code_maps__read(&maps, tgid, lib->access_path) : -ENOMEM;
+	int err = b ? code_maps__pick(all, tgid, lib->access_path, &maps) : -ENOMEM;
 
 	if (b) {
 		b->tgid = tgid;
@@ -175,7 +175,7 @@ static int check_memory(pid_t tgid, const struct probe_lib *lib)
 	return err;
 }
 
-int site_check__lib(pid_t tgid, const struct probe_lib *lib)
+int site_check__lib(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib)
 {
 	int fd, err;
 
@@ -189,5 +189,5 @@ int site_check__lib(pid_t tgid, const struct probe_lib *lib)
 	}
 	err = check_file(tgid, lib, fd);
 	close(fd);
-	return err ? err : check_memory(tgid, lib);
+	return err ? err : check_memory(tgid, all, lib);
 }

@@ -7,7 +7,7 @@
 
 #include "base/hashmap.h"
 
-struct cost_meter { /* zeroed: no hits */
+struct cost_meter {          /* zeroed: no hits */
 	struct hashmap hits; /* by process */
 	uint64_t cnt;        /* all */
 	uint64_t max;        /* of one process */

@@ -282,7 +282,7 @@ static void fill_facts(struct target *t, const struct targets *ts, const struct 
 {
 	const struct plan_layout *l = &sp->plan->layout;
 
-	proc_cfg__fill(tp, sp->plan, cfg);
+	proc_cfg__fill(tp, sp->plan, ts->kernel_args != PROBE_ARGS_NONE, cfg);
 	cfg->tgid = (uint32_t)t->pid;
 	if (!ts->opts->memory)
 		cfg->tensor.parameter_type = 0; /* only a memory timeline asks, and it costs a read */
@@ -527,8 +527,9 @@ static bool has_gpu_source(const struct torch_proc *tp, const struct targets *ts
 static int verify_plan(const struct torch_proc *tp, const struct shared_plan *sp)
 {
 	const struct torch_plan *plan = sp->plan;
-	struct probe_lib lib = { .sites = calloc(plan->site_cnt + 1ULL, sizeof(*lib.sites)) };
-	int err = lib.sites ? 0 : -ENOMEM;
+	struct probe_lib libs[TORCH_LIB_ROLES] = { 0 };
+	struct probe_site *sites = calloc(plan->site_cnt + 1ULL, sizeof(*sites)), *next = sites;
+	int err = sites ? 0 : -ENOMEM;
 
 	if (err)
 		pr_error("cannot compare the code of pid %d with its plan: %s", (int)tp->pid,
@@ -536,14 +537,17 @@ static int verify_plan(const struct torch_proc *tp, const struct shared_plan *sp
 	for (uint32_t role = 0; role < TORCH_LIB_ROLES && !err; role++) {
 		if (!tp->libs[role].present)
 			continue;
-		lib.name = tp->libs[role].path;
-		lib.access_path = tp->libs[role].access_path;
-		for (uint32_t i = lib.cnt = 0; i < plan->site_cnt; i++)
+		libs[role] = (struct probe_lib){ .name = tp->libs[role].path,
+						 .access_path = tp->libs[role].access_path,
+						 .sites = next };
+		for (uint32_t i = 0; i < plan->site_cnt; i++)
 			if (plan->sites[i].lib == role)
-				lib.sites[lib.cnt++] = targets__site(sp, i);
-		err = probe_set__verify(tp->pid, &lib, 1);
+				*next++ = targets__site(sp, i);
+		libs[role].cnt = (uint32_t)(next - libs[role].sites);
 	}
-	free(lib.sites);
+	if (!err)
+		err = probe_set__verify(tp->pid, libs, TORCH_LIB_ROLES);
+	free(sites);
 	return err;
 }
 

@@ -273,22 +273,38 @@ static bool narrow_window(const struct candidate *cands, uint32_t *lo, uint32_t 
 	return *lo < *hi;
 }
 
-/* Reads all operators; the offset of the flag or 0. `known`: how many must have 0. */
+/* Reads the operators that must have 0 there, or all others, and lays them over the candidates; false: none is left. */
+static bool overlay_some(pid_t pid, const struct live_ops *lo, bool known, struct candidate *cands,
+			 uint8_t *bytes, uint32_t range[2])
+{
+	for (uint32_t i = 0; i < lo->cnt; i++) {
+		ssize_t n;
+
+		if (is_always_unobserved(lo->ops[i].name) != known)
+			continue;
+		n = remote__read_some(pid, lo->ops[i].opdef + range[0], bytes, range[1] - range[0]);
+		if (n <= 0)
+			return false;
+		range[1] = range[0] + (uint32_t)n; /* beyond the heap's end there is no OperatorDef either */
+		overlay_operator(cands, range[0], range[1], bytes, i, known);
+		if (!narrow_window(cands, &range[0], &range[1]))
+			return false;
+	}
+	return true;
+}
+
+/* Reads all operators; the offset of the flag or 0. `known`: how many must have 0; they come first, so that little is left to be
+ * read of the others. */
 static uint32_t locate_observed(pid_t pid, const struct live_ops *lo, struct candidate *cands,
 				uint8_t *bytes, uint32_t known)
 {
-	uint32_t from = 0, to = WINDOW, found = 0;
-	ssize_t n;
+	uint32_t range[2] = { 0, WINDOW }, from, to, found = 0;
 
-	for (uint32_t i = 0; i < lo->cnt; i++) {
-		n = remote__read_some(pid, lo->ops[i].opdef + from, bytes, to - from);
-		if (n <= 0)
-			return 0;
-		to = from + (uint32_t)n; /* beyond the heap's end there is no OperatorDef either */
-		overlay_operator(cands, from, to, bytes, i, is_always_unobserved(lo->ops[i].name));
-		if (!narrow_window(cands, &from, &to))
-			return 0;
-	}
+	if (!overlay_some(pid, lo, true, cands, bytes, range) ||
+	    !overlay_some(pid, lo, false, cands, bytes, range))
+		return 0;
+	from = range[0];
+	to = range[1];
 	for (uint32_t off = from; off < to; off++) {
 		if (cands[off].dead || cands[off].zeros < known)
 			continue;

@@ -62,7 +62,7 @@ class Job(Process):
 def test_windows(ws, spin):
     spin.wait_line("rate")
     run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--traces", "json.gz", "--schedule",
-              "wait=1500ms,warmup=100ms,active=300ms,repeat=3,skip_first_wait=1",
+              "wait=2500ms,warmup=100ms,active=300ms,repeat=3,skip_first_wait=1",
               "--on-window", f"echo $PTBPF_WINDOW $PTBPF_EXIT $PTBPF_CAPTURE $PTBPF_TRACE >>{ws}/hook")
     log = log_of(ws + "/w")
     check([w["window"] for w in log] == [0, 1, 2], f"windows: {log}")
@@ -75,7 +75,7 @@ def test_windows(ws, spin):
         check(len(slices(load_trace(w["trace"]), "aten::neg")) > 50, "the trace lacks operators")
         check("aten::neg" in str(report_json(w["capture"])), "the capture lacks operators")
     gaps = [b["begin_unix_ns"] - a["begin_unix_ns"] for a, b in zip(log, log[1:])]
-    check(all(g >= 1800e6 for g in gaps), f"windows are {gaps} ns apart, not 1.9 s")
+    check(all(g >= 2800e6 for g in gaps), f"windows are {gaps} ns apart, not 2.9 s")
     lines = wait_for(lambda: (read(ws + "/hook") or "").count("\n") == 3 and read(ws + "/hook").splitlines(), "the commands")
     check(sorted(lines) == [f"{w['window']} 0 {w['capture']} {w['trace']}" for w in log], f"commands: {lines}")
 
@@ -99,7 +99,7 @@ def test_nothing_attached_between(ws, spin, detail):
 
 def test_quota(ws, spin):
     spin.wait_line("rate")
-    run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--max-disk", "1", "--schedule", "wait=1500ms,active=200ms,repeat=3")
+    run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--max-disk", "1", "--schedule", "wait=2500ms,active=200ms,repeat=3")
     log = log_of(ws + "/w")
     check(len(log) == 3, f"the log: {log}")
     left = sorted(f for f in os.listdir(ws + "/w") if f.endswith(".ptb"))

@@ -51,6 +51,12 @@ fits '_ptbpf' bash -c '. /usr/share/bash-completion/bash_completion
 [ -f /usr/share/zsh/vendor-completions/_ptbpf ]
 [ -f /usr/share/fish/vendor_completions.d/ptbpf.fish ]
 
+step service # there, for the administrator to enable
+unit=$(dpkg -L ptbpf | grep '/systemd/system/ptbpf\.service$')
+grep -q '^ExecStart=ptbpf sample .*--config /etc/ptbpf.conf' "$unit"
+[ "$(dpkg-query -W -f '${Conffiles}' ptbpf | awk '{print $1}')" = /etc/ptbpf.conf ]
+[ -z "$(find /etc/systemd -name 'ptbpf*')" ]
+
 if [ -n "$TORCH" ]; then
 	step attach
 	apt-get -qq -y --no-install-recommends install python3 >>install.log 2>&1
@@ -72,6 +78,11 @@ if [ -n "$TORCH" ]; then
 	fits 'aten::neg' ptbpf record -o record.ptb --trace record.json -- \
 		python3 -c 'import torch; [torch.ones(4).neg() for i in range(1000)]'
 	fits '"source": *"agent"' cat record.json
+	step sample # with the installed file
+	sed -e 's/^schedule=.*/schedule=active=500ms,repeat=1/' -e 's/^max-overhead=.*/max-overhead=100%/' /etc/ptbpf.conf >sample.conf
+	sed -i -e '/^all-torch=/d' sample.conf
+	fits 'slices' ptbpf sample --config sample.conf --pid $target
+	grep -q '"exit": 0' /var/lib/ptbpf/windows.jsonl
 	trap - EXIT
 	kill -9 $target
 	wait $target 2>/dev/null || true

@@ -616,7 +616,9 @@ enum ptb_refusal {
 	X(ERROR,             4, "error")                        \
 	X(NOT_WRITTEN,       5, "the capture could not be written") \
 	X(COST,              6, "limit on its cost reached")    \
-	X(NEXT_WINDOW,       7, "the next window was due")
+	X(NEXT_WINDOW,       7, "the next window was due")      \
+	X(STEPS,             8, "steps recorded")               \
+	X(NO_STEP,           9, "no step ended in time")
 /* clang-format on */
 
 enum ptb_stop_reason {

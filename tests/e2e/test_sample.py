@@ -237,7 +237,7 @@ def test_target_ends(ws):
     (["--pid", "1"], 2, "--dir is required"),
     (["--dir", "/w"], 2, "--pid, or --all-torch"),
     (["--pid", "1", "--all-torch", "--dir", "/w"], 2, "--pid, or --all-torch"),
-    (["--pid", "1", "--dir", "/w", "--schedule", "active=5"], 2, "active=5"),
+    (["--pid", "1", "--dir", "/w", "--schedule", "active=5.5"], 2, "active=5.5"),
     (["--pid", "1", "--dir", "/w", "--max-overhead", "0.5"], 2, "0.5"),
     (["--pid", "999999999", "--dir", "/w"], 1, "no such process"),
     (["--all-torch", "--dir", "/no/such/dir"], 1, "No such file"),

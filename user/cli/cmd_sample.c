@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "cli/cmd.h"
 #include "cli/sample_opts.h"
+#include "cli/sample_steps.h"
 #include "cli/sample_window.h"
 #include "export/session_json.h"
 #include "record/targets.h"
@@ -36,6 +37,7 @@ struct sampler {
 	const struct sample_cfg *cfg; /* of the settings, as the next two */
 	struct schedule schedule;
 	double max_overhead;
+	struct step_wait step_wait; /* of a schedule in steps */
 	struct window_dir dir;
 	int holds[OPT_PIDS_MAX]; /* of --pid */
 	uint64_t start_ns;       /* of the schedule */
@@ -60,6 +62,7 @@ struct sampler {
 static void put_line(struct sampler *s, const struct sample_window *w, int code)
 {
 	struct jsonw_text line = { .len = 0 };
+	char why[256];
 	struct jsonw j;
 
 	if (jsonw__init(&j, jsonw__to_text, &line, sizeof(line.text)))
@@ -92,6 +95,10 @@ static void put_line(struct sampler *s, const struct sample_window *w, int code)
 		if (w->result.incomplete[0])
 			JSONW_STR(&j, "incomplete", w->result.incomplete);
 	}
+	sample_steps__put(&j, w);
+	sample_steps__why(w, why, sizeof(why));
+	if (why[0])
+		JSONW_STR(&j, "incomplete", why);
 	JSONW_U64(&j, "skipped_before", s->skipped);
 	jsonw__end_obj(&j);
 	if (!jsonw__flush(&j))
@@ -102,8 +109,9 @@ static void put_line(struct sampler *s, const struct sample_window *w, int code)
 
 static void print_window(const struct sample_window *w)
 {
-	char cost[48] = "";
+	char cost[48] = "", why[256];
 
+	sample_steps__why(w, why, sizeof(why));
 	if (w->has_result && w->result.cost_share >= 0)
 		snprintf(cost, sizeof(cost), "; at least %.2f %% of the window",
 			 100 * w->result.cost_share);
@@ -115,7 +123,9 @@ static void print_window(const struct sample_window *w)
 			w->result.incomplete[0] ? "; incomplete: " : "", w->result.incomplete);
 	else
 		pr_warn("window %llu: %s", (unsigned long long)w->spec.nr,
-			w->sealed ? "recorded, but not exported" : "not recorded");
+			w->sealed ? "recorded, but not exported" :
+			why[0]    ? why :
+				    "not recorded");
 }
 
 static void set_number(const char *name, uint64_t v)
@@ -184,7 +194,10 @@ static void end_window(struct sampler *s, uint32_t i)
 	int code = sample_window__end(&w);
 
 	s->windows[i] = s->windows[--s->window_cnt];
-	if (!s->signals || w.traced) { /* else it was to begin later */
+	if (s->schedule.in_steps)
+		sample_steps__ended(&s->step_wait, &w);
+	s->next += w.spec.measure && code != EXIT_DONE; /* without a step there is no window, either */
+	if ((!s->signals || w.traced) && !(w.spec.measure && code == EXIT_DONE)) { /* else it was to begin later */
 		s->any |= w.has_result;
 		s->spent_ns += (double)(w.sealed ? w.cost_ns : w.spec.max_cost_ns);
 		s->incomplete |= code != EXIT_DONE;
@@ -267,13 +280,16 @@ static double allowance(const struct sampler *s, const struct schedule_window *a
 	struct schedule_window next = { .warmup = at->end };
 	double spent = s->spent_ns;
 
-	schedule__window(&s->schedule, s->next + 1, &next);
+	if (s->schedule.in_steps)
+		next.warmup += s->schedule.wait * s->step_wait.step_ns;
+	else
+		schedule__window(&s->schedule, s->next + 1, &next);
 	for (uint32_t i = 0; i < s->window_cnt; i++)
 		spent += (double)s->windows[i].spec.max_cost_ns;
 	return s->max_overhead * (double)next.warmup - spent;
 }
 
-static void start_window(struct sampler *s, const struct schedule_window *at, uint64_t now)
+static void start_window(struct sampler *s, const struct schedule_window *at, uint64_t now, bool measure)
 {
 	struct sample_window *w = &s->windows[s->window_cnt];
 	struct sample_window_spec *spec = &w->spec;
@@ -289,8 +305,10 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	*w = (struct sample_window){ .spec = { .cfg = &s->cfg->run,
 					       .nr = nr(s),
 					       .warmup_ns = s->start_ns + at->warmup,
-					       .begin_ns = begin } };
-	if (schedule__window(&s->schedule, s->next + 1, &next))
+					       .begin_ns = begin,
+					       .measure = measure,
+					       .step_wait = s->step_wait } };
+	if (!s->schedule.in_steps && schedule__window(&s->schedule, s->next + 1, &next))
 		spec->end_ns = s->start_ns + next.warmup;
 	spec->real_ns = clock__pair().real_ns + (begin > now ? begin - now : 0);
 	spec->pid_cnt = select_targets(s, spec->pids);
@@ -307,7 +325,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	if (traces && strcmp(traces, "none") != 0)
 		window_dir__name(&s->dir, spec->pids[0], spec->real_ns, suffix, spec->trace,
 				 sizeof(spec->trace));
-	if (s->max_overhead) {
+	if (s->max_overhead && !measure) {
 		double ns = allowance(s, at);
 
 		if (ns < COST_MIN_NS) {
@@ -327,11 +345,32 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	s->window_cnt++;
 }
 
+/* The same for a schedule in steps: a window is due after the end of the one before. */
+static uint64_t follow_steps(struct sampler *s)
+{
+	uint64_t in_ns, now, skipped = s->skipped;
+	uint32_t cnt = s->window_cnt;
+	struct schedule_window at;
+	bool measure;
+
+	if (!sample_steps__due(&s->step_wait, &s->schedule, s->next, s->start_ns, s->windows, cnt,
+			       LEAD_NS, &at, &measure, &in_ns))
+		return in_ns;
+	now = clock__mono_ns();
+	start_window(s, &at, now, measure);
+	if (s->window_cnt == cnt)
+		sample_steps__not_started(&s->step_wait, now, s->skipped > skipped);
+	s->next += (s->window_cnt > cnt && !measure) || s->skipped > skipped;
+	return 0;
+}
+
 /* Starts the window that is due; returns ns until the next one is, UINT64_MAX: there is none. */
 static uint64_t follow_schedule(struct sampler *s)
 {
 	struct schedule_window at;
 
+	if (s->schedule.in_steps)
+		return follow_steps(s);
 	while (schedule__window(&s->schedule, s->next, &at)) {
 		uint64_t now = clock__mono_ns(), due = s->start_ns + at.warmup;
 
@@ -341,7 +380,7 @@ static uint64_t follow_schedule(struct sampler *s)
 		if (now > s->start_ns + at.end)
 			skip(s, "its time has passed");
 		else
-			start_window(s, &at, now);
+			start_window(s, &at, now, false);
 		s->next++;
 	}
 	return UINT64_MAX;
@@ -372,8 +411,8 @@ static void use_settings(struct sampler *s, struct sample_settings *set)
 	struct schedule_window last;
 	uint64_t now = clock__mono_ns();
 
-	if (!same && s->next && schedule__window(&s->schedule, s->next - 1, &last) &&
-	    now < s->start_ns + last.end)
+	if (!same && s->next && !s->schedule.in_steps &&
+	    schedule__window(&s->schedule, s->next - 1, &last) && now < s->start_ns + last.end)
 		now = s->start_ns + last.end;
 	s->settings = set;
 	s->cfg = &set->cfg;
@@ -383,6 +422,7 @@ static void use_settings(struct sampler *s, struct sample_settings *set)
 		s->first_nr = nr(s);
 		s->next = 0;
 		s->start_ns = now;
+		step_wait__begin(&s->step_wait, now);
 		s->spent_ns = 0; /* of the time since then */
 	}
 	sample_settings__release(old);
@@ -404,11 +444,13 @@ static void take_reload(struct sampler *s)
 	trim(s);
 }
 
-static void read_reports(struct sample_window *w)
+static void read_reports(struct sampler *s, struct sample_window *w)
 {
 	bool began = w->traced;
 
 	sample_window__read(w);
+	if (s->schedule.in_steps && w->sealed)
+		sample_steps__ended(&s->step_wait, w);
 	if (!began && w->traced)
 		pr_info("window %llu: recording %u process%s", (unsigned long long)w->spec.nr,
 			w->traced, w->traced == 1 ? "" : "es");
@@ -436,7 +478,7 @@ static int wait_events(struct sampler *s, uint64_t ns)
 	if (poll(polls, n, ms > 3600000 ? 3600000 : (int)ms) < 0 && errno != EINTR)
 		return -errno;
 	for (uint32_t i = s->window_cnt; i--;) { /* end_window() moves the last one here */
-		read_reports(&s->windows[i]);
+		read_reports(s, &s->windows[i]);
 		if (polls[1 + 2 * i].revents)
 			end_window(s, i);
 	}
@@ -495,6 +537,7 @@ int cmd_sample(int argc, char **argv)
 	trim(&s);
 	s.first_nr = s.dir.next_nr;
 	s.start_ns = clock__mono_ns();
+	step_wait__begin(&s.step_wait, s.start_ns);
 	pr_info("sampling into %s; Ctrl-C ends it", s.dir.path);
 	err = run_schedule(&s);
 	window_dir__close(&s.dir);

@@ -254,6 +254,8 @@ void live__announce(struct live *live)
 int live__run(struct live *live, run_tick_fn tick, void *arg)
 {
 	live->run_err = run__loop(live->run, tick, arg);
+	if (!live->announced && run__stop_reason(live->run) == PTB_STOP_NO_STEP)
+		return EXIT_FAILED; /* the caller reports it */
 	if (!live->announced) {
 		pr_error("nothing was recorded: %s",
 			 live->run_err ? errstr(live->run_err) :

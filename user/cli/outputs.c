@@ -437,6 +437,7 @@ static void fill_result(struct outputs_result *r, const struct session_info *inf
 
 	*r = (struct outputs_result){ .window_ns = window,
 				      .slices = totals->slices,
+				      .steps = totals->steps - totals->partial_steps + totals->own_steps,
 				      .lost = session_info__counter(info, PTB_CNT_RING_FULL),
 				      .stop_reason = info->stop_reason,
 				      .cost_share = -1 };

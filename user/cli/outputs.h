@@ -18,6 +18,7 @@
 /* What the summary line says, for other programs. */
 struct outputs_result {
 	uint64_t window_ns, slices, lost;
+	uint64_t steps;       /* whole ones */
 	uint32_t stop_reason; /* enum ptb_stop_reason */
 	double cost_share;    /* of the window, at least that; negative: not measured */
 	char incomplete[OUTPUTS_INCOMPLETE_MAX]; /* what is missing, "": nothing */

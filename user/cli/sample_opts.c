@@ -10,6 +10,7 @@
 #include "base/quantity.h"
 #include "cli/cmd.h"
 #include "cli/conf.h"
+#include "cli/sample_steps.h"
 #include "sample/window_dir.h"
 
 #define SCHEDULE_DEFAULT "wait=55s,active=5s"
@@ -30,7 +31,9 @@ static const struct opt_def sample_opts[] = {
 	  "read options from it, too, in lines NAME=VALUE; the command line wins; SIGHUP reads it again" },
 	{ OPT_GROUP, 0, "", 0, NULL, "windows" },
 	{ OPT_STR, 0, "schedule", offsetof(struct sample_cfg, schedule), "LIST",
-	  "wait=TIME,warmup=TIME,active=TIME,repeat=N,skip_first=TIME,skip_first_wait=0 or 1, as torch.profiler.schedule (default: wait=55s,active=5s)" },
+	  "wait=TIME,warmup=TIME,active=TIME,repeat=N,skip_first=TIME,skip_first_wait=0 or 1, as torch.profiler.schedule; numbers without units are steps (default: wait=55s,active=5s)" },
+	{ OPT_DURATION, 0, "step-timeout", offsetof(struct sample_cfg, run.rec.steps.timeout_ns), "TIME",
+	  "in steps: end a window in which none ends for so long (60s)" },
 	{ OPT_STR, 0, "max-overhead", offsetof(struct sample_cfg, max_overhead), "PERCENT",
 	  "shorten and skip windows so that kernel probes cost a process no more of its time than this on average (0.5%)" },
 	STEP_OPTS,
@@ -82,7 +85,8 @@ static int check(struct sample_settings *set)
 	if (live__check(&cfg->run))
 		return -1;
 	log__set_context(conf__where(set->conf, cfg->schedule));
-	if (schedule__parse(cfg->schedule, &set->schedule))
+	if (schedule__parse(cfg->schedule, &set->schedule) ||
+	    sample_steps__check(&set->schedule, &cfg->run))
 		return -1;
 	log__set_context(conf__where(set->conf, cfg->max_overhead));
 	if (cfg->max_overhead &&
@@ -91,7 +95,7 @@ static int check(struct sample_settings *set)
 			 cfg->max_overhead);
 		return -1;
 	}
-	cfg->run.rec.duration_ns = set->schedule.active;
+	cfg->run.rec.duration_ns = set->schedule.in_steps ? 0 : set->schedule.active;
 	return 0;
 }
 

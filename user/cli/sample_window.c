@@ -21,12 +21,14 @@
 #include "target/pid_hold.h"
 
 #define EXPORT_NICE 10
+#define MEASURED_ENDS 3 /* of steps; what a step takes is known from the second on */
 
 /* What the process of a window reports when it begins, when it is sealed and when it is exported, by one write each. */
 struct report {
 	uint32_t traced;
 	uint64_t late_ns;
 	bool sealed, has_result;
+	struct sample_step_report steps;
 	uint64_t cost_ns;
 	struct outputs_result result;
 };
@@ -61,8 +63,10 @@ static void send_report(const struct window_run *wr)
 static void begin_in_time(void *arg, struct run *run)
 {
 	struct window_run *wr = arg;
+	const struct step_opts *so = &wr->live.cfg->rec.steps;
 
-	if (wr->live.announced || clock__mono_ns() < wr->spec->begin_ns)
+	if (wr->live.announced ||
+	    (so->name ? so->warmup && !run__warmed_up(run) : clock__mono_ns() < wr->spec->begin_ns))
 		return;
 	live__announce(&wr->live);
 	wr->report.late_ns = clock__mono_ns() - wr->spec->begin_ns;
@@ -96,6 +100,42 @@ static bool add_processes(struct window_run *wr)
 	return added > 0;
 }
 
+/* Until the window's end, or as far as it came. Exit code. */
+static int run_window(struct window_run *wr)
+{
+	struct run *run = wr->live.run;
+	bool in_steps = wr->live.cfg->rec.steps.name;
+	int code;
+
+	wr->report.steps.attached_ns = clock__mono_ns();
+	if (in_steps && wr->live.cfg->rec.steps.warmup)
+		run__warm_up(run);
+	begin_in_time(wr, run);
+	if (wr->spec->measure)
+		code = run__loop(run, NULL, NULL) || !run__step_ns(run) ? EXIT_FAILED : EXIT_DONE;
+	else
+		code = live__run(&wr->live, begin_in_time, wr);
+	if (in_steps) {
+		wr->report.steps.ended_ns = clock__mono_ns();
+		wr->report.steps.step_ns = run__step_ns(run);
+		wr->report.steps.none = run__stop_reason(run) == PTB_STOP_NO_STEP;
+		send_report(wr);
+	}
+	return code;
+}
+
+/* The capture has the steps that were counted? Then the exit code stays. */
+static int check_steps(const struct window_run *wr, struct outputs_result *r, int code)
+{
+	uint32_t active = wr->live.cfg->rec.steps.active;
+
+	if (code != EXIT_DONE || r->stop_reason != PTB_STOP_STEPS || r->steps >= active)
+		return code;
+	snprintf(r->incomplete, sizeof(r->incomplete), "it has %llu whole steps, not %u",
+		 (unsigned long long)r->steps, active);
+	return EXIT_INCOMPLETE;
+}
+
 static int record_window(const struct sample_window_spec *spec, int fd)
 {
 	struct window_run wr = { .spec = spec, .fd = fd };
@@ -107,20 +147,22 @@ static int record_window(const struct sample_window_spec *spec, int fd)
 	cfg.rec.end_ns = spec->end_ns;
 	cfg.trace = spec->trace[0] ? spec->trace : NULL;
 	cfg.no_table = true;
+	if (spec->measure) {
+		cfg.rec.steps.active = 0;
+		cfg.rec.steps.warmup = MEASURED_ENDS;
+	}
 	log__set_quiet(true); /* ptbpf reports the window when it has ended */
 	code = live__open(&wr.live, &cfg, spec->pids[0]);
 	if (!code && (!wait_until(spec->warmup_ns) || !add_processes(&wr) || !is_in_time(&wr)))
 		code = EXIT_FAILED;
-	if (!code) {
-		begin_in_time(&wr, wr.live.run);
-		code = live__run(&wr.live, begin_in_time, &wr);
-	}
-	if (!code) {
+	if (!code)
+		code = run_window(&wr);
+	if (!code && !spec->measure) {
 		wr.report.sealed = true;
 		wr.report.cost_ns = run__cost_ns(wr.live.run);
 		send_report(&wr);
 		setpriority(PRIO_PROCESS, 0, EXPORT_NICE);
-		code = live__export(&wr.live, &wr.report.result);
+		code = check_steps(&wr, &wr.report.result, live__export(&wr.live, &wr.report.result));
 		wr.report.has_result = code == EXIT_DONE || code == EXIT_INCOMPLETE;
 		send_report(&wr);
 	}
@@ -176,6 +218,7 @@ void sample_window__read(struct sample_window *w)
 		w->late_ns = r.late_ns;
 		w->sealed = r.sealed;
 		w->cost_ns = r.cost_ns;
+		w->steps = r.steps;
 		w->has_result = r.has_result;
 		w->result = r.result;
 	}

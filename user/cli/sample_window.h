@@ -13,6 +13,15 @@
 
 #include "cli/live.h"
 #include "sample/window_jobs.h"
+#include "sample/step_wait.h"
+
+/* Of a schedule in steps. */
+struct sample_step_report {
+	uint64_t attached_ns,
+		ended_ns; /* CLOCK_MONOTONIC: probes were there, and the last step that counts had ended; 0: never */
+	uint64_t step_ns; /* mean time of a step, 0: not known */
+	bool none;        /* no step ended in time */
+};
 
 struct sample_settings;
 
@@ -25,6 +34,8 @@ struct sample_window_spec {
 	uint64_t max_cost_ns, end_ns; /* of record_opts; end_ns: when the next window is due */
 	uint64_t warmup_ns, begin_ns; /* CLOCK_MONOTONIC: probes are attached, records are kept */
 	uint64_t real_ns;             /* Unix time of the begin */
+	bool measure;                 /* the time of a step, and nothing else */
+	struct step_wait step_wait;   /* in steps: what is known when it starts */
 	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */
 };
 
@@ -37,6 +48,8 @@ struct sample_window {
 	uint64_t late_ns; /* after spec.begin_ns it began */
 	bool sealed;      /* nothing is attached any more; the rest is export */
 	bool has_result;
+	bool counted; /* in steps: its steps and its end have been taken into account */
+	struct sample_step_report steps;
 	uint64_t cost_ns; /* by run__cost_ns(), when it was sealed */
 	struct outputs_result result;
 };

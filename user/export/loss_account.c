@@ -229,6 +229,10 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 		begin_part(&s);
 		add_text(&s, "the capture was not sealed: ptbpf ended before it could write the rest");
 	}
+	if (info->stop_reason == PTB_STOP_NO_STEP) {
+		begin_part(&s);
+		add_text(&s, "the window ended before its steps did: none ended in time (--step-timeout)");
+	}
 	add_counters(&s, info);
 	add_intervals(&s, info);
 	add_samples(&s, info, totals);

@@ -231,6 +231,9 @@ static void count_slice(struct session_totals *n, const struct slice *sl, const 
 {
 	n->slices++;
 	n->partial_steps += !!(sl->flags & SLICE_PARTIAL);
+	n->own_steps += e->is_step &&
+			!(sl->flags & (SLICE_DERIVED | SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED |
+				       SLICE_TRUNCATED | SLICE_END_LOST));
 	if (sl->flags & SLICE_DERIVED)
 		n->steps++;
 	else if (sl->cat == SLICE_USER_ANNOTATION)

@@ -387,6 +387,7 @@ struct session_totals { /* after a run */
 	uint64_t tensors_over;     /* tensors and storages beyond LIMIT_TENSORS */
 	uint64_t steps;            /* derived; partial ones are among them */
 	uint64_t partial_steps;
+	uint64_t own_steps;             /* whole ProfilerStep#N of the program's own */
 	uint64_t truncated_annotations; /* still open annotations cut to keep strict nesting */
 	uint64_t flows;                 /* forward-backward pairs */
 	uint64_t freed_unknown;         /* CPU blocks freed that were allocated before the window */

@@ -211,6 +211,20 @@ static void put_stack_of(struct recorder *r, struct agent_proc *p, const struct 
 	put_op(r, &s.h);
 }
 
+/* Those before the window, too, and those after it. */
+static void count_step(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+		       const struct ptb_arec *a, uint64_t ts)
+{
+	uint64_t stack_number;
+	union rf_record u;
+
+	if (a->kind == PTB_AREC_END)
+		make_end(p, c, a, ts, &u);
+	else if (!make_begin(p, c, a, ts, &u, &stack_number))
+		return;
+	recorder__steps_record(r, &u.h);
+}
+
 void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
 		       const struct ptb_arec *a)
 {
@@ -228,6 +242,8 @@ void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct pt
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
 	}
+	if (r->steps)
+		count_step(r, p, c, a, ts);
 	if (!r->begin_ns || ts < r->begin_ns) {
 		before_window(r, p, c, a, &u);
 		return;

@@ -10,6 +10,15 @@
 
 enum agent_mode { AGENT_AUTO, AGENT_OFF, AGENT_INJECT };
 
+/* Steps are counted while they are recorded (step_count.h). */
+struct step_opts {
+	const char *name; /* of the annotation or operator that marks their ends; NULL: they are not counted */
+	bool ops;        /* operators of that name count, too */
+	uint32_t warmup; /* ends of steps before the window begins */
+	uint32_t active; /* whole steps of the window; 0: there is none, the steps of the warm-up are measured */
+	uint64_t timeout_ns; /* in which a step must end */
+};
+
 struct record_opts {
 	bool ops;             /* operators */
 	enum probe_args args; /* of operators: what is read, by agents or by probes */
@@ -25,6 +34,7 @@ struct record_opts {
 	bool children; /* processes that the targets fork are targets, too */
 	uint64_t max_cost_ns; /* of a target's time, by run__cost_ns(): the window ends then; 0: no limit */
 	uint64_t end_ns; /* CLOCK_MONOTONIC: the window ends by then, because another one is due; 0: no limit */
+	struct step_opts steps;
 	uint64_t duration_ns; /* 0: until a signal or the end of the targets */
 	uint64_t ring_bytes;  /* per ring, 0: by the number of processors */
 	uint64_t max_memory;  /* 0: LIMIT_MEMORY */

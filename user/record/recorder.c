@@ -114,6 +114,9 @@ int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struc
 	r->names = strtab__new();
 	if (!r->names)
 		goto fail;
+	err = recorder__steps_open(r, &opts->steps);
+	if (err)
+		goto fail;
 	err = capture_writer__open(path, &r->cw);
 	if (err)
 		goto fail;
@@ -143,6 +146,7 @@ static void recorder_free(struct recorder *r)
 	hashmap__clear(&r->kernels);
 	host_funcs__free(r->host_funcs);
 	recorder__agents_free(r);
+	recorder__steps_free(r);
 	free(r);
 }
 
@@ -292,6 +296,7 @@ void recorder__plan(struct recorder *r, const struct torch_plan *plan, const str
 		recorder__put(r, PTB_REC_SITE, &s.h, sizeof(s));
 	}
 	recorder__plan_schemas(r, plan, rp->func_base);
+	recorder__steps_plan(r, plan, rp);
 	r->next_func += plan->func_cnt;
 	r->next_site += plan->site_cnt;
 }
@@ -417,6 +422,11 @@ static void put_stack(struct recorder *r, uint32_t ring, const struct ptb_rec_hd
 	recorder__put_ring(r, ring, &stack.def.h);
 }
 
+static bool is_of_tasks(const struct ptb_rec_hdr *h)
+{
+	return h->kind >= PTB_REC_FORK && h->kind <= PTB_REC_EXIT;
+}
+
 void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
 {
 	struct recorder *r = arg;
@@ -436,6 +446,12 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 		recorder__opdef_gone(r, rec);
 		return;
 	}
+	if (r->steps)
+		recorder__steps_record(r, h);
+	if (r->warming_up && !is_of_tasks(h)) {
+		recorder__peek(r, h); /* what is new is learnt now */
+		return;
+	}
 	if (h->kind == PTB_REC_PY_STACK_DEF) {
 		put_stack(r, ring, h);
 		return;
@@ -449,6 +465,8 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 void recorder__round(struct recorder *r, uint64_t watermark_ns)
 {
 	recorder__agent_round(r, watermark_ns);
+	if (r->steps)
+		step_count__round(r->steps, watermark_ns);
 	keep_first_error(r, capture_writer__round(r->cw, watermark_ns));
 }
 

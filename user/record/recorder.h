@@ -20,6 +20,7 @@
 #include "target/proc_info.h"
 
 struct recorder;
+struct step_count;
 
 /* A task record (fork, exec, exit) that the run loop must act on. */
 typedef void (*recorder_task_fn)(void *arg, const struct ptb_task *task);
@@ -89,6 +90,11 @@ void recorder__resolve(struct recorder *r);
 
 /* Writes what is buffered, so that the statistics say whether it had room. */
 void recorder__flush(struct recorder *r);
+
+/* With opts->steps: those counted so far. */
+struct step_count *recorder__steps(const struct recorder *r);
+/* Steps are counted and processes are followed, but no record of them is kept. */
+void recorder__warm_up(struct recorder *r, bool on);
 
 /* A process whose tensors do not match its layout, once each; 0: none. The capture has its counter already. */
 uint32_t recorder__next_bad_layout(struct recorder *r);

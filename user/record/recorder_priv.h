@@ -7,6 +7,7 @@
 #include "base/strtab.h"
 #include "capture/capture.h"
 #include "record/recorder.h"
+#include "record/step_count.h"
 #include "target/host_func.h"
 
 #define ASK_TIMES_MAX 5 /* an address may not be readable yet (record: libraries still load) */
@@ -65,6 +66,12 @@ struct recorder {
 	/* Python (recorder_python.c); over all processes: */
 	uint64_t py_frames, py_bytes;
 	uint64_t py_codes_gone, py_classes_gone;
+	/* steps (recorder_steps.c); steps NULL: they are not counted */
+	struct step_count *steps;
+	const char *step_name;
+	struct recorder_site *step_sites; /* by site id */
+	uint32_t step_site_cnt, step_site_cap;
+	bool step_ops, warming_up;
 	/* agents (recorder_agent.c) */
 	struct agent_proc **agents;
 	struct agent_queued {
@@ -116,5 +123,13 @@ void recorder__check_layout(struct recorder *r, const struct ptb_rec_hdr *h);
  * out. 0; -EINVAL: it is damaged. */
 int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def);
 void recorder__py_forget(struct recorder *r, struct recorder_proc *p);
+
+/* ---- recorder_steps.c ---- */
+int recorder__steps_open(struct recorder *r, const struct step_opts *opts);
+void recorder__steps_free(struct recorder *r);
+void recorder__steps_plan(struct recorder *r, const struct torch_plan *plan,
+			  const struct recorder_plan *rp);
+/* With r->steps: a record of a ring, or of an agent with its time as CLOCK_MONOTONIC. */
+void recorder__steps_record(struct recorder *r, const struct ptb_rec_hdr *h);
 
 #endif /* RECORD_RECORDER_PRIV_H */

@@ -28,13 +28,14 @@
 #include "record/cost_meter.h"
 #include "record/recorder.h"
 #include "record/recorder_agent.h"
+#include "record/step_count.h"
 #include "record/targets.h"
 #include "target/proc_info.h"
 
 #define PACE_MIN_MS 1
 #define PACE_MAX_MS 40
 #define PACE_STACKS_MS 10 /* code objects are read before they are freed, where possible */
-#define PACE_COST_MS 10   /* a window that costs too much ends soon */
+#define PACE_COST_MS 10   /* a window that costs too much, or that has its steps, ends soon */
 #define COST_UNKNOWN_PS                                                                            \
 	5000000 /* of a hit, where it cannot be measured: more than on any host so far */
 #define CHILD_TRY_NS 20000000ULL     /* how often a process without torch is polled */
@@ -55,6 +56,9 @@ struct run {
 	int signal;
 	int pace_ms;
 	bool draining; /* the rings are being read */
+	bool warming_up, warmed_up;
+	uint64_t step_ns, surplus_hits;
+	uint64_t before[PTB_CNT_MAP]; /* counters of the warm-up */
 	uint64_t begin_ns, last_clock_ns, last_sample_ns;
 	int64_t cost_ps;
 	struct cost_meter hits;
@@ -97,7 +101,9 @@ static int drain_rings(struct run *run)
 			return (int)err;
 		}
 		probe_set__take_loss(run->targets.ps, i, &loss);
-		if (loss.cnt)
+		if (loss.cnt && run->opts.steps.name)
+			step_count__lost(recorder__steps(run->targets.rec));
+		if (loss.cnt && !run->warming_up)
 			recorder__lost(run->targets.rec, i, loss.begin_ns, loss.end_ns, loss.cnt);
 	}
 	recorder__round(run->targets.rec, run->watermark);
@@ -305,11 +311,46 @@ void run__add_descendants(struct run *run, pid_t pid)
 	free(kids);
 }
 
+static uint64_t counted(const struct run *run, uint32_t id)
+{
+	return probe_set__counter(run->targets.ps, id) - run->before[id];
+}
+
+/* What is in the rings is not kept, nor what was lost of it. */
+static void end_warm_up(struct run *run)
+{
+	probe_set__deactivate(run->targets.ps);
+	drain_rings(run); /* an error comes again in the next round */
+	for (uint32_t id = 0; id < PTB_CNT_MAP; id++)
+		run->before[id] = probe_set__counter(run->targets.ps, id);
+	run->warming_up = false;
+	recorder__warm_up(run->targets.rec, false);
+}
+
+void run__warm_up(struct run *run)
+{
+	recorder__warm_up(run->targets.rec, true);
+	run->warming_up = true;
+	probe_set__activate(run->targets.ps);
+	step_count__await_ends(recorder__steps(run->targets.rec), clock__mono_ns(),
+			       run->opts.steps.warmup);
+}
+
+bool run__warmed_up(const struct run *run)
+{
+	return run->warmed_up;
+}
+
 void run__activate(struct run *run)
 {
+	if (run->warming_up)
+		end_warm_up(run);
 	probe_set__activate(run->targets.ps);
 	run->targets.active = true;
 	run->begin_ns = run->last_clock_ns = clock__mono_ns();
+	if (run->opts.steps.name)
+		step_count__await_whole(recorder__steps(run->targets.rec), run->begin_ns,
+					run->opts.steps.active);
 	recorder__window(run->targets.rec, true, run->begin_ns, 0);
 	sample_memory(run, run->begin_ns);
 }
@@ -481,7 +522,7 @@ static void stop_bad_layouts(struct run *run)
 /* Samples are few, and those who take them should not disturb. */
 static int max_pace_ms(const struct run *run)
 {
-	if (run->opts.max_cost_ns)
+	if (run->opts.max_cost_ns || run->opts.steps.name)
 		return PACE_COST_MS;
 	return run->opts.stacks && !run->opts.sample_hz ? PACE_STACKS_MS : PACE_MAX_MS;
 }
@@ -589,6 +630,23 @@ static int remaining_ms(const struct run *run, uint64_t now)
 								run->pace_ms;
 }
 
+/* The loop ends: all steps have ended, or none does. */
+static bool steps_end(struct run *run, uint64_t now)
+{
+	const struct step_opts *so = &run->opts.steps;
+	enum step_verdict v;
+
+	if (!so->name || (!run->targets.active && !run->warming_up))
+		return false;
+	v = step_count__verdict(recorder__steps(run->targets.rec), now, so->timeout_ns);
+	run->step_ns = step_count__step_ns(recorder__steps(run->targets.rec));
+	run->warmed_up |= run->warming_up && v == STEPS_DONE;
+	if (v == STEPS_AWAITED || (v == STEPS_DONE && run->warming_up && so->active))
+		return false;
+	run->stop_reason = v == STEPS_DONE ? PTB_STOP_STEPS : PTB_STOP_NO_STEP;
+	return true;
+}
+
 int run__loop(struct run *run, run_tick_fn tick, void *arg)
 {
 	for (;;) {
@@ -625,6 +683,8 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 										 PTB_STOP_DURATION;
 			return 0;
 		}
+		if (steps_end(run, now))
+			return 0;
 		if (run->opts.max_cost_ns && run__cost_ns(run) > run->opts.max_cost_ns) {
 			run->stop_reason = PTB_STOP_COST;
 			return 0;
@@ -648,13 +708,14 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	struct rusage ru;
 
 	for (uint32_t id = 0; id < PTB_CNT_MAP; id++) {
-		uint64_t v = PTB_CNT_IS_BPF(id) ? probe_set__counter(run->targets.ps, id) : 0;
+		uint64_t v = PTB_CNT_IS_BPF(id) ? counted(run, id) : 0;
 
+		v -= id == PTB_CNT_HITS ? run->surplus_hits : 0;
+		v += id == PTB_CNT_OUT_OF_WINDOW ? run->surplus_hits : 0;
 		if (v)
 			recorder__counter(run->targets.rec, id, v);
 	}
-	recorder__counter(run->targets.rec, PTB_CNT_MISSED,
-			  probe_set__counter(run->targets.ps, PTB_CNT_MISSED));
+	recorder__counter(run->targets.rec, PTB_CNT_MISSED, counted(run, PTB_CNT_MISSED));
 	recorder__counter(run->targets.rec, PTB_CNT_CAPTURE_DROPPED, st.write_dropped);
 	if (run->cost_ps > 0)
 		recorder__counter(run->targets.rec, PTB_CNT_COST_PS, (uint64_t)run->cost_ps);
@@ -718,6 +779,18 @@ static void end_agents(struct run *run)
 		recorder__meta(run->targets.rec, "cuda_calls", "true");
 }
 
+/* Hits after the last step are hits outside the window: so many as their share of the time. */
+static uint64_t cut_steps(struct run *run, uint64_t end)
+{
+	uint64_t surplus_ns = step_count__surplus_ns(recorder__steps(run->targets.rec));
+	double hits = (double)counted(run, PTB_CNT_HITS), ns = (double)(end - run->begin_ns);
+
+	if (surplus_ns > end)
+		return end;
+	run->surplus_hits = (uint64_t)(hits * (double)(end - surplus_ns) / ns);
+	return surplus_ns - 1;
+}
+
 /*
  * Where the window ends in the capture: where its records do. Those after that are of some threads only, and an operator
  * whose end is not there would seem to last.
@@ -726,6 +799,8 @@ static uint64_t cut_window(struct run *run, uint64_t end)
 {
 	struct recorder_stats st;
 
+	if (run->opts.steps.name) /* records of later steps are in the file, too, which readers leave out */
+		end = cut_steps(run, end);
 	recorder__flush(run->targets.rec);
 	st = recorder__stats(run->targets.rec);
 	if (!st.cut || st.covered_ns >= end)
@@ -806,6 +881,11 @@ uint32_t run__traced(const struct run *run)
 	return run->targets.plan_cnt || run->opts.sample_hz ?
 		       targets__count(&run->targets, TARGET_TRACED) :
 		       0;
+}
+
+uint64_t run__step_ns(const struct run *run)
+{
+	return run->step_ns;
 }
 
 uint32_t run__stop_reason(const struct run *run)

@@ -40,6 +40,11 @@ void run__add_descendants(struct run *run, pid_t pid);
 
 /* The processes that are added now are stopped: what must run in them comes later. */
 void run__targets_stopped(struct run *run, bool stopped);
+/* With opts->steps: begins to count, and keeps nothing, until the window begins. run__loop() ends when no step ends in time, or
+ * where only the steps of the warm-up are to be measured. */
+void run__warm_up(struct run *run);
+/* The steps of the warm-up have ended: the window may begin. */
+bool run__warmed_up(const struct run *run);
 /* Begins the window. */
 void run__activate(struct run *run);
 /* Called in every round of the loop; for record, which must do something of its own. */
@@ -60,6 +65,7 @@ const char *run__no_python(struct run *run, pid_t pid);
 #define RUN_COST_FACTOR 2
 uint64_t run__cost_ns(struct run *run);
 
+uint64_t run__step_ns(const struct run *run); /* mean time of a step of the last count; 0: not known */
 uint32_t run__traced(const struct run *run);      /* processes added so far */
 uint32_t run__stop_reason(const struct run *run); /* enum ptb_stop_reason, after the loop */
 int run__signal(const struct run *run);           /* the signal that ended the loop, 0: none */

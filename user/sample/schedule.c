@@ -13,10 +13,14 @@
 #define CYCLE_MAX (366ULL * 24 * 3600 * 1000000000) /* a year: sums of these do not overflow */
 #define COUNT_MAX 1000000000ULL
 
+struct units {
+	bool steps, times;
+};
+
 struct key {
 	const char *name;
 	size_t offset;
-	bool count; /* a number, not a time */
+	bool count; /* of cycles, not of steps, nor a time */
 };
 
 static const struct key keys[] = {
@@ -29,18 +33,6 @@ static const struct key keys[] = {
 };
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
-/* A time other than 0 has a unit: a plain number would be steps in torch's schedule. */
-static int parse_time(const char *text, uint64_t *ns)
-{
-	if (!strcmp(text, "0")) {
-		*ns = 0;
-		return 0;
-	}
-	if (text[strlen(text) - 1] >= '0' && text[strlen(text) - 1] <= '9')
-		return -EINVAL;
-	return quantity__duration(text, ns) || *ns > CYCLE_MAX ? -EINVAL : 0;
-}
-
 static int parse_count(const char *text, uint64_t *n)
 {
 	size_t len = strspn(text, "0123456789");
@@ -52,8 +44,22 @@ static int parse_count(const char *text, uint64_t *n)
 	return *n > COUNT_MAX ? -EINVAL : 0;
 }
 
+/* A time has a unit; a plain number is steps, as in torch's schedule; 0 is both. */
+static int parse_length(const char *text, uint64_t *v, struct units *units)
+{
+	bool plain = strspn(text, "0123456789") == strlen(text), unit;
+	int err = plain ? parse_count(text, v) : quantity__duration(text, v);
+
+	unit = text[strlen(text) - 1] < '0' || text[strlen(text) - 1] > '9';
+	if (err || plain == unit || (unit && *v > CYCLE_MAX))
+		return -EINVAL;
+	units->steps |= plain && *v;
+	units->times |= !plain;
+	return 0;
+}
+
 /* One "key=value" of len bytes; *seen: a bit for each key so far. */
-static int parse_item(const char *item, size_t len, struct schedule *s, uint32_t *seen)
+static int parse_item(const char *item, size_t len, struct schedule *s, uint32_t *seen, struct units *units)
 {
 	char value[32] = "";
 	size_t name = strcspn(item, "=");
@@ -65,7 +71,8 @@ static int parse_item(const char *item, size_t len, struct schedule *s, uint32_t
 	for (uint32_t i = 0; i < KEYS; i++) {
 		if (strlen(keys[i].name) != name || memcmp(keys[i].name, item, name))
 			continue;
-		if (*seen & 1u << i || (keys[i].count ? parse_count(value, &v) : parse_time(value, &v)))
+		if (*seen & 1u << i ||
+		    (keys[i].count ? parse_count(value, &v) : parse_length(value, &v, units)))
 			return -EINVAL;
 		*seen |= 1u << i;
 		if (keys[i].offset == offsetof(struct schedule, skip_first_wait))
@@ -80,19 +87,27 @@ static int parse_item(const char *item, size_t len, struct schedule *s, uint32_t
 int schedule__parse(const char *text, struct schedule *s)
 {
 	const char *at = text;
+	struct units units = { false, false };
 	uint32_t seen = 0;
 	size_t len;
 
 	*s = (struct schedule){ .active = 0 };
 	for (; *at; at += len + (at[len] == ',')) {
 		len = strcspn(at, ",");
-		if (parse_item(at, len, s, &seen)) {
+		if (parse_item(at, len, s, &seen, &units)) {
 			pr_error("--schedule %s: '%.*s' is not valid; expected are wait, warmup, active and skip_first with "
-				 "times (55s, 500ms), repeat with a number, skip_first_wait with 0 or 1, each once",
+				 "times (55s, 500ms) or numbers of steps, repeat with a number, skip_first_wait with 0 or 1, each once",
 				 text, (int)len, at);
 			return -EINVAL;
 		}
 	}
+	if (units.steps && units.times) {
+		pr_error("--schedule %s has steps and times: use numbers of steps for all of wait, warmup, active and "
+			 "skip_first, or times for all",
+			 text);
+		return -EINVAL;
+	}
+	s->in_steps = units.steps;
 	if (!s->active) {
 		pr_error("--schedule %s: active is required, and more than 0", text);
 		return -EINVAL;

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* record/step_count: which events end a step, in one thread, in several, in several processes; when steps are awaited no more. */
+#include <stdlib.h>
+
+#include "record/step_count.h"
+#include "suite.h"
+
+#define MS 1000000ULL
+#define TIMEOUT (1000 * MS)
+#define SGD 11
+#define ADAM 12
+
+static struct step_count *sc;
+static uint64_t now;
+
+static struct step_event event(enum step_event_kind kind, uint32_t tgid, uint64_t id)
+{
+	return (struct step_event){ .ts_ns = now += MS, .id = id, .tgid = tgid, .tid = tgid, .kind = kind };
+}
+
+static void put(enum step_event_kind kind, uint32_t tgid, uint64_t id, enum step_what what,
+		uint64_t text, uint64_t sp)
+{
+	struct step_event ev = event(kind, tgid, id);
+
+	ev.what = what;
+	ev.text = text;
+	ev.sp = sp;
+	step_count__put(sc, &ev);
+}
+
+/* A constructor that takes the name that was announced on its thread. */
+static void begin(uint32_t tgid, uint64_t id, enum step_what what, uint64_t text)
+{
+	put(STEP_NAME, tgid, 0, what, text, 900);
+	put(STEP_BEGIN, tgid, id, STEP_OTHER, 0, 700);
+}
+
+static void end(uint32_t tgid, uint64_t id)
+{
+	put(STEP_END, tgid, id, STEP_OTHER, 0, 0);
+}
+
+static void mark(uint32_t tgid, uint64_t text)
+{
+	begin(tgid, 1, STEP_MARK, text);
+	end(tgid, 1);
+}
+
+static void fresh(void)
+{
+	step_count__free(sc);
+	sc = step_count__new();
+	now = 1000 * MS;
+}
+
+static enum step_verdict verdict(void)
+{
+	step_count__round(sc, UINT64_MAX);
+	return step_count__verdict(sc, now, TIMEOUT);
+}
+
+static void test_steps(void)
+{
+	fresh();
+	step_count__await_ends(sc, now, 2);
+	mark(1, SGD);
+	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+	mark(1, SGD);
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+	CU_ASSERT_EQUAL(step_count__step_ns(sc), 3 * MS);
+	step_count__await_whole(sc, now + 1, 2);
+	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+	for (int i = 0; i < 3; i++) {
+		CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+		mark(1, SGD);
+	}
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), UINT64_MAX);
+	mark(1, SGD);
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), now);
+}
+
+/* Of a second optimizer there are no steps of its own; nor of what lies in an annotation that goes on. */
+static void test_around(void)
+{
+	fresh();
+	step_count__await_whole(sc, now, 1);
+	for (uint64_t i = 0; i < 2; i++) {
+		CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+		begin(1, 50, STEP_OTHER, 5);
+		mark(1, SGD);
+		mark(1, SGD);
+		mark(1, ADAM);
+		CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+		end(1, 50);
+	}
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+	mark(1, ADAM);
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), UINT64_MAX);
+}
+
+/* What began before the window is in it only where an agent recorded it. */
+static void test_window_begin(void)
+{
+	struct step_event ev;
+
+	fresh();
+	step_count__await_ends(sc, now, 1);
+	begin(1, 50, STEP_OTHER, 5); /* a whole epoch */
+	mark(1, SGD);
+	begin(1, 1, STEP_MARK, SGD);
+	step_count__round(sc, UINT64_MAX);
+	step_count__await_whole(sc, now + 1, 1);
+	end(1, 1);
+	mark(1, SGD);
+	mark(1, SGD);
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+	mark(1, SGD);
+	verdict();
+	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), now); /* the third whole mark */
+
+	fresh();
+	step_count__await_ends(sc, now, 1);
+	ev = event(STEP_BEGIN, 1, 1);
+	ev.what = STEP_MARK;
+	ev.text = SGD;
+	step_count__agent(sc, &ev);
+	step_count__await_whole(sc, now + 1, 1);
+	ev = event(STEP_END, 1, 1);
+	step_count__agent(sc, &ev);
+	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+	ev = event(STEP_BEGIN, 1, 1);
+	ev.what = STEP_MARK;
+	ev.text = SGD;
+	step_count__agent(sc, &ev);
+	ev = event(STEP_END, 1, 1);
+	step_count__agent(sc, &ev);
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+}
+
+/* Programs that announce steps: each of these is one, their optimizers end none. */
+static void test_own(void)
+{
+	fresh();
+	step_count__await_whole(sc, now, 2);
+	mark(1, SGD);
+	for (int i = 0; i < 2; i++) {
+		CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+		begin(1, 50, STEP_OWN, 100 + (uint64_t)i);
+		mark(1, SGD);
+		mark(1, SGD);
+		end(1, 50);
+	}
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), UINT64_MAX);
+}
+
+/* Functions, nested ones once; one that an exception has left ends with the next event above it. */
+static void test_functions(void)
+{
+	fresh();
+	step_count__await_whole(sc, now, 1);
+	put(STEP_ENTER, 1, 7, STEP_MARK, 3, 800);
+	put(STEP_ENTER, 1, 7, STEP_MARK, 3, 600);
+	put(STEP_EXIT, 1, 7, STEP_MARK, 3, 500);
+	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+	put(STEP_EXIT, 1, 7, STEP_MARK, 3, 700);
+	put(STEP_ENTER, 1, 7, STEP_MARK, 3, 800);
+	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+	put(STEP_ENTER, 1, 7, STEP_MARK, 3, 800);
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+}
+
+/* Rings are read one after the other: events of a thread that changes processors come out of order. */
+static void test_order(void)
+{
+	struct step_event evs[12];
+	int n = 0;
+
+	fresh();
+	step_count__await_whole(sc, now, 1);
+	for (int i = 0; i < 2; i++) {
+		evs[n] = event(STEP_NAME, 1, 0);
+		evs[n].what = STEP_MARK;
+		evs[n].text = SGD;
+		evs[n++].sp = 900;
+		evs[n] = event(STEP_BEGIN, 1, 1);
+		evs[n++].sp = 700;
+		evs[n++] = event(STEP_END, 1, 1);
+	}
+	for (int i = 1; i <= n; i++)
+		step_count__put(sc, &evs[n - i]);
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+}
+
+/* Every process that ends a step has them all, or has ended, or stalls. */
+static void test_processes(void)
+{
+	fresh();
+	step_count__await_whole(sc, now, 2);
+	begin(3, 1, STEP_OTHER, 5); /* makes no steps */
+	for (int i = 0; i < 3; i++)
+		mark(1, SGD);
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+	mark(2, SGD);
+	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+	mark(2, SGD);
+	mark(2, SGD);
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+	mark(1, SGD); /* not the one that was waited for */
+	verdict();
+	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), UINT64_MAX);
+	mark(4, SGD);
+	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+	step_count__process_ended(sc, 4);
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+}
+
+static void test_timeout(void)
+{
+	fresh();
+	step_count__await_whole(sc, now, 2);
+	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+	now += TIMEOUT + 1;
+	CU_ASSERT_EQUAL(verdict(), STEPS_STALLED);
+	mark(1, SGD);
+	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+	now += TIMEOUT + 1;
+	CU_ASSERT_EQUAL(verdict(), STEPS_STALLED);
+	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), UINT64_MAX);
+}
+
+/* More open annotations, threads and objects than it keeps; ends without a begin. */
+static void test_many(void)
+{
+	fresh();
+	step_count__await_whole(sc, now, 1);
+	for (uint64_t i = 0; i < 100; i++)
+		begin(1, i, i % 2 ? STEP_MARK : STEP_OTHER, 5);
+	for (uint64_t i = 200; i--;)
+		end(1, i);
+	for (uint32_t i = 0; i < 20000; i++)
+		mark(2 + i % 7, SGD);
+	CU_ASSERT_NOT_EQUAL(verdict(), STEPS_AWAITED);
+	step_count__lost(sc);
+	step_count__free(sc);
+	sc = NULL;
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "steps", test_steps },
+		{ "annotations around", test_around },
+		{ "the window's begin", test_window_begin },
+		{ "own steps", test_own },
+		{ "functions", test_functions },
+		{ "order", test_order },
+		{ "processes", test_processes },
+		{ "timeout", test_timeout },
+		{ "many", test_many },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("step_count", tests);
+}

@@ -5,11 +5,13 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 
 import memory_cgroup
-from support import PYTHON, ROOT, WORKLOADS, Process, Skip, check, children_of, load_trace, run_ptbpf, slices, wait_for
+from support import (PYTHON, ROOT, WORKLOADS, Process, Skip, Tracer, check, children_of, load_trace, run_ptbpf, slices, soak, wait_for,
+                     workload)
 
 ID = "0123456789abcdef" * 4
 UID = "6f2a1b3c-0d4e-4f5a-8b6c-7d8e9f0a1b2c"
@@ -57,6 +59,13 @@ def test_torchrun(ws):
     check(w["ranks"] == [0, 1] and w["jobs"] == ["torchrun:" + run_id], f"the log: {w}")
 
 
+def recorded(folder):
+    """The complete windows."""
+    with contextlib.suppress(FileNotFoundError), open(folder + "/windows.jsonl", encoding="utf-8") as f:
+        return [w for w in map(json.loads, f) if w["exit"] == 0]
+    return []
+
+
 @contextlib.contextmanager
 def control_group(*names):
     made = [memory_cgroup.make()[0]]
@@ -101,3 +110,37 @@ def test_pod(ws):
     with open(ws + "/w/windows.jsonl", encoding="utf-8") as f:
         w = json.loads(f.read())
     check(w["jobs"] == ["pod:" + UID] and "ranks" not in w, f"the log: {w}")
+
+
+def test_workers(ws, detail):
+    """Processes of one job, some in each window in turn: one plan, and slices of each."""
+    count, limit = (64, 16) if soak() else (4, 2)
+    with control_group() as group:
+        with workload("many_workers.py", count) as p:
+            p.wait_line("ready")
+            pids = sorted(children_of(p.pid))
+            check(len(pids) == count, f"{len(pids)} workers")
+            try:
+                for pid in pids:
+                    with open(group + "/cgroup.procs", "w", encoding="ascii") as f:
+                        f.write(str(pid))
+            except OSError as why:
+                raise Skip(f"{group} takes no process: {why.strerror}") from None
+            with Tracer("sample", "--cgroup", "/" + os.path.basename(group), "--process-limit", limit, "--dir", ws + "/w",
+                        "--schedule", f"wait={'60s' if soak() else '3s'},active=1s,skip_first_wait=1", "--max-overhead", "100%",
+                        "--traces", "json") as t:
+                # on a busy machine some are skipped or late
+                wait_for(lambda: {pid for w in recorded(ws + "/w") for pid in w["pids"]} == set(pids), "windows of all workers",
+                         900 if soak() else None)
+                log = recorded(ws + "/w")
+                t.signal(signal.SIGTERM)
+                t.finish()
+            check(p.alive() and len(children_of(p.pid)) == count, "a worker ended")
+    for w in log:
+        check(w["selected"] == count and len(w["pids"]) == limit, f"the log: {w}")
+        doc = load_trace(w["trace"])
+        check({e["pid"] for e in slices(doc, "aten::neg")} == set(w["pids"]), "a worker without operators")
+        probes = doc["ptbpf"]["probes"]
+        check(probes["attached"] > probes["functions"] * limit, f"the workers do not share a plan: {probes}")
+        detail(f"{limit} of {count} workers: attached in {probes['attach_ms']:.0f} ms, "
+               f"{doc['ptbpf']['cost']['collector_rss_bytes'] >> 20} MiB, window late by {w['late_seconds']:.1f} s")

@@ -40,6 +40,7 @@ struct sampler {
 	struct step_wait step_wait; /* of a schedule in steps */
 	struct window_dir dir;
 	int holds[OPT_PIDS_MAX]; /* of --pid */
+	pid_t last_pid;          /* of those in the last window that were selected */
 	uint64_t start_ns;       /* of the schedule */
 	uint64_t first_nr;       /* number of its first window */
 	uint64_t next;           /* window of the schedule */
@@ -74,6 +75,8 @@ static void put_line(struct sampler *s, const struct sample_window *w, int code)
 	for (uint32_t i = 0; i < w->spec.pid_cnt; i++)
 		jsonw__i64(&j, w->spec.pids[i]);
 	jsonw__end_arr(&j);
+	if (w->spec.selected > w->spec.pid_cnt)
+		JSONW_U64(&j, "selected", w->spec.selected);
 	window_jobs__write(&j, &w->spec.jobs);
 	JSONW_I64(&j, "exit", code);
 	if (w->traced)
@@ -214,8 +217,10 @@ static void end_window(struct sampler *s, uint32_t i)
 
 /* ---- what is sampled, and when ---- */
 
+_Static_assert(PROC_SELECT_MAX <= OPT_PIDS_MAX, "selected processes fit where named ones do");
+
 /* Processes of the window that begins now. */
-static uint32_t select_targets(struct sampler *s, pid_t *pids)
+static uint32_t select_targets(struct sampler *s, pid_t *pids, uint32_t *selected)
 {
 	const struct pid_list *named = &s->cfg->run.pids;
 	uint32_t cnt = 0, over = 0;
@@ -227,14 +232,16 @@ static uint32_t select_targets(struct sampler *s, pid_t *pids)
 				pids[cnt++] = named->pids[i];
 		return cnt;
 	}
-	n = proc_select__find(&s->cfg->select, pids, OPT_PIDS_MAX, &over);
+	n = proc_select__find(&s->cfg->select, pids, PROC_SELECT_MAX, &over);
 	if (n < 0)
 		pr_error("cannot list the processes: %s", errstr(n));
-	if (over) {
-		pr_warn("%u of the selected processes are beyond the %d of a window", over, OPT_PIDS_MAX);
-		s->incomplete = true;
-	}
-	return n < 0 ? 0 : (uint32_t)n;
+	if (over)
+		pr_warn("%u of the selected processes are beyond the %d that are listed", over,
+			PROC_SELECT_MAX);
+	if (n < 0)
+		return 0;
+	*selected = (uint32_t)n + over;
+	return proc_select__turn(pids, (uint32_t)n, (uint32_t)s->cfg->process_limit, &s->last_pid);
 }
 
 /* Reads the targets' libraries. The processes of the windows inherit what is known of them (target/elf_child.h). */
@@ -311,7 +318,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	if (!s->schedule.in_steps && schedule__window(&s->schedule, s->next + 1, &next))
 		spec->end_ns = s->start_ns + next.warmup;
 	spec->real_ns = clock__pair().real_ns + (begin > now ? begin - now : 0);
-	spec->pid_cnt = select_targets(s, spec->pids);
+	spec->pid_cnt = select_targets(s, spec->pids, &spec->selected);
 	if (!spec->pid_cnt)
 		return; /* between two jobs */
 	spec->real_ns = window_dir__free_ns(&s->dir, spec->pids[0], spec->real_ns);

@@ -17,6 +17,7 @@ struct sample_cfg {
 	const char *schedule, *dir, *traces, *on_window;
 	const char *max_overhead;
 	uint64_t max_disk;
+	int process_limit; /* of a window, when they are selected */
 	struct proc_select select;
 };
 

@@ -29,6 +29,7 @@ struct sample_window_spec {
 	const struct run_cfg *cfg; /* rec.duration_ns: length of the window */
 	pid_t pids[OPT_PIDS_MAX];
 	uint32_t pid_cnt;
+	uint32_t selected; /* so many fit; 0: they are named */
 	struct window_jobs jobs;
 	uint64_t nr;
 	uint64_t max_cost_ns, end_ns; /* of record_opts; end_ns: when the next window is due */

@@ -91,3 +91,20 @@ int proc_select__find(const struct proc_select *sel, pid_t *pids, uint32_t cap, 
 	qsort(pids, cnt, sizeof(*pids), by_pid);
 	return (int)cnt;
 }
+
+uint32_t proc_select__turn(pid_t *pids, uint32_t cnt, uint32_t limit, pid_t *last)
+{
+	pid_t next[PROC_SELECT_MAX];
+	uint32_t first = 0;
+
+	if (cnt <= limit || limit > PROC_SELECT_MAX)
+		return cnt;
+	while (first < cnt && pids[first] <= *last)
+		first++;
+	for (uint32_t i = 0; i < limit; i++)
+		next[i] = pids[(first + i) % cnt];
+	memcpy(pids, next, limit * sizeof(*pids));
+	*last = limit ? next[limit - 1] : *last;
+	qsort(pids, limit, sizeof(*pids), by_pid);
+	return limit;
+}

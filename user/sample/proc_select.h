@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define PROC_SELECT_MAX 256 /* processes of a window */
+
 struct proc_select {
 	const char *comm; /* pattern of the shell (fnmatch(3)) for the name in /proc/PID/comm; NULL: any */
 	const char *cgroup; /* below /sys/fs/cgroup, which may be left out; processes in it or below it; NULL: any */
@@ -16,5 +18,9 @@ struct proc_select {
 /* Processes that have PyTorch mapped now, in the order of their pids; fills at most cap. *over: so many more fit. Count or
  * negative errno. */
 int proc_select__find(const struct proc_select *sel, pid_t *pids, uint32_t cap, uint32_t *over);
+
+/* Those of the next window, when it may have `limit` of them: the ones that follow *last in the order of pids, as in a ring. Returns how
+ * many they are; *last is the last one of them. */
+uint32_t proc_select__turn(pid_t *pids, uint32_t cnt, uint32_t limit, pid_t *last);
 
 #endif /* SAMPLE_PROC_SELECT_H */

@@ -3,12 +3,13 @@
  * What the agent inside a target and ptbpf exchange. Compiles alone, as BPF and as C. Owns the
  * layout of chunks, of the records in them and of the control block; knows neither side's code.
  *
- * Three channels, none of which anybody but root can use:
+ * Four channels, none of which anybody but root can use:
  *  - Requests: USDT sites (provider "ptbpf") that never run. A tracer's probe on one raises its semaphore,
  *    which the agent reads; the kernel lowers it when the tracer goes, however it goes. One of them runs while it is
  *    requested: "stacks", on the operator's thread before its BEGIN, with the number in rdi that the BEGIN has.
  *  - Settings and state: the control block, the agent's exported object `ptbpf_agent_ctl`. The tracer
  *    writes `cfg` (through /proc/PID/mem) before it raises a request and reads the rest.
+ *  - Open operators: the agent's exported object `ptbpf_agent_open` and what it leads to, which the tracer reads.
  *  - Records: the USDT site "chunk" runs once per chunk with its address in rdi and its length in rsi; the
  *    tracer's program copies it. Without a tracer on that site nothing is ever made.
  *
@@ -39,7 +40,8 @@
 	X(GPU,     4, "gpu",     "activities of GPUs and the calls that caused them, by CUPTI")  \
 	X(SYNC,    5, "sync",    "with them synchronisation and events")                         \
 	X(GRAPHS,  6, "graphs",  "with them the nodes of CUDA graphs, as they are captured")     \
-	X(STACKS,  7, "stacks",  "with operators the moment at which their Python stack can be read")
+	X(STACKS,  7, "stacks",  "with operators the moment at which their Python stack can be read") \
+	X(OPEN,    8, "open",    "which operators are open on each thread, without a record of each")
 /* clang-format on */
 
 enum ptb_agent_site {
@@ -89,6 +91,9 @@ struct ptb_agent_cfg {
 #define PTB_AGENT_SYNC_ON 0x200
 #define PTB_AGENT_GRAPHS_ON 0x400
 #define PTB_AGENT_STACKS_ON 0x800
+#define PTB_AGENT_OPEN_ON 0x1000
+/* It has something to send. */
+#define PTB_AGENT_SENDS (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON | PTB_AGENT_OPEN_ON)
 
 /* Why the agent does not do what is requested, or only a part of it. */
 /*     name             nr  sentence */
@@ -132,6 +137,34 @@ struct ptb_agent_ctl {
 	__u32 cfg_abi;  /* PTB_AGENT_ABI when cfg is whole; written last */
 	__u32 cfg_size; /* sizeof(struct ptb_agent_cfg) */
 	struct ptb_agent_cfg cfg;
+};
+
+/* ---- open operators ---- */
+
+#define PTB_AGENT_OPEN_SYMBOL "ptbpf_agent_open"
+
+struct ptb_agent_open {
+	__u32 size; /* of this struct */
+	__u32 on;   /* 0: what threads have says nothing */
+	__s64 tls; /* from a thread's pointer to where it has the address of its struct ptb_open_ops; 0 there: none has begun on it */
+};
+
+/*
+ * Operators that have begun on a thread since `on` was set and have not ended, the innermost one last. Annotations are none. Only
+ * the thread itself adds and removes, so whoever reads it in the thread's own context, or while the thread does not run, finds
+ * nothing half written: an operator is whole before cnt includes it.
+ */
+#define PTB_OPEN_MAX 127
+struct ptb_open_op {
+	__u64 rf;   /* 0: it has ended, on another thread perhaps */
+	__u64 name; /* what a NAME record has in place of a schema pointer; 0: it could not be read */
+};
+struct ptb_open_ops {
+	struct ptb_open_head {
+		__u32 cnt;
+		__u32 over; /* more are open than there is room for: the innermost one is not known */
+	} h;
+	struct ptb_open_op ops[PTB_OPEN_MAX];
 };
 
 /* ---- chunks ---- */
@@ -190,11 +223,13 @@ struct ptb_arec_end {
 };
 
 /* NAME: what a schema pointer means, at least once before its first BEGIN of a stream; aux: bytes of its name | of its
- * overload's << 16, which follow, each padded to 8. What could not be read has none. */
+ * overload's << 16, which follow, each padded to 8. What could not be read has none. Of open operators: what a number with
+ * PTB_OPEN_NAME means, a hash of the name, so that it is the same in all threads and never another operator's. */
 struct ptb_arec_name {
 	struct ptb_arec r;
 	__u64 schema;
 };
+#define PTB_OPEN_NAME (1ULL << 63)
 
 /* CLOCK: both clocks at once, two-sided: mono_ns is between two readings of ticks, r.ticks their middle. */
 struct ptb_arec_clock {

@@ -326,11 +326,13 @@ struct ptb_py_sample {
 	__u64 ns;    /* the time that it stands for, which ends at h.ts_ns */
 	__u32 flags; /* PTB_SAMPLE_* */
 	__u32 pad;
+	__u64 op; /* the innermost operator that is open, as an OPDEF names it; 0: none, or see flags */
 };
 #define PTB_SAMPLE_RAN 0x1    /* the thread ran on a processor; else ... */
 #define PTB_SAMPLE_WAITED 0x2 /* ... it waited for one; else it was blocked */
 #define PTB_SAMPLE_NO_STACK                                                                        \
 	0x4 /* id 0: it has Python frames perhaps, but they could not be read; else it has none */
+#define PTB_SAMPLE_OPS 0x8 /* the process's agent knew which operators were open, else nothing is known of them */
 
 /* ---- from the agent; user space has put them into this form (ptb_agent.h has the agent's own) ---- */
 
@@ -693,7 +695,8 @@ enum ptb_stop_reason {
 	X(SAMPLES_LATE,    57, 0, "samples missed: the machine was too busy to take them") \
 	X(SAMPLES_RAN,     58, 0, "samples without a stack: the thread began to run while it was read") \
 	X(SAMPLES_NS,      59, 0, "time for which samples interrupted the target's threads, ns") \
-	X(PY_CLASS_GONE,   60, 1, "modules whose class could not be read")
+	X(PY_CLASS_GONE,   60, 1, "modules whose class could not be read") \
+	X(OPEN_UNREAD,     61, 0, "samples of which it is not known which operator was open: the agent had just begun or stopped, or more than 127 were")
 /* clang-format on */
 
 enum ptb_counter_id {
@@ -704,6 +707,6 @@ enum ptb_counter_id {
 #define PTB_CNT_MAP 64 /* entries of the BPF map */
 #define PTB_CNT_IS_BPF(id)                                                                         \
 	((id) < PTB_CNT_BPF_MAX || ((id) >= PTB_CNT_PY_NO_STATE && (id) <= PTB_CNT_PY_NO_ROOM) ||  \
-	 ((id) >= PTB_CNT_SAMPLES_LATE && (id) <= PTB_CNT_SAMPLES_NS))
+	 ((id) >= PTB_CNT_SAMPLES_LATE && (id) <= PTB_CNT_SAMPLES_NS) || (id) == PTB_CNT_OPEN_UNREAD)
 
 #endif /* PTB_EVENT_H */

@@ -50,6 +50,9 @@ struct ptb_py_layout {
 	__u32 slot_hops, slot_hop[2];
 	__u32 code_ends; /* a probe counts the code objects that end (PTB_PROG_CODE_END): the process's index for it + 1; 0: none */
 	__u32 modules; /* 1: of a call of a torch module the stack says which one (PTB_PY_CLASS) */
+	/* Of samples, where the process's agent keeps which operators are open (struct ptb_agent_open): */
+	__u64 open_on; /* address of `on`; 0: none does */
+	__s64 open_tls;
 	struct ptb_py_offsets off;
 	__u64 code_type; /* address of PyCode_Type */
 };

@@ -23,9 +23,9 @@ struct {
 /* What the iterator saw of a thread last. */
 struct py_seen {
 	__u64 switches;
-	__u64 id;
+	__u64 id, op;
 	__u32 window;
-	__u32 flags; /* PTB_SAMPLE_NO_STACK */
+	__u32 flags; /* PTB_SAMPLE_NO_STACK, PTB_SAMPLE_OPS */
 };
 
 struct {
@@ -43,7 +43,7 @@ static __always_inline void add_to_counter(__u32 id, __u64 n)
 		__sync_fetch_and_add(v, n);
 }
 
-static __always_inline void emit_sample(const struct hit *hit, __u64 id, __u32 flags, __u64 ns)
+static __always_inline void emit_sample(const struct hit *hit, __u64 id, __u64 op, __u32 flags, __u64 ns)
 {
 	struct slot s = slot_reserve(hit, sizeof(struct ptb_py_sample), PTB_REC_PY_SAMPLE, 0);
 	struct ptb_py_sample *r = s.rec;
@@ -54,6 +54,7 @@ static __always_inline void emit_sample(const struct hit *hit, __u64 id, __u32 f
 	r->ns = ns;
 	r->flags = flags;
 	r->pad = 0;
+	r->op = op;
 	slot_submit(&s, hit);
 }
 
@@ -84,6 +85,50 @@ static __always_inline __u32 sample_result(const struct hit *hit, struct py_thre
 	return 0;
 }
 
+#define OPEN_ENDED_MAX 8 /* operators that have ended, and others begun after them have not */
+
+/* The innermost operator of `open` that has not ended; 0 and no flag: it could not be read. */
+static __always_inline __u64 innermost_op(py_reader rd, __u64 open, __u32 *flags)
+{
+	struct ptb_open_head head = {};
+	struct ptb_open_op op = {};
+
+	if (PY_READ(rd, &head, sizeof(head), open) || head.over || head.cnt > PTB_OPEN_MAX)
+		return 0;
+	for (__u32 i = 0; i < OPEN_ENDED_MAX && head.cnt; i++) {
+		head.cnt--;
+		if (PY_READ(rd, &op, sizeof(op), open + sizeof(head) + head.cnt * sizeof(op)))
+			return 0;
+		if (!op.rf)
+			continue;
+		*flags |= op.name ? PTB_SAMPLE_OPS : 0;
+		return op.name;
+	}
+	*flags |= head.cnt ? 0 : PTB_SAMPLE_OPS;
+	return 0;
+}
+
+/* What the process's agent says of the thread; see ptb_agent.h. */
+static __always_inline __u64 open_op(py_reader rd, const struct ptb_py_layout *l, __u64 thread, __u32 *flags)
+{
+	__u64 open = 0, op;
+	__u32 on = 0;
+
+	if (!l->open_on)
+		return 0;
+	if (PY_READ(rd, &on, sizeof(on), l->open_on) || !on ||
+	    PY_READ(rd, &open, sizeof(open), thread + (__u64)l->open_tls)) {
+		count(PTB_CNT_OPEN_UNREAD);
+		return 0;
+	}
+	if (!open)
+		return 0; /* none has begun, but one from before may be open */
+	op = innermost_op(rd, open, flags);
+	if (!(*flags & PTB_SAMPLE_OPS))
+		count(PTB_CNT_OPEN_UNREAD);
+	return op;
+}
+
 static __always_inline struct ptb_py_layout *sampled_layout(__u32 tgid, __u32 *proc)
 {
 	__u32 *found = tgid ? bpf_map_lookup_elem(&sampled, &tgid) : NULL;
@@ -111,10 +156,11 @@ int py_sample_tick(void *ctx)
 {
 	struct hit hit = { .ts_ns = bpf_ktime_get_ns() };
 	__u32 cpu = bpf_get_smp_processor_id(), flags, proc;
+	__u32 ops = 0;
 	struct py_sampler *s = bpf_map_lookup_elem(&py_samplers, &cpu);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct ptb_py_layout *l;
-	__u64 id;
+	__u64 id, op;
 
 	if (!s)
 		return 0;
@@ -128,7 +174,8 @@ int py_sample_tick(void *ctx)
 		count_late(s, hit.ts_ns);
 		flags = sample_result(&hit, &s->t,
 				      sample_walk(NULL, &s->t, proc, l, task->thread.fsbase), &id);
-		emit_sample(&hit, id, flags | PTB_SAMPLE_RAN, sample_ns);
+		op = open_op(NULL, l, task->thread.fsbase, &ops);
+		emit_sample(&hit, id, op, flags | ops | PTB_SAMPLE_RAN, sample_ns);
 		add_to_counter(PTB_CNT_SAMPLES_NS, bpf_ktime_get_ns() - hit.ts_ns);
 	}
 	s->last_ns = hit.ts_ns;
@@ -167,13 +214,15 @@ static __always_inline bool see_task(const struct hit *hit, struct task_struct *
 	struct py_sampler *s = bpf_map_lookup_elem(&py_samplers, &key);
 	__u64 switches = switches_of(task);
 	enum py_walked got;
+	__u32 ops = 0;
 
 	if (!s)
 		return false;
 	got = sample_walk(task, &s->t, proc, l, task->thread.fsbase);
+	seen->op = open_op(task, l, task->thread.fsbase, &ops);
 	if (!stands_still(task, switches))
 		return false;
-	seen->flags = sample_result(hit, &s->t, got, &seen->id);
+	seen->flags = sample_result(hit, &s->t, got, &seen->id) | ops;
 	seen->switches = switches;
 	seen->window = *(volatile __u32 *)&active;
 	return true;
@@ -203,17 +252,17 @@ int py_sample_blocked(struct bpf_iter__task *ctx)
 	}
 	flags = BPF_CORE_READ(task, __state) ? 0 : PTB_SAMPLE_WAITED;
 	if (seen->window == *(volatile __u32 *)&active && stands_still(task, seen->switches)) {
-		emit_sample(&hit, seen->id, seen->flags | flags, ticks * sample_ns);
+		emit_sample(&hit, seen->id, seen->op, seen->flags | flags, ticks * sample_ns);
 		return 0;
 	}
 	if (ticks > 1)
 		add_to_counter(PTB_CNT_SAMPLES_LATE, ticks - 1);
 	if (see_task(&hit, task, proc, l, seen)) {
-		emit_sample(&hit, seen->id, seen->flags | flags, sample_ns);
+		emit_sample(&hit, seen->id, seen->op, seen->flags | flags, sample_ns);
 		return 0;
 	}
 	seen->window = 0;
 	count(PTB_CNT_SAMPLES_RAN);
-	emit_sample(&hit, 0, PTB_SAMPLE_NO_STACK | flags, sample_ns);
+	emit_sample(&hit, 0, 0, PTB_SAMPLE_NO_STACK | flags, sample_ns);
 	return 0;
 }

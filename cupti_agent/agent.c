@@ -26,7 +26,8 @@
 #define STACK_BYTES (1024 * 1024) /* address space, also for CUPTI's code and thread-local blocks */
 #define SCAN_NS 1000000000        /* is torch there by now? */
 #define OPS_STATE                                                                                  \
-	(PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON | PTB_AGENT_STACKS_ON)
+	(PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON | PTB_AGENT_STACKS_ON |      \
+	 PTB_AGENT_OPEN_ON)
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -51,6 +52,7 @@ __attribute__((used, noinline)) static void request_sites(void)
 	USDT_SITE(GPU, "gpu", "");
 	USDT_SITE(SYNC, "sync", "");
 	USDT_SITE(GRAPHS, "graphs", "");
+	USDT_SITE(OPEN, "open", "");
 }
 
 static struct {
@@ -187,7 +189,8 @@ static void ops_start(uint32_t request)
 
 	agent.ops_retry = why < 0 || why == PTB_AGENT_WHY_NO_TORCH;
 	ptbpf_agent_ctl.ops_why = why < 0 ? PTB_AGENT_WHY_NONE : (uint32_t)why;
-	agent__set_state(PTB_AGENT_OPS_ON, why == 0);
+	agent__set_state(PTB_AGENT_OPS_ON, why == 0 && request & AGENT_REQUEST(OPS));
+	agent__set_state(PTB_AGENT_OPEN_ON, why == 0 && request & AGENT_REQUEST(OPEN));
 	agent__set_state(PTB_AGENT_TORCH, why == 0 || torch__find());
 	agent__set_state(PTB_AGENT_INPUTS_ON,
 			 values && request & (AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS)));
@@ -201,16 +204,18 @@ static void ops_start(uint32_t request)
 
 static void check_ops(uint32_t requests)
 {
-	uint32_t want = requests & AGENT_REQUEST(OPS) ?
-				requests & (AGENT_REQUEST(OPS) | AGENT_REQUEST(INPUTS) |
-					    AGENT_REQUEST(OUTPUTS) | AGENT_REQUEST(STACKS)) :
-				0;
+	uint32_t want = (requests & AGENT_REQUEST(OPS) ?
+				 requests & (AGENT_REQUEST(OPS) | AGENT_REQUEST(INPUTS) |
+					     AGENT_REQUEST(OUTPUTS) | AGENT_REQUEST(STACKS)) :
+				 0) |
+			(requests & AGENT_REQUEST(OPEN));
 	enum ptb_agent_why trouble = ops__on() ? ops__trouble() : PTB_AGENT_WHY_NONE;
 
 	if (trouble) {
 		ops_stop();
 		if (trouble == PTB_AGENT_WHY_BAD_TENSORS)
-			ops_start(agent.ops_request & (AGENT_REQUEST(OPS) | AGENT_REQUEST(STACKS)));
+			ops_start(agent.ops_request &
+				  (AGENT_REQUEST(OPS) | AGENT_REQUEST(STACKS) | AGENT_REQUEST(OPEN)));
 		ptbpf_agent_ctl.ops_why = trouble;
 	}
 	if (want == agent.ops_request && !agent.ops_retry)

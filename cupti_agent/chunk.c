@@ -107,6 +107,8 @@ static void begin_stream(struct stream *s, enum ptb_chunk_kind kind, uint32_t ti
 	atomic_store(&s->dropped, 0);
 	atomic_store(&s->logical, 0);
 	memset(s->named, 0, sizeof(s->named));
+	__atomic_store_n(&s->open.h.cnt, 0, __ATOMIC_RELAXED);
+	s->open.h.over = 0;
 }
 
 /* A stream without an owner, locked. */
@@ -210,6 +212,24 @@ void stream__put(struct stream *s, const struct ptb_arec *r)
 		return;
 	memcpy(at, r, r->len);
 	stream__commit(s, r->len);
+}
+
+/* Its address is no other's before this returns, so whoever has it there means this one. */
+void streams__end_elsewhere(uint64_t rf)
+{
+	struct stream *s;
+
+	for (s = atomic_load_explicit(&streams, memory_order_acquire); s; s = s->next) {
+		uint32_t cnt = __atomic_load_n(&s->open.h.cnt, __ATOMIC_ACQUIRE);
+
+		for (uint32_t i = 0; i < cnt; i++) {
+			uint64_t same = rf;
+
+			if (__atomic_compare_exchange_n(&s->open.ops[i].rf, &same, 0, false,
+							__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+				return;
+		}
+	}
 }
 
 /* ---- who is inside ---- */

@@ -40,6 +40,9 @@ void stream__send(struct stream *s);
 /* Call it after streams have been closed to new entries: waits until no owner is inside one. False: one still is. */
 bool streams__quiet(uint64_t wait_ns);
 
+/* An operator ends that did not begin on this thread: it is open no more. */
+void streams__end_elsewhere(uint64_t rf);
+
 /* The agent's thread: sends what streams have. Not all: of those only whose owners have sent nothing since the
  * last time, so that what a stream has is sent after two rounds at most. */
 void streams__flush(bool all);

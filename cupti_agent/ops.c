@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "open.h"
 #include "read.h"
 #include "stream.h"
 #include "torch.h"
@@ -24,6 +25,7 @@
 #define NAMES_NEAR 16   /* slots that a schema may have */
 #define NAME_MAX_LEN 512
 #define SCOPES_MAX 16
+#define USER_SCOPE 7 /* at::RecordScope of annotations */
 #define RF_MAX 1024      /* bytes of a RecordFunction */
 #define BEGIN_USUAL 1024 /* bytes of a BEGIN with values; more is fine */
 #define QUIET_NS 400000000
@@ -31,7 +33,8 @@
 static struct {
 	atomic_bool on;                     /* recording */
 	atomic_int careful, careful_values; /* calls that are still to be checked */
-	bool inputs, outputs, stacks;
+	bool records; /* else only what is open */
+	bool inputs, outputs, stacks, open;
 	struct ptb_agent_cfg cfg; /* changes only while no thread is inside */
 	atomic_int numel_score;
 	atomic_uint why;
@@ -45,12 +48,24 @@ static struct {
 static pthread_mutex_t torch_lock = PTHREAD_MUTEX_INITIALIZER; /* held while torch may hold locks for us */
 
 static __thread struct stream *mine;
+static __thread struct ptb_open_ops *my_open; /* as ptbpf_agent_open.tls says */
+
+/* Protected: as ptbpf_agent_ctl. */
+extern struct ptb_agent_open ptbpf_agent_open __attribute__((visibility("protected")));
+struct ptb_agent_open ptbpf_agent_open = { .size = sizeof(struct ptb_agent_open) };
+
+static void set_open_on(bool on)
+{
+	ptbpf_agent_open.tls = (char *)&my_open - (char *)__builtin_thread_pointer();
+	__atomic_store_n(&ptbpf_agent_open.on, on, __ATOMIC_SEQ_CST);
+}
 
 /* ---- a thread's stream ---- */
 
 static void thread_ends(void *stream)
 {
 	mine = NULL;
+	my_open = NULL;
 	if (!atomic_load(&ops.gone))
 		stream__release(stream);
 }
@@ -69,6 +84,7 @@ __attribute__((noinline)) static struct stream *new_thread(void)
 		__atomic_fetch_add(&ptbpf_agent_ctl.dropped, 1, __ATOMIC_RELAXED);
 	}
 	mine = s;
+	my_open = s ? &s->open : NULL;
 	errno = err;
 	return s;
 }
@@ -102,6 +118,8 @@ static inline struct stream *enter(void)
 
 static void fail(enum ptb_agent_why why)
 {
+	if (why == PTB_AGENT_WHY_BAD_LAYOUT)
+		set_open_on(false);
 	atomic_store(&ops.why, why);
 	atomic_store(why == PTB_AGENT_WHY_BAD_LAYOUT ? &ops.careful : &ops.careful_values, WRONG);
 }
@@ -189,20 +207,35 @@ static void put_name(struct stream *s, uint64_t schema)
 	stream__ends(s, at);
 }
 
-/* Schemas that share a slot take the next ones: sent again and again, they would cost more than all the rest. */
-static inline void name_schema(struct stream *s, uint64_t schema)
+/* Has it been named? From now on it has. Schemas that share a slot take the next ones: sent again and again, they would cost more
+ * than all the rest. */
+static inline bool is_named(struct stream *s, uint64_t schema)
 {
 	uint64_t at = schema >> 4 ^ schema >> 13, *known = &s->named[at % STREAM_NAMES];
 
 	if (__builtin_expect(*known == schema, 1))
-		return;
+		return true;
 	for (uint64_t i = 1; *known && i < NAMES_NEAR; i++) {
 		known = &s->named[(at + i) % STREAM_NAMES];
 		if (*known == schema)
-			return;
+			return true;
 	}
-	put_name(s, schema);
 	*known = schema;
+	return false;
+}
+
+/* The same for names of open operators: slots of `named` have either. */
+static void put_open_name(struct stream *s, uint64_t name, uint64_t text, uint32_t len)
+{
+	struct ptb_arec_name *n = stream__room(s, sizeof(*n) + NAME_MAX_LEN);
+
+	if (!n || !read__padded(false, (unsigned char *)(n + 1), text, len))
+		return;
+	n->r = (struct ptb_arec){ .len = (uint16_t)(sizeof(*n) + ((len + 7) & ~7u)),
+				  .kind = PTB_AREC_NAME,
+				  .aux = len };
+	n->schema = name;
+	stream__ends(s, (unsigned char *)n + n->r.len);
 }
 
 /* ---- values ---- */
@@ -308,8 +341,8 @@ static inline void begin(struct stream *s, const unsigned char *rf)
 	struct ptb_arec_begin *b;
 	unsigned char *at;
 
-	if (schema)
-		name_schema(s, schema);
+	if (schema && !is_named(s, schema))
+		put_name(s, schema);
 	b = stream__room(s, BEGIN_USUAL);
 	if (!b)
 		return;
@@ -354,6 +387,25 @@ static inline void end(struct stream *s, const unsigned char *rf, uint64_t ticks
 	stream__ends(s, at);
 }
 
+static inline void begin_open(struct stream *s, const unsigned char *rf)
+{
+	const struct ptb_rf_cfg *c = &ops.cfg.rf;
+	uint64_t at = rf[c->fn_index_off] ? word(rf, c->fn_off) : (uint64_t)(uintptr_t)rf + c->fn_off,
+		 name = 0;
+	struct text t;
+
+	if (rf[c->scope_off] == USER_SCOPE)
+		return;
+	if (read__string(false, c->old_string_abi, at, &t) && t.at >= 4096) {
+		uint32_t len = t.len > NAME_MAX_LEN ? NAME_MAX_LEN : (uint32_t)t.len;
+
+		name = open__name((const char *)(uintptr_t)t.at, len);
+		if (!is_named(s, name))
+			put_open_name(s, name, t.at, len);
+	}
+	open__begin(&s->open, (uint64_t)(uintptr_t)rf, name);
+}
+
 /* C++: std::unique_ptr<ObserverContext> (*)(const RecordFunction &) */
 static void *on_start(void **context, const void *rf)
 {
@@ -361,8 +413,12 @@ static void *on_start(void **context, const void *rf)
 
 	*context = NULL;
 	if (s) {
-		if (trusted(rf, true))
-			begin(s, rf);
+		if (trusted(rf, true)) {
+			if (ops.open)
+				begin_open(s, rf);
+			if (ops.records)
+				begin(s, rf);
+		}
 		leave(s);
 	}
 	return context;
@@ -370,12 +426,14 @@ static void *on_start(void **context, const void *rf)
 
 static void on_end(const void *rf, void *context)
 {
-	uint64_t ticks = clock__ticks();
+	uint64_t ticks = ops.records ? clock__ticks() : 0;
 	struct stream *s = enter();
 
 	(void)context;
 	if (s) {
-		if (trusted(rf, false))
+		if (ops.open && !open__end(&s->open, (uint64_t)(uintptr_t)rf))
+			streams__end_elsewhere((uint64_t)(uintptr_t)rf);
+		if (ops.records && trusted(rf, false))
 			end(s, rf, ticks);
 		leave(s);
 	}
@@ -453,6 +511,8 @@ int ops__start(uint32_t requests, const struct ptb_agent_cfg *cfg)
 	ops.dirty = false;
 	clock__choose();
 	ops.cfg = *cfg;
+	ops.records = requests & AGENT_REQUEST(OPS);
+	ops.open = requests & AGENT_REQUEST(OPEN);
 	ops.outputs = requests & AGENT_REQUEST(OUTPUTS) && cfg->tensor.shapes_on;
 	ops.stacks = requests & AGENT_REQUEST(STACKS);
 	ops.inputs = (requests & AGENT_REQUEST(INPUTS) && cfg->tensor.shapes_on) || ops.outputs;
@@ -464,9 +524,11 @@ int ops__start(uint32_t requests, const struct ptb_agent_cfg *cfg)
 	atomic_store(&ops.careful_values, CAREFUL_CALLS);
 	atomic_store(&ops.numel_score, 0);
 	memset(cb.scopes, 1, sizeof(cb.scopes));
+	cb.scopes[USER_SCOPE] = ops.records;
 	cb.needs_inputs = ops.inputs;
 	cb.needs_outputs = ops.outputs;
 	streams__renew(PTB_CHUNK_OPS); /* another tracer knows no names */
+	set_open_on(ops.open);
 	atomic_store(&ops.on, true);
 	pthread_mutex_lock(&torch_lock);
 	ops.handle = ops.torch->add_global_callback(cb);
@@ -477,6 +539,7 @@ int ops__start(uint32_t requests, const struct ptb_agent_cfg *cfg)
 
 void ops__stop(bool leave)
 {
+	set_open_on(false);
 	if (!leave) {
 		pthread_mutex_lock(&torch_lock);
 		ops.torch->remove_callback(ops.handle);
@@ -491,6 +554,7 @@ void ops__stop(bool leave)
 
 void ops__forked(void)
 {
+	set_open_on(false);
 	torch__forked();
 	atomic_store(&ops.gone, true);
 	atomic_store(&ops.on, false);

@@ -108,10 +108,11 @@ EXPORT bool mock__begin(struct mock_rf *rf)
 	if (manager.end > manager.begin)
 		cb = manager.begin->callback;
 	pthread_mutex_unlock(&manager.mutex);
-	rf->end = cb.end;
+	rf->end = NULL;
 	rf->thread = thread_id();
 	if (!cb.start || !cb.scopes[rf->scope] || cb.sampling < 1)
 		return false;
+	rf->end = cb.end;
 	return cb.start(&context, rf) == &context && !context;
 }
 

@@ -10,7 +10,7 @@ add_library(mock_torch SHARED ${CMAKE_CURRENT_SOURCE_DIR}/mock_torch/mock_torch.
 target_link_libraries(mock_torch PRIVATE ptbpf_warnings)
 target_compile_options(mock_torch PRIVATE -fvisibility=hidden)
 set_target_properties(mock_torch PROPERTIES OUTPUT_NAME torch_cpu_mock)
-foreach(name agent_ops agent_life)
+foreach(name agent_ops agent_open agent_life)
   unit_test(${name} "${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c;${CMAKE_CURRENT_SOURCE_DIR}/unit/agent_host.c"
     test_arg_arena dl pthread)
   add_dependencies(test_${name} ptbpf_agent mock_torch agent_dump)
@@ -23,5 +23,5 @@ target_link_libraries(agent_haste PRIVATE ptbpf_warnings)
 
 # The library is not built with sanitizers: once is enough.
 if(PTBPF_SANITIZE)
-  set_tests_properties(unit_agent_ops unit_agent_life PROPERTIES DISABLED TRUE)
+  set_tests_properties(unit_agent_ops unit_agent_open unit_agent_life PROPERTIES DISABLED TRUE)
 endif()

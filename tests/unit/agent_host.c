@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define CHUNKS_MAX (1u << 16)
+#define ANSWERED (PTB_AGENT_OPS_ON | PTB_AGENT_OPEN_ON)
 
 static struct {
 	bool (*begin)(struct mock_rf *rf);
@@ -20,6 +21,7 @@ static struct {
 	int (*dump_end)(int limit_ms);
 	const char *(*dump_why)(void);
 	struct ptb_agent_ctl *ctl;
+	struct ptb_agent_open *open;
 	char path[64];
 	char *bytes;
 	const struct ptb_chunk *chunks[CHUNKS_MAX];
@@ -54,6 +56,7 @@ bool host__load(void)
 	*(void **)&host.dump_end = dlsym(dump, "agent_dump_end");
 	*(void **)&host.dump_why = dlsym(dump, "agent_dump_why");
 	host.ctl = dlsym(agent, PTB_AGENT_CTL_SYMBOL);
+	host.open = dlsym(agent, PTB_AGENT_OPEN_SYMBOL);
 	set_path(getpid());
 	for (uint32_t i = 0; i < 200 && !(host.ctl->state & PTB_AGENT_ALIVE); i++)
 		usleep(10000);
@@ -63,6 +66,15 @@ bool host__load(void)
 struct ptb_agent_ctl *host__ctl(void)
 {
 	return host.ctl;
+}
+
+const struct ptb_open_ops *host__open(void)
+{
+	const char *thread = __builtin_thread_pointer();
+
+	if (!host.open->on)
+		return NULL;
+	return *(const struct ptb_open_ops *const *)(const void *)(thread + host.open->tls);
 }
 
 bool host__begin(struct mock_rf *rf)
@@ -115,10 +127,10 @@ bool host__attach(unsigned int requests)
 	}
 	for (uint32_t i = 0; i < 200; i++) {
 		usleep(10000);
-		if (host.ctl->state & PTB_AGENT_OPS_ON || (i > 20 && (host.ctl->ops_why || !why)))
+		if (host.ctl->state & ANSWERED || (i > 20 && (host.ctl->ops_why || !why)))
 			break;
 	}
-	return host.ctl->state & PTB_AGENT_OPS_ON;
+	return host.ctl->state & ANSWERED;
 }
 
 static void read_chunks(void)

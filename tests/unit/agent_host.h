@@ -14,6 +14,8 @@
 /* Loads all; the functions of mock_torch are called through it. False: reason printed. */
 bool host__load(void);
 struct ptb_agent_ctl *host__ctl(void);
+/* What it says of this thread's open operators; NULL: nothing. */
+const struct ptb_open_ops *host__open(void);
 bool host__begin(struct mock_rf *rf);
 void host__end(struct mock_rf *rf);
 struct mock_counts host__counts(void);

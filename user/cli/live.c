@@ -100,7 +100,6 @@ static int resolve_samples(struct run_cfg *cfg)
 		{ cfg->rec.memory, "profile-memory" },
 		{ cfg->rec.kernel_memory, "kernel-memory" },
 		{ cfg->activities, "activities" },
-		{ cfg->agent && cfg->rec.agent == AGENT_INJECT, "agent inject" },
 		{ cfg->dry_run, "dry-run" },
 	};
 
@@ -119,7 +118,6 @@ static int resolve_samples(struct run_cfg *cfg)
 		}
 	cfg->rec.stacks = true;
 	cfg->rec.ops = cfg->rec.gpu = false;
-	cfg->rec.agent = AGENT_OFF;
 	return 0;
 }
 

@@ -298,6 +298,7 @@ static void write_optional_totals(struct jsonw *w, const struct session_info *in
 		JSONW_U64(w, "samples", t->samples);
 		JSONW_U64(w, "samples_running", t->samples_running);
 		JSONW_U64(w, "samples_unread", t->samples_unread);
+		JSONW_U64(w, "samples_operator_known", t->samples_ops);
 	}
 	if (info->has_py_stacks) {
 		JSONW_U64(w, "stacks", t->stacks);

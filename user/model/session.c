@@ -541,7 +541,9 @@ static void on_py_sample(struct model *m, const struct ptb_py_sample *r)
 				.tgid = r->h.tgid,
 				.tid = r->h.tid,
 				.stack = py_stacks__find(&m->f->py, r->h.tgid, r->id),
-				.flags = r->flags };
+				.flags = r->flags,
+				.op = "" };
+	const struct addr_fact *op;
 
 	if (r->ns > SAMPLE_NS_MAX) {
 		m->totals->bad_records++;
@@ -554,6 +556,14 @@ static void on_py_sample(struct model *m, const struct ptb_py_sample *r)
 		m->totals->stacks_unknown++;
 		ps.flags |= PTB_SAMPLE_NO_STACK;
 	}
+	if (r->flags & PTB_SAMPLE_OPS && r->op) {
+		op = facts__opdef(m->f, r->h.tgid, r->op, r->h.ts_ns);
+		if (op && !op->op.is_address)
+			ps.op = op->op.full;
+		else
+			ps.flags &= ~(uint32_t)PTB_SAMPLE_OPS; /* the chunk with its name is lost, which is counted */
+	}
+	m->totals->samples_ops += (ps.flags & PTB_SAMPLE_OPS) != 0;
 	MODEL_EMIT(m, sample, &ps);
 }
 

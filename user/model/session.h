@@ -292,6 +292,7 @@ struct py_sample {
 	uint32_t tgid, tid;
 	uint32_t stack; /* 0: it has none, or NO_STACK */
 	uint32_t flags; /* PTB_SAMPLE_* */
+	const char *op; /* the innermost operator that was open, "": none, or not OPS in the flags */
 };
 
 /* ---- GPU ---- */
@@ -411,6 +412,7 @@ struct session_totals { /* after a run */
 	uint64_t forgotten_forwards; /* operators given up as partners of a backward node, too many waited */
 	uint64_t samples;            /* of Python stacks; */
 	uint64_t samples_running; /* of them, of threads that ran; */
+	uint64_t samples_ops;     /* of which it is known which operator was open; */
 	uint64_t samples_unread;  /* and whose stack could not be read (a counter says why) */
 	uint64_t stacks;          /* Python stacks recorded */
 	uint64_t stacks_unread; /* of them, that could not be read in the target (which it counts) */

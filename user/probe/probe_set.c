@@ -37,7 +37,7 @@ static const char *const prog_names[PTB_PROG_CNT] = {
 #define LOADED_AGENT (opts->agent)
 #define LOADED_IDENTITIES (opts->identities)
 #define LOADED_STACKS (opts->stacks && !opts->sample_hz)
-#define LOADED_AGENT_STACKS (opts->agent && opts->stacks)
+#define LOADED_AGENT_STACKS (opts->agent && opts->stacks && !opts->sample_hz)
 
 static void choose_programs(const struct ptbpf_bpf *s, const struct probe_set_opts *opts,
 			    struct bpf_program **out)
@@ -162,7 +162,7 @@ static void report_load_failure(int err, const struct probe_set_opts *opts)
 static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 {
 	uint32_t ring_cnt = rings__choose_cnt();
-	uint64_t bytes = opts->ring_bytes ? opts->ring_bytes : rings__choose_bytes(opts->agent);
+	uint64_t bytes = opts->ring_bytes ? opts->ring_bytes : rings__choose_bytes(opts->agent && !opts->sample_hz);
 	int err;
 
 	if ((bytes & (bytes - 1)) || bytes < 4096 || bytes > (1u << 30)) {

@@ -30,7 +30,7 @@ static void put_op(struct recorder *r, const struct ptb_rec_hdr *h)
 
 static uint64_t opdef_of(const struct agent_proc *p, uint64_t schema)
 {
-	if (!schema || p->schema_off < 0 || schema < (uint64_t)p->schema_off)
+	if (!schema || schema & PTB_OPEN_NAME || p->schema_off < 0 || schema < (uint64_t)p->schema_off)
 		return schema; /* whatever it is, it is the same for all calls of the operator */
 	return schema - (uint64_t)p->schema_off;
 }
@@ -52,7 +52,7 @@ static void learn_op_name(struct recorder *r, struct agent_proc *p, const struct
 {
 	const struct ptb_arec_name *n = (const void *)a;
 	uint64_t opdef = opdef_of(p, n->schema);
-	char name[512], sent[512];
+	char name[513], sent[513];
 
 	if (!opdef || hashmap__get(&r->opdefs, p->tgid, opdef))
 		return;
@@ -60,7 +60,7 @@ static void learn_op_name(struct recorder *r, struct agent_proc *p, const struct
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
 	}
-	if (p->schema_off < 0 ||
+	if (p->schema_off < 0 || opdef & PTB_OPEN_NAME ||
 	    live_ops__name_at((pid_t)p->tgid, opdef, p->old_string_abi, name, sizeof(name)))
 		memcpy(name, sent, sizeof(name));
 	recorder__opdef(r, p->tgid, opdef, name, 0);

@@ -368,7 +368,7 @@ bool recorder__agent_idle(const struct recorder *r, pid_t pid)
 {
 	const struct agent_proc *p = find_agent(r, (uint32_t)pid);
 
-	return !p || !(p->reported.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
+	return !p || !(p->reported.state & PTB_AGENT_SENDS);
 }
 
 static void remove_agent(struct recorder *r, struct agent_proc *p)

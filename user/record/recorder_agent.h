@@ -25,8 +25,8 @@ struct agent_reported {   /* by an agent of itself; 0: nothing */
 	uint32_t ops_why; /* enum ptb_agent_why */
 };
 struct agent_reported recorder__agent_reported(const struct recorder *r, pid_t pid);
-/* No more come: what is held back is written as well as it can be. Returns what it reported last: while it has OPS_ON
- * or GPU_ON, what it had not sent yet is missing. */
+/* No more come: what is held back is written as well as it can be. Returns what it reported last: while it has one of
+ * PTB_AGENT_SENDS, what it had not sent yet is missing. */
 struct agent_reported recorder__agent_end(struct recorder *r, pid_t pid);
 /* Has it reported that it records nothing any more? What it had was sent before that. */
 bool recorder__agent_idle(const struct recorder *r, pid_t pid);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +159,19 @@ void target_agent__free(struct target_agent *ta)
 	free(ta);
 }
 
+/* For samples: nothing of operators but which ones are open. */
+static uint32_t choose_open(struct target_agent *ta, const struct torch_plan *plan)
+{
+	if (!ta->sites.site[PTB_AGENT_SITE_OPEN] || !ta->sites.semaphore[PTB_AGENT_SITE_OPEN] ||
+	    !ta->lib.open)
+		snprintf(ta->why, sizeof(ta->why), "its library is an older one, without open operators");
+	else if (!plan->layout.rf.size)
+		snprintf(ta->why, sizeof(ta->why), "%s", plan->layout.no_rf_why);
+	else
+		return BIT(OPEN);
+	return 0;
+}
+
 /* What is requested of this agent: as far as it has the sites, and the plan the layouts. */
 static uint32_t choose_requests(struct target_agent *ta, const struct record_opts *opts,
 				bool stacks, const struct torch_plan *plan)
@@ -165,6 +179,8 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 	bool no_ops = !opts->ops || ta->late;
 	uint32_t w = 0;
 
+	if (opts->sample_hz)
+		return choose_open(ta, plan);
 	if (!no_ops && stacks && !ta->sites.site[PTB_AGENT_SITE_STACKS]) {
 		snprintf(ta->why, sizeof(ta->why), "its library is an older one, without Python stacks");
 	} else if (plan->layout.rf.size && !no_ops) {
@@ -208,7 +224,7 @@ int target_agent__request(struct target_agent *ta, pid_t pid, const struct recor
 		return -ENOTSUP;
 	}
 	proc_cfg__agent(tp, plan, &cfg);
-	if (ta->requests & BIT(OPS))
+	if (ta->requests & (BIT(OPS) | BIT(OPEN)))
 		err = agent_lib__configure(pid, &ta->lib, &cfg);
 	if (!err)
 		err = probe_set__add_process(ps, &pc, NULL, 0, &ta->proc_idx);
@@ -251,17 +267,23 @@ void target_agent__note_gpu(struct target_agent *ta, pid_t pid)
 	take_gpu_state(ta, &ctl);
 }
 
+/* What says that it does what it was asked for. */
+static uint32_t on_bit(const struct target_agent *ta)
+{
+	return ta->requests & BIT(OPEN) ? PTB_AGENT_OPEN_ON : PTB_AGENT_OPS_ON;
+}
+
 bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid)
 {
 	struct agent_reported w = recorder__agent_reported(rec, pid);
 	struct ptb_agent_ctl ctl;
 
-	if (ta->answer != AGENT_DONE || !ta->ops || !(w.ever & PTB_AGENT_OPS_ON))
+	if (ta->answer != AGENT_DONE || !ta->ops || !(w.ever & on_bit(ta)))
 		return false;
-	if (!(w.state & PTB_AGENT_OPS_ON)) {
+	if (!(w.state & on_bit(ta))) {
 		/* a process that ends says so too; one whose requests change is on again already */
 		if (agent_lib__read(pid, &ta->lib, &ctl) || !(ctl.state & PTB_AGENT_ALIVE) ||
-		    ctl.state & PTB_AGENT_OPS_ON)
+		    ctl.state & on_bit(ta))
 			return false;
 		ta->ops = false;
 		ta->ops_why = w.ops_why;
@@ -280,7 +302,7 @@ bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, 
 enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid)
 {
 	struct ptb_agent_ctl ctl;
-	bool ops_requested = ta->requests & BIT(OPS), late;
+	bool ops_requested = ta->requests & (BIT(OPS) | BIT(OPEN)), late;
 	int err = agent_lib__read(pid, &ta->lib, &ctl);
 
 	if (err && ta->late) /* it sleeps still, or the process ends */
@@ -290,7 +312,7 @@ enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid)
 		return ta->answer = AGENT_SILENT;
 	}
 	late = clock__mono_ns() - ta->requested_ns > (ta->patient ? PATIENCE_NS : PTB_AGENT_ANSWER_NS);
-	ta->ops = ops_requested && (ctl.state & PTB_AGENT_OPS_ON) &&
+	ta->ops = ops_requested && (ctl.state & on_bit(ta)) &&
 		  (!(ta->requests & BIT(STACKS)) || ctl.state & PTB_AGENT_STACKS_ON);
 	ta->ops_why = ops_requested ? ctl.ops_why : PTB_AGENT_WHY_NONE;
 	take_gpu_state(ta, &ctl);
@@ -305,6 +327,18 @@ enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid)
 		snprintf(ta->why, sizeof(ta->why), "%s",
 			 ta->ops_why ? agent__why_text(ta->ops_why) : "it does not respond");
 	return ta->answer;
+}
+
+int target_agent__open_ops(const struct target_agent *ta, pid_t pid, struct ptb_py_layout *layout)
+{
+	struct ptb_agent_open open;
+	int err = agent_lib__read_open(pid, &ta->lib, &open);
+
+	if (err)
+		return err;
+	layout->open_tls = open.tls;
+	layout->open_on = ta->lib.open + offsetof(struct ptb_agent_open, on);
+	return 0;
 }
 
 bool target_agent__gpu_refused(const struct target_agent *ta)
@@ -343,5 +377,5 @@ bool target_agent__is_quiet(const struct target_agent *ta, pid_t pid)
 	struct ptb_agent_ctl ctl;
 
 	return agent_lib__read(pid, &ta->lib, &ctl) ||
-	       !(ctl.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON)) || !(ctl.state & PTB_AGENT_ALIVE);
+	       !(ctl.state & PTB_AGENT_SENDS) || !(ctl.state & PTB_AGENT_ALIVE);
 }

@@ -13,6 +13,7 @@
 #include "plan/lib_plan.h"
 #include "probe/probe_set.h"
 #include "record/record_opts.h"
+#include "ptb_python.h"
 #include "target/agent_lib.h"
 
 struct recorder;
@@ -30,7 +31,7 @@ struct target_agent {
 	uint32_t requests;
 	uint64_t requested_ns, gpu_polled_ns;
 	enum agent_answer answer;
-	bool ops, gpu;                 /* what comes from it */
+	bool ops, gpu;                 /* what comes from it; of samples, ops: which are open */
 	bool graphs_requested, graphs; /* the nodes of CUDA graphs */
 	bool injected;
 	bool late; /* it began after the requests: GPUs only, and probes record CUDA calls until it does */
@@ -55,6 +56,8 @@ int target_agent__request(struct target_agent *ta, pid_t pid, const struct recor
 			  struct probe_set *ps, struct recorder *rec);
 /* What it has answered by now. */
 enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid);
+/* Where samples find which operators are open, once it keeps that. 0 or negative errno. */
+int target_agent__open_ops(const struct target_agent *ta, pid_t pid, struct ptb_py_layout *layout);
 /* It recorded operators and does not any more (ta->why); that it records no values any more is noted (ta->no_values). */
 bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid);
 /* GPUs may come to it later, and it may give them up: keeps what is known of them while the process lives. */

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "record/recorder_agent.h"
+#include "record/target_open.h"
 #include "target/pid_hold.h"
 
 #define FACTS_EVERY_NS 500000000ULL /* how often a young process's dispatcher is polled */
@@ -381,12 +382,15 @@ static void record_process(const struct targets *ts, const struct target *t, con
 
 /* ---- agents ---- */
 
-static void say_agent(struct target *t, const char *why)
+void targets__say_agent(const struct targets *ts, struct target *t, const char *why)
 {
 	if (why != t->agent_why)
 		snprintf(t->agent_why, sizeof(t->agent_why), "%s", why);
 	if (!t->inherits) /* a fork has the library and not its thread: nothing to do about it */
-		pr_warn("pid %d: kernel probes, not its agent, record operators: %s", t->pid, why);
+		pr_warn(ts->opts->sample_hz ?
+				"pid %d: samples do not say which operator was open: its agent: %s" :
+				"pid %d: kernel probes, not its agent, record operators: %s",
+			t->pid, why);
 }
 
 static void drop_agent(struct targets *ts, struct target *t)
@@ -402,12 +406,9 @@ static bool may_have_stacks(const struct targets *ts, const struct target *t)
 	return ts->opts->stacks && (t->python.state == PYTHON_UNKNOWN || t->python.state == PYTHON_READ);
 }
 
-/*
- * Sends requests to the process's agent, if it has one, and waits for the answer where nothing is missed meanwhile.
- * What the agent does not record is probed.
- */
-static void request_agent(struct targets *ts, struct target *t, const struct torch_proc *tp,
-			  const struct shared_plan *sp)
+/* What the agent does not record is probed. */
+void targets__request_agent(struct targets *ts, struct target *t, const struct torch_proc *tp,
+			    const struct shared_plan *sp)
 {
 	const struct timespec nap = { .tv_nsec = 2000000 };
 
@@ -416,12 +417,12 @@ static void request_agent(struct targets *ts, struct target *t, const struct tor
 	t->agent = target_agent__find(t->pid, ts->opts, t->agent_why, sizeof(t->agent_why));
 	if (!t->agent) {
 		if (t->agent_why[0])
-			say_agent(t, t->agent_why);
+			targets__say_agent(ts, t, t->agent_why);
 		return;
 	}
 	if (target_agent__request(t->agent, t->pid, ts->opts, may_have_stacks(ts, t), tp, sp->plan,
 				  ts->ps, ts->rec)) {
-		say_agent(t, t->agent->why);
+		targets__say_agent(ts, t, t->agent->why);
 		drop_agent(ts, t);
 		return;
 	}
@@ -429,15 +430,16 @@ static void request_agent(struct targets *ts, struct target *t, const struct tor
 		if (!ts->opts->ops)
 			t->agent_why[0] = '\0';
 		else
-			say_agent(t, t->agent_why);
+			targets__say_agent(ts, t, t->agent_why);
 		return;
 	}
 	t->agent->patient = ts->active || ts->stopped;
 	while (!t->agent->patient && !cancel__pending() &&
 	       target_agent__poll(t->agent, t->pid) == AGENT_PENDING)
 		nanosleep(&nap, NULL);
-	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && ts->opts->ops)
-		say_agent(t, t->agent->why);
+	if (t->agent->answer != AGENT_PENDING && !t->agent->ops &&
+	    (ts->opts->ops || ts->opts->sample_hz))
+		targets__say_agent(ts, t, t->agent->why);
 }
 
 /* It was expected to record the operators since then and does not: probes do, from now on. */
@@ -448,7 +450,7 @@ static void replace_agent(struct targets *ts, struct target *t, uint64_t since)
 	enum torch_proc_why why;
 	uint32_t idx = t->proc_idx;
 
-	say_agent(t, t->agent->why);
+	targets__say_agent(ts, t, t->agent->why);
 	if (torch_proc__open_any(t->pid, &tp, &why))
 		return; /* it ended */
 	sp = targets__plan(ts, tp->libs, ts->opts->no_cache);
@@ -467,6 +469,8 @@ void targets__settle_agents(struct targets *ts)
 	for (uint32_t i = 0; i < ts->cnt; i++) {
 		struct target *t = &ts->items[i];
 
+		if (t->state == TARGET_TRACED && ts->opts->sample_hz)
+			target_open__follow(ts, t);
 		if (t->state != TARGET_TRACED || !t->agent)
 			continue;
 		target_agent__note_gpu(t->agent, t->pid);
@@ -520,11 +524,7 @@ static bool has_gpu_source(const struct torch_proc *tp, const struct targets *ts
 	return tp->cuda_cnt || (ts->opts->agent == AGENT_AUTO && target_agent__is_awake(tp->pid));
 }
 
-/*
- * Is every site of the plan in the process's libraries and in its memory? Before anything of the plan is used for
- * the process: names, offsets in its memory, the agent's configuration. 0; -ESTALE (logged); another negative errno.
- */
-static int verify_plan(const struct torch_proc *tp, const struct shared_plan *sp)
+int targets__verify_plan(const struct torch_proc *tp, const struct shared_plan *sp)
 {
 	const struct torch_plan *plan = sp->plan;
 	struct probe_lib libs[TORCH_LIB_ROLES] = { 0 };
@@ -590,6 +590,10 @@ static int begin_samples(struct targets *ts, struct target *t, const struct torc
 
 	if (err)
 		return err;
+	target_agent__free(t->agent); /* of the program that it was before an exec */
+	t->agent = NULL;
+	t->open_tried = t->open_known = false;
+	t->tries = 0;
 	err = probe_set__python(ts->ps, t->proc_idx, &t->python.layout);
 	recorder__learn(ts->rec, tp, &none);
 	recorder__python(ts->rec, (uint32_t)t->pid, t->inherits ? t->parent : 0, &t->python.layout);
@@ -606,6 +610,8 @@ static int begin_samples(struct targets *ts, struct target *t, const struct torc
 	}
 	ts->uncovered_ns += t->inherits ? gap : 0; /* else it had no Python before */
 	t->state = TARGET_TRACED;
+	t->sampled = true;
+	target_open__begin(ts, t, tp);
 	return 0;
 }
 
@@ -656,7 +662,7 @@ int targets__attach(struct targets *ts, struct target *t)
 		return -EAGAIN;
 	}
 	sp = targets__plan(ts, tp->libs, ts->opts->no_cache);
-	err = sp ? verify_plan(tp, sp) : -ENOEXEC;
+	err = sp ? targets__verify_plan(tp, sp) : -ENOEXEC;
 	if (err) {
 		torch_proc__free(tp);
 		return err;
@@ -669,7 +675,7 @@ int targets__attach(struct targets *ts, struct target *t)
 		recorder__learn(ts->rec, tp, sp->plan);
 		target_python__find(ts, t);
 	}
-	request_agent(ts, t, tp, sp);
+	targets__request_agent(ts, t, tp, sp);
 	record_refusals(ts, t, sp);
 	err = attach_probes(ts, t, tp, sp);
 	if (!err && !pid_hold__alive(t->pidfd)) { /* what has its pid now may be another process */
@@ -729,7 +735,7 @@ static void agent_json(struct jsonw *w, const struct target *t)
 
 	jsonw__begin_obj(w);
 	JSONW_I64(w, "pid", t->pid);
-	JSONW_STR(w, "source", ta && ta->ops ? "agent" : "probes");
+	JSONW_STR(w, "source", ta && ta->ops ? "agent" : t->sampled ? "none" : "probes");
 	JSONW_STR(w, "why", t->agent_why);
 	JSONW_BOOL(w, "gpu", ta && ta->gpu);
 	if (ta && ta->graphs_requested)

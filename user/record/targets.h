@@ -38,6 +38,8 @@ struct target {
 	uint64_t next_facts_ns;
 	struct target_cuda cuda;
 	struct target_python python; /* a forked process has its parent's */
+	bool sampled;                /* and nothing else */
+	bool open_tried, open_known; /* its agent was asked for open operators; samples have them */
 };
 
 /* Functions whose refusals are recorded when they are to be probed. */
@@ -105,6 +107,14 @@ void targets__record_refusals(struct targets *ts, struct shared_plan *sp, enum r
 void targets__report_refusals(struct targets *ts, const struct shared_plan *sp,
 			      const struct probe_lib *libs, uint32_t lib_cnt);
 
+/* Is every site of the plan in the process's libraries and in its memory? Before anything of the plan is used for the
+ * process: names, offsets in its memory, the agent's configuration. 0; -ESTALE (logged); another negative errno. */
+int targets__verify_plan(const struct torch_proc *tp, const struct shared_plan *sp);
+/* Its agent is not used, or not any more: for the user, and for the capture. */
+void targets__say_agent(const struct targets *ts, struct target *t, const char *why);
+/* Sends requests to the process's agent, if it has one, and waits for the answer where nothing is missed meanwhile. */
+void targets__request_agent(struct targets *ts, struct target *t, const struct torch_proc *tp,
+			    const struct shared_plan *sp);
 /* Polls agents that have not answered; replaces those that do not by probes. */
 void targets__settle_agents(struct targets *ts);
 /* Takes the requests back. */

@@ -26,6 +26,7 @@
 
 #define MAGIC "PTBAGENT"
 /* clang-format off */
+#define TLS_MAX (1 << 24)
 #define FILE_STEM "libptbpf_agent" /* of PTB_AGENT_FILE: copies may have a version or a hash after it */
 /* clang-format on */
 
@@ -61,7 +62,7 @@ struct file_facts {                                  /* all 0: it has none */
 	uint64_t site[PTB_AGENT_SITE_CNT];           /* file offsets */
 	uint64_t semaphore[PTB_AGENT_SITE_CNT];      /* file offsets */
 	uint64_t semaphore_addr[PTB_AGENT_SITE_CNT]; /* ELF vaddr */
-	uint64_t ctl_addr, ctl_size;                 /* ELF vaddr */
+	uint64_t ctl_addr, ctl_size, open_addr;      /* ELF vaddr */
 };
 
 struct fact_finder {
@@ -91,15 +92,19 @@ static bool take_site(const struct usdt_site *site, void *arg)
 	return true;
 }
 
-static bool take_ctl(const struct elf_sym *sym, void *arg)
+static bool take_object(const struct elf_sym *sym, void *arg)
 {
 	struct fact_finder *ff = arg;
 
-	if (!sym->defined || sym->type != STT_OBJECT || strcmp(sym->name, PTB_AGENT_CTL_SYMBOL) != 0)
+	if (!sym->defined || sym->type != STT_OBJECT)
 		return true;
-	ff->f.ctl_addr = sym->addr;
-	ff->f.ctl_size = sym->size;
-	return false;
+	if (!strcmp(sym->name, PTB_AGENT_OPEN_SYMBOL) && sym->size >= sizeof(struct ptb_agent_open))
+		ff->f.open_addr = sym->addr;
+	if (!strcmp(sym->name, PTB_AGENT_CTL_SYMBOL)) {
+		ff->f.ctl_addr = sym->addr;
+		ff->f.ctl_size = sym->size;
+	}
+	return true;
 }
 
 /* Runs in a child (elf_child.h). */
@@ -109,7 +114,7 @@ static int find_facts(const struct elf_file *ef, const void *arg, uint8_t **out,
 
 	(void)arg;
 	elf_file__for_each_usdt(ef, take_site, &ff);
-	elf_file__for_each_sym(ef, take_ctl, &ff);
+	elf_file__for_each_sym(ef, take_object, &ff);
 	return elf_answer__give(&ff.f, sizeof(ff.f), out, len);
 }
 
@@ -121,6 +126,7 @@ static bool take_facts(const struct mapped_file *mf, struct file_facts *f, struc
 	memcpy(al->semaphore, f->semaphore, sizeof(al->semaphore));
 	al->load_bias = mf->load_bias;
 	al->ctl = f->ctl_addr ? f->ctl_addr + mf->load_bias : 0;
+	al->open = f->open_addr ? f->open_addr + mf->load_bias : 0;
 	return true;
 }
 
@@ -183,6 +189,24 @@ int agent_lib__read(pid_t pid, const struct agent_lib *al, struct ptb_agent_ctl 
 	err = read_ctl(fd, al->ctl, out, why, sizeof(why));
 	close(fd);
 	return err == -EAGAIN ? -EPROTO : err;
+}
+
+int agent_lib__read_open(pid_t pid, const struct agent_lib *al, struct ptb_agent_open *out)
+{
+	int fd = al->open && al->open <= INT64_MAX ? remote__open(pid, O_RDONLY) : -EPROTO;
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
+	n = pread(fd, out, sizeof(*out), (off_t)al->open);
+	close(fd);
+	if (!n)
+		return -ESRCH;
+	/* thread-local variables of libraries are below the thread's pointer */
+	return n == (ssize_t)sizeof(*out) && out->size == sizeof(*out) && out->tls < 0 &&
+			       out->tls > -TLS_MAX && out->tls % 8 == 0 ?
+		       0 :
+		       -EPROTO;
 }
 
 /* Another tracer may have written them before: the same are left alone, its requests stand on them. */

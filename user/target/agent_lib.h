@@ -19,6 +19,7 @@ struct agent_lib {
 	char *access_path; /* its name for what takes a path: /proc/self/fd/... */
 	uint64_t load_bias;
 	uint64_t ctl;                           /* address of ptbpf_agent_ctl in the process */
+	uint64_t open; /* of ptbpf_agent_open; 0: this agent has none */
 	uint64_t site[PTB_AGENT_SITE_CNT];      /* file offsets; 0: this agent has no such site */
 	uint64_t semaphore[PTB_AGENT_SITE_CNT]; /* file offsets, as uprobes want them */
 };
@@ -31,6 +32,8 @@ void agent_lib__clear(struct agent_lib *al);
 
 /* The control block as it is now; 0, -EPROTO (not one of this ABI), or negative errno. */
 int agent_lib__read(pid_t pid, const struct agent_lib *al, struct ptb_agent_ctl *out);
+/* What the agent says of open operators, checked. 0, -EPROTO, or negative errno. */
+int agent_lib__read_open(pid_t pid, const struct agent_lib *al, struct ptb_agent_open *out);
 /* Writes the settings, then the word that makes them valid. 0 or negative errno. */
 int agent_lib__configure(pid_t pid, const struct agent_lib *al, const struct ptb_agent_cfg *cfg);
 

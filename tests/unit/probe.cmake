@@ -8,6 +8,7 @@ foreach(name probe_set probe_text probe_stacks probe_harm probe_stale probe_file
   target_compile_definitions(test_${name} PRIVATE TARGET_CALLS="$<TARGET_FILE:target_calls>"
     TARGET_THROWS="$<TARGET_FILE:target_throws>" TARGET_MEMORY="$<TARGET_FILE:target_memory>")
   add_dependencies(test_${name} target_calls target_throws target_memory)
+  target_link_libraries(test_${name} PRIVATE ptbpf_target)
   # each change of a probe waits for the kernel: not two at a time, and long on a busy machine
   set_tests_properties(unit_${name} PROPERTIES RESOURCE_LOCK uprobes)
 endforeach()

@@ -14,6 +14,7 @@
 #include "suite.h"
 #include "target/elf_file.h"
 #include "target/elf_notes.h"
+#include "target/remote_mem.h"
 
 /* ---- a live agent ---- */
 
@@ -47,6 +48,38 @@ static void test_find(void)
 
 	run_find(TARGET_AGENT_NOP1, (const uint8_t *)"\x90", 1);
 	run_find(TARGET_AGENT_NOP5, nop5, sizeof(nop5));
+}
+
+static void write_open(const struct agent_target *at, const struct ptb_agent_open *open)
+{
+	int fd = remote__open(at->t.pid, O_RDWR);
+
+	CU_ASSERT_FATAL(fd >= 0);
+	CU_ASSERT_EQUAL(remote__write(fd, at->al.open, open, sizeof(*open)), 0);
+	close(fd);
+}
+
+/* Nothing but an address below the thread's pointer is taken. */
+static void test_open(void)
+{
+	static const int64_t bad[] = { 0, 8, -4, -(1ll << 24), INT64_MIN };
+	struct ptb_agent_open open;
+	struct agent_target at;
+
+	agent_target__start(&at, TARGET_AGENT_NOP1);
+	CU_ASSERT_EQUAL(agent_lib__read_open(at.t.pid, &at.al, &open), 0);
+	CU_ASSERT_EQUAL(open.tls, -64);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		open.tls = bad[i];
+		write_open(&at, &open);
+		CU_ASSERT_EQUAL(agent_lib__read_open(at.t.pid, &at.al, &open), -EPROTO);
+	}
+	open = (struct ptb_agent_open){ .size = sizeof(open) + 8, .tls = -64 };
+	write_open(&at, &open);
+	CU_ASSERT_EQUAL(agent_lib__read_open(at.t.pid, &at.al, &open), -EPROTO);
+	at.al.open = 0;
+	CU_ASSERT_EQUAL(agent_lib__read_open(at.t.pid, &at.al, &open), -EPROTO);
+	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
 static void test_none(void)
@@ -460,6 +493,7 @@ int main(void)
 		{ "no agent, no process", test_none },
 		{ "settings are written, and the rest is left alone", test_configure },
 		{ "a control block that is none", test_damaged_ctl },
+		{ "where open operators are", test_open },
 		{ "exec", test_exec },
 		{ "a library that was deleted or replaced", test_deleted },
 		{ "files with the agent's name", test_impostors },

@@ -5,10 +5,18 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "probe_target.h"
+#include "ptb_agent.h"
 #include "suite.h"
+#include "target/remote_mem.h"
 
 #define SAMPLE_HZ 200
 #define SELF 0x10 /* glibc's tcbhead_t: the thread pointer itself, which is also its first word */
@@ -324,6 +332,143 @@ static void test_samples(void)
 	end(&run);
 }
 
+/* ---- open operators: of an agent that this test plays, in the target's memory ---- */
+
+#define NAME(n) (PTB_OPEN_NAME | (n))
+
+struct open_memory {
+	uint64_t thread_has; /* address of ops */
+	uint32_t on, pad;
+	struct ptb_open_ops ops;
+};
+
+static uint64_t thread_pointer_of(pid_t pid)
+{
+	struct user_regs_struct regs = { 0 };
+
+	CU_ASSERT_EQUAL_FATAL(ptrace(PTRACE_ATTACH, pid, NULL, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(waitpid(pid, NULL, __WALL), pid);
+	CU_ASSERT_EQUAL_FATAL(ptrace(PTRACE_GETREGS, pid, NULL, &regs), 0);
+	ptrace(PTRACE_DETACH, pid, NULL, NULL);
+	return regs.fs_base;
+}
+
+/* The end of its heap, which nothing uses. */
+static uint64_t room_in(pid_t pid)
+{
+	unsigned long begin, end = 0;
+	char path[64], line[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	f = fopen(path, "r");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	while (fgets(line, sizeof(line), f))
+		if (strstr(line, "[heap]") && sscanf(line, "%lx-%lx", &begin, &end) == 2)
+			break;
+	fclose(f);
+	CU_ASSERT_NOT_EQUAL_FATAL(end, 0);
+	return end - 4096;
+}
+
+static void write_open(const struct run *run, uint64_t room, struct open_memory m)
+{
+	int fd = remote__open(run->t.pid, O_RDWR);
+
+	CU_ASSERT_EQUAL_FATAL(remote__write(fd, room, &m, sizeof(m)), 0);
+	close(fd);
+}
+
+/* What samples say that are taken from now on, running and blocked: all the same. False: there are different ones. */
+static bool one_answer(struct run *run, uint64_t *op, bool *known)
+{
+	struct ptb_py_sample *first = NULL;
+	bool ran = false, blocked = false, same = true;
+
+	for (uint32_t i = 0; i < 1000 && !(ran && blocked); i++) {
+		/* what was seen of it when it stood still counts until it runs */
+		CU_ASSERT_NOT_EQUAL_FATAL(target__run(&run->t, "calls 300000 1"), ~0ull);
+		if (!i) {
+			records__collect(&run->r, run->ps);
+			records__clear(&run->r);
+			continue;
+		}
+		wait_for_ticks(run->ps, 2);
+		records__collect(&run->r, run->ps);
+		for (uint32_t k = 0; k < run->r.cnt; k++) {
+			struct ptb_py_sample *s = (void *)run->r.items[k];
+
+			if (s->h.kind != PTB_REC_PY_SAMPLE || s->flags & PTB_SAMPLE_NO_STACK)
+				continue;
+			first = first ? first : s;
+			ran |= s->flags & PTB_SAMPLE_RAN;
+			blocked |= !(s->flags & PTB_SAMPLE_RAN);
+			same &= s->op == first->op && !((s->flags ^ first->flags) & PTB_SAMPLE_OPS);
+		}
+	}
+	*op = first ? first->op : 0;
+	*known = first && first->flags & PTB_SAMPLE_OPS;
+	records__clear(&run->r);
+	return ran && blocked && same;
+}
+
+static void expect_op(struct run *run, uint64_t room, struct open_memory m, uint64_t want, bool known)
+{
+	uint64_t op;
+	bool is;
+
+	write_open(run, room, m);
+	CU_ASSERT(one_answer(run, &op, &is));
+	CU_ASSERT_EQUAL(op, want);
+	CU_ASSERT_EQUAL(is, known);
+}
+
+static void test_open_operators(void)
+{
+	struct ptb_py_layout layout = make_layout();
+	struct run run;
+	uint64_t room;
+
+	begin_samples(&run, &layout);
+	room = room_in(run.t.pid);
+	const struct open_memory two = { .thread_has = room + offsetof(struct open_memory, ops),
+					 .on = 1,
+					 .ops = { .h.cnt = 2, .ops = { { 1, NAME(7) }, { 2, NAME(8) } } } };
+	struct open_memory m = two;
+
+	layout.open_tls = (int64_t)(room - thread_pointer_of(run.t.pid));
+	layout.open_on = room + offsetof(struct open_memory, on);
+	probe_set__activate(run.ps);
+	write_open(&run, room, two);
+	expect_op(&run, room, m, 0, false); /* it has not been asked yet */
+	CU_ASSERT_EQUAL(probe_set__python(run.ps, run.proc, &layout), 0);
+	expect_op(&run, room, m, NAME(8), true);
+	m.ops.ops[1].rf = 0;
+	expect_op(&run, room, m, NAME(7), true);
+	m.ops.ops[0].rf = 0;
+	expect_op(&run, room, m, 0, true);
+	m.ops.h.cnt = 0;
+	expect_op(&run, room, m, 0, true);
+	CU_ASSERT_EQUAL(probe_set__counter(run.ps, PTB_CNT_OPEN_UNREAD), 0);
+	m.thread_has = 0;
+	expect_op(&run, room, m, 0, false);
+	CU_ASSERT_EQUAL(probe_set__counter(run.ps, PTB_CNT_OPEN_UNREAD), 0);
+	for (uint32_t i = 0; i < 5; i++) {
+		uint64_t before = probe_set__counter(run.ps, PTB_CNT_OPEN_UNREAD);
+
+		m = two;
+		m.on = i != 0;
+		m.ops.h.over = i == 1;
+		m.ops.h.cnt = i == 2 ? ~0u : 2;
+		m.thread_has = i == 3 ? ~0ull - 4 : m.thread_has;
+		m.ops.ops[1].name = i == 4 ? 0 : m.ops.ops[1].name;
+		expect_op(&run, room, m, 0, false);
+		CU_ASSERT(probe_set__counter(run.ps, PTB_CNT_OPEN_UNREAD) > before);
+	}
+	probe_set__deactivate(run.ps);
+	end(&run);
+}
+
 /* Outside of a window, of a process that is no longer sampled, and with a thread state that is wrong. */
 static void test_no_samples(void)
 {
@@ -358,6 +503,7 @@ int main(void)
 		{ "a thread state that is wrong", test_no_state },
 		{ "layouts that are refused", test_refusals },
 		{ "the next process", test_next_process },
+		{ "samples with open operators", test_open_operators },
 		{ "samples of a thread that waits, and then runs", test_samples },
 		{ "samples that are not there", test_no_samples },
 		CU_TEST_INFO_NULL,

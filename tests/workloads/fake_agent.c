@@ -13,6 +13,11 @@ EXPORT struct ptb_agent_ctl ptbpf_agent_ctl = {
 	.state = PTB_AGENT_ALIVE,
 };
 
+EXPORT struct ptb_agent_open ptbpf_agent_open = {
+	.size = sizeof(struct ptb_agent_open),
+	.tls = -64,
+};
+
 #define X(name, nr, text, what)                                                                    \
 	static volatile uint16_t semaphore_##name __attribute__((section(".probes"), used));
 PTB_AGENT_SITES(X)

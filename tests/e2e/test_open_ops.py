@@ -100,6 +100,13 @@ def test_known_operators(ws, detail):
     hangs = states(found["hangs"], "blocked")
     check(hangs["ptbpf_test::wait"] >= 0.95 * sum(hangs.values()) > 0, f"hangs: {hangs}")
     check([a["source"] for a in trace["ptbpf"]["agents"]] == ["agent"], f"{trace['ptbpf']['agents']}")
+    report = json.loads("\n".join(run_ptbpf("report", ws + "/a.ptb", "--by", "operator", "--json", "--row-limit", -1, expect=(0, 3)).out))
+    rows = {r["operator"]: r["self"]["sampled_cpu_time"] / 1e9 for r in report["operators"]}
+    sums = collections.Counter()
+    for e in trace["traceEvents"]:
+        if e.get("cat") == "python_sample" and e["args"]["ptbpf.state"] == "running":
+            sums[e["args"].get("ptbpf.operator", "(not known)")] += e["args"]["ptbpf.stands_for_us"] / 1e6
+    check(all(abs(rows[op] - sums[op]) < 1e-3 for op in {*sums, *rows}), f"{rows}, {sums} in the trace")
     detail(f"{sum(sum(c.values()) for c in found.values())} samples; hangs {dict(hangs)}")
 
 

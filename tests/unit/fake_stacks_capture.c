@@ -117,17 +117,51 @@ static void annotation(struct builder *b)
 	builder__scope_end(b, BEGIN + 7500000, 0x9000, 0xa000);
 }
 
-static void sample(struct builder *b, uint32_t tid, uint64_t us, uint64_t id, uint32_t flags,
-		   uint32_t periods)
+static void sample_in(struct builder *b, uint32_t tid, uint64_t us, uint64_t id, uint32_t flags,
+		      uint32_t periods, uint64_t op)
 {
-	struct ptb_py_sample s = { .id = id, .ns = periods * 10000000ULL, .flags = flags };
+	struct ptb_py_sample s = { .id = id, .ns = periods * 10000000ULL, .flags = flags, .op = op };
 
 	builder__thread(b, 1, tid);
 	builder__ring_rec(b, &s.h, PTB_REC_PY_SAMPLE, sizeof(s), BEGIN + us * 1000);
 }
 
+static void sample(struct builder *b, uint32_t tid, uint64_t us, uint64_t id, uint32_t flags,
+		   uint32_t periods)
+{
+	sample_in(b, tid, us, id, flags, periods, 0);
+}
+
+static void sample_threads(struct builder *b)
+{
+	sample(b, 1, 10000, LINEAR, PTB_SAMPLE_RAN, 1);
+	sample(b, 2, 10100, 0, 0, 1);
+	sample(b, 1, 20000, RELU, PTB_SAMPLE_RAN, 1);
+	sample(b, 1, 30000, RELU, PTB_SAMPLE_WAITED, 1);
+	sample(b, 1, 40000, LINEAR, PTB_SAMPLE_RAN, 1);
+	sample(b, 2, 50000, EVIL, 0, 3);
+	sample(b, 1, 60000, 0, PTB_SAMPLE_NO_STACK, 1);
+	sample(b, 1, 70000, 77, PTB_SAMPLE_RAN, 1); /* not defined */
+}
+
+/* Of an agent that knows which operators are open. */
+static void sample_operators(struct builder *b)
+{
+	const uint32_t ran = PTB_SAMPLE_RAN | PTB_SAMPLE_OPS;
+
+	builder__opdef(b, 1, 0x8000000000000011, "aten::mm", false);
+	builder__opdef(b, 1, 0x8000000000000022, "autograd::engine::evaluate_function: A.b", false);
+	sample_in(b, 1, 10000, LINEAR, ran, 1, 0x8000000000000011);
+	sample_in(b, 1, 20000, LINEAR, ran, 1, 0x8000000000000011);
+	sample_in(b, 1, 30000, LINEAR, ran, 1, 0);
+	sample_in(b, 1, 40000, RELU, PTB_SAMPLE_OPS, 2, 0x8000000000000011);
+	sample_in(b, 2, 50000, 0, PTB_SAMPLE_OPS, 3, 0x8000000000000022);
+	sample_in(b, 2, 60000, 0, PTB_SAMPLE_OPS, 1, 0x8000000000000033); /* its name did not come */
+	sample_in(b, 2, 70000, 0, 0, 1, 0x8000000000000011); /* not known: whatever it says */
+}
+
 /* 100 samples a second, of two threads. */
-static int samples(const char *path)
+static int samples(const char *path, bool operators)
 {
 	struct builder *b = builder__new(BEGIN, END);
 	char cmd[512];
@@ -137,14 +171,10 @@ static int samples(const char *path)
 	builder__process(b, 1, "python", "/usr/bin/python3", 0);
 	builder__thread(b, 1, 1);
 	define_stacks(b);
-	sample(b, 1, 10000, LINEAR, PTB_SAMPLE_RAN, 1);
-	sample(b, 2, 10100, 0, 0, 1);
-	sample(b, 1, 20000, RELU, PTB_SAMPLE_RAN, 1);
-	sample(b, 1, 30000, RELU, PTB_SAMPLE_WAITED, 1);
-	sample(b, 1, 40000, LINEAR, PTB_SAMPLE_RAN, 1);
-	sample(b, 2, 50000, EVIL, 0, 3);
-	sample(b, 1, 60000, 0, PTB_SAMPLE_NO_STACK, 1);
-	sample(b, 1, 70000, 77, PTB_SAMPLE_RAN, 1); /* not defined */
+	if (operators)
+		sample_operators(b);
+	else
+		sample_threads(b);
 	snprintf(cmd, sizeof(cmd), "cp '%s' '%s'", builder__path(b), path);
 	rc = system(cmd);
 	builder__free(b);
@@ -167,9 +197,9 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return 2;
-	if (argc > 2 && !strcmp(argv[2], "samples")) {
+	if (argc > 2 && (!strcmp(argv[2], "samples") || !strcmp(argv[2], "operators"))) {
 		builder__free(b);
-		return samples(argv[1]);
+		return samples(argv[1], *argv[2] == 'o');
 	}
 	builder__meta(b, "with_stack", "true");
 	builder__meta(b, "profile_memory", "true");

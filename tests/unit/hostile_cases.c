@@ -622,6 +622,7 @@ static void python_stacks(void)
 		put_exit(OP, 2050 + i * 100, 0x6f00);
 		sample.id = s.id;
 		sample.flags = (__u32)i;
+		sample.op = next_random();
 		put_ring(&sample, PTB_REC_PY_SAMPLE, sizeof(sample), 2060 + i * 100);
 	}
 	/* few bytes each: deep stacks with nothing in common, one after the other; one of many ids */

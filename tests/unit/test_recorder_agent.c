@@ -598,6 +598,44 @@ static void test_name_flood(void)
 	CU_ASSERT_EQUAL(cnt[PTB_REC_NAME], LIMIT_AGENT_NAMES);
 }
 
+static int see_opdef(void *arg, const struct ptb_rec_hdr *h)
+{
+	uint64_t *addrs = arg;
+
+	if (h->kind == PTB_REC_OPDEF && addrs[0] < 3)
+		addrs[++addrs[0]] = ((const struct ptb_addr_name *)h)->addr;
+	return 0;
+}
+
+/* Of open operators: numbers, not addresses, and nothing is read of the process for them. */
+static void test_open_names(void)
+{
+	const char *const names[] = { "aten::mm", "aten::add", "aten::mm" };
+	struct capture_reader *cr = NULL;
+	uint64_t addrs[4] = { 0 };
+
+	open_recording();
+	chunk(PTB_CHUNK_OPS, 2);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct ptb_arec_name *n =
+			add(PTB_AREC_NAME, 0, sizeof(*n) + 16, (uint32_t)strlen(names[i]));
+
+		n->schema = PTB_OPEN_NAME | (0x1000 + SCHEMA_OFF + i % 2);
+		memcpy(n + 1, names[i], strlen(names[i]));
+	}
+	send(1000);
+	recorder__agent_end(rec, getpid());
+	recorder__round(rec, 1000000000);
+	CU_ASSERT_EQUAL(recorder__close(rec), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL(capture_reader__control(cr, see_opdef, addrs), 0);
+	capture_reader__close(cr);
+	unlink(path);
+	CU_ASSERT_EQUAL(addrs[0], 2);
+	CU_ASSERT_EQUAL(addrs[1], PTB_OPEN_NAME | (0x1000 + SCHEMA_OFF));
+	CU_ASSERT_EQUAL(addrs[2], addrs[1] + 1);
+}
+
 /* A name longer than any name is cut and marked in the capture. */
 static void test_long_name(void)
 {
@@ -689,6 +727,7 @@ int main(void)
 		{ "clocks as fast as can be", test_clock_flood },
 		{ "clocks for hours", test_clocks_kept },
 		{ "names without end", test_name_flood },
+		{ "names of open operators", test_open_names },
 		{ "a long name", test_long_name },
 		{ "streams without end", test_stream_flood },
 		{ "open operators without end", test_open_flood },

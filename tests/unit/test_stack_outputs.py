@@ -217,3 +217,41 @@ def test_samples(ws):
         page = f.read()
     check('"sampled time on a CPU"' in page and '"sampled time not running"' in page and '"CPU time"' not in page, "figures")
     check("100 a second" in page, "its note")
+
+
+def test_open_operators(ws):
+    """Samples that say which operator was open, in all outputs."""
+    capture = os.path.join(ws, "o.ptb")
+    subprocess.run([MAKER, capture, "operators"], check=True)
+
+    def out(*words, expect=0):
+        done = subprocess.run([PTBPF, *words], capture_output=True, text=True)
+        check(done.returncode == expect, f"{words} ended with {done.returncode}: {done.stderr}")
+        return done.stdout + (done.stderr if expect else "")
+
+    engine = "autograd::engine::evaluate_function: A.b"
+    report = json.loads(out("report", capture, "--json", "--by", "operator"))
+    got = {r["operator"]: (r["self"]["sampled_cpu_time"] // 10**6, r["self"]["sampled_wait_time"] // 10**6) for r in report["operators"]}
+    check(got == {"aten::mm": (20, 20), engine: (0, 30), "(none)": (10, 0), "(not known)": (0, 20)}, f"{got}")
+    check(report["totals"]["samples_operator_known"] == 5, f"{report['totals']}")
+    text = out("report", capture, "--by", "operator", "--row-limit", "1").splitlines()
+    check(any(line.split()[-1:] == ["aten::mm"] for line in text) and not any(line.endswith("(none)") for line in text), f"{text}")
+    check("total" not in text[3], f"{text}")
+    for metric, want in (("sampled_cpu_time", [f"{LINEAR};aten::mm 20000", f"{LINEAR} 10000"]), ("sampled_wait_time", [f"{MODULE};{STEP};aten::mm 20000"])):
+        out("export", capture, "--format", "stacks", "--metric", metric, "-o", capture + ".txt")
+        with open(capture + ".txt", encoding="utf-8") as f:
+            got = f.read().splitlines()
+        check(sorted(got) == sorted(want), f"{metric}: {got}")
+    lines = json.loads(out("report", capture, "--json", "--by", "line", "--all-lines"))["lines"]
+    got = {(r["function"], r["line"]): r["self"]["sampled_cpu_time"] // 10**6 for r in lines}
+    check(got["Linear.forward", 134] == 30, f"{got}")
+    out("export", capture, "--format", "chrome", "-o", capture + ".json")
+    with open(capture + ".json", encoding="utf-8") as f:
+        got = [e["args"].get("ptbpf.operator") for e in json.load(f)["traceEvents"] if e.get("cat") == "python_sample"]
+    check(got == ["aten::mm", "aten::mm", "(none)", "aten::mm", engine, None, None], f"{got}")
+    out("export", capture, "--format", "flamegraph", "-o", capture + ".html")
+    with open(capture + ".html", encoding="utf-8") as f:
+        check("aten::mm" in f.read(), "no operator in the flame graph")
+    plain = os.path.join(ws, "p.ptb")
+    subprocess.run([MAKER, plain], check=True)
+    check("has no samples" in out("report", plain, "--by", "operator", expect=1), "no sentence")

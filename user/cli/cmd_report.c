@@ -25,9 +25,10 @@ static const struct opt_def report_opts[] = {
 	{ OPT_INT, 0, "group-by-stack-n", offsetof(struct report_cfg, out.group_by_stack_n), "N",
 	  "one row per operator and the N innermost frames of its Python stack (needs --with-stack in the "
 	  "recording)" },
-	{ OPT_CHOICE, 0, "by", offsetof(struct report_cfg, by), "WHAT=line, module",
+	{ OPT_CHOICE, 0, "by", offsetof(struct report_cfg, by), "WHAT=line, module, operator",
 	  "line: what operators did by the line of Python that called them: time, GPU time, memory, page faults "
-	  "(needs --with-stack in the recording); module: by the nn.Module that they ran in (needs --with-modules)" },
+	  "(needs --with-stack in the recording); module: by the nn.Module that they ran in (needs --with-modules); operator: "
+	  "samples by the operator that was open (needs --sample-stacks and the agent)" },
 	{ OPT_FLAG, 0, "all-lines", offsetof(struct report_cfg, out.all_lines), NULL,
 	  "--by line: lines of installed code have rows, too; else they count as the line that called them" },
 	{ OPT_SWITCH, 0, "with-flops", offsetof(struct report_cfg, out.with_flops), NULL,
@@ -85,7 +86,8 @@ int cmd_report(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	o->modules = o->lines && !strcmp(cfg.by, "module");
-	if (o->all_lines && (!o->lines || o->modules)) {
+	o->operators = o->lines && !strcmp(cfg.by, "operator");
+	if (o->all_lines && (!o->lines || o->modules || o->operators)) {
 		pr_error("report: --all-lines is for --by line");
 		return EXIT_USAGE;
 	}

@@ -224,7 +224,7 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 		ss->sinks[ss->cnt++] = gpu_report__sink(ss->gr);
 	}
 	if (o->lines) {
-		ss->lr = line_report__new(s);
+		ss->lr = line_report__new(s, o->operators);
 		if (!ss->lr)
 			return -ENOMEM;
 		ss->sinks[ss->cnt++] = line_report__sink(ss->lr);
@@ -278,6 +278,7 @@ static int print_line_report(const struct outputs *o, struct line_report *lr,
 	const struct line_opts opts = { .report = { .row_limit = o->row_limit, .json = o->json },
 					.sort_by = o->sort_by,
 					.modules = o->modules,
+					.operators = o->operators,
 					.all_lines = o->all_lines };
 
 	return std_out__end("the report", line_report__print(lr, totals, &opts, stdout));
@@ -362,6 +363,11 @@ static int check_recorded(const struct outputs *o, const struct session *s)
 	}
 	if (o->modules && !info->has_modules) {
 		pr_error("'%s' contains no modules: it was recorded without --with-modules", o->capture);
+		return -ENODATA;
+	}
+	if (o->operators && !info->sample_hz) {
+		pr_error("'%s' has no samples; its table of operators is that of report without --by",
+			 o->capture);
 		return -ENODATA;
 	}
 	if (o->gpu && !info->has_gpu && !info->has_cuda_calls) {

@@ -24,6 +24,7 @@ struct stack_tree {
 	const struct session *s;
 	const struct session_info *info;
 	struct py_paths paths;
+	bool by_operator; /* samples without an operator say so */
 	uint32_t run; /* of session.self; UINT32_MAX: none yet */
 	struct strtab *texts;
 	struct stack_frame *frames;
@@ -334,6 +335,12 @@ static int sum_sample(void *arg, const struct py_sample *ps)
 				named_frame(st, "(stack not read)", STACK_GROUP));
 	else
 		node = stack_node(st, ps->tgid, ps->stack);
+	if (*ps->op)
+		node = child_of(st, node, kept_name(st, ps->op, STACK_OPERATOR));
+	else if (st->by_operator)
+		node = child_of(st, node,
+				named_frame(st, ps->flags & PTB_SAMPLE_OPS ? STACK_OP_NONE : STACK_OP_UNKNOWN,
+					    STACK_GROUP));
 	if (node == UINT32_MAX)
 		return -ENOMEM;
 	st->nodes[node].self[st->run][ps->flags & PTB_SAMPLE_RAN ? STACK_RUNNING : STACK_WAITING] +=
@@ -367,6 +374,11 @@ int stack_tree__begin(struct stack_tree *st, const struct session *s)
 	st->run++;
 	py_paths__find(&st->paths, s);
 	return st->run < 2 ? 0 : -EINVAL;
+}
+
+void stack_tree__group_by_operator(struct stack_tree *st)
+{
+	st->by_operator = true;
 }
 
 struct session_sink stack_tree__sink(struct stack_tree *st)

@@ -62,6 +62,10 @@ struct stack_tree *stack_tree__new(void); /* NULL: out of memory */
 void stack_tree__free(struct stack_tree *st);
 /* The next session's (of two) sink. 0 or -ENOMEM. */
 int stack_tree__begin(struct stack_tree *st, const struct session *s);
+/* Every sample is below an operator: one that is in none, or not known to be, below a group that says so. Before the sink is used. */
+#define STACK_OP_NONE "(none)"
+#define STACK_OP_UNKNOWN "(not known)"
+void stack_tree__group_by_operator(struct stack_tree *st);
 struct session_sink stack_tree__sink(struct stack_tree *st);
 
 const struct stack_node *stack_tree__nodes(const struct stack_tree *st, uint32_t *cnt);

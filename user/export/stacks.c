@@ -97,7 +97,9 @@ static void name_frame(const struct stacks *st, uint32_t number, char text[PY_TE
 					   .file = stack_tree__text(st->tree, frames[number].file),
 					   .first = frames[number].first };
 	}
-	if (frames && frames[number].module)
+	if (frames && frames[number].kind == STACK_OPERATOR)
+		snprintf(text, PY_TEXT_MAX, "%s", stack_tree__text(st->tree, frames[number].name));
+	else if (frames && frames[number].module)
 		snprintf(text, PY_TEXT_MAX, "%s", stack_tree__text(st->tree, frames[number].module));
 	else
 		py_text__torch(&st->paths, &frame, text, PY_TEXT_MAX);
@@ -164,10 +166,20 @@ static int put_events(struct stacks *st, struct session_totals *totals)
 	return err;
 }
 
-/* The sums of a tree's nodes, each in the innermost Python frame above it. */
+/* What a node's sum is written as: the innermost Python frame above it; of samples the operator that was open. */
+static uint32_t leaf_of(const struct stacks *st, const struct stack_node *nodes, uint32_t i)
+{
+	uint32_t cnt;
+	const struct stack_frame *frames = stack_tree__frames(st->tree, &cnt);
+
+	return st->metric >= STACK_RUNNING && frames[nodes[i].frame].kind == STACK_OPERATOR ? i :
+											       nodes[i].python;
+}
+
+/* The sums of a tree's nodes. */
 static int put_sums(struct stacks *st, struct session_totals *totals)
 {
-	uint32_t cnt, frames[PTB_PY_FRAMES_MAX];
+	uint32_t cnt, frames[PTB_PY_FRAMES_MAX + 1];
 	const struct stack_node *nodes = stack_tree__nodes(st->tree, &cnt);
 	int64_t *sums = calloc(cnt, sizeof(*sums));
 	uint64_t unit = st->metric == STACK_RUNNING || st->metric == STACK_WAITING ? 1000 : 1; /* us, as torch */
@@ -175,11 +187,11 @@ static int put_sums(struct stacks *st, struct session_totals *totals)
 	if (!sums)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < cnt; i++)
-		sums[nodes[i].python] += nodes[i].self[0][st->metric];
+		sums[leaf_of(st, nodes, i)] += nodes[i].self[0][st->metric];
 	for (uint32_t i = 1; i < cnt; i++) {
 		uint32_t depth = 0;
 
-		for (uint32_t n = i; sums[i] > 0 && nodes[n].python && depth < PTB_PY_FRAMES_MAX;
+		for (uint32_t n = i; sums[i] > 0 && nodes[n].python && depth <= PTB_PY_FRAMES_MAX;
 		     n = nodes[n].parent)
 			frames[depth++] = nodes[n].frame;
 		if (depth)

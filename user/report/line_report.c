@@ -34,11 +34,11 @@ struct line_report {
 	uint32_t row_cnt, row_cap;
 	struct hashmap row_ids;  /* file, line; module, 0 -> index */
 	uint32_t *order;         /* of the rows that are printed: indices */
-	bool modules, all_lines; /* of struct line_opts */
+	bool modules, operators, all_lines; /* of struct line_opts */
 	int64_t sums[STACK_METRIC_CNT];
 };
 
-struct line_report *line_report__new(const struct session *s)
+struct line_report *line_report__new(const struct session *s, bool operators)
 {
 	struct line_report *lr = calloc(1, sizeof(*lr));
 
@@ -46,6 +46,9 @@ struct line_report *line_report__new(const struct session *s)
 		return NULL;
 	lr->s = s;
 	lr->tree = stack_tree__new();
+	lr->operators = operators;
+	if (lr->tree && operators)
+		stack_tree__group_by_operator(lr->tree);
 	if (lr->tree && !stack_tree__begin(lr->tree, s))
 		return lr;
 	line_report__free(lr);
@@ -74,12 +77,12 @@ struct session_sink line_report__sink(struct line_report *lr)
 static struct line_row *find_row(struct line_report *lr, const struct stack_frame *f)
 {
 	uint32_t before = lr->row_cnt;
-	uint32_t k0 = !f ? 0 : lr->modules ? f->module : f->file;
-	uint32_t k1 = !f || lr->modules ? 0 : (uint32_t)f->line;
+	uint32_t k0 = !f ? 0 : lr->modules ? f->module : lr->operators ? f->name : f->file;
+	uint32_t k1 = !f || lr->modules || lr->operators ? 0 : (uint32_t)f->line;
 	struct line_row *r = list__keyed(KEYED_LIST(lr, rows, row), k0, k1);
 
 	if (r && lr->row_cnt > before && f)
-		*r = (struct line_row){ .file = f->file,
+		*r = (struct line_row){ .file = lr->operators ? 0 : f->file,
 					.line = k1,
 					.func = lr->modules ? f->module : f->name,
 					.library = f->kind == STACK_LIBRARY };
@@ -108,6 +111,18 @@ static uint32_t own_frame(const struct line_report *lr, const struct stack_node 
 	while (n && !has_row(lr, &frames[nodes[n].frame]))
 		n = nodes[nodes[n].parent].python;
 	return n || lr->modules ? n : python;
+}
+
+/* Samples know the innermost operator only, so its total is its own. */
+static int add_operator(struct line_report *lr, const struct stack_frame *f, const int64_t *values)
+{
+	struct line_row *r = find_row(lr, f);
+
+	if (!r)
+		return -ENOMEM;
+	add_values(r->self, values);
+	add_values(r->total, values);
+	return 0;
 }
 
 static int add_node(struct line_report *lr, uint32_t i, const int64_t *values)
@@ -164,7 +179,8 @@ static int sum_rows(struct line_report *lr)
 			any |= values[m] != 0;
 		add_values(lr->sums, values);
 		if (any)
-			err = add_node(lr, i, values);
+			err = lr->operators ? add_operator(lr, &frames[nodes[i].frame], values) :
+					      add_node(lr, i, values);
 		if (i % 4096 == 0 && cancel__pending())
 			err = -ECANCELED;
 	}
@@ -320,16 +336,21 @@ static struct cell value_cell(enum stack_metric metric, int64_t v)
 	}
 }
 
+static bool has_column(const struct line_report *lr, const struct line_column *c)
+{
+	return lr->sums[c->metric] && !(lr->operators && c->total);
+}
+
 static void put_line_head(FILE *out, const struct line_report *lr)
 {
 	for (size_t i = 0; i < LINE_COLUMN_CNT; i++) {
-		if (!lr->sums[line_columns[i].metric])
+		if (!has_column(lr, &line_columns[i]))
 			continue;
 		fprintf(out, "%*s", i ? 12 : 10, line_columns[i].head);
 		if (line_columns[i].percent)
 			fprintf(out, "%8s", "%");
 	}
-	fputs(lr->modules ? "  module\n" : "  line\n", out);
+	fputs(lr->modules ? "  module\n" : lr->operators ? "  operator\n" : "  line\n", out);
 }
 
 static void put_module(FILE *out, const struct line_report *lr, const struct line_row *r)
@@ -359,14 +380,16 @@ static void put_row(FILE *out, const struct line_report *lr, const struct line_r
 		const struct line_column *c = &line_columns[i];
 		int64_t v = (c->total ? r->total : r->self)[c->metric], sum = lr->sums[c->metric];
 
-		if (!sum)
+		if (!has_column(lr, c))
 			continue;
 		fprintf(out, "%*s", i ? 12 : 10, v ? value_cell(c->metric, v).text : "-");
 		if (c->percent)
 			fprintf(out, "%7.1f%%", 100.0 * (double)v / (double)sum);
 	}
 	fputs("  ", out);
-	if (!(lr->modules ? r->func : r->file))
+	if (lr->operators)
+		term_text__put(out, stack_tree__text(lr->tree, r->func), SIZE_MAX);
+	else if (!(lr->modules ? r->func : r->file))
 		fputs(lr->modules ? "(in no module)" : "(no Python frames)", out);
 	else if (lr->modules)
 		put_module(out, lr, r);
@@ -394,17 +417,25 @@ static int print_lines(struct line_report *lr, const struct session_totals *tota
 	uint32_t shown = report__shown(lr->row_cnt, opts->report.row_limit);
 
 	errno = 0;
-	fprintf(out, "%s, %.3f s, %u process%s: ", lr->modules ? "Modules" : "Lines of code",
+	fprintf(out, "%s, %.3f s, %u process%s: ",
+		lr->modules   ? "Modules" :
+		lr->operators ? "Open operators" :
+				"Lines of code",
 		(double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
 		info->process_cnt == 1 ? "" : "es");
 	put_line_sums(out, lr);
-	if (lr->modules)
+	if (lr->operators)
+		fputs("The innermost operator that was open; " STACK_OP_NONE ": the thread was in none; " STACK_OP_UNKNOWN
+		      ": it has begun none since the agent was asked, or has no agent.\n",
+		      out);
+	else if (lr->modules)
 		fputs("self: in the module and in no module within it; ", out);
 	else
 		fprintf(out, "self: what the line %s%s", info->sample_hz ? "does" : "calls",
 			opts->all_lines ? "; " :
 					  " itself or through libraries (--all-lines: without them); ");
-	fputs("total: all that is below it.\n", out);
+	if (!lr->operators)
+		fputs("total: all that is below it.\n", out);
 	if (!info->sample_hz)
 		fprintf(out, "Backward operators belong to the %s of their forward operator.\n",
 			lr->modules ? "module" : "line");
@@ -437,6 +468,10 @@ static void write_row_key(struct jsonw *w, const struct line_report *lr, const s
 	const struct line_row *path[MODULE_DEPTH_MAX];
 	uint32_t n;
 
+	if (lr->operators) {
+		JSONW_STR(w, "operator", stack_tree__text(lr->tree, r->func));
+		return;
+	}
 	if (!lr->modules) {
 		JSONW_STR(w, "file", stack_tree__text(lr->tree, r->file));
 		JSONW_U64(w, "line", r->line);
@@ -465,13 +500,16 @@ static int print_lines_json(struct line_report *lr, const struct session_totals 
 		jsonw__str(&w, opts->sort_by);
 	else
 		jsonw__null(&w);
-	if (!lr->modules)
+	if (!lr->modules && !lr->operators)
 		JSONW_BOOL(&w, "all_lines", opts->all_lines);
 	jsonw__key(&w, "sums");
 	write_line_values(&w, lr, lr->sums);
 	if (lr->modules) {
 		JSONW_U64(&w, "module_count", lr->row_cnt);
 		REPORT_JSON_LIST(&w, "modules");
+	} else if (lr->operators) {
+		JSONW_U64(&w, "operator_count", lr->row_cnt);
+		REPORT_JSON_LIST(&w, "operators");
 	} else {
 		JSONW_U64(&w, "line_count", lr->row_cnt);
 		REPORT_JSON_LIST(&w, "lines");
@@ -483,8 +521,10 @@ static int print_lines_json(struct line_report *lr, const struct session_totals 
 		write_row_key(&w, lr, r);
 		jsonw__key(&w, "self");
 		write_line_values(&w, lr, r->self);
-		jsonw__key(&w, "total");
-		write_line_values(&w, lr, r->total);
+		if (!lr->operators) {
+			jsonw__key(&w, "total");
+			write_line_values(&w, lr, r->total);
+		}
 		jsonw__end_obj(&w);
 	}
 	jsonw__end_arr(&w);
@@ -502,7 +542,11 @@ int line_report__print(struct line_report *lr, const struct session_totals *tota
 	if (!err)
 		err = order_rows(lr, opts->sort_by);
 	if (err) {
-		pr_error("cannot sum up %s: %s", lr->modules ? "modules" : "lines", errstr(err));
+		pr_error("cannot sum up %s: %s",
+			 lr->modules   ? "modules" :
+			 lr->operators ? "operators" :
+					 "lines",
+			 errstr(err));
 		return err;
 	}
 	return opts->report.json ? print_lines_json(lr, totals, opts, out) :

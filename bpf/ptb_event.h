@@ -332,7 +332,8 @@ struct ptb_py_sample {
 #define PTB_SAMPLE_WAITED 0x2 /* ... it waited for one; else it was blocked */
 #define PTB_SAMPLE_NO_STACK                                                                        \
 	0x4 /* id 0: it has Python frames perhaps, but they could not be read; else it has none */
-#define PTB_SAMPLE_OPS 0x8 /* the process's agent knew which operators were open, else nothing is known of them */
+#define PTB_SAMPLE_OPS                                                                             \
+	0x8 /* the process's agent knew which operators were open, else nothing is known of them */
 
 /* ---- from the agent; user space has put them into this form (ptb_agent.h has the agent's own) ---- */
 

@@ -109,7 +109,8 @@ static __always_inline __u64 innermost_op(py_reader rd, __u64 open, __u32 *flags
 }
 
 /* What the process's agent says of the thread; see ptb_agent.h. */
-static __always_inline __u64 open_op(py_reader rd, const struct ptb_py_layout *l, __u64 thread, __u32 *flags)
+static __always_inline __u64 open_op(py_reader rd, const struct ptb_py_layout *l, __u64 thread,
+				     __u32 *flags)
 {
 	__u64 open = 0, op;
 	__u32 on = 0;

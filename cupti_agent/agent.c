@@ -26,7 +26,7 @@
 #define STACK_BYTES (1024 * 1024) /* address space, also for CUPTI's code and thread-local blocks */
 #define SCAN_NS 1000000000        /* is torch there by now? */
 #define OPS_STATE                                                                                  \
-	(PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON | PTB_AGENT_STACKS_ON |      \
+	(PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON | PTB_AGENT_STACKS_ON |     \
 	 PTB_AGENT_OPEN_ON)
 
 #define EXPORTED __attribute__((visibility("default")))

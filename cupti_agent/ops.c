@@ -25,7 +25,7 @@
 #define NAMES_NEAR 16   /* slots that a schema may have */
 #define NAME_MAX_LEN 512
 #define SCOPES_MAX 16
-#define USER_SCOPE 7 /* at::RecordScope of annotations */
+#define USER_SCOPE 7     /* at::RecordScope of annotations */
 #define RF_MAX 1024      /* bytes of a RecordFunction */
 #define BEGIN_USUAL 1024 /* bytes of a BEGIN with values; more is fine */
 #define QUIET_NS 400000000
@@ -33,7 +33,7 @@
 static struct {
 	atomic_bool on;                     /* recording */
 	atomic_int careful, careful_values; /* calls that are still to be checked */
-	bool records; /* else only what is open */
+	bool records;                       /* else only what is open */
 	bool inputs, outputs, stacks, open;
 	struct ptb_agent_cfg cfg; /* changes only while no thread is inside */
 	atomic_int numel_score;

@@ -25,7 +25,7 @@ struct stream {
 	uint32_t seen_seq; /* by the agent's thread at its last poll */
 	uint32_t stacks;   /* operators whose Python stack could be read */
 	uint64_t named[STREAM_NAMES];
-	struct ptb_open_ops open; /* OPS: of its owner */
+	struct ptb_open_ops open;                      /* OPS: of its owner */
 	_Alignas(64) unsigned char buf[PTB_CHUNK_MAX]; /* first, as before each chunk, is room for a header */
 };
 

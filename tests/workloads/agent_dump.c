@@ -321,8 +321,7 @@ int agent_dump_end(int limit_ms)
 	if (!raised)
 		return refuse(-EINVAL, "no dump is running");
 	raise_requests(raised & ~(1u << PTB_AGENT_SITE_CHUNK), -1);
-	for (waited = 0; waited < limit_ms && ctl()->state & PTB_AGENT_SENDS;
-	     waited += 10)
+	for (waited = 0; waited < limit_ms && ctl()->state & PTB_AGENT_SENDS; waited += 10)
 		nanosleep(&nap, NULL);
 	waited = ctl()->state & PTB_AGENT_SENDS ? -ETIMEDOUT : 0;
 	nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL); /* its last round */

@@ -25,7 +25,7 @@ from bench import Series, Target  # noqa: E402
 from support import PTBPF, Tracer, run_ptbpf  # noqa: E402
 
 WORK = ("neg", "transformer")
-METHODS = {"agent": [], "agent_shapes": ["--record-shapes"], "agent_full": ["--execution-trace"], "probes": ["--agent", "off"],
+METHODS = {"agent": [], "agent_open": ["--sample-stacks", "99"], "agent_shapes": ["--record-shapes"], "agent_full": ["--execution-trace"], "probes": ["--agent", "off"],
         "probes_shapes": ["--agent", "off", "--record-shapes"]}
 EMPTY = ("empty", "empty_inputs")
 THEIRS = ("profile", "shapes", "observe", *EMPTY)
@@ -126,7 +126,8 @@ def tables(s):
             rows.append(f"| {title} | " + " | ".join(text(w) for w in WORK) + " |")
 
     row("the program alone", "plain")
-    for title, key in (("agent, names: adds", "agent"), ("agent `--record-shapes`: adds", "agent_shapes"),
+    for title, key in (("agent, names: adds", "agent"), ("agent, only which operators are open, `--sample-stacks 99`: adds", "agent_open"),
+                       ("agent `--record-shapes`: adds", "agent_shapes"),
                        ("agent `--execution-trace`: adds", "agent_full"), ("kernel probes, names: add", "probes"),
                        ("kernel probes `--record-shapes`: add", "probes_shapes"),
                        ("`torch.profiler`: adds while recording", "torch.profile"),
@@ -140,6 +141,8 @@ def tables(s):
     rows.append("| agent loaded, no tracer, against no agent | " + " | ".join(idle_text(s, w) for w in WORK) + " |")
     for (ours, theirs_), aim in AIMS.items():
         rows.append(f"| {ours} / {theirs_} (aim: at most {aim}) | " + " | ".join(ratio_text(s, w, ours, theirs_) for w in WORK) + " |")
+    if "neg.agent_open" in s.data:
+        rows.append("| agent_open / agent | " + " | ".join(ratio_text(s, w, "agent_open", "agent") for w in WORK) + " |")
     for nothing, theirs_ in zip(("torch.empty", "torch.empty_inputs"), ("torch.profile", "torch.shapes")):
         rows.append(f"| {nothing} / {theirs_} | " + " | ".join(ratio_text(s, w, nothing, theirs_) for w in WORK) + " |")
     rows.append("| capture, bytes per slice, names; shapes | " + " | ".join(

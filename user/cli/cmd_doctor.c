@@ -154,8 +154,7 @@ static void check_agent(pid_t pid, const struct torch_plan *plan)
 	} else {
 		row("ok", "agent", "%s; times by %s%s", lib.path,
 		    ctl.state & PTB_AGENT_TSC ? "the time stamp counter" : "clock_gettime",
-		    ctl.state & PTB_AGENT_SENDS ? "; another ptbpf uses it now" :
-									"");
+		    ctl.state & PTB_AGENT_SENDS ? "; another ptbpf uses it now" : "");
 		if (plan && !plan->layout.rf.size)
 			row("no", "agent: operators", "%s", plan->layout.no_rf_why);
 		else

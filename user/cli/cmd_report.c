@@ -52,12 +52,13 @@ const struct cmd_usage report_usage = {
 	.name = "report",
 	.synopsis = "CAPTURE [options]",
 	.summary = "Prints the operator table of a capture, as torch.profiler's key_averages().table() does; with\n"
-		   "--by line lines of Python code, with --by module modules, with --memory the memory report, with --gpu the GPU report. Options that were given to the recording\n"
+		   "--by line lines of Python code, with --by module modules, with --by operator samples, with --memory the memory report, with --gpu the GPU report. Options that were given to the recording\n"
 		   "(--step-on, --group-by-input-shape, ...) are the defaults.",
 	.examples = "  ptbpf report run.ptb --sort-by cpu_time_total --row-limit 10\n"
 		    "  ptbpf report run.ptb --group-by-input-shape --with-flops\n"
 		    "  ptbpf report run.ptb --by line\n"
 		    "  ptbpf report run.ptb --by module --sort-by cuda_time_total\n"
+		    "  ptbpf report run.ptb --by operator\n"
 		    "  ptbpf report run.ptb --group-by-stack-n 5\n"
 		    "  ptbpf report run.ptb --memory\n"
 		    "  ptbpf report run.ptb --gpu\n"

@@ -74,14 +74,15 @@ static void agent_text(const struct session_info *info, char *buf, size_t cap)
 static void print_summary(const struct outputs *o, const struct session_info *info,
 			  const struct session_totals *t, uint64_t threads, uint64_t file_bytes)
 {
-	char cost[160], agent[64];
+	char cost[160], agent[96];
 	uint64_t lost = session_info__counter(info, PTB_CNT_RING_FULL);
 	uint32_t unseen = loss_account__unseen_operators(info);
 
 	cost_text(info, cost, sizeof(cost));
 	agent_text(info, agent, sizeof(agent));
 	if (info->sample_hz)
-		snprintf(agent, sizeof(agent), "%s samples; ", cell__count(t->samples).text);
+		snprintf(agent, sizeof(agent), "%s samples%s; ", cell__count(t->samples).text,
+			 t->samples_ops ? ", open operators by the agent" : "");
 	term_text__put(stderr, o->capture, SIZE_MAX);
 	fprintf(stderr,
 		": %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "

@@ -25,7 +25,7 @@ struct stack_tree {
 	const struct session_info *info;
 	struct py_paths paths;
 	bool by_operator; /* samples without an operator say so */
-	uint32_t run; /* of session.self; UINT32_MAX: none yet */
+	uint32_t run;     /* of session.self; UINT32_MAX: none yet */
 	struct strtab *texts;
 	struct stack_frame *frames;
 	struct stack_node *nodes;

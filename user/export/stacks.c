@@ -172,8 +172,9 @@ static uint32_t leaf_of(const struct stacks *st, const struct stack_node *nodes,
 	uint32_t cnt;
 	const struct stack_frame *frames = stack_tree__frames(st->tree, &cnt);
 
-	return st->metric >= STACK_RUNNING && frames[nodes[i].frame].kind == STACK_OPERATOR ? i :
-											       nodes[i].python;
+	return st->metric >= STACK_RUNNING && frames[nodes[i].frame].kind == STACK_OPERATOR ?
+		       i :
+		       nodes[i].python;
 }
 
 /* The sums of a tree's nodes. */

@@ -162,7 +162,8 @@ static void report_load_failure(int err, const struct probe_set_opts *opts)
 static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 {
 	uint32_t ring_cnt = rings__choose_cnt();
-	uint64_t bytes = opts->ring_bytes ? opts->ring_bytes : rings__choose_bytes(opts->agent && !opts->sample_hz);
+	uint64_t bytes = opts->ring_bytes ? opts->ring_bytes :
+					    rings__choose_bytes(opts->agent && !opts->sample_hz);
 	int err;
 
 	if ((bytes & (bytes - 1)) || bytes < 4096 || bytes > (1u << 30)) {

@@ -376,6 +376,6 @@ bool target_agent__is_quiet(const struct target_agent *ta, pid_t pid)
 {
 	struct ptb_agent_ctl ctl;
 
-	return agent_lib__read(pid, &ta->lib, &ctl) ||
-	       !(ctl.state & PTB_AGENT_SENDS) || !(ctl.state & PTB_AGENT_ALIVE);
+	return agent_lib__read(pid, &ta->lib, &ctl) || !(ctl.state & PTB_AGENT_SENDS) ||
+	       !(ctl.state & PTB_AGENT_ALIVE);
 }

@@ -83,7 +83,7 @@ void target_open__follow(struct targets *ts, struct target *t)
 	if (t->open_known && target_agent__gave_up(t->agent, ts->rec, t->pid)) {
 		t->open_known = false;
 		ts->agents_gave_up++;
-		pr_warn("pid %d: samples no longer say which operator was open: its agent: %s", t->pid,
-			t->agent->why);
+		pr_warn("pid %d: samples no longer say which operator was open: its agent: %s",
+			t->pid, t->agent->why);
 	}
 }

@@ -437,8 +437,7 @@ void targets__request_agent(struct targets *ts, struct target *t, const struct t
 	while (!t->agent->patient && !cancel__pending() &&
 	       target_agent__poll(t->agent, t->pid) == AGENT_PENDING)
 		nanosleep(&nap, NULL);
-	if (t->agent->answer != AGENT_PENDING && !t->agent->ops &&
-	    (ts->opts->ops || ts->opts->sample_hz))
+	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && (ts->opts->ops || ts->opts->sample_hz))
 		targets__say_agent(ts, t, t->agent->why);
 }
 

@@ -32,8 +32,8 @@ struct line_report {
 	struct stack_tree *tree;
 	struct line_row *rows;
 	uint32_t row_cnt, row_cap;
-	struct hashmap row_ids;  /* file, line; module, 0 -> index */
-	uint32_t *order;         /* of the rows that are printed: indices */
+	struct hashmap row_ids;             /* file, line; module, 0 -> index */
+	uint32_t *order;                    /* of the rows that are printed: indices */
 	bool modules, operators, all_lines; /* of struct line_opts */
 	int64_t sums[STACK_METRIC_CNT];
 };
@@ -425,7 +425,8 @@ static int print_lines(struct line_report *lr, const struct session_totals *tota
 		info->process_cnt == 1 ? "" : "es");
 	put_line_sums(out, lr);
 	if (lr->operators)
-		fputs("The innermost operator that was open; " STACK_OP_NONE ": the thread was in none; " STACK_OP_UNKNOWN
+		fputs("The innermost operator that was open; " STACK_OP_NONE
+		      ": the thread was in none; " STACK_OP_UNKNOWN
 		      ": it has begun none since the agent was asked, or has no agent.\n",
 		      out);
 	else if (lr->modules)

@@ -19,7 +19,7 @@ struct agent_lib {
 	char *access_path; /* its name for what takes a path: /proc/self/fd/... */
 	uint64_t load_bias;
 	uint64_t ctl;                           /* address of ptbpf_agent_ctl in the process */
-	uint64_t open; /* of ptbpf_agent_open; 0: this agent has none */
+	uint64_t open;                          /* of ptbpf_agent_open; 0: this agent has none */
 	uint64_t site[PTB_AGENT_SITE_CNT];      /* file offsets; 0: this agent has no such site */
 	uint64_t semaphore[PTB_AGENT_SITE_CNT]; /* file offsets, as uprobes want them */
 };

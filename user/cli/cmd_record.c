@@ -71,7 +71,9 @@ static void prepare_agent(const struct run_cfg *cfg)
 	if (cfg->rec.agent == AGENT_OFF)
 		return;
 	if (target_agent__file(path, sizeof(path))) {
-		pr_warn("the agent's file " PTB_AGENT_FILE " was not found; kernel probes are used");
+		pr_warn("the agent's file " PTB_AGENT_FILE " was not found; %s",
+			cfg->rec.sample_hz ? "samples do not say which operator was open" :
+					     "kernel probes are used");
 		return;
 	}
 	prepend_env("LD_PRELOAD", path);

@@ -123,10 +123,10 @@ def test_again_from_capture(ws):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("program", ("bench.py", "bench_agent.py"))
-def test_bench(program):
+@pytest.mark.parametrize("program, text", (("bench.py", "torch.profiler"), ("bench_agent.py", "torch.profiler"), ("bench_sample.py", "between windows")))
+def test_bench(program, text):
     """One round of each prints its tables."""
     done = subprocess.run([sys.executable, f"{ROOT}/tools/bench/{program}", "--rounds", "1", "--python", PYTHON],
                           capture_output=True, text=True, timeout=900, errors="replace")
-    check(done.returncode == 0 and "torch.profiler" in done.stdout, done.stderr[-2000:])
+    check(done.returncode == 0 and text in done.stdout, done.stderr[-2000:])
     check("| - |" not in done.stdout, f"figures are missing\n{done.stdout}")

@@ -75,13 +75,13 @@ def samples(target, series, folder, rounds):
         series.add("samples", costs[True] / costs[False])
 
 
-def samples_text(s):
+def change_text(ratios):
     """The median of the ratios and an interval that has the true median in 95 of 100 cases (sign test)."""
-    ratios = sorted(s.data["samples"])
+    ratios = sorted(ratios)
     n = len(ratios)
     k = max(0, int((n - 1.96 * n ** 0.5) / 2))
-    return (f"`--sample-stacks 99`, transformer: processor time of the program {100 * (ratios[n // 2] - 1):+.2f} % "
-            f"(95 % interval {100 * (ratios[k] - 1):+.2f} to {100 * (ratios[n - 1 - k] - 1):+.2f} %, {n} rounds)")
+    return (f"{100 * (ratios[n // 2] - 1):+.2f} % (95 % interval {100 * (ratios[k] - 1):+.2f} to {100 * (ratios[n - 1 - k] - 1):+.2f} %, "
+            f"{n} rounds)")
 
 
 def table(s):
@@ -127,7 +127,7 @@ def main():
     target.close()
     with_agent.close()
     print("\n".join(table(series)))
-    print(samples_text(series))
+    print(f"`--sample-stacks 99`, transformer: processor time of the program {change_text(series.data['samples'])}")
 
 
 if __name__ == "__main__":

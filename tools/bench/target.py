@@ -84,7 +84,8 @@ def sliced(fn, chunk, more):
         cpu.append((time.thread_time_ns() - spent) / chunk)
     wall.sort()
     cpu.sort()
-    return {"ns": wall[len(wall) // 2], "cpu_ns": cpu[len(cpu) // 2], "fast_ns": cpu[len(cpu) // 10], "mean_cpu_ns": sum(cpu) / len(cpu), "units": len(wall) * chunk}
+    return {"ns": wall[len(wall) // 2], "cpu_ns": cpu[len(cpu) // 2], "fast_ns": cpu[len(cpu) // 10], "mean_cpu_ns": sum(cpu) / len(cpu),
+            "mean_ns": sum(wall) / len(wall), "units": len(wall) * chunk}
 
 
 def timed(name, ms):

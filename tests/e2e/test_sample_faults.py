@@ -42,7 +42,7 @@ def test_goes_on(ws, spin):
     """After kill -9 of ptbpf and of its window's process: numbers and log go on, and what the window left is removed."""
     spin.wait_line("rate")
     args = ("sample", "--pid", spin.pid, "--dir", ws + "/w")
-    run_ptbpf(*args, "--schedule", "wait=100ms,active=100ms,repeat=2")
+    run_ptbpf(*args, "--schedule", "wait=2s,active=100ms,repeat=2,skip_first_wait=1")
     first = open(ws + "/w/windows.jsonl", encoding="utf-8").read()
     with Tracer(*args, "--schedule", "active=60s") as t:
         t.wait_line("recording 1 process", "the window", t.err)
@@ -77,9 +77,9 @@ def test_killed_at_random(ws, spin, detail):
     spin.wait_line("rate")
     folder, kept = ws + "/w", {}
     for k in range(KILLS):
-        with Tracer("sample", "--pid", spin.pid, "--dir", folder, "--traces", "json.gz", "--schedule", "wait=300ms,active=300ms") as t:
+        with Tracer("sample", "--pid", spin.pid, "--dir", folder, "--traces", "json.gz", "--schedule", "wait=2s,active=300ms,skip_first_wait=1") as t:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                t.proc.wait(random.uniform(0, 3))
+                t.proc.wait(random.uniform(0, 4))
             windows = children_of(t.pid)
             for pid in (t.pid, *(windows if k % 2 else ())):
                 with contextlib.suppress(ProcessLookupError):
@@ -103,7 +103,7 @@ def test_disk_full(ws, spin):
                 while other.write(b"x" * 4096):
                     other.flush()
             os.truncate(small + "/other", os.path.getsize(small + "/other") - (256 << 10))
-        with Tracer("sample", "--pid", spin.pid, "--dir", small + "/w", "--schedule", "wait=200ms,active=400ms", "--traces", "json.gz") as t:
+        with Tracer("sample", "--pid", spin.pid, "--dir", small + "/w", "--schedule", "wait=2s,active=400ms,skip_first_wait=1", "--traces", "json.gz") as t:
             w = wait_logged(small + "/w", lambda w: w["exit"] != 0, "a window that does not fit")
             check("incomplete" in w or "capture" not in w, f"window: {w}")
             os.unlink(small + "/other")
@@ -132,7 +132,7 @@ def phases(t):
 def test_target_restarts(ws, detail):
     """The job is killed and started again in every phase of a window; a window of the last one is whole."""
     name, folder = f"pt_{os.getpid()}_again", ws + "/w"
-    with Tracer("sample", "--comm", name, "--dir", folder, "--schedule", "wait=300ms,active=400ms", "--traces", "json.gz") as t:
+    with Tracer("sample", "--comm", name, "--dir", folder, "--schedule", "wait=2s,active=400ms", "--traces", "json.gz") as t:
         for phase in ("plan", "attach", "window", "export") * ROUNDS:
             with Job(name) as job:
                 wait_for(phases(t)[phase], f"the {phase} of a window")

@@ -13,7 +13,7 @@ from support import ROOT, Tracer, check, children_of, load_trace, slices, soak, 
 from test_sample import links_of, log_of
 
 SECONDS = 1800 if soak() else 40
-SCHEDULE = "wait=2s,active=500ms"
+SCHEDULE = "wait=2500ms,active=500ms"
 QUOTA = 32 << 20
 AT_EDGE_NS = 100000  # clocks of the job and of the trace may differ by so much
 GROWTH_KB = 1024

@@ -66,7 +66,7 @@ def test_rights(ws, spin):
     conf = ws + "/ptbpf.conf"
     with open(CONF, encoding="utf-8") as f, open(conf, "w", encoding="utf-8") as out:
         out.write(re.sub("^schedule=.*", "schedule=active=300ms,repeat=1",
-                         re.sub("^dir=.*", f"dir={ws}/w", f.read(), flags=re.M), flags=re.M).replace("=0.5%", "=100%"))
+                         re.sub("^dir=.*", f"dir={ws}/w", f.read(), flags=re.M), flags=re.M).replace("=0.5%", "=100000%"))
     # other tests' processes are not to be sampled
     argv = ["unshare", "--net", "setpriv", "--no-new-privs", "--bounding-set", capabilities(), sys.executable, "-c", NO_WRITABLE_CODE, PTBPF,
             *words[1:-1], conf, "--pid", str(spin.pid)]
@@ -150,7 +150,7 @@ def test_container(ws, spin):
     text = objects()["ConfigMap"]["data"]["ptbpf.conf"]
     with open(conf, "w", encoding="utf-8") as out:
         out.write(text.replace(settings(text)["schedule"], "active=300ms,repeat=1").replace("=/var/lib/ptbpf", f"={ws}/w")
-                  .replace("=0.5%", "=100%"))
+                  .replace("=0.5%", "=100000%"))
     argv = ["unshare", "--mount", "--cgroup", "--ipc", "sh", "-ec", CONTAINER, ws, "setpriv", "--no-new-privs", "--inh-caps=-all",
             "--bounding-set", capabilities(), PTBPF, "sample", "--config", conf, "--pid", str(spin.pid)]
     with Process(argv) as p:

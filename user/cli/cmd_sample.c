@@ -20,6 +20,7 @@
 #include "cli/cmd.h"
 #include "cli/sample_opts.h"
 #include "cli/sample_steps.h"
+#include "cli/sample_thin.h"
 #include "cli/sample_window.h"
 #include "export/session_json.h"
 #include "record/targets.h"
@@ -28,6 +29,9 @@
 #include "target/pid_hold.h"
 
 #define LEAD_NS 2000000000ULL /* before probes are attached: programs and ring buffers are made */
+/* Before a window without a longer warm-up begins: until it is known how long it takes to attach, and at most. */
+#define ATTACH_NS 100000000ULL
+#define ATTACH_MAX_NS 1000000000ULL
 #define WINDOWS_MAX 4         /* at the same time, exports included */
 #define COST_MIN_NS 1000000.0 /* a window that may cost a process less is of no use */
 #define COMMANDS_MAX 8        /* of --on-window at the same time */
@@ -50,6 +54,8 @@ struct sampler {
 	uint32_t window_cnt;
 	pid_t commands[COMMANDS_MAX];
 	uint32_t command_cnt;
+	struct thin thin;
+	uint64_t attach_ns[THIN_LEVEL_CNT]; /* it takes to attach, as of the last such window; 0: not known */
 	double spent_ns; /* that windows have cost, each the process that it cost most */
 	uint32_t signals;
 	int argc;
@@ -93,6 +99,8 @@ static void put_line(struct sampler *s, const struct sample_window *w, int code)
 			JSONW_DOUBLE(&j, "cost_share", w->result.cost_share);
 		JSONW_DOUBLE(&j, "charged_seconds", (double)w->cost_ns / 1e9);
 		JSONW_STR(&j, "stopped_by", session_json__stop_text(w->result.stop_reason));
+		if (w->spec.thin)
+			JSONW_STR(&j, "thinned", thin__text(w->spec.thin));
 		if (w->result.stop_reason == PTB_STOP_COST)
 			JSONW_BOOL(&j, "shortened", true);
 		if (w->result.incomplete[0])
@@ -119,11 +127,12 @@ static void print_window(const struct sample_window *w)
 		snprintf(cost, sizeof(cost), "; at least %.2f %% of the window",
 			 100 * w->result.cost_share);
 	if (w->has_result)
-		pr_info("window %llu: %s: %.2f s, %s slices, lost %llu%s%s%s",
+		pr_info("window %llu: %s: %.2f s, %s slices, lost %llu%s%s%s%s%s",
 			(unsigned long long)w->spec.nr, w->spec.capture,
 			(double)w->result.window_ns / 1e9, cell__count(w->result.slices).text,
-			(unsigned long long)w->result.lost, cost,
-			w->result.incomplete[0] ? "; incomplete: " : "", w->result.incomplete);
+			(unsigned long long)w->result.lost, cost, w->spec.thin ? "; thinned: " : "",
+			thin__text(w->spec.thin), w->result.incomplete[0] ? "; incomplete: " : "",
+			w->result.incomplete);
 	else
 		pr_warn("window %llu: %s", (unsigned long long)w->spec.nr,
 			w->sealed ? "recorded, but not exported" :
@@ -202,11 +211,12 @@ static void end_window(struct sampler *s, uint32_t i)
 	s->next += w.spec.measure && code != EXIT_DONE; /* without a step there is no window, either */
 	if ((!s->signals || w.traced) && !(w.spec.measure && code == EXIT_DONE)) { /* else it was to begin later */
 		s->any |= w.has_result;
-		s->spent_ns += (double)(w.sealed ? w.cost_ns : w.spec.max_cost_ns);
+		s->spent_ns += (double)(w.cost_known ? w.cost_ns : w.spec.max_cost_ns);
 		s->incomplete |= code != EXIT_DONE;
 		s->last_real_ns = w.spec.real_ns;
 		if (!w.has_result)
 			window_dir__remove_partial(&s->dir, w.spec.real_ns);
+		sample_thin__learn(&s->thin, &w);
 		print_window(&w);
 		put_line(s, &w, code);
 		trim(s);
@@ -292,8 +302,46 @@ static double allowance(const struct sampler *s, const struct schedule_window *a
 	else
 		schedule__window(&s->schedule, s->next + 1, &next);
 	for (uint32_t i = 0; i < s->window_cnt; i++)
-		spent += (double)s->windows[i].spec.max_cost_ns;
+		spent += (double)(s->windows[i].cost_known ? s->windows[i].cost_ns :
+							     s->windows[i].spec.max_cost_ns);
 	return s->max_overhead * (double)next.warmup - spent;
+}
+
+/*
+ * When probes are attached: when the warm-up begins, or as long before the window as the last one took, so that it begins in time; but
+ * not before the last one was to end.
+ */
+static uint64_t attach_time(const struct sampler *s, const struct schedule_window *at,
+			    enum thin_level level)
+{
+	uint64_t last = s->attach_ns[level], takes = last ? last * 5 / 4 : ATTACH_NS,
+		 pause = s->schedule.wait + s->schedule.warmup;
+
+	if (takes > ATTACH_MAX_NS)
+		takes = ATTACH_MAX_NS;
+	if (takes > pause)
+		takes = pause;
+	if (takes > at->begin)
+		takes = at->begin;
+	return s->start_ns + (at->begin - takes < at->warmup ? at->begin - takes : at->warmup);
+}
+
+/* What the window may cost, and what it records for that. False: there is none (reported). */
+static bool set_budget(struct sampler *s, const struct schedule_window *at,
+		       struct sample_window_spec *spec)
+{
+	double ns = allowance(s, at);
+
+	if (!s->schedule.in_steps)
+		spec->thin = sample_thin__next(&s->thin, nr(s), ns, s->schedule.active);
+	if (ns < COST_MIN_NS || !thin__may_begin(&s->thin, ns)) {
+		pr_info("window %llu is skipped: it would cost more than --max-overhead",
+			(unsigned long long)nr(s));
+		s->skipped++;
+		return false;
+	}
+	spec->max_cost_ns = (uint64_t)ns;
+	return true;
 }
 
 static void start_window(struct sampler *s, const struct schedule_window *at, uint64_t now, bool measure)
@@ -332,17 +380,10 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	if (traces && strcmp(traces, "none") != 0)
 		window_dir__name(&s->dir, spec->pids[0], spec->real_ns, suffix, spec->trace,
 				 sizeof(spec->trace));
-	if (s->max_overhead && !measure) {
-		double ns = allowance(s, at);
-
-		if (ns < COST_MIN_NS) {
-			pr_info("window %llu is skipped: it would cost more than --max-overhead",
-				(unsigned long long)nr(s));
-			s->skipped++;
-			return;
-		}
-		spec->max_cost_ns = (uint64_t)ns;
-	}
+	if (s->max_overhead && !measure && !set_budget(s, at, spec))
+		return;
+	if (!s->schedule.in_steps)
+		spec->warmup_ns = attach_time(s, at, spec->thin);
 	learn_targets(spec->pids, spec->pid_cnt);
 	if (sample_window__start(w)) {
 		skip(s, "no process for it");
@@ -425,6 +466,7 @@ static void use_settings(struct sampler *s, struct sample_settings *set)
 	s->cfg = &set->cfg;
 	s->schedule = set->schedule;
 	s->max_overhead = set->max_overhead;
+	sample_thin__reset(&s->thin, &set->cfg.run);
 	if (!same) {
 		s->first_nr = nr(s);
 		s->next = 0;
@@ -458,9 +500,11 @@ static void read_reports(struct sampler *s, struct sample_window *w)
 	sample_window__read(w);
 	if (s->schedule.in_steps && w->sealed)
 		sample_steps__ended(&s->step_wait, w);
-	if (!began && w->traced)
-		pr_info("window %llu: recording %u process%s", (unsigned long long)w->spec.nr,
-			w->traced, w->traced == 1 ? "" : "es");
+	if (began || !w->traced)
+		return;
+	s->attach_ns[w->spec.thin] = w->attach_ns;
+	pr_info("window %llu: recording %u process%s", (unsigned long long)w->spec.nr, w->traced,
+		w->traced == 1 ? "" : "es");
 }
 
 /* Waits for the end of a window or a target, a signal, or the time. */

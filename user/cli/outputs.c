@@ -71,26 +71,29 @@ static void agent_text(const struct session_info *info, char *buf, size_t cap)
 		snprintf(buf, cap, "operators of %u process%s by the agent; ", n, n == 1 ? "" : "es");
 }
 
-static void print_summary(const struct outputs *o, const struct session_info *info,
+static void print_summary(const struct outputs *o, const struct session *s,
 			  const struct session_totals *t, uint64_t threads, uint64_t file_bytes)
 {
-	char cost[160], agent[96];
+	const struct session_info *info = session__info(s);
+	char cost[160], agent[96], thinned[128];
 	uint64_t lost = session_info__counter(info, PTB_CNT_RING_FULL);
 	uint32_t unseen = loss_account__unseen_operators(info);
 
 	cost_text(info, cost, sizeof(cost));
 	agent_text(info, agent, sizeof(agent));
+	session_json__meta_text(s, "thinned", thinned, sizeof(thinned));
 	if (info->sample_hz)
 		snprintf(agent, sizeof(agent), "%s samples%s; ", cell__count(t->samples).text,
 			 t->samples_ops ? ", open operators by the agent" : "");
 	term_text__put(stderr, o->capture, SIZE_MAX);
 	fprintf(stderr,
 		": %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
-		"%llu; operators not visible %u; %s%s\n",
+		"%llu; operators not visible %u; %s%s%s%s\n",
 		(double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
 		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads, threads == 1 ? "" : "s",
 		cell__count(t->slices).text, cell__bytes((double)file_bytes).text,
-		(unsigned long long)lost, (unsigned long long)t->unwound, unseen, agent, cost);
+		(unsigned long long)lost, (unsigned long long)t->unwound, unseen, agent, cost,
+		thinned[0] ? "; thinned: " : "", thinned);
 }
 
 static int count_thread(void *arg, uint32_t tgid, uint32_t tid)
@@ -486,7 +489,7 @@ int outputs__write(const struct outputs *asked)
 	}
 	code = EXIT_DONE;
 	if (o->summary)
-		print_summary(o, session__info(s), &totals, threads, capture_reader__bytes(cr));
+		print_summary(o, s, &totals, threads, capture_reader__bytes(cr));
 	if (o->summary && o->trace)
 		pr_info("trace: %s (open it in ui.perfetto.dev or chrome://tracing)", o->trace);
 	if (o->summary && o->et)

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/cmd.h"
+#include "cli/sample_thin.h"
 #include "target/pid_hold.h"
 
 #define EXPORT_NICE 10
@@ -26,10 +27,10 @@
 /* What the process of a window reports when it begins, when it is sealed and when it is exported, by one write each. */
 struct report {
 	uint32_t traced;
-	uint64_t late_ns;
-	bool sealed, has_result;
 	struct sample_step_report steps;
-	uint64_t cost_ns;
+	uint64_t late_ns, attach_ns;
+	bool sealed, has_result, over_cost, cost_known;
+	uint64_t cost_ns, begin_cost_ns;
 	struct outputs_result result;
 };
 
@@ -71,6 +72,7 @@ static void begin_in_time(void *arg, struct run *run)
 	live__announce(&wr->live);
 	wr->report.late_ns = clock__mono_ns() - wr->spec->begin_ns;
 	wr->report.traced = run__traced(run);
+	wr->report.begin_cost_ns = run__cost_ns(run);
 	send_report(wr);
 }
 
@@ -87,6 +89,7 @@ static bool is_in_time(const struct window_run *wr)
 /* False: none of the processes can be traced. */
 static bool add_processes(struct window_run *wr)
 {
+	uint64_t t0 = clock__mono_ns();
 	uint32_t added = 0;
 
 	for (uint32_t i = 0; i < wr->spec->pid_cnt && !cancel__pending(); i++) {
@@ -96,6 +99,7 @@ static bool add_processes(struct window_run *wr)
 		if (wr->spec->cfg->rec.children)
 			run__add_descendants(wr->live.run, wr->spec->pids[i]);
 	}
+	wr->report.attach_ns = clock__mono_ns() - t0;
 	run__refused(wr->live.run, wr->spec->pid_cnt - added);
 	return added > 0;
 }
@@ -145,6 +149,8 @@ static int record_window(const struct sample_window_spec *spec, int fd)
 	cfg.output = spec->capture;
 	cfg.rec.max_cost_ns = spec->max_cost_ns;
 	cfg.rec.end_ns = spec->end_ns;
+	if (sample_thin__apply(spec->thin, &cfg))
+		return EXIT_FAILED;
 	cfg.trace = spec->trace[0] ? spec->trace : NULL;
 	cfg.no_table = true;
 	if (spec->measure) {
@@ -153,13 +159,21 @@ static int record_window(const struct sample_window_spec *spec, int fd)
 	}
 	log__set_quiet(true); /* ptbpf reports the window when it has ended */
 	code = live__open(&wr.live, &cfg, spec->pids[0]);
+	if (!code)
+		sample_thin__meta(spec->thin, run__recorder(wr.live.run));
 	if (!code && (!wait_until(spec->warmup_ns) || !add_processes(&wr) || !is_in_time(&wr)))
 		code = EXIT_FAILED;
 	if (!code)
 		code = run_window(&wr);
+	if (wr.live.run) {
+		wr.report.over_cost = !wr.live.announced && run__stop_reason(wr.live.run) == PTB_STOP_COST;
+		wr.report.cost_known = true;
+		wr.report.cost_ns = run__cost_ns(wr.live.run);
+	}
+	if (code)
+		send_report(&wr);
 	if (!code && !spec->measure) {
 		wr.report.sealed = true;
-		wr.report.cost_ns = run__cost_ns(wr.live.run);
 		send_report(&wr);
 		setpriority(PRIO_PROCESS, 0, EXPORT_NICE);
 		code = check_steps(&wr, &wr.report.result, live__export(&wr.live, &wr.report.result));
@@ -216,9 +230,13 @@ void sample_window__read(struct sample_window *w)
 	while (read(w->pipe, &r, sizeof(r)) == sizeof(r)) {
 		w->traced = r.traced;
 		w->late_ns = r.late_ns;
+		w->attach_ns = r.attach_ns;
 		w->sealed = r.sealed;
+		w->over_cost = r.over_cost;
+		w->cost_known = r.cost_known;
 		w->cost_ns = r.cost_ns;
 		w->steps = r.steps;
+		w->begin_cost_ns = r.begin_cost_ns;
 		w->has_result = r.has_result;
 		w->result = r.result;
 	}

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "cli/live.h"
+#include "sample/thin.h"
 #include "sample/window_jobs.h"
 #include "sample/step_wait.h"
 
@@ -37,6 +38,7 @@ struct sample_window_spec {
 	uint64_t real_ns;             /* Unix time of the begin */
 	bool measure;                 /* the time of a step, and nothing else */
 	struct step_wait step_wait;   /* in steps: what is known when it starts */
+	enum thin_level thin;
 	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */
 };
 
@@ -45,13 +47,17 @@ struct sample_window {
 	struct sample_settings *settings; /* held */
 	pid_t pid;
 	int pidfd, pipe;
-	uint32_t traced;  /* processes when the window began, 0: it has not begun */
-	uint64_t late_ns; /* after spec.begin_ns it began */
-	bool sealed;      /* nothing is attached any more; the rest is export */
+	uint32_t traced;    /* processes when the window began, 0: it has not begun */
+	uint64_t late_ns;   /* after spec.begin_ns it began */
+	uint64_t attach_ns; /* it took to attach to its processes */
+	bool sealed;        /* nothing is attached any more; the rest is export */
 	bool has_result;
 	bool counted; /* in steps: its steps and its end have been taken into account */
 	struct sample_step_report steps;
-	uint64_t cost_ns; /* by run__cost_ns(), when it was sealed */
+	bool over_cost; /* before it could begin */
+	bool cost_known;
+	uint64_t cost_ns;       /* then: by run__cost_ns(), when it was sealed or given up */
+	uint64_t begin_cost_ns; /* likewise, when it began */
 	struct outputs_result result;
 };
 

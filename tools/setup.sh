@@ -14,8 +14,8 @@ set -euo pipefail
 . "$PTBPF_ROOT/tools/apt.sh"
 
 PACKAGES="build-essential cmake pkg-config clang libelf-dev libcapstone-dev libcjson-dev libcunit1-dev
-	libzstd-dev libssl-dev zlib1g-dev python3 python3-venv ca-certificates util-linux libseccomp2"
-TEST_PACKAGES="mandoc man-db zsh fish systemd python3-pytest python3-yaml"
+	libzstd-dev libssl-dev zlib1g-dev libmicrohttpd-dev python3 python3-venv ca-certificates util-linux libseccomp2"
+TEST_PACKAGES="mandoc man-db zsh fish systemd python3-pytest python3-yaml python3-prometheus-client"
 VENV_GIB=7
 
 libbpf_new_enough() {
@@ -184,6 +184,23 @@ chroot_pip() {
 	chmod 755 "$dir/usr/local/bin/leg-python"
 }
 
+# Prometheus is unpacked and not installed: nothing is to run on this machine for good.
+prometheus_env() {
+	local dir=$PTBPF_ENV_DIR/prometheus
+	env_complete prometheus && return 0
+	apt_update
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	chmod 755 "$dir"
+	if ! (cd "$dir" && apt-get download -qq -o APT::Sandbox::User=root prometheus && dpkg-deb -x prometheus_*.deb . &&
+		rm prometheus_*.deb) >"$dir.log" 2>&1; then
+		why="prometheus: $(tail -n 1 "$dir.log")"
+		rm -rf "$dir"
+		return 1
+	fi
+	env_stamp prometheus
+}
+
 leg() { # leg NAME command...: records why a leg is missing
 	local name=$1
 	shift
@@ -205,6 +222,7 @@ setup_legs() {
 	apt_install clang-format-14 || note "clang-format-14 cannot be installed"
 	leg "torch-$PTBPF_OLD_TORCH" venv "torch-$PTBPF_OLD_TORCH" "$PTBPF_OLD_TORCH"
 	leg distribution distribution_torch
+	leg prometheus prometheus_env
 	leg chroot-trixie chroot_env chroot-trixie trixie
 	leg chroot-unstable chroot_env chroot-unstable unstable
 	! env_complete chroot-unstable || chroot_python chroot-unstable python3.15-minimal libpython3.15

@@ -46,11 +46,15 @@ def capabilities():
     return "-all" + "".join(",+" + c.lower().removeprefix("cap_") for c in setting("CapabilityBoundingSet").split())
 
 
-def test_unit(ws):
+@pytest.mark.parametrize("drop_in", [None, "ptbpf-metrics.conf"])
+def test_unit(ws, drop_in):
     """Under another name of the program, since it may not be installed."""
     path = ws + "/ptbpf.service"
     with open(UNIT, encoding="utf-8") as f, open(path, "w", encoding="utf-8") as out:
         out.write("".join(line for line in f if not line.startswith("Documentation")).replace("=ptbpf sample", f"={PTBPF} sample"))
+        if drop_in:
+            with open(os.path.join(os.path.dirname(UNIT), drop_in), encoding="utf-8") as more:
+                out.write(more.read())
     done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True)
     check(done.returncode == 0 and "ptbpf.service" not in done.stderr, done.stderr)
     done = subprocess.run(["systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSURE_MAX}", path],

@@ -18,6 +18,7 @@
 #include "base/jsonw.h"
 #include "base/log.h"
 #include "cli/cmd.h"
+#include "cli/sample_metrics.h"
 #include "cli/sample_opts.h"
 #include "cli/sample_steps.h"
 #include "cli/sample_thin.h"
@@ -57,6 +58,7 @@ struct sampler {
 	struct thin thin;
 	uint64_t attach_ns[THIN_LEVEL_CNT]; /* it takes to attach, as of the last such window; 0: not known */
 	double spent_ns; /* that windows have cost, each the process that it cost most */
+	struct sample_metrics metrics;
 	uint32_t signals;
 	int argc;
 	char **argv;
@@ -217,6 +219,7 @@ static void end_window(struct sampler *s, uint32_t i)
 		if (!w.has_result)
 			window_dir__remove_partial(&s->dir, w.spec.real_ns);
 		sample_thin__learn(&s->thin, &w);
+		sample_metrics__ended(&s->metrics, &w, code);
 		print_window(&w);
 		put_line(s, &w, code);
 		trim(s);
@@ -285,6 +288,7 @@ static void skip(struct sampler *s, const char *why)
 {
 	pr_warn("window %llu is skipped: %s", (unsigned long long)nr(s), why);
 	s->skipped++;
+	sample_metrics__skipped(&s->metrics);
 	s->incomplete = true;
 }
 
@@ -338,6 +342,7 @@ static bool set_budget(struct sampler *s, const struct schedule_window *at,
 		pr_info("window %llu is skipped: it would cost more than --max-overhead",
 			(unsigned long long)nr(s));
 		s->skipped++;
+		sample_metrics__skipped(&s->metrics);
 		return false;
 	}
 	spec->max_cost_ns = (uint64_t)ns;
@@ -367,6 +372,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 		spec->end_ns = s->start_ns + next.warmup;
 	spec->real_ns = clock__pair().real_ns + (begin > now ? begin - now : 0);
 	spec->pid_cnt = select_targets(s, spec->pids, &spec->selected);
+	sample_metrics__due(&s->metrics, spec);
 	if (!spec->pid_cnt)
 		return; /* between two jobs */
 	spec->real_ns = window_dir__free_ns(&s->dir, spec->pids[0], spec->real_ns);
@@ -510,7 +516,7 @@ static void read_reports(struct sampler *s, struct sample_window *w)
 /* Waits for the end of a window or a target, a signal, or the time. */
 static int wait_events(struct sampler *s, uint64_t ns)
 {
-	struct pollfd polls[2 + 2 * WINDOWS_MAX + OPT_PIDS_MAX];
+	struct pollfd polls[3 + 2 * WINDOWS_MAX + OPT_PIDS_MAX];
 	uint64_t ms = ns / 1000000 + 1;
 	uint32_t n = 0;
 
@@ -524,15 +530,18 @@ static int wait_events(struct sampler *s, uint64_t ns)
 					      .events = POLLIN };
 	if (s->reload_fd >= 0)
 		polls[n++] = (struct pollfd){ .fd = s->reload_fd, .events = POLLIN };
+	polls[n++] = (struct pollfd){ .fd = sample_metrics__fd(&s->metrics), .events = POLLIN };
 	if (s->command_cnt && ms > 1000)
 		ms = 1000;
-	if (poll(polls, n, ms > 3600000 ? 3600000 : (int)ms) < 0 && errno != EINTR)
+	ms = ms > 3600000 ? 3600000 : ms;
+	if (poll(polls, n, sample_metrics__wait_ms(&s->metrics, (int)ms)) < 0 && errno != EINTR)
 		return -errno;
 	for (uint32_t i = s->window_cnt; i--;) { /* end_window() moves the last one here */
 		read_reports(s, &s->windows[i]);
 		if (polls[1 + 2 * i].revents)
 			end_window(s, i);
 	}
+	sample_metrics__serve(&s->metrics);
 	return 0;
 }
 
@@ -583,7 +592,8 @@ int cmd_sample(int argc, char **argv)
 	s.argv = argv;
 	s.reload_fd = set->cfg.config ? cancel__reload_fd() : -1;
 	use_settings(&s, set);
-	if (run__check() || !hold_targets(&s) || window_dir__open(s.cfg->dir, &s.dir))
+	if (run__check() || !hold_targets(&s) || window_dir__open(s.cfg->dir, &s.dir) ||
+	    sample_metrics__open(&s.metrics, s.cfg->metrics))
 		return EXIT_FAILED;
 	trim(&s);
 	s.first_nr = s.dir.next_nr;
@@ -591,6 +601,7 @@ int cmd_sample(int argc, char **argv)
 	step_wait__begin(&s.step_wait, s.start_ns);
 	pr_info("sampling into %s; Ctrl-C ends it", s.dir.path);
 	err = run_schedule(&s);
+	sample_metrics__close(&s.metrics);
 	window_dir__close(&s.dir);
 	if (err || !s.any)
 		return EXIT_FAILED;

@@ -296,7 +296,9 @@ int live__export(struct live *live, struct outputs_result *result)
 			     .step_on = live->cfg->step_on,
 			     .no_steps = live->cfg->no_steps,
 			     .summary = !result,
-			     .result = result };
+			     .result = result,
+			     .metrics = live->metrics,
+			     .known_metrics = live->known_metrics };
 	int code;
 
 	if (!live->write_err && !live->run_err && cancel__pending()) {

@@ -112,8 +112,10 @@ struct live {
 	char et[PATH_MAX];    /* likewise */
 	bool announced;
 	int capture_fd; /* after live__run(): the finished capture; negative errno: it cannot be opened */
-	int run_err;   /* of the recording, 0: none */
-	int write_err; /* of the capture, 0: it is complete */
+	int run_err;                    /* of the recording, 0: none */
+	int write_err;                  /* of the capture, 0: it is complete */
+	struct metrics_window *metrics; /* of struct outputs */
+	const struct metrics *known_metrics;
 };
 
 /* Checks options that contradict each other or name nothing: non-zero (reported). Also sets the log options. */

@@ -16,6 +16,7 @@
 #include "base/term_text.h"
 #include "capture/capture.h"
 #include "cli/cmd.h"
+#include "cli/window_metrics.h"
 #include "export/chrome_trace.h"
 #include "export/exec_trace.h"
 #include "export/flamegraph.h"
@@ -126,7 +127,7 @@ static int write_table(const struct outputs *o, struct key_averages *ka, const s
 
 /* What one pass over the capture feeds. */
 struct sink_set {
-	struct session_sink sinks[10];
+	struct session_sink sinks[10 + WINDOW_METRICS_SINKS];
 	uint32_t cnt;
 	uint64_t threads;
 	struct chrome_trace *ct;
@@ -139,6 +140,7 @@ struct sink_set {
 	struct stacks *st;
 	struct flamegraph *fg;
 	struct line_report *lr;
+	struct window_metrics *wm;
 };
 
 /* Files that are written. */
@@ -233,6 +235,12 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 			return -ENOMEM;
 		ss->sinks[ss->cnt++] = line_report__sink(ss->lr);
 	}
+	if (o->metrics) {
+		ss->wm = window_metrics__new(s);
+		if (!ss->wm)
+			return -ENOMEM;
+		ss->cnt += window_metrics__sinks(ss->wm, &ss->sinks[ss->cnt]);
+	}
 	return o->table ? open_table(ss, o, s) : 0;
 }
 
@@ -298,6 +306,7 @@ static void free_sinks(struct sink_set *ss)
 	mem_report__free(ss->mr);
 	gpu_report__free(ss->gr);
 	line_report__free(ss->lr);
+	window_metrics__free(ss->wm);
 	key_averages__free(ss->ka);
 	py_groups__free(ss->groups);
 }
@@ -332,6 +341,8 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 		err = std_out__end("the report", gpu_report__print(ss.gr, totals, &ropts, stdout));
 	if (!err && ss.lr)
 		err = print_line_report(o, ss.lr, totals);
+	if (!err && ss.wm)
+		err = window_metrics__finish(ss.wm, totals, o->known_metrics, o->metrics);
 	if (!err && ss.ka)
 		err = write_table(o, ss.ka, s, totals);
 	*threads = ss.threads;

@@ -13,6 +13,9 @@
 #include "export/mem_timeline.h"
 #include "report/table.h"
 
+struct metrics;
+struct metrics_window;
+
 #define OUTPUTS_INCOMPLETE_MAX 1024
 
 /* What the summary line says, for other programs. */
@@ -47,8 +50,10 @@ struct outputs {
 	int row_limit;       /* OUTPUTS_ROWS_DEFAULT: as recorded */
 	const char *step_on; /* NULL and not no_steps: as recorded */
 	bool no_steps;
-	bool summary;                  /* one line on stderr, and what is missing */
-	struct outputs_result *result; /* NULL: not requested */
+	bool summary;                        /* one line on stderr, and what is missing */
+	struct outputs_result *result;       /* NULL: not requested */
+	struct metrics_window *metrics;      /* likewise; */
+	const struct metrics *known_metrics; /* what they will be added to */
 };
 
 #define OUTPUTS_UNSORTED "none"

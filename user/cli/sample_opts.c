@@ -11,6 +11,7 @@
 #include "cli/cmd.h"
 #include "cli/conf.h"
 #include "cli/sample_steps.h"
+#include "sample/metrics_server.h"
 #include "sample/window_dir.h"
 
 #define SCHEDULE_DEFAULT "wait=55s,active=5s"
@@ -48,6 +49,8 @@ static const struct opt_def sample_opts[] = {
 	  "delete the oldest windows when all take more than this" },
 	{ OPT_STR, 0, "on-window", offsetof(struct sample_cfg, on_window), "COMMAND",
 	  "run by sh after each window, with PTBPF_WINDOW, PTBPF_CAPTURE, PTBPF_TRACE and PTBPF_EXIT in its environment" },
+	{ OPT_STR, 0, "metrics", offsetof(struct sample_cfg, metrics), "ADDRESS",
+	  "serve OpenMetrics at http://ADDRESS/metrics: PORT or :PORT (on 127.0.0.1), HOST:PORT, [::1]:PORT" },
 	{ OPT_FLAG, 'q', "quiet", offsetof(struct sample_cfg, run.quiet), NULL, "print only warnings and errors" },
 	RECORDING_OPTS,
 	SOURCE_OPTS,
@@ -100,6 +103,12 @@ static int check(struct sample_settings *set)
 	    (quantity__percent(cfg->max_overhead, &set->max_overhead) || !set->max_overhead)) {
 		pr_error("sample: '%s' is not a valid value for --max-overhead (0.5%%)",
 			 cfg->max_overhead);
+		return -1;
+	}
+	log__set_context(conf__where(set->conf, cfg->metrics));
+	if (cfg->metrics && !metrics_server__valid(cfg->metrics)) {
+		pr_error("sample: '%s' is not a valid value for --metrics (9464, 127.0.0.1:9464, [::1]:9464)",
+			 cfg->metrics);
 		return -1;
 	}
 	cfg->run.rec.duration_ns = set->schedule.in_steps ? 0 : set->schedule.active;
@@ -167,6 +176,8 @@ static const char *fixed_change(const struct sample_cfg *a, const struct sample_
 	if (a->run.pids.cnt != b->run.pids.cnt ||
 	    memcmp(a->run.pids.pids, b->run.pids.pids, a->run.pids.cnt * sizeof(pid_t)) != 0)
 		return "pid";
+	if (!same_text(a->metrics, b->metrics))
+		return "metrics";
 	return same_text(a->dir, b->dir) ? NULL : "dir";
 }
 

@@ -15,7 +15,7 @@ struct sample_cfg {
 	struct run_cfg run; /* first: rows of options that commands share have offsets in it */
 	const char *config;
 	const char *schedule, *dir, *traces, *on_window;
-	const char *max_overhead;
+	const char *max_overhead, *metrics;
 	uint64_t max_disk;
 	int process_limit; /* of a window, when they are selected */
 	struct proc_select select;

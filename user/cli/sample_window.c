@@ -32,7 +32,10 @@ struct report {
 	bool sealed, has_result, over_cost, cost_known;
 	uint64_t cost_ns, begin_cost_ns;
 	struct outputs_result result;
+	struct metrics_window metrics;
 };
+
+_Static_assert(sizeof(struct report) <= PIPE_BUF, "a report is written whole or not at all");
 
 /* ---- in the process of the window ---- */
 
@@ -158,6 +161,8 @@ static int record_window(const struct sample_window_spec *spec, int fd)
 		cfg.rec.steps.warmup = MEASURED_ENDS;
 	}
 	log__set_quiet(true); /* ptbpf reports the window when it has ended */
+	wr.live.known_metrics = spec->metrics;
+	wr.live.metrics = spec->metrics ? &wr.report.metrics : NULL;
 	code = live__open(&wr.live, &cfg, spec->pids[0]);
 	if (!code)
 		sample_thin__meta(spec->thin, run__recorder(wr.live.run));
@@ -188,6 +193,8 @@ static int record_window(const struct sample_window_spec *spec, int fd)
 static int child_main(const struct sample_window_spec *spec, int fd, pid_t parent)
 {
 	setpgid(0, 0);
+	if (spec->server)
+		metrics_server__child(spec->server);
 	if (cancel__install() || prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != parent)
 		return EXIT_FAILED;
 	return record_window(spec, fd);
@@ -239,6 +246,7 @@ void sample_window__read(struct sample_window *w)
 		w->begin_cost_ns = r.begin_cost_ns;
 		w->has_result = r.has_result;
 		w->result = r.result;
+		w->metrics = r.metrics;
 	}
 }
 

@@ -12,6 +12,8 @@
 #include <sys/types.h>
 
 #include "cli/live.h"
+#include "sample/metrics.h"
+#include "sample/metrics_server.h"
 #include "sample/thin.h"
 #include "sample/window_jobs.h"
 #include "sample/step_wait.h"
@@ -40,6 +42,8 @@ struct sample_window_spec {
 	struct step_wait step_wait;   /* in steps: what is known when it starts */
 	enum thin_level thin;
 	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */
+	const struct metrics *metrics; /* what the window's will be added to; NULL: they are not wanted */
+	const struct metrics_server *server; /* NULL: there is none */
 };
 
 struct sample_window {
@@ -59,6 +63,7 @@ struct sample_window {
 	uint64_t cost_ns;       /* then: by run__cost_ns(), when it was sealed or given up */
 	uint64_t begin_cost_ns; /* likewise, when it began */
 	struct outputs_result result;
+	struct metrics_window metrics; /* with has_result */
 };
 
 /* 0 or negative errno (reported). w->spec is set. */

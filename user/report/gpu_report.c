@@ -314,3 +314,14 @@ int gpu_report__print(struct gpu_report *gr, const struct session_totals *totals
 		pr_error("cannot rank GPU work: %s", errstr(err));
 	return err;
 }
+
+int gpu_report__busy(struct gpu_report *gr, struct gpu_busy *list, uint32_t max, uint32_t *cnt)
+{
+	int err = gr_rank__all(gr);
+
+	*cnt = 0;
+	for (uint32_t i = 0; i < gr->device_cnt && i < max && !err; i++)
+		list[(*cnt)++] =
+			(struct gpu_busy){ .id = gr->devices[i].id, .ns = gr->devices[i].work_ns };
+	return err;
+}

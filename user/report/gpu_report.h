@@ -11,6 +11,13 @@ struct session_sink gpu_report__sink(struct gpu_report *gr);
 /* After the run. 0 or negative errno, logged. */
 int gpu_report__print(struct gpu_report *gr, const struct session_totals *totals,
 		      const struct report_opts *opts, FILE *out);
+/* After the run: time in the window in which a kernel, copy or fill ran, of the GPUs that are known or had work, at most max
+ * of them, by id. 0 or negative errno. */
+struct gpu_busy {
+	uint32_t id;
+	uint64_t ns;
+};
+int gpu_report__busy(struct gpu_report *gr, struct gpu_busy *list, uint32_t max, uint32_t *cnt);
 void gpu_report__free(struct gpu_report *gr);
 
 #endif /* REPORT_GPU_REPORT_H */

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* metrics: sums over windows, which names operators get, and the text, line by line. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sample/metrics.h"
+#include "suite.h"
+
+static struct metrics m;
+static struct metrics_window w;
+
+static void begin(void)
+{
+	memset(&m, 0, sizeof(m));
+	memset(&w, 0, sizeof(w));
+	m.version = "1.2.3";
+}
+
+static char *render(bool openmetrics)
+{
+	size_t len = 0;
+	char *text = metrics__text(&m, openmetrics, &len);
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+	CU_ASSERT_EQUAL(strlen(text), len);
+	return text;
+}
+
+static bool has_line(const char *text, const char *line)
+{
+	size_t n = strlen(line);
+
+	for (const char *at = text; (at = strstr(at, line)); at += n)
+		if ((at == text || at[-1] == '\n') && at[n] == '\n')
+			return true;
+	fprintf(stderr, "no line '%s' in:\n%s", line, text);
+	return false;
+}
+
+#define HAS(line) CU_ASSERT(has_line(text, line))
+
+/* What is there before the first window. */
+static void test_begin(void)
+{
+	static const char expected[] =
+		"# TYPE ptbpf_build info\n"
+		"# HELP ptbpf_build Version of ptbpf.\n"
+		"ptbpf_build_info{version=\"1.2.3\"} 1\n"
+		"# TYPE process_start_time_seconds gauge\n"
+		"# UNIT process_start_time_seconds seconds\n"
+		"# HELP process_start_time_seconds Unix time at which ptbpf sample began.\n"
+		"process_start_time_seconds 1790000000.000000005\n"
+		"# TYPE ptbpf_cpu_seconds counter\n"
+		"# UNIT ptbpf_cpu_seconds seconds\n"
+		"# HELP ptbpf_cpu_seconds Processor time of ptbpf itself, recording and exporting included.\n"
+		"ptbpf_cpu_seconds_total 0.070000000\n"
+		"# TYPE ptbpf_windows counter\n"
+		"# HELP ptbpf_windows Windows by their result.\n"
+		"ptbpf_windows_total{result=\"complete\"} 0\n"
+		"ptbpf_windows_total{result=\"incomplete\"} 0\n"
+		"ptbpf_windows_total{result=\"skipped\"} 2\n"
+		"ptbpf_windows_total{result=\"failed\"} 0\n"
+		"# TYPE ptbpf_window_seconds counter\n";
+	char *text;
+
+	begin();
+	m.start_unix_ns = 1790000000000000005;
+	m.cpu_ns = 70000000;
+	m.windows[METRICS_SKIPPED] = 2;
+	text = render(true);
+	CU_ASSERT_NSTRING_EQUAL(text, expected, strlen(expected));
+	CU_ASSERT_STRING_EQUAL(text + strlen(text) - 6, "# EOF\n");
+	CU_ASSERT_PTR_NULL(strstr(text, "ptbpf_gpu"));
+	CU_ASSERT_PTR_NULL(strstr(text, "faults"));
+	CU_ASSERT_PTR_NULL(strstr(text, "last_window"));
+	HAS("ptbpf_losses_total{reason=\"ring_full\"} 0");
+	CU_ASSERT_PTR_NULL(strstr(text, "_ns\""));
+	free(text);
+}
+
+/* The same in Prometheus's own format: families are named as their samples are. */
+static void test_prometheus(void)
+{
+	char *text;
+
+	begin();
+	text = render(false);
+	HAS("# HELP ptbpf_build_info Version of ptbpf.");
+	HAS("# TYPE ptbpf_build_info gauge");
+	HAS("# TYPE ptbpf_windows_total counter");
+	HAS("# TYPE ptbpf_step_duration_seconds histogram");
+	CU_ASSERT_PTR_NULL(strstr(text, "# UNIT"));
+	CU_ASSERT_PTR_NULL(strstr(text, "# EOF"));
+	free(text);
+}
+
+static void test_steps(void)
+{
+	char *text;
+
+	begin();
+	metrics_window__step(&w, 1000000); /* a bound is in its bucket */
+	metrics_window__step(&w, 1000001);
+	metrics_window__step(&w, 61000000000);
+	metrics__add(&m, &w);
+	metrics__add(&m, &w);
+	text = render(true);
+	HAS("ptbpf_step_duration_seconds_bucket{le=\"0.001\"} 2");
+	HAS("ptbpf_step_duration_seconds_bucket{le=\"0.0025\"} 4");
+	HAS("ptbpf_step_duration_seconds_bucket{le=\"60.0\"} 4");
+	HAS("ptbpf_step_duration_seconds_bucket{le=\"+Inf\"} 6");
+	HAS("ptbpf_step_duration_seconds_count 6");
+	HAS("ptbpf_step_duration_seconds_sum 122.004000002");
+	free(text);
+}
+
+static void test_values(void)
+{
+	char *text;
+
+	begin();
+	w.window_ns = 2000000000;
+	w.operators = 7;
+	w.has_cost = w.has_memory = w.has_faults = w.has_device_memory = true;
+	w.cost_ns = 10000000;
+	w.rss[PTB_RSS_ANON] = 100;
+	w.rss[PTB_RSS_FILE] = 20;
+	w.rss[PTB_RSS_SWAP] = 1;
+	w.alloc_bytes[0] = 64;
+	w.device_bytes = 5;
+	w.device_reserved_bytes = 6;
+	w.minor_faults = 3;
+	w.gpu_cnt = 2;
+	w.gpus[0] = (struct metrics_gpu){ .id = 1, .busy_ns = 500000000 };
+	w.gpus[1] = (struct metrics_gpu){ .id = 4 };
+	w.losses[PTB_CNT_RING_FULL] = 9;
+	m.begin_unix_ns = 1;
+	metrics__add(&m, &w);
+	w.gpus[0].id = 4;
+	w.gpu_cnt = 1;
+	metrics__add(&m, &w);
+	text = render(true);
+	HAS("ptbpf_window_seconds_total 4.000000000");
+	HAS("ptbpf_operators_total 14");
+	HAS("ptbpf_overhead_seconds_total 0.020000000");
+	HAS("ptbpf_last_window_overhead_ratio 0.005");
+	HAS("ptbpf_resident_memory_bytes{kind=\"anon\"} 100");
+	HAS("ptbpf_resident_memory_bytes{kind=\"file\"} 20");
+	HAS("ptbpf_allocated_bytes_total{device=\"cpu\"} 128");
+	HAS("ptbpf_allocated_bytes_total{device=\"accelerator\"} 0");
+	HAS("ptbpf_accelerator_allocated_memory_bytes 5");
+	HAS("ptbpf_accelerator_reserved_memory_bytes 6");
+	HAS("ptbpf_page_faults_total{kind=\"minor\"} 6");
+	HAS("ptbpf_gpu_busy_seconds_total{gpu=\"1\"} 0.500000000");
+	HAS("ptbpf_gpu_busy_seconds_total{gpu=\"4\"} 0.500000000");
+	HAS("ptbpf_last_window_gpu_busy_ratio{gpu=\"4\"} 0.25");
+	HAS("ptbpf_losses_total{reason=\"ring_full\"} 18");
+	CU_ASSERT_PTR_NULL(strstr(text, "ratio{gpu=\"1\"}"));
+	free(text);
+}
+
+/* Operators 0, 1, ... of one window, the later ones with more time. */
+static void add_window(unsigned int first, unsigned int cnt)
+{
+	char name[32];
+
+	memset(&w, 0, sizeof(w));
+	for (unsigned int i = first; i < first + cnt; i++) {
+		snprintf(name, sizeof(name), "op::%u", i);
+		metrics_window__op(&w, &m, name, 1000 + i);
+	}
+	metrics__add(&m, &w);
+}
+
+/* No time of an operator is lost, and each has its whole time from the window on that gave it its name. */
+static void test_names(void)
+{
+	uint64_t sum = 0, expected = 0;
+
+	begin();
+	add_window(0, 30);
+	CU_ASSERT_EQUAL(m.op_cnt, METRICS_NEW_OPS);
+	for (unsigned int i = 0; i < m.op_cnt; i++)
+		CU_ASSERT(atoi(m.ops[i] + 4) >= 20); /* the ten with most time */
+	add_window(0, 30);
+	CU_ASSERT_EQUAL(m.op_cnt, 2 * METRICS_NEW_OPS);
+	for (unsigned int i = 0; i < METRICS_NEW_OPS; i++)
+		CU_ASSERT_EQUAL(m.sum.op_ns[i], 2 * (uint64_t)(1000 + atoi(m.ops[i] + 4)));
+	for (unsigned int i = 0; i < 20; i++)
+		add_window(0, 200);
+	CU_ASSERT_EQUAL(m.op_cnt, METRICS_OPS);
+	for (unsigned int i = 0; i < 30; i++)
+		expected += 2 * (1000 + i);
+	for (unsigned int i = 0; i < 200; i++)
+		expected += 20 * (1000 + i);
+	for (unsigned int i = 0; i < METRICS_OPS; i++)
+		sum += m.sum.op_ns[i];
+	CU_ASSERT_EQUAL(sum + m.sum.rest_ns, expected);
+}
+
+/* Two windows that began with the same names: one adds what the other has added already, and there is too little room. */
+static void test_overlapping_windows(void)
+{
+	struct metrics_window a = { 0 }, b = { 0 };
+
+	begin();
+	for (unsigned int i = 0; i < 45; i += 9)
+		add_window(i, 9);
+	CU_ASSERT_EQUAL(m.op_cnt, 45);
+	for (unsigned int i = 0; i < 6; i++) {
+		char name[] = "a::0";
+
+		name[3] = (char)('0' + i);
+		metrics_window__op(&a, &m, name, 10);
+		name[0] = i ? 'b' : 'a';
+		metrics_window__op(&b, &m, name, 10 + i);
+	}
+	CU_ASSERT_EQUAL(a.new_op_cnt, 5);
+	metrics__add(&m, &a);
+	CU_ASSERT_EQUAL(m.op_cnt, METRICS_OPS);
+	CU_ASSERT_EQUAL(m.sum.rest_ns, 10);
+	metrics__add(&m, &b);
+	CU_ASSERT_EQUAL(m.op_cnt, METRICS_OPS);
+	CU_ASSERT_EQUAL(m.sum.rest_ns + m.sum.op_ns[45], 10 + 10 + 10 + 11 + 12 + 13 + 14 + 15);
+}
+
+static void test_texts(void)
+{
+	char name[300], *text;
+
+	begin();
+	metrics_window__op(&w, &m, "a\"b\\c\nd\x01\xff", 5);
+	metrics_window__op(&w, &m, METRICS_OTHER, 7);
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	metrics_window__op(&w, &m, name, 1);
+	name[sizeof(name) - 2] = 'y';
+	metrics_window__op(&w, &m, name, 1);
+	metrics__add(&m, &w);
+	text = render(true);
+	HAS("ptbpf_operator_self_seconds_total{operator=\"a\\\"b\\\\c?d??\"} 0.000000005");
+	HAS("ptbpf_operator_self_seconds_total{operator=\"other\"} 0.000000007");
+	name[METRICS_OP_NAME - 1] = '\0';
+	CU_ASSERT_EQUAL(m.op_cnt, 2);
+	CU_ASSERT_STRING_EQUAL(m.ops[1], name);
+	CU_ASSERT_EQUAL(m.sum.op_ns[1], 2);
+	free(text);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "before the first window", test_begin },
+		{ "Prometheus's format", test_prometheus },
+		{ "histogram of steps", test_steps },
+		{ "values", test_values },
+		{ "names of operators", test_names },
+		{ "overlapping windows", test_overlapping_windows },
+		{ "texts of others", test_texts },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("metrics", tests);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See window_metrics.h. */
+#include "cli/window_metrics.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hashmap.h"
+#include "base/list.h"
+#include "model/key_averages.h"
+#include "report/gpu_report.h"
+
+#define RSS_NS 100000000ULL /* before the window's end: its last readings of /proc */
+#define CUT_STEP                                                                                   \
+	(SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED | SLICE_UNWOUND | SLICE_END_LOST |                 \
+	 SLICE_THREAD_EXIT | SLICE_TRUNCATED | SLICE_PARTIAL)
+
+struct device { /* what an allocator of a process said last */
+	uint64_t allocated, reserved;
+};
+
+struct window_metrics {
+	const struct session_info *info;
+	struct key_averages *ka;
+	struct gpu_report *gr; /* NULL: no GPU data */
+	struct device *devices;
+	uint32_t device_cnt, device_cap;
+	struct hashmap device_ids; /* process; type and index */
+	struct metrics_window w;
+};
+
+/* Derived, or of a torch.profiler in the program. */
+static int take_slice(void *arg, const struct slice *sl)
+{
+	static const char step[] = SESSION_STEP_NAME;
+	struct window_metrics *wm = arg;
+
+	if (sl->cat != SLICE_USER_ANNOTATION ||
+	    (strncmp(sl->name, step, sizeof(step) - 1) != 0 && !(sl->flags & SLICE_PARTIAL)))
+		return 0;
+	if (sl->flags & CUT_STEP)
+		wm->w.partial_steps++;
+	else
+		metrics_window__step(&wm->w, sl->end_ns - sl->begin_ns);
+	return 0;
+}
+
+static int take_memory(void *arg, const struct memory_event *ev)
+{
+	struct window_metrics *wm = arg;
+	enum device_class class = memory__device_class(ev->device_type);
+	struct device *d;
+
+	if ((ev->what != MEMORY_ALLOC && ev->what != MEMORY_FREE) || class == DEVICE_OTHER)
+		return 0;
+	if (ev->what == MEMORY_ALLOC && ev->bytes > 0)
+		wm->w.alloc_bytes[class == DEVICE_ACCELERATOR] += (uint64_t)ev->bytes;
+	if (class == DEVICE_CPU)
+		return 0;
+	d = list__keyed(KEYED_LIST(wm, devices, device), ev->at.tgid,
+			(uint64_t)(uint32_t)ev->device_type << 32 | (uint32_t)ev->device_index);
+	if (!d)
+		return -ENOMEM;
+	d->allocated = ev->allocated;
+	d->reserved = ev->reserved;
+	return 0;
+}
+
+static int take_kernel(void *arg, const struct kernel_event *ev)
+{
+	struct window_metrics *wm = arg;
+	const struct ptb_kmem *r = (const void *)ev->rec;
+
+	if (ev->rec->kind == PTB_REC_KMEM) {
+		wm->w.minor_faults += r->minor;
+		wm->w.major_faults += r->major;
+	}
+	return 0;
+}
+
+struct window_metrics *window_metrics__new(const struct session *s)
+{
+	struct window_metrics *wm = calloc(1, sizeof(*wm));
+
+	if (!wm)
+		return NULL;
+	wm->info = session__info(s);
+	wm->ka = key_averages__new(NULL);
+	if (wm->info->has_gpu)
+		wm->gr = gpu_report__new(s);
+	if (!wm->ka || (wm->info->has_gpu && !wm->gr)) {
+		window_metrics__free(wm);
+		return NULL;
+	}
+	return wm;
+}
+
+uint32_t window_metrics__sinks(struct window_metrics *wm, struct session_sink *sinks)
+{
+	uint32_t n = 0;
+
+	sinks[n++] = (struct session_sink){
+		.arg = wm, .slice = take_slice, .memory = take_memory, .kernel = take_kernel
+	};
+	sinks[n++] = key_averages__sink(wm->ka);
+	if (wm->gr)
+		sinks[n++] = gpu_report__sink(wm->gr);
+	return n;
+}
+
+/* The last readings of processes that lived at the end. */
+static int sum_resident(struct window_metrics *wm)
+{
+	const struct session_info *info = wm->info;
+	struct hashmap seen = { .cap = 0 };
+	int err = 0;
+
+	for (uint32_t i = info->rss_cnt; i-- && !err;) {
+		const struct session_rss *r = &info->rss[i];
+
+		if (r->ts_ns + RSS_NS < info->end_ns)
+			break;
+		if (hashmap__get(&seen, r->tgid, 0))
+			continue;
+		for (uint32_t k = 0; k < PTB_RSS_KINDS; k++)
+			wm->w.rss[k] += r->rss[k];
+		err = hashmap__put(&seen, r->tgid, 0, 1);
+	}
+	hashmap__clear(&seen);
+	return err;
+}
+
+static int sum_operators(struct window_metrics *wm, const struct metrics *known)
+{
+	uint32_t cnt = 0;
+	const struct ka_row *rows = key_averages__rows(wm->ka, &cnt);
+
+	if (!rows)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < cnt; i++)
+		if (rows[i].category && !strcmp(rows[i].category, "cpu_op") &&
+		    (int64_t)rows[i].self_cpu_ns > 0)
+			metrics_window__op(&wm->w, known, rows[i].key, rows[i].self_cpu_ns);
+	return 0;
+}
+
+static int sum_gpus(struct window_metrics *wm)
+{
+	struct gpu_busy busy[METRICS_GPUS];
+	int err = gpu_report__busy(wm->gr, busy, METRICS_GPUS, &wm->w.gpu_cnt);
+
+	for (uint32_t i = 0; i < wm->w.gpu_cnt; i++)
+		wm->w.gpus[i] = (struct metrics_gpu){ .id = busy[i].id, .busy_ns = busy[i].ns };
+	return err;
+}
+
+static void set_cost(struct metrics_window *w, const struct session_info *info)
+{
+	w->has_cost = info->sample_hz || session_info__counter(info, PTB_CNT_COST_PS);
+	w->cost_ns = info->sample_hz ? session_info__counter(info, PTB_CNT_SAMPLES_NS) :
+				       (uint64_t)session_info__cost_ns(info);
+}
+
+int window_metrics__finish(struct window_metrics *wm, const struct session_totals *totals,
+			   const struct metrics *known, struct metrics_window *out)
+{
+	const struct session_info *info = wm->info;
+	struct metrics_window *w = &wm->w;
+	int err = sum_operators(wm, known);
+
+	if (!err)
+		err = sum_resident(wm);
+	if (!err && wm->gr)
+		err = sum_gpus(wm);
+	w->window_ns = info->end_ns - info->begin_ns;
+	w->operators = totals->ops;
+	set_cost(w, info);
+	w->has_memory = info->has_memory;
+	w->has_faults = info->has_kernel_memory;
+	w->has_device_memory = wm->device_cnt > 0;
+	for (uint32_t i = 0; i < wm->device_cnt; i++) {
+		w->device_bytes += wm->devices[i].allocated;
+		w->device_reserved_bytes += wm->devices[i].reserved;
+	}
+	for (uint32_t i = 0; i < PTB_CNT_MAP; i++)
+		w->losses[i] = session_info__counter(info, i);
+	*out = *w;
+	return err;
+}
+
+void window_metrics__free(struct window_metrics *wm)
+{
+	if (!wm)
+		return;
+	key_averages__free(wm->ka);
+	gpu_report__free(wm->gr);
+	hashmap__clear(&wm->device_ids);
+	free(wm->devices);
+	free(wm);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What `sample --metrics` says: sums over windows, and their text in the formats of OpenMetrics 1.0
+ * (prometheus/OpenMetrics specification/OpenMetrics.md) and of Prometheus (text 0.0.4). Numbers in, text out: knows
+ * neither captures nor HTTP. Counters never decrease.
+ */
+#ifndef SAMPLE_METRICS_H
+#define SAMPLE_METRICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ptb_event.h"
+
+#define METRICS_OPS 50     /* operators that ever get a name; the others are METRICS_OTHER */
+#define METRICS_NEW_OPS 10 /* of them, those that one window can add */
+#define METRICS_OP_NAME 80 /* longer names are cut */
+#define METRICS_OTHER "other"
+#define METRICS_GPUS 16
+
+/* Upper bounds of the histogram of steps: ns, and as they are written. */
+/* clang-format off */
+#define METRICS_STEP_BOUNDS(X)                                                              \
+	X(1000000, "0.001") X(2500000, "0.0025") X(5000000, "0.005")                        \
+	X(10000000, "0.01") X(25000000, "0.025") X(50000000, "0.05")                        \
+	X(100000000, "0.1") X(250000000, "0.25") X(500000000, "0.5")                        \
+	X(1000000000, "1.0") X(2500000000, "2.5") X(5000000000, "5.0")                      \
+	X(10000000000, "10.0") X(30000000000, "30.0") X(60000000000, "60.0")
+/* clang-format on */
+#define METRICS_STEP_BUCKETS 16 /* the last one has no bound */
+
+struct metrics_op {
+	char name[METRICS_OP_NAME];
+	uint64_t self_ns;
+};
+
+struct metrics_gpu {
+	uint32_t id;
+	uint64_t busy_ns;
+};
+
+/* One window. Of a fixed size, as its process sends it through a pipe. */
+struct metrics_window {
+	uint64_t window_ns, operators, cost_ns;
+	bool has_cost;                        /* it was measured */
+	uint64_t op_ns[METRICS_OPS], rest_ns; /* self time: of struct metrics.ops, and of others */
+	uint32_t new_op_cnt;
+	struct metrics_op new_ops[METRICS_NEW_OPS]; /* not in there */
+	uint64_t steps[METRICS_STEP_BUCKETS], step_ns, partial_steps;
+	uint64_t rss[PTB_RSS_KINDS]; /* of the processes that lived at its end */
+	bool has_memory;             /* --profile-memory; by device class: CPU, accelerators */
+	uint64_t alloc_bytes[2];
+	bool has_device_memory; /* at its end, by PyTorch's allocator */
+	uint64_t device_bytes, device_reserved_bytes;
+	bool has_faults; /* --kernel-memory */
+	uint64_t minor_faults, major_faults;
+	uint32_t gpu_cnt;
+	struct metrics_gpu gpus[METRICS_GPUS];
+	uint64_t losses[PTB_CNT_MAP]; /* by enum ptb_counter_id */
+};
+
+enum metrics_result {
+	METRICS_COMPLETE,
+	METRICS_INCOMPLETE,
+	METRICS_SKIPPED,
+	METRICS_FAILED,
+	METRICS_RESULTS
+};
+
+/* Starts zeroed. */
+struct metrics {
+	const char *version;
+	uint64_t start_unix_ns; /* of the process */
+	uint64_t cpu_ns;        /* that it and its windows took */
+	uint64_t windows[METRICS_RESULTS];
+	uint32_t targets;                /* processes of the last window that was due */
+	uint64_t begin_unix_ns, late_ns; /* of the last one that was exported; 0: none was */
+	struct metrics_window last;
+	/* of all: only what are counters */
+	struct metrics_window sum;
+	uint32_t op_cnt;
+	char ops[METRICS_OPS][METRICS_OP_NAME];
+};
+
+void metrics_window__step(struct metrics_window *w, uint64_t ns);
+/* Self time of an operator, once for each. known: what w will be added to, perhaps later. */
+void metrics_window__op(struct metrics_window *w, const struct metrics *known, const char *name,
+			uint64_t self_ns);
+void metrics__add(struct metrics *m, const struct metrics_window *w);
+/* From malloc, NULL: out of memory. */
+char *metrics__text(const struct metrics *m, bool openmetrics, size_t *len);
+
+#endif /* SAMPLE_METRICS_H */

@@ -257,18 +257,6 @@ static uint32_t select_targets(struct sampler *s, pid_t *pids, uint32_t *selecte
 	return proc_select__turn(pids, (uint32_t)n, (uint32_t)s->cfg->process_limit, &s->last_pid);
 }
 
-/* Reads the targets' libraries. The processes of the windows inherit what is known of them (target/elf_child.h). */
-static void learn_targets(const pid_t *pids, uint32_t cnt)
-{
-	for (uint32_t i = 0; i < cnt && !cancel__pending(); i++) {
-		struct torch_proc *tp = NULL;
-		enum torch_proc_why why;
-
-		if (!torch_proc__open_any(pids[i], &tp, &why)) /* errors come again in the window's process */
-			torch_proc__free(tp);
-	}
-}
-
 /* --pid: have all ended? */
 static bool targets_ended(const struct sampler *s)
 {
@@ -390,7 +378,6 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 		return;
 	if (!s->schedule.in_steps)
 		spec->warmup_ns = attach_time(s, at, spec->thin);
-	learn_targets(spec->pids, spec->pid_cnt);
 	if (sample_window__start(w)) {
 		skip(s, "no process for it");
 		return;

@@ -20,6 +20,7 @@
 #include "cli/cmd.h"
 #include "cli/sample_thin.h"
 #include "target/pid_hold.h"
+#include "target/torch_proc.h"
 
 #define EXPORT_NICE 10
 #define MEASURED_ENDS 3 /* of steps; what a step takes is known from the second on */
@@ -202,11 +203,24 @@ static int child_main(const struct sample_window_spec *spec, int fd, pid_t paren
 
 /* ---- in ptbpf sample ---- */
 
+/* Reads the targets' libraries. The processes of the windows inherit what is known of them (target/elf_child.h). */
+static void learn_targets(const pid_t *pids, uint32_t cnt)
+{
+	for (uint32_t i = 0; i < cnt && !cancel__pending(); i++) {
+		struct torch_proc *tp = NULL;
+		enum torch_proc_why why;
+
+		if (!torch_proc__open_any(pids[i], &tp, &why)) /* errors come again in the window's process */
+			torch_proc__free(tp);
+	}
+}
+
 int sample_window__start(struct sample_window *w)
 {
 	pid_t parent = getpid();
 	int fds[2], err;
 
+	learn_targets(w->spec.pids, w->spec.pid_cnt);
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
 		err = -errno;
 		pr_error("cannot start window %llu: %s", (unsigned long long)w->spec.nr, errstr(err));

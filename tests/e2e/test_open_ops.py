@@ -56,7 +56,7 @@ def times_run(pid, tid):
 def record(ws, p, *options, seconds=0.5):
     """Until each of the threads that work has run so long, and those that mostly wait a few times."""
     tids = tids_of(p, "running")
-    with Tracer("attach", "--pid", p.pid, "--sample-stacks", HZ, "-o", ws + "/a.ptb", "--no-table", *options) as t:
+    with Tracer("attach", "--pid", p.pid, "--sample-stacks", HZ, "--activities", "cpu", "-o", ws + "/a.ptb", "--no-table", *options) as t:
         t.wait_attached()
         say(p, "")
         tids = tids_of(p, "more")
@@ -135,7 +135,7 @@ def test_late(ws):
     """Torch is imported in the window; then the program ends while it is sampled."""
     with target("late") as p:
         p.wait_line("^ready")
-        with Tracer("attach", "--pid", p.pid, "--sample-stacks", HZ, "-o", ws + "/a.ptb", "--no-table") as t:
+        with Tracer("attach", "--pid", p.pid, "--sample-stacks", HZ, "--activities", "cpu", "-o", ws + "/a.ptb", "--no-table") as t:
             t.wait_attached()
             say(p, "")
             tids = tids_of(p, "running")
@@ -154,7 +154,7 @@ def test_record(ws):
     script = os.path.join(ws, "script.py")
     with open(script, "w", encoding="utf-8") as f:
         f.write("import time, torch\na = torch.ones(500, 500)\nuntil = time.monotonic() + 6\nwhile time.monotonic() < until: a @ a\n")
-    run_ptbpf("record", "--sample-stacks", HZ, "-o", ws + "/a.ptb", "--no-table", "--", PYTHON, script, expect=(0, 3))
+    run_ptbpf("record", "--sample-stacks", HZ, "--activities", "cpu", "-o", ws + "/a.ptb", "--no-table", "--", PYTHON, script, expect=(0, 3))
     ran = collections.Counter()
     for counts in operators(export(ws), {}).values():
         ran += states(counts, "running")

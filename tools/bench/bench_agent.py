@@ -25,7 +25,7 @@ from bench import Series, Target  # noqa: E402
 from support import PTBPF, Tracer, run_ptbpf  # noqa: E402
 
 WORK = ("neg", "transformer")
-METHODS = {"agent": [], "agent_open": ["--sample-stacks", "99"], "agent_shapes": ["--record-shapes"], "agent_full": ["--execution-trace"], "probes": ["--agent", "off"],
+METHODS = {"agent": [], "agent_open": ["--sample-stacks", "99", "--activities", "cpu"], "agent_shapes": ["--record-shapes"], "agent_full": ["--execution-trace"], "probes": ["--agent", "off"],
         "probes_shapes": ["--agent", "off", "--record-shapes"]}
 EMPTY = ("empty", "empty_inputs")
 THEIRS = ("profile", "shapes", "observe", *EMPTY)
@@ -126,7 +126,7 @@ def tables(s):
             rows.append(f"| {title} | " + " | ".join(text(w) for w in WORK) + " |")
 
     row("the program alone", "plain")
-    for title, key in (("agent, names: adds", "agent"), ("agent, only which operators are open, `--sample-stacks 99`: adds", "agent_open"),
+    for title, key in (("agent, names: adds", "agent"), ("agent, only which operators are open, `--sample-stacks 99 --activities cpu`: adds", "agent_open"),
                        ("agent `--record-shapes`: adds", "agent_shapes"),
                        ("agent `--execution-trace`: adds", "agent_full"), ("kernel probes, names: add", "probes"),
                        ("kernel probes `--record-shapes`: add", "probes_shapes"),

@@ -28,7 +28,7 @@ static const struct opt_def report_opts[] = {
 	{ OPT_CHOICE, 0, "by", offsetof(struct report_cfg, by), "WHAT=line, module, operator",
 	  "line: what operators did by the line of Python that called them: time, GPU time, memory, page faults "
 	  "(needs --with-stack in the recording); module: by the nn.Module that they ran in (needs --with-modules); operator: "
-	  "samples by the operator that was open (needs --sample-stacks and the agent)" },
+	  "samples by the operator that was open (needs --sample-stacks with --activities cpu, and the agent)" },
 	{ OPT_FLAG, 0, "all-lines", offsetof(struct report_cfg, out.all_lines), NULL,
 	  "--by line: lines of installed code have rows, too; else they count as the line that called them" },
 	{ OPT_SWITCH, 0, "with-flops", offsetof(struct report_cfg, out.with_flops), NULL,

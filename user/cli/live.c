@@ -99,7 +99,9 @@ static int resolve_samples(struct run_cfg *cfg)
 		{ cfg->et, "et" },
 		{ cfg->rec.memory, "profile-memory" },
 		{ cfg->rec.kernel_memory, "kernel-memory" },
-		{ cfg->activities, "activities" },
+		{ cfg->activities && strcmp(cfg->activities, "cpu") != 0, "activities other than cpu" },
+		{ !cfg->activities && cfg->rec.agent == AGENT_INJECT,
+		  "agent inject without --activities cpu" },
 		{ cfg->dry_run, "dry-run" },
 	};
 
@@ -118,6 +120,8 @@ static int resolve_samples(struct run_cfg *cfg)
 		}
 	cfg->rec.stacks = true;
 	cfg->rec.ops = cfg->rec.gpu = false;
+	if (!cfg->activities) /* which operator is open costs the program a callback for each */
+		cfg->rec.agent = AGENT_OFF;
 	return 0;
 }
 

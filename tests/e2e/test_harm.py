@@ -21,11 +21,11 @@ MODES = ((), ("--record-shapes",), ("--execution-trace",), ("--profile-memory",)
          ("--record-shapes", "--profile-memory", "--kernel-memory"), ("--children",), ("--with-stack",),
          ("--with-stack", "--children", "--profile-memory"))
 # One perf event a site: ten times as long as the other modes, for all that attach at the same time.
-SLOW_MODE, SLOW_EVERY = ("--perf-uprobes",), 32
+SLOW_MODE, SLOW_EVERY = ("--perf-uprobes",), 20
 # Seconds between the steps of the targets that are traced at the same time, because an attach mostly waits for the kernel.
 # The first one computes most of the time; the others leave the processors to the tracers.
 RESTS = (0.002,) + (0.02,) * (7 if soak() else 2)
-CYCLES = 10000 if soak() else 32
+CYCLES = 10000 if soak() else 20
 KILLS = 1000 if soak() else 12
 THREADS = 10000 if soak() else 2000
 PARTS = {"plan, load or attach": "", "window or detach": "attached", "export": "lost "}  # with what ptbpf prints when they begin

@@ -62,6 +62,17 @@ def test_unit(ws, drop_in):
     check(done.returncode == 0, done.stdout[-200:] + done.stderr)
 
 
+def record(ws, argv):
+    """Its one window, and what it printed."""
+    with Process(argv) as p:
+        code = p.finish()
+    check(code == 0, f"exit {code}\n{p.text()}")
+    with open(ws + "/w/windows.jsonl", encoding="utf-8") as f:
+        w = json.loads(f.read())
+    check(w["exit"] == 0 and w["slices"] > 50, f"window: {w}")
+    return w, p.text()
+
+
 def test_rights(ws, spin):
     """The unit's capabilities, without new privileges, and without a network."""
     spin.wait_line("rate")
@@ -74,12 +85,7 @@ def test_rights(ws, spin):
     # other tests' processes are not to be sampled
     argv = ["unshare", "--net", "setpriv", "--no-new-privs", "--bounding-set", capabilities(), sys.executable, "-c", NO_WRITABLE_CODE, PTBPF,
             *words[1:-1], conf, "--pid", str(spin.pid)]
-    with Process(argv) as p:
-        code = p.finish()
-    check(code == 0, f"exit {code}\n{p.text()}")
-    with open(ws + "/w/windows.jsonl", encoding="utf-8") as f:
-        w = json.loads(f.read())
-    check(w["exit"] == 0 and w["slices"] > 50, f"window: {w}")
+    w, _ = record(ws, argv)
     run_ptbpf("report", w["capture"])
 
 
@@ -157,10 +163,5 @@ def test_container(ws, spin):
                   .replace("=0.5%", "=100000%"))
     argv = ["unshare", "--mount", "--cgroup", "--ipc", "sh", "-ec", CONTAINER, ws, "setpriv", "--no-new-privs", "--inh-caps=-all",
             "--bounding-set", capabilities(), PTBPF, "sample", "--config", conf, "--pid", str(spin.pid)]
-    with Process(argv) as p:
-        code = p.finish()
-    check(code == 0, f"exit {code}\n{p.text()}")
-    with open(ws + "/w/windows.jsonl", encoding="utf-8") as f:
-        w = json.loads(f.read())
-    check(w["exit"] == 0 and w["slices"] > 50, f"window: {w}")
-    check("cannot" not in p.text(), p.text())
+    w, text = record(ws, argv)
+    check("cannot" not in text, text)

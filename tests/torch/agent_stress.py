@@ -19,7 +19,7 @@ import time
 
 CHUNK, OPS, INPUTS, OUTPUTS, STACKS = 1, 2, 4, 8, 128
 BATCH = 500
-WISHES = (OPS, OPS | INPUTS | STACKS, OPS | INPUTS | OUTPUTS)
+REQUESTS = (OPS, OPS | INPUTS | STACKS, OPS | INPUTS | OUTPUTS)
 
 
 def semaphores(path):
@@ -193,7 +193,7 @@ def target(opts):
     try:
         while left and not problem and not load.bad:
             with tempfile.NamedTemporaryFile() as f:
-                problem = collected_window(dump, WISHES[left // BATCH % 3], f.name)
+                problem = collected_window(dump, REQUESTS[left // BATCH % 3], f.name)
             problem = problem or agent.rounds(haste, min(left, BATCH))
             left -= min(left, BATCH)
     finally:

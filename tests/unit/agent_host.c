@@ -296,3 +296,13 @@ void collect_records(const struct ptb_chunk *c, const struct ptb_arec *r, void *
 	}
 	h->cnt++;
 }
+
+void host__nest(struct mock_rf *outer, struct mock_rf *inner)
+{
+	host__be_schema(outer, &mock_add);
+	host__be_schema(inner, &mock_neg);
+	host__begin(outer);
+	host__begin(inner);
+	host__end(inner);
+	host__end(outer);
+}

@@ -41,6 +41,8 @@ uint32_t host__count(enum ptb_arec_kind kind);
 /* Objects to run: "aten::add.Tensor" with three inputs, "aten::neg" with one. */
 extern const struct mock_schema mock_add, mock_neg;
 void host__be_schema(struct mock_rf *rf, const struct mock_schema *schema);
+/* aten::neg in aten::add: both begin and end. */
+void host__nest(struct mock_rf *outer, struct mock_rf *inner);
 void host__be_text(struct mock_rf *rf, const char *text);
 void host__run_op(const struct mock_schema *schema);
 void host__configure_right(void);

@@ -25,14 +25,8 @@ static void *work(void *arg)
 	struct mock_rf outer, inner;
 
 	(void)arg;
-	for (uint32_t i = 0; i < OPS_EACH / 2; i++) {
-		host__be_schema(&outer, &mock_add);
-		host__be_schema(&inner, &mock_neg);
-		host__begin(&outer);
-		host__begin(&inner);
-		host__end(&inner);
-		host__end(&outer);
-	}
+	for (uint32_t i = 0; i < OPS_EACH / 2; i++)
+		host__nest(&outer, &inner);
 	return NULL;
 }
 

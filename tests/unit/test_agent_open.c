@@ -161,16 +161,6 @@ static void look(int sig)
 		wrong++;
 }
 
-static void nest(void)
-{
-	host__be_schema(&outer, &mock_add);
-	host__be_schema(&inner, &mock_neg);
-	host__begin(&outer);
-	host__begin(&inner);
-	host__end(&inner);
-	host__end(&outer);
-}
-
 static void test_any_moment(void)
 {
 	const struct itimerspec every = { .it_value.tv_nsec = 50000, .it_interval.tv_nsec = 50000 };
@@ -191,7 +181,7 @@ static void test_any_moment(void)
 	timer_settime(timer, 0, &every, NULL);
 	while (looks < 4000)
 		for (uint32_t i = 0; i < 1000; i++)
-			nest();
+			host__nest(&outer, &inner);
 	timer_delete(timer);
 	CU_ASSERT_EQUAL(wrong, 0);
 	CU_ASSERT(found[0] && found[1] && found[2]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Variables by which launchers tell a process its place in a job. Nothing else of a process's environment is ever
+ * Variables in which launchers pass a process its place in a job. Nothing else of a process's environment is ever
  * kept: it may hold secrets.
  */
 #ifndef BASE_JOB_VARS_H

@@ -87,26 +87,26 @@ static void put_line(struct sampler *s, const struct sample_window *w, int code)
 		JSONW_U64(&j, "selected", w->spec.selected);
 	window_jobs__write(&j, &w->spec.jobs);
 	JSONW_I64(&j, "exit", code);
-	if (w->traced)
-		JSONW_DOUBLE(&j, "late_seconds", (double)w->late_ns / 1e9);
-	if (w->sealed)
+	if (w->report.traced)
+		JSONW_DOUBLE(&j, "late_seconds", (double)w->report.late_ns / 1e9);
+	if (w->report.sealed)
 		JSONW_STR(&j, "capture", w->spec.capture);
-	if (w->has_result) {
+	if (w->report.has_result) {
 		if (w->spec.trace[0])
 			JSONW_STR(&j, "trace", w->spec.trace);
-		JSONW_DOUBLE(&j, "seconds", (double)w->result.window_ns / 1e9);
-		JSONW_U64(&j, "slices", w->result.slices);
-		JSONW_U64(&j, "lost", w->result.lost);
-		if (w->result.cost_share >= 0)
-			JSONW_DOUBLE(&j, "cost_share", w->result.cost_share);
-		JSONW_DOUBLE(&j, "charged_seconds", (double)w->cost_ns / 1e9);
-		JSONW_STR(&j, "stopped_by", session_json__stop_text(w->result.stop_reason));
+		JSONW_DOUBLE(&j, "seconds", (double)w->report.result.window_ns / 1e9);
+		JSONW_U64(&j, "slices", w->report.result.slices);
+		JSONW_U64(&j, "lost", w->report.result.lost);
+		if (w->report.result.cost_share >= 0)
+			JSONW_DOUBLE(&j, "cost_share", w->report.result.cost_share);
+		JSONW_DOUBLE(&j, "charged_seconds", (double)w->report.cost_ns / 1e9);
+		JSONW_STR(&j, "stopped_by", session_json__stop_text(w->report.result.stop_reason));
 		if (w->spec.thin)
 			JSONW_STR(&j, "thinned", thin__text(w->spec.thin));
-		if (w->result.stop_reason == PTB_STOP_COST)
+		if (w->report.result.stop_reason == PTB_STOP_COST)
 			JSONW_BOOL(&j, "shortened", true);
-		if (w->result.incomplete[0])
-			JSONW_STR(&j, "incomplete", w->result.incomplete);
+		if (w->report.result.incomplete[0])
+			JSONW_STR(&j, "incomplete", w->report.result.incomplete);
 	}
 	sample_steps__put(&j, w);
 	sample_steps__why(w, why, sizeof(why));
@@ -125,21 +125,23 @@ static void print_window(const struct sample_window *w)
 	char cost[48] = "", why[256];
 
 	sample_steps__why(w, why, sizeof(why));
-	if (w->has_result && w->result.cost_share >= 0)
+	if (w->report.has_result && w->report.result.cost_share >= 0)
 		snprintf(cost, sizeof(cost), "; at least %.2f %% of the window",
-			 100 * w->result.cost_share);
-	if (w->has_result)
+			 100 * w->report.result.cost_share);
+	if (w->report.has_result)
 		pr_info("window %llu: %s: %.2f s, %s slices, lost %llu%s%s%s%s%s",
 			(unsigned long long)w->spec.nr, w->spec.capture,
-			(double)w->result.window_ns / 1e9, cell__count(w->result.slices).text,
-			(unsigned long long)w->result.lost, cost, w->spec.thin ? "; thinned: " : "",
-			thin__text(w->spec.thin), w->result.incomplete[0] ? "; incomplete: " : "",
-			w->result.incomplete);
+			(double)w->report.result.window_ns / 1e9,
+			cell__count(w->report.result.slices).text,
+			(unsigned long long)w->report.result.lost, cost,
+			w->spec.thin ? "; thinned: " : "", thin__text(w->spec.thin),
+			w->report.result.incomplete[0] ? "; incomplete: " : "",
+			w->report.result.incomplete);
 	else
 		pr_warn("window %llu: %s", (unsigned long long)w->spec.nr,
-			w->sealed ? "recorded, but not exported" :
-			why[0]    ? why :
-				    "not recorded");
+			w->report.sealed ? "recorded, but not exported" :
+			why[0]           ? why :
+					   "not recorded");
 }
 
 static void set_number(const char *name, uint64_t v)
@@ -211,12 +213,13 @@ static void end_window(struct sampler *s, uint32_t i)
 	if (s->schedule.in_steps)
 		sample_steps__ended(&s->step_wait, &w);
 	s->next += w.spec.measure && code != EXIT_DONE; /* without a step there is no window, either */
-	if ((!s->signals || w.traced) && !(w.spec.measure && code == EXIT_DONE)) { /* else it was to begin later */
-		s->any |= w.has_result;
-		s->spent_ns += (double)(w.cost_known ? w.cost_ns : w.spec.max_cost_ns);
+	if ((!s->signals || w.report.traced) &&
+	    !(w.spec.measure && code == EXIT_DONE)) { /* else it was to begin later */
+		s->any |= w.report.has_result;
+		s->spent_ns += (double)(w.report.cost_known ? w.report.cost_ns : w.spec.max_cost_ns);
 		s->incomplete |= code != EXIT_DONE;
 		s->last_real_ns = w.spec.real_ns;
-		if (!w.has_result)
+		if (!w.report.has_result)
 			window_dir__remove_partial(&s->dir, w.spec.real_ns);
 		sample_thin__learn(&s->thin, &w);
 		sample_metrics__ended(&s->metrics, &w, code);
@@ -294,8 +297,8 @@ static double allowance(const struct sampler *s, const struct schedule_window *a
 	else
 		schedule__window(&s->schedule, s->next + 1, &next);
 	for (uint32_t i = 0; i < s->window_cnt; i++)
-		spent += (double)(s->windows[i].cost_known ? s->windows[i].cost_ns :
-							     s->windows[i].spec.max_cost_ns);
+		spent += (double)(s->windows[i].report.cost_known ? s->windows[i].report.cost_ns :
+								    s->windows[i].spec.max_cost_ns);
 	return s->max_overhead * (double)next.warmup - spent;
 }
 
@@ -437,7 +440,7 @@ static void take_signal(struct sampler *s)
 	if (!s->signals++)
 		pr_info("ends after the window in hand, if any; a second signal ends that now");
 	for (uint32_t i = 0; i < s->window_cnt; i++)
-		if (s->signals > 1 || !s->windows[i].traced)
+		if (s->signals > 1 || !s->windows[i].report.traced)
 			kill(s->windows[i].pid, SIGTERM);
 }
 
@@ -488,16 +491,16 @@ static void take_reload(struct sampler *s)
 
 static void read_reports(struct sampler *s, struct sample_window *w)
 {
-	bool began = w->traced;
+	bool began = w->report.traced;
 
 	sample_window__read(w);
-	if (s->schedule.in_steps && w->sealed)
+	if (s->schedule.in_steps && w->report.sealed)
 		sample_steps__ended(&s->step_wait, w);
-	if (began || !w->traced)
+	if (began || !w->report.traced)
 		return;
-	s->attach_ns[w->spec.thin] = w->attach_ns;
-	pr_info("window %llu: recording %u process%s", (unsigned long long)w->spec.nr, w->traced,
-		w->traced == 1 ? "" : "es");
+	s->attach_ns[w->spec.thin] = w->report.attach_ns;
+	pr_info("window %llu: recording %u process%s", (unsigned long long)w->spec.nr,
+		w->report.traced, w->report.traced == 1 ? "" : "es");
 }
 
 /* Waits for the end of a window or a target, a signal, or the time. */

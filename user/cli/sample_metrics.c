@@ -60,11 +60,11 @@ void sample_metrics__ended(struct sample_metrics *sm, const struct sample_window
 	m->windows[code == EXIT_DONE       ? METRICS_COMPLETE :
 		   code == EXIT_INCOMPLETE ? METRICS_INCOMPLETE :
 					     METRICS_FAILED]++;
-	if (!sm->server || !w->has_result)
+	if (!sm->server || !w->report.has_result)
 		return;
 	m->begin_unix_ns = w->spec.real_ns;
-	m->late_ns = w->late_ns;
-	metrics__add(m, &w->metrics);
+	m->late_ns = w->report.late_ns;
+	metrics__add(m, &w->report.metrics);
 }
 
 int sample_metrics__fd(const struct sample_metrics *sm)

@@ -63,15 +63,15 @@ bool sample_steps__due(const struct step_wait *sw, const struct schedule *s, uin
 
 void sample_steps__ended(struct step_wait *sw, struct sample_window *w)
 {
-	uint64_t end = w->steps.ended_ns ? w->steps.ended_ns : clock__mono_ns();
+	uint64_t end = w->report.steps.ended_ns ? w->report.steps.ended_ns : clock__mono_ns();
 
 	if (w->counted)
 		return;
 	w->counted = true;
-	if (w->spec.measure && w->steps.step_ns)
-		step_wait__measured(sw, w->steps.step_ns);
-	else if (w->steps.step_ns || (w->sealed && !w->steps.none))
-		step_wait__recorded(sw, end, w->steps.step_ns);
+	if (w->spec.measure && w->report.steps.step_ns)
+		step_wait__measured(sw, w->report.steps.step_ns);
+	else if (w->report.steps.step_ns || (w->report.sealed && !w->report.steps.none))
+		step_wait__recorded(sw, end, w->report.steps.step_ns);
 	else
 		step_wait__failed(sw, end, w->spec.cfg->rec.steps.timeout_ns);
 }
@@ -90,12 +90,13 @@ void sample_steps__put(struct jsonw *j, const struct sample_window *w)
 
 	if (!w->spec.cfg->rec.steps.name)
 		return;
-	if (w->has_result)
-		JSONW_U64(j, "steps", w->result.steps);
-	if (w->steps.step_ns)
-		JSONW_DOUBLE(j, "step_seconds", (double)w->steps.step_ns / 1e9);
-	if (w->steps.attached_ns && sw->step_ns)
-		JSONW_DOUBLE(j, "waited_steps_inferred", step_wait__passed(sw, w->steps.attached_ns));
+	if (w->report.has_result)
+		JSONW_U64(j, "steps", w->report.result.steps);
+	if (w->report.steps.step_ns)
+		JSONW_DOUBLE(j, "step_seconds", (double)w->report.steps.step_ns / 1e9);
+	if (w->report.steps.attached_ns && sw->step_ns)
+		JSONW_DOUBLE(j, "waited_steps_inferred",
+			     step_wait__passed(sw, w->report.steps.attached_ns));
 }
 
 void sample_steps__why(const struct sample_window *w, char *buf, size_t cap)
@@ -103,7 +104,7 @@ void sample_steps__why(const struct sample_window *w, char *buf, size_t cap)
 	const struct step_opts *so = &w->spec.cfg->rec.steps;
 
 	buf[0] = '\0';
-	if (w->steps.none && !w->has_result)
+	if (w->report.steps.none && !w->report.has_result)
 		snprintf(buf, cap,
 			 "nothing recorded: no step ended within %.3g s (--step-timeout); steps end with %s (--step-on)",
 			 (double)so->timeout_ns / 1e9, so->name);

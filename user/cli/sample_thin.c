@@ -32,12 +32,12 @@ enum thin_level sample_thin__next(struct thin *t, uint64_t nr, double allowed_ns
 
 void sample_thin__learn(struct thin *t, const struct sample_window *w)
 {
-	if (w->over_cost)
-		thin__learn(t, w->spec.thin, 0, (double)w->cost_ns / 2, (double)w->cost_ns);
-	else if (w->has_result)
-		thin__learn(t, w->spec.thin, (double)w->result.window_ns, (double)w->begin_cost_ns,
-			    (double)w->cost_ns);
-	else if (!w->traced && w->spec.thin == THIN_SAMPLES)
+	if (w->report.over_cost)
+		thin__learn(t, w->spec.thin, 0, (double)w->report.cost_ns / 2, (double)w->report.cost_ns);
+	else if (w->report.has_result)
+		thin__learn(t, w->spec.thin, (double)w->report.result.window_ns,
+			    (double)w->report.begin_cost_ns, (double)w->report.cost_ns);
+	else if (!w->report.traced && w->spec.thin == THIN_SAMPLES)
 		thin__failed(t, THIN_SAMPLES); /* not on all kernels */
 }
 

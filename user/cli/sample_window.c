@@ -25,25 +25,14 @@
 #define EXPORT_NICE 10
 #define MEASURED_ENDS 3 /* of steps; what a step takes is known from the second on */
 
-/* What the process of a window reports when it begins, when it is sealed and when it is exported, by one write each. */
-struct report {
-	uint32_t traced;
-	struct sample_step_report steps;
-	uint64_t late_ns, attach_ns;
-	bool sealed, has_result, over_cost, cost_known;
-	uint64_t cost_ns, begin_cost_ns;
-	struct outputs_result result;
-	struct metrics_window metrics;
-};
-
-_Static_assert(sizeof(struct report) <= PIPE_BUF, "a report is written whole or not at all");
+_Static_assert(sizeof(struct sample_report) <= PIPE_BUF, "a report is written whole or not at all");
 
 /* ---- in the process of the window ---- */
 
 struct window_run {
 	const struct sample_window_spec *spec;
 	int fd; /* for reports */
-	struct report report;
+	struct sample_report report;
 	struct live live;
 };
 
@@ -246,22 +235,10 @@ int sample_window__start(struct sample_window *w)
 
 void sample_window__read(struct sample_window *w)
 {
-	struct report r;
+	struct sample_report r;
 
-	while (read(w->pipe, &r, sizeof(r)) == sizeof(r)) {
-		w->traced = r.traced;
-		w->late_ns = r.late_ns;
-		w->attach_ns = r.attach_ns;
-		w->sealed = r.sealed;
-		w->over_cost = r.over_cost;
-		w->cost_known = r.cost_known;
-		w->cost_ns = r.cost_ns;
-		w->steps = r.steps;
-		w->begin_cost_ns = r.begin_cost_ns;
-		w->has_result = r.has_result;
-		w->result = r.result;
-		w->metrics = r.metrics;
-	}
+	while (read(w->pipe, &r, sizeof(r)) == sizeof(r))
+		w->report = r;
 }
 
 int sample_window__end(struct sample_window *w)

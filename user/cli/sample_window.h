@@ -46,17 +46,13 @@ struct sample_window_spec {
 	const struct metrics_server *server; /* NULL: there is none */
 };
 
-struct sample_window {
-	struct sample_window_spec spec;
-	struct sample_settings *settings; /* held */
-	pid_t pid;
-	int pidfd, pipe;
+/* What the process of a window reports when it begins, when it is sealed and when it is exported. */
+struct sample_report {
 	uint32_t traced;    /* processes when the window began, 0: it has not begun */
 	uint64_t late_ns;   /* after spec.begin_ns it began */
 	uint64_t attach_ns; /* it took to attach to its processes */
 	bool sealed;        /* nothing is attached any more; the rest is export */
 	bool has_result;
-	bool counted; /* in steps: its steps and its end have been taken into account */
 	struct sample_step_report steps;
 	bool over_cost; /* before it could begin */
 	bool cost_known;
@@ -64,6 +60,15 @@ struct sample_window {
 	uint64_t begin_cost_ns; /* likewise, when it began */
 	struct outputs_result result;
 	struct metrics_window metrics; /* with has_result */
+};
+
+struct sample_window {
+	struct sample_window_spec spec;
+	struct sample_settings *settings; /* held */
+	pid_t pid;
+	int pidfd, pipe;
+	bool counted; /* in steps: its steps and its end have been taken into account */
+	struct sample_report report; /* the last one */
 };
 
 /* 0 or negative errno (reported). w->spec is set. */

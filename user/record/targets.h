@@ -39,7 +39,7 @@ struct target {
 	struct target_cuda cuda;
 	struct target_python python; /* a forked process has its parent's */
 	bool sampled;                /* and nothing else */
-	bool open_tried, open_known; /* its agent was asked for open operators; samples have them */
+	bool open_tried, open_known; /* open operators were requested of its agent; samples have them */
 };
 
 /* Functions whose refusals are recorded when they are to be probed. */

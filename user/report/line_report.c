@@ -427,7 +427,7 @@ static int print_lines(struct line_report *lr, const struct session_totals *tota
 	if (lr->operators)
 		fputs("The innermost operator that was open; " STACK_OP_NONE
 		      ": the thread was in none; " STACK_OP_UNKNOWN
-		      ": it has begun none since the agent was asked, or has no agent.\n",
+		      ": it has begun none since the request, or has no agent.\n",
 		      out);
 	else if (lr->modules)
 		fputs("self: in the module and in no module within it; ", out);

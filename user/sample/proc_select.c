@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sort.h"
 #include "target/proc_info.h"
 #include "target/torch_proc.h"
 
@@ -30,20 +31,19 @@ static bool is_below(const char *group, const char *path, size_t path_len)
 	return path_len >= len && !memcmp(group, path, len) && (path_len == len || path[len] == '/');
 }
 
-/* Any of its hierarchies: lines "0::/path" of version 2, "7:memory:/path" of version 1 (cgroups(7)). */
+/* Any of its hierarchies. */
 static bool is_in_cgroup(pid_t pid, const char *group)
 {
-	char *text = NULL, *line, *path;
+	char *text = NULL;
+	const char *at;
+	struct proc_cgroup cg;
 	size_t len;
 	bool found = false;
 
 	if (proc_file__read(pid, 0, "cgroup", &text, &len))
 		return false;
-	for (line = text; *line && !found; line += len + (line[len] == '\n')) {
-		len = strcspn(line, "\n");
-		path = memchr(line, '/', len);
-		found = path && is_below(group, path, len - (size_t)(path - line));
-	}
+	for (at = text; !found && proc_cgroup__next(&at, &cg);)
+		found = is_below(group, cg.path, cg.len);
 	free(text);
 	return found;
 }
@@ -65,7 +65,7 @@ static int by_pid(const void *a, const void *b)
 {
 	const pid_t *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return sort__cmp((uint64_t)*x, (uint64_t)*y);
 }
 
 int proc_select__find(const struct proc_select *sel, pid_t *pids, uint32_t cap, uint32_t *over)

@@ -20,6 +20,7 @@
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/new_file.h"
+#include "base/sort.h"
 #include "base/vec.h"
 
 #define LOG_MAX (16 << 20)
@@ -193,7 +194,7 @@ static int by_age(const void *a, const void *b)
 {
 	const struct window_file *x = a, *y = b;
 
-	return x->future != y->future ? y->future - x->future : (x->ns > y->ns) - (x->ns < y->ns);
+	return x->future != y->future ? y->future - x->future : sort__cmp(x->ns, y->ns);
 }
 
 static bool is_kept(uint64_t ns, const uint64_t *keep_ns, uint32_t keep_cnt)

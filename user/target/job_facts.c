@@ -43,7 +43,7 @@ static const char *runtime_of(const char *word, size_t len)
 
 /*
  * One name of a path; above: that of the group above, or empty. With the driver "systemd" it is "docker-ID.scope", or
- * "kubepods-podUID.slice:cri-containerd:ID" where a runtime was not told which driver it has; with "cgroupfs" the id alone, and
+ * "kubepods-podUID.slice:cri-containerd:ID" where a runtime is not configured for the driver; with "cgroupfs" the id alone, and
  * the group above may say whose.
  */
 static void take_container(struct job_facts *f, const char *name, size_t len, const char *above,
@@ -141,31 +141,22 @@ static void take_path(struct job_facts *f, const char *path, size_t len)
 /* Of a process's hierarchies the one that names a container; else that of version 2, if it says anything. */
 void job_facts__of_cgroups(struct job_facts *f, const char *text)
 {
-	const char *line, *path, *best_path = NULL;
-	size_t len, best_len = 0;
+	struct proc_cgroup cg, best_cg;
 	int best = -1;
 
-	for (line = text; *line; line += len + (line[len] == '\n')) {
+	while (proc_cgroup__next(&text, &cg)) {
 		struct job_facts one = { .ns_pid = 0 };
-		size_t path_len;
 		int rank;
 
-		len = strcspn(line, "\n");
-		path = memchr(line, ':', len);
-		path = path ? memchr(path + 1, ':', len - (size_t)(path + 1 - line)) : NULL;
-		if (!path)
-			continue;
-		path_len = len - (size_t)(++path - line);
-		take_path(&one, path, path_len);
-		rank = *one.container_id ? 3 : path_len <= 1 ? 0 : !strncmp(line, "0::", 3) ? 2 : 1;
+		take_path(&one, cg.path, cg.len);
+		rank = *one.container_id ? 3 : cg.len <= 1 ? 0 : cg.v2 ? 2 : 1;
 		if (rank > best) {
 			best = rank;
-			best_path = path;
-			best_len = path_len;
+			best_cg = cg;
 		}
 	}
-	if (best_path)
-		take_path(f, best_path, best_len);
+	if (best >= 0)
+		take_path(f, best_cg.path, best_cg.len);
 }
 
 /* ---- the environment ---- */

@@ -88,6 +88,27 @@ bool proc_path__cut_deleted(char *path)
 	return true;
 }
 
+/* ---- cgroup ---- */
+
+bool proc_cgroup__next(const char **at, struct proc_cgroup *cg)
+{
+	while (**at) {
+		const char *line = *at, *path;
+		size_t len = strcspn(line, "\n");
+
+		*at += len + (line[len] == '\n');
+		path = memchr(line, ':', len);
+		path = path ? memchr(path + 1, ':', len - (size_t)(path + 1 - line)) : NULL;
+		if (!path)
+			continue;
+		*cg = (struct proc_cgroup){ .path = path + 1,
+					    .len = len - (size_t)(path + 1 - line),
+					    .v2 = !strncmp(line, "0::", 3) };
+		return true;
+	}
+	return false;
+}
+
 /* ---- stat ---- */
 
 int proc_stat__read(pid_t pid, struct proc_stat *out)

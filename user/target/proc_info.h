@@ -20,6 +20,18 @@ const char *proc_file__field(const char *text, const char *name);
 /* Cuts off the " (deleted)" that the kernel appends to a path. True: it was there. */
 bool proc_path__cut_deleted(char *path);
 
+/* ---- /proc/PID/cgroup ---- */
+
+/* A hierarchy of control groups: "0::/path" of version 2, "7:memory:/path" of version 1 (cgroups(7)). */
+struct proc_cgroup {
+	const char *path; /* in the text */
+	size_t len;
+	bool v2;
+};
+
+/* The next one of the text, which *at goes through. False: there is none. */
+bool proc_cgroup__next(const char **at, struct proc_cgroup *cg);
+
 /* ---- /proc/PID/stat ---- */
 
 struct proc_stat {

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/*
- * One recording, from the first check to the sealed capture; see run.h.
- *
- * Longer than 600 lines because the phases of a recording work on one state.
- */
+/* A recording: its begin, and the loop from the rings to the capture; see run.h. */
 #define LOG_DOMAIN "run"
-#include "record/run.h"
+#include "record/run_priv.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cancel.h"
@@ -25,11 +18,9 @@
 #include "base/vec.h"
 #include "probe/kern_features.h"
 #include "probe/probe_set.h"
-#include "record/cost_meter.h"
 #include "record/recorder.h"
 #include "record/recorder_agent.h"
 #include "record/step_count.h"
-#include "record/targets.h"
 #include "target/proc_info.h"
 
 #define PACE_MIN_MS 1
@@ -38,32 +29,8 @@
 #define PACE_COST_MS 10   /* a window that costs too much, or that has its steps, ends soon */
 #define COST_UNKNOWN_PS                                                                            \
 	5000000 /* of a hit, where it cannot be measured: more than on any host so far */
-#define CHILD_TRY_NS 20000000ULL     /* how often a process without torch is polled */
-#define TRIES_SLOWER 6               /* of them, each after twice the time */
-#define SAMPLE_EVERY_NS 100000000ULL /* with memory: what /proc says of it */
-/* For agents, after a signal: everything ends within a second. */
-#define SIGNALLED_WAIT_NS 700000000ULL
+#define SAMPLE_EVERY_NS 100000000ULL  /* with memory: what /proc says of it */
 #define CLOCK_EVERY_NS 10000000000ULL /* a new clock pair: the wall clock may be slewed */
-
-struct run {
-	struct record_opts opts;
-	struct targets targets;
-	struct ptb_task *tasks; /* drained, and not acted upon yet */
-	uint32_t task_cnt, task_cap;
-	uint64_t watermark; /* what is older has been drained */
-	struct pollfd *polls;
-	uint32_t poll_cap, polled; /* polled: processes in the last wait */
-	int signal;
-	int pace_ms;
-	bool draining; /* the rings are being read */
-	bool warming_up, warmed_up;
-	uint64_t step_ns, surplus_hits;
-	uint64_t before[PTB_CNT_MAP]; /* counters of the warm-up */
-	uint64_t begin_ns, last_clock_ns, last_sample_ns;
-	int64_t cost_ps;
-	struct cost_meter hits;
-	uint32_t stop_reason, no_tracepoint, refused_pids;
-};
 
 static void on_task(void *arg, const struct ptb_task *task)
 {
@@ -254,8 +221,7 @@ void run__free(struct run *run)
 	free(run);
 }
 
-/* What /proc says of the targets' memory: at the window's begin and end, and beside memory's records. */
-static void sample_memory(struct run *run, uint64_t now)
+void run__sample_memory(struct run *run, uint64_t now)
 {
 	targets__sample_memory(&run->targets);
 	run->last_sample_ns = now;
@@ -311,7 +277,7 @@ void run__add_descendants(struct run *run, pid_t pid)
 	free(kids);
 }
 
-static uint64_t counted(const struct run *run, uint32_t id)
+uint64_t run__counted(const struct run *run, uint32_t id)
 {
 	return probe_set__counter(run->targets.ps, id) - run->before[id];
 }
@@ -352,80 +318,7 @@ void run__activate(struct run *run)
 		step_count__await_whole(recorder__steps(run->targets.rec), run->begin_ns,
 					run->opts.steps.active);
 	recorder__window(run->targets.rec, true, run->begin_ns, 0);
-	sample_memory(run, run->begin_ns);
-}
-
-static void on_fork(struct run *run, const struct ptb_task *task)
-{
-	struct target *t = targets__find(&run->targets, (pid_t)task->h.tgid);
-	bool inherits = t && (t->state == TARGET_TRACED || t->inherits);
-	struct target_python python = { 0 };
-
-	if (!run->opts.children || targets__find(&run->targets, (pid_t)task->child_tgid))
-		return;
-	probe_set__watch_task(run->targets.ps, task->child_tgid);
-	if (inherits)
-		python = t->python;
-	t = targets__add(&run->targets, (pid_t)task->child_tgid, task->h.tgid, task->h.ts_ns);
-	if (t) {
-		t->inherits = inherits;
-		t->python = python;
-		run->targets.no_stacks += python.state == PYTHON_REFUSED;
-		targets__attach(&run->targets, t);
-	}
-}
-
-/* What its agent had sent is written. */
-static void end_agent(struct run *run, struct target *t)
-{
-	struct agent_reported last = recorder__agent_end(run->targets.rec, t->pid);
-
-	run->targets.agents_cut += (last.state & PTB_AGENT_SENDS) != 0;
-	if (t->agent && last.ever & PTB_AGENT_GPU_ON)
-		t->agent->gpu = true; /* the process may have ended before its state was polled */
-}
-
-/* What was traced is no more: its probes go. */
-static void release_target(struct run *run, struct target *t)
-{
-	probe_set__remove_process(run->targets.ps, t->proc_idx);
-	end_agent(run, t);
-	if (t->agent)
-		probe_set__remove_process(run->targets.ps, t->agent->proc_idx);
-	target_cuda__clear(&t->cuda, run->targets.ps);
-}
-
-/* exec gives the process a new memory map: the old probes are gone with the old one. */
-static void on_exec(struct run *run, const struct ptb_task *task)
-{
-	struct target *t = targets__find(&run->targets, (pid_t)task->h.tgid);
-
-	if (!t)
-		return;
-	if (t->state == TARGET_TRACED) {
-		release_target(run, t);
-		if (!run->opts.children)
-			pr_warn("pid %d executed another program (exec): its trace ends there; "
-				"use --children to follow it",
-				t->pid);
-	}
-	t->state = run->opts.children ? TARGET_WAITING : TARGET_GONE;
-	t->inherits = false;
-	t->python = (struct target_python){ 0 };
-	t->born_ns = task->h.ts_ns;
-	t->next_try_ns = 0;
-}
-
-static void mark_gone(struct run *run, struct target *t)
-{
-	if (t->state == TARGET_TRACED)
-		release_target(run, t);
-	else if (t->state == TARGET_WAITING && t->inherits)
-		run->targets.children_missed++; /* too short-lived: whatever it ran was not seen */
-	t->state = TARGET_GONE;
-	if (t->pidfd >= 0)
-		close(t->pidfd);
-	t->pidfd = -1;
+	run__sample_memory(run, run->begin_ns);
 }
 
 void run__remove(struct run *run, pid_t pid)
@@ -433,71 +326,12 @@ void run__remove(struct run *run, pid_t pid)
 	struct target *t = targets__find(&run->targets, pid);
 
 	if (t)
-		mark_gone(run, t);
+		run__mark_gone(run, t);
 }
 
 void run__refused(struct run *run, uint32_t cnt)
 {
 	run->refused_pids = cnt;
-}
-
-static int by_time(const void *a, const void *b)
-{
-	const struct ptb_task *x = a, *y = b;
-
-	return (x->h.ts_ns > y->h.ts_ns) - (x->h.ts_ns < y->h.ts_ns);
-}
-
-/* In order of time: an exec may be in a ring that is read before the ring with its process's fork. */
-static void act_on_tasks(struct run *run)
-{
-	uint64_t watermark = run->watermark; /* an attach may drain the rings, and add to the tasks */
-	uint32_t i, cnt = run->task_cnt;
-
-	if (!cnt)
-		return;
-	qsort(run->tasks, cnt, sizeof(*run->tasks), by_time);
-	for (i = 0; i < cnt && run->tasks[i].h.ts_ns <= watermark; i++) {
-		struct ptb_task task = run->tasks[i];
-
-		if (task.h.kind == PTB_REC_FORK)
-			on_fork(run, &task);
-		else if (task.h.kind == PTB_REC_EXEC)
-			on_exec(run, &task);
-	}
-	run->task_cnt -= i;
-	memmove(run->tasks, run->tasks + i, run->task_cnt * sizeof(*run->tasks));
-}
-
-/* Python is searched for in all files of a process, which costs more than a look for torch. */
-static uint64_t next_try_after(const struct run *run, struct target *t)
-{
-	uint32_t tries = run->opts.sample_hz ? t->tries++ : 0;
-
-	return CHILD_TRY_NS << (tries < TRIES_SLOWER ? tries : TRIES_SLOWER);
-}
-
-/* Processes that had no torch when last polled. */
-static void try_waiting(struct run *run)
-{
-	uint64_t now = clock__mono_ns();
-
-	for (uint32_t i = 0; i < run->targets.cnt; i++) {
-		struct target *t = &run->targets.items[i];
-		int err;
-
-		if (t->state != TARGET_WAITING || now < t->next_try_ns)
-			continue;
-		t->next_try_ns = now + next_try_after(run, t);
-		err = run->opts.sample_hz ? 1 : torch_proc__peek(t->pid);
-		if (err > 0)
-			err = targets__attach(&run->targets, t);
-		/* targets__attach() may move the array; the end of a process is reap_exited's, unless it ended before
-		 * it was found: then its exec may be among the tasks that are left */
-		if (err < 0 && err != -EAGAIN &&
-		    (err != -ESRCH || (run->targets.items[i].pidfd < 0 && !run->task_cnt)))
-			mark_gone(run, &run->targets.items[i]);
-	}
 }
 
 /* The derived layout of tensors is wrong for this build: its process is traced on without arguments. */
@@ -527,8 +361,7 @@ static int max_pace_ms(const struct run *run)
 	return run->opts.stacks && !run->opts.sample_hz ? PACE_STACKS_MS : PACE_MAX_MS;
 }
 
-/* Moves what is in the rings into the capture: one round. 0 or negative errno (reported). */
-static int drain(struct run *run)
+int run__drain(struct run *run)
 {
 	double fill = probe_set__fill(run->targets.ps);
 	int err;
@@ -546,8 +379,6 @@ static int drain(struct run *run)
 		run->pace_ms++;
 	return 0;
 }
-
-enum { POLL_CANCEL, POLL_RINGS, POLL_SAMPLES, FIXED_POLLS };
 
 /* poll(); while it is time for samples only, they are taken and nothing else is done. */
 static int poll_and_sample(struct run *run, uint32_t n, int timeout_ms)
@@ -588,14 +419,6 @@ static int wait_events(struct run *run, int timeout_ms)
 	run->signal = cancel__take();
 	run->polled = i;
 	return 0;
-}
-
-/* After the drain: what a process did before it ended (exec) has been acted upon by then. */
-static void reap_exited(struct run *run)
-{
-	for (uint32_t i = 0; i < run->polled; i++)
-		if (run->polls[i + FIXED_POLLS].revents & (POLLIN | POLLHUP))
-			mark_gone(run, &run->targets.items[i]);
 }
 
 /* Nothing left to trace: children that never loaded torch do not keep a recording alive. */
@@ -655,12 +478,12 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 
 		probe_set__sample_now(run->targets.ps);
 		if (!err)
-			err = drain(run);
+			err = run__drain(run);
 		if (err)
 			return err;
-		act_on_tasks(run);
-		reap_exited(run);
-		try_waiting(run);
+		run__act_on_tasks(run);
+		run__reap_exited(run);
+		run__try_waiting(run);
 		targets__renew_facts(&run->targets);
 		targets__settle_agents(&run->targets);
 		targets__follow_cuda(&run->targets);
@@ -673,7 +496,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		}
 		if (run->targets.active && (run->opts.memory || run->opts.kernel_memory) &&
 		    now - run->last_sample_ns > SAMPLE_EVERY_NS)
-			sample_memory(run, now);
+			run__sample_memory(run, now);
 		if (run->signal) {
 			run->stop_reason = PTB_STOP_SIGNAL;
 			return 0;
@@ -700,167 +523,11 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 	}
 }
 
-/* ---- the end: the window closes, agents stop, probes are removed, the capture is sealed ---- */
-
-static void write_counters(struct run *run, uint64_t detach_ns)
-{
-	struct recorder_stats st = recorder__stats(run->targets.rec);
-	struct rusage ru;
-
-	for (uint32_t id = 0; id < PTB_CNT_MAP; id++) {
-		uint64_t v = PTB_CNT_IS_BPF(id) ? counted(run, id) : 0;
-
-		v -= id == PTB_CNT_HITS ? run->surplus_hits : 0;
-		v += id == PTB_CNT_OUT_OF_WINDOW ? run->surplus_hits : 0;
-		if (v)
-			recorder__counter(run->targets.rec, id, v);
-	}
-	recorder__counter(run->targets.rec, PTB_CNT_MISSED, counted(run, PTB_CNT_MISSED));
-	recorder__counter(run->targets.rec, PTB_CNT_CAPTURE_DROPPED, st.write_dropped);
-	if (run->cost_ps > 0)
-		recorder__counter(run->targets.rec, PTB_CNT_COST_PS, (uint64_t)run->cost_ps);
-	recorder__counter(run->targets.rec, PTB_CNT_ATTACH_NS, run->targets.attach_ns);
-	recorder__counter(run->targets.rec, PTB_CNT_DETACH_NS, detach_ns);
-	recorder__counter(run->targets.rec, PTB_CNT_PLAN_NS, run->targets.plan_ns);
-	recorder__counter(run->targets.rec, PTB_CNT_PROBES, run->targets.probes);
-	recorder__counter(run->targets.rec, PTB_CNT_REFUSED, run->targets.refused);
-	recorder__counter(run->targets.rec, PTB_CNT_NAME_UNRESOLVED, st.unresolved);
-	recorder__counter(run->targets.rec, PTB_CNT_UNCOVERED_NS, run->targets.uncovered_ns);
-	recorder__counter(run->targets.rec, PTB_CNT_CUDA_LATE_NS, run->targets.cuda_late_ns);
-	recorder__counter(run->targets.rec, PTB_CNT_CHILDREN_MISSED, run->targets.children_missed);
-	recorder__counter(run->targets.rec, PTB_CNT_NO_TRACEPOINT, run->no_tracepoint);
-	recorder__counter(run->targets.rec, PTB_CNT_NO_SHAPES, run->targets.no_shapes);
-	recorder__counter(run->targets.rec, PTB_CNT_ARGS_UNPLACED, run->targets.unplaced);
-	recorder__counter(run->targets.rec, PTB_CNT_NO_STACKS, run->targets.no_stacks);
-	recorder__counter(run->targets.rec, PTB_CNT_PY_CODE_GONE, st.py_codes_gone);
-	recorder__counter(run->targets.rec, PTB_CNT_PY_CLASS_GONE, st.py_classes_gone);
-	for (uint32_t id = PTB_CNT_AGENT_LOST; id <= PTB_CNT_GPU_DROPPED; id++)
-		recorder__counter(run->targets.rec, id, recorder__agent_counter(run->targets.rec, id));
-	recorder__counter(run->targets.rec, PTB_CNT_AGENT_CUT, run->targets.agents_cut);
-	recorder__counter(run->targets.rec, PTB_CNT_AGENT_GAVE_UP, run->targets.agents_gave_up);
-	recorder__counter(run->targets.rec, PTB_CNT_AGENT_REFUSED, targets__gpu_refused(&run->targets));
-	recorder__counter(run->targets.rec, PTB_CNT_OVER_MEMORY, mem_limit__refused());
-	recorder__counter(run->targets.rec, PTB_CNT_OVER_NAMES, st.over_names);
-	recorder__counter(run->targets.rec, PTB_CNT_OVER_OPERATORS, st.over_operators);
-	recorder__counter(run->targets.rec, PTB_CNT_OVER_LIBS, run->targets.over_libs);
-	recorder__counter(run->targets.rec, PTB_CNT_REFUSED_PIDS, run->refused_pids);
-	recorder__counter(run->targets.rec, PTB_CNT_FOREIGN_FILES, torch_proc__refused_files());
-	recorder__counter(run->targets.rec, PTB_CNT_OVER_PROCESSES, run->targets.over_processes);
-	recorder__counter(run->targets.rec, PTB_CNT_OVER_AGENT,
-			  recorder__agent_counter(run->targets.rec, PTB_CNT_OVER_AGENT));
-	recorder__counter(run->targets.rec, PTB_CNT_COLLECTOR_CPU_NS, clock__cpu_ns());
-	if (!getrusage(RUSAGE_SELF, &ru))
-		recorder__counter(run->targets.rec, PTB_CNT_COLLECTOR_RSS, (uint64_t)ru.ru_maxrss * 1024);
-}
-
-/*
- * Agents stop and send what they have: they poll their semaphores every 50 ms. One that does not within the
- * time it has is left as it is; the kernel lowers its semaphores, and it stops when it runs again.
- */
-static void end_agents(struct run *run)
-{
-	const struct timespec nap = { .tv_nsec = 5000000 };
-	uint64_t t0 = clock__mono_ns(), limit = run->signal ? SIGNALLED_WAIT_NS : PTB_AGENT_ANSWER_NS;
-
-	targets__dismiss_agents(&run->targets);
-	while (!cancel__pending() && !targets__agents_quiet(&run->targets) &&
-	       clock__mono_ns() - t0 < limit) {
-		drain(run);
-		nanosleep(&nap, NULL);
-	}
-	drain(run);
-	for (uint32_t i = 0; i < run->targets.cnt; i++)
-		end_agent(run, &run->targets.items[i]);
-	targets__agents_meta(&run->targets);
-	target_python__meta(&run->targets);
-	if (recorder__agent_gpu(run->targets.rec))
-		recorder__meta(run->targets.rec, "gpu", "true");
-	if (run->opts.gpu)
-		recorder__meta(run->targets.rec, "cuda_calls", "true");
-}
-
-/* Hits after the last step are hits outside the window: so many as their share of the time. */
-static uint64_t cut_steps(struct run *run, uint64_t end)
-{
-	uint64_t surplus_ns = step_count__surplus_ns(recorder__steps(run->targets.rec));
-	double hits = (double)counted(run, PTB_CNT_HITS), ns = (double)(end - run->begin_ns);
-
-	if (surplus_ns > end)
-		return end;
-	run->surplus_hits = (uint64_t)(hits * (double)(end - surplus_ns) / ns);
-	return surplus_ns - 1;
-}
-
-/*
- * Where the window ends in the capture: where its records do. Those after that are of some threads only, and an operator
- * whose end is not there would seem to last.
- */
-static uint64_t cut_window(struct run *run, uint64_t end)
-{
-	struct recorder_stats st;
-
-	if (run->opts.steps.name) /* records of later steps are in the file, too, which readers leave out */
-		end = cut_steps(run, end);
-	recorder__flush(run->targets.rec);
-	st = recorder__stats(run->targets.rec);
-	if (!st.cut || st.covered_ns >= end)
-		return end;
-	if (st.covered_ns < run->begin_ns)
-		st.covered_ns = run->begin_ns;
-	recorder__counter(run->targets.rec, PTB_CNT_UNWRITTEN_NS, end - st.covered_ns);
-	run->stop_reason = PTB_STOP_NOT_WRITTEN;
-	pr_error("the capture covers the first %.3f s of %.3f s",
-		 (double)(st.covered_ns - run->begin_ns) / 1e9, (double)(end - run->begin_ns) / 1e9);
-	return st.covered_ns;
-}
-
 const char *run__no_python(struct run *run, pid_t pid)
 {
 	const struct target *t = targets__find(&run->targets, pid);
 
 	return t ? t->python.why : "";
-}
-
-/* A version that cannot be read, perhaps: such processes were tried until now. */
-static void refuse_waiting(struct run *run)
-{
-	for (uint32_t i = 0; i < run->targets.cnt && run->opts.sample_hz; i++) {
-		struct target *t = &run->targets.items[i];
-
-		if (t->state != TARGET_WAITING || !t->python.layout.version)
-			continue;
-		t->python.state = PYTHON_REFUSED;
-		run->targets.no_stacks++;
-		pr_warn("pid %d: no Python stacks: %s", t->pid, t->python.why);
-	}
-}
-
-int run__finish(struct run *run, int *capture)
-{
-	uint64_t end, t0;
-	int err;
-
-	refuse_waiting(run);
-	sample_memory(run, clock__mono_ns());
-	if (run->opts.kernel_memory)
-		probe_set__flush_kmem(run->targets.ps);
-	end = clock__mono_ns();
-	probe_set__deactivate(run->targets.ps);
-	recorder__window_ends(run->targets.rec, end);
-	end_agents(run);
-	t0 = clock__mono_ns();
-	probe_set__detach(run->targets.ps);
-	t0 = clock__mono_ns() - t0;
-	drain(run); /* records of programs that ran when the window closed */
-	end = cut_window(run, end);
-	recorder__clock(run->targets.rec);
-	recorder__window(run->targets.rec, false, end, run->stop_reason);
-	write_counters(run, t0);
-	*capture = recorder__dup_capture(run->targets.rec);
-	err = recorder__close(run->targets.rec);
-	run->targets.rec = NULL;
-	mem_limit__set(0); /* what is made of the capture has limits of its own */
-	return err;
 }
 
 uint64_t run__cost_ns(struct run *run)

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The end of a recording: the window closes, agents stop, probes are removed, the capture is sealed. */
+#define LOG_DOMAIN "run"
+#include "record/run_priv.h"
+
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem_limit.h"
+#include "probe/probe_set.h"
+#include "record/recorder.h"
+#include "record/recorder_agent.h"
+#include "record/step_count.h"
+
+/* For agents, after a signal: everything ends within a second. */
+#define SIGNALLED_WAIT_NS 700000000ULL
+
+static void write_counters(struct run *run, uint64_t detach_ns)
+{
+	struct recorder_stats st = recorder__stats(run->targets.rec);
+	struct rusage ru;
+
+	for (uint32_t id = 0; id < PTB_CNT_MAP; id++) {
+		uint64_t v = PTB_CNT_IS_BPF(id) ? run__counted(run, id) : 0;
+
+		v -= id == PTB_CNT_HITS ? run->surplus_hits : 0;
+		v += id == PTB_CNT_OUT_OF_WINDOW ? run->surplus_hits : 0;
+		if (v)
+			recorder__counter(run->targets.rec, id, v);
+	}
+	recorder__counter(run->targets.rec, PTB_CNT_MISSED, run__counted(run, PTB_CNT_MISSED));
+	recorder__counter(run->targets.rec, PTB_CNT_CAPTURE_DROPPED, st.write_dropped);
+	if (run->cost_ps > 0)
+		recorder__counter(run->targets.rec, PTB_CNT_COST_PS, (uint64_t)run->cost_ps);
+	recorder__counter(run->targets.rec, PTB_CNT_ATTACH_NS, run->targets.attach_ns);
+	recorder__counter(run->targets.rec, PTB_CNT_DETACH_NS, detach_ns);
+	recorder__counter(run->targets.rec, PTB_CNT_PLAN_NS, run->targets.plan_ns);
+	recorder__counter(run->targets.rec, PTB_CNT_PROBES, run->targets.probes);
+	recorder__counter(run->targets.rec, PTB_CNT_REFUSED, run->targets.refused);
+	recorder__counter(run->targets.rec, PTB_CNT_NAME_UNRESOLVED, st.unresolved);
+	recorder__counter(run->targets.rec, PTB_CNT_UNCOVERED_NS, run->targets.uncovered_ns);
+	recorder__counter(run->targets.rec, PTB_CNT_CUDA_LATE_NS, run->targets.cuda_late_ns);
+	recorder__counter(run->targets.rec, PTB_CNT_CHILDREN_MISSED, run->targets.children_missed);
+	recorder__counter(run->targets.rec, PTB_CNT_NO_TRACEPOINT, run->no_tracepoint);
+	recorder__counter(run->targets.rec, PTB_CNT_NO_SHAPES, run->targets.no_shapes);
+	recorder__counter(run->targets.rec, PTB_CNT_ARGS_UNPLACED, run->targets.unplaced);
+	recorder__counter(run->targets.rec, PTB_CNT_NO_STACKS, run->targets.no_stacks);
+	recorder__counter(run->targets.rec, PTB_CNT_PY_CODE_GONE, st.py_codes_gone);
+	recorder__counter(run->targets.rec, PTB_CNT_PY_CLASS_GONE, st.py_classes_gone);
+	for (uint32_t id = PTB_CNT_AGENT_LOST; id <= PTB_CNT_GPU_DROPPED; id++)
+		recorder__counter(run->targets.rec, id, recorder__agent_counter(run->targets.rec, id));
+	recorder__counter(run->targets.rec, PTB_CNT_AGENT_CUT, run->targets.agents_cut);
+	recorder__counter(run->targets.rec, PTB_CNT_AGENT_GAVE_UP, run->targets.agents_gave_up);
+	recorder__counter(run->targets.rec, PTB_CNT_AGENT_REFUSED, targets__gpu_refused(&run->targets));
+	recorder__counter(run->targets.rec, PTB_CNT_OVER_MEMORY, mem_limit__refused());
+	recorder__counter(run->targets.rec, PTB_CNT_OVER_NAMES, st.over_names);
+	recorder__counter(run->targets.rec, PTB_CNT_OVER_OPERATORS, st.over_operators);
+	recorder__counter(run->targets.rec, PTB_CNT_OVER_LIBS, run->targets.over_libs);
+	recorder__counter(run->targets.rec, PTB_CNT_REFUSED_PIDS, run->refused_pids);
+	recorder__counter(run->targets.rec, PTB_CNT_FOREIGN_FILES, torch_proc__refused_files());
+	recorder__counter(run->targets.rec, PTB_CNT_OVER_PROCESSES, run->targets.over_processes);
+	recorder__counter(run->targets.rec, PTB_CNT_OVER_AGENT,
+			  recorder__agent_counter(run->targets.rec, PTB_CNT_OVER_AGENT));
+	recorder__counter(run->targets.rec, PTB_CNT_COLLECTOR_CPU_NS, clock__cpu_ns());
+	if (!getrusage(RUSAGE_SELF, &ru))
+		recorder__counter(run->targets.rec, PTB_CNT_COLLECTOR_RSS, (uint64_t)ru.ru_maxrss * 1024);
+}
+
+/*
+ * Agents stop and send what they have: they poll their semaphores every 50 ms. One that does not within the
+ * time it has is left as it is; the kernel lowers its semaphores, and it stops when it runs again.
+ */
+static void end_agents(struct run *run)
+{
+	const struct timespec nap = { .tv_nsec = 5000000 };
+	uint64_t t0 = clock__mono_ns(), limit = run->signal ? SIGNALLED_WAIT_NS : PTB_AGENT_ANSWER_NS;
+
+	targets__dismiss_agents(&run->targets);
+	while (!cancel__pending() && !targets__agents_quiet(&run->targets) &&
+	       clock__mono_ns() - t0 < limit) {
+		run__drain(run);
+		nanosleep(&nap, NULL);
+	}
+	run__drain(run);
+	for (uint32_t i = 0; i < run->targets.cnt; i++)
+		run__end_agent(run, &run->targets.items[i]);
+	targets__agents_meta(&run->targets);
+	target_python__meta(&run->targets);
+	if (recorder__agent_gpu(run->targets.rec))
+		recorder__meta(run->targets.rec, "gpu", "true");
+	if (run->opts.gpu)
+		recorder__meta(run->targets.rec, "cuda_calls", "true");
+}
+
+/* Hits after the last step are hits outside the window: so many as their share of the time. */
+static uint64_t cut_steps(struct run *run, uint64_t end)
+{
+	uint64_t surplus_ns = step_count__surplus_ns(recorder__steps(run->targets.rec));
+	double hits = (double)run__counted(run, PTB_CNT_HITS), ns = (double)(end - run->begin_ns);
+
+	if (surplus_ns > end)
+		return end;
+	run->surplus_hits = (uint64_t)(hits * (double)(end - surplus_ns) / ns);
+	return surplus_ns - 1;
+}
+
+/*
+ * Where the window ends in the capture: where its records do. Those after that are of some threads only, and an operator
+ * whose end is not there would seem to last.
+ */
+static uint64_t cut_window(struct run *run, uint64_t end)
+{
+	struct recorder_stats st;
+
+	if (run->opts.steps.name) /* records of later steps are in the file, too, which readers leave out */
+		end = cut_steps(run, end);
+	recorder__flush(run->targets.rec);
+	st = recorder__stats(run->targets.rec);
+	if (!st.cut || st.covered_ns >= end)
+		return end;
+	if (st.covered_ns < run->begin_ns)
+		st.covered_ns = run->begin_ns;
+	recorder__counter(run->targets.rec, PTB_CNT_UNWRITTEN_NS, end - st.covered_ns);
+	run->stop_reason = PTB_STOP_NOT_WRITTEN;
+	pr_error("the capture covers the first %.3f s of %.3f s",
+		 (double)(st.covered_ns - run->begin_ns) / 1e9, (double)(end - run->begin_ns) / 1e9);
+	return st.covered_ns;
+}
+
+/* A version that cannot be read, perhaps: such processes were tried until now. */
+static void refuse_waiting(struct run *run)
+{
+	for (uint32_t i = 0; i < run->targets.cnt && run->opts.sample_hz; i++) {
+		struct target *t = &run->targets.items[i];
+
+		if (t->state != TARGET_WAITING || !t->python.layout.version)
+			continue;
+		t->python.state = PYTHON_REFUSED;
+		run->targets.no_stacks++;
+		pr_warn("pid %d: no Python stacks: %s", t->pid, t->python.why);
+	}
+}
+
+int run__finish(struct run *run, int *capture)
+{
+	uint64_t end, t0;
+	int err;
+
+	refuse_waiting(run);
+	run__sample_memory(run, clock__mono_ns());
+	if (run->opts.kernel_memory)
+		probe_set__flush_kmem(run->targets.ps);
+	end = clock__mono_ns();
+	probe_set__deactivate(run->targets.ps);
+	recorder__window_ends(run->targets.rec, end);
+	end_agents(run);
+	t0 = clock__mono_ns();
+	probe_set__detach(run->targets.ps);
+	t0 = clock__mono_ns() - t0;
+	run__drain(run); /* records of programs that ran when the window closed */
+	end = cut_window(run, end);
+	recorder__clock(run->targets.rec);
+	recorder__window(run->targets.rec, false, end, run->stop_reason);
+	write_counters(run, t0);
+	*capture = recorder__dup_capture(run->targets.rec);
+	err = recorder__close(run->targets.rec);
+	run->targets.rec = NULL;
+	mem_limit__set(0); /* what is made of the capture has limits of its own */
+	return err;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What the files of a recording share: run.c, run_tasks.c and run_end.c. */
+#ifndef RECORD_RUN_PRIV_H
+#define RECORD_RUN_PRIV_H
+
+#include <poll.h>
+
+#include "ptb_event.h"
+#include "record/cost_meter.h"
+#include "record/run.h"
+#include "record/targets.h"
+
+enum { POLL_CANCEL, POLL_RINGS, POLL_SAMPLES, FIXED_POLLS }; /* in run->polls, before the targets */
+
+struct run {
+	struct record_opts opts;
+	struct targets targets;
+	struct ptb_task *tasks; /* drained, and not acted upon yet */
+	uint32_t task_cnt, task_cap;
+	uint64_t watermark; /* what is older has been drained */
+	struct pollfd *polls;
+	uint32_t poll_cap, polled; /* polled: processes in the last wait */
+	int signal;
+	int pace_ms;
+	bool draining; /* the rings are being read */
+	bool warming_up, warmed_up;
+	uint64_t step_ns, surplus_hits;
+	uint64_t before[PTB_CNT_MAP]; /* counters of the warm-up */
+	uint64_t begin_ns, last_clock_ns, last_sample_ns;
+	int64_t cost_ps;
+	struct cost_meter hits;
+	uint32_t stop_reason, no_tracepoint, refused_pids;
+};
+
+/* A counter of the BPF programs in the window: what it had in the warm-up is not in it. */
+uint64_t run__counted(const struct run *run, uint32_t id);
+/* Moves what is in the rings into the capture: one round. 0 or negative errno (reported). */
+int run__drain(struct run *run);
+/* What /proc says of the targets' memory: at the window's begin and end, and beside memory's records. */
+void run__sample_memory(struct run *run, uint64_t now);
+
+/* What an agent of the target has sent is written. */
+void run__end_agent(struct run *run, struct target *t);
+void run__mark_gone(struct run *run, struct target *t);
+/* Follows the forks and execs of targets that have been drained. */
+void run__act_on_tasks(struct run *run);
+/* Attaches to processes that had no torch when last polled, and have it now. */
+void run__try_waiting(struct run *run);
+/* After the drain: what a process did before it ended (exec) has been acted upon by then. */
+void run__reap_exited(struct run *run);
+
+#endif /* RECORD_RUN_PRIV_H */

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The processes of a recording that fork, execute a program, load torch, or end. */
+#define LOG_DOMAIN "run"
+#include "record/run_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "probe/probe_set.h"
+#include "record/recorder.h"
+#include "record/recorder_agent.h"
+
+#define CHILD_TRY_NS 20000000ULL /* how often a process without torch is polled */
+#define TRIES_SLOWER 6           /* of them, each after twice the time */
+
+static void on_fork(struct run *run, const struct ptb_task *task)
+{
+	struct target *t = targets__find(&run->targets, (pid_t)task->h.tgid);
+	bool inherits = t && (t->state == TARGET_TRACED || t->inherits);
+	struct target_python python = { 0 };
+
+	if (!run->opts.children || targets__find(&run->targets, (pid_t)task->child_tgid))
+		return;
+	probe_set__watch_task(run->targets.ps, task->child_tgid);
+	if (inherits)
+		python = t->python;
+	t = targets__add(&run->targets, (pid_t)task->child_tgid, task->h.tgid, task->h.ts_ns);
+	if (t) {
+		t->inherits = inherits;
+		t->python = python;
+		run->targets.no_stacks += python.state == PYTHON_REFUSED;
+		targets__attach(&run->targets, t);
+	}
+}
+
+void run__end_agent(struct run *run, struct target *t)
+{
+	struct agent_reported last = recorder__agent_end(run->targets.rec, t->pid);
+
+	run->targets.agents_cut += (last.state & PTB_AGENT_SENDS) != 0;
+	if (t->agent && last.ever & PTB_AGENT_GPU_ON)
+		t->agent->gpu = true; /* the process may have ended before its state was polled */
+}
+
+/* What was traced is no more: its probes go. */
+static void release_target(struct run *run, struct target *t)
+{
+	probe_set__remove_process(run->targets.ps, t->proc_idx);
+	run__end_agent(run, t);
+	if (t->agent)
+		probe_set__remove_process(run->targets.ps, t->agent->proc_idx);
+	target_cuda__clear(&t->cuda, run->targets.ps);
+}
+
+/* exec gives the process a new memory map: the old probes are gone with the old one. */
+static void on_exec(struct run *run, const struct ptb_task *task)
+{
+	struct target *t = targets__find(&run->targets, (pid_t)task->h.tgid);
+
+	if (!t)
+		return;
+	if (t->state == TARGET_TRACED) {
+		release_target(run, t);
+		if (!run->opts.children)
+			pr_warn("pid %d executed another program (exec): its trace ends there; "
+				"use --children to follow it",
+				t->pid);
+	}
+	t->state = run->opts.children ? TARGET_WAITING : TARGET_GONE;
+	t->inherits = false;
+	t->python = (struct target_python){ 0 };
+	t->born_ns = task->h.ts_ns;
+	t->next_try_ns = 0;
+}
+
+void run__mark_gone(struct run *run, struct target *t)
+{
+	if (t->state == TARGET_TRACED)
+		release_target(run, t);
+	else if (t->state == TARGET_WAITING && t->inherits)
+		run->targets.children_missed++; /* too short-lived: whatever it ran was not seen */
+	t->state = TARGET_GONE;
+	if (t->pidfd >= 0)
+		close(t->pidfd);
+	t->pidfd = -1;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct ptb_task *x = a, *y = b;
+
+	return (x->h.ts_ns > y->h.ts_ns) - (x->h.ts_ns < y->h.ts_ns);
+}
+
+/* In order of time: an exec may be in a ring that is read before the ring with its process's fork. */
+void run__act_on_tasks(struct run *run)
+{
+	uint64_t watermark = run->watermark; /* an attach may drain the rings, and add to the tasks */
+	uint32_t i, cnt = run->task_cnt;
+
+	if (!cnt)
+		return;
+	qsort(run->tasks, cnt, sizeof(*run->tasks), by_time);
+	for (i = 0; i < cnt && run->tasks[i].h.ts_ns <= watermark; i++) {
+		struct ptb_task task = run->tasks[i];
+
+		if (task.h.kind == PTB_REC_FORK)
+			on_fork(run, &task);
+		else if (task.h.kind == PTB_REC_EXEC)
+			on_exec(run, &task);
+	}
+	run->task_cnt -= i;
+	memmove(run->tasks, run->tasks + i, run->task_cnt * sizeof(*run->tasks));
+}
+
+/* Python is searched for in all files of a process, which costs more than a look for torch. */
+static uint64_t next_try_after(const struct run *run, struct target *t)
+{
+	uint32_t tries = run->opts.sample_hz ? t->tries++ : 0;
+
+	return CHILD_TRY_NS << (tries < TRIES_SLOWER ? tries : TRIES_SLOWER);
+}
+
+void run__try_waiting(struct run *run)
+{
+	uint64_t now = clock__mono_ns();
+
+	for (uint32_t i = 0; i < run->targets.cnt; i++) {
+		struct target *t = &run->targets.items[i];
+		int err;
+
+		if (t->state != TARGET_WAITING || now < t->next_try_ns)
+			continue;
+		t->next_try_ns = now + next_try_after(run, t);
+		err = run->opts.sample_hz ? 1 : torch_proc__peek(t->pid);
+		if (err > 0)
+			err = targets__attach(&run->targets, t);
+		/* targets__attach() may move the array; the end of a process is reap_exited's, unless it ended before
+		 * it was found: then its exec may be among the tasks that are left */
+		if (err < 0 && err != -EAGAIN &&
+		    (err != -ESRCH || (run->targets.items[i].pidfd < 0 && !run->task_cnt)))
+			run__mark_gone(run, &run->targets.items[i]);
+	}
+}
+
+void run__reap_exited(struct run *run)
+{
+	for (uint32_t i = 0; i < run->polled; i++)
+		if (run->polls[i + FIXED_POLLS].revents & (POLLIN | POLLHUP))
+			run__mark_gone(run, &run->targets.items[i]);
+}

@@ -13,7 +13,8 @@ struct hit {
 	__u32 args; /* argument program */
 	__u32 tgid;
 	__u32 tid;
-	bool quiet; /* a loss of it is no loss: calibration */
+	bool quiet;   /* a loss of it is no loss: calibration */
+	bool outside; /* of the annotations of --when */
 };
 
 /* Number of a struct pid in ptbpf's namespace, 0 if it has none there. */
@@ -79,19 +80,20 @@ static __always_inline bool site_find(struct pt_regs *ctx, struct hit *hit, __u3
 	return true;
 }
 
-/* kmem.bpf.h */
+/* kmem.bpf.h, when.bpf.h */
 static __always_inline void kmem_boundary(const struct hit *hit);
+static __always_inline bool when_passes(struct pt_regs *ctx, struct hit *hit, __u32 prog);
 
 /* Who hit, when and where. False: the site is not one of ours. */
 static __always_inline bool hit_begin(struct pt_regs *ctx, struct hit *hit, __u32 prog)
 {
-	hit->quiet = false;
+	hit->quiet = hit->outside = false;
 	hit->ts_ns = bpf_ktime_get_ns();
 	current_ids(&hit->tgid, &hit->tid);
 	return site_find(ctx, hit, prog);
 }
 
-/* The same for programs that run in windows only: false outside of them. */
+/* The same for programs that run in windows only: false outside of them, and outside of the annotations of --when. */
 static __always_inline bool hit_begin_in_window(struct pt_regs *ctx, struct hit *hit, __u32 prog)
 {
 	if (!*(volatile __u32 *)&active) {
@@ -100,7 +102,9 @@ static __always_inline bool hit_begin_in_window(struct pt_regs *ctx, struct hit 
 	}
 	if (!hit_begin(ctx, hit, prog))
 		return false;
-	if (kernel_memory)
+	if (when_on && !when_passes(ctx, hit, prog))
+		return false;
+	if (kernel_memory && !hit->outside)
 		kmem_boundary(hit);
 	return true;
 }

@@ -27,6 +27,13 @@ const volatile __u32 agent_sleeps = 0; /* its program may wait for a page of the
 
 const volatile __u32 never = 0; /* see ptbpf.bpf.c */
 
+/* Only what happens inside annotations with this name is recorded (when.bpf.h). */
+const volatile __u32 when_on = 0;
+const volatile __u32 when_len = 0;    /* bytes of the name */
+const volatile __u32 when_prefix = 0; /* longer names that begin with it match, too */
+const volatile __u64 when_every = 1;  /* of so many annotations the first is recorded */
+const volatile __u64 when_text[PTB_WHEN_MAX / 8] = {}, when_mask[PTB_WHEN_MAX / 8] = {};
+
 const volatile __u64 sample_ns = 0;   /* between two samples of a thread */
 const volatile __u32 sample_cpus = 0; /* possible ones */
 __u64 sample_ticks = 0;               /* that the run of the iterator stands for */
@@ -42,6 +49,8 @@ const volatile __u32 migrate_reason_arg = 0; /* of the tracepoint: which argumen
 /*
  * Written by user space at any time: the window's number, 0: none is open. On its own cache line, every hit reads it. */
 __u32 active __attribute__((aligned(64))) = 0;
+/* With --when, on the same line: annotations that are recorded and have not ended. */
+__u32 when_open = 0;
 /* The same for kernel memory: it is closed first, so that what is left can be emitted while nothing is added to it. */
 __u32 kmem_active = 0;
 __u32 kmem_window = 0; /* the window that is open or about to be */
@@ -127,12 +136,19 @@ struct scope_key {
 	__u32 pad;
 };
 
+/* A live RecordFunction object. */
+struct scope_state {
+	__u32 scope;      /* at::RecordScope */
+	__u32 outside;    /* its begin is not recorded (--when), so its end is not either */
+	__u64 occurrence; /* of --when: which it belongs to; 0: none */
+};
+
 /* LRU: an object whose end falls outside the window must not stay for ever. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, PTB_SCOPES_MAX);
 	__type(key, struct scope_key);
-	__type(value, __u32); /* at::RecordScope */
+	__type(value, struct scope_state);
 } scopes SEC(".maps");
 
 struct {

@@ -697,7 +697,11 @@ enum ptb_stop_reason {
 	X(SAMPLES_RAN,     58, 0, "samples without a stack: the thread began to run while it was read") \
 	X(SAMPLES_NS,      59, 0, "time for which samples interrupted the target's threads, ns") \
 	X(PY_CLASS_GONE,   60, 1, "modules whose class could not be read") \
-	X(OPEN_UNREAD,     61, 0, "samples of which it is not known which operator was open: the agent had just begun or stopped, or more than 127 were")
+	X(OPEN_UNREAD,     61, 0, "samples of which it is not known which operator was open: the agent had just begun or stopped, or more than 127 were") \
+	X(WHEN_OUTSIDE,    70, 0, "probe hits outside the annotations of --when")                \
+	X(WHEN_RECORDED,   71, 0, "annotations of --when recorded")                              \
+	X(WHEN_SKIPPED,    72, 0, "annotations of --when skipped by --every")                    \
+	X(WHEN_NO_ROOM,    73, 1, "annotations or ends of operators lost with --when: more than 128 operators inside one another, more than 1024 annotations at a time, or no memory")
 /* clang-format on */
 
 enum ptb_counter_id {
@@ -705,9 +709,10 @@ enum ptb_counter_id {
 	PTB_COUNTERS(X)
 #undef X
 };
-#define PTB_CNT_MAP 64 /* entries of the BPF map */
-#define PTB_CNT_IS_BPF(id)                                                                         \
-	((id) < PTB_CNT_BPF_MAX || ((id) >= PTB_CNT_PY_NO_STATE && (id) <= PTB_CNT_PY_NO_ROOM) ||  \
-	 ((id) >= PTB_CNT_SAMPLES_LATE && (id) <= PTB_CNT_SAMPLES_NS) || (id) == PTB_CNT_OPEN_UNREAD)
+#define PTB_CNT_MAP 96 /* entries of the BPF map */
+#define PTB_CNT_IS_BPF(id)                                                                              \
+	((id) < PTB_CNT_BPF_MAX || ((id) >= PTB_CNT_PY_NO_STATE && (id) <= PTB_CNT_PY_NO_ROOM) ||       \
+	 ((id) >= PTB_CNT_SAMPLES_LATE && (id) <= PTB_CNT_SAMPLES_NS) || (id) == PTB_CNT_OPEN_UNREAD || \
+	 ((id) >= PTB_CNT_WHEN_OUTSIDE && (id) <= PTB_CNT_WHEN_NO_ROOM))
 
 #endif /* PTB_EVENT_H */

@@ -24,6 +24,7 @@
 
 #include "arg_interp.h"
 #include "calls.bpf.h"
+#include "when.bpf.h"
 #include "tls.bpf.h"
 #include "args.bpf.h"
 #include "python.bpf.h"
@@ -63,7 +64,7 @@
 			bpf_tail_call(ctx, &no_programs, 0);                                       \
 		if (!begin(ctx, &hit, PTB_PROG_##name))                                            \
 			return 0;                                                                  \
-		if (STACK_##stack(&hit) && py_stacks)                                              \
+		if (STACK_##stack(&hit) && py_stacks && !hit.outside)                              \
 			py_stack(&hit, PT_REGS_SP(ctx), 0);                                        \
 		return func##_hit(ctx, &hit);                                                      \
 	}

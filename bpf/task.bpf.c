@@ -58,6 +58,8 @@ int BPF_PROG(task_exec, struct task_struct *task)
 	if (!is_watched(tgid))
 		return 0;
 	bpf_map_delete_elem(&sampled, &tgid); /* its Python is gone */
+	if (when_on)
+		when_leave();
 	emit_task(PTB_REC_EXEC, task, NULL, 0);
 	return 0;
 }
@@ -73,6 +75,8 @@ int BPF_PROG(task_exit, struct task_struct *task)
 
 	if (!is_watched(tgid))
 		return 0;
+	if (when_on)
+		when_leave();
 	if (!BPF_CORE_READ(task, signal, live.counter)) {
 		if (bpf_map_delete_elem(&watched, &tgid))
 			return 0;

@@ -86,6 +86,7 @@ static int configure_programs(struct ptbpf_bpf *s, const struct probe_set_opts *
 	bpf_map__set_autocreate(s->maps.call_frames, full);
 	bpf_map__set_autocreate(s->maps.api_calls, opts->memory);
 	bpf_map__set_autocreate(s->maps.cuda_frames, opts->cuda_calls);
+	when__configure(s, opts);
 	return configure_stacks(s, opts->stacks, opts->sample_hz > 0);
 }
 
@@ -416,6 +417,8 @@ int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_li
 	if (bpf_map_lookup_elem(bpf_map__fd(ps->skel->maps.proc_cfg), &proc_idx, &cfg))
 		return -errno;
 	err = check_libs(libs, lib_cnt, ps->procs[proc_idx].tgid, &sites);
+	for (uint32_t l = 0; l < lib_cnt && !err; l++)
+		err = when__add_sites(ps->skel, &libs[l]);
 	if (!err && !ps->multi && !ps->trace)
 		err = attach_perf__raise_limit(sites);
 	return err ? err : attach_libs(ps, proc_idx, &cfg, libs, lib_cnt);
@@ -430,6 +433,8 @@ int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 
 	if (!err)
 		err = kmem__attach(&ps->kmem, ps->skel);
+	if (!err)
+		err = when__add_process(ps->skel, cfg->tgid);
 	if (!err)
 		err = proc__alloc(ps, cfg, &idx);
 	if (err)
@@ -454,6 +459,15 @@ int probe_set__try(const struct probe_set_opts *opts)
 	return err;
 }
 
+/* A process may be there more than once: its agent and its CUDA libraries are added by themselves. */
+static bool has_tgid(const struct probe_set *ps, pid_t tgid)
+{
+	for (uint32_t i = 0; i < PTB_PROC_MAX; i++)
+		if (ps->procs[i].used && ps->procs[i].tgid == tgid)
+			return true;
+	return false;
+}
+
 void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
 {
 	struct proc *proc;
@@ -467,6 +481,8 @@ void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
 	if (ps->trace)
 		trace_fs__forget_process(ps->trace, proc_idx);
 	proc->used = false;
+	if (!has_tgid(ps, proc->tgid))
+		when__remove_process(ps->skel, (uint32_t)proc->tgid);
 }
 
 int probe_set__watch_task(struct probe_set *ps, uint32_t tgid)
@@ -573,6 +589,7 @@ void probe_set__activate(struct probe_set *ps)
 	if (!++ps->window)
 		ps->window = 1;
 	kmem__begin(&ps->kmem, ps->skel, ps->window);
+	when__begin(ps->skel);
 	__atomic_store_n(&ps->skel->bss->active, ps->window, __ATOMIC_SEQ_CST);
 	sampler__begin(&ps->sampler);
 }

@@ -108,6 +108,7 @@ static void put_line(struct sampler *s, const struct sample_window *w, int code)
 		if (w->report.result.incomplete[0])
 			JSONW_STR(&j, "incomplete", w->report.result.incomplete);
 	}
+	sample_window__put_when(&j, w);
 	sample_steps__put(&j, w);
 	sample_steps__why(w, why, sizeof(why));
 	if (why[0])

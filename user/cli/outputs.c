@@ -25,6 +25,7 @@
 #include "export/py_text.h"
 #include "export/session_json.h"
 #include "export/stacks.h"
+#include "export/when_text.h"
 #include "report/gpu_report.h"
 #include "report/line_report.h"
 #include "report/mem_report.h"
@@ -38,8 +39,7 @@
  */
 static void cost_text(const struct session_info *info, char *buf, size_t cap)
 {
-	uint64_t hits = session_info__counter(info, PTB_CNT_HITS),
-		 ps = session_info__counter(info, PTB_CNT_COST_PS);
+	uint64_t hits = session_info__hits(info), ps = session_info__counter(info, PTB_CNT_COST_PS);
 	double window = (double)(info->end_ns - info->begin_ns);
 	double cost = session_info__cost_ns(info);
 
@@ -76,7 +76,7 @@ static void print_summary(const struct outputs *o, const struct session *s,
 			  const struct session_totals *t, uint64_t threads, uint64_t file_bytes)
 {
 	const struct session_info *info = session__info(s);
-	char cost[160], agent[96], thinned[128];
+	char cost[160], agent[96], thinned[128], when[WHEN_TEXT_MAX];
 	uint64_t lost = session_info__counter(info, PTB_CNT_RING_FULL);
 	uint32_t unseen = loss_account__unseen_operators(info);
 
@@ -89,12 +89,16 @@ static void print_summary(const struct outputs *o, const struct session *s,
 	term_text__put(stderr, o->capture, SIZE_MAX);
 	fprintf(stderr,
 		": %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
-		"%llu; operators not visible %u; %s%s%s%s\n",
+		"%llu; operators not visible %u; %s%s%s%s",
 		(double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
 		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads, threads == 1 ? "" : "s",
 		cell__count(t->slices).text, cell__bytes((double)file_bytes).text,
 		(unsigned long long)lost, (unsigned long long)t->unwound, unseen, agent, cost,
 		thinned[0] ? "; thinned: " : "", thinned);
+	when_text__sentence(s, when, sizeof(when));
+	fputs(when[0] ? "; " : "", stderr);
+	term_text__put(stderr, when, SIZE_MAX);
+	fputc('\n', stderr);
 }
 
 static int count_thread(void *arg, uint32_t tgid, uint32_t tid)
@@ -451,9 +455,10 @@ int outputs__check(const char *command, const struct outputs *o)
 	return -EINVAL;
 }
 
-static void fill_result(struct outputs_result *r, const struct session_info *info,
+static void fill_result(struct outputs_result *r, const struct session *s,
 			const struct session_totals *totals, const char *incomplete)
 {
+	const struct session_info *info = session__info(s);
 	uint64_t window = info->end_ns - info->begin_ns;
 
 	*r = (struct outputs_result){ .window_ns = window,
@@ -461,6 +466,7 @@ static void fill_result(struct outputs_result *r, const struct session_info *inf
 				      .steps = totals->steps - totals->partial_steps + totals->own_steps,
 				      .lost = session_info__counter(info, PTB_CNT_RING_FULL),
 				      .stop_reason = info->stop_reason,
+				      .when = when_text__counts(s),
 				      .cost_share = -1 };
 	if (window && session_info__counter(info, PTB_CNT_COST_PS))
 		r->cost_share = session_info__cost_ns(info) / (double)window;
@@ -517,7 +523,7 @@ int outputs__write(const struct outputs *asked)
 		code = EXIT_INCOMPLETE;
 	}
 	if (o->result)
-		fill_result(o->result, session__info(s), &totals, code == EXIT_DONE ? "" : text);
+		fill_result(o->result, s, &totals, code == EXIT_DONE ? "" : text);
 out:
 	session__free(s);
 	effort__end();

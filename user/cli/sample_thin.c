@@ -16,7 +16,7 @@ void sample_thin__reset(struct thin *t, const struct run_cfg *cfg)
 	const struct record_opts *rec = &cfg->rec;
 	bool more = rec->args != PROBE_ARGS_NONE || rec->stacks || rec->memory || rec->kernel_memory;
 
-	thin__allow(t, rec->ops && more && !rec->sample_hz, !rec->sample_hz);
+	thin__allow(t, rec->ops && more && !rec->sample_hz, !rec->sample_hz && !rec->when);
 }
 
 enum thin_level sample_thin__next(struct thin *t, uint64_t nr, double allowed_ns, uint64_t window_ns)

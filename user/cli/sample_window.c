@@ -257,3 +257,15 @@ int sample_window__end(struct sample_window *w)
 		 WTERMSIG(status));
 	return EXIT_FAILED;
 }
+
+void sample_window__put_when(struct jsonw *j, const struct sample_window *w)
+{
+	const struct when_counts *c = &w->report.result.when;
+
+	if (!w->report.has_result || !c->on)
+		return;
+	JSONW_OBJ(j, "when");
+	JSONW_U64(j, "recorded", c->recorded);
+	JSONW_U64(j, "skipped", c->skipped);
+	jsonw__end_obj(j);
+}

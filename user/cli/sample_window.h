@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/jsonw.h"
 #include "cli/live.h"
 #include "sample/metrics.h"
 #include "sample/metrics_server.h"
@@ -78,5 +79,7 @@ void sample_window__read(struct sample_window *w);
 /* After the process has ended: closes what belongs to w. Returns its exit code, EXIT_FAILED if a signal ended it
  * (reported). */
 int sample_window__end(struct sample_window *w);
+/* Of one with --when: the key "when" of its line in the log. */
+void sample_window__put_when(struct jsonw *j, const struct sample_window *w);
 
 #endif /* CLI_SAMPLE_WINDOW_H */

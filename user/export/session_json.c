@@ -9,6 +9,7 @@
 
 #include "export/job_json.h"
 #include "export/loss_account.h"
+#include "export/when_text.h"
 
 /* META records that a document repeats; their text is JSON already. */
 static const char *const capture_keys[] = {
@@ -232,7 +233,7 @@ static void write_cost(struct jsonw *w, const struct session_info *info)
 
 	JSONW_OBJ(w, "cost");
 	JSONW_DOUBLE(w, "per_hit_ns", (double)session_info__counter(info, PTB_CNT_COST_PS) / 1000.0);
-	JSONW_U64(w, "hits", session_info__counter(info, PTB_CNT_HITS));
+	JSONW_U64(w, "hits", session_info__hits(info));
 	write_ms(w, "estimated_total_ms", ns);
 	/* of one thread's time; several threads share the sum */
 	JSONW_DOUBLE(w, "percent_of_window", window > 0.0 ? floor(ns / window * 1e5 + 0.5) / 1e3 : NAN);
@@ -288,6 +289,7 @@ void session_json__write(struct jsonw *w, const struct session *s)
 	write_loss(w, info);
 	write_cost(w, info);
 	write_gpu(w, s, info);
+	when_text__write(w, s);
 	write_capture(w, s);
 }
 

@@ -84,10 +84,17 @@ static inline uint64_t session_info__counter(const struct session_info *info, ui
 	return id < info->counter_cnt ? info->counters[id] : 0;
 }
 
+/* Hits of probes in the window: with --when, also those of which there is no record. */
+static inline uint64_t session_info__hits(const struct session_info *info)
+{
+	return session_info__counter(info, PTB_CNT_HITS) +
+	       session_info__counter(info, PTB_CNT_WHEN_OUTSIDE);
+}
+
 /* What the probes cost the target, ns: hits times the cost of one that was measured at attach. */
 static inline double session_info__cost_ns(const struct session_info *info)
 {
-	return (double)session_info__counter(info, PTB_CNT_HITS) *
+	return (double)session_info__hits(info) *
 	       (double)session_info__counter(info, PTB_CNT_COST_PS) / 1000.0;
 }
 

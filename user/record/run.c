@@ -127,7 +127,7 @@ static int choose_args(struct run *run)
 static void write_meta(struct run *run)
 {
 	enum probe_args args = run->opts.args;
-	char host[256] = "", missing[256] = "", hz[16];
+	char host[256] = "", missing[256] = "", hz[16], every[16];
 
 	gethostname(host, sizeof(host) - 1);
 	recorder__meta_text(run->targets.rec, "version", PTBPF_VERSION);
@@ -142,6 +142,11 @@ static void write_meta(struct run *run)
 			       run->opts.sample_hz ? hz : "true");
 	if (run->opts.modules)
 		recorder__meta(run->targets.rec, "with_modules", "true");
+	if (run->opts.when)
+		recorder__meta_text(run->targets.rec, "when", run->opts.when);
+	snprintf(every, sizeof(every), "%d", run->opts.every);
+	if (run->opts.every > 1)
+		recorder__meta(run->targets.rec, "every", every);
 	if (run->opts.memory)
 		recorder__meta(run->targets.rec, "profile_memory", "true");
 	if (run->opts.kernel_memory) {
@@ -170,6 +175,8 @@ int run__open(const struct record_opts *opts, const char *capture_path, struct r
 					.memory = opts->memory,
 					.stacks = opts->stacks,
 					.sample_hz = (uint32_t)opts->sample_hz,
+					.when = opts->when,
+					.every = (uint32_t)opts->every,
 					.kernel_memory = opts->kernel_memory,
 					.cuda_calls = opts->gpu,
 					.agent = opts->agent != AGENT_OFF };
@@ -533,7 +540,7 @@ const char *run__no_python(struct run *run, pid_t pid)
 uint64_t run__cost_ns(struct run *run)
 {
 	static const uint32_t kinds[] = { PTB_CNT_HITS, PTB_CNT_RING_FULL, PTB_CNT_OUT_OF_WINDOW,
-					  PTB_CNT_FOREIGN };
+					  PTB_CNT_FOREIGN, PTB_CNT_WHEN_OUTSIDE };
 	uint64_t ps = run->cost_ps > 0 ? (uint64_t)run->cost_ps : COST_UNKNOWN_PS, hits = 0;
 
 	if (run->opts.sample_hz)

@@ -13,7 +13,7 @@
 
 struct session {
 	struct session_info info;
-	uint64_t counters[64];
+	uint64_t counters[PTB_CNT_MAP];
 	struct {
 		const char *key, *json;
 	} meta[FAKE_META_MAX];

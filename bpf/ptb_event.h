@@ -698,6 +698,7 @@ enum ptb_stop_reason {
 	X(SAMPLES_NS,      59, 0, "time for which samples interrupted the target's threads, ns") \
 	X(PY_CLASS_GONE,   60, 1, "modules whose class could not be read") \
 	X(OPEN_UNREAD,     61, 0, "samples of which it is not known which operator was open: the agent had just begun or stopped, or more than 127 were") \
+	X(CHANGES_NS,      62, 0, "processor time of placing and removing probes, ns") \
 	X(WHEN_OUTSIDE,    70, 0, "probe hits outside the annotations of --when")                \
 	X(WHEN_RECORDED,   71, 0, "annotations of --when recorded")                              \
 	X(WHEN_SKIPPED,    72, 0, "annotations of --when skipped by --every")                    \

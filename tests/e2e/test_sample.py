@@ -108,23 +108,24 @@ def test_quota(ws, spin):
 
 def test_max_overhead(ws, spin, detail):
     """Windows end when they have cost what the time until the next one allows, and what they cost until the probes are gone is counted."""
-    share, cycle = 0.01, 2.0
+    share, pause, active = 0.12, 1.0, 3.0
     spin.wait_line("rate")
     run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--max-overhead", f"{share:%}", "--schedule",
-              f"wait={cycle / 2}s,active={cycle / 2}s,repeat=3,skip_first_wait=1")
+              f"wait={pause}s,active={active}s,repeat=2,skip_first_wait=1")
     log = log_of(ws + "/w")
     check(log and all(w.get("shortened") and w["stopped_by"] == "limit on its cost reached" for w in log), f"windows: {log}")
     check(report_json(log[0]["capture"])["window"]["stopped_by"] == "limit on its cost reached", "the capture has another reason")
     spent, beyond = 0.0, []
     for w in log:
-        allowed = share * cycle * (w["window"] + 1) - spent
+        allowed = share * (pause + active) * (w["window"] + 1) - spent
         spent += w["charged_seconds"]
         check(w["charged_seconds"] >= 2 * w["cost_share"] * w["seconds"] * 0.99, f"hits beside the window are not counted: {w}")
-        check(w["charged_seconds"] > allowed, f"the window ended before it had cost {allowed} s: {w}")
+        # what it costs to remove the probes is reserved, and may be less in the end
+        check(w["charged_seconds"] > 0.5 * allowed, f"the window ended long before it had cost {allowed} s: {w}")
         # the target never spends more than all its time in probes, and that counts twice; 0.1 s on a machine that is not busy
         beyond.append((w["charged_seconds"] - allowed) / 2)
         check(beyond[-1] < 0.5, f"it went on to cost {beyond[-1]:.2f} s after it had cost {allowed} s: {w}")
-    detail(f"{len(log)} windows, {1000 * spent:.0f} ms in 6 s; beyond the limit {', '.join(f'{1000 * b:.0f}' for b in beyond)} ms")
+    detail(f"{len(log)} windows, {1000 * spent:.0f} ms in 8 s; beyond the limit {', '.join(f'{1000 * b:.0f}' for b in beyond)} ms")
 
 
 def test_thinned(ws, spin, detail):

@@ -112,13 +112,13 @@ def main():
     for target in targets:
         target.close()
     recorded = [w for w in logs if "seconds" in w]
-    share = sum(w["seconds"] * w.get("cost_share", 0) for w in recorded) / (args.rounds * 2 * args.cycles * args.cycle)
+    charged = sum(w.get("charged_seconds", 0) for w in logs) / (args.rounds * 2 * args.cycles * args.cycle)
     print(f"{WORK}, windows of {args.active:g} s every {args.cycle:g} s {' '.join(args.options)}".rstrip())
     for key, title in COSTS.items():
         print(f"- {title} of the program: {bench_stacks.change_text([r[key] for r in average])}")
         print(f"- between windows: {bench_stacks.change_text([r[key] for r in off])}")
     print(f"- {len(recorded)} windows, {sum(w.get('shortened', False) for w in recorded)} of them shortened, "
-          f"{sum(w['skipped_before'] for w in logs)} skipped; by ptbpf's own account at least {100 * share:.2f} %")
+          f"{sum(w['skipped_before'] for w in logs)} skipped; by the account of --max-overhead {100 * charged:+.2f} %")
     print(f"- ptbpf while it waits: {100 * sum(idle) / len(idle):.4f} % of a processor")
 
 

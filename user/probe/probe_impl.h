@@ -14,6 +14,7 @@ struct perf_event_attr;
 /* fn(arg) in a process that shares memory and descriptors: it takes no lock, so it allocates and logs nothing. */
 void shielded__run(void (*fn)(void *arg), void *arg);
 void shielded__close(int fd);
+uint64_t shielded__cpu_ns(void); /* processor time that all calls have taken */
 int shielded__perf_open(struct perf_event_attr *attr, pid_t tgid); /* negative and errno */
 
 /* ---- links.c: lists of links; refused sites ---- */

@@ -612,6 +612,11 @@ uint32_t probe_set__missing_kmem(const struct probe_set *ps, char *buf, size_t c
 	return kmem__missing(&ps->kmem, buf, cap);
 }
 
+uint64_t probe_set__changes_ns(void)
+{
+	return shielded__cpu_ns();
+}
+
 void probe_set__detach(struct probe_set *ps)
 {
 	struct link_list all = {};

@@ -133,6 +133,9 @@ int probe_set__watch_task(struct probe_set *ps, uint32_t tgid);
 /* The window: records are produced only while active. Sharp on all CPUs. */
 void probe_set__activate(struct probe_set *ps);
 void probe_set__deactivate(struct probe_set *ps);
+/* Processor time that placing and removing probes has taken so far. For each of them the kernel changes a page of the target, and interrupts the
+ * processors that run it. */
+uint64_t probe_set__changes_ns(void);
 /* Closes all links; may take 0.1 s and more. Counters stay readable. */
 void probe_set__detach(struct probe_set *ps);
 

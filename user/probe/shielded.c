@@ -15,9 +15,12 @@
 
 #include <linux/perf_event.h>
 
+#include "base/clock.h"
 #include "probe/probe_impl.h"
 
 #define STACK_BYTES 65536
+
+static uint64_t cpu_ns; /* of all such processes */
 
 struct call {
 	void (*fn)(void *arg);
@@ -29,6 +32,7 @@ static int child(void *arg)
 	struct call *c = arg;
 
 	c->fn(c->arg);
+	__atomic_fetch_add(&cpu_ns, clock__cpu_ns(), __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -47,6 +51,11 @@ void shielded__run(void (*fn)(void *arg), void *arg)
 	while (pid > 0 && waitpid(pid, NULL, (int)__WCLONE) < 0 && errno == EINTR)
 		;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+uint64_t shielded__cpu_ns(void)
+{
+	return __atomic_load_n(&cpu_ns, __ATOMIC_RELAXED);
 }
 
 static void close_fd(void *arg)

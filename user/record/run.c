@@ -477,6 +477,14 @@ static bool steps_end(struct run *run, uint64_t now)
 	return true;
 }
 
+/* To remove the probes costs what it has cost to place them. */
+static uint64_t cost_at_end(struct run *run)
+{
+	uint64_t removal = run->opts.sample_hz ? 0 : probe_set__changes_ns() * RUN_COST_FACTOR;
+
+	return run__cost_ns(run) + removal;
+}
+
 int run__loop(struct run *run, run_tick_fn tick, void *arg)
 {
 	for (;;) {
@@ -515,7 +523,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		}
 		if (steps_end(run, now))
 			return 0;
-		if (run->opts.max_cost_ns && run__cost_ns(run) > run->opts.max_cost_ns) {
+		if (run->opts.max_cost_ns && cost_at_end(run) > run->opts.max_cost_ns) {
 			run->stop_reason = PTB_STOP_COST;
 			return 0;
 		}
@@ -547,7 +555,8 @@ uint64_t run__cost_ns(struct run *run)
 		return probe_set__counter(run->targets.ps, PTB_CNT_SAMPLES_NS);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		hits += probe_set__counter(run->targets.ps, kinds[i]);
-	return cost_meter__of_busiest(&run->hits, hits) * ps / 1000 * RUN_COST_FACTOR;
+	hits = cost_meter__of_busiest(&run->hits, hits);
+	return (hits * ps / 1000 + probe_set__changes_ns()) * RUN_COST_FACTOR;
 }
 
 uint32_t run__traced(const struct run *run)

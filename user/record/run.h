@@ -58,9 +58,9 @@ int run__finish(struct run *run, int *capture);
 /* Samples: why the process is not traced (yet). */
 const char *run__no_python(struct run *run, pid_t pid);
 /*
- * What the hits of the probes have cost a target so far, the one that they have cost most: those in the window, and before and
- * after it while probes are attached, each at RUN_COST_FACTOR times what it costs in a tight loop, since the caches of a job are
- * colder. With samples: the time for which they interrupted all targets. Operators that agents record are not in it.
+ * What the probes have cost a target so far, the one that they have cost most: the hits in the window, and before and
+ * after it while probes are attached, and the processor time of placing and removing them, which interrupts the target's threads. Each
+ * at RUN_COST_FACTOR times what is measured, since the caches of a job are colder. With samples: the time for which they interrupted all targets. Operators that agents record are not in it.
  */
 #define RUN_COST_FACTOR 2
 uint64_t run__cost_ns(struct run *run);

@@ -37,6 +37,7 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 		recorder__counter(run->targets.rec, PTB_CNT_COST_PS, (uint64_t)run->cost_ps);
 	recorder__counter(run->targets.rec, PTB_CNT_ATTACH_NS, run->targets.attach_ns);
 	recorder__counter(run->targets.rec, PTB_CNT_DETACH_NS, detach_ns);
+	recorder__counter(run->targets.rec, PTB_CNT_CHANGES_NS, probe_set__changes_ns());
 	recorder__counter(run->targets.rec, PTB_CNT_PLAN_NS, run->targets.plan_ns);
 	recorder__counter(run->targets.rec, PTB_CNT_PROBES, run->targets.probes);
 	recorder__counter(run->targets.rec, PTB_CNT_REFUSED, run->targets.refused);

@@ -19,7 +19,7 @@ struct session fake_session(void)
 			  .sealed = true,
 			  .processes = &fake_process,
 			  .process_cnt = 1,
-			  .counter_cnt = 64 },
+			  .counter_cnt = PTB_CNT_MAP },
 		.comm = "python",
 	};
 }

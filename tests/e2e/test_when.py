@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from agent_target import Window
+from agent_target import Window, sources_of
 from support import AGENT, PYTHON, WORKLOADS, CommandTarget, Tracer, check, load_trace, report_json, run_ptbpf, shared, slices
 
 
@@ -105,7 +105,8 @@ def test_agent_is_not_used(ws):
     with Stages(env={"LD_PRELOAD": AGENT}) as target:
         cnt, w, ran = recorded(ws, target, "phases 2")
     check(not differs(cnt, ran["prefill"], every_name(ran)), f"{differs(cnt, ran['prefill'], every_name(ran))}")
-    check({t["source"] for t in w.trace["ptbpf"]["targets"]} == {"kernel probes"}, f"{w.trace['ptbpf']['targets']}")
+    check(sources_of(w.trace)[target.pid] == ("probes", "only they know the annotations of --when"), f"{sources_of(w.trace)}")
+    check("kernel probes, not its agent, record operators" in "\n".join(w.tracer.err), w.tracer.text())
 
 
 def test_sample(ws, stages):

@@ -100,9 +100,14 @@ struct target_agent *target_agent__find(pid_t pid, const struct record_opts *opt
 	int err;
 
 	why[0] = '\0';
-	if (opts->agent == AGENT_OFF)
+	if (opts->agent == AGENT_OFF && !opts->when)
 		return NULL;
 	err = agent_lib__find(pid, &lib, why, cap);
+	if (opts->when) {
+		agent_lib__clear(&lib);
+		snprintf(why, cap, "%s", err ? "" : "only they know the annotations of --when");
+		return NULL;
+	}
 	if (err == -ENOENT && opts->agent == AGENT_INJECT) {
 		if (inject(pid, why, cap))
 			return NULL;

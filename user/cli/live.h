@@ -126,7 +126,7 @@ struct live {
 
 /* Checks options that contradict each other or name nothing: non-zero (reported). Also sets the log options. */
 int live__check(struct run_cfg *cfg);
-/* Chooses the files, opens the recording. Exit code (0: go on). */
+/* Chooses the files, opens the recording, or begins live->run, which has been prepared. Exit code (0: go on). */
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid);
 /* Opens the window, with a message. */
 void live__announce(struct live *live);

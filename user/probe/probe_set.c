@@ -214,7 +214,7 @@ static int attach_tasks(struct probe_set *ps)
 	return 0;
 }
 
-int probe_set__open(const struct probe_set_opts *opts, struct probe_set **out)
+int probe_set__load(const struct probe_set_opts *opts, struct probe_set **out)
 {
 	struct probe_set *ps = calloc(1, sizeof(*ps));
 	int err;
@@ -225,18 +225,38 @@ int probe_set__open(const struct probe_set_opts *opts, struct probe_set **out)
 	ps->kmem.tracefs = -1;
 	ps->sampler.timer = -1;
 	err = load(ps, opts);
-	if (!err)
-		err = kmem__open(&ps->kmem, ps->skel);
-	if (!err)
-		err = sampler__open(&ps->sampler, ps->skel);
-	if (!err && opts->follow_tasks)
-		err = attach_tasks(ps);
 	if (err) {
 		probe_set__free(ps);
 		return err;
 	}
 	*out = ps;
 	return 0;
+}
+
+int probe_set__start(struct probe_set *ps)
+{
+	int err = kmem__open(&ps->kmem, ps->skel);
+
+	if (!err)
+		err = sampler__open(&ps->sampler, ps->skel);
+	if (!err && ps->opts.follow_tasks)
+		err = attach_tasks(ps);
+	return err;
+}
+
+int probe_set__open(const struct probe_set_opts *opts, struct probe_set **out)
+{
+	int err;
+
+	*out = NULL;
+	err = probe_set__load(opts, out);
+	if (!err)
+		err = probe_set__start(*out);
+	if (err) {
+		probe_set__free(*out);
+		*out = NULL;
+	}
+	return err;
 }
 
 void probe_set__free(struct probe_set *ps)

@@ -45,6 +45,9 @@ struct probe_set_opts {
 int probe_set__open(const struct probe_set_opts *opts, struct probe_set **out);
 /* Whether what these options ask for loads and attaches here, but for the probes in processes. 0 or negative errno. */
 int probe_set__try(const struct probe_set_opts *opts);
+/* The two halves of it: what takes time and attaches nothing, and what is attached before there is a process. */
+int probe_set__load(const struct probe_set_opts *opts, struct probe_set **out);
+int probe_set__start(struct probe_set *ps);
 void probe_set__free(struct probe_set *ps); /* detaches whatever is attached; NULL is fine */
 
 bool probe_set__uses_multi(const struct probe_set *ps);

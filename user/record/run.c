@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* A recording: its begin, and the loop from the rings to the capture; see run.h. */
+/* A recording: its window, and the loop from the rings to the capture; see run.h. */
 #define LOG_DOMAIN "run"
 #include "record/run_priv.h"
 
@@ -32,17 +32,6 @@
 #define SAMPLE_EVERY_NS 100000000ULL  /* with memory: what /proc says of it */
 #define CLOCK_EVERY_NS 10000000000ULL /* a new clock pair: the wall clock may be slewed */
 
-static void on_task(void *arg, const struct ptb_task *task)
-{
-	struct run *run = arg;
-
-	if (task->h.kind == PTB_REC_THREAD_NEW || task->h.kind == PTB_REC_EXIT)
-		return; /* ends are seen by the pidfd */
-	if (run->task_cnt >= LIMIT_TASK_EVENTS ||
-	    vec_push(run->tasks, run->task_cnt, run->task_cap, *task))
-		run->targets.over_processes++;
-}
-
 static void on_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
 {
 	const struct ptb_rec_hdr *h = rec;
@@ -53,8 +42,7 @@ static void on_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
 	recorder__ring_record(run->targets.rec, ring, rec, len);
 }
 
-/* Empties the rings; reads no process. 0 or negative errno (reported). */
-static int drain_rings(struct run *run)
+int run__drain_rings(struct run *run)
 {
 	uint32_t n = probe_set__ring_cnt(run->targets.ps);
 
@@ -75,157 +63,6 @@ static int drain_rings(struct run *run)
 	}
 	recorder__round(run->targets.rec, run->watermark);
 	return 0;
-}
-
-/* While a child reads a file, for seconds perhaps, the rings go on filling. */
-static void drain_meanwhile(void *arg)
-{
-	struct run *run = arg;
-
-	if (!run->targets.active || !run->targets.rec || run->draining)
-		return;
-	probe_set__sample_now(run->targets.ps);
-	run->draining = true;
-	drain_rings(run); /* an error comes again in the next round */
-	run->draining = false;
-}
-
-int run__check(void)
-{
-	char detail[256] = "";
-	const struct feature *f = kern_features__blocker(detail, sizeof(detail));
-
-	if (!f)
-		return 0;
-	pr_error("cannot trace on this machine: %s: %s", f->title, detail);
-	pr_hint("%s", f->hint);
-	return -EPERM;
-}
-
-/* Kernel probes read arguments with more of the kernel than names need; an agent decodes by itself. */
-static int choose_args(struct run *run)
-{
-	const struct feature *f = NULL;
-	char detail[256] = "";
-
-	run->targets.kernel_args = run->opts.args;
-	if (run->targets.kernel_args != PROBE_ARGS_NONE)
-		f = kern_features__args_blocker(detail, sizeof(detail));
-	if (!f)
-		return 0;
-	if (run->opts.agent == AGENT_OFF) {
-		pr_error("kernel probes cannot read arguments on this machine: %s: %s", f->title, detail);
-		pr_hint("%s, or use the agent", f->hint);
-		return -ENOTSUP;
-	}
-	pr_warn("kernel probes cannot read arguments on this machine (%s): only agents record them",
-		detail);
-	run->targets.kernel_args = PROBE_ARGS_NONE;
-	return 0;
-}
-
-static void write_meta(struct run *run)
-{
-	enum probe_args args = run->opts.args;
-	char host[256] = "", missing[256] = "", hz[16], every[16];
-
-	gethostname(host, sizeof(host) - 1);
-	recorder__meta_text(run->targets.rec, "version", PTBPF_VERSION);
-	recorder__meta_text(run->targets.rec, "host", host);
-	recorder__meta_text(run->targets.rec, "links",
-			    probe_set__uses_multi(run->targets.ps) ? "uprobe_multi" : "perf");
-	if (args != PROBE_ARGS_NONE)
-		recorder__meta_text(run->targets.rec, "args", args == PROBE_ARGS_FULL ? "full" : "shapes");
-	snprintf(hz, sizeof(hz), "%d", run->opts.sample_hz);
-	if (run->opts.stacks)
-		recorder__meta(run->targets.rec, run->opts.sample_hz ? "sample_hz" : "with_stack",
-			       run->opts.sample_hz ? hz : "true");
-	if (run->opts.modules)
-		recorder__meta(run->targets.rec, "with_modules", "true");
-	if (run->opts.when)
-		recorder__meta_text(run->targets.rec, "when", run->opts.when);
-	snprintf(every, sizeof(every), "%d", run->opts.every);
-	if (run->opts.every > 1)
-		recorder__meta(run->targets.rec, "every", every);
-	if (run->opts.memory)
-		recorder__meta(run->targets.rec, "profile_memory", "true");
-	if (run->opts.kernel_memory) {
-		recorder__meta(run->targets.rec, "kernel_memory", "true");
-		run->no_tracepoint = probe_set__missing_kmem(run->targets.ps, missing, sizeof(missing));
-		if (run->no_tracepoint) {
-			pr_warn("this kernel does not report: %s", missing);
-			recorder__meta_text(run->targets.rec, "kernel_memory_missing", missing);
-		}
-	}
-	recorder__clock(run->targets.rec);
-}
-
-struct recorder *run__recorder(const struct run *run)
-{
-	return run->targets.rec;
-}
-
-int run__open(const struct record_opts *opts, const char *capture_path, struct run **out)
-{
-	struct probe_set_opts popts = { .ring_bytes = opts->ring_bytes,
-					.force_perf = opts->perf_uprobes,
-					.follow_tasks = true,
-					.watch_children = opts->children,
-					.identities = opts->args == PROBE_ARGS_FULL,
-					.memory = opts->memory,
-					.stacks = opts->stacks,
-					.sample_hz = (uint32_t)opts->sample_hz,
-					.when = opts->when,
-					.every = (uint32_t)opts->every,
-					.kernel_memory = opts->kernel_memory,
-					.cuda_calls = opts->gpu,
-					.agent = opts->agent != AGENT_OFF };
-	struct run *run = calloc(1, sizeof(*run));
-	int err;
-
-	if (!run)
-		return -ENOMEM;
-	run->opts = *opts;
-	run->targets.opts = &run->opts;
-	run->pace_ms = 10;
-	err = cancel__pending() ? -ECANCELED : run__check();
-	if (!err)
-		err = mem_limit__set(opts->max_memory ? opts->max_memory : LIMIT_MEMORY);
-	if (!err)
-		err = choose_args(run);
-	popts.args = run->targets.kernel_args;
-	if (!err)
-		err = recorder__open(capture_path, on_task, run, &run->opts, &run->targets.rec);
-	if (!err)
-		err = probe_set__open(&popts, &run->targets.ps);
-	if (!err && !opts->sample_hz)
-		run->cost_ps = probe_set__measure_cost(run->targets.ps);
-	if (!err && cancel__pending())
-		err = -ECANCELED;
-	if (err) {
-		run__free(run); /* also removes the partial file; an older file at capture_path stays */
-		return err;
-	}
-	if (run->cost_ps < 0)
-		pr_debug("the cost of a probe could not be measured: %s", errstr((int)run->cost_ps));
-	write_meta(run);
-	sandbox__set_idle(drain_meanwhile, run);
-	*out = run;
-	return 0;
-}
-
-void run__free(struct run *run)
-{
-	if (!run)
-		return;
-	sandbox__set_idle(NULL, NULL);
-	probe_set__free(run->targets.ps);
-	recorder__discard(run->targets.rec);
-	targets__free(&run->targets);
-	cost_meter__clear(&run->hits);
-	free(run->tasks);
-	free(run->polls);
-	free(run);
 }
 
 void run__sample_memory(struct run *run, uint64_t now)
@@ -293,7 +130,7 @@ uint64_t run__counted(const struct run *run, uint32_t id)
 static void end_warm_up(struct run *run)
 {
 	probe_set__deactivate(run->targets.ps);
-	drain_rings(run); /* an error comes again in the next round */
+	run__drain_rings(run); /* an error comes again in the next round */
 	for (uint32_t id = 0; id < PTB_CNT_MAP; id++)
 		run->before[id] = probe_set__counter(run->targets.ps, id);
 	run->warming_up = false;
@@ -326,6 +163,11 @@ void run__activate(struct run *run)
 					run->opts.steps.active);
 	recorder__window(run->targets.rec, true, run->begin_ns, 0);
 	run__sample_memory(run, run->begin_ns);
+}
+
+void run__wake_at(struct run *run, uint64_t mono_ns)
+{
+	run->wake_ns = mono_ns;
 }
 
 void run__remove(struct run *run, pid_t pid)
@@ -374,7 +216,7 @@ int run__drain(struct run *run)
 	int err;
 
 	run->draining = true;
-	err = drain_rings(run);
+	err = run__drain_rings(run);
 	run->draining = false;
 	if (err)
 		return err;
@@ -454,6 +296,8 @@ static int remaining_ms(const struct run *run, uint64_t now)
 {
 	uint64_t end = window_end(run);
 
+	if (run->wake_ns > now && run->wake_ns < end)
+		end = run->wake_ns;
 	if (now >= end)
 		return 0;
 	return (end - now) / 1000000 < (uint64_t)run->pace_ms ? (int)((end - now) / 1000000) + 1 :

@@ -21,6 +21,14 @@ int run__check(void);
 /* Checks that, loads the programs, measures a probe's cost, opens the capture.
  * capture_path is copied. 0 or negative errno (reported on stderr). */
 int run__open(const struct record_opts *opts, const char *capture_path, struct run **out);
+/*
+ * The same in two steps. run__prepare() does what takes time and attaches nothing; run__learn(), as often as one likes, reads the libraries of a process and
+ * plans its probes; run__begin() does the rest, with options that differ from the first ones only in duration_ns, end_ns, max_cost_ns and steps. It
+ * returns 0 or negative errno (reported), and run stays the caller's.
+ */
+int run__prepare(const struct record_opts *opts, struct run **out);
+void run__learn(struct run *run, pid_t pid);
+int run__begin(struct run *run, const struct record_opts *opts, const char *capture_path);
 struct recorder *run__recorder(const struct run *run); /* for META records of the command's options */
 /* Detaches; removes a capture that was not finished. NULL is fine. */
 void run__free(struct run *run);
@@ -45,6 +53,8 @@ void run__targets_stopped(struct run *run, bool stopped);
 void run__warm_up(struct run *run);
 /* The steps of the warm-up have ended: the window may begin. */
 bool run__warmed_up(const struct run *run);
+/* run__loop() makes a round at this time (CLOCK_MONOTONIC), too, so that its caller can begin the window then. */
+void run__wake_at(struct run *run, uint64_t mono_ns);
 /* Begins the window. */
 void run__activate(struct run *run);
 /* Called in every round of the loop; for record, which must do something of its own. */

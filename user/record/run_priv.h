@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What the files of a recording share: run.c, run_tasks.c and run_end.c. */
+/* What the files of a recording share: run_begin.c, run.c, run_tasks.c and run_end.c. */
 #ifndef RECORD_RUN_PRIV_H
 #define RECORD_RUN_PRIV_H
 
@@ -27,6 +27,7 @@ struct run {
 	uint64_t step_ns, surplus_hits;
 	uint64_t before[PTB_CNT_MAP]; /* counters of the warm-up */
 	uint64_t begin_ns, last_clock_ns, last_sample_ns;
+	uint64_t wake_ns; /* 0: by the pace alone */
 	int64_t cost_ps;
 	struct cost_meter hits;
 	uint32_t stop_reason, no_tracepoint, refused_pids;
@@ -34,6 +35,8 @@ struct run {
 
 /* A counter of the BPF programs in the window: what it had in the warm-up is not in it. */
 uint64_t run__counted(const struct run *run, uint32_t id);
+/* Empties the rings; reads no process. 0 or negative errno (reported). */
+int run__drain_rings(struct run *run);
 /* Moves what is in the rings into the capture: one round. 0 or negative errno (reported). */
 int run__drain(struct run *run);
 /* What /proc says of the targets' memory: at the window's begin and end, and beside memory's records. */

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The begin of a recording: what this machine and these rights allow for, programs, the capture; see run.h. */
+#define LOG_DOMAIN "run"
+#include "record/run_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cancel.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem_limit.h"
+#include "base/sandbox.h"
+#include "base/vec.h"
+#include "probe/kern_features.h"
+#include "probe/probe_set.h"
+#include "record/recorder.h"
+
+static void on_task(void *arg, const struct ptb_task *task)
+{
+	struct run *run = arg;
+
+	if (task->h.kind == PTB_REC_THREAD_NEW || task->h.kind == PTB_REC_EXIT)
+		return; /* ends are seen by the pidfd */
+	if (run->task_cnt >= LIMIT_TASK_EVENTS ||
+	    vec_push(run->tasks, run->task_cnt, run->task_cap, *task))
+		run->targets.over_processes++;
+}
+
+/* While a child reads a file, for seconds perhaps, the rings go on filling. */
+static void drain_meanwhile(void *arg)
+{
+	struct run *run = arg;
+
+	if (!run->targets.active || !run->targets.rec || run->draining)
+		return;
+	probe_set__sample_now(run->targets.ps);
+	run->draining = true;
+	run__drain_rings(run); /* an error comes again in the next round */
+	run->draining = false;
+}
+
+int run__check(void)
+{
+	char detail[256] = "";
+	const struct feature *f = kern_features__blocker(detail, sizeof(detail));
+
+	if (!f)
+		return 0;
+	pr_error("cannot trace on this machine: %s: %s", f->title, detail);
+	pr_hint("%s", f->hint);
+	return -EPERM;
+}
+
+/* Kernel probes read arguments with more of the kernel than names need; an agent decodes by itself. */
+static int choose_args(struct run *run)
+{
+	const struct feature *f = NULL;
+	char detail[256] = "";
+
+	run->targets.kernel_args = run->opts.args;
+	if (run->targets.kernel_args != PROBE_ARGS_NONE)
+		f = kern_features__args_blocker(detail, sizeof(detail));
+	if (!f)
+		return 0;
+	if (run->opts.agent == AGENT_OFF) {
+		pr_error("kernel probes cannot read arguments on this machine: %s: %s", f->title, detail);
+		pr_hint("%s, or use the agent", f->hint);
+		return -ENOTSUP;
+	}
+	pr_warn("kernel probes cannot read arguments on this machine (%s): only agents record them",
+		detail);
+	run->targets.kernel_args = PROBE_ARGS_NONE;
+	return 0;
+}
+
+static void write_meta(struct run *run)
+{
+	enum probe_args args = run->opts.args;
+	char host[256] = "", missing[256] = "", hz[16], every[16];
+
+	gethostname(host, sizeof(host) - 1);
+	recorder__meta_text(run->targets.rec, "version", PTBPF_VERSION);
+	recorder__meta_text(run->targets.rec, "host", host);
+	recorder__meta_text(run->targets.rec, "links",
+			    probe_set__uses_multi(run->targets.ps) ? "uprobe_multi" : "perf");
+	if (args != PROBE_ARGS_NONE)
+		recorder__meta_text(run->targets.rec, "args", args == PROBE_ARGS_FULL ? "full" : "shapes");
+	snprintf(hz, sizeof(hz), "%d", run->opts.sample_hz);
+	if (run->opts.stacks)
+		recorder__meta(run->targets.rec, run->opts.sample_hz ? "sample_hz" : "with_stack",
+			       run->opts.sample_hz ? hz : "true");
+	if (run->opts.modules)
+		recorder__meta(run->targets.rec, "with_modules", "true");
+	if (run->opts.when)
+		recorder__meta_text(run->targets.rec, "when", run->opts.when);
+	snprintf(every, sizeof(every), "%d", run->opts.every);
+	if (run->opts.every > 1)
+		recorder__meta(run->targets.rec, "every", every);
+	if (run->opts.memory)
+		recorder__meta(run->targets.rec, "profile_memory", "true");
+	if (run->opts.kernel_memory) {
+		recorder__meta(run->targets.rec, "kernel_memory", "true");
+		run->no_tracepoint = probe_set__missing_kmem(run->targets.ps, missing, sizeof(missing));
+		if (run->no_tracepoint) {
+			pr_warn("this kernel does not report: %s", missing);
+			recorder__meta_text(run->targets.rec, "kernel_memory_missing", missing);
+		}
+	}
+	recorder__clock(run->targets.rec);
+}
+
+struct recorder *run__recorder(const struct run *run)
+{
+	return run->targets.rec;
+}
+
+static struct run *new_run(const struct record_opts *opts)
+{
+	struct run *run = calloc(1, sizeof(*run));
+
+	if (!run)
+		return NULL;
+	run->opts = *opts;
+	run->targets.opts = &run->opts;
+	run->pace_ms = 10;
+	return run;
+}
+
+/* 0 or negative errno (reported). */
+static int check_limits(struct run *run)
+{
+	int err = cancel__pending() ? -ECANCELED : run__check();
+
+	if (!err)
+		err = mem_limit__set(run->opts.max_memory ? run->opts.max_memory : LIMIT_MEMORY);
+	return err ? err : choose_args(run);
+}
+
+/* Loads the programs, and measures what a probe costs. 0 or negative errno (reported). */
+static int load(struct run *run)
+{
+	const struct record_opts *opts = &run->opts;
+	struct probe_set_opts popts = { .ring_bytes = opts->ring_bytes,
+					.force_perf = opts->perf_uprobes,
+					.follow_tasks = true,
+					.watch_children = opts->children,
+					.args = run->targets.kernel_args,
+					.identities = opts->args == PROBE_ARGS_FULL,
+					.memory = opts->memory,
+					.stacks = opts->stacks,
+					.sample_hz = (uint32_t)opts->sample_hz,
+					.when = opts->when,
+					.every = (uint32_t)opts->every,
+					.kernel_memory = opts->kernel_memory,
+					.cuda_calls = opts->gpu,
+					.agent = opts->agent != AGENT_OFF };
+	int err = probe_set__load(&popts, &run->targets.ps);
+
+	if (!err && !opts->sample_hz)
+		run->cost_ps = probe_set__measure_cost(run->targets.ps);
+	if (run->cost_ps < 0)
+		pr_debug("the cost of a probe could not be measured: %s", errstr((int)run->cost_ps));
+	return err;
+}
+
+static int open_capture(struct run *run, const char *path)
+{
+	return recorder__open(path, on_task, run, &run->opts, &run->targets.rec);
+}
+
+/* The rest, when programs and capture are there. */
+static int start(struct run *run)
+{
+	int err = probe_set__start(run->targets.ps);
+
+	if (!err && cancel__pending())
+		err = -ECANCELED;
+	if (err)
+		return err;
+	write_meta(run);
+	sandbox__set_idle(drain_meanwhile, run);
+	return 0;
+}
+
+int run__open(const struct record_opts *opts, const char *capture_path, struct run **out)
+{
+	struct run *run = new_run(opts);
+	int err;
+
+	if (!run)
+		return -ENOMEM;
+	err = check_limits(run);
+	if (!err)
+		err = open_capture(run, capture_path);
+	if (!err)
+		err = load(run);
+	if (!err)
+		err = start(run);
+	if (err)
+		run__free(run); /* also removes the partial file; an older file at capture_path stays */
+	else
+		*out = run;
+	return err;
+}
+
+int run__prepare(const struct record_opts *opts, struct run **out)
+{
+	struct run *run = new_run(opts);
+	int err;
+
+	if (!run)
+		return -ENOMEM;
+	err = check_limits(run);
+	if (!err)
+		err = load(run);
+	if (err)
+		run__free(run);
+	else
+		*out = run;
+	return err;
+}
+
+void run__learn(struct run *run, pid_t pid)
+{
+	struct torch_proc *tp = NULL;
+	enum torch_proc_why why;
+
+	if (run->opts.sample_hz || torch_proc__open(pid, &tp, &why))
+		return; /* errors come again when it is added */
+	targets__plan(&run->targets, tp->libs, run->opts.no_cache);
+	torch_proc__free(tp);
+}
+
+int run__begin(struct run *run, const struct record_opts *opts, const char *capture_path)
+{
+	int err;
+
+	run->opts = *opts;
+	err = open_capture(run, capture_path);
+	return err ? err : start(run);
+}
+
+void run__free(struct run *run)
+{
+	if (!run)
+		return;
+	sandbox__set_idle(NULL, NULL);
+	probe_set__free(run->targets.ps);
+	recorder__discard(run->targets.rec);
+	targets__free(&run->targets);
+	cost_meter__clear(&run->hits);
+	free(run->tasks);
+	free(run->polls);
+	free(run);
+}

@@ -22,10 +22,10 @@ PARTS = {
     "model": ({"base", "args", "capture"}, ("cjson/",)),
     "export": ({"base", "args", "capture", "model"}, ("zlib.h", "cjson/")),
     "report": ({"base", "args", "capture", "model", "export"}, ("cjson/",)),
-    "sample": ({"base", "target"}, ("microhttpd.h",)),
+    "sample": ({"base", "target"}, ("microhttpd.h", "cjson/")),
     "record": ({"base", "args", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture"}, ()),
     "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "model", "export", "report", "record", "sample"},
-            ("capstone/", "bpf/")),
+            ("capstone/", "bpf/", "cjson/")),
 }
 OUTSIDE = re.compile(r"(bpf/|capstone/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|microhttpd\.h|ptbpf\.skel\.h)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)

@@ -5,3 +5,5 @@ unit_test(window_dir ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_window_dir.c ptbpf_sa
 unit_test(thin ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_thin.c ptbpf_sample)
 unit_test(metrics ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_metrics.c ptbpf_sample)
 unit_test(metrics_server ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_metrics_server.c ptbpf_sample)
+unit_test(control_msg ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_control_msg.c ptbpf_sample)
+unit_test(control_server ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_control_server.c ptbpf_sample)

@@ -209,6 +209,17 @@ static void test_step_retry(void)
 	CU_ASSERT(step_wait__due(&sw, &s, 1, &due, &measure) && due == now + 3 * STEP && !measure);
 }
 
+/* It has no windows, and nothing beside it. */
+static void test_none(void)
+{
+	struct schedule_window w;
+	struct schedule s;
+
+	CU_ASSERT(!schedule__parse("none", &s) && s.none && !s.in_steps && !schedule__window(&s, 0, &w));
+	CU_ASSERT(schedule__parse("none,active=5s", &s) && schedule__parse("active=5s,none", &s));
+	CU_ASSERT(!schedule__parse("active=5s", &s) && !s.none);
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
@@ -218,6 +229,7 @@ int main(void)
 		{ "large", test_large },
 		{ "a wait in steps", test_step_wait },
 		{ "no steps", test_step_retry },
+		{ "none", test_none },
 		CU_TEST_INFO_NULL,
 	};
 

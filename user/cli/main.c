@@ -14,6 +14,8 @@ const struct command commands[] = {
 	{ &attach_usage, cmd_attach, "trace a running PyTorch process" },
 	{ &record_usage, cmd_record, "start a program and trace it from its first operator" },
 	{ &sample_usage, cmd_sample, "record windows of running processes by a schedule" },
+	{ &trigger_usage, cmd_trigger, "open a window of a running ptbpf sample now, or at a given time" },
+	{ &status_usage, cmd_status, "show what running ptbpf sample do: targets, windows, cost, losses" },
 	{ &report_usage, cmd_report, "print the table, memory report or GPU report of a capture" },
 	{ &export_usage, cmd_export, "convert a capture to another format" },
 	{ &doctor_usage, cmd_doctor, "check what works on this machine and explain what does not" },

@@ -31,10 +31,10 @@ int sample_metrics__open(struct sample_metrics *sm, const char *address)
 {
 	int err;
 
-	if (!address)
-		return 0;
 	sm->sums.version = PTBPF_VERSION;
 	sm->sums.start_unix_ns = clock__pair().real_ns;
+	if (!address)
+		return 0;
 	err = metrics_server__open(address, text, sm, &sm->server);
 	if (!err)
 		pr_info("metrics: %s", metrics_server__url(sm->server));

@@ -11,6 +11,7 @@
 #include "cli/cmd.h"
 #include "cli/conf.h"
 #include "cli/sample_steps.h"
+#include "sample/control_socket.h"
 #include "sample/metrics_server.h"
 #include "sample/window_dir.h"
 
@@ -34,9 +35,11 @@ static const struct opt_def sample_opts[] = {
 	  "read options from it, too, in lines NAME=VALUE; the command line wins; SIGHUP reads it again" },
 	{ OPT_GROUP, 0, "", 0, NULL, "windows" },
 	{ OPT_STR, 0, "schedule", offsetof(struct sample_cfg, schedule), "LIST",
-	  "wait=TIME,warmup=TIME,active=TIME,repeat=N,skip_first=TIME,skip_first_wait=0 or 1, as torch.profiler.schedule; numbers without units are steps (default: wait=55s,active=5s)" },
+	  "wait=TIME,warmup=TIME,active=TIME,repeat=N,skip_first=TIME,skip_first_wait=0 or 1, as torch.profiler.schedule; numbers without units are steps; none: only windows that ptbpf trigger requests (default: wait=55s,active=5s)" },
 	{ OPT_DURATION, 0, "step-timeout", offsetof(struct sample_cfg, run.rec.steps.timeout_ns), "TIME",
 	  "in steps: end a window in which none ends for so long (60s)" },
+	{ OPT_FLAG, 0, "prepared", offsetof(struct sample_cfg, prepared), NULL,
+	  "keep a process with loaded programs and ring buffers, so that requested windows begin sooner (takes memory: as much as a window)" },
 	{ OPT_STR, 0, "max-overhead", offsetof(struct sample_cfg, max_overhead), "PERCENT",
 	  "shorten and skip windows so that kernel probes cost a process no more of its time than this on average (0.5%)" },
 	STEP_OPTS,
@@ -52,6 +55,8 @@ static const struct opt_def sample_opts[] = {
 	  "run by sh after each window, with PTBPF_WINDOW, PTBPF_CAPTURE, PTBPF_TRACE and PTBPF_EXIT in its environment" },
 	{ OPT_STR, 0, "metrics", offsetof(struct sample_cfg, metrics), "ADDRESS",
 	  "serve OpenMetrics at http://ADDRESS/metrics: PORT or :PORT (on 127.0.0.1), HOST:PORT, [::1]:PORT" },
+	{ OPT_STR, 0, "control", offsetof(struct sample_cfg, control), "PATH",
+	  "socket for ptbpf trigger and ptbpf status; off: none (default: in " CONTROL_DIR ", by the name of --dir)" },
 	{ OPT_FLAG, 'q', "quiet", offsetof(struct sample_cfg, run.quiet), NULL, "print only warnings and errors" },
 	RECORDING_OPTS,
 	SOURCE_OPTS,
@@ -110,6 +115,11 @@ static int check(struct sample_settings *set)
 	if (cfg->metrics && !metrics_server__valid(cfg->metrics)) {
 		pr_error("sample: '%s' is not a valid value for --metrics (9464, 127.0.0.1:9464, [::1]:9464)",
 			 cfg->metrics);
+		return -1;
+	}
+	log__set_context(conf__where(set->conf, cfg->control));
+	if (set->schedule.none && cfg->control && !strcmp(cfg->control, SAMPLE_CONTROL_OFF)) {
+		pr_error("sample: --schedule none needs a control socket: without --control off");
 		return -1;
 	}
 	cfg->run.rec.duration_ns = set->schedule.in_steps ? 0 : set->schedule.active;
@@ -179,6 +189,8 @@ static const char *fixed_change(const struct sample_cfg *a, const struct sample_
 		return "pid";
 	if (!same_text(a->metrics, b->metrics))
 		return "metrics";
+	if (!same_text(a->control, b->control))
+		return "control";
 	return same_text(a->dir, b->dir) ? NULL : "dir";
 }
 

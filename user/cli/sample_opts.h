@@ -9,14 +9,17 @@
 #include "sample/proc_select.h"
 #include "sample/schedule.h"
 
+#define SAMPLE_CONTROL_OFF "off"
+
 struct conf;
 
 struct sample_cfg {
 	struct run_cfg run; /* first: rows of options that commands share have offsets in it */
 	const char *config;
 	const char *schedule, *dir, *traces, *on_window;
-	const char *max_overhead, *metrics;
+	const char *max_overhead, *metrics, *control;
 	uint64_t max_disk;
+	bool prepared;
 	int process_limit; /* of a window, when they are selected */
 	struct proc_select select;
 };

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@
 #include "base/log.h"
 #include "cli/cmd.h"
 #include "cli/sample_thin.h"
+#include "record/recorder.h"
+#include "sample/control_server.h"
 #include "target/pid_hold.h"
 #include "target/torch_proc.h"
 
@@ -107,6 +110,7 @@ static int run_window(struct window_run *wr)
 	wr->report.steps.attached_ns = clock__mono_ns();
 	if (in_steps && wr->live.cfg->rec.steps.warmup)
 		run__warm_up(run);
+	run__wake_at(run, wr->spec->begin_ns);
 	begin_in_time(wr, run);
 	if (wr->spec->measure)
 		code = run__loop(run, NULL, NULL) || !run__step_ns(run) ? EXIT_FAILED : EXIT_DONE;
@@ -133,13 +137,24 @@ static int check_steps(const struct window_run *wr, struct outputs_result *r, in
 	return EXIT_INCOMPLETE;
 }
 
-static int record_window(const struct sample_window_spec *spec, int fd)
+static void write_meta(const struct sample_window_spec *spec, struct recorder *rec)
 {
-	struct window_run wr = { .spec = spec, .fd = fd };
+	sample_thin__meta(spec->thin, rec);
+	recorder__meta_text(rec, "trigger", spec->trigger.kind);
+}
+
+/* run: prepared, NULL: not yet; it goes with the window */
+static int record_window(const struct sample_window_spec *spec, int fd, struct run *run)
+{
+	struct window_run wr = { .spec = spec, .fd = fd, .live.run = run };
 	struct run_cfg cfg = *spec->cfg;
 	int code;
 
 	cfg.output = spec->capture;
+	if (spec->duration_ns) {
+		cfg.rec.duration_ns = spec->duration_ns;
+		cfg.rec.steps.name = NULL;
+	}
 	cfg.rec.max_cost_ns = spec->max_cost_ns;
 	cfg.rec.end_ns = spec->end_ns;
 	if (sample_thin__apply(spec->thin, &cfg))
@@ -155,7 +170,7 @@ static int record_window(const struct sample_window_spec *spec, int fd)
 	wr.live.metrics = spec->metrics ? &wr.report.metrics : NULL;
 	code = live__open(&wr.live, &cfg, spec->pids[0]);
 	if (!code)
-		sample_thin__meta(spec->thin, run__recorder(wr.live.run));
+		write_meta(spec, run__recorder(wr.live.run));
 	if (!code && (!wait_until(spec->warmup_ns) || !add_processes(&wr) || !is_in_time(&wr)))
 		code = EXIT_FAILED;
 	if (!code)
@@ -180,14 +195,50 @@ static int record_window(const struct sample_window_spec *spec, int fd)
 }
 
 /* Own process group: Ctrl-C goes to ptbpf alone, which lets the window end. */
-static int child_main(const struct sample_window_spec *spec, int fd, pid_t parent)
+static bool enter_child(const struct sample_window_spec *spec, pid_t parent)
 {
 	setpgid(0, 0);
 	if (spec->server)
 		metrics_server__child(spec->server);
-	if (cancel__install() || prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != parent)
+	if (spec->control)
+		control_server__child(spec->control);
+	return !cancel__install() && !prctl(PR_SET_PDEATHSIG, SIGTERM) && getppid() == parent;
+}
+
+static int child_main(const struct sample_window_spec *spec, int fd, pid_t parent)
+{
+	return enter_child(spec, parent) ? record_window(spec, fd, NULL) : EXIT_FAILED;
+}
+
+/* Waits for its window. False: there will be none. */
+static bool await_window(int orders, struct sample_window_spec *spec)
+{
+	struct pollfd p[] = { { .fd = orders, .events = POLLIN },
+			      { .fd = cancel__fd(), .events = POLLIN } };
+
+	while (!cancel__pending() && poll(p, 2, -1) < 0 && errno == EINTR)
+		;
+	return !cancel__pending() && recv(orders, spec, sizeof(*spec), 0) == sizeof(*spec);
+}
+
+static int spare_main(const struct sample_window_spec *first, int fd, int orders, pid_t parent)
+{
+	struct sample_window_spec spec;
+	struct run *run = NULL;
+
+	if (!enter_child(first, parent))
 		return EXIT_FAILED;
-	return record_window(spec, fd);
+	log__set_quiet(true);
+	if (run__prepare(&first->cfg->rec, &run))
+		return EXIT_FAILED;
+	for (uint32_t i = 0; i < first->pid_cnt && !cancel__pending(); i++)
+		run__learn(run, first->pids[i]);
+	if (!await_window(orders, &spec)) {
+		run__free(run);
+		return EXIT_DONE;
+	}
+	close(orders);
+	return record_window(&spec, fd, run); /* its pointers are to what was there before the fork */
 }
 
 /* ---- in ptbpf sample ---- */
@@ -231,6 +282,65 @@ int sample_window__start(struct sample_window *w)
 	w->pipe = fds[0];
 	w->pidfd = pid_hold__open(w->pid);
 	return 0;
+}
+
+int sample_spare__start(struct sample_spare *sp, const struct sample_window_spec *first)
+{
+	int fds[2] = { -1, -1 }, orders[2] = { -1, -1 }, err;
+	pid_t parent = getpid(), pid = -1;
+
+	learn_targets(first->pids, first->pid_cnt);
+	if (!pipe2(fds, O_CLOEXEC | O_NONBLOCK) &&
+	    !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, orders)) {
+		fflush(NULL);
+		pid = fork();
+	}
+	if (!pid) {
+		close(fds[0]);
+		close(orders[0]);
+		_exit(spare_main(first, fds[1], orders[1], parent));
+	}
+	err = -errno;
+	close(fds[1]);
+	close(orders[1]);
+	if (pid < 0) {
+		close(fds[0]);
+		close(orders[0]);
+		pr_error("cannot prepare a process for requested windows: %s", errstr(err));
+		return err;
+	}
+	sp->pid = pid;
+	sp->pidfd = pid_hold__open(pid);
+	sp->pipe = fds[0];
+	sp->orders = orders[0];
+	return 0;
+}
+
+bool sample_spare__use(struct sample_spare *sp, struct sample_window *w)
+{
+	if (!sp->pid || !pid_hold__alive(sp->pidfd) ||
+	    send(sp->orders, &w->spec, sizeof(w->spec), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(w->spec))
+		return false;
+	close(sp->orders);
+	w->pid = sp->pid;
+	w->pipe = sp->pipe;
+	w->pidfd = sp->pidfd;
+	sp->pid = 0;
+	return true;
+}
+
+void sample_spare__end(struct sample_spare *sp)
+{
+	if (!sp->pid)
+		return;
+	close(sp->orders);
+	kill(sp->pid, SIGTERM);
+	while (waitpid(sp->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	close(sp->pipe);
+	if (sp->pidfd >= 0)
+		close(sp->pidfd);
+	sp->pid = 0;
 }
 
 void sample_window__read(struct sample_window *w)

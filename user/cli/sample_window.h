@@ -27,7 +27,15 @@ struct sample_step_report {
 	bool none;        /* no step ended in time */
 };
 
+struct control_server;
 struct sample_settings;
+
+/* Why a window is recorded. */
+struct window_trigger {
+	const char *kind; /* "schedule", "request"; a literal */
+	pid_t by_pid;     /* of a request: whose it was; 0: not in this pid namespace */
+	uid_t by_uid;
+};
 
 struct sample_window_spec {
 	const struct run_cfg *cfg; /* rec.duration_ns: length of the window */
@@ -36,6 +44,8 @@ struct sample_window_spec {
 	uint32_t selected; /* so many fit; 0: they are named */
 	struct window_jobs jobs;
 	uint64_t nr;
+	struct window_trigger trigger;
+	uint64_t duration_ns;         /* of a window that no schedule has; 0: that of cfg */
 	uint64_t max_cost_ns, end_ns; /* of record_opts; end_ns: when the next window is due */
 	uint64_t warmup_ns, begin_ns; /* CLOCK_MONOTONIC: probes are attached, records are kept */
 	uint64_t real_ns;             /* Unix time of the begin */
@@ -44,7 +54,8 @@ struct sample_window_spec {
 	enum thin_level thin;
 	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */
 	const struct metrics *metrics; /* what the window's will be added to; NULL: they are not wanted */
-	const struct metrics_server *server; /* NULL: there is none */
+	const struct metrics_server *server; /* NULL: there is none; as the next */
+	const struct control_server *control;
 };
 
 /* What the process of a window reports when it begins, when it is sealed and when it is exported. */
@@ -72,9 +83,35 @@ struct sample_window {
 	struct sample_report report; /* the last one */
 };
 
+/* It has been started, and something is attached, or will be. */
+static inline bool sample_window__unsealed(const struct sample_window *w)
+{
+	return !w->report.sealed;
+}
+
+/* Its end is a number of steps. */
+static inline bool sample_window__in_steps(const struct sample_window *w)
+{
+	return w->spec.cfg->rec.steps.name && !w->spec.duration_ns;
+}
+
 /* 0 or negative errno (reported). w->spec is set. */
 int sample_window__start(struct sample_window *w);
 /* Reads what the process has reported. */
+/*
+ * A process that waits for a window: its programs are loaded, its ring buffers made, and the libraries of some processes known; nothing is
+ * attached. It ends when its window does, or when ptbpf ends.
+ */
+struct sample_spare {
+	const struct sample_settings *settings; /* that it has been prepared for; not held */
+	pid_t pid;                              /* 0: there is none */
+	int pidfd, pipe, orders;
+};
+/* For windows as first, but for number, processes, times and files. Its pointers must be valid until it is used. 0 or negative errno (reported). */
+int sample_spare__start(struct sample_spare *sp, const struct sample_window_spec *first);
+/* Makes it the process of the window. False: it has ended; nothing has changed. */
+bool sample_spare__use(struct sample_spare *sp, struct sample_window *w);
+void sample_spare__end(struct sample_spare *sp); /* if there is one */
 void sample_window__read(struct sample_window *w);
 /* After the process has ended: closes what belongs to w. Returns its exit code, EXIT_FAILED if a signal ended it
  * (reported). */

@@ -91,12 +91,14 @@ int schedule__parse(const char *text, struct schedule *s)
 	uint32_t seen = 0;
 	size_t len;
 
-	*s = (struct schedule){ .active = 0 };
+	*s = (struct schedule){ .none = !strcmp(text, "none") };
+	if (s->none)
+		return 0;
 	for (; *at; at += len + (at[len] == ',')) {
 		len = strcspn(at, ",");
 		if (parse_item(at, len, s, &seen, &units)) {
 			pr_error("--schedule %s: '%.*s' is not valid; expected are wait, warmup, active and skip_first with "
-				 "times (55s, 500ms) or numbers of steps, repeat with a number, skip_first_wait with 0 or 1, each once",
+				 "times (55s, 500ms) or numbers of steps, repeat with a number, skip_first_wait with 0 or 1, each once, or none alone",
 				 text, (int)len, at);
 			return -EINVAL;
 		}
@@ -119,7 +121,7 @@ bool schedule__window(const struct schedule *s, uint64_t k, struct schedule_wind
 {
 	uint64_t cycle = s->wait + s->warmup + s->active, start;
 
-	if ((s->repeat && k >= s->repeat) || k > COUNT_MAX * 1000 || k > UINT64_MAX / 4 / cycle)
+	if (s->none || (s->repeat && k >= s->repeat) || k > COUNT_MAX * 1000 || k > UINT64_MAX / 4 / cycle)
 		return false;
 	start = s->skip_first + k * cycle + (s->skip_first_wait ? 0 : s->wait);
 	*w = (struct schedule_window){ .warmup = start,

@@ -14,6 +14,7 @@ struct schedule {
 	uint64_t repeat;                           /* cycles, 0: no limit */
 	bool skip_first_wait;                      /* the first cycle has no wait */
 	bool in_steps;
+	bool none; /* no windows of its own: they are requested */
 };
 
 /* In ns, or steps, since the schedule began. */
@@ -21,7 +22,7 @@ struct schedule_window {
 	uint64_t warmup, begin, end;
 };
 
-/* "wait=55s,active=5s", "wait=1000,active=5": keys of struct schedule, each at most once; active is required. 0 or -EINVAL (reported). */
+/* "wait=55s,active=5s", "wait=1000,active=5": keys of struct schedule, each at most once; active is required. Or "none". 0 or -EINVAL (reported). */
 int schedule__parse(const char *text, struct schedule *s);
 /* Window k, from 0 on. False: there is none. */
 bool schedule__window(const struct schedule *s, uint64_t k, struct schedule_window *w);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -232,6 +233,16 @@ int window_dir__trim(const struct window_dir *dir, uint64_t max_bytes, uint64_t 
 	if (err)
 		pr_error("cannot delete old windows in '%s': %s", dir->path, errstr(err));
 	return err ? err : windows;
+}
+
+void window_dir__usage(const struct window_dir *dir, uint64_t *bytes, uint64_t *free_bytes)
+{
+	struct file_list list = { .cnt = 0 };
+	struct statvfs st;
+
+	*bytes = list_files(dir, UINT64_MAX, &list) ? 0 : list.bytes;
+	*free_bytes = fstatvfs(dir->fd, &st) ? 0 : (uint64_t)st.f_bavail * st.f_frsize;
+	free(list.items);
 }
 
 void window_dir__remove_partial(const struct window_dir *dir, uint64_t ns)

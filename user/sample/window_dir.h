@@ -47,6 +47,8 @@ int window_dir__log(const struct window_dir *dir, const struct jsonw_text *line)
  */
 int window_dir__trim(const struct window_dir *dir, uint64_t max_bytes, uint64_t now_ns,
 		     const uint64_t *keep_ns, uint32_t keep_cnt);
+/* What the files of windows take, and what is free on their disk; 0 where it is not known. */
+void window_dir__usage(const struct window_dir *dir, uint64_t *bytes, uint64_t *free_bytes);
 /* Removes what the killed process of a window left, 0: of any window. */
 void window_dir__remove_partial(const struct window_dir *dir, uint64_t ns);
 

@@ -35,20 +35,28 @@ static void add_job(struct window_jobs *wj, const char *job)
 		snprintf(wj->jobs[wj->job_cnt++], sizeof(wj->jobs[0]), "%s", job);
 }
 
+int32_t window_jobs__of(pid_t pid, char job[80])
+{
+	struct job_facts f;
+	struct job_rank r;
+	int32_t rank;
+
+	job_facts__read(pid, &f);
+	rank = job_vars__rank(f.numbers, &r) ? (int32_t)r.rank : -1;
+	name_job(&f, job, 80);
+	job_facts__clear(&f);
+	return rank;
+}
+
 void window_jobs__read(const pid_t *pids, uint32_t cnt, struct window_jobs *wj)
 {
 	*wj = (struct window_jobs){ .cnt = cnt < WINDOW_JOBS_PIDS ? cnt : WINDOW_JOBS_PIDS };
 	for (uint32_t i = 0; i < wj->cnt; i++) {
 		char job[sizeof(wj->jobs[0])];
-		struct job_facts f;
-		struct job_rank r;
 
-		job_facts__read(pids[i], &f);
-		wj->ranks[i] = job_vars__rank(f.numbers, &r) ? (int32_t)r.rank : -1;
-		name_job(&f, job, sizeof(job));
+		wj->ranks[i] = window_jobs__of(pids[i], job);
 		if (*job)
 			add_job(wj, job);
-		job_facts__clear(&f);
 	}
 }
 

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* control_msg: requests as they are written and read, and everything that is none. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sample/control_msg.h"
+#include "suite.h"
+
+static struct control_request rq;
+static char why[256];
+
+static int parse(const char *text)
+{
+	why[0] = '\0';
+	return control_request__parse(text, strlen(text), &rq, why, sizeof(why));
+}
+
+static void test_good(void)
+{
+	CU_ASSERT(!parse("{\"version\": 1, \"request\": \"status\"} \n"));
+	CU_ASSERT_EQUAL(rq.what, CONTROL_STATUS);
+	CU_ASSERT(!parse("{\"request\":\"trigger\",\"version\":1}"));
+	CU_ASSERT(rq.what == CONTROL_TRIGGER && !rq.pid_cnt && !rq.duration_ns &&
+		  !rq.start_real_ns && !rq.wait);
+	CU_ASSERT(!parse("{\"pids\":[1,4194304],\"request\":\"trigger\",\"version\":1,\"duration_ms\":0.5,"
+			 "\"start_unix_ms\":1767225600000,\"wait\":true}"));
+	CU_ASSERT(rq.pid_cnt == 2 && rq.pids[0] == 1 && rq.pids[1] == 4194304);
+	CU_ASSERT(rq.duration_ns == 500000 && rq.start_real_ns == 1767225600000000000ULL && rq.wait);
+}
+
+static void test_round_trip(void)
+{
+	struct control_request out = { .what = CONTROL_TRIGGER,
+				       .pid_cnt = CONTROL_PIDS_MAX,
+				       .duration_ns = 86399999999999ULL,
+				       .start_real_ns = 1767225600123000000ULL,
+				       .wait = true };
+	struct jsonw_text text;
+
+	for (int i = 0; i < CONTROL_PIDS_MAX; i++)
+		out.pids[i] = 4194304 - i;
+	control_request__write(&out, &text);
+	CU_ASSERT(text.len <= CONTROL_REQUEST_MAX);
+	CU_ASSERT(!parse(text.text));
+	CU_ASSERT(rq.what == out.what && rq.pid_cnt == out.pid_cnt &&
+		  !memcmp(rq.pids, out.pids, sizeof(rq.pids)));
+	CU_ASSERT(rq.duration_ns == out.duration_ns && rq.start_real_ns == out.start_real_ns && rq.wait);
+	out = (struct control_request){ .what = CONTROL_STATUS };
+	control_request__write(&out, &text);
+	CU_ASSERT(!parse(text.text) && rq.what == CONTROL_STATUS);
+}
+
+static void test_bad(void)
+{
+	static const struct {
+		const char *text, *why;
+	} rows[] = {
+		{ "", "not a JSON object" },
+		{ "{", "not a JSON object" },
+		{ "[]", "not a JSON object" },
+		{ "1", "not a JSON object" },
+		{ "{\"version\":1,\"request\":\"status\"}x", "not a JSON object" },
+		{ "{\"version\":1,\"request\":\"status\"}{}", "not a JSON object" },
+		{ "{}", "\"version\" is missing" },
+		{ "{\"version\":1}", "\"request\" is missing" },
+		{ "{\"version\":2,\"request\":\"status\"}", "another version" },
+		{ "{\"version\":1.5,\"request\":\"status\"}", "another version" },
+		{ "{\"version\":\"1\",\"request\":\"status\"}", "another version" },
+		{ "{\"version\":1,\"request\":\"stop\"}", "\"status\" or \"trigger\"" },
+		{ "{\"version\":1,\"request\":1}", "\"status\" or \"trigger\"" },
+		{ "{\"version\":1,\"version\":1,\"request\":\"status\"}", "there twice" },
+		{ "{\"version\":1,\"request\":\"status\",\"x\\u001b[2J\":1}", "not known" },
+		{ "{\"version\":1,\"request\":\"status\",\"wait\":true}", "belongs to a trigger" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"wait\":1}", "true or false" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"pids\":[]}", "list of processes" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"pids\":{\"a\":1}}", "list of processes" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"pids\":[0]}", "at most 256 processes" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"pids\":[-1]}", "at most 256 processes" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"pids\":[1.5]}", "at most 256 processes" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"pids\":[1e300]}", "at most 256 processes" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"pids\":[\"1\"]}", "at most 256 processes" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"duration_ms\":0}", "a time in milliseconds" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"duration_ms\":1e-9}", "a nanosecond" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"duration_ms\":1e999}",
+		  "a time in milliseconds" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"start_unix_ms\":-1}", "a Unix time" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"start_unix_ms\":1e16}", "a Unix time" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"start_unix_ms\":\"now\"}", "a Unix time" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CU_ASSERT(parse(rows[i].text));
+		if (!strstr(why, rows[i].why)) {
+			printf("%s: '%s'\n", rows[i].text, why);
+			CU_FAIL("another reason");
+		}
+	}
+}
+
+static void test_large(void)
+{
+	static char text[CONTROL_REQUEST_MAX * 4];
+	size_t n;
+
+	n = (size_t)snprintf(text, sizeof(text), "{\"version\":1,\"request\":\"trigger\",\"pids\":[1");
+	for (int i = 0; i < CONTROL_PIDS_MAX; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, ",1");
+	snprintf(text + n, sizeof(text) - n, "]}");
+	CU_ASSERT(parse(text) && strstr(why, "at most 256"));
+	memset(text, '[', sizeof(text) - 1);
+	CU_ASSERT(control_request__parse(text, CONTROL_REQUEST_MAX, &rq, why, sizeof(why)));
+	CU_ASSERT(control_request__parse(text, sizeof(text) - 1, &rq, why, sizeof(why)));
+	CU_ASSERT(control_request__parse("{}\0{}", 5, &rq, why, sizeof(why)));
+}
+
+static void test_refusal(void)
+{
+	struct jsonw_text text;
+
+	control_answer__refuse(&text, 7, "a \"reason\"");
+	CU_ASSERT_STRING_EQUAL(text.text,
+			       "{\"version\": 1, \"ok\": false, \"window\": 7, \"error\": \"a \\\"reason\\\"\"}");
+	control_answer__refuse(&text, UINT64_MAX, "x");
+	CU_ASSERT_STRING_EQUAL(text.text, "{\"version\": 1, \"ok\": false, \"error\": \"x\"}");
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "good", test_good },   { "round trip", test_round_trip }, { "bad", test_bad },
+		{ "large", test_large }, { "a refusal", test_refusal },     CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("control_msg", tests);
+}

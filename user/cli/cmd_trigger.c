@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* ptbpf trigger: requests a window of a running `ptbpf sample`. */
+#define LOG_DOMAIN "trigger"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/std_out.h"
+#include "cli/cmd.h"
+#include "cli/control_client.h"
+#include "report/report_out.h"
+
+#define PATH_CHARS 4096
+
+struct trigger_cfg {
+	struct pid_list pids;
+	uint64_t duration_ns;
+	const char *start_at, *dir, *control;
+	bool wait, json;
+};
+
+static const struct opt_def trigger_opts[] = {
+	{ OPT_GROUP, 0, "", 0, NULL, "window" },
+	{ OPT_PIDS, 'p', "pid", offsetof(struct trigger_cfg, pids), "PID[,PID...]",
+	  "of these processes (default: those that ptbpf sample selects now)" },
+	{ OPT_DURATION, 'd', "duration", offsetof(struct trigger_cfg, duration_ns), "TIME",
+	  "its length (default: active of the schedule; 5s if that has no time)" },
+	{ OPT_STR, 0, "start-at", offsetof(struct trigger_cfg, start_at), "UNIX_MS",
+	  "begin at this Unix time in milliseconds, at most an hour ahead (default: now)" },
+	{ OPT_FLAG, 0, "wait", offsetof(struct trigger_cfg, wait), NULL,
+	  "wait for its end; print its files, and end with its exit code" },
+	{ OPT_FLAG, 0, "json", offsetof(struct trigger_cfg, json), NULL,
+	  "print answers as JSON, a line each" },
+	CONTROL_OPTS(struct trigger_cfg),
+	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
+};
+
+const struct cmd_usage trigger_usage = {
+	.name = "trigger",
+	.synopsis = "[--pid PID[,PID...]] [--dir DIR | --control PATH] [options]",
+	.summary = "Requests a window of a running ptbpf sample, beside those of its schedule, and prints its number. Windows do\n"
+		   "not overlap: while one is recorded, the request is refused.",
+	.examples = "  sudo ptbpf trigger --wait\n"
+		    "  sudo ptbpf trigger --dir /var/lib/ptbpf --pid 4242 -d 2s\n"
+		    "  sudo ptbpf trigger --start-at $(date -d '+10 seconds' +%s000)\n",
+	.opts = trigger_opts,
+};
+
+/* The only one that runs. 0 or negative errno (reported). */
+static int find_socket(char path[CONTROL_PATH_MAX])
+{
+	static char paths[CONTROL_SOCKETS_MAX][CONTROL_PATH_MAX];
+	int n = control_socket__list(paths), live = 0, last = -ENOENT;
+
+	for (int i = 0; i < n; i++) {
+		int fd = control_socket__connect(paths[i]);
+
+		if (fd < 0) {
+			last = fd == -ECONNREFUSED ? last : fd;
+			continue;
+		}
+		close(fd);
+		if (!live++)
+			memcpy(path, paths[i], CONTROL_PATH_MAX);
+	}
+	if (live == 1)
+		return 0;
+	if (live) {
+		pr_error("%d ptbpf sample run: name one with --dir or --control; 'ptbpf status' lists them",
+			 live);
+		return -EINVAL;
+	}
+	pr_error("no ptbpf sample can be reached in " CONTROL_DIR ": %s",
+		 control_client__why(n < 0 ? n : last));
+	return last;
+}
+
+static void print_path(const cJSON *line, const char *key)
+{
+	const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, key));
+
+	if (!text)
+		return;
+	cell__put_text(stdout, text, PATH_CHARS);
+	putchar('\n');
+}
+
+static double number(const cJSON *line, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(line, key);
+
+	return cJSON_IsNumber(v) ? v->valuedouble : 0;
+}
+
+/* Of the window's line in the log. Exit code. */
+static int print_ended(const cJSON *line)
+{
+	const char *why = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "incomplete"));
+	int code = (int)number(line, "exit");
+
+	printf("window %.0f: ", number(line, "window"));
+	if (cJSON_GetObjectItemCaseSensitive(line, "slices"))
+		printf("%.2f s, %s slices, lost %.0f", number(line, "seconds"),
+		       cell__count((uint64_t)number(line, "slices")).text, number(line, "lost"));
+	else
+		printf("not recorded");
+	if (why) {
+		printf("; incomplete: ");
+		cell__put_text(stdout, why, 256);
+	}
+	putchar('\n');
+	print_path(line, "capture");
+	print_path(line, "trace");
+	return code == EXIT_DONE || code == EXIT_INCOMPLETE ? code : EXIT_FAILED;
+}
+
+/* One answer. Exit code; *more: another one follows. */
+static int take_answer(const struct trigger_cfg *cfg, int fd, const char *path, bool *more)
+{
+	const cJSON *ended;
+	cJSON *tree = NULL;
+	char *text = NULL;
+	int err = control_client__answer(fd, -1, &tree, &text), code = EXIT_DONE;
+
+	*more = false;
+	if (err == -ECANCELED && cfg->wait)
+		pr_info("the window goes on");
+	else if (err)
+		pr_error("'%s': %s", path, control_client__why(err));
+	if (err)
+		return EXIT_FAILED;
+	ended = cJSON_GetObjectItemCaseSensitive(tree, "ended");
+	if (cfg->json)
+		puts(text);
+	if (!control_client__ok(tree)) {
+		pr_error("%s", control_client__error(tree));
+		code = EXIT_FAILED;
+	} else if (ended) {
+		code = cfg->json ? (int)number(ended, "exit") : print_ended(ended);
+	} else {
+		if (!cfg->json)
+			printf("window %.0f\n", number(tree, "window"));
+		fflush(stdout);
+		*more = cfg->wait;
+	}
+	cJSON_Delete(tree);
+	free(text);
+	return code;
+}
+
+/* Unix time in ms. */
+static bool parse_time(const char *text, uint64_t *ns)
+{
+	size_t len = strspn(text, "0123456789");
+
+	if (!len || len > 15 || text[len])
+		return false;
+	*ns = strtoull(text, NULL, 10) * 1000000;
+	return *ns > 0;
+}
+
+int cmd_trigger(int argc, char **argv)
+{
+	struct trigger_cfg cfg = { .start_at = NULL };
+	struct control_request rq = { .what = CONTROL_TRIGGER };
+	char path[CONTROL_PATH_MAX];
+	int n = opts__parse(&trigger_usage, &cfg, argc, argv, NULL), fd, err, code;
+	bool more = true;
+
+	if (n < 0)
+		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
+	if (cfg.start_at && !parse_time(cfg.start_at, &rq.start_real_ns)) {
+		pr_error("trigger: '%s' is not a valid value for --start-at (1767225600000)",
+			 cfg.start_at);
+		return EXIT_USAGE;
+	}
+	rq.duration_ns = cfg.duration_ns;
+	rq.wait = cfg.wait;
+	rq.pid_cnt = cfg.pids.cnt;
+	memcpy(rq.pids, cfg.pids.pids, sizeof(*rq.pids) * cfg.pids.cnt);
+	err = control_client__named(cfg.dir, cfg.control, path);
+	if (err == -ENOENT)
+		err = find_socket(path);
+	if (err)
+		return err == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
+	fd = control_client__ask(path, &rq);
+	if (fd < 0) {
+		pr_error("'%s': %s", path, control_client__why(fd));
+		return EXIT_FAILED;
+	}
+	for (code = EXIT_DONE; more;)
+		code = take_answer(&cfg, fd, path, &more);
+	close(fd);
+	return std_out__end("the answer", 0) ? EXIT_FAILED : code;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What `ptbpf sample` does with a window that has ended: its line in the log, the message, --on-window, the quota. */
+#define LOG_DOMAIN "sample"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/jsonw.h"
+#include "base/log.h"
+#include "cli/cmd.h"
+#include "cli/sample_steps.h"
+#include "cli/sample_thin.h"
+#include "cli/sampler.h"
+#include "export/session_json.h"
+#include "report/report_out.h"
+
+static void put_trigger(struct jsonw *j, const struct window_trigger *trigger)
+{
+	JSONW_STR(j, "trigger", trigger->kind);
+	if (strcmp(trigger->kind, "request") != 0)
+		return;
+	JSONW_OBJ(j, "requested_by");
+	JSONW_U64(j, "uid", trigger->by_uid);
+	if (trigger->by_pid)
+		JSONW_I64(j, "pid", trigger->by_pid);
+	jsonw__end_obj(j);
+}
+
+static void put_result(struct jsonw *j, const struct sample_window *w)
+{
+	if (!w->report.has_result)
+		return;
+	if (w->spec.trace[0])
+		JSONW_STR(j, "trace", w->spec.trace);
+	JSONW_DOUBLE(j, "seconds", (double)w->report.result.window_ns / 1e9);
+	JSONW_U64(j, "slices", w->report.result.slices);
+	JSONW_U64(j, "lost", w->report.result.lost);
+	if (w->report.result.cost_share >= 0)
+		JSONW_DOUBLE(j, "cost_share", w->report.result.cost_share);
+	JSONW_DOUBLE(j, "charged_seconds", (double)w->report.cost_ns / 1e9);
+	JSONW_STR(j, "stopped_by", session_json__stop_text(w->report.result.stop_reason));
+	if (w->spec.thin)
+		JSONW_STR(j, "thinned", thin__text(w->spec.thin));
+	if (w->report.result.stop_reason == PTB_STOP_COST)
+		JSONW_BOOL(j, "shortened", true);
+	if (w->report.result.incomplete[0])
+		JSONW_STR(j, "incomplete", w->report.result.incomplete);
+}
+
+/* False: out of memory, or it does not fit. */
+static bool write_line(const struct sampler *s, const struct sample_window *w, int code,
+		       struct jsonw_text *line)
+{
+	char why[256];
+	struct jsonw j;
+	bool ok;
+
+	if (jsonw__init(&j, jsonw__to_text, line, sizeof(line->text)))
+		return false;
+	jsonw__begin_obj(&j);
+	JSONW_U64(&j, "window", w->spec.nr);
+	put_trigger(&j, &w->spec.trigger);
+	JSONW_U64(&j, "begin_unix_ns", w->spec.real_ns);
+	JSONW_ARR(&j, "pids");
+	for (uint32_t i = 0; i < w->spec.pid_cnt; i++)
+		jsonw__i64(&j, w->spec.pids[i]);
+	jsonw__end_arr(&j);
+	if (w->spec.selected > w->spec.pid_cnt)
+		JSONW_U64(&j, "selected", w->spec.selected);
+	window_jobs__write(&j, &w->spec.jobs);
+	JSONW_I64(&j, "exit", code);
+	if (w->report.traced)
+		JSONW_DOUBLE(&j, "late_seconds", (double)w->report.late_ns / 1e9);
+	if (w->report.sealed)
+		JSONW_STR(&j, "capture", w->spec.capture);
+	put_result(&j, w);
+	sample_window__put_when(&j, w);
+	sample_steps__put(&j, w);
+	sample_steps__why(w, why, sizeof(why));
+	if (why[0])
+		JSONW_STR(&j, "incomplete", why);
+	JSONW_U64(&j, "skipped_before", s->skipped);
+	jsonw__end_obj(&j);
+	ok = !jsonw__flush(&j);
+	jsonw__free(&j);
+	return ok;
+}
+
+static void put_line(struct sampler *s, const struct sample_window *w, int code)
+{
+	struct jsonw_text line = { .len = 0 };
+
+	if (!write_line(s, w, code, &line))
+		return;
+	window_dir__log(&s->dir, &line);
+	sample_control__ended(s, w->spec.nr, &line);
+	s->skipped = 0;
+}
+
+static void print_window(const struct sample_window *w)
+{
+	char cost[48] = "", why[256];
+
+	sample_steps__why(w, why, sizeof(why));
+	if (w->report.has_result && w->report.result.cost_share >= 0)
+		snprintf(cost, sizeof(cost), "; at least %.2f %% of the window",
+			 100 * w->report.result.cost_share);
+	if (w->report.has_result)
+		pr_info("window %llu: %s: %.2f s, %s slices, lost %llu%s%s%s%s%s",
+			(unsigned long long)w->spec.nr, w->spec.capture,
+			(double)w->report.result.window_ns / 1e9,
+			cell__count(w->report.result.slices).text,
+			(unsigned long long)w->report.result.lost, cost,
+			w->spec.thin ? "; thinned: " : "", thin__text(w->spec.thin),
+			w->report.result.incomplete[0] ? "; incomplete: " : "",
+			w->report.result.incomplete);
+	else
+		pr_warn("window %llu: %s", (unsigned long long)w->spec.nr,
+			w->report.sealed ? "recorded, but not exported" :
+			why[0]           ? why :
+					   "not recorded");
+}
+
+static void set_number(const char *name, uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+	setenv(name, text, 1);
+}
+
+static void run_command(struct sampler *s, const struct sample_window *w, int code)
+{
+	const char *on_window = w->settings->cfg.on_window;
+	pid_t pid;
+
+	if (!on_window)
+		return;
+	if (s->command_cnt == SAMPLER_COMMANDS_MAX) {
+		pr_warn("window %llu: --on-window is not run: %d of its commands have not ended",
+			(unsigned long long)w->spec.nr, SAMPLER_COMMANDS_MAX);
+		return;
+	}
+	pid = fork();
+	if (!pid) {
+		cancel__child();
+		signal(SIGPIPE, SIG_DFL);
+		signal(SIGXFSZ, SIG_DFL);
+		set_number("PTBPF_WINDOW", w->spec.nr);
+		set_number("PTBPF_EXIT", (uint64_t)code);
+		setenv("PTBPF_CAPTURE", w->spec.capture, 1);
+		setenv("PTBPF_TRACE", w->spec.trace, 1);
+		execl("/bin/sh", "sh", "-c", on_window, (char *)NULL);
+		_exit(127);
+	}
+	if (pid < 0)
+		pr_warn("window %llu: --on-window cannot be run: %s",
+			(unsigned long long)w->spec.nr, errstr(errno));
+	else
+		s->commands[s->command_cnt++] = pid;
+}
+
+void sampler__reap_commands(struct sampler *s)
+{
+	for (uint32_t i = 0; i < s->command_cnt;) {
+		if (waitpid(s->commands[i], NULL, WNOHANG))
+			s->commands[i] = s->commands[--s->command_cnt];
+		else
+			i++;
+	}
+}
+
+void sampler__trim(const struct sampler *s)
+{
+	uint64_t keep[SAMPLER_WINDOWS_MAX + 1] = { s->last_real_ns };
+
+	if (!s->cfg->max_disk)
+		return;
+	for (uint32_t i = 0; i < s->window_cnt; i++)
+		keep[1 + i] = s->windows[i].spec.real_ns;
+	window_dir__trim(&s->dir, s->cfg->max_disk, clock__pair().real_ns, keep, 1 + s->window_cnt);
+}
+
+void sampler__end_window(struct sampler *s, uint32_t i)
+{
+	struct sample_window w = s->windows[i];
+	int code = sample_window__end(&w);
+
+	s->windows[i] = s->windows[--s->window_cnt];
+	if (s->schedule.in_steps)
+		sample_steps__ended(&s->step_wait, &w);
+	if (w.spec.measure && code != EXIT_DONE) { /* without a step there is no window, either */
+		w.spec.nr = s->nr++;
+		s->next++;
+	}
+	if ((!s->signals || w.report.traced) &&
+	    !(w.spec.measure && code == EXIT_DONE)) { /* else it was to begin later */
+		s->any |= w.report.has_result;
+		s->spent_ns += (double)(w.report.cost_known ? w.report.cost_ns : w.spec.max_cost_ns);
+		s->incomplete |= code != EXIT_DONE;
+		s->lost += w.report.has_result ? w.report.result.lost : 0;
+		s->last_real_ns = w.spec.real_ns;
+		if (!w.report.has_result)
+			window_dir__remove_partial(&s->dir, w.spec.real_ns);
+		sample_thin__learn(&s->thin, &w);
+		sample_metrics__ended(&s->metrics, &w, code);
+		print_window(&w);
+		put_line(s, &w, code);
+		sampler__trim(s);
+		run_command(s, &w, code);
+	} else {
+		sample_control__gave_up(s, w.spec.nr, "ptbpf sample was ended before the window began");
+	}
+	sample_settings__release(w.settings);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What the files of `ptbpf sample` share: its state, and what begins and ends windows. */
+#ifndef CLI_SAMPLER_H
+#define CLI_SAMPLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli/sample_control.h"
+#include "cli/sample_metrics.h"
+#include "cli/sample_opts.h"
+#include "cli/sample_window.h"
+#include "sample/thin.h"
+#include "sample/window_dir.h"
+
+#define SAMPLER_WINDOWS_MAX 4  /* at the same time, exports included */
+#define SAMPLER_COMMANDS_MAX 8 /* of --on-window at the same time */
+#define SAMPLER_PENDING_MAX 8  /* requested windows that wait for their time */
+
+/* A window beside the schedule: why, of what, and when. */
+struct window_request {
+	struct window_trigger trigger;
+	pid_t pids[OPT_PIDS_MAX];
+	uint32_t pid_cnt;       /* 0: those that are selected when it begins */
+	uint64_t duration_ns;   /* 0: as long as those of the schedule */
+	uint64_t start_real_ns; /* Unix time, 0: now */
+};
+
+struct pending_window {
+	struct window_request request;
+	uint64_t nr;
+};
+
+struct sampler {
+	struct sample_settings *settings;
+	const struct sample_cfg *cfg; /* of the settings, as the next two */
+	struct schedule schedule;
+	double max_overhead;
+	struct step_wait step_wait; /* of a schedule in steps */
+	struct window_dir dir;
+	int holds[OPT_PIDS_MAX]; /* of --pid */
+	pid_t last_pid;          /* of those in the last window that were selected */
+	uint64_t start_ns;       /* of the schedule */
+	uint64_t next;           /* window of the schedule */
+	uint64_t nr;             /* of the next window, in the log */
+	uint64_t last_real_ns;   /* Unix time in the names of the window that ended last */
+	uint64_t skipped;        /* since the last one that was started */
+	struct sample_window windows[SAMPLER_WINDOWS_MAX];
+	uint32_t window_cnt;
+	struct pending_window pending[SAMPLER_PENDING_MAX];
+	uint32_t pending_cnt;
+	pid_t commands[SAMPLER_COMMANDS_MAX];
+	uint32_t command_cnt;
+	struct sample_spare spare; /* --prepared */
+	uint64_t spare_retry_ns;   /* not before this */
+	struct thin thin;
+	uint64_t attach_ns[THIN_LEVEL_CNT]; /* it takes to attach, as of the last such window; 0: not known */
+	double spent_ns; /* that windows have cost, each the process that it cost most */
+	uint64_t lost;   /* records, in all windows */
+	struct sample_metrics metrics;
+	struct sample_control control;
+	uint32_t signals;
+	int argc;
+	char **argv;
+	int reload_fd;        /* SIGHUP; -1: it ends the program */
+	bool any, incomplete; /* a window was recorded; one was not, or not completely */
+};
+
+/* ---- sample_begin.c: which processes, and when ---- */
+
+/* Processes of the window that begins now; *selected: so many fit, 0: they are named. Returns how many. */
+uint32_t sampler__select(struct sampler *s, pid_t *pids, uint32_t *selected);
+/* A window is not recorded, which a warning says. */
+void sampler__skip(struct sampler *s, uint64_t nr, const char *why);
+/*
+ * Chooses the names of the window's files and starts its process. w is the next one of s->windows; its spec has everything else. 0 or
+ * negative errno: `why` has the reason.
+ */
+int sampler__launch(struct sampler *s, struct sample_window *w, const char **why);
+/* Starts the window that is due; returns ns until the next one is, UINT64_MAX: there is none. */
+uint64_t sampler__follow_schedule(struct sampler *s);
+/* Unix time at which the next window of the schedule begins, 0: not known, or there is none. */
+uint64_t sampler__next_real_ns(const struct sampler *s);
+
+/* ---- sample_request.c: windows beside the schedule ---- */
+
+/*
+ * Opens a window now, or at its time, because of rq->trigger: the only way to one that no schedule has. *nr: its number. 0, or negative errno: refused, and `why` has a
+ * sentence: among others while another window is recorded, since windows do not overlap. --max-overhead does not limit it, but what it costs
+ * counts.
+ */
+int sampler__request(struct sampler *s, const struct window_request *rq, uint64_t *nr, char *why,
+		     size_t cap);
+/* Starts the pending windows whose time has come; returns ns until the next one is due, UINT64_MAX: there is none. */
+uint64_t sampler__follow_requests(struct sampler *s);
+/* No window begins any more. */
+void sampler__drop_requests(struct sampler *s);
+/* With --prepared: sees to it that a process waits for the next request, while no window is recorded. */
+void sampler__keep_spare(struct sampler *s);
+/* Does a requested window, in hand or pending, take this time (CLOCK_MONOTONIC)? */
+bool sampler__is_taken(const struct sampler *s, uint64_t begin_ns, uint64_t end_ns);
+
+/* ---- sample_end.c: what is done with a window that has ended ---- */
+
+void sampler__end_window(struct sampler *s, uint32_t i);
+void sampler__trim(const struct sampler *s);
+void sampler__reap_commands(struct sampler *s);
+
+#endif /* CLI_SAMPLER_H */

@@ -477,6 +477,16 @@ struct ptb_py_line {
 	__s32 first; /* line of the def */
 };
 
+/* In a capture that was merged of several: where process h.tgid comes from. */
+struct ptb_origin {
+	struct ptb_rec_hdr h;
+	__u32 input; /* which of them, from 0 */
+	__u32 pid;   /* the process's number there */
+	__u32 host;  /* name id */
+	__u32 pad;
+	__u64 begin_ns, end_ns; /* the window of that one */
+};
+
 /*     name          nr  struct            has a text tail */
 /* clang-format off */
 #define PTB_REC_KINDS(X)                                   \
@@ -544,7 +554,8 @@ struct ptb_py_line {
 	X(RSS_SAMPLE,  80, ptb_rss_sample,   0)            \
 	X(KERNEL_NAME, 81, ptb_addr_name,    0)            \
 	X(PY_LINE,     82, ptb_py_line,      0)            \
-	X(JOB,         83, ptb_text,         1)
+	X(JOB,         83, ptb_text,         1)            \
+	X(ORIGIN,      84, ptb_origin,       0)
 /* clang-format on */
 
 enum ptb_rec_kind {
@@ -702,7 +713,8 @@ enum ptb_stop_reason {
 	X(WHEN_OUTSIDE,    70, 0, "probe hits outside the annotations of --when")                \
 	X(WHEN_RECORDED,   71, 0, "annotations of --when recorded")                              \
 	X(WHEN_SKIPPED,    72, 0, "annotations of --when skipped by --every")                    \
-	X(WHEN_NO_ROOM,    73, 1, "annotations or ends of operators lost with --when: more than 128 operators inside one another, more than 1024 annotations at a time, or no memory")
+	X(WHEN_NO_ROOM,    73, 1, "annotations or ends of operators lost with --when: more than 128 operators inside one another, more than 1024 annotations at a time, or no memory") \
+	X(MERGE_LEFT_OUT,  80, 1, "records left out when captures were merged: damaged, or of kinds that are not known")
 /* clang-format on */
 
 enum ptb_counter_id {

@@ -21,10 +21,11 @@ PARTS = {
     "args": ({"base"}, ()),
     "model": ({"base", "args", "capture"}, ("cjson/",)),
     "export": ({"base", "args", "capture", "model"}, ("zlib.h", "cjson/")),
-    "report": ({"base", "args", "capture", "model", "export"}, ("cjson/",)),
+    "ranks": ({"base", "capture", "model", "export"}, ("cjson/",)),
+    "report": ({"base", "args", "capture", "model", "export", "ranks"}, ("cjson/",)),
     "sample": ({"base", "target"}, ("microhttpd.h", "cjson/")),
     "record": ({"base", "args", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture"}, ()),
-    "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "model", "export", "report", "record", "sample"},
+    "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "model", "export", "ranks", "report", "record", "sample"},
             ("capstone/", "bpf/", "cjson/")),
 }
 OUTSIDE = re.compile(r"(bpf/|capstone/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|microhttpd\.h|ptbpf\.skel\.h)")

@@ -552,6 +552,21 @@ def check_line_report(doc, findings):
         findings.add("rows", "the rows are not all of the sums")
 
 
+def check_skew_report(doc, findings):
+    check_complete(doc, doc, findings)
+    waits = [w["ns"] for w in doc["waits"]]
+    if waits != sorted(waits, reverse=True):
+        findings.add("rows", "waits is not descending")
+    for r in doc["ranks"]:
+        if r["slow"] != ("since" in r):
+            findings.add("rows", f"slow without its steps, or the reverse: {r}")
+        causes = [c["excess_ns"] for c in r.get("causes", ())]
+        if causes != sorted(causes, reverse=True):
+            findings.add("rows", f"causes is not descending: {r}")
+    if sum(r["waited_ns"] for r in doc["ranks"]) != sum(r["caused_ns"] for r in doc["ranks"]):
+        findings.add("rows", "what ranks waited is not what they waited for")
+
+
 def check(path, args):
     findings = Findings()
     try:
@@ -569,6 +584,11 @@ def check(path, args):
         if not findings.by_rule:
             check_gpu_report(doc, findings)
         return findings, "GPU report"
+    if isinstance(doc, dict) and "compared" in doc and "traceEvents" not in doc:
+        check_schema("skew_report", doc, findings, args.need_schema)
+        if not findings.by_rule:
+            check_skew_report(doc, findings)
+        return findings, "comparison of ranks"
     if isinstance(doc, dict) and any(w + "s" in doc for w in LINE_ROWS) and "traceEvents" not in doc:
         check_schema("line_report", doc, findings, args.need_schema)
         if not findings.by_rule:

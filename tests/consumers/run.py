@@ -3,6 +3,7 @@
 """Opens traces with the programs that people open traces with, and holds what they read against the file.
 
   $PTBPF_ENV_DIR/consumers/bin/python run.py TRACE...    *.json or *.json.gz; test_consumers.py makes the environment
+  $PTBPF_ENV_DIR/consumers/bin/python run.py --ranks DIR
 
 HolisticTraceAnalysis (every parser back-end, call graph, steps, correlation with the Execution Trace beside the
 trace, and where a trace has GPU work its analyses of that up to the critical path) and the TensorBoard plugin of PyTorch (operator
@@ -330,14 +331,33 @@ def check(path):
     return failed
 
 
+def check_ranks(folder):
+    """HTA takes the folder as one job: its ranks, all their slices, one axis of time."""
+    from hta.trace_analysis import TraceAnalysis
+    want = {e.rank: e for e in (Expected(os.path.join(folder, name)) for name in os.listdir(folder))}
+    analysis = TraceAnalysis(trace_dir=folder, include_last_profiler_step=True)
+    same("ranks", sorted(analysis.t.traces), sorted(want))
+    names, begins = analysis.t.symbol_table.get_sym_table(), {}
+    for rank, df in analysis.t.traces.items():
+        same(f"rank {rank}: slices by name", counts(df, analysis.t.symbol_table), want[rank].kept_names)
+        begins[rank] = sorted(df[df["name"].map(lambda i: names[i]) == "c10d::allreduce_"]["ts"])
+    last = [b[-1] for b in begins.values()]
+    if not max(last) - min(last) < 5000:
+        raise AssertionError(f"the last collective begins at {last} us")
+    return f"{len(want)} ranks, {sum(map(len, begins.values()))} collectives"
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("traces", nargs="+", metavar="TRACE")
+    ap.add_argument("traces", nargs="*", metavar="TRACE")
+    ap.add_argument("--ranks", metavar="DIR", help="with a trace of each rank")
     args = ap.parse_args()
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     # its whole microseconds make the duration of shorter slices negative, of torch's traces too
     os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
+    if args.ranks:
+        print(f"PASS consumers.hta_ranks: {check_ranks(args.ranks)}")
     sys.exit(1 if sum(check(os.path.abspath(t)) for t in args.traces) else 0)
 
 

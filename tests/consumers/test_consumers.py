@@ -77,6 +77,17 @@ def test_read(python, traces, trace):
     check(done.returncode == 0, f"ended with {done.returncode}\n{done.stdout[-3000:]}")
 
 
+def test_ranks(python, ws):
+    """A trace of each rank of a merged capture."""
+    subprocess.run([os.path.join(TESTS, "fake_rank_captures"), ws], check=True)
+    run_ptbpf("merge", *(f"{ws}/rank{r}.ptb" for r in range(4)), "-o", ws + "/job.ptb")
+    run_ptbpf("export", ws + "/job.ptb", "--format", "chrome", "--split-ranks", ws + "/traces")
+    done = subprocess.run([python, os.path.join(HERE, "run.py"), "--ranks", ws + "/traces"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    print(done.stdout)
+    check(done.returncode == 0, f"ended with {done.returncode}\n{done.stdout[-3000:]}")
+
+
 @pytest.mark.parametrize("trace", (TRACES[0], TRACES[2]))
 def test_view(python, traces, trace):
     """The Perfetto UI, which is in one of the packages, if there is a browser."""

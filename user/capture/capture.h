@@ -90,4 +90,13 @@ int capture_reader__stream(struct capture_reader *cr, rec_fn fn, void *arg);
 /* Calls fn for each ring record in file order, which is cheaper than time order. */
 int capture_reader__scan(struct capture_reader *cr, rec_fn fn, void *arg);
 
+/*
+ * The same from *pos on (0: from the beginning) up to the end of a round, and moves *pos behind it. 1: more may follow, and every
+ * record older than *watermark_ns has been passed, except for late ones; 0: that was all; else what fn returned, or negative
+ * errno. capture_reader__bad_records() counts from the beginning on.
+ */
+typedef int (*capture_ring_fn)(void *arg, uint32_t ring, const struct ptb_rec_hdr *rec);
+int capture_reader__round(struct capture_reader *cr, uint64_t *pos, capture_ring_fn fn, void *arg,
+			  uint64_t *watermark_ns);
+
 #endif /* CAPTURE_CAPTURE_H */

@@ -323,6 +323,50 @@ int capture_reader__scan(struct capture_reader *cr, rec_fn fn, void *arg)
 	return walk_blocks(cr, CAPTURE_RING, fn, arg);
 }
 
+struct ring_walk {
+	capture_ring_fn fn;
+	void *arg;
+	uint32_t ring;
+};
+
+static int pass_record(void *arg, const struct ptb_rec_hdr *rec)
+{
+	const struct ring_walk *w = arg;
+
+	return w->fn(w->arg, w->ring, rec);
+}
+
+int capture_reader__round(struct capture_reader *cr, uint64_t *pos, capture_ring_fn fn, void *arg,
+			  uint64_t *watermark_ns)
+{
+	struct ring_walk w = { .fn = fn, .arg = arg };
+	struct capture_block_hdr h;
+	const uint8_t *raw;
+	int ret;
+
+	if (!*pos) {
+		*pos = cr->first_block;
+		cr->bad_records = 0;
+	}
+	while ((ret = capture_reader__next_block(cr, pos, cr->valid_end, &h)) > 0) {
+		if (h.type == CAPTURE_ROUND) {
+			*watermark_ns = h.watermark_ns;
+			return 1;
+		}
+		if (h.type != CAPTURE_RING)
+			continue;
+		if (capture_reader__payload(cr, &h, &raw)) {
+			cr->bad_records += h.rec_cnt ? h.rec_cnt : 1;
+			continue;
+		}
+		w.ring = h.ring;
+		ret = capture_reader__each(cr, CAPTURE_RING, raw, h.raw_len, pass_record, &w);
+		if (ret)
+			return ret;
+	}
+	return ret;
+}
+
 bool capture_reader__sealed(const struct capture_reader *cr)
 {
 	return cr->sealed;

@@ -9,12 +9,13 @@
 #include "cli/cmd.h"
 #include "cli/opts.h"
 #include "cli/outputs.h"
+#include "cli/split_ranks.h"
 #include "export/formats.h"
 #include "export/stacks.h"
 
 struct export_cfg {
 	struct outputs out;
-	const char *format, *output;
+	const char *format, *output, *split;
 	int pid;
 };
 
@@ -28,6 +29,8 @@ static const struct opt_def export_opts[] = {
 	  "file to write, gzip if it ends in .gz (default: CAPTURE with the format's suffix)" },
 	{ OPT_INT, 'p', "pid", offsetof(struct export_cfg, pid), "PID",
 	  "chrome, et, memory: the process to export (default: chrome: all of them; et, memory: the first in the capture)" },
+	{ OPT_STR, 0, "split-ranks", offsetof(struct export_cfg, split), "DIR",
+	  "chrome: a trace of each rank, DIR/rankN.pt.trace.json.gz" },
 	{ OPT_STR, 0, "device", offsetof(struct export_cfg, out.timeline_device), "DEVICE",
 	  "memory: the device to export (default: cuda:0 if anything was allocated there, else cpu)" },
 	{ OPT_CHOICE, 0, "metric", offsetof(struct export_cfg, out.stacks_metric), "METRIC=" STACKS_METRICS,
@@ -46,6 +49,7 @@ const struct cmd_usage export_usage = {
 	.synopsis = "CAPTURE --format FORMAT [-o FILE]",
 	.summary = "Converts a capture to another format. Operators have the same ids in every format.",
 	.examples = "  ptbpf export run.ptb --format chrome -o run.pt.trace.json.gz\n"
+		    "  ptbpf export job.ptb --format chrome --split-ranks traces\n"
 		    "  ptbpf export run.ptb --format et -o run.et.json\n"
 		    "  ptbpf export run.ptb --format memory-html -o run.memory.html\n"
 		    "  ptbpf export run.ptb --format flamegraph -o run.html\n"
@@ -113,6 +117,12 @@ int cmd_export(int argc, char **argv)
 			 o->diff ? "flamegraph" : "stacks");
 		return EXIT_USAGE;
 	}
+	if (cfg.split && (format->kind != EXPORT_CHROME || cfg.output || cfg.pid)) {
+		pr_error("export: --split-ranks is for --format chrome, without --output and --pid");
+		return EXIT_USAGE;
+	}
+	if (cfg.split)
+		return split_ranks__write(o, cfg.split);
 	len = strlen(o->capture);
 	if (len > 4 && !strcmp(o->capture + len - 4, ".ptb"))
 		len -= 4;

@@ -19,7 +19,7 @@ static const struct opt_def report_opts[] = {
 	  "order of the rows; none: order of first appearance (default: as recorded, else " OUTPUTS_SORTED
 	  ")" },
 	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, out.row_limit), "N",
-	  "rows, -1: all (default: as recorded, else 100; of --by: 25; of each list of --memory and --gpu: 10)" },
+	  "rows, -1: all (default: as recorded, else 100; of --by: 25; of each list of --memory, --gpu and --skew: 10)" },
 	{ OPT_SWITCH, 0, "group-by-input-shape", offsetof(struct report_cfg, out.by_shape), NULL,
 	  "one row per operator and input shape (needs --record-shapes in the recording)" },
 	{ OPT_INT, 0, "group-by-stack-n", offsetof(struct report_cfg, out.group_by_stack_n), "N",
@@ -38,6 +38,8 @@ static const struct opt_def report_opts[] = {
 	  "memory report: peak, leaks, live blocks by operator, page faults and stalls in the kernel" },
 	{ OPT_FLAG, 0, "gpu", offsetof(struct report_cfg, out.gpu), NULL,
 	  "GPU report: utilization, idle time by cause, top kernels, copies, launches, gaps" },
+	{ OPT_FLAG, 0, "skew", offsetof(struct report_cfg, out.skew), NULL,
+	  "report of several ranks: which one the others wait for, since which step, in what; who waited for whom" },
 	{ OPT_SWITCH, 0, "exact-memory", offsetof(struct report_cfg, out.exact_memory), NULL,
 	  "memory columns: count only what the operator's thread allocates (torch: all threads)" },
 	{ OPT_FLAG, 0, "json", offsetof(struct report_cfg, out.json), NULL, "print JSON instead of text" },
@@ -52,7 +54,7 @@ const struct cmd_usage report_usage = {
 	.name = "report",
 	.synopsis = "CAPTURE [options]",
 	.summary = "Prints the operator table of a capture, as torch.profiler's key_averages().table() does; with\n"
-		   "--by line lines of Python code, with --by module modules, with --by operator samples, with --memory the memory report, with --gpu the GPU report. Options that were given to the recording\n"
+		   "--by line lines of Python code, with --by module modules, with --by operator samples, with --memory the memory report, with --gpu the GPU report, with --skew a comparison of ranks. Options that were given to the recording\n"
 		   "(--step-on, --group-by-input-shape, ...) are the defaults.",
 	.examples = "  ptbpf report run.ptb --sort-by cpu_time_total --row-limit 10\n"
 		    "  ptbpf report run.ptb --group-by-input-shape --with-flops\n"
@@ -62,6 +64,7 @@ const struct cmd_usage report_usage = {
 		    "  ptbpf report run.ptb --group-by-stack-n 5\n"
 		    "  ptbpf report run.ptb --memory\n"
 		    "  ptbpf report run.ptb --gpu\n"
+		    "  ptbpf report job.ptb --skew\n"
 		    "  ptbpf report run.ptb --json | jq '.rows[0]'\n",
 	.opts = report_opts,
 };
@@ -77,11 +80,11 @@ int cmd_report(int argc, char **argv)
 	if (outputs__check("report", o))
 		return EXIT_USAGE;
 	o->lines = cfg.by;
-	if (o->memory + o->gpu + o->lines > 1) {
-		pr_error("report: --memory, --gpu and --by exclude each other");
+	if (o->memory + o->gpu + o->skew + o->lines > 1) {
+		pr_error("report: --memory, --gpu, --skew and --by exclude each other");
 		return EXIT_USAGE;
 	}
-	o->table = !o->memory && !o->gpu && !o->lines;
+	o->table = !o->memory && !o->gpu && !o->skew && !o->lines;
 	if (o->group_by_stack_n < 0 || (o->group_by_stack_n && !o->table)) {
 		pr_error("report: --group-by-stack-n is a number of frames, for the table of operators");
 		return EXIT_USAGE;

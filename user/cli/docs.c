@@ -208,6 +208,11 @@ static bool reads_capture(const struct cmd_usage *usage)
 	return !strncmp(usage->synopsis, "CAPTURE", strlen("CAPTURE"));
 }
 
+static bool reads_captures(const struct cmd_usage *usage)
+{
+	return !strncmp(usage->synopsis, "CAPTURE CAPTURE", strlen("CAPTURE CAPTURE"));
+}
+
 static bool is_file(const struct opt_def *d)
 {
 	return d->arg && !strcmp(d->arg, "FILE");
@@ -366,7 +371,8 @@ static void put_zsh(FILE *out)
 			if (d->type != OPT_GROUP)
 				zsh_option(d, out);
 		if (reads_capture(c->usage))
-			fputs(" \\\n\t\t\t'1:capture:_files -g \"*.ptb\"'", out);
+			fprintf(out, " \\\n\t\t\t'%c:capture:_files -g \"*.ptb\"'",
+				reads_captures(c->usage) ? '*' : '1');
 		if (c->usage->command)
 			fputs(" \\\n\t\t\t'*:::command:_normal'", out);
 		fputs(" ;;\n", out);

@@ -225,6 +225,14 @@ static void print_help(const struct cmd_usage *usage, FILE *out)
 
 int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, const char **word)
 {
+	struct opt_words words = { .list = word, .max = word ? 1 : 0 };
+
+	return opts__parse_words(usage, cfg, argc, argv, &words);
+}
+
+int opts__parse_words(const struct cmd_usage *usage, void *cfg, int argc, char **argv,
+		      struct opt_words *words)
+{
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--"))
 			return i + 1;
@@ -237,8 +245,8 @@ int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv,
 				return OPTS_ERROR;
 		} else if (usage->command) {
 			return i;
-		} else if (word && !*word) {
-			*word = argv[i];
+		} else if (words->cnt < words->max) {
+			words->list[words->cnt++] = argv[i];
 		} else {
 			pr_error("%s: unexpected argument '%s'; see 'ptbpf %s --help'", usage->name,
 				 argv[i], usage->name);

@@ -57,6 +57,13 @@ struct cmd_usage {
  * no option goes to *word, once, when word is not NULL (the file of report and export).
  */
 int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, const char **word);
+/* The same of a command that takes several such words. */
+struct opt_words {
+	const char **list; /* room for max */
+	uint32_t max, cnt;
+};
+int opts__parse_words(const struct cmd_usage *usage, void *cfg, int argc, char **argv,
+		      struct opt_words *words);
 const struct opt_def *opts__find(const struct cmd_usage *usage, const char *name); /* NULL: there is none */
 /* Sets the option as a configuration file does: one that takes no value has yes or no. cfg may keep value. 0 or -EINVAL
  * (reported). */

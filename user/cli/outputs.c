@@ -26,10 +26,12 @@
 #include "export/session_json.h"
 #include "export/stacks.h"
 #include "export/when_text.h"
+#include "ranks/rank_times.h"
 #include "report/gpu_report.h"
 #include "report/line_report.h"
 #include "report/mem_report.h"
 #include "report/report_out.h"
+#include "report/skew_report.h"
 #include "report/table.h"
 
 /*
@@ -144,6 +146,7 @@ struct sink_set {
 	struct stacks *st;
 	struct flamegraph *fg;
 	struct line_report *lr;
+	struct rank_times *rt;
 	struct window_metrics *wm;
 };
 
@@ -239,6 +242,12 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 			return -ENOMEM;
 		ss->sinks[ss->cnt++] = line_report__sink(ss->lr);
 	}
+	if (o->skew) {
+		ss->rt = rank_times__new(s);
+		if (!ss->rt)
+			return -ENOMEM;
+		ss->sinks[ss->cnt++] = rank_times__sink(ss->rt);
+	}
 	if (o->metrics) {
 		ss->wm = window_metrics__new(s);
 		if (!ss->wm)
@@ -300,6 +309,17 @@ static int print_line_report(const struct outputs *o, struct line_report *lr,
 	return std_out__end("the report", line_report__print(lr, totals, &opts, stdout));
 }
 
+static int print_skew(struct rank_times *rt, const struct session *s,
+		      const struct session_totals *totals, const struct report_opts *opts)
+{
+	const struct rank_times_result *r;
+	int err = rank_times__finish(rt, &r);
+
+	if (!err)
+		err = skew_report__print(s, r, totals, opts, stdout);
+	return err == -ENODATA ? err : std_out__end("the report", err);
+}
+
 static void free_sinks(struct sink_set *ss)
 {
 	chrome_trace__free(ss->ct);
@@ -310,6 +330,7 @@ static void free_sinks(struct sink_set *ss)
 	mem_report__free(ss->mr);
 	gpu_report__free(ss->gr);
 	line_report__free(ss->lr);
+	rank_times__free(ss->rt);
 	window_metrics__free(ss->wm);
 	key_averages__free(ss->ka);
 	py_groups__free(ss->groups);
@@ -345,6 +366,8 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 		err = std_out__end("the report", gpu_report__print(ss.gr, totals, &ropts, stdout));
 	if (!err && ss.lr)
 		err = print_line_report(o, ss.lr, totals);
+	if (!err && ss.rt)
+		err = print_skew(ss.rt, s, totals, &ropts);
 	if (!err && ss.wm)
 		err = window_metrics__finish(ss.wm, totals, o->known_metrics, o->metrics);
 	if (!err && ss.ka)
@@ -439,9 +462,9 @@ static void take_recorded(struct outputs *o, const struct session *s, char *buf,
 	if (!strcmp(o->sort_by, OUTPUTS_UNSORTED))
 		o->sort_by = NULL;
 	if (o->row_limit == OUTPUTS_ROWS_DEFAULT)
-		o->row_limit = o->memory || o->gpu ? 10 :
-			       o->lines            ? OUTPUTS_LINES :
-						     recorded_row_limit(s);
+		o->row_limit = o->memory || o->gpu || o->skew ? 10 :
+			       o->lines                       ? OUTPUTS_LINES :
+								recorded_row_limit(s);
 }
 
 int outputs__check(const char *command, const struct outputs *o)

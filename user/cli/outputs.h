@@ -46,6 +46,7 @@ struct outputs {
 	int group_by_stack_n;                   /* of the table: that many frames, 0: not */
 	bool table, memory, gpu; /* on stdout: operators, what memory was used for, what GPUs did */
 	bool lines, all_lines;   /* on stdout: what lines of code did; those of libraries as well */
+	bool skew;               /* on stdout: which rank the others wait for */
 	bool modules, operators; /* with lines: what modules did instead, or operators in samples */
 	bool json;               /* for machines */
 	const char *sort_by; /* of OUTPUTS_SORT_KEYS; OUTPUTS_UNSORTED: order of first appearance; NULL: as recorded */

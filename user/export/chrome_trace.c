@@ -195,10 +195,19 @@ static void write_job_names(struct jsonw *w, const struct session *s, uint32_t t
 	}
 }
 
+/* Of one process of a merged capture its own. */
+static const char *host_of(const struct session_info *info, const struct chrome_opts *opts)
+{
+	for (uint32_t i = 0; info->merged && opts->tgid && i < info->process_cnt; i++)
+		if (info->processes[i].tgid == opts->tgid)
+			return info->processes[i].host;
+	return opts->host_name ? opts->host_name : "";
+}
+
 static void write_meta(struct jsonw *w, const struct session *s, const struct chrome_opts *opts,
 		       const struct chrome_clock *clock)
 {
-	const char *host = opts->host_name ? opts->host_name : "";
+	const char *host = host_of(session__info(s), opts);
 	char trace_id[33];
 
 	make_trace_id(session__info(s), host, trace_id);
@@ -299,6 +308,24 @@ static bool is_other(const struct chrome_trace *ct, uint32_t tgid)
 	return ct->only && tgid != ct->only;
 }
 
+#define NO_RANK_LAST (1U << 28)
+/* Ranks in their order, others behind them. */
+static void write_merged_process(struct chrome_trace *ct, const struct session_process *p)
+{
+	const char *comm = p->comm && *p->comm ? p->comm : "python";
+	struct job_rank r = { .rank = 0 };
+	bool has_rank = job_json__rank(ct->info, p->tgid, &r);
+	struct session_process named = *p;
+	char name[512], rank[32] = "";
+
+	if (has_rank)
+		snprintf(rank, sizeof(rank), "rank %u, ", r.rank);
+	snprintf(name, sizeof(name), "%s (%s%s, pid %u)", comm, rank, p->host, p->pid);
+	named.comm = name;
+	chrome_event__process(&ct->w, p->tgid, &named, "CPU", has_rank ? r.rank : NO_RANK_LAST,
+			      trace_time(ct, ct->info->begin_ns));
+}
+
 /* What is known before the first slice: metadata, processes, lost intervals. */
 static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
 {
@@ -308,7 +335,11 @@ static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
 	for (uint32_t i = 0; i < info->process_cnt; i++) {
 		const struct session_process *p = &info->processes[i];
 
-		if (!is_other(ct, p->tgid))
+		if (is_other(ct, p->tgid))
+			continue;
+		if (info->merged)
+			write_merged_process(ct, p);
+		else
 			chrome_event__process(&ct->w, p->tgid, p, "CPU", p->tgid,
 					      trace_time(ct, info->begin_ns));
 	}

@@ -104,6 +104,37 @@ bool job_json__rank(const struct session_info *info, uint32_t tgid, struct job_r
 	return found;
 }
 
+/* Its parent, if that is in the capture, has the same rank: a loader's worker, for instance. */
+static bool inherits_rank(const struct session_info *info, const struct session_process *p, uint32_t rank)
+{
+	struct job_rank r;
+
+	for (uint32_t i = 0; i < info->process_cnt; i++)
+		if (info->processes[i].tgid == p->parent_tgid && rank_of(&info->processes[i], &r) &&
+		    r.rank == rank)
+			return true;
+	return false;
+}
+
+uint32_t job_json__ranks(const struct session_info *info, struct job_rank_of *list, uint32_t max)
+{
+	uint32_t n = 0, at;
+
+	for (uint32_t i = 0; i < info->process_cnt; i++) {
+		struct job_rank_of r = { .tgid = info->processes[i].tgid };
+
+		if (!rank_of(&info->processes[i], &r.rank) ||
+		    inherits_rank(info, &info->processes[i], r.rank.rank))
+			continue;
+		if (n++ >= max)
+			continue;
+		for (at = n - 1; at && list[at - 1].rank.rank > r.rank.rank; at--)
+			list[at] = list[at - 1];
+		list[at] = r;
+	}
+	return n;
+}
+
 bool job_json__text(const struct session_info *info, uint32_t tgid, enum job_var v,
 		    char buf[JOB_TEXT_MAX + 1])
 {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/limits.h"
 #include "export/job_json.h"
 #include "export/loss_account.h"
 #include "export/when_text.h"
@@ -155,6 +156,11 @@ static void write_targets(struct jsonw *w, const struct session_info *info)
 		write_ms(w, "probed_after_ms",
 			 p->start_ns > info->begin_ns ? (double)(p->start_ns - info->begin_ns) : 0.0);
 		JSONW_U64(w, "uncovered_ns", p->gap_ns);
+		if (info->merged) {
+			JSONW_STR(w, "host", p->host);
+			JSONW_U64(w, "recorded_pid", p->pid);
+			JSONW_U64(w, "capture", p->input);
+		}
 		job_json__write(w, p);
 		jsonw__end_obj(w);
 	}
@@ -257,6 +263,27 @@ static void write_capture(struct jsonw *w, const struct session *s)
 	jsonw__end_obj(w);
 }
 
+/* What a merged capture was made of, and how: user/ranks/merge_write.c. */
+static void write_merged(struct jsonw *w, const struct session *s)
+{
+	const char *json = session__meta(s, "merged");
+	char key[32];
+
+	JSONW_OBJ(w, "merged");
+	JSONW_KEY(w, "how");
+	put_meta_value(w, json);
+	JSONW_ARR(w, "captures");
+	for (uint32_t i = 0; i < LIMIT_MERGE_INPUTS; i++) {
+		snprintf(key, sizeof(key), "merged.%u", i);
+		json = session__meta(s, key);
+		if (!json)
+			break;
+		put_meta_value(w, json);
+	}
+	jsonw__end_arr(w);
+	jsonw__end_obj(w);
+}
+
 /* Sources of GPU activities; of each process with an agent what the recorder wrote about it. */
 static void write_gpu(struct jsonw *w, const struct session *s, const struct session_info *info)
 {
@@ -292,6 +319,8 @@ void session_json__write(struct jsonw *w, const struct session *s)
 	write_gpu(w, s, info);
 	when_text__write(w, s);
 	write_capture(w, s);
+	if (info->merged)
+		write_merged(w, s);
 }
 
 static void write_optional_totals(struct jsonw *w, const struct session_info *info,

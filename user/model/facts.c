@@ -217,6 +217,14 @@ static int on_job(struct facts *f, const struct ptb_text *t)
 	return id ? hashmap__put(&f->job_by_tgid, t->h.tgid, 0, id) : -ENOMEM;
 }
 
+static int on_origin(struct facts *f, const struct ptb_origin *r)
+{
+	if (r->begin_ns < TS_MAX && r->end_ns < TS_MAX && r->begin_ns <= r->end_ns)
+		return vec_push(f->origins, f->origin_cnt, f->origin_cap, *r);
+	f->bad_records++;
+	return 0;
+}
+
 static int on_lost(struct facts *f, const struct ptb_lost *r)
 {
 	const struct session_lost lost = {
@@ -324,6 +332,8 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 		return on_meta(f, (const void *)rec);
 	case PTB_REC_JOB:
 		return on_job(f, (const void *)rec);
+	case PTB_REC_ORIGIN:
+		return on_origin(f, (const void *)rec);
 	case PTB_REC_FUNC:
 		return on_func(f, (const void *)rec);
 	case PTB_REC_SITE:
@@ -557,6 +567,34 @@ static void resolve_threads(struct facts *f)
 		slot->val = slot->val && slot->val < f->name_cnt ? f->names[slot->val] : 0;
 }
 
+static void resolve_processes(struct facts *f)
+{
+	for (uint32_t i = 0; i < f->process_cnt; i++) {
+		struct session_process *p = &f->processes[i];
+		const uint64_t *job = hashmap__get(&f->job_by_tgid, p->tgid, 0);
+
+		p->job = job ? strtab__text(f->texts, (uint32_t)*job) : "";
+		p->comm = facts__name(f, f->process_names[i * 3]);
+		p->cmdline = facts__name(f, f->process_names[i * 3 + 1]);
+		p->exe = facts__name(f, f->process_names[i * 3 + 2]);
+		p->host = "";
+		p->pid = p->tgid;
+	}
+	for (uint32_t i = 0; i < f->origin_cnt; i++) {
+		const struct ptb_origin *o = &f->origins[i];
+		const uint64_t *at = hashmap__get(&f->process_by_tgid, o->h.tgid, 0);
+		struct session_process *p = at ? &f->processes[*at] : NULL;
+
+		if (!p)
+			continue;
+		p->host = facts__name(f, o->host);
+		p->pid = o->pid;
+		p->input = o->input;
+		p->begin_ns = o->begin_ns;
+		p->end_ns = o->end_ns;
+	}
+}
+
 static int resolve_ids(struct facts *f)
 {
 	struct hashmap unobserved = { 0 };
@@ -579,14 +617,7 @@ static int resolve_ids(struct facts *f)
 		if (*cls)
 			facts__node_names(f, cls, strlen(cls), &a->outer, &a->inner);
 	}
-	for (uint32_t i = 0; i < f->process_cnt; i++) {
-		const uint64_t *job = hashmap__get(&f->job_by_tgid, f->processes[i].tgid, 0);
-
-		f->processes[i].job = job ? strtab__text(f->texts, (uint32_t)*job) : "";
-		f->processes[i].comm = facts__name(f, f->process_names[i * 3]);
-		f->processes[i].cmdline = facts__name(f, f->process_names[i * 3 + 1]);
-		f->processes[i].exe = facts__name(f, f->process_names[i * 3 + 2]);
-	}
+	resolve_processes(f);
 	resolve_threads(f);
 	if (f->lost_cnt)
 		qsort(f->lost, f->lost_cnt, sizeof(*f->lost), cmp_lost);
@@ -634,6 +665,7 @@ void facts__clear(struct facts *f)
 	free(f->metas);
 	free(f->processes);
 	free(f->process_names);
+	free(f->origins);
 	free(f->lost);
 	free(f->rss);
 	free(f->refusals);
@@ -667,6 +699,22 @@ uint32_t facts__kernel(const struct facts *f, uint32_t tgid, uint64_t addr)
 	const uint64_t *name = hashmap__get(&f->kernel_name, tgid, addr);
 
 	return name ? (uint32_t)*name : 0;
+}
+
+uint64_t facts__begin_of(const struct facts *f, uint32_t tgid, uint64_t begin_ns)
+{
+	const uint64_t *i = hashmap__get(&f->process_by_tgid, tgid, 0);
+	uint64_t own = i ? f->processes[*i].begin_ns : 0;
+
+	return own > begin_ns ? own : begin_ns;
+}
+
+uint64_t facts__end_of(const struct facts *f, uint32_t tgid, uint64_t end_ns)
+{
+	const uint64_t *i = hashmap__get(&f->process_by_tgid, tgid, 0);
+	uint64_t own = i ? f->processes[*i].end_ns : 0;
+
+	return own && own < end_ns ? own : end_ns;
 }
 
 const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid)

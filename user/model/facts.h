@@ -98,7 +98,9 @@ struct facts {
 	uint32_t process_cnt, process_cap, process_name_cap;
 	struct hashmap process_by_tgid; /* tgid -> index */
 	struct hashmap job_by_tgid;     /* tgid -> id in texts */
-	struct session_lost *lost;      /* sorted by begin */
+	struct ptb_origin *origins;
+	uint32_t origin_cnt, origin_cap;
+	struct session_lost *lost; /* sorted by begin */
 	uint32_t lost_cnt, lost_cap;
 	struct session_rss *rss; /* sorted by time */
 	uint32_t rss_cnt, rss_cap;
@@ -131,6 +133,9 @@ const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, u
 const char *facts__caller(const struct facts *f, uint32_t tgid, uint64_t addr);
 /* Name id of what CUDA launches by this host address; 0: not known. */
 uint32_t facts__kernel(const struct facts *f, uint32_t tgid, uint64_t addr);
+/* When the window of the process began and ended: of a merged capture each has its own; else that time. */
+uint64_t facts__begin_of(const struct facts *f, uint32_t tgid, uint64_t begin_ns);
+uint64_t facts__end_of(const struct facts *f, uint32_t tgid, uint64_t end_ns);
 /* What the bits of key sets mean in that process; never NULL. */
 const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid);
 /* META record by key, its last value; NULL if absent. */

@@ -335,9 +335,10 @@ static bool convert_times(struct gpu *g, const struct gpu_proc *p, uint64_t *beg
 	return true;
 }
 
-static bool in_window(struct gpu *g, uint64_t begin_ns, uint64_t end_ns)
+static bool in_window(struct gpu *g, uint32_t tgid, uint64_t begin_ns, uint64_t end_ns)
 {
-	bool inside = begin_ns >= g->begin_ns && end_ns <= g->end_ns;
+	bool inside = begin_ns >= facts__begin_of(g->facts, tgid, g->begin_ns) &&
+		      end_ns <= facts__end_of(g->facts, tgid, g->end_ns);
 
 	g->outside += !inside;
 	return inside;
@@ -368,7 +369,7 @@ static int fit_times(struct gpu *g)
 		if (cancel__pending())
 			return -ECANCELED;
 		if (!(c->host_only ? host_times(g, p, c) : convert_times(g, p, &c->begin_ns, &c->end_ns)) ||
-		    !in_window(g, c->begin_ns, c->end_ns))
+		    !in_window(g, c->tgid, c->begin_ns, c->end_ns))
 			continue;
 		g->calls[n++] = *c;
 	}
@@ -379,7 +380,7 @@ static int fit_times(struct gpu *g)
 		if (cancel__pending())
 			return -ECANCELED;
 		if (convert_times(g, gpu_proc_of(g, w->tgid), &w->begin_ns, &w->end_ns) &&
-		    in_window(g, w->begin_ns, w->end_ns))
+		    in_window(g, w->tgid, w->begin_ns, w->end_ns))
 			g->works[n++] = *w;
 	}
 	g->work_cnt = n;

@@ -60,7 +60,7 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->mono_to_unix_ns = f->mono_to_unix_ns;
 	i->clock_err_ns = f->clock_err_ns;
 	i->stop_reason = f->stop_reason;
-	i->sealed = capture_reader__sealed(s->cr);
+	i->sealed = capture_reader__sealed(s->cr) && !facts__meta(f, "merged_unsealed");
 	i->processes = f->processes;
 	i->process_cnt = f->process_cnt;
 	i->lost = f->lost;
@@ -76,6 +76,7 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->sample_hz = small_number(facts__meta(f, "sample_hz"));
 	i->has_py_stacks = f->py.seen || i->sample_hz || is_true(facts__meta(f, "with_stack"));
 	i->has_modules = is_true(facts__meta(f, "with_modules"));
+	i->merged = facts__meta(f, "merged") != NULL;
 	i->has_kernel_memory = is_true(facts__meta(f, "kernel_memory"));
 	i->rss = f->rss;
 	i->rss_cnt = f->rss_cnt;
@@ -715,7 +716,8 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 		err = m.err;
 	}
 	for (uint32_t i = 0; i < m.thread_cnt && !err; i++) {
-		stack__close_all(&m, m.threads[i], m.end_ns, SLICE_UNFINISHED);
+		stack__close_all(&m, m.threads[i], facts__end_of(m.f, m.threads[i]->tgid, m.end_ns),
+				 SLICE_UNFINISHED);
 		err = cancel__pending() ? -ECANCELED : m.err;
 	}
 	if (m.gpu && !err) {

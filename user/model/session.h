@@ -25,6 +25,10 @@ struct session_process {
 	uint64_t gap_ns;
 	uint32_t source; /* 0 kernel probes, 1 agent */
 	const char *job; /* of its JOB record: a JSON object, or what a damaged file has; "": none */
+	/* Of a merged capture: else host is "", pid is tgid, and the window is the session's. */
+	const char *host;
+	uint32_t pid, input;       /* its number there; which of the merged captures, from 0 */
+	uint64_t begin_ns, end_ns; /* the window of that one */
 };
 
 struct session_lost {
@@ -66,7 +70,8 @@ struct session_info {
 	bool has_cuda_calls;    /* CUDA calls, seen from the host's side without an agent */
 	bool has_py_stacks;     /* --with-stack, --sample-stacks */
 	uint32_t sample_hz; /* --sample-stacks: there are samples of stacks, and nothing else; 0: not */
-	bool has_modules;                            /* --with-modules */
+	bool has_modules; /* --with-modules */
+	bool merged;      /* of several captures: see struct session_process */
 	const struct ptb_gpu_device *const *devices; /* by their id; NULL: not known */
 	uint32_t device_cnt;
 	uint64_t gpu_clock_err_ns; /* bound of GPU times against CLOCK_MONOTONIC; 0 without has_gpu */

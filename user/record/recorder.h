@@ -39,6 +39,8 @@ void recorder__meta_json(struct recorder *r, const char *key,
 			 void (*write_value)(struct jsonw *w, const void *arg), const void *arg);
 /* META with a JSON string made from text. */
 void recorder__meta_text(struct recorder *r, const char *key, const char *text);
+/* Which machine this is: captures of one boot share CLOCK_MONOTONIC, those of one pid namespace the numbers of processes. */
+void recorder__machine(struct recorder *r);
 void recorder__clock(struct recorder *r);
 void recorder__window(struct recorder *r, bool begin, uint64_t ts_ns, uint32_t reason);
 /* Agents' records of after this are not written; before the last drains. */

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* JOB records: the container and the job of a process. */
+/* JOB records: the container and the job of a process. META: which machine this is. */
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/jsonw.h"
 #include "record/recorder_priv.h"
@@ -63,4 +67,22 @@ void recorder__job(struct recorder *r, uint32_t tgid)
 	u.rec.text_len = (uint32_t)json.len;
 	memcpy(u.room + sizeof(u.rec), json.text, json.len);
 	recorder__put(r, PTB_REC_JOB, &u.rec.h, (uint32_t)((sizeof(u.rec) + json.len + 7) & ~(size_t)7));
+}
+
+void recorder__machine(struct recorder *r)
+{
+	char boot[64] = "", ns[32];
+	struct stat st;
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, boot, sizeof(boot) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	boot[n > 0 ? n : 0] = '\0';
+	boot[strcspn(boot, "\n")] = '\0';
+	recorder__meta_text(r, "boot_id", boot);
+	if (stat("/proc/self/ns/pid", &st))
+		return;
+	snprintf(ns, sizeof(ns), "%llu", (unsigned long long)st.st_ino);
+	recorder__meta_text(r, "pid_namespace", ns);
 }

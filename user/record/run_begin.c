@@ -84,6 +84,7 @@ static void write_meta(struct run *run)
 	gethostname(host, sizeof(host) - 1);
 	recorder__meta_text(run->targets.rec, "version", PTBPF_VERSION);
 	recorder__meta_text(run->targets.rec, "host", host);
+	recorder__machine(run->targets.rec);
 	recorder__meta_text(run->targets.rec, "links",
 			    probe_set__uses_multi(run->targets.ps) ? "uprobe_multi" : "perf");
 	if (args != PROBE_ARGS_NONE)

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See split_ranks.h. Some traces are written in each pass over the capture. */
+#define LOG_DOMAIN "export"
+#include "cli/split_ranks.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/effort.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "capture/capture.h"
+#include "cli/cmd.h"
+#include "export/chrome_trace.h"
+#include "export/job_json.h"
+#include "export/loss_account.h"
+#include "export/session_json.h"
+
+#define TRACES 8 /* in a pass */
+#define RANKS_MAX 4096
+
+struct split {
+	const char *dir;
+	char host[256];
+	struct session *s;
+	struct job_rank_of ranks[RANKS_MAX];
+	uint32_t cnt;
+	struct session_totals totals;
+};
+
+static int find_ranks(struct split *sp, const char *capture)
+{
+	const struct session_info *info = session__info(sp->s);
+
+	sp->cnt = job_json__ranks(info, sp->ranks, RANKS_MAX);
+	if (!sp->cnt) {
+		pr_error("'%s' has no process with a rank: RANK and WORLD_SIZE, or a step of SLURM, were not in its "
+			 "environment",
+			 capture);
+		return -ENODATA;
+	}
+	if (sp->cnt > RANKS_MAX) {
+		pr_error("'%s' has more than %d ranks", capture, RANKS_MAX);
+		return -E2BIG;
+	}
+	for (uint32_t i = 1; i < sp->cnt; i++)
+		if (sp->ranks[i].rank.rank == sp->ranks[i - 1].rank.rank) {
+			pr_error("'%s' has two processes with rank %u: %u and %u; --pid exports one",
+				 capture, sp->ranks[i].rank.rank, sp->ranks[i - 1].tgid,
+				 sp->ranks[i].tgid);
+			return -EEXIST;
+		}
+	return 0;
+}
+
+/* The ranks from `first` on, as many as go into a pass. */
+static int write_some(struct split *sp, uint32_t first, uint32_t cnt)
+{
+	struct chrome_trace *traces[TRACES] = { NULL };
+	struct session_sink sinks[TRACES];
+	char path[PATH_MAX];
+	int err = 0;
+
+	for (uint32_t i = 0; i < cnt && !err; i++) {
+		const struct job_rank_of *r = &sp->ranks[first + i];
+		struct chrome_opts opts = { .trace_name = path, .host_name = sp->host, .tgid = r->tgid };
+
+		if (snprintf(path, sizeof(path), "%s/rank%u.pt.trace.json.gz", sp->dir,
+			     r->rank.rank) >= (int)sizeof(path))
+			err = -ENAMETOOLONG;
+		if (!err)
+			err = chrome_trace__open(path, sp->s, &opts, &traces[i]);
+		if (!err)
+			sinks[i] = chrome_trace__sink(traces[i]);
+	}
+	if (!err)
+		err = session__run(sp->s, sinks, cnt, &sp->totals);
+	for (uint32_t i = 0; i < cnt; i++) {
+		if (!err)
+			err = chrome_trace__finish(traces[i], &sp->totals);
+		chrome_trace__free(traces[i]);
+	}
+	return err;
+}
+
+static int write_all(struct split *sp, const char *capture)
+{
+	int err = find_ranks(sp, capture);
+
+	if (!err && mkdir(sp->dir, 0777) && errno != EEXIST) {
+		err = -errno;
+		pr_error("cannot make the directory %s: %s", sp->dir, errstr(err));
+	}
+	for (uint32_t i = 0; i < sp->cnt && !err; i += TRACES)
+		err = write_some(sp, i, sp->cnt - i < TRACES ? sp->cnt - i : TRACES);
+	if (err && err != -ECANCELED && !log__has_error())
+		pr_error("'%s' cannot be read or exported: %s", capture, errstr(err));
+	if (!err)
+		pr_info("traces: %s/rank*.pt.trace.json.gz, of %u rank%s", sp->dir, sp->cnt,
+			sp->cnt == 1 ? "" : "s");
+	return err;
+}
+
+int split_ranks__write(const struct outputs *o, const char *dir)
+{
+	static struct split sp;
+	struct session_opts sopts = { .step_on = o->step_on, .no_steps = o->no_steps };
+	struct capture_reader *cr = NULL;
+	char text[OUTPUTS_INCOMPLETE_MAX];
+	int err = capture_reader__open(o->capture, &cr), code = EXIT_FAILED;
+
+	sp = (struct split){ .dir = dir };
+	if (!err) {
+		effort__begin(capture_reader__bytes(cr));
+		err = session__open(cr, &sopts, &sp.s);
+	}
+	if (!err) {
+		session_json__meta_text(sp.s, "host", sp.host, sizeof(sp.host));
+		err = write_all(&sp, o->capture);
+	}
+	if (!err)
+		code = EXIT_DONE;
+	if (!err && loss_account__incomplete(session__info(sp.s), &sp.totals, text, sizeof(text))) {
+		fprintf(stderr, "ptbpf: incomplete: %s\n", text);
+		code = EXIT_INCOMPLETE;
+	}
+	session__free(sp.s);
+	effort__end();
+	capture_reader__close(cr);
+	return code;
+}

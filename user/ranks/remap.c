@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See remap.h. */
+#include "ranks/remap.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "capture/record_check.h"
+
+#define ID_MAX (1u << 22)     /* as in model/facts.c */
+#define TIME_MAX (1ULL << 62) /* as TS_MAX of the model */
+
+enum field_kind { NAME = REMAP_NAME, FUNC = REMAP_FUNC, SITE = REMAP_SITE, TIME, PID };
+
+/* What is not in the header. GPU activities have CUPTI's times, which only GPU_CLOCK relates to others. */
+static const struct field {
+	uint8_t kind, what;
+	uint16_t off;
+} fields[] = {
+#define F(kind, what, type, field)                                                                 \
+	{                                                                                          \
+		PTB_REC_##kind, what, offsetof(struct type, field)                                 \
+	}
+	F(FORK, PID, ptb_task, child_tgid),
+	F(FORK, PID, ptb_task, child_tid),
+	F(EXEC, PID, ptb_task, child_tgid),
+	F(EXEC, PID, ptb_task, child_tid),
+	F(THREAD_NEW, PID, ptb_task, child_tgid),
+	F(THREAD_NEW, PID, ptb_task, child_tid),
+	F(EXIT, PID, ptb_task, child_tgid),
+	F(EXIT, PID, ptb_task, child_tid),
+	F(MEM_API, TIME, ptb_mem_api, begin_ns),
+	F(KMEM, TIME, ptb_kmem, begin_ns),
+	F(KMEM_CALL, TIME, ptb_kmem_call, begin_ns),
+	F(KMEM_STALL, TIME, ptb_kmem_stall, begin_ns),
+	F(KMEM_EVENT, PID, ptb_kmem_event, by_tgid),
+	F(KMEM_EVENT, PID, ptb_kmem_event, by_tid),
+	F(CUDA_CALL, TIME, ptb_cuda_call, begin_ns),
+	F(GPU_KERNEL, NAME, ptb_gpu_kernel, name),
+	F(GPU_API, NAME, ptb_gpu_api, name),
+	F(GPU_DEVICE, NAME, ptb_gpu_device, name),
+	F(GPU_CLOCK, TIME, ptb_gpu_clock, mono_ns),
+	F(GPU_GRAPH_NODE, TIME, ptb_gpu_graph_node, at_ns),
+	F(NAME, NAME, ptb_text, id),
+	F(FUNC, FUNC, ptb_func, func),
+	F(FUNC, NAME, ptb_func, name),
+	F(SITE, SITE, ptb_site, id),
+	F(SITE, FUNC, ptb_site, func),
+	F(SITE, NAME, ptb_site, lib),
+	F(OPDEF, NAME, ptb_addr_name, name),
+	F(NODE_TYPE, NAME, ptb_addr_name, name),
+	F(CALLER, NAME, ptb_addr_name, name),
+	F(KERNEL_NAME, NAME, ptb_addr_name, name),
+	F(SCHEMA, FUNC, ptb_schema, func),
+	F(SCHEMA, NAME, ptb_schema, name),
+	F(PROCESS, PID, ptb_process, parent_tgid),
+	F(PROCESS, NAME, ptb_process, comm),
+	F(PROCESS, NAME, ptb_process, cmdline),
+	F(PROCESS, NAME, ptb_process, exe),
+	F(THREAD, NAME, ptb_thread, comm),
+	F(LOST, TIME, ptb_lost, end_ns),
+	F(PY_LINE, NAME, ptb_py_line, func),
+	F(PY_LINE, NAME, ptb_py_line, file),
+#undef F
+};
+#define FIELD_CNT (sizeof(fields) / sizeof(fields[0]))
+
+/* Of a kind its first row + 1, 0: it has none. Rows of one kind stand together. */
+static uint8_t first_field(uint8_t kind)
+{
+	static uint8_t first[256];
+	static bool known;
+
+	for (size_t i = FIELD_CNT; !known && i--;)
+		first[fields[i].kind] = (uint8_t)(i + 1);
+	known = true;
+	return first[kind];
+}
+_Static_assert(FIELD_CNT < 255, "rows are counted in a byte");
+
+void remap__clear(struct remap *m)
+{
+	for (int i = 0; i < REMAP_ID_KINDS; i++) {
+		free(m->ids[i]);
+		m->ids[i] = NULL;
+		m->caps[i] = 0;
+	}
+}
+
+uint32_t remap__id(struct remap *m, enum remap_ids kind, uint32_t id)
+{
+	uint32_t **ids = &m->ids[kind];
+
+	if (!id || id >= ID_MAX ||
+	    vec_reserve((void **)ids, &m->caps[kind], (uint64_t)id + 1, sizeof(**ids)))
+		return 0;
+	if (!(*ids)[id])
+		(*ids)[id] = ++m->space->last[kind];
+	return (*ids)[id];
+}
+
+uint64_t remap__time(const struct remap *m, uint64_t ns)
+{
+	int64_t t;
+
+	if (!ns || ns >= TIME_MAX || __builtin_add_overflow((int64_t)ns, m->shift_ns, &t) ||
+	    t <= 0 || (uint64_t)t >= TIME_MAX)
+		return 0;
+	return (uint64_t)t;
+}
+
+uint32_t remap__pid(const struct remap *m, uint32_t pid)
+{
+	return pid && pid < REMAP_PIDS ? pid + m->pid_shift : 0;
+}
+
+/* False: a number that cannot be one. */
+static bool map_field(struct remap *m, char *rec, const struct field *f)
+{
+	uint32_t *id = (void *)(rec + f->off);
+	uint64_t *ns = (void *)(rec + f->off);
+	uint64_t old = f->what == TIME ? *ns : *id;
+
+	if (!old)
+		return true;
+	if (f->what == TIME)
+		return (*ns = remap__time(m, *ns)) != 0;
+	*id = f->what == PID ? remap__pid(m, *id) : remap__id(m, (enum remap_ids)f->what, *id);
+	return *id != 0;
+}
+
+static bool map_header(struct remap *m, struct ptb_rec_hdr *h)
+{
+	const struct ptb_rec_hdr old = *h;
+
+	h->ts_ns = remap__time(m, old.ts_ns);
+	h->tgid = remap__pid(m, old.tgid);
+	h->tid = remap__pid(m, old.tid);
+	h->site = remap__id(m, REMAP_SITE, old.site);
+	return !h->ts_ns == !old.ts_ns && !h->tgid == !old.tgid && !h->tid == !old.tid &&
+	       !h->site == !old.site;
+}
+
+/* Records that mean something whenever they came; those of threads count inside the window alone. */
+static bool is_timeless(const struct ptb_rec_hdr *h)
+{
+	return h->kind >= PTB_REC_USER_FIRST || h->kind == PTB_REC_PY_STACK_DEF ||
+	       h->kind == PTB_REC_CUDA_CALL ||
+	       (h->kind >= PTB_REC_GPU_KERNEL && h->kind <= PTB_REC_GPU_GRAPH_NODE);
+}
+
+static bool is_known(const struct ptb_rec_hdr *h)
+{
+	return record__fixed_size(h->kind) && h->kind != PTB_REC_AGENT_DATA &&
+	       h->kind != PTB_REC_OPDEF_GONE && h->kind != PTB_REC_AGENT_STACK;
+}
+
+bool remap__record(struct remap *m, const struct ptb_rec_hdr *rec, uint64_t *buf)
+{
+	uint8_t row;
+
+	if (!is_timeless(rec) && (rec->ts_ns < m->begin_ns || rec->ts_ns > m->end_ns))
+		return false;
+	memcpy(buf, rec, rec->len);
+	if (!is_known(rec) || !map_header(m, (void *)buf)) {
+		m->left_out++;
+		return false;
+	}
+	row = first_field(rec->kind);
+	for (size_t i = row ? row - 1U : FIELD_CNT; i < FIELD_CNT && fields[i].kind == rec->kind; i++)
+		if (!map_field(m, (char *)buf, &fields[i])) {
+			m->left_out++;
+			return false;
+		}
+	return true;
+}

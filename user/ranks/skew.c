@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See skew.h. */
+#include "ranks/skew.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* Median difference of two independent normal values, in standard deviations of one: 0.6745 * sqrt(2). */
+#define NOISE_SCALE 0.9539
+#define CLIP 2.0 /* times the threshold: more of one step does not count */
+
+static int cmp_double(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double skew__median(double *v, uint32_t cnt)
+{
+	if (!cnt)
+		return 0;
+	qsort(v, cnt, sizeof(*v), cmp_double);
+	return cnt % 2 ? v[cnt / 2] : (v[cnt / 2 - 1] + v[cnt / 2]) / 2;
+}
+
+double skew__excess(const double *own, uint32_t ranks, uint32_t stride, uint32_t rank, double *others)
+{
+	uint32_t n = 0;
+
+	for (uint32_t r = 0; r < ranks; r++)
+		if (r != rank)
+			others[n++] = own[(size_t)r * stride];
+	return own[(size_t)rank * stride] - skew__median(others, n);
+}
+
+static double noise_of(const double *excess, uint32_t steps, double *tmp)
+{
+	for (uint32_t s = 1; s < steps; s++)
+		tmp[s - 1] = fabs(excess[s] - excess[s - 1]);
+	return skew__median(tmp, steps - 1) / NOISE_SCALE;
+}
+
+/* The interval with the greatest sum of the clipped excess beyond the threshold; returns the sum, 0: there is none. */
+static double find_steps(const double *excess, uint32_t steps, double threshold, uint32_t *first,
+			 uint32_t *last)
+{
+	double best = 0, sum = 0;
+	uint32_t begin = 0;
+
+	for (uint32_t s = 0; s < steps; s++) {
+		double beyond = excess[s] - threshold;
+
+		if (sum <= 0) {
+			sum = 0;
+			begin = s;
+		}
+		sum += beyond > CLIP * threshold ? CLIP * threshold : beyond;
+		if (sum > best) {
+			best = sum;
+			*first = begin;
+			*last = s;
+		}
+	}
+	return best;
+}
+
+/* tmp: room for all steps. */
+static struct skew_verdict judge_rank(const double *excess, const double *step_ns, uint32_t steps,
+				      double step, double *tmp)
+{
+	struct skew_verdict v = { .last = steps - 1 };
+	double least = SKEW_SHARE * step, threshold, sum, total = 0, all = 0, window = 0;
+	uint32_t cnt;
+
+	v.noise_ns = noise_of(excess, steps, tmp);
+	threshold = v.noise_ns > least / 2 ? v.noise_ns : least / 2;
+	sum = find_steps(excess, steps, threshold, &v.first, &v.last);
+	cnt = v.last - v.first + 1;
+	for (uint32_t s = v.first; s <= v.last; s++) {
+		tmp[s - v.first] = excess[s];
+		total += excess[s];
+		all += step_ns[s];
+	}
+	for (uint32_t s = 0; s < steps; s++)
+		window += step_ns[s];
+	v.excess_ns = skew__median(tmp, cnt);
+	v.share = all > 0 ? total / all : 0;
+	v.slow = sum > 0 && sum >= SKEW_SUM * v.noise_ns && cnt >= SKEW_STEPS &&
+		 v.excess_ns >= least && total >= SKEW_COST * window;
+	return v;
+}
+
+int skew__judge(const double *own, const double *step_ns, uint32_t ranks, uint32_t steps,
+		struct skew_verdict *verdicts)
+{
+	double *tmp = malloc(((size_t)steps * 2 + ranks + 1) * sizeof(*tmp)),
+	       *excess = tmp + steps + ranks, step;
+
+	if (!tmp)
+		return -ENOMEM;
+	for (uint32_t s = 0; s < steps; s++)
+		tmp[s] = step_ns[s];
+	step = skew__median(tmp, steps);
+	for (uint32_t r = 0; r < ranks; r++) {
+		verdicts[r] = (struct skew_verdict){ .slow = false };
+		if (steps < SKEW_STEPS || ranks < 2)
+			continue;
+		for (uint32_t s = 0; s < steps; s++)
+			excess[s] = skew__excess(own + s, ranks, steps, r, tmp);
+		verdicts[r] = judge_rank(excess, step_ns, steps, step, tmp);
+	}
+	free(tmp);
+	return 0;
+}

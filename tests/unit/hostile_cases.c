@@ -18,6 +18,27 @@
 
 static const uint64_t far = (1ULL << 61) - 1;
 
+/* ---- ranks ---- */
+
+/* Two processes whose collectives contradict each other wherever their lists are laid upon each other. */
+static void collectives(void)
+{
+	struct ptb_op_enter in = { .h.site = 2 * FIRST_FREE, .sp = 0x7000 };
+	struct ptb_op_exit out = { .h.site = 2 * FIRST_FREE + 1, .sp = 0x6f00 };
+	uint64_t i;
+
+	put_func(FIRST_FREE, "c10d::allreduce_", PTB_FUNC_OP);
+	put_process(1);
+	put_process(2);
+	for_times (i, 150 * K) {
+		in.h.tgid = in.h.tid = out.h.tgid = out.h.tid = 1 + i % 2;
+		put_ring(&in, PTB_REC_OP_ENTER, sizeof(in), 2000 + i * 100 + i % 2 * 40);
+		put_ring(&out, PTB_REC_OP_EXIT, sizeof(out), 2010 + i * 100 + i % 2 * 40);
+		if (i % 1000 == 0)
+			put_round(1000 + i * 100);
+	}
+}
+
 /* ---- time ---- */
 
 static void timestamps_near_2_64(void)
@@ -665,6 +686,7 @@ const struct hostile_case hostile_cases[] = {
 	{ "mangled_names", mangled_names, "tgc", 0 },
 	{ "long_names", long_names, "tmcrf", 0 },
 	{ "many_names", many_names, "jc", 0 },
+	{ "collectives", collectives, "R", 0 },
 	{ "python_stacks", python_stacks, "tclLkpf", 0 },
 	{ NULL, NULL, NULL, 0 },
 };

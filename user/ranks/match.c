@@ -7,6 +7,7 @@
  */
 #include "ranks/match.h"
 
+#include "base/cancel.h"
 #include "base/effort.h"
 #include "base/sort.h"
 
@@ -21,14 +22,15 @@ static uint64_t done_ns(const struct collective *c)
 	return c->waits && !c->backward ? c->until_ns : UINT64_MAX;
 }
 
-struct calls_match calls_match__at(const struct rank_calls *a, const struct rank_calls *b,
-				   int64_t shift_ns, int64_t lag)
+/* whole: also of calls that contradict each other. */
+static struct calls_match match_at(const struct rank_calls *a, const struct rank_calls *b,
+				   int64_t shift_ns, int64_t lag, bool whole)
 {
 	struct calls_match m = { .lag = lag, .lo_ns = INT64_MIN, .hi_ns = INT64_MAX };
 	int64_t from = lag < 0 ? -lag : 0, to = (int64_t)a->cnt - lag;
 
 	to = to < (int64_t)b->cnt ? to : (int64_t)b->cnt;
-	for (int64_t i = from; i < to; i++) {
+	for (int64_t i = from; i < to && (whole || m.lo_ns <= m.hi_ns); i++) {
 		const struct collective *x = &a->calls[i + lag], *y = &b->calls[i];
 		uint64_t x_done = done_ns(x), y_done = done_ns(y);
 		int64_t d;
@@ -50,6 +52,12 @@ struct calls_match calls_match__at(const struct rank_calls *a, const struct rank
 		}
 	}
 	return m;
+}
+
+struct calls_match calls_match__at(const struct rank_calls *a, const struct rank_calls *b,
+				   int64_t shift_ns, int64_t lag)
+{
+	return match_at(a, b, shift_ns, lag, true);
 }
 
 /* The call of a that begins nearest to `at`. */
@@ -124,9 +132,11 @@ struct calls_match calls_match__find(const struct rank_calls *a, const struct ra
 			return m;
 	}
 	/* the clocks are wrong: where both were recorded for long, the calls show by how much */
-	for (int64_t k = 0;
-	     common >= shorter / 4 && k <= 2 * LAGS && effort__check() == EFFORT_GOES_ON; k++) {
-		struct calls_match m = calls_match__at(a, b, shift_ns, near_lag(guess, k));
+	for (int64_t k = 0; common >= shorter / 4 && k <= 2 * LAGS && !cancel__pending(); k++) {
+		struct calls_match m = match_at(a, b, shift_ns, near_lag(guess, k), false);
+
+		if (effort__check() != EFFORT_GOES_ON)
+			break;
 
 		if (calls_match__consistent(&m) && m.pairs >= shorter / 2 && m.bounds >= LEAST_BOUNDS)
 			return m;

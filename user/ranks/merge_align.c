@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/cancel.h"
+#include "base/effort.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "ranks/merge_priv.h"
@@ -170,12 +172,17 @@ static void check_collectives(struct merge *m)
 int merge__align(struct merge *m)
 {
 	int err = find_machines(m);
+	uint64_t bytes = 0;
 
 	if (err)
 		return err;
+	for (uint32_t i = 0; i < m->cnt; i++)
+		bytes += capture_reader__bytes(m->inputs[i].cr);
 	shift_pids(m);
 	shift_times(m);
+	effort__begin(bytes);
 	check_collectives(m);
+	effort__end();
 	shift_times(m);
-	return 0;
+	return cancel__pending() ? -ECANCELED : 0;
 }

@@ -121,6 +121,7 @@ def test_sample(ws, stages):
     facts = load_trace(line["trace"])["ptbpf"]["when"]
     check(line["when"] == {"recorded": facts["recorded"], "skipped": facts["skipped"]}, f"{line['when']}, but the trace says {facts}")
     check(facts["recorded"] and facts["recorded"] - facts["skipped"] in (0, 1), f"every second: {facts}")
+    check(f"only inside --when: {facts['recorded']} annotation" in "\n".join(t.err), t.text())
 
 
 @pytest.mark.unprivileged

@@ -105,18 +105,20 @@ static void put_line(struct sampler *s, const struct sample_window *w, int code)
 
 static void print_window(const struct sample_window *w)
 {
-	char cost[48] = "", why[256];
+	char cost[48] = "", when[96] = "", why[256];
 
+	when_text__numbers(&w->report.result.when, when, sizeof(when));
 	sample_steps__why(w, why, sizeof(why));
 	if (w->report.has_result && w->report.result.cost_share >= 0)
 		snprintf(cost, sizeof(cost), "; at least %.2f %% of the window",
 			 100 * w->report.result.cost_share);
 	if (w->report.has_result)
-		pr_info("window %llu: %s: %.2f s, %s slices, lost %llu%s%s%s%s%s",
+		pr_info("window %llu: %s: %.2f s, %s slices, lost %llu%s%s%s%s%s%s%s",
 			(unsigned long long)w->spec.nr, w->spec.capture,
 			(double)w->report.result.window_ns / 1e9,
 			cell__count(w->report.result.slices).text,
 			(unsigned long long)w->report.result.lost, cost,
+			when[0] ? "; only inside --when: " : "", when,
 			w->spec.thin ? "; thinned: " : "", thin__text(w->spec.thin),
 			w->report.result.incomplete[0] ? "; incomplete: " : "",
 			w->report.result.incomplete);

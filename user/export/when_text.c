@@ -20,9 +20,13 @@ struct when_counts when_text__counts(const struct session *s)
 
 void when_text__numbers(const struct when_counts *c, char *buf, size_t cap)
 {
-	int n = snprintf(buf, cap, "%llu annotation%s", (unsigned long long)c->recorded,
-			 c->recorded == 1 ? "" : "s");
+	int n;
 
+	buf[0] = '\0';
+	if (!c->on)
+		return;
+	n = snprintf(buf, cap, "%llu annotation%s", (unsigned long long)c->recorded,
+		     c->recorded == 1 ? "" : "s");
 	if (c->skipped && n > 0 && (size_t)n < cap)
 		snprintf(buf + n, cap - (size_t)n, ", %llu skipped by --every",
 			 (unsigned long long)c->skipped);

@@ -21,7 +21,7 @@ struct when_counts when_text__counts(const struct session *s);
 void when_text__write(struct jsonw *w, const struct session *s);
 /* For the summary line, "" where the window is not limited. It has a name of the target's: not to be printed as it is. */
 void when_text__sentence(const struct session *s, char *buf, size_t cap);
-/* "3 annotations, 6 skipped by --every" */
+/* "3 annotations, 6 skipped by --every"; "" where the window is not limited. */
 void when_text__numbers(const struct when_counts *c, char *buf, size_t cap);
 
 #endif /* EXPORT_WHEN_TEXT_H */

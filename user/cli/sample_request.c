@@ -12,11 +12,15 @@
 #include "target/pid_hold.h"
 #include "target/torch_proc.h"
 
-#define LEAD_NS 2000000000ULL       /* as for windows of the schedule */
-#define ATTACH_MAX_NS 1000000000ULL /* it may take to attach; also until that is known */
-#define DURATION_NS 5000000000ULL   /* of a window, when the schedule has no times */
-#define RETRY_NS 60000000000ULL     /* when no process could be prepared */
-#define ROUND_NS 500000000ULL       /* while a window waits for its time: the clock may be set */
+#define LEAD_NS 2000000000ULL /* as for windows of the schedule */
+/* How long before a given time probes are attached: so many times as long as it took last, within limits. */
+#define ATTACH_TIMES 3
+#define ATTACH_MIN_NS 1000000000ULL
+#define ATTACH_MAX_NS 10000000000ULL
+#define ATTACH_UNKNOWN_NS 3000000000ULL
+#define DURATION_NS 5000000000ULL /* of a window, when the schedule has no times */
+#define RETRY_NS 60000000000ULL   /* when no process could be prepared */
+#define ROUND_NS 500000000ULL     /* while a window waits for its time: the clock may be set */
 
 _Static_assert(CONTROL_PIDS_MAX <= OPT_PIDS_MAX, "named processes fit into a window");
 
@@ -134,27 +138,38 @@ static int check_targets(const struct sampler *s, const struct window_request *r
 
 /* ---- windows ---- */
 
+static uint64_t attach_lead(const struct sampler *s)
+{
+	uint64_t ns = s->attach_ns[THIN_FULL] * ATTACH_TIMES;
+
+	if (!ns)
+		return ATTACH_UNKNOWN_NS;
+	if (ns < ATTACH_MIN_NS)
+		return ATTACH_MIN_NS;
+	return ns < ATTACH_MAX_NS ? ns : ATTACH_MAX_NS;
+}
+
 /* 0 or negative errno: `why` has the reason. */
 static int start(struct sampler *s, const struct window_request *rq, uint64_t nr, uint64_t begin_ns,
 		 const char **why)
 {
 	struct sample_window *w = &s->windows[s->window_cnt];
 	struct sample_window_spec *spec = &w->spec;
-	uint64_t takes = s->attach_ns[THIN_FULL] ? s->attach_ns[THIN_FULL] * 3 / 2 : ATTACH_MAX_NS;
+	uint64_t lead = attach_lead(s);
 
 	*why = "earlier windows are still being written";
 	if (s->window_cnt == SAMPLER_WINDOWS_MAX)
 		return -EBUSY;
-	if (takes > ATTACH_MAX_NS)
-		takes = ATTACH_MAX_NS;
-	*w = (struct sample_window){ .spec = { .cfg = &s->cfg->run,
-					       .nr = nr,
-					       .trigger = rq->trigger,
-					       .duration_ns = duration_of(s, rq),
-					       .warmup_ns = rq->start_real_ns ? begin_ns - takes : 0,
-					       .begin_ns = begin_ns,
-					       .pid_cnt = rq->pid_cnt },
-				     .counted = true };
+	*w = (struct sample_window){
+		.spec = { .cfg = &s->cfg->run,
+			  .nr = nr,
+			  .trigger = rq->trigger,
+			  .duration_ns = duration_of(s, rq),
+			  .warmup_ns = rq->start_real_ns && begin_ns > lead ? begin_ns - lead : 0,
+			  .begin_ns = begin_ns,
+			  .pid_cnt = rq->pid_cnt },
+		.counted = true
+	};
 	spec->real_ns = rq->start_real_ns ? rq->start_real_ns : clock__pair().real_ns;
 	memcpy(spec->pids, rq->pids, rq->pid_cnt * sizeof(*rq->pids));
 	if (!rq->pid_cnt)
@@ -252,7 +267,7 @@ uint64_t sampler__follow_requests(struct sampler *s)
 		uint64_t now = clock__mono_ns(), begin = mono_of(p.request.start_real_ns);
 		const char *why;
 
-		if (begin > now + LEAD_NS) {
+		if (begin > now + LEAD_NS + attach_lead(s)) {
 			in_ns = ROUND_NS;
 			i++;
 			continue;

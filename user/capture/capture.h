@@ -37,6 +37,17 @@ int capture_writer__open(const char *path, struct capture_writer **out);
 int capture_writer__control(struct capture_writer *cw, const struct ptb_rec_hdr *rec);
 /* Appends records of one ring; whole records only. */
 int capture_writer__ring(struct capture_writer *cw, uint32_t ring, const void *recs, uint32_t len);
+/*
+ * From now on nothing is written: what is appended is held in memory, and when it is older than keep_ns, or all takes more than max_bytes,
+ * it is dropped. So only what follows is to be in the control stream for good: definitions. 0 or negative errno.
+ */
+int capture_writer__hold(struct capture_writer *cw, uint64_t keep_ns, uint64_t max_bytes);
+/* A control record that is of no use without the ring records of its time, with which it is dropped. */
+int capture_writer__passing(struct capture_writer *cw, const struct ptb_rec_hdr *rec);
+/* A ring record that later ones refer to: it is not dropped. */
+int capture_writer__lasting(struct capture_writer *cw, const struct ptb_rec_hdr *rec);
+/* Writes what is held; from then on everything is. *since_ns: all records from this time on are there, 0: all are. Returns the first write error. */
+int capture_writer__release(struct capture_writer *cw, uint64_t *since_ns);
 /* Ends a drain round: all records with ts < watermark_ns are in. Flushes blocks that are full enough. */
 int capture_writer__round(struct capture_writer *cw, uint64_t watermark_ns);
 /* Writes everything out (not fsync). After a write error further calls return the first error, count what they

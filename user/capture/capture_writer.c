@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/new_file.h"
 #include "base/vec.h"
+#include "capture/block_hold.h"
 #include "capture/capture_format.h"
 #include "capture/record_check.h"
 
@@ -39,7 +40,7 @@ struct block_buf {
 	uint8_t *data; /* CAPTURE_BLOCK_SZ, from the first record on */
 	uint32_t len;
 	uint32_t rec_cnt;
-	uint64_t oldest_ns; /* of its records */
+	uint64_t oldest_ns, newest_ns; /* of its records */
 };
 
 struct capture_writer {
@@ -53,7 +54,10 @@ struct capture_writer {
 	bool no_reserve;
 	uint64_t covered_ns; /* watermark of the last round block in the file */
 	uint64_t dropped;
+	struct block_hold *hold; /* blocks go there, NULL: into the file */
 	struct block_buf control;
+	struct block_buf passing,
+		lasting; /* control records that do not last, and ring records that do: while blocks are held */
 	struct block_buf *rings;
 	uint32_t ring_cnt, ring_cap;
 	uint64_t since_round; /* ring bytes that came after the last round block */
@@ -103,10 +107,13 @@ static int write_file_hdr(struct capture_writer *cw)
 static void writer_free(struct capture_writer *cw)
 {
 	new_file__free(cw->nf);
+	block_hold__free(cw->hold);
 	for (uint32_t i = 0; i < cw->ring_cnt; i++)
 		free(cw->rings[i].data);
 	free(cw->rings);
 	free(cw->control.data);
+	free(cw->passing.data);
+	free(cw->lasting.data);
 	ZSTD_freeCCtx(cw->zstd);
 	free(cw->out);
 	free(cw->path);
@@ -206,14 +213,34 @@ static bool has_room(struct capture_writer *cw, uint16_t type, uint64_t len)
 }
 
 /*
- * Writes one block. After a failure the file is cut back to its last whole block, so that what was
- * written stays readable, and the writer stays in that error.
+ * After a failure the file is cut back to its last whole block, so that what was written stays readable, and the
+ * writer stays in that error.
  */
-static int put_block(struct capture_writer *cw, struct capture_block_hdr *h, const uint8_t *raw)
+static int write_block(struct capture_writer *cw, uint16_t type, const void *block, size_t len)
 {
+	int err;
+
+	if (!has_room(cw, type, len))
+		return cw->full;
+	err = new_file__write(cw->nf, block, len);
+	if (!err) {
+		cw->file_sz += len;
+		return 0;
+	}
+	pr_error("cannot write the capture %s: %s; the part already written is readable", cw->path,
+		 errstr(err));
+	cw->err = err;
+	if (ftruncate(cw->fd, (off_t)cw->file_sz))
+		pr_warn("cannot truncate %s to its last complete block: %s", cw->path, errstr(errno));
+	return err;
+}
+
+/* Of the ring, or of the control stream; of what is held, the records of b say how long it is. */
+static int put_block(struct capture_writer *cw, struct capture_block_hdr *h, const struct block_buf *b)
+{
+	const uint8_t *raw = b ? b->data : NULL;
 	uint8_t *payload = cw->out + sizeof(*h);
 	size_t sz = 0;
-	int err;
 
 	if (cw->err)
 		return cw->err;
@@ -227,25 +254,21 @@ static int put_block(struct capture_writer *cw, struct capture_block_hdr *h, con
 			h->flags |= CAPTURE_BLOCK_ZSTD;
 		}
 	}
-	if (!has_room(cw, h->type, sizeof(*h) + sz))
-		return cw->full;
 	h->magic = CAPTURE_BLOCK_MAGIC;
 	h->stored_len = (uint32_t)sz;
 	h->payload_crc = (uint32_t)crc32(0, payload, (uInt)sz);
 	h->header_crc =
 		(uint32_t)crc32(0, (const Bytef *)h, offsetof(struct capture_block_hdr, header_crc));
 	memcpy(cw->out, h, sizeof(*h));
-	err = new_file__write(cw->nf, cw->out, sizeof(*h) + sz);
-	if (!err) {
-		cw->file_sz += sizeof(*h) + sz;
-		return 0;
-	}
-	pr_error("cannot write the capture %s: %s; the part already written is readable", cw->path,
-		 errstr(err));
-	cw->err = err;
-	if (ftruncate(cw->fd, (off_t)cw->file_sz))
-		pr_warn("cannot truncate %s to its last complete block: %s", cw->path, errstr(errno));
-	return err;
+	if (cw->hold)
+		return block_hold__put(cw->hold,
+				       &(struct held_block){ .data = cw->out,
+							     .len = sizeof(*h) + sz,
+							     .newest_ns = b ? b->newest_ns : 0,
+							     .type = h->type,
+							     .defines = b == &cw->control ||
+									b == &cw->lasting });
+	return write_block(cw, h->type, cw->out, sizeof(*h) + sz);
 }
 
 static int flush_buf(struct capture_writer *cw, struct block_buf *b, uint16_t type, uint32_t ring)
@@ -258,11 +281,12 @@ static int flush_buf(struct capture_writer *cw, struct block_buf *b, uint16_t ty
 
 	if (!b->len)
 		return cw->err;
-	err = put_block(cw, &h, b->data);
+	err = put_block(cw, &h, b);
 	if (err)
 		cw->dropped += b->rec_cnt;
 	b->len = 0;
 	b->rec_cnt = 0;
+	b->newest_ns = 0;
 	return err;
 }
 
@@ -272,12 +296,16 @@ static int flush_all(struct capture_writer *cw)
 	struct capture_block_hdr round = { .type = CAPTURE_ROUND, .watermark_ns = cw->watermark_ns };
 
 	flush_buf(cw, &cw->control, CAPTURE_CONTROL, 0);
+	flush_buf(cw, &cw->passing, CAPTURE_CONTROL, 0);
+	flush_buf(cw, &cw->lasting, CAPTURE_RING, 0);
 	for (uint32_t i = 0; i < cw->ring_cnt; i++)
 		flush_buf(cw, &cw->rings[i], CAPTURE_RING, i);
 	if (!cw->err && cw->since_round && !put_block(cw, &round, NULL))
 		cw->covered_ns = cw->watermark_ns;
 	cw->since_round = 0;
 	cw->last_flush_ns = clock__mono_ns();
+	if (cw->hold)
+		block_hold__round(cw->hold, cw->watermark_ns);
 	return cw->err ? cw->err : cw->full;
 }
 
@@ -304,12 +332,14 @@ static int append_record(struct capture_writer *cw, struct block_buf *b, uint16_
 	ts = ((const struct ptb_rec_hdr *)rec)->ts_ns;
 	if (!b->rec_cnt || ts < b->oldest_ns)
 		b->oldest_ns = ts;
+	if (ts > b->newest_ns)
+		b->newest_ns = ts;
 	b->len += len;
 	b->rec_cnt++;
 	return 0;
 }
 
-int capture_writer__control(struct capture_writer *cw, const struct ptb_rec_hdr *rec)
+static int append_control(struct capture_writer *cw, struct block_buf *b, const struct ptb_rec_hdr *rec)
 {
 	uint32_t len = record__len(rec, rec->len);
 
@@ -317,7 +347,62 @@ int capture_writer__control(struct capture_writer *cw, const struct ptb_rec_hdr 
 		cw->dropped++;
 		return -EINVAL;
 	}
-	return append_record(cw, &cw->control, CAPTURE_CONTROL, 0, rec, len);
+	return append_record(cw, b, CAPTURE_CONTROL, 0, rec, len);
+}
+
+int capture_writer__control(struct capture_writer *cw, const struct ptb_rec_hdr *rec)
+{
+	return append_control(cw, &cw->control, rec);
+}
+
+int capture_writer__passing(struct capture_writer *cw, const struct ptb_rec_hdr *rec)
+{
+	return append_control(cw, cw->hold ? &cw->passing : &cw->control, rec);
+}
+
+int capture_writer__lasting(struct capture_writer *cw, const struct ptb_rec_hdr *rec)
+{
+	uint32_t len = record__len(rec, rec->len);
+
+	if (len)
+		return append_record(cw, &cw->lasting, CAPTURE_RING, 0, rec, len);
+	cw->dropped++;
+	return -EINVAL;
+}
+
+int capture_writer__hold(struct capture_writer *cw, uint64_t keep_ns, uint64_t max_bytes)
+{
+	flush_all(cw);
+	if (!cw->err)
+		cw->hold = block_hold__new(keep_ns, max_bytes);
+	return cw->err ? cw->err : cw->hold ? 0 : -ENOMEM;
+}
+
+static int write_held(void *arg, const struct held_block *b)
+{
+	struct capture_writer *cw = arg;
+	struct capture_block_hdr h;
+
+	memcpy(&h, b->data, sizeof(h));
+	if (write_block(cw, b->type, b->data, b->len))
+		cw->dropped += h.rec_cnt;
+	else if (b->type == CAPTURE_ROUND)
+		cw->covered_ns = h.watermark_ns;
+	return cw->err;
+}
+
+int capture_writer__release(struct capture_writer *cw, uint64_t *since_ns)
+{
+	struct block_hold *bh;
+
+	flush_all(cw);
+	bh = cw->hold;
+	cw->hold = NULL;
+	*since_ns = block_hold__since(bh);
+	cw->covered_ns = 0;
+	block_hold__each(bh, write_held, cw);
+	block_hold__free(bh);
+	return cw->err ? cw->err : cw->full;
 }
 
 int capture_writer__ring(struct capture_writer *cw, uint32_t ring, const void *recs, uint32_t len)

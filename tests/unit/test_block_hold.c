@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* capture/block_hold and a capture that is held: what goes, what stays, what is in the file afterwards. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "capture/block_hold.h"
+#include "capture/capture.h"
+#include "scratch_dir.h"
+#include "suite.h"
+
+#define SEC 1000000000ULL
+
+static char seen[256];
+
+static int see(void *arg, const struct held_block *b)
+{
+	size_t len = strlen(seen);
+
+	CU_ASSERT_PTR_NULL(arg);
+	memcpy(seen + len, b->data, b->len);
+	seen[len + b->len] = '\0';
+	return 0;
+}
+
+/* The data of all, one after the other. */
+static const char *all(const struct block_hold *bh)
+{
+	seen[0] = '\0';
+	CU_ASSERT_EQUAL(block_hold__each(bh, see, NULL), 0);
+	return seen;
+}
+
+static int put(struct block_hold *bh, const char *text, uint64_t newest_ns, bool defines)
+{
+	return block_hold__put(bh, &(struct held_block){ .data = text,
+							 .len = strlen(text),
+							 .newest_ns = newest_ns,
+							 .defines = defines });
+}
+
+static void test_age(void)
+{
+	struct block_hold *bh = block_hold__new(10 * SEC, 1 << 20);
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(bh);
+	put(bh, "a", 1 * SEC, false);
+	put(bh, "D", 1 * SEC, true);
+	put(bh, "b", 5 * SEC, false);
+	put(bh, "-", 0, false); /* without a time, as marks between blocks */
+	put(bh, "c", 11 * SEC, false);
+	block_hold__round(bh, 11 * SEC);
+	CU_ASSERT_STRING_EQUAL(all(bh), "Dab-c");
+	CU_ASSERT_EQUAL(block_hold__since(bh), 0);
+	block_hold__round(bh, 11 * SEC + 1);
+	CU_ASSERT_STRING_EQUAL(all(bh), "Db-c");
+	CU_ASSERT_EQUAL(block_hold__since(bh), 1 * SEC + 1);
+	block_hold__round(bh, 16 * SEC);
+	CU_ASSERT_STRING_EQUAL(all(bh), "Dc");
+	CU_ASSERT_EQUAL(block_hold__since(bh), 5 * SEC + 1);
+	put(bh, "d", 4 * SEC, false); /* a late one */
+	block_hold__round(bh, 100 * SEC);
+	CU_ASSERT_STRING_EQUAL(all(bh), "D");
+	CU_ASSERT_EQUAL(block_hold__since(bh), 11 * SEC + 1);
+	block_hold__free(bh);
+	block_hold__free(NULL);
+}
+
+static void test_size(void)
+{
+	static const char big[1000];
+	struct block_hold *bh = block_hold__new(1000 * SEC, 100000);
+	struct held_block b = { .data = big, .len = sizeof(big) };
+	uint32_t defined = 0;
+
+	for (uint64_t i = 1; i <= 1000; i++) {
+		b.newest_ns = i * SEC;
+		b.defines = i % 10 == 0;
+		defined += !block_hold__put(bh, &b) && b.defines;
+		CU_ASSERT(block_hold__bytes(bh) <= 100000);
+	}
+	CU_ASSERT(defined > 40 && defined < 50);
+	CU_ASSERT(block_hold__bytes(bh) > 98000);
+	CU_ASSERT(block_hold__since(bh) > 900 * SEC && block_hold__since(bh) < 960 * SEC);
+	b.defines = true;
+	CU_ASSERT_EQUAL(block_hold__put(bh, &b), -ENOSPC);
+	block_hold__free(bh);
+}
+
+/* ---- in a capture ---- */
+
+static uint64_t times[4096], controls[64];
+static uint32_t time_cnt, control_cnt;
+
+static int see_record(void *arg, const struct ptb_rec_hdr *h)
+{
+	(void)arg;
+	if (h->kind == PTB_REC_OP_EXIT)
+		times[time_cnt++] = h->ts_ns;
+	return 0;
+}
+
+static int see_control(void *arg, const struct ptb_rec_hdr *h)
+{
+	(void)arg;
+	controls[control_cnt++] = h->kind == PTB_REC_CLOCK ? h->ts_ns : 0;
+	return 0;
+}
+
+static void op(struct capture_writer *cw, uint64_t ts)
+{
+	struct ptb_op_exit x = {
+		.h = { .kind = PTB_REC_OP_EXIT, .len = sizeof(x), .ts_ns = ts, .tgid = 1, .tid = 1 }
+	};
+
+	CU_ASSERT_EQUAL(capture_writer__ring(cw, (uint32_t)(ts / SEC % 2), &x, sizeof(x)), 0);
+}
+
+static void clock_at(struct capture_writer *cw, uint64_t ts)
+{
+	struct ptb_clock c = { .h = { .kind = PTB_REC_CLOCK, .len = sizeof(c), .ts_ns = ts } };
+
+	CU_ASSERT_EQUAL(capture_writer__passing(cw, &c.h), 0);
+}
+
+/* A minute, of which ten seconds are held; then five more that are written as they come. */
+static void test_capture(void)
+{
+	const char *path = at("held.ptb");
+	struct ptb_counter def = { .h = { .kind = PTB_REC_COUNTER, .len = sizeof(def), .ts_ns = 1 } };
+	struct capture_reader *cr = NULL;
+	struct capture_writer *cw = NULL;
+	uint64_t since = 0, t;
+
+	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
+	CU_ASSERT_EQUAL(capture_writer__hold(cw, 10 * SEC, 1 << 20), 0);
+	for (t = 100 * SEC; t < 160 * SEC; t += SEC / 10) {
+		op(cw, t);
+		if (t % SEC == 0) {
+			clock_at(cw, t);
+			CU_ASSERT_EQUAL(capture_writer__round(cw, t), 0);
+			CU_ASSERT_EQUAL(capture_writer__flush(cw), 0);
+		}
+		if (t == 100 * SEC)
+			CU_ASSERT_EQUAL(capture_writer__control(cw, &def.h), 0);
+	}
+	CU_ASSERT(capture_writer__bytes(cw) < 100); /* nothing but the file's header */
+	CU_ASSERT_EQUAL(capture_writer__release(cw, &since), 0);
+	CU_ASSERT(since > 147 * SEC && since <= 150 * SEC);
+	for (; t < 165 * SEC; t += SEC / 10)
+		op(cw, t);
+	clock_at(cw, t);
+	CU_ASSERT_EQUAL(capture_writer__round(cw, t), 0);
+	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
+
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT(capture_reader__sealed(cr));
+	CU_ASSERT_EQUAL(capture_reader__stream(cr, see_record, NULL), 0);
+	CU_ASSERT_EQUAL(times[time_cnt - 1], 165 * SEC - SEC / 10);
+	for (t = since - since % (SEC / 10) + SEC / 10; time_cnt && t < 165 * SEC; t += SEC / 10) {
+		bool found = false;
+
+		for (uint32_t i = 0; i < time_cnt; i++)
+			found |= times[i] == t;
+		CU_ASSERT(found);
+	}
+	for (uint32_t i = 1; i < time_cnt; i++) {
+		CU_ASSERT(times[i] > times[i - 1]);
+	}
+	CU_ASSERT_EQUAL(capture_reader__control(cr, see_control, NULL), 0);
+	CU_ASSERT_EQUAL(controls[0], 0); /* the definition comes first */
+	CU_ASSERT(control_cnt > 10 && control_cnt < 16);
+	for (uint32_t i = 1; i < control_cnt; i++) {
+		CU_ASSERT(controls[i] >= 149 * SEC);
+	}
+	capture_reader__close(cr);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "age", test_age }, { "size", test_size }, { "capture", test_capture }, CU_TEST_INFO_NULL
+	};
+
+	return run_suite_in_scratch("block_hold", tests);
+}

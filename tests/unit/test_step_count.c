@@ -233,6 +233,55 @@ static void test_timeout(void)
 	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), UINT64_MAX);
 }
 
+static struct {
+	uint64_t begin_ns, end_ns;
+	uint32_t cnt, lost;
+} hooked;
+
+static void on_ended(void *arg, uint32_t tgid, uint32_t tid, uint64_t begin_ns, uint64_t end_ns)
+{
+	CU_ASSERT_PTR_EQUAL(arg, &hooked);
+	CU_ASSERT(tgid == 1 && tid == 1);
+	hooked.begin_ns = begin_ns;
+	hooked.end_ns = end_ns;
+	hooked.cnt++;
+}
+
+static void on_lost(void *arg)
+{
+	CU_ASSERT_PTR_EQUAL(arg, &hooked);
+	hooked.lost++;
+}
+
+/* Derived steps go from end to end; announced ones, once there are any, are the only ones. */
+static void test_hooks(void)
+{
+	const struct step_hooks hooks = { .arg = &hooked, .ended = on_ended, .lost = on_lost };
+	uint64_t last;
+
+	fresh();
+	step_count__set_hooks(sc, &hooks);
+	step_count__await_ends(sc, now, UINT32_MAX);
+	mark(1, SGD);
+	last = now;
+	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
+	CU_ASSERT(hooked.cnt == 1 && hooked.begin_ns == 0 && hooked.end_ns == last);
+	mark(1, ADAM); /* in the next step */
+	mark(1, SGD);
+	verdict();
+	CU_ASSERT(hooked.cnt == 2 && hooked.begin_ns == last && hooked.end_ns == now);
+	begin(1, 50, STEP_OWN, 100);
+	last = now;
+	mark(1, SGD);
+	verdict();
+	CU_ASSERT_EQUAL(hooked.cnt, 2);
+	end(1, 50);
+	verdict();
+	CU_ASSERT(hooked.cnt == 3 && hooked.begin_ns == last && hooked.end_ns == now);
+	step_count__lost(sc);
+	CU_ASSERT_EQUAL(hooked.lost, 1);
+}
+
 /* More open annotations, threads and objects than it keeps; ends without a begin. */
 static void test_many(void)
 {
@@ -261,6 +310,7 @@ int main(void)
 		{ "order", test_order },
 		{ "processes", test_processes },
 		{ "timeout", test_timeout },
+		{ "hooks", test_hooks },
 		{ "many", test_many },
 		CU_TEST_INFO_NULL,
 	};

@@ -277,8 +277,14 @@ int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid)
 
 void live__announce(struct live *live)
 {
-	run__activate(live->run);
+	live->run_err = run__activate(live->run);
 	live->announced = true;
+	if (live->cfg->rec.flight_ns && !live->run_err)
+		pr_info("attached to %u process%s; the last %.3g s are held until SIGUSR1, Ctrl-C or the target's end",
+			run__traced(live->run), run__traced(live->run) == 1 ? "" : "es",
+			(double)live->cfg->rec.flight_ns / 1e9);
+	if (live->cfg->rec.flight_ns)
+		return;
 	if (run__traced(live->run))
 		pr_info("attached to %u process%s; recording%s", run__traced(live->run),
 			run__traced(live->run) == 1 ? "" : "es",
@@ -287,7 +293,8 @@ void live__announce(struct live *live)
 
 int live__run(struct live *live, run_tick_fn tick, void *arg)
 {
-	live->run_err = run__loop(live->run, tick, arg);
+	if (!live->run_err)
+		live->run_err = run__loop(live->run, tick, arg);
 	if (!live->announced && run__stop_reason(live->run) == PTB_STOP_NO_STEP)
 		return EXIT_FAILED; /* the caller reports it */
 	if (!live->announced) {

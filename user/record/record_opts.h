@@ -8,6 +8,8 @@
 
 #include "probe/probe_set.h"
 
+struct step_hooks;
+
 enum agent_mode { AGENT_AUTO, AGENT_OFF, AGENT_INJECT };
 
 /* Steps are counted while they are recorded (step_count.h). */
@@ -17,6 +19,9 @@ struct step_opts {
 	uint32_t warmup; /* ends of steps before the window begins */
 	uint32_t active; /* whole steps of the window; 0: there is none, the steps of the warm-up are measured */
 	uint64_t timeout_ns; /* in which a step must end */
+	bool only;           /* nothing else is probed, and nothing is kept: there is no capture */
+	const char *event;   /* annotation whose begin is of interest; NULL: none */
+	const struct step_hooks *hooks; /* NULL: none */
 };
 
 struct record_opts {
@@ -37,6 +42,8 @@ struct record_opts {
 	uint64_t max_cost_ns; /* of a target's time, by run__cost_ns(): the window ends then; 0: no limit */
 	uint64_t end_ns; /* CLOCK_MONOTONIC: the window ends by then, because another one is due; 0: no limit */
 	struct step_opts steps;
+	uint64_t flight_ns; /* records are held for so long, in at most flight_bytes, until run__release(); 0: they are written at once */
+	uint64_t flight_bytes;
 	uint64_t duration_ns; /* 0: until a signal or the end of the targets */
 	uint64_t ring_bytes;  /* per ring, 0: by the number of processors */
 	uint64_t max_memory;  /* 0: LIMIT_MEMORY */

@@ -26,19 +26,39 @@ static void keep_first_error(struct recorder *r, int err)
 		r->error = err;
 }
 
+/* Without the records of its time it says nothing. */
+static bool is_passing(uint8_t kind)
+{
+	return kind == PTB_REC_CLOCK || kind == PTB_REC_LOST || kind == PTB_REC_RSS_SAMPLE;
+}
+
+/* Of a ring, but a definition. */
+static bool is_lasting(uint8_t kind)
+{
+	return kind == PTB_REC_PY_STACK_DEF || kind == PTB_REC_GPU_DEVICE ||
+	       kind == PTB_REC_GPU_CLOCK || kind == PTB_REC_GPU_NOTE || kind == PTB_REC_GPU_GRAPH_NODE;
+}
+
 void recorder__put(struct recorder *r, uint8_t kind, struct ptb_rec_hdr *h, uint32_t len)
 {
 	h->kind = kind;
 	h->len = (uint16_t)len;
 	if (!h->ts_ns)
 		h->ts_ns = clock__mono_ns();
-	keep_first_error(r, capture_writer__control(r->cw, h));
+	if (r->cw)
+		keep_first_error(r, is_passing(kind) ? capture_writer__passing(r->cw, h) :
+						       capture_writer__control(r->cw, h));
 }
 
 void recorder__put_ring(struct recorder *r, uint32_t ring, const struct ptb_rec_hdr *h)
 {
+	if (!r->cw)
+		return;
 	r->records++;
-	keep_first_error(r, capture_writer__ring(r->cw, ring, h, h->len));
+	if (r->holding && is_lasting(h->kind))
+		keep_first_error(r, capture_writer__lasting(r->cw, h));
+	else
+		keep_first_error(r, capture_writer__ring(r->cw, ring, h, h->len));
 }
 
 static void put_text(struct recorder *r, uint8_t kind, uint32_t id, const char *text, size_t len)
@@ -117,7 +137,7 @@ int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struc
 	err = recorder__steps_open(r, &opts->steps);
 	if (err)
 		goto fail;
-	err = capture_writer__open(path, &r->cw);
+	err = path ? capture_writer__open(path, &r->cw) : 0;
 	if (err)
 		goto fail;
 	*out = r;
@@ -224,6 +244,21 @@ void recorder__window(struct recorder *r, bool begin, uint64_t ts_ns, uint32_t r
 	if (begin)
 		r->begin_ns = ts_ns;
 	recorder__put(r, PTB_REC_WINDOW, &w.h, sizeof(w));
+}
+
+int recorder__hold(struct recorder *r, uint64_t ts_ns, uint64_t keep_ns, uint64_t max_bytes)
+{
+	int err = capture_writer__hold(r->cw, keep_ns, max_bytes);
+
+	r->holding = !err;
+	r->begin_ns = ts_ns;
+	return err;
+}
+
+void recorder__release(struct recorder *r, uint64_t *since_ns)
+{
+	r->holding = false;
+	keep_first_error(r, capture_writer__release(r->cw, since_ns));
 }
 
 void recorder__counter(struct recorder *r, uint32_t id, uint64_t value)
@@ -467,7 +502,8 @@ void recorder__round(struct recorder *r, uint64_t watermark_ns)
 	recorder__agent_round(r, watermark_ns);
 	if (r->steps)
 		step_count__round(r->steps, watermark_ns);
-	keep_first_error(r, capture_writer__round(r->cw, watermark_ns));
+	if (r->cw)
+		keep_first_error(r, capture_writer__round(r->cw, watermark_ns));
 }
 
 void recorder__flush(struct recorder *r)
@@ -477,13 +513,13 @@ void recorder__flush(struct recorder *r)
 
 struct recorder_stats recorder__stats(const struct recorder *r)
 {
-	uint64_t covered_ns;
-	bool cut = capture_writer__cut(r->cw, &covered_ns);
+	uint64_t covered_ns = 0;
+	bool cut = r->cw && capture_writer__cut(r->cw, &covered_ns);
 
 	return (struct recorder_stats){
 		.records = r->records,
-		.bytes = capture_writer__bytes(r->cw),
-		.write_dropped = capture_writer__dropped(r->cw),
+		.bytes = r->cw ? capture_writer__bytes(r->cw) : 0,
+		.write_dropped = r->cw ? capture_writer__dropped(r->cw) : 0,
 		.unresolved = recorder__unresolved(r),
 		.over_names = r->over_names,
 		.over_operators = r->over_operators,

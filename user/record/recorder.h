@@ -25,6 +25,7 @@ struct step_count;
 /* A task record (fork, exec, exit) that the run loop must act on. */
 typedef void (*recorder_task_fn)(void *arg, const struct ptb_task *task);
 
+/* path NULL, with opts->steps.only: what the recorder learns is written nowhere. */
 int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struct record_opts *opts,
 		   struct recorder **out);
 int recorder__dup_capture(const struct recorder *r); /* capture_writer__dup() */
@@ -43,6 +44,10 @@ void recorder__meta_text(struct recorder *r, const char *key, const char *text);
 void recorder__machine(struct recorder *r);
 void recorder__clock(struct recorder *r);
 void recorder__window(struct recorder *r, bool begin, uint64_t ts_ns, uint32_t reason);
+/* Instead of a begin of the window: what comes from ts_ns on is held in memory (capture_writer__hold()). 0 or negative errno. */
+int recorder__hold(struct recorder *r, uint64_t ts_ns, uint64_t keep_ns, uint64_t max_bytes);
+/* Writes what is held. *since_ns: from this time on it is all that there was; 0: since recorder__hold(). */
+void recorder__release(struct recorder *r, uint64_t *since_ns);
 /* Agents' records of after this are not written; before the last drains. */
 void recorder__window_ends(struct recorder *r, uint64_t ts_ns);
 void recorder__counter(struct recorder *r, uint32_t id, uint64_t value);
@@ -93,6 +98,8 @@ void recorder__resolve(struct recorder *r);
 /* Writes what is buffered, so that the statistics say whether it had room. */
 void recorder__flush(struct recorder *r);
 
+/* Does the operator "aten::add.Tensor" mark steps, by its name or by all of it? */
+bool step_opts__is_op(const struct step_opts *opts, const char *full);
 /* With opts->steps: those counted so far. */
 struct step_count *recorder__steps(const struct recorder *r);
 /* Steps are counted and processes are followed, but no record of them is kept. */

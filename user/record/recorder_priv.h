@@ -61,6 +61,7 @@ struct recorder {
 	bool cuda_calls; /* CUDA calls seen from the host's side are */
 	int error;
 	uint64_t begin_ns, end_ns; /* of the window, 0: not yet */
+	bool holding;              /* the capture is held in memory */
 	struct host_funcs *host_funcs;
 	struct hashmap kernels; /* (tgid, address of a host stub) named, or without a name in any library */
 	/* Python (recorder_python.c); over all processes: */
@@ -69,6 +70,8 @@ struct recorder {
 	/* steps (recorder_steps.c); steps NULL: they are not counted */
 	struct step_count *steps;
 	const char *step_name;
+	const struct step_hooks *step_hooks;
+	uint64_t event_text;              /* hash of the annotation's name, 0: none */
 	struct recorder_site *step_sites; /* by site id */
 	uint32_t step_site_cnt, step_site_cap;
 	bool step_ops, warming_up;

@@ -26,8 +26,13 @@ int recorder__steps_open(struct recorder *r, const struct step_opts *opts)
 		return 0;
 	r->step_name = opts->name;
 	r->step_ops = opts->ops;
+	r->step_hooks = opts->hooks;
+	r->event_text = opts->event ? siphash__bytes(opts->event, strlen(opts->event)) | 1 : 0;
 	r->steps = step_count__new();
-	return r->steps ? 0 : -ENOMEM;
+	if (!r->steps)
+		return -ENOMEM;
+	step_count__set_hooks(r->steps, opts->hooks);
+	return 0;
 }
 
 void recorder__steps_free(struct recorder *r)
@@ -36,12 +41,21 @@ void recorder__steps_free(struct recorder *r)
 	free(r->step_sites);
 }
 
-/* "aten::add.Tensor", by its name or by all of it. */
+bool step_opts__is_op(const struct step_opts *opts, const char *full)
+{
+	size_t len;
+
+	if (!opts->ops)
+		return false;
+	len = strlen(opts->name);
+	return !strncmp(full, opts->name, len) && (!full[len] || full[len] == '.');
+}
+
 static bool is_op_named(const struct recorder *r, const char *full)
 {
-	size_t len = strlen(r->step_name);
+	const struct step_opts opts = { .name = r->step_name, .ops = true };
 
-	return !strncmp(full, r->step_name, len) && (!full[len] || full[len] == '.');
+	return step_opts__is_op(&opts, full);
 }
 
 void recorder__steps_plan(struct recorder *r, const struct torch_plan *plan,
@@ -173,6 +187,8 @@ void recorder__steps_record(struct recorder *r, const struct ptb_rec_hdr *h)
 		step_count__process_ended(r->steps, h->tgid);
 	if (!make_event(r, h, &ev))
 		return;
+	if (r->step_hooks && ev.text && (ev.kind == STEP_NAME || ev.kind == STEP_BEGIN))
+		r->step_hooks->annotation(r->step_hooks->arg, ev.tgid, ev.text == r->event_text, ev.ts_ns);
 	if (h->flags & PTB_F_AGENT)
 		step_count__agent(r->steps, &ev);
 	else

@@ -26,6 +26,7 @@
 #define PACE_MIN_MS 1
 #define PACE_MAX_MS 40
 #define PACE_STACKS_MS 10 /* code objects are read before they are freed, where possible */
+#define PACE_STEPS_MS 200 /* where only steps are followed */
 #define PACE_COST_MS 10   /* a window that costs too much, or that has its steps, ends soon */
 #define COST_UNKNOWN_PS                                                                            \
 	5000000 /* of a hit, where it cannot be measured: more than on any host so far */
@@ -151,23 +152,34 @@ bool run__warmed_up(const struct run *run)
 	return run->warmed_up;
 }
 
-void run__activate(struct run *run)
+int run__activate(struct run *run)
 {
+	int err = 0;
+
 	if (run->warming_up)
 		end_warm_up(run);
 	probe_set__activate(run->targets.ps);
 	run->targets.active = true;
-	run->begin_ns = run->last_clock_ns = clock__mono_ns();
+	run->begin_ns = run->opened_ns = run->last_clock_ns = clock__mono_ns();
 	if (run->opts.steps.name)
 		step_count__await_whole(recorder__steps(run->targets.rec), run->begin_ns,
 					run->opts.steps.active);
-	recorder__window(run->targets.rec, true, run->begin_ns, 0);
+	if (run->opts.flight_ns)
+		err = run__hold(run, run->begin_ns);
+	else
+		recorder__window(run->targets.rec, true, run->begin_ns, 0);
 	run__sample_memory(run, run->begin_ns);
+	return err;
 }
 
 void run__wake_at(struct run *run, uint64_t mono_ns)
 {
 	run->wake_ns = mono_ns;
+}
+
+bool run__has(struct run *run, pid_t pid)
+{
+	return targets__find(&run->targets, pid) != NULL;
 }
 
 void run__remove(struct run *run, pid_t pid)
@@ -205,6 +217,8 @@ static void stop_bad_layouts(struct run *run)
 /* Samples are few, and those who take them should not disturb. */
 static int max_pace_ms(const struct run *run)
 {
+	if (run->opts.steps.only)
+		return PACE_STEPS_MS;
 	if (run->opts.max_cost_ns || run->opts.steps.name)
 		return PACE_COST_MS;
 	return run->opts.stacks && !run->opts.sample_hz ? PACE_STACKS_MS : PACE_MAX_MS;
@@ -285,9 +299,8 @@ static bool all_gone(const struct run *run)
 /* When the window ends; UINT64_MAX: not by the clock. */
 static uint64_t window_end(const struct run *run)
 {
-	uint64_t end = run->opts.duration_ns && run->targets.active ?
-			       run->begin_ns + run->opts.duration_ns :
-			       UINT64_MAX;
+	bool ends = run->targets.active && (run->opts.duration_ns || run->opts.flight_ns);
+	uint64_t end = ends && !run->holding ? run->opened_ns + run->opts.duration_ns : UINT64_MAX;
 
 	return run->targets.active && run->opts.end_ns && run->opts.end_ns < end ? run->opts.end_ns : end;
 }
@@ -353,6 +366,8 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 			recorder__clock(run->targets.rec);
 			run->last_clock_ns = now;
 		}
+		if (run->holding)
+			run__take_snapshot(run, now);
 		if (run->targets.active && (run->opts.memory || run->opts.kernel_memory) &&
 		    now - run->last_sample_ns > SAMPLE_EVERY_NS)
 			run__sample_memory(run, now);

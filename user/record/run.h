@@ -19,7 +19,7 @@ struct run;
 /* Can this machine be traced on, with these rights? 0 or -EPERM (reported). */
 int run__check(void);
 /* Checks that, loads the programs, measures a probe's cost, opens the capture.
- * capture_path is copied. 0 or negative errno (reported on stderr). */
+ * capture_path is copied; NULL, with opts->steps.only: there is none, and run__warm_up() and run__loop() are all that is called then. 0 or negative errno (reported on stderr). */
 int run__open(const struct record_opts *opts, const char *capture_path, struct run **out);
 /*
  * The same in two steps. run__prepare() does what takes time and attaches nothing; run__learn(), as often as one likes, reads the libraries of a process and
@@ -36,6 +36,8 @@ void run__free(struct run *run);
 /* Adds a process: plan, probes, facts. 0; -EAGAIN: torch is not mapped yet (nothing said); other
  * negative errno: said on stderr. */
 int run__add(struct run *run, pid_t pid);
+/* It has been added, and neither ended nor been given up. */
+bool run__has(struct run *run, pid_t pid);
 /* Takes a process out again: it turned out to be another one. */
 void run__remove(struct run *run, pid_t pid);
 /* So many processes that the user named could not be added: counted in the capture. */
@@ -55,8 +57,11 @@ void run__warm_up(struct run *run);
 bool run__warmed_up(const struct run *run);
 /* run__loop() makes a round at this time (CLOCK_MONOTONIC), too, so that its caller can begin the window then. */
 void run__wake_at(struct run *run, uint64_t mono_ns);
-/* Begins the window. */
-void run__activate(struct run *run);
+/* Begins the window; with opts->flight_ns: begins to hold what happens. 0 or negative errno. */
+int run__activate(struct run *run);
+bool run__is_holding(const struct run *run);
+/* The window begins as long ago as everything is held, and lasts opts->duration_ns from now on; why: for the capture. */
+void run__release(struct run *run, const char *why);
 /* Called in every round of the loop; for record, which must do something of its own. */
 typedef void (*run_tick_fn)(void *arg, struct run *run);
 /* Moves records until the window ends. 0 or negative errno. */

@@ -150,6 +150,10 @@ int run__finish(struct run *run, int *capture)
 	uint64_t end, t0;
 	int err;
 
+	if (run->holding)
+		run__release(run, run->signal                              ? "a signal" :
+				  run->stop_reason == PTB_STOP_TARGET_EXIT ? "the target's end" :
+									     "an error");
 	refuse_waiting(run);
 	run__sample_memory(run, clock__mono_ns());
 	if (run->opts.kernel_memory)

@@ -10,6 +10,8 @@
 #include "record/run.h"
 #include "record/targets.h"
 
+#define RUN_SNAPSHOTS 16 /* the oldest is overwritten */
+
 enum { POLL_CANCEL, POLL_RINGS, POLL_SAMPLES, FIXED_POLLS }; /* in run->polls, before the targets */
 
 struct run {
@@ -28,6 +30,12 @@ struct run {
 	uint64_t before[PTB_CNT_MAP]; /* counters of the warm-up */
 	uint64_t begin_ns, last_clock_ns, last_sample_ns;
 	uint64_t wake_ns; /* 0: by the pace alone */
+	uint64_t opened_ns; /* from then on the duration counts: the window's begin, or when what was held was wanted */
+	bool holding;
+	struct run_snapshot { /* of the counters, now and then while holding */
+		uint64_t ts_ns, counters[PTB_CNT_MAP];
+	} snapshots[RUN_SNAPSHOTS];
+	uint32_t snapshot_cnt;
 	int64_t cost_ps;
 	struct cost_meter hits;
 	uint32_t stop_reason, no_tracepoint, refused_pids;
@@ -39,6 +47,10 @@ uint64_t run__counted(const struct run *run, uint32_t id);
 int run__drain_rings(struct run *run);
 /* Moves what is in the rings into the capture: one round. 0 or negative errno (reported). */
 int run__drain(struct run *run);
+/* ---- run_flight.c ---- */
+int run__hold(struct run *run, uint64_t now);
+void run__take_snapshot(struct run *run, uint64_t now);
+
 /* What /proc says of the targets' memory: at the window's begin and end, and beside memory's records. */
 void run__sample_memory(struct run *run, uint64_t now);
 

@@ -71,6 +71,7 @@ struct step_count {
 	uint64_t since_ns;
 	uint64_t need[TALLIES];
 	uint64_t step_ns;
+	const struct step_hooks *hooks;
 };
 
 struct step_count *step_count__new(void)
@@ -87,6 +88,11 @@ void step_count__free(struct step_count *sc)
 	free(sc->procs);
 	free(sc->queue);
 	free(sc);
+}
+
+void step_count__set_hooks(struct step_count *sc, const struct step_hooks *hooks)
+{
+	sc->hooks = hooks;
 }
 
 static struct step_proc *find_proc(struct step_count *sc, uint32_t tgid)
@@ -142,11 +148,22 @@ static void begin_phase(struct step_count *sc, struct step_thread *t)
 	t->open_cnt = n;
 }
 
+static bool announces(const struct step_count *sc, uint32_t tgid)
+{
+	for (uint32_t i = 0; i < sc->proc_cnt; i++)
+		if (sc->procs[i].tgid == tgid)
+			return sc->procs[i].own_phase == sc->phase;
+	return false;
+}
+
 static void count_end(const struct step_count *sc, struct step_thread *t, int which,
 		      uint64_t begin_ns, uint64_t ts)
 {
 	struct tally *ta = &t->tallies[which];
 
+	if (sc->hooks && announces(sc, t->tgid) == (which == OWN))
+		sc->hooks->ended(sc->hooks->arg, t->tgid, t->tid,
+				 which == OWN ? begin_ns : ta->last_ns, ts);
 	if (!ta->ends++)
 		ta->first_ns = begin_ns;
 	ta->last_ns = ts;
@@ -328,6 +345,8 @@ void step_count__lost(struct step_count *sc)
 {
 	for (uint32_t i = 0; i < sc->thread_cnt; i++)
 		sc->threads[i].open_cnt = 0;
+	if (sc->hooks)
+		sc->hooks->lost(sc->hooks->arg);
 }
 
 void step_count__process_ended(struct step_count *sc, uint32_t tgid)

@@ -33,8 +33,21 @@ struct step_event {
 	enum step_what what;
 };
 
+/* What somebody does at each of them, beside counting. */
+struct step_hooks {
+	void *arg;
+	/* A step of a thread ended: an announced one in processes that announce steps themselves, else a derived one. begin_ns 0: it began
+	 * before the count did. */
+	void (*ended)(void *arg, uint32_t tgid, uint32_t tid, uint64_t begin_ns, uint64_t end_ns);
+	/* An annotation begins; named: it is called as step_opts.event is. */
+	void (*annotation)(void *arg, uint32_t tgid, bool named, uint64_t ts_ns);
+	void (*lost)(void *arg); /* records were */
+};
+
 struct step_count *step_count__new(void); /* NULL: no memory */
 void step_count__free(struct step_count *sc);
+/* hooks: the caller's, while sc is used; NULL: none. */
+void step_count__set_hooks(struct step_count *sc, const struct step_hooks *hooks);
 
 /* Events of kernel probes, in any order within a round. */
 void step_count__put(struct step_count *sc, const struct step_event *ev);

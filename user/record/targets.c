@@ -232,6 +232,9 @@ static struct probe_site site_with_args(const struct shared_plan *sp, uint32_t i
 /* Is the function's probe needed, when the process's agent does its part? */
 static bool needs_probe(const struct plan_func *pf, const struct target *t, const struct targets *ts)
 {
+	if (ts->opts->steps.only) /* the program may run an operator a million times between two steps */
+		return pf->kind == PTB_FUNC_SCOPE ||
+		       (pf->kind == PTB_FUNC_OP && step_opts__is_op(&ts->opts->steps, pf->name));
 	if (plan_func__is_memory(pf))
 		return true;
 	if (!ts->opts->ops)
@@ -671,7 +674,7 @@ int targets__attach(struct targets *ts, struct target *t)
 		recorder__plan(ts->rec, sp->plan, tp->libs, &sp->recorded);
 	/* before its probes, which cost the process something even outside the window; a young process
 	 * must be probed first */
-	if (!ts->active) {
+	if (!ts->active && !ts->opts->steps.only) {
 		recorder__learn(ts->rec, tp, sp->plan);
 		target_python__find(ts, t);
 	}

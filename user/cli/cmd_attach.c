@@ -2,10 +2,12 @@
 /* ptbpf attach: trace running processes until -d, a signal, or their end. */
 #define LOG_DOMAIN "attach"
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cancel.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/term_text.h"
 #include "cli/cmd.h"
@@ -14,6 +16,10 @@
 #include "record/run.h"
 #include "record/targets.h"
 #include "target/pid_hold.h"
+
+#define FLIGHT_MAX_NS 3600000000000ULL
+#define FLIGHT_BYTES (64ULL << 20)
+#define FLIGHT_BYTES_MIN (4ULL << 20)
 
 static const struct opt_def attach_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "target" },
@@ -24,6 +30,11 @@ static const struct opt_def attach_opts[] = {
 	  "if the process has not loaded PyTorch yet, wait until it does" },
 	{ OPT_FLAG, 0, "dry-run", offsetof(struct run_cfg, dry_run), NULL,
 	  "print each probe and each refused function with its reason; attach nothing" },
+	{ OPT_GROUP, 0, "", 0, NULL, "flight recorder" },
+	{ OPT_DURATION, 0, "flight", offsetof(struct run_cfg, rec.flight_ns), "TIME",
+	  "keep the last TIME in memory; SIGUSR1, Ctrl-C or the target's end writes them, and -d more after SIGUSR1" },
+	{ OPT_SIZE, 0, "flight-buffer", offsetof(struct run_cfg, rec.flight_bytes), "SIZE",
+	  "memory for it; what does not fit is dropped, the oldest first (default: 64MiB)" },
 	RUN_OPTS,
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
@@ -189,6 +200,44 @@ static int add_all(const struct run_cfg *cfg, struct named_list *list, struct ru
 	return 0;
 }
 
+/* ---- the flight recorder ---- */
+
+static volatile sig_atomic_t wanted; /* SIGUSR1 has come */
+
+static void on_usr1(int sig)
+{
+	(void)sig;
+	wanted = 1;
+}
+
+/* 0 or -EINVAL (reported). */
+static int check_flight(struct run_cfg *cfg)
+{
+	struct record_opts *rec = &cfg->rec;
+	struct sigaction act = { .sa_handler = on_usr1 };
+
+	if (!rec->flight_ns && !rec->flight_bytes)
+		return 0;
+	if (!rec->flight_ns || rec->flight_ns > FLIGHT_MAX_NS) {
+		pr_error(rec->flight_ns ? "--flight: at most an hour can be held" :
+					  "--flight-buffer needs --flight");
+		return -EINVAL;
+	}
+	if (!rec->flight_bytes)
+		rec->flight_bytes = FLIGHT_BYTES;
+	if (rec->flight_bytes < FLIGHT_BYTES_MIN) {
+		pr_error("--flight-buffer: at least 4MiB are needed");
+		return -EINVAL;
+	}
+	if (rec->max_memory && rec->flight_bytes > rec->max_memory / 2) {
+		pr_error("--flight-buffer: it may take at most half of --max-memory");
+		return -EINVAL;
+	}
+	if (!rec->max_memory)
+		rec->max_memory = LIMIT_MEMORY + rec->flight_bytes;
+	return sigaction(SIGUSR1, &act, NULL) ? -errno : 0;
+}
+
 /* --wait: the window begins, and its duration counts, when the first process is traced. */
 static void begin_when_traced(void *arg, struct run *run)
 {
@@ -196,6 +245,11 @@ static void begin_when_traced(void *arg, struct run *run)
 
 	if (!live->announced && run__traced(run))
 		live__announce(live);
+	if (!wanted)
+		return;
+	wanted = 0;
+	if (run__is_holding(run))
+		run__release(run, "SIGUSR1");
 }
 
 int cmd_attach(int argc, char **argv)
@@ -211,7 +265,7 @@ int cmd_attach(int argc, char **argv)
 		pr_error("attach: --pid is required; see 'ptbpf attach --help'");
 		return EXIT_USAGE;
 	}
-	if (live__check(&cfg))
+	if (live__check(&cfg) || check_flight(&cfg))
 		return EXIT_USAGE;
 	if (cfg.dry_run)
 		return dry_run(&cfg);

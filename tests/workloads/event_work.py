@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""A training loop with even steps, in which something happens on request: each line of stdin is for the next step.
+
+  slow S          it takes S seconds; "slow SECONDS" is printed with what the step took, from the end of the last to its own
+  grow MIB        it allocates so much, and touches it
+  annotate NAME   it has an annotation of that name
+  hang            it does not end until the next line comes
+
+Each line is answered with a line "done WORDS".
+
+Each step N has an annotation "step N" with N % 7 + 1 calls of torch.neg.
+
+  event_work.py MS [NAME [FILE]]    MS: of each step; NAME: its own in /proc/PID/comm; FILE: gets a line for each step, "N BEGIN END" in
+                                    Unix ns, around that annotation
+"""
+
+import queue
+import sys
+import threading
+import time
+
+import torch
+from torch.profiler import record_function
+
+
+def main():
+    rest = float(sys.argv[1]) / 1000
+    if len(sys.argv) > 2:
+        with open("/proc/self/comm", "w", encoding="utf-8") as f:
+            f.write(sys.argv[2])
+    requests, held = queue.Queue(), []
+    threading.Thread(target=lambda: [requests.put(line.split()) for line in sys.stdin], daemon=True).start()
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = torch.nn.Linear(16, 16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x = torch.randn(8, 16)
+    notes = open(sys.argv[3], "w", encoding="utf-8", buffering=1) if len(sys.argv) > 3 else None  # pylint: disable=consider-using-with
+    last, n = time.monotonic(), 0
+    while True:
+        words = requests.get_nowait() if not requests.empty() else []
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        begin = time.time_ns()
+        with record_function(f"step {n}"):
+            for _ in range(n % 7 + 1):
+                torch.neg(x)
+        if notes:
+            print(n, begin, time.time_ns(), file=notes)
+        time.sleep(rest)
+        if words[:1] == ["slow"]:
+            time.sleep(float(words[1]))
+        elif words[:1] == ["grow"]:
+            held.append(torch.ones(int(words[1]) << 18))
+        elif words[:1] == ["annotate"]:
+            with record_function(words[1]):
+                torch.abs(x)
+        elif words == ["hang"]:
+            print("hangs", flush=True)
+            requests.get()
+        optimizer.step()
+        took, last, n = time.monotonic() - last, time.monotonic(), n + 1
+        if words:
+            print("done", *words, f"{took:.4f}", flush=True)
+        if n % 10 == 0:
+            print(f"step {n}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

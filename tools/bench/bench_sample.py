@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What `ptbpf sample` costs a program on average, and between windows, against a twin that is not sampled.
+"""What `ptbpf sample` costs a program on average, between windows, and while --open-on waits for an event, against a twin that is not sampled.
 
   sudo tools/bench/bench_sample.py [--python PYTHON] [--rounds N] [--cycle SECONDS] [--active SECONDS] [-- OPTIONS]
 
@@ -18,7 +18,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests"))
-from support import Tracer, wait_for  # noqa: E402
+from support import Tracer, children_of, wait_for  # noqa: E402
 import bench_stacks  # noqa: E402
 
 WORK = "transformer"
@@ -87,6 +87,20 @@ def between(targets, args, idle):
     return result.ratios()
 
 
+def waiting(targets, args, idle):
+    """While the watch of --open-on follows the steps. A step of this program takes a few milliseconds, so it has many."""
+    result = Round()
+    for which, target in enumerate(targets):
+        with tempfile.TemporaryDirectory(prefix="ptbpf-bench-") as folder:
+            with sampled(target, folder + "/w", "none", ["--open-on", "slow=1000x,grows=1000GiB,hang=1h", *args.options]) as t:
+                t.wait_line("following the steps of 1 process", "the watch", t.err)
+                watch, = children_of(t.pid)
+                used = cpu_of(watch)
+                result.add(together(targets, args.cycle), which)
+                idle.append((cpu_of(watch) - used) / args.cycle)
+    return result.ratios()
+
+
 def cpu_of(pid):
     with open(f"/proc/{pid}/schedstat", encoding="utf-8") as f:
         return int(f.read().split()[0]) / 1e9
@@ -102,12 +116,13 @@ def main():
     ap.add_argument("--cycles", type=int, default=2, help="of each measurement")
     ap.add_argument("options", nargs="*", metavar="OPTIONS")
     args = ap.parse_args()
-    targets, logs, idle = [Target(args.python) for _ in range(2)], [], []
-    average, off = [], []
+    targets, logs, idle, watch = [Target(args.python) for _ in range(2)], [], [], []
+    average, off, events = [], [], []
     for k in range(args.rounds):
         together(targets, 2)
         average.append(cycles(targets, args, logs))
         off.append(between(targets, args, idle))
+        events.append(waiting(targets, args, watch))
         print(f"round {k + 1} of {args.rounds}", file=sys.stderr)
     for target in targets:
         target.close()
@@ -117,9 +132,10 @@ def main():
     for key, title in COSTS.items():
         print(f"- {title} of the program: {bench_stacks.change_text([r[key] for r in average])}")
         print(f"- between windows: {bench_stacks.change_text([r[key] for r in off])}")
+        print(f"- while --open-on waits: {bench_stacks.change_text([r[key] for r in events])}")
     print(f"- {len(recorded)} windows, {sum(w.get('shortened', False) for w in recorded)} of them shortened, "
           f"{sum(w['skipped_before'] for w in logs)} skipped; by the account of --max-overhead {100 * charged:+.2f} %")
-    print(f"- ptbpf while it waits: {100 * sum(idle) / len(idle):.4f} % of a processor")
+    print(f"- ptbpf while it waits: {100 * sum(idle) / len(idle):.4f} % of a processor; with --open-on {100 * sum(watch) / len(watch):.4f} %")
 
 
 if __name__ == "__main__":

@@ -79,6 +79,7 @@ static void take_reload(struct sampler *s)
 		pr_error("'%s' is not used: the settings remain as they were", s->cfg->config);
 		return;
 	}
+	sample_events__stop(s);
 	use_settings(s, set);
 	pr_info("'%s' is read again", s->cfg->config);
 	sampler__trim(s);
@@ -101,7 +102,7 @@ static void read_reports(struct sampler *s, struct sample_window *w)
 /* Waits for the end of a window or a target, a signal, or the time. */
 static int wait_events(struct sampler *s, uint64_t ns)
 {
-	struct pollfd polls[5 + 2 * SAMPLER_WINDOWS_MAX + OPT_PIDS_MAX];
+	struct pollfd polls[6 + 2 * SAMPLER_WINDOWS_MAX + OPT_PIDS_MAX];
 	uint64_t ms = ns / 1000000 + 1;
 	uint32_t n = 0;
 
@@ -118,6 +119,7 @@ static int wait_events(struct sampler *s, uint64_t ns)
 	polls[n++] = (struct pollfd){ .fd = sample_metrics__fd(&s->metrics), .events = POLLIN };
 	polls[n++] = (struct pollfd){ .fd = sample_control__fd(s), .events = POLLIN };
 	polls[n++] = (struct pollfd){ .fd = s->spare.pid ? s->spare.pidfd : -1, .events = POLLIN };
+	polls[n++] = (struct pollfd){ .fd = sample_events__fd(&s->events), .events = POLLIN };
 	if (s->command_cnt && ms > 1000)
 		ms = 1000;
 	ms = ms > 3600000 ? 3600000 : ms;
@@ -146,6 +148,8 @@ static int run_schedule(struct sampler *s)
 		next = stop ? UINT64_MAX : sampler__follow_schedule(s);
 		ns = next < ns ? next : ns;
 		sampler__keep_spare(s);
+		next = stop ? UINT64_MAX : sample_events__follow(s);
+		ns = next < ns ? next : ns;
 		if (ns == UINT64_MAX && !s->window_cnt)
 			return 0;
 		err = wait_events(s, ns);
@@ -183,6 +187,7 @@ int cmd_sample(int argc, char **argv)
 		return err == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
 	s.argc = argc;
 	s.argv = argv;
+	sample_events__init(&s.events);
 	s.reload_fd = set->cfg.config ? cancel__reload_fd() : -1;
 	use_settings(&s, set);
 	if (run__check() || !hold_targets(&s) || window_dir__open(s.cfg->dir, &s.dir) ||
@@ -195,6 +200,7 @@ int cmd_sample(int argc, char **argv)
 	pr_info("sampling into %s; Ctrl-C ends it", s.dir.path);
 	err = run_schedule(&s);
 	sample_spare__end(&s.spare);
+	sample_events__stop(&s);
 	sample_control__close(&s);
 	sample_metrics__close(&s.metrics);
 	window_dir__close(&s.dir);

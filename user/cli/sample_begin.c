@@ -68,23 +68,36 @@ static void advance(struct sampler *s)
 	s->nr++;
 }
 
-/*
- * What the window may cost a process, in ns: the share of all the time until the next window, less what earlier windows
- * have cost and those in hand may cost.
- */
+/* What earlier windows and watches have cost, and those in hand may cost. */
+static double spent_ns(const struct sampler *s)
+{
+	double spent = s->spent_ns + (double)(s->events.watch.spent_ns + s->events.watch.cost_ns);
+
+	for (uint32_t i = 0; i < s->window_cnt; i++)
+		spent += (double)(s->windows[i].report.cost_known ? s->windows[i].report.cost_ns :
+								    s->windows[i].spec.max_cost_ns);
+	return spent;
+}
+
+double sampler__allowance(const struct sampler *s, uint64_t end_ns)
+{
+	double ns = s->max_overhead * (double)(end_ns - s->start_ns) - spent_ns(s);
+
+	if (!s->max_overhead)
+		return -1;
+	return ns < COST_MIN_NS ? 0 : ns;
+}
+
+/* What the window may cost a process, in ns: the share of all the time until the next window, less what has been spent. */
 static double allowance(const struct sampler *s, const struct schedule_window *at)
 {
 	struct schedule_window next = { .warmup = at->end };
-	double spent = s->spent_ns;
 
 	if (s->schedule.in_steps)
 		next.warmup += s->schedule.wait * s->step_wait.step_ns;
 	else
 		schedule__window(&s->schedule, s->next + 1, &next);
-	for (uint32_t i = 0; i < s->window_cnt; i++)
-		spent += (double)(s->windows[i].report.cost_known ? s->windows[i].report.cost_ns :
-								    s->windows[i].spec.max_cost_ns);
-	return s->max_overhead * (double)next.warmup - spent;
+	return s->max_overhead * (double)next.warmup - spent_ns(s);
 }
 
 /*
@@ -147,7 +160,7 @@ int sampler__launch(struct sampler *s, struct sample_window *w, const char **why
 		return -ENAMETOOLONG;
 	}
 	w->spec.control = s->control.server;
-	if (s->spare.settings != s->settings || !sample_spare__use(&s->spare, w)) {
+	if (w->spec.samples || s->spare.settings != s->settings || !sample_spare__use(&s->spare, w)) {
 		if (sample_window__start(w)) {
 			*why = "no process for it";
 			return -EAGAIN;

@@ -23,6 +23,13 @@
 static void put_trigger(struct jsonw *j, const struct window_trigger *trigger)
 {
 	JSONW_STR(j, "trigger", trigger->kind);
+	if (trigger->event[0]) {
+		JSONW_OBJ(j, "event");
+		JSONW_I64(j, "pid", trigger->event_pid);
+		JSONW_STR(j, "text", trigger->event);
+		JSONW_U64(j, "ignored_before", trigger->ignored);
+		jsonw__end_obj(j);
+	}
 	if (strcmp(trigger->kind, "request") != 0)
 		return;
 	JSONW_OBJ(j, "requested_by");

@@ -16,6 +16,9 @@
 #include "sample/window_dir.h"
 
 #define SCHEDULE_DEFAULT "wait=55s,active=5s"
+#define SCHEDULE_OF_EVENTS "none" /* with --open-on */
+#define OPEN_INTERVAL_NS 600000000000ULL
+#define OPEN_INTERVAL_UNSET UINT64_MAX
 
 /* clang-format off */
 static const struct opt_def sample_opts[] = {
@@ -36,6 +39,10 @@ static const struct opt_def sample_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "windows" },
 	{ OPT_STR, 0, "schedule", offsetof(struct sample_cfg, schedule), "LIST",
 	  "wait=TIME,warmup=TIME,active=TIME,repeat=N,skip_first=TIME,skip_first_wait=0 or 1, as torch.profiler.schedule; numbers without units are steps; none: only windows that ptbpf trigger requests (default: wait=55s,active=5s)" },
+	{ OPT_STR, 0, "open-on", offsetof(struct sample_cfg, open_on), "LIST",
+	  "open a window when it happens in a process: slow=1.5x (a step takes so many times the median of the last ones), grows=1GiB (its resident memory does), hang=60s (no step ends for so long: a window of samples), annotation=NAME (it begins); without --schedule there are no other windows" },
+	{ OPT_DURATION, 0, "open-interval", offsetof(struct sample_cfg, open_interval_ns), "TIME",
+	  "at least so long between two such windows (10m)" },
 	{ OPT_DURATION, 0, "step-timeout", offsetof(struct sample_cfg, run.rec.steps.timeout_ns), "TIME",
 	  "in steps: end a window in which none ends for so long (60s)" },
 	{ OPT_FLAG, 0, "prepared", offsetof(struct sample_cfg, prepared), NULL,
@@ -79,6 +86,28 @@ static bool selects(const struct sample_cfg *cfg)
 	return cfg->select.all_torch || cfg->select.comm || cfg->select.cgroup;
 }
 
+static int check_events(struct sample_settings *set)
+{
+	struct sample_cfg *cfg = &set->cfg;
+
+	if (!cfg->schedule)
+		cfg->schedule = cfg->open_on ? SCHEDULE_OF_EVENTS : SCHEDULE_DEFAULT;
+	if (!cfg->open_on && cfg->open_interval_ns != OPEN_INTERVAL_UNSET) {
+		pr_error("sample: --open-interval needs --open-on");
+		return -1;
+	}
+	if (cfg->open_interval_ns == OPEN_INTERVAL_UNSET)
+		cfg->open_interval_ns = OPEN_INTERVAL_NS;
+	if (!cfg->open_on)
+		return 0;
+	if (cfg->run.no_steps) {
+		pr_error("sample: --open-on follows steps: it excludes --no-steps");
+		return -1;
+	}
+	log__set_context(conf__where(set->conf, cfg->open_on));
+	return event_rules__parse(cfg->open_on, &set->events);
+}
+
 /* Errors about a value name its line, others the file. */
 static int check(struct sample_settings *set)
 {
@@ -100,6 +129,8 @@ static int check(struct sample_settings *set)
 	}
 	if (live__check(&cfg->run))
 		return -1;
+	if (check_events(set))
+		return -1;
 	log__set_context(conf__where(set->conf, cfg->schedule));
 	if (schedule__parse(cfg->schedule, &set->schedule) ||
 	    sample_steps__check(&set->schedule, &cfg->run))
@@ -118,7 +149,8 @@ static int check(struct sample_settings *set)
 		return -1;
 	}
 	log__set_context(conf__where(set->conf, cfg->control));
-	if (set->schedule.none && cfg->control && !strcmp(cfg->control, SAMPLE_CONTROL_OFF)) {
+	if (set->schedule.none && !cfg->open_on && cfg->control &&
+	    !strcmp(cfg->control, SAMPLE_CONTROL_OFF)) {
 		pr_error("sample: --schedule none needs a control socket: without --control off");
 		return -1;
 	}
@@ -151,7 +183,7 @@ static int read_file(struct sample_settings *set, const struct sample_cfg *line,
 int sample_settings__load(int argc, char **argv, struct sample_settings **out)
 {
 	static const struct sample_cfg none = { .run = { .row_limit = OUTPUTS_ROWS_DEFAULT },
-						.schedule = SCHEDULE_DEFAULT,
+						.open_interval_ns = OPEN_INTERVAL_UNSET,
 						.process_limit = 16 };
 	struct sample_settings *set = calloc(1, sizeof(*set));
 	struct sample_cfg line = none;

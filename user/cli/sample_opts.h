@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "cli/live.h"
+#include "sample/event_rules.h"
 #include "sample/proc_select.h"
 #include "sample/schedule.h"
 
@@ -18,6 +19,8 @@ struct sample_cfg {
 	const char *config;
 	const char *schedule, *dir, *traces, *on_window;
 	const char *max_overhead, *metrics, *control;
+	const char *open_on;
+	uint64_t open_interval_ns; /* OPEN_INTERVAL_UNSET: not given */
 	uint64_t max_disk;
 	bool prepared;
 	int process_limit; /* of a window, when they are selected */
@@ -29,8 +32,9 @@ struct sample_settings {
 	uint32_t holders;
 	struct sample_cfg cfg;
 	struct schedule schedule;
-	double max_overhead; /* share of the time, 0: no limit */
-	struct conf *conf;   /* has texts of cfg; NULL: no file */
+	struct event_rules events; /* of --open-on */
+	double max_overhead;       /* share of the time, 0: no limit */
+	struct conf *conf;         /* has texts of cfg; NULL: no file */
 };
 
 /* The command line wins over the file. 0, OPTS_ERROR (reported) or OPTS_HELP (printed). */

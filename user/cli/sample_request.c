@@ -149,6 +149,15 @@ static uint64_t attach_lead(const struct sampler *s)
 	return ns < ATTACH_MAX_NS ? ns : ATTACH_MAX_NS;
 }
 
+/* False: it may cost nothing. */
+static bool limit_cost(const struct sampler *s, struct sample_window_spec *spec, uint64_t begin_ns)
+{
+	double ns = sampler__allowance(s, begin_ns + spec->duration_ns);
+
+	spec->max_cost_ns = ns > 0 ? (uint64_t)ns : 0;
+	return ns != 0;
+}
+
 /* 0 or negative errno: `why` has the reason. */
 static int start(struct sampler *s, const struct window_request *rq, uint64_t nr, uint64_t begin_ns,
 		 const char **why)
@@ -178,6 +187,10 @@ static int start(struct sampler *s, const struct window_request *rq, uint64_t nr
 	*why = "there is no process to record";
 	if (!spec->pid_cnt)
 		return -ESRCH;
+	spec->samples = rq->samples;
+	*why = "it would cost more than --max-overhead";
+	if (rq->limited && !limit_cost(s, spec, begin_ns))
+		return -EDQUOT;
 	return sampler__launch(s, w, why);
 }
 

@@ -139,8 +139,13 @@ static int check_steps(const struct window_run *wr, struct outputs_result *r, in
 
 static void write_meta(const struct sample_window_spec *spec, struct recorder *rec)
 {
+	char event[EVENT_TEXT_MAX + 32];
+
 	sample_thin__meta(spec->thin, rec);
 	recorder__meta_text(rec, "trigger", spec->trigger.kind);
+	snprintf(event, sizeof(event), "pid %d: %s", spec->trigger.event_pid, spec->trigger.event);
+	if (spec->trigger.event[0])
+		recorder__meta_text(rec, "event", event);
 }
 
 /* run: prepared, NULL: not yet; it goes with the window */
@@ -157,7 +162,7 @@ static int record_window(const struct sample_window_spec *spec, int fd, struct r
 	}
 	cfg.rec.max_cost_ns = spec->max_cost_ns;
 	cfg.rec.end_ns = spec->end_ns;
-	if (sample_thin__apply(spec->thin, &cfg))
+	if (sample_thin__apply(spec->samples ? THIN_SAMPLES : spec->thin, &cfg))
 		return EXIT_FAILED;
 	cfg.trace = spec->trace[0] ? spec->trace : NULL;
 	cfg.no_table = true;

@@ -13,6 +13,7 @@
 
 #include "base/jsonw.h"
 #include "cli/live.h"
+#include "sample/event_watch.h"
 #include "sample/metrics.h"
 #include "sample/metrics_server.h"
 #include "sample/thin.h"
@@ -32,9 +33,12 @@ struct sample_settings;
 
 /* Why a window is recorded. */
 struct window_trigger {
-	const char *kind; /* "schedule", "request"; a literal */
+	const char *kind; /* "schedule", "request", or of an event (sample/event_watch.h); a literal */
 	pid_t by_pid;     /* of a request: whose it was; 0: not in this pid namespace */
 	uid_t by_uid;
+	pid_t event_pid;            /* of an event: the process in which it happened */
+	char event[EVENT_TEXT_MAX]; /* what it was, "": it is none */
+	uint64_t ignored;           /* events before it that opened no window */
 };
 
 struct sample_window_spec {
@@ -52,6 +56,7 @@ struct sample_window_spec {
 	bool measure;                 /* the time of a step, and nothing else */
 	struct step_wait step_wait;   /* in steps: what is known when it starts */
 	enum thin_level thin;
+	bool samples; /* of Python stacks, and nothing else: the job hangs */
 	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */
 	const struct metrics *metrics; /* what the window's will be added to; NULL: they are not wanted */
 	const struct metrics_server *server; /* NULL: there is none; as the next */

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "cli/sample_control.h"
+#include "cli/sample_events.h"
 #include "cli/sample_metrics.h"
 #include "cli/sample_opts.h"
 #include "cli/sample_window.h"
@@ -25,6 +26,8 @@ struct window_request {
 	uint32_t pid_cnt;       /* 0: those that are selected when it begins */
 	uint64_t duration_ns;   /* 0: as long as those of the schedule */
 	uint64_t start_real_ns; /* Unix time, 0: now */
+	bool limited;           /* by --max-overhead */
+	bool samples;           /* of sample_window_spec */
 };
 
 struct pending_window {
@@ -60,6 +63,7 @@ struct sampler {
 	uint64_t lost;   /* records, in all windows */
 	struct sample_metrics metrics;
 	struct sample_control control;
+	struct sample_events events;
 	uint32_t signals;
 	int argc;
 	char **argv;
@@ -78,6 +82,8 @@ void sampler__skip(struct sampler *s, uint64_t nr, const char *why);
  * negative errno: `why` has the reason.
  */
 int sampler__launch(struct sampler *s, struct sample_window *w, const char **why);
+/* What a window that ends at end_ns (CLOCK_MONOTONIC) may cost a process by --max-overhead, in ns; less than 0: there is no limit. 0: nothing of use. */
+double sampler__allowance(const struct sampler *s, uint64_t end_ns);
 /* Starts the window that is due; returns ns until the next one is, UINT64_MAX: there is none. */
 uint64_t sampler__follow_schedule(struct sampler *s);
 /* Unix time at which the next window of the schedule begins, 0: not known, or there is none. */
@@ -87,8 +93,8 @@ uint64_t sampler__next_real_ns(const struct sampler *s);
 
 /*
  * Opens a window now, or at its time, because of rq->trigger: the only way to one that no schedule has. *nr: its number. 0, or negative errno: refused, and `why` has a
- * sentence: among others while another window is recorded, since windows do not overlap. --max-overhead does not limit it, but what it costs
- * counts.
+ * sentence: among others while another window is recorded, since windows do not overlap. Unless rq->limited, --max-overhead does not limit it, but
+ * what it costs counts.
  */
 int sampler__request(struct sampler *s, const struct window_request *rq, uint64_t *nr, char *why,
 		     size_t cap);

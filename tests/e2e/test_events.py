@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Windows that are opened by what happens in a job: each kind of event opens one, with the program's own figures, and a job in which nothing
+happens has none."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from support import Process, PYTHON, Tracer, WORKLOADS, check, children_of, modified_code, report_json, run_ptbpf, shared, soak, wait_for
+from test_sample import links_of, log_of, wait_logged
+
+EVERY = "slow=10x,grows=256MiB,annotation=evaluate,hang=3s"
+HEALTHY_SECONDS = 1800 if soak() else 4
+
+
+class Job(Process):
+    """event_work.py: does what it is asked for in its next step."""
+
+    def __init__(self, *name):
+        super().__init__([PYTHON, "-u", f"{WORKLOADS}/event_work.py", "50", *name], stdin=subprocess.PIPE)
+        self.wait_line("^step")
+
+    def request(self, *words):
+        since = len(self.out)
+        self.proc.stdin.write(" ".join(map(str, words)) + "\n")
+        self.proc.stdin.flush()
+        return since
+
+    def do(self, *words):
+        """What the step took, in seconds."""
+        since = self.request(*words)
+        return float(self.wait_news("^done .* ([0-9.]+)$", since=since)[1])
+
+
+@pytest.fixture
+def job():
+    return shared(Job)
+
+
+def watch(ws, job, *options, rules=EVERY):
+    t = Tracer("sample", "--pid", job.pid, "--dir", ws + "/w", "--schedule", "wait=1h,active=300ms", "--open-on", rules, *options)
+    t.wait_line("following the steps of 1 process", "the watch", t.err)
+    job.wait_news("^step", 3)  # thirty steps and more
+    return t
+
+
+def provoke(ws, job, kind, *words):
+    """(The window that a request of the job opens, what the step of the request took.) While the window before is being recorded nothing is an
+    event, so it is requested again."""
+    known = {w["window"] for w in log_of(ws + "/w")}
+
+    def window():
+        return next((w for w in log_of(ws + "/w") if w["window"] not in known and w["trigger"] == kind), None)
+
+    while True:
+        took = job.do(*words)
+        for _ in range(3):
+            job.wait_news("^step", 3)
+            if window():
+                return window(), took
+
+
+def end(t, job, *codes):
+    t.signal(signal.SIGTERM)
+    t.expect(*codes)
+    check(not children_of(t.pid) and not modified_code(job.pid), "something is left in the job")
+
+
+def test_events(ws, job, detail):
+    """One after the other, in one job."""
+    with watch(ws, job, "--open-interval", "0s", "--traces", "none") as t:
+        w, took = provoke(ws, job, "slow", "slow", 2)
+        found = re.fullmatch(r"step of ([0-9.]+) s against a median of ([0-9.]+) m?s", w["event"]["text"])
+        check(found and abs(float(found[1]) - took) < 0.1, f"the program says {took}: {w}")
+        check(w["event"]["pid"] == job.pid and w["pids"] == [job.pid] and w["exit"] == 0, f"window: {w}")
+        meta = report_json(w["capture"])["capture"]
+        check(meta["trigger"] == "slow" and meta["event"] == f"pid {job.pid}: {w['event']['text']}", f"META: {meta}")
+        detail(w["event"]["text"])
+
+        job.do("annotate", "evaluate-not")
+        w, _ = provoke(ws, job, "annotation", "annotate", "evaluate")
+        check(w["event"]["text"] == "'evaluate' began", f"window: {w}")
+
+        w, _ = provoke(ws, job, "grows", "grow", 300)
+        after, before = map(float, re.findall(r"([0-9.]+) MiB", w["event"]["text"]))
+        check(256 <= after - before < 1000, f"grown by 300 MiB, or by as much again: {w}")
+        detail(w["event"]["text"])
+
+        since = job.request("hang")
+        job.wait_news("^hangs", since=since)
+        w = wait_logged(ws + "/w", lambda w: w["trigger"] == "hang", "a window for the hang")
+        done = run_ptbpf("export", w["capture"], "--format", "stacks", "--metric", "sampled_wait_time", "-o", ws + "/stacks.txt")
+        with open(ws + "/stacks.txt", encoding="utf-8") as f:
+            stacks = f.read()
+        check("event_work.py" in stacks and "get" in stacks, f"where it hangs: {stacks} {done.text()}")
+        job.request("go")
+        end(t, job, 0)
+
+
+@pytest.mark.soak
+def test_interval(ws, job):
+    """Between two such windows is the interval; the line of the next one says how many events there were meanwhile."""
+    with watch(ws, job, "--open-interval", "10s", rules="annotation=evaluate") as t:
+        began = time.monotonic()
+        provoke(ws, job, "annotation", "annotate", "evaluate")
+        while len(log_of(ws + "/w")) < 2:
+            job.do("annotate", "evaluate")
+            job.wait_news("^step")
+        check(time.monotonic() - began >= 10, "the second window came too early")
+        w = log_of(ws + "/w")[1]
+        check(w["event"]["ignored_before"] > 0, f"window: {w}")
+        end(t, job, 0)
+
+
+def test_healthy(ws, job, detail):
+    """Nothing happens: no window. What is attached meanwhile are a few probes, and they go with the watch, also when it is killed."""
+    with watch(ws, job) as t:
+        end_at = time.monotonic() + HEALTHY_SECONDS
+        while time.monotonic() < end_at:
+            job.wait_news("^step")
+        check(not log_of(ws + "/w"), f"windows: {log_of(ws + '/w')}")
+        watcher, = children_of(t.pid)
+        sites = sum(modified_code(job.pid).values())
+        check(0 < sites < 20 and links_of(watcher), f"{sites} probes")
+        detail(f"{sites} probes, {HEALTHY_SECONDS} s")
+        t.signal(signal.SIGKILL)
+        t.finish()
+        wait_for(lambda: not modified_code(job.pid), "the probes to go")
+
+
+def test_processes_come_and_go(ws):
+    """A job that is started later is followed, too, and the watch ends with the last one."""
+    name = f"pt_{os.getpid()}"
+    with Tracer("sample", "--comm", name, "--dir", ws + "/w", "--schedule", "none", "--open-on", "annotation=evaluate",
+                "--open-interval", "0s") as t:
+        with Job(name) as first:
+            t.wait_line("following the steps of 1 process", "the watch", t.err)
+            with Job(name) as second:
+                t.wait_line("following the steps of 2 processes", "the second job", t.err)
+                w, _ = provoke(ws, second, "annotation", "annotate", "evaluate")
+                check(w["event"]["pid"] == second.pid and set(w["pids"]) == {first.pid, second.pid}, f"window: {w}")
+        wait_for(lambda: not children_of(t.pid), "the end of the watch")
+        check(t.alive(), "the end of ptbpf")
+        t.signal(signal.SIGTERM)
+        t.expect(0)
+
+
+@pytest.mark.parametrize("args, text", [
+    (["--open-on", "slow=2x,fast=3x"], "fast=3x"),
+    (["--open-on", "slow=0.5x"], "slow=0.5x"),
+    (["--open-interval", "5s"], "--open-on"),
+    (["--open-on", "slow=2x", "--no-steps"], "--no-steps"),
+])
+def test_usage(ws, args, text):
+    done = run_ptbpf("sample", "--pid", "1", "--dir", ws + "/w", *args, expect=(2,))
+    check(text in "\n".join(done.err), f"the message lacks {text!r}\n{done.text()}")

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* sample/step_history, event_rules, event_watch: which steps are slow, what --open-on may say, which events there are. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sample/event_rules.h"
+#include "sample/event_watch.h"
+#include "sample/step_history.h"
+#include "suite.h"
+
+#define MS 1000000ULL
+#define SEC (1000 * MS)
+#define MIB (1ULL << 20)
+#define PID 7
+
+static struct event_watch *watch;
+static uint64_t now;
+
+/* ---- history ---- */
+
+static int by_size(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* Against the median of the last steps as a sort of all of them has it. */
+static void test_median(void)
+{
+	struct step_history h = { .cnt = 0 };
+	uint64_t all[500], last[STEP_HISTORY_MAX];
+
+	CU_ASSERT_EQUAL(step_history__median(&h), 0);
+	srand(5);
+	for (uint32_t n = 1; n <= 500; n++) {
+		uint32_t keep = n < STEP_HISTORY_MAX ? n : STEP_HISTORY_MAX;
+		uint64_t want;
+
+		all[n - 1] = (uint64_t)rand() % 1000;
+		step_history__add(&h, all[n - 1]);
+		memcpy(last, all + n - keep, keep * sizeof(*last));
+		qsort(last, keep, sizeof(*last), by_size);
+		want = keep % 2 ? last[keep / 2] : (last[keep / 2 - 1] + last[keep / 2]) / 2;
+		CU_ASSERT_EQUAL(step_history__median(&h), want);
+	}
+}
+
+static void test_slow(void)
+{
+	struct step_history h = { .cnt = 0 };
+
+	for (int i = 0; i < STEP_HISTORY_MIN; i++) {
+		CU_ASSERT_FALSE(step_history__is_slow(&h, 1000 * MS, 1.5));
+		step_history__add(&h, 100 * MS);
+	}
+	CU_ASSERT_FALSE(step_history__is_slow(&h, 150 * MS, 1.5));
+	CU_ASSERT(step_history__is_slow(&h, 151 * MS, 1.5));
+	step_history__add(&h, 200 * MS);
+	CU_ASSERT_FALSE(step_history__is_slow(&h, 200 * MS, 1.5));
+	CU_ASSERT(step_history__is_slow(&h, 201 * MS, 1.5));
+	for (int i = 0; i < STEP_HISTORY_MAX; i++)
+		step_history__add(&h, 100 * MS);
+	CU_ASSERT(step_history__is_slow(&h, 151 * MS, 1.5));
+}
+
+/* ---- rules ---- */
+
+static void test_rules(void)
+{
+	static const char *const bad[] = { "",
+					   "slow",
+					   "slow=",
+					   "slow=1x",
+					   "slow=1.5",
+					   "slow=0.5x",
+					   "slow=nanx",
+					   "slow=infx",
+					   "slow=1e9x",
+					   "slow=2x,slow=3x",
+					   "grows=0",
+					   "grows=-1",
+					   "grows=1parsec",
+					   "hang=0",
+					   "hang=10ms",
+					   "annotation=",
+					   "annotation=a,annotation=b",
+					   "fast=2x",
+					   "slow=2x,,grows=1",
+					   "slow=2x grows=1" };
+	struct event_rules r;
+	char text[EVENT_NAME_MAX + 32] = "annotation=";
+
+	CU_ASSERT_EQUAL(event_rules__parse("slow=1.5x,grows=1GiB,hang=60s,annotation=my step#3", &r), 0);
+	CU_ASSERT(r.slow > 1.49 && r.slow < 1.51);
+	CU_ASSERT_EQUAL(r.grows, 1024 * MIB);
+	CU_ASSERT_EQUAL(r.hang_ns, 60 * SEC);
+	CU_ASSERT_STRING_EQUAL(r.annotation, "my step#3");
+	CU_ASSERT_EQUAL(event_rules__parse("grows=5", &r), 0);
+	CU_ASSERT(r.slow == 0 && !r.hang_ns && !r.annotation[0]);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		CU_ASSERT(event_rules__parse(bad[i], &r) != 0);
+	}
+	memset(text + strlen(text), 'n', EVENT_NAME_MAX - 1);
+	CU_ASSERT_EQUAL(event_rules__parse(text, &r), 0);
+	text[strlen(text)] = 'n';
+	CU_ASSERT(event_rules__parse(text, &r) != 0);
+}
+
+/* ---- watch ---- */
+
+static void fresh(const char *rules)
+{
+	struct event_rules r;
+
+	CU_ASSERT_EQUAL_FATAL(event_rules__parse(rules, &r), 0);
+	event_watch__free(watch);
+	watch = event_watch__new(&r);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(watch);
+	now = 1000 * SEC;
+	CU_ASSERT(event_watch__add(watch, PID, now));
+}
+
+static void step(uint64_t ms)
+{
+	uint64_t begin = now;
+
+	now += ms * MS;
+	event_watch__step(watch, PID, PID, begin, now);
+}
+
+static void steps(uint32_t n, uint64_t ms)
+{
+	while (n--)
+		step(ms);
+}
+
+static bool is_event(enum event_kind kind, const char *text)
+{
+	struct event ev;
+
+	return event_watch__any(watch) && event_watch__take(watch, &ev) && ev.kind == kind &&
+	       ev.pid == PID && !strcmp(ev.text, text) && !event_watch__any(watch);
+}
+
+static void test_slow_step(void)
+{
+	fresh("slow=1.5x");
+	steps(2, 5000); /* the first ones */
+	steps(20, 610);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+	step(1920);
+	CU_ASSERT(is_event(EVENT_SLOW, "step of 1.92 s against a median of 0.61 s"));
+	step(610);
+	step(1930);
+	CU_ASSERT(is_event(EVENT_SLOW, "step of 1.93 s against a median of 0.61 s"));
+	steps(50, 30);
+	step(70);
+	CU_ASSERT(is_event(EVENT_SLOW, "step of 70 ms against a median of 30 ms"));
+}
+
+/* Steps that ptbpf itself, or a loss, may have lengthened. */
+static void test_not_counted(void)
+{
+	struct event ev;
+
+	fresh("slow=1.5x");
+	steps(20, 100);
+	event_watch__disturbed(watch, now + 50 * MS);
+	step(400);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+	event_watch__pause(watch, true, now);
+	steps(5, 400);
+	now += 10 * MS;
+	event_watch__pause(watch, false, now + 1);
+	step(400);
+	event_watch__step(watch, PID, PID, 0, now += 400 * MS);
+	event_watch__step(watch, PID + 1, PID, now - 400 * MS, now);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+	step(400);
+	CU_ASSERT(event_watch__any(watch));
+	event_watch__remove(watch, PID);
+	CU_ASSERT(event_watch__take(watch, &ev));
+	step(4000);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+}
+
+/* Each thread has a history of its own. */
+static void test_threads(void)
+{
+	fresh("slow=2x");
+	for (uint32_t i = 0; i < 40; i++) {
+		now += 100 * MS;
+		event_watch__step(watch, PID, 1, now - 10 * MS, now);
+		event_watch__step(watch, PID, 2, now - 90 * MS, now);
+		for (uint32_t t = 3; t < 20; t++)
+			event_watch__step(watch, PID, t, now - t * MS, now);
+	}
+	CU_ASSERT_FALSE(event_watch__any(watch));
+	event_watch__step(watch, PID, 1, now, now + 30 * MS);
+	CU_ASSERT(is_event(EVENT_SLOW, "step of 30 ms against a median of 10 ms"));
+}
+
+static void read_memory(uint64_t mib)
+{
+	uint32_t pid = 0;
+
+	step(1000);
+	CU_ASSERT(event_watch__wants_memory(watch, now, &pid) && pid == PID);
+	CU_ASSERT_FALSE(event_watch__wants_memory(watch, now, &pid));
+	event_watch__memory(watch, PID, mib * MIB, now);
+}
+
+static void test_grows(void)
+{
+	uint32_t pid;
+
+	fresh("grows=1GiB");
+	steps(5, 1000);
+	CU_ASSERT_FALSE(event_watch__wants_memory(watch, now, &pid)); /* it is still growing */
+	steps(5, 1000);
+	read_memory(500);
+	read_memory(1523);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+	read_memory(1524);
+	CU_ASSERT(is_event(EVENT_GROWS, "resident memory of 1524.0 MiB against 500.0 MiB"));
+	read_memory(2000);
+	read_memory(100);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+	read_memory(2548);
+	CU_ASSERT(is_event(EVENT_GROWS, "resident memory of 2548.0 MiB against 1524.0 MiB"));
+	now += 5 * SEC;
+	CU_ASSERT_FALSE(event_watch__wants_memory(watch, now, &pid)); /* between two steps it is not read */
+}
+
+static void test_hang(void)
+{
+	uint32_t pid;
+
+	fresh("hang=60s");
+	event_watch__tick(watch, now + 1000 * SEC);
+	CU_ASSERT_FALSE(event_watch__any(watch)); /* it has not begun to make steps */
+	CU_ASSERT(event_watch__silent(watch, now + 60 * SEC, &pid) && pid == PID);
+	CU_ASSERT_FALSE(event_watch__silent(watch, now + 60 * SEC, &pid));
+	steps(5, 100);
+	event_watch__annotation(watch, PID, false, now + 30 * SEC);
+	event_watch__tick(watch, now + 89 * SEC);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+	event_watch__tick(watch, now + 90 * SEC);
+	CU_ASSERT(is_event(EVENT_HANG, "no step ended and no annotation began for 60.0 s"));
+	event_watch__tick(watch, now + 900 * SEC);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+	step(100);
+	event_watch__pause(watch, true, now);
+	now += 100 * SEC;
+	event_watch__tick(watch, now);
+	event_watch__pause(watch, false, now);
+	event_watch__tick(watch, now + 59 * SEC);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+	event_watch__tick(watch, now + 60 * SEC);
+	CU_ASSERT(event_watch__any(watch));
+}
+
+static void test_annotation(void)
+{
+	fresh("annotation=evaluate,slow=2x");
+	event_watch__annotation(watch, PID, false, now);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+	event_watch__annotation(watch, PID, true, now);
+	event_watch__annotation(watch, PID, true, now); /* one of a kind waits */
+	CU_ASSERT(is_event(EVENT_ANNOTATION, "'evaluate' began"));
+	event_watch__pause(watch, true, now);
+	event_watch__annotation(watch, PID, true, now);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+}
+
+static void test_many(void)
+{
+	fresh("slow=2x");
+	for (uint32_t pid = 1000; pid < 1000 + EVENT_PROCS_MAX - 1; pid++) {
+		CU_ASSERT(event_watch__add(watch, pid, now));
+	}
+	CU_ASSERT_FALSE(event_watch__add(watch, 1, now));
+	CU_ASSERT(event_watch__add(watch, PID, now));
+	event_watch__remove(watch, 1000);
+	CU_ASSERT(event_watch__add(watch, 1, now));
+	event_watch__free(watch);
+	watch = NULL;
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = { { "median", test_median },
+					     { "slow", test_slow },
+					     { "rules", test_rules },
+					     { "slow step", test_slow_step },
+					     { "not counted", test_not_counted },
+					     { "threads", test_threads },
+					     { "grows", test_grows },
+					     { "hang", test_hang },
+					     { "annotation", test_annotation },
+					     { "many", test_many },
+					     CU_TEST_INFO_NULL };
+
+	return run_suite("event_watch", tests);
+}

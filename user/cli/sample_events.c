@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See sample_events.h. */
+#define LOG_DOMAIN "sample"
+#include "cli/sample_events.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/sampler.h"
+#include "target/pid_hold.h"
+
+#define HANG_WINDOW_NS                                                                             \
+	2000000000ULL /* of a process that does nothing: where it waits does not change */
+
+void sample_events__init(struct sample_events *e)
+{
+	*e = (struct sample_events){ .last_ns = 0 };
+	sample_watch__init(&e->watch);
+}
+
+int sample_events__fd(const struct sample_events *e)
+{
+	return e->watch.fd;
+}
+
+void sample_events__stop(struct sampler *s)
+{
+	sample_watch__stop(&s->events.watch);
+	s->spent_ns += (double)s->events.watch.spent_ns;
+	s->events.watch.spent_ns = 0;
+}
+
+/* In the process of the watch. */
+static void close_others(void *arg)
+{
+	const struct sampler *s = arg;
+
+	if (s->metrics.server)
+		metrics_server__child(s->metrics.server);
+	if (s->control.server)
+		control_server__child(s->control.server);
+}
+
+/* All that fit, not only those of the next window. */
+static uint32_t select_all(const struct sampler *s, pid_t *pids)
+{
+	const struct pid_list *named = &s->cfg->run.pids;
+	uint32_t cnt = 0, over;
+	int n;
+
+	if (!named->cnt) {
+		n = proc_select__find(&s->cfg->select, pids, PROC_SELECT_MAX, &over);
+		return n < 0 ? 0 : (uint32_t)n; /* reported when a window is due */
+	}
+	for (uint32_t i = 0; i < named->cnt && cnt < PROC_SELECT_MAX; i++)
+		if (pid_hold__alive(s->holds[i]))
+			pids[cnt++] = named->pids[i];
+	return cnt;
+}
+
+static void follow_processes(struct sampler *s, uint64_t now)
+{
+	struct sample_watch_cfg cfg = {
+		.run = &s->cfg->run, .rules = &s->settings->events, .in_child = close_others, .arg = s
+	};
+	pid_t pids[PROC_SELECT_MAX];
+
+	sample_watch__follow(&s->events.watch, &cfg, pids, select_all(s, pids), now);
+}
+
+/* A window that is being recorded, or about to be. */
+static bool is_recording(const struct sampler *s)
+{
+	for (uint32_t i = 0; i < s->window_cnt; i++)
+		if (sample_window__unsealed(&s->windows[i]))
+			return true;
+	return false;
+}
+
+/* As of any window, but the one that it is opened for is among them. */
+static void choose_processes(struct sampler *s, pid_t pid, struct window_request *rq)
+{
+	uint32_t selected;
+
+	rq->pid_cnt = sampler__select(s, rq->pids, &selected);
+	for (uint32_t i = 0; i < rq->pid_cnt; i++)
+		if (rq->pids[i] == pid)
+			return;
+	if (rq->pid_cnt)
+		rq->pids[rq->pid_cnt - 1] = pid;
+}
+
+static void open_window(struct sampler *s, const struct event *ev, uint64_t now)
+{
+	struct sample_events *e = &s->events;
+	struct window_request rq = { .trigger = { .kind = event__name(ev->kind),
+						  .event_pid = (pid_t)ev->pid,
+						  .ignored = e->ignored },
+				     .duration_ns = ev->kind == EVENT_HANG ? HANG_WINDOW_NS : 0,
+				     .samples = ev->kind == EVENT_HANG,
+				     .limited = true };
+	uint64_t nr;
+	char why[256];
+
+	if (e->last_ns && now < e->last_ns + s->cfg->open_interval_ns) {
+		e->ignored++;
+		pr_debug("pid %u: %s: %s: --open-interval has not passed", ev->pid,
+			 event__name(ev->kind), ev->text);
+		return;
+	}
+	snprintf(rq.trigger.event, sizeof(rq.trigger.event), "%s", ev->text);
+	choose_processes(s, (pid_t)ev->pid, &rq);
+	if (sampler__request(s, &rq, &nr, why, sizeof(why))) {
+		e->ignored++;
+		pr_info("pid %u: %s: %s: no window is opened: %s", ev->pid, event__name(ev->kind),
+			ev->text, why);
+		return;
+	}
+	pr_info("window %llu: pid %u: %s: %s", (unsigned long long)nr, ev->pid,
+		event__name(ev->kind), ev->text);
+	e->last_ns = now;
+	e->ignored = 0;
+}
+
+uint64_t sample_events__follow(struct sampler *s)
+{
+	struct sample_events *e = &s->events;
+	uint64_t now = clock__mono_ns(), in_ns;
+	struct event ev;
+
+	if (!s->cfg->open_on)
+		return UINT64_MAX;
+	sample_watch__read(&e->watch);
+	if (sample_watch__take(&e->watch, &ev))
+		open_window(s, &ev, now);
+	sample_watch__pause(&e->watch, is_recording(s));
+	if (sample_watch__due(&e->watch, now, &in_ns)) {
+		follow_processes(s, now);
+		sample_watch__due(&e->watch, now, &in_ns);
+	}
+	return in_ns;
+}

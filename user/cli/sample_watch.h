@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * --open-on: a process that follows the steps of the targets while no window is open, and reports what is to open one. It probes annotations
+ * and what ends a step, and nothing else.
+ */
+#ifndef CLI_SAMPLE_WATCH_H
+#define CLI_SAMPLE_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli/live.h"
+#include "sample/event_watch.h"
+#include "sample/proc_select.h"
+
+struct sample_watch {  /* sample_watch__init() */
+	pid_t pid;     /* 0: none runs */
+	int fd, pidfd; /* -1: likewise */
+	pid_t targets[PROC_SELECT_MAX];
+	uint32_t target_cnt;
+	uint64_t next_ns;           /* CLOCK_MONOTONIC: when the processes are selected again */
+	uint64_t spent_ns, cost_ns; /* what watches that have ended, and this one, have cost a process */
+	uint32_t followed;          /* processes whose steps are */
+	bool paused;
+	bool has_event;
+	struct event event;
+};
+
+struct sample_watch_cfg {
+	const struct run_cfg *run;
+	const struct event_rules *rules;
+	void (*in_child)(void *arg); /* closes what is not the watch's */
+	void *arg;
+};
+
+void sample_watch__init(struct sample_watch *w);
+/* Whether the processes are to be selected now; *in_ns: else when. */
+bool sample_watch__due(const struct sample_watch *w, uint64_t now_ns, uint64_t *in_ns);
+/* These are the processes: starts a watch when there is none and a new one is among them; a running one has the new ones added. */
+void sample_watch__follow(struct sample_watch *w, const struct sample_watch_cfg *cfg,
+			  const pid_t *pids, uint32_t cnt, uint64_t now_ns);
+/* While a window is open: nothing is reported, and steps do not count. */
+void sample_watch__pause(struct sample_watch *w, bool paused);
+/* Takes what the watch has reported, and its end. */
+void sample_watch__read(struct sample_watch *w);
+/* The event that came last. False: none since the last call. */
+bool sample_watch__take(struct sample_watch *w, struct event *ev);
+void sample_watch__stop(struct sample_watch *w); /* and waits for its end */
+
+#endif /* CLI_SAMPLE_WATCH_H */

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See event_watch.h. */
+#include "sample/event_watch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sample/step_history.h"
+
+#define THREADS_MAX 4 /* of a process, that make steps; those of more are not judged */
+#define FIRST_STEPS 3 /* of a thread, that are not judged: ptbpf has just attached */
+#define LEVEL_STEPS                                                                                \
+	10 /* of a process, until its memory has the level that growth is measured from */
+#define MEMORY_EVERY_NS 1000000000ULL
+#define SILENT_NS 60000000000ULL
+
+struct thread {
+	uint32_t tid;
+	uint32_t steps; /* those that are not judged included */
+	struct step_history history;
+};
+
+struct proc {
+	uint32_t pid;
+	struct thread threads[THREADS_MAX];
+	uint32_t thread_cnt;
+	uint64_t added_ns, last_ns; /* last_ns: of its last step or annotation, 0: none yet */
+	uint64_t steps;
+	uint64_t level, memory_ns; /* level 0: not known yet */
+	bool stepped;              /* since its memory was read */
+	bool hangs, silent;        /* said */
+};
+
+struct event_watch {
+	struct event_rules rules;
+	struct proc *procs;
+	uint32_t cnt;
+	uint64_t since_ns; /* steps that began before do not count */
+	bool paused;
+	bool pending[EVENT_KIND_CNT];
+	struct event events[EVENT_KIND_CNT];
+};
+
+const char *event__name(enum event_kind kind)
+{
+	static const char *const names[] = {
+#define X(name, text) text,
+		EVENT_KINDS(X)
+#undef X
+	};
+
+	return names[kind];
+}
+
+struct event_watch *event_watch__new(const struct event_rules *rules)
+{
+	struct event_watch *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->rules = *rules;
+	w->procs = calloc(EVENT_PROCS_MAX, sizeof(*w->procs));
+	if (w->procs)
+		return w;
+	free(w);
+	return NULL;
+}
+
+void event_watch__free(struct event_watch *w)
+{
+	if (!w)
+		return;
+	free(w->procs);
+	free(w);
+}
+
+static struct proc *find(struct event_watch *w, uint32_t pid)
+{
+	for (uint32_t i = 0; i < w->cnt; i++)
+		if (w->procs[i].pid == pid)
+			return &w->procs[i];
+	return NULL;
+}
+
+bool event_watch__add(struct event_watch *w, uint32_t pid, uint64_t now_ns)
+{
+	if (find(w, pid))
+		return true;
+	if (w->cnt == EVENT_PROCS_MAX)
+		return false;
+	w->procs[w->cnt++] = (struct proc){ .pid = pid, .added_ns = now_ns };
+	return true;
+}
+
+void event_watch__remove(struct event_watch *w, uint32_t pid)
+{
+	struct proc *p = find(w, pid);
+
+	if (p)
+		*p = w->procs[--w->cnt];
+}
+
+/* Where the text of the event belongs; NULL: events are not wanted now, or there is one of this kind. */
+static struct event *put(struct event_watch *w, enum event_kind kind, uint32_t pid, uint64_t ts_ns)
+{
+	struct event *ev = &w->events[kind];
+
+	if (w->paused || w->pending[kind])
+		return NULL;
+	w->pending[kind] = true;
+	*ev = (struct event){ .kind = kind, .pid = pid, .ts_ns = ts_ns };
+	return ev;
+}
+
+bool event_watch__any(const struct event_watch *w)
+{
+	for (int k = 0; k < EVENT_KIND_CNT; k++)
+		if (w->pending[k])
+			return true;
+	return false;
+}
+
+bool event_watch__take(struct event_watch *w, struct event *ev)
+{
+	for (int k = 0; k < EVENT_KIND_CNT; k++)
+		if (w->pending[k]) {
+			w->pending[k] = false;
+			*ev = w->events[k];
+			return true;
+		}
+	return false;
+}
+
+static struct thread *find_thread(struct proc *p, uint32_t tid)
+{
+	for (uint32_t i = 0; i < p->thread_cnt; i++)
+		if (p->threads[i].tid == tid)
+			return &p->threads[i];
+	if (p->thread_cnt == THREADS_MAX)
+		return NULL;
+	p->threads[p->thread_cnt] = (struct thread){ .tid = tid };
+	return &p->threads[p->thread_cnt++];
+}
+
+/* With two more digits than its unit, as people say it: 0.61 s, 31.5 ms. */
+static void time_text(uint64_t ns, char *buf, size_t cap)
+{
+	if (ns >= 100000000)
+		snprintf(buf, cap, "%.2f s", (double)ns / 1e9);
+	else
+		snprintf(buf, cap, "%.3g ms", (double)ns / 1e6);
+}
+
+static void judge(struct event_watch *w, const struct proc *p, struct thread *t, uint64_t ns,
+		  uint64_t end_ns)
+{
+	char took[32], median[32];
+	struct event *ev;
+
+	if (w->rules.slow && step_history__is_slow(&t->history, ns, w->rules.slow) &&
+	    (ev = put(w, EVENT_SLOW, p->pid, end_ns))) {
+		time_text(ns, took, sizeof(took));
+		time_text(step_history__median(&t->history), median, sizeof(median));
+		snprintf(ev->text, sizeof(ev->text), "step of %s against a median of %s", took, median);
+	}
+	step_history__add(&t->history, ns);
+}
+
+void event_watch__step(struct event_watch *w, uint32_t pid, uint32_t tid, uint64_t begin_ns, uint64_t end_ns)
+{
+	struct proc *p = find(w, pid);
+	struct thread *t;
+
+	if (!p || w->paused)
+		return;
+	p->last_ns = end_ns;
+	p->hangs = false;
+	p->steps++;
+	p->stepped = true;
+	t = find_thread(p, tid);
+	if (t && t->steps++ >= FIRST_STEPS && begin_ns && begin_ns >= w->since_ns &&
+	    begin_ns >= p->added_ns && end_ns > begin_ns)
+		judge(w, p, t, end_ns - begin_ns, end_ns);
+}
+
+void event_watch__annotation(struct event_watch *w, uint32_t pid, bool named, uint64_t ts_ns)
+{
+	struct proc *p = find(w, pid);
+	struct event *ev;
+
+	if (!p || w->paused)
+		return;
+	p->last_ns = ts_ns;
+	p->hangs = false;
+	if (named && (ev = put(w, EVENT_ANNOTATION, pid, ts_ns)))
+		snprintf(ev->text, sizeof(ev->text), "'%s' began", w->rules.annotation);
+}
+
+void event_watch__disturbed(struct event_watch *w, uint64_t now_ns)
+{
+	w->since_ns = now_ns;
+}
+
+void event_watch__pause(struct event_watch *w, bool paused, uint64_t now_ns)
+{
+	if (w->paused && !paused) { /* what happened meanwhile was not seen */
+		w->since_ns = now_ns;
+		for (uint32_t i = 0; i < w->cnt; i++)
+			if (w->procs[i].last_ns)
+				w->procs[i].last_ns = now_ns;
+	}
+	w->paused = paused;
+}
+
+bool event_watch__wants_memory(struct event_watch *w, uint64_t now_ns, uint32_t *pid)
+{
+	for (uint32_t i = 0; i < w->cnt && w->rules.grows && !w->paused; i++) {
+		struct proc *p = &w->procs[i];
+
+		if (p->stepped && p->steps >= LEVEL_STEPS && now_ns >= p->memory_ns + MEMORY_EVERY_NS) {
+			p->stepped = false;
+			p->memory_ns = now_ns;
+			*pid = p->pid;
+			return true;
+		}
+	}
+	return false;
+}
+
+void event_watch__memory(struct event_watch *w, uint32_t pid, uint64_t resident, uint64_t now_ns)
+{
+	struct proc *p = find(w, pid);
+	struct event *ev;
+
+	if (!p || !resident)
+		return;
+	if (!p->level) {
+		p->level = resident;
+	} else if (resident >= p->level + w->rules.grows) {
+		ev = put(w, EVENT_GROWS, pid, now_ns);
+		if (!ev)
+			return;
+		snprintf(ev->text, sizeof(ev->text), "resident memory of %.1f MiB against %.1f MiB",
+			 (double)resident / 1048576, (double)p->level / 1048576);
+		p->level = resident; /* the next one when it has grown as much again */
+	}
+}
+
+void event_watch__tick(struct event_watch *w, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < w->cnt && w->rules.hang_ns && !w->paused; i++) {
+		struct proc *p = &w->procs[i];
+		struct event *ev;
+
+		if (p->hangs || p->steps < FIRST_STEPS || now_ns < p->last_ns + w->rules.hang_ns)
+			continue;
+		ev = put(w, EVENT_HANG, p->pid, now_ns);
+		if (!ev)
+			return;
+		p->hangs = true;
+		snprintf(ev->text, sizeof(ev->text), "no step ended and no annotation began for %.1f s",
+			 (double)(now_ns - p->last_ns) / 1e9);
+	}
+}
+
+bool event_watch__silent(struct event_watch *w, uint64_t now_ns, uint32_t *pid)
+{
+	bool of_steps = w->rules.slow || w->rules.grows || w->rules.hang_ns;
+
+	for (uint32_t i = 0; i < w->cnt && of_steps && !w->paused; i++) {
+		struct proc *p = &w->procs[i];
+
+		if (p->silent || p->steps || now_ns < p->added_ns + SILENT_NS)
+			continue;
+		p->silent = true;
+		*pid = p->pid;
+		return true;
+	}
+	return false;
+}

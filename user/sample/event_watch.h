@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Whether something has happened in processes that a window is to be opened for: a state machine over the ends of their steps, their
+ * annotations and their memory. Knows no clock (times are CLOCK_MONOTONIC, in ns) and reads no process.
+ */
+#ifndef SAMPLE_EVENT_WATCH_H
+#define SAMPLE_EVENT_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sample/event_rules.h"
+
+#define EVENT_PROCS_MAX 256
+#define EVENT_TEXT_MAX (EVENT_NAME_MAX + 64)
+
+/*    name        text */
+#define EVENT_KINDS(X)                                                                             \
+	X(SLOW, "slow")                                                                            \
+	X(GROWS, "grows")                                                                          \
+	X(HANG, "hang")                                                                            \
+	X(ANNOTATION, "annotation")
+
+enum event_kind {
+#define X(name, text) EVENT_##name,
+	EVENT_KINDS(X)
+#undef X
+		EVENT_KIND_CNT
+};
+const char *event__name(enum event_kind kind);
+
+struct event {
+	enum event_kind kind;
+	uint32_t pid;
+	uint64_t ts_ns;
+	char text[EVENT_TEXT_MAX]; /* what happened, with figures */
+};
+
+struct event_watch;
+
+struct event_watch *event_watch__new(const struct event_rules *rules); /* NULL: no memory */
+void event_watch__free(struct event_watch *w);
+
+/* The process is watched from now on. False: no more than EVENT_PROCS_MAX can be. */
+bool event_watch__add(struct event_watch *w, uint32_t pid, uint64_t now_ns);
+void event_watch__remove(struct event_watch *w, uint32_t pid);
+
+/* A step ended. Those that began before the process was added, before the watch went on, or before records were lost, do not
+ * count, nor does one whose begin is not known (0). */
+void event_watch__step(struct event_watch *w, uint32_t pid, uint32_t tid, uint64_t begin_ns,
+		       uint64_t end_ns);
+/* An annotation began; named: it is the one of the rules. */
+void event_watch__annotation(struct event_watch *w, uint32_t pid, bool named, uint64_t ts_ns);
+/* Records of some threads were lost, or the job was disturbed, until now_ns. */
+void event_watch__disturbed(struct event_watch *w, uint64_t now_ns);
+/* While it is paused, nothing is an event. */
+void event_watch__pause(struct event_watch *w, bool paused, uint64_t now_ns);
+
+/* The next process whose memory is to be read: it has ended a step, and a second has passed since the last time. False: none. */
+bool event_watch__wants_memory(struct event_watch *w, uint64_t now_ns, uint32_t *pid);
+void event_watch__memory(struct event_watch *w, uint32_t pid, uint64_t resident, uint64_t now_ns);
+/* Time passes: what has not happened is an event, too. */
+void event_watch__tick(struct event_watch *w, uint64_t now_ns);
+
+/* A process in which no step has ended for a minute, each once: what is said of steps cannot be evaluated for it. False: none. */
+bool event_watch__silent(struct event_watch *w, uint64_t now_ns, uint32_t *pid);
+bool event_watch__any(const struct event_watch *w); /* is there an event to be taken? */
+/* The next event, in the order of their kinds. False: there is none. */
+bool event_watch__take(struct event_watch *w, struct event *ev);
+
+#endif /* SAMPLE_EVENT_WATCH_H */

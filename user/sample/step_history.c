@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See step_history.h. */
+#include "sample/step_history.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sort.h"
+
+static int by_size(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return sort__cmp(*x, *y);
+}
+
+uint64_t step_history__median(const struct step_history *h)
+{
+	uint64_t sorted[STEP_HISTORY_MAX];
+	uint32_t mid = h->cnt / 2;
+
+	if (!h->cnt)
+		return 0;
+	memcpy(sorted, h->ns, h->cnt * sizeof(*sorted));
+	qsort(sorted, h->cnt, sizeof(*sorted), by_size);
+	if (h->cnt % 2)
+		return sorted[mid];
+	return sorted[mid - 1] + (sorted[mid] - sorted[mid - 1]) / 2;
+}
+
+bool step_history__is_slow(const struct step_history *h, uint64_t ns, double factor)
+{
+	if (h->cnt < STEP_HISTORY_MIN || (double)ns <= factor * (double)step_history__median(h))
+		return false;
+	for (uint32_t i = 0; i < h->cnt; i++)
+		if (h->ns[i] >= ns)
+			return false;
+	return true;
+}
+
+void step_history__add(struct step_history *h, uint64_t ns)
+{
+	h->ns[h->next] = ns;
+	h->next = (h->next + 1) % STEP_HISTORY_MAX;
+	h->cnt += h->cnt < STEP_HISTORY_MAX;
+}

@@ -59,8 +59,16 @@ class Job(Process):
         self.wait_line("^rate")
 
 
-def test_windows(ws, spin):
+@pytest.fixture
+def planned(spin):
+    """Its libraries are analysed: the first window is not late for that."""
     spin.wait_line("rate")
+    run_ptbpf("attach", "--pid", spin.pid, "--dry-run", expect=(0, 3))
+    return spin
+
+
+def test_windows(ws, planned):
+    spin = planned
     run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--traces", "json.gz", "--schedule",
               "wait=2500ms,warmup=100ms,active=300ms,repeat=3,skip_first_wait=1",
               "--on-window", f"echo $PTBPF_WINDOW $PTBPF_EXIT $PTBPF_CAPTURE $PTBPF_TRACE >>{ws}/hook")
@@ -106,22 +114,25 @@ def test_quota(ws, spin):
     check([os.path.join(ws, "w", f) for f in left] == [log[-1]["capture"]], f"not the newest window alone: {left}")
 
 
-def test_max_overhead(ws, spin, detail):
+def test_max_overhead(ws, planned, detail):
     """Windows end when they have cost what the time until the next one allows, and what they cost until the probes are gone is counted."""
     share, pause, active = 0.12, 1.0, 3.0
-    spin.wait_line("rate")
+    spin = planned
     run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--max-overhead", f"{share:%}", "--schedule",
               f"wait={pause}s,active={active}s,repeat=2,skip_first_wait=1")
     log = log_of(ws + "/w")
-    check(log and all(w.get("shortened") and w["stopped_by"] == "limit on its cost reached" for w in log), f"windows: {log}")
-    check(report_json(log[0]["capture"])["window"]["stopped_by"] == "limit on its cost reached", "the capture has another reason")
-    spent, beyond = 0.0, []
+    spent, beyond, limit = 0.0, [], "limit on its cost reached"
+    for w in log:
+        check(w.get("shortened", False) == (w["stopped_by"] == limit) and report_json(w["capture"])["window"]["stopped_by"] == w["stopped_by"], f"the window's end: {w}")
+        # on a busy machine it may begin so late that the next one is due before
+        check(w["stopped_by"] == limit or w["late_seconds"] > active / 4, f"the limit was not reached: {w}")
+    check(any(w["stopped_by"] == limit for w in log), f"no window reached the limit: {log}")
     for w in log:
         allowed = share * (pause + active) * (w["window"] + 1) - spent
         spent += w["charged_seconds"]
         check(w["charged_seconds"] >= 2 * w["cost_share"] * w["seconds"] * 0.99, f"hits beside the window are not counted: {w}")
         # what it costs to remove the probes is reserved, and may be less in the end
-        check(w["charged_seconds"] > 0.5 * allowed, f"the window ended long before it had cost {allowed} s: {w}")
+        check(w["stopped_by"] != limit or w["charged_seconds"] > 0.5 * allowed, f"the window ended long before it had cost {allowed} s: {w}")
         # the target never spends more than all its time in probes, and that counts twice; 0.1 s on a machine that is not busy
         beyond.append((w["charged_seconds"] - allowed) / 2)
         check(beyond[-1] < 0.5, f"it went on to cost {beyond[-1]:.2f} s after it had cost {allowed} s: {w}")

@@ -253,7 +253,8 @@ def test_prepared(ws, spin, detail):
         for killed in (False, True):
             spare = wait_for(lambda: next((p for p in children_of(t.pid) if any("bpf-map" in n for n in descriptors(p))), None),
                              "a process with ring buffers")
-            check(not links_of(spare), "something is attached")
+            wait_for(lambda: not links_of(spare), "the cost of a probe to be measured, in that process itself")
+            check(not modified_code(spin.pid), "probes are attached")
             if killed:
                 os.kill(spare, signal.SIGKILL)
                 t.wait_line("has ended; the next one is prepared", "the warning", t.err)

@@ -253,17 +253,17 @@ int py_sample_blocked(struct bpf_iter__task *ctx)
 	}
 	flags = BPF_CORE_READ(task, __state) ? 0 : PTB_SAMPLE_WAITED;
 	if (seen->window == *(volatile __u32 *)&active && stands_still(task, seen->switches)) {
-		emit_sample(&hit, seen->id, seen->op, seen->flags | flags, ticks * sample_ns);
+		emit_sample(&hit, seen->id, seen->op, seen->flags | flags, ticks * wait_sample_ns);
 		return 0;
 	}
 	if (ticks > 1)
-		add_to_counter(PTB_CNT_SAMPLES_LATE, ticks - 1);
+		add_to_counter(PTB_CNT_SAMPLES_LATE, (ticks - 1) * wait_sample_ns / sample_ns);
 	if (see_task(&hit, task, proc, l, seen)) {
-		emit_sample(&hit, seen->id, seen->op, seen->flags | flags, sample_ns);
+		emit_sample(&hit, seen->id, seen->op, seen->flags | flags, wait_sample_ns);
 		return 0;
 	}
 	seen->window = 0;
 	count(PTB_CNT_SAMPLES_RAN);
-	emit_sample(&hit, 0, 0, PTB_SAMPLE_NO_STACK | flags, sample_ns);
+	emit_sample(&hit, 0, 0, PTB_SAMPLE_NO_STACK | flags, wait_sample_ns);
 	return 0;
 }

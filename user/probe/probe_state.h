@@ -52,12 +52,13 @@ uint32_t kmem__missing(const struct kmem *k, char *buf, size_t cap);
 /* ---- sampler.c: the processors' timers, and the iterators over threads that do not run ---- */
 
 struct sampler {
-	uint32_t hz;     /* 0: nothing is sampled */
-	int timer;       /* of the iterators */
-	int nice;        /* of ptbpf outside of windows */
-	uint64_t random; /* state */
-	uint64_t due_ns; /* the next run */
-	uint64_t slot; /* of the time since the epoch in periods: the last one that has had its run */
+	uint32_t hz;      /* of threads that run; 0: nothing is sampled */
+	uint64_t wait_ns; /* between two runs of the iterators */
+	int timer;        /* of the iterators */
+	int nice;         /* of ptbpf outside of windows */
+	uint64_t random;  /* state */
+	uint64_t due_ns;  /* the next run */
+	uint64_t slot; /* of the time since the epoch in such periods: the last one that has had its run */
 	struct link_list links;
 };
 

@@ -3,6 +3,9 @@
  * Samples of threads (bpf/sample.bpf.c): a timer on each processor for what runs there, and one run of an iterator in each period
  * for the threads that do not run. When in the period is random, so that ptbpf does not always run when a processor's timer
  * fires, or when the program does something of the same period.
+ *
+ * The iterator's period is longer: each run wakes ptbpf, which makes a program on a neighbouring processor slower, while a sample of a
+ * thread that has not run since the last one loses nothing by standing for a longer time.
  */
 #define LOG_DOMAIN "sampler"
 #include "base/log.h"
@@ -25,6 +28,15 @@
 
 #define NICE_MOST (-20)
 #define SECOND_NS 1000000000ULL
+#define WAIT_EVERY 4   /* periods of the timers between two runs of the iterator, */
+#define WAIT_HZ_MIN 25 /* but not fewer runs a second than this or the timers' */
+
+static uint32_t wait_hz(uint32_t hz)
+{
+	uint32_t least = hz < WAIT_HZ_MIN ? hz : WAIT_HZ_MIN;
+
+	return hz / WAIT_EVERY > least ? hz / WAIT_EVERY : least;
+}
 
 int sampler__configure(struct sampler *sa, struct ptbpf_bpf *s, uint32_t hz)
 {
@@ -40,7 +52,9 @@ int sampler__configure(struct sampler *sa, struct ptbpf_bpf *s, uint32_t hz)
 		return 0;
 	if (cpus <= 0 || (uint32_t)cpus >= bpf_map__max_entries(s->maps.py_samplers))
 		return cpus < 0 ? cpus : -E2BIG;
+	sa->wait_ns = SECOND_NS / wait_hz(hz);
 	s->rodata->sample_ns = SECOND_NS / hz;
+	s->rodata->wait_sample_ns = sa->wait_ns;
 	s->rodata->sample_cpus = (uint32_t)cpus;
 	return bpf_map__set_max_entries(s->maps.py_samplers, (uint32_t)cpus + 1);
 }
@@ -159,10 +173,9 @@ static uint64_t next_random(uint64_t *x)
 /* At a random moment of the period after the last one that has had its run; at once if that is over. */
 static void arm(struct sampler *sa)
 {
-	uint64_t period = SECOND_NS / sa->hz;
 	struct itimerspec t = { .it_interval = { 0 } };
 
-	sa->due_ns = (sa->slot + 1) * period + next_random(&sa->random) % period;
+	sa->due_ns = (sa->slot + 1) * sa->wait_ns + next_random(&sa->random) % sa->wait_ns;
 	t.it_value.tv_sec = (time_t)(sa->due_ns / SECOND_NS);
 	t.it_value.tv_nsec = (long)(sa->due_ns % SECOND_NS);
 	if (timerfd_settime(sa->timer, TFD_TIMER_ABSTIME, &t, NULL))
@@ -174,7 +187,7 @@ void sampler__begin(struct sampler *sa)
 	if (!sa->hz)
 		return;
 	sa->random |= 1;
-	sa->slot = clock__mono_ns() / (SECOND_NS / sa->hz);
+	sa->slot = clock__mono_ns() / sa->wait_ns;
 	arm(sa);
 	/* so that it is not late where all processors are busy */
 	sa->nice = getpriority(PRIO_PROCESS, 0);
@@ -211,7 +224,7 @@ void sampler__run(struct sampler *sa, struct ptbpf_bpf *s, const struct proc *pr
 
 	if (!sa->hz || read(sa->timer, &expired, sizeof(expired)) != sizeof(expired))
 		return;
-	slot = now / (SECOND_NS / sa->hz);
+	slot = now / sa->wait_ns;
 	ticks = slot > sa->slot + 2 ? slot - sa->slot - 1 :
 				      1; /* the next run makes up for one that is a period late */
 	__atomic_store_n(&s->bss->sample_ticks, ticks, __ATOMIC_RELAXED);

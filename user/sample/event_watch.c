@@ -157,7 +157,7 @@ static void judge(struct event_watch *w, const struct proc *p, struct thread *t,
 	char took[32], median[32];
 	struct event *ev;
 
-	if (w->rules.slow && step_history__is_slow(&t->history, ns, w->rules.slow) &&
+	if (w->rules.slow > 0 && step_history__is_slow(&t->history, ns, w->rules.slow) &&
 	    (ev = put(w, EVENT_SLOW, p->pid, end_ns))) {
 		time_text(ns, took, sizeof(took));
 		time_text(step_history__median(&t->history), median, sizeof(median));
@@ -265,7 +265,7 @@ void event_watch__tick(struct event_watch *w, uint64_t now_ns)
 
 bool event_watch__silent(struct event_watch *w, uint64_t now_ns, uint32_t *pid)
 {
-	bool of_steps = w->rules.slow || w->rules.grows || w->rules.hang_ns;
+	bool of_steps = w->rules.slow > 0 || w->rules.grows || w->rules.hang_ns;
 
 	for (uint32_t i = 0; i < w->cnt && of_steps && !w->paused; i++) {
 		struct proc *p = &w->procs[i];

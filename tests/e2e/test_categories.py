@@ -4,14 +4,10 @@ keep, and memory from before the window. torch runs with a free() that does noth
 before the window, and confuses it with the next block at its address."""
 
 import collections
-import gzip
-import json
 import os
-import shutil
-import subprocess
-import tempfile
 
-from support import NO_FREE, PYTHON, WORKLOADS, CommandTarget, Skip, Tracer, check, require_root, run_ptbpf, shared, workspace
+from support import NO_FREE, PYTHON, WORKLOADS, CommandTarget, Tracer, check, run_ptbpf, shared, workspace
+from memory_truth import TruthTarget, read
 
 PREEXISTING, CREATE, VERSION, DESTROY = 1, 2, 3, 4
 NAMES = ("PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL", "unknown")
@@ -19,26 +15,12 @@ PARAMETER, STATE, INPUT, TEMPORARY, ACTIVATION, GRADIENT, DETAIL, UNKNOWN = rang
 WORK = os.path.join(WORKLOADS, "category_work.py")
 
 
-class Target(CommandTarget):
-    """torch's process, which has ended, and ptbpf's, for all kinds."""
-
+class Target(TruthTarget):
     def __init__(self):
-        require_root()
-        self.folder = tempfile.mkdtemp(prefix="ptbpf-test-")
-        env = dict(os.environ, KINETO_LOG_LEVEL="99", NO_FREE=NO_FREE, LD_PRELOAD=NO_FREE)
-        truth = subprocess.run([PYTHON, WORK, "--torch", self.folder], capture_output=True, text=True, timeout=300, env=env)
-        if "No module named 'torch'" in truth.stderr:
-            raise Skip("no torch")
-        check(truth.returncode == 0, f"torch's own run ended with {truth.returncode}\n{truth.stderr}")
-        super().__init__([PYTHON, "-u", WORK])
-        self.line("ready")
-
-    def reap(self):
-        super().reap()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        super().__init__("category_work.py", {"NO_FREE": NO_FREE, "LD_PRELOAD": NO_FREE})
 
     def rows(self, kind):
-        capture, raw = (os.path.join(self.folder, kind + end) for end in (".ptb", ".ours.raw.json.gz"))
+        capture = os.path.join(self.folder, kind + ".ptb")
         self.send(kind)
         self.line("set")
         with Tracer("attach", "--pid", self.proc.pid, "-o", capture, "--no-table", "--profile-memory",
@@ -48,13 +30,8 @@ class Target(CommandTarget):
             self.line("done")
             t.stop()
         self.send("end")
-        t = run_ptbpf("export", capture, "--format", "memory-raw", "-o", raw)
-        return read(raw), read(os.path.join(self.folder, kind + ".raw.json.gz")), t.text()
-
-
-def read(path):
-    with gzip.open(path, "rt") as f:
-        return json.load(f)
+        ours, text = self.ours(capture)
+        return ours, self.theirs(kind), text
 
 
 def chosen(rows, action):

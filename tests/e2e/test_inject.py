@@ -2,6 +2,7 @@
 """Libraries loaded into running processes, hundreds of times, into programs that detect any change. Each injection loads a copy
 of tests/workloads/inject_lib.c under a new name, so that the loader really loads it."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -144,14 +145,16 @@ def test_refusals(detail):
 def test_asleep(ws):
     """Threads that sleep for ever are not woken up."""
     need_tools()
-    for code in ("import time; time.sleep(12); print('slept', flush=True)",
-                 "import threading; threading.Event().wait(12); print('slept', flush=True)",
-                 "import select; select.select([0], [], []); print('slept', flush=True)"):
-        begin = time.monotonic()
-        with python_target(code) as t:
+    asleep = {}
+    with contextlib.ExitStack() as stack:
+        for code in ("import time; time.sleep(12)", "import threading; threading.Event().wait(12)", "import select; select.select([0], [], [])"):
+            begin = time.monotonic()
+            t = stack.enter_context(python_target(f"{code}; print('slept', flush=True)"))
             t.ready()
             load_all(t, "ptrace", copies(ws, 8, f"a{len(code)}-"), 2, 1500)
-            check(t.proc.poll() is None, "it woke up")
+            check(t.proc.poll() is None, f"{code}: it woke up")
+            asleep[code] = t, begin
+        for code, (t, begin) in asleep.items():
             out = t.finish()
-            check(out == ["slept"], f"{out}")
-        check("select" in code or time.monotonic() - begin > 12, "it slept too short")
+            check(out == ["slept"], f"{code}: {out}")
+            check("select" in code or time.monotonic() - begin > 12, f"{code}: it slept too short")

@@ -2,49 +2,35 @@
 """The memory timeline compared with torch's, for the same steps: every block, and every category that ptbpf knows."""
 
 import collections
-import gzip
-import json
 import os
-import signal
-import subprocess
 
-from support import PYTHON, WORKLOADS, Skip, Tracer, check, require_root, run_ptbpf, workload, workspace
+from support import Tracer, check, run_ptbpf, shared
+from memory_truth import TruthTarget, read
 
 PREEXISTING, CREATE, VERSION, DESTROY = 1, 2, 3, 4
 PARAMETER, STATE, INPUT, TEMPORARY, ACTIVATION, GRADIENT, DETAIL, UNKNOWN = range(8)
 
 
-def torch_rows(ws, kind):
-    path = ws + "/torch.raw.json.gz"
-    argv = [PYTHON, os.path.join(WORKLOADS, "timeline_work.py"), kind, "--torch", path]
-    p = subprocess.run(argv, capture_output=True, text=True, timeout=300, env=dict(os.environ, KINETO_LOG_LEVEL="99"))
-    if "No module named 'torch'" in p.stderr:
-        raise Skip("no torch")
-    check(p.returncode == 0, f"torch's own run ended with {p.returncode}\n{p.stderr}")
-    with gzip.open(path) as f:
-        return json.load(f)
+class Target(TruthTarget):
+    def __init__(self):
+        super().__init__("timeline_work.py")
 
-
-def capture(ws, kind, *options):
-    go, path = ws + "/go", ws + "/a.ptb"
-    with workload("timeline_work.py", kind, go) as p:
-        p.wait_line("^ready$")
-        with Tracer("attach", "--pid", p.pid, "-o", path, "--no-table", "--profile-memory", *options) as t:
+    def capture(self, kind, *options):
+        path = os.path.join(self.folder, kind + ".ptb")
+        self.send(kind)
+        pid = self.line("set")
+        with Tracer("attach", "--pid", pid, "-o", path, "--no-table", "--profile-memory", *options) as t:
             t.wait_attached()
-            open(go, "w").close()
-            p.wait_line("^done$")
-            t.signal(signal.SIGINT)
-            t.expect(0)
-        os.unlink(go)
-        check(p.finish() == 0, f"the target ended ill\n{p.text()}")
-    return path
+            self.send("go")
+            self.line("done")
+            t.stop()
+        self.send("end")
+        return path
 
 
-def export(ws, path, form, name):
-    out = os.path.join(ws, name)
-    run_ptbpf("export", path, "--format", form, "-o", out)
-    with gzip.open(out, "rt") if out.endswith(".gz") else open(out) as f:
-        return f.read()
+def export(capture, form, out):
+    run_ptbpf("export", capture, "--format", form, "-o", out)
+    return read(out)
 
 
 def in_order(rows, *actions):
@@ -70,11 +56,9 @@ def compare(kind, theirs, ours):
 
 
 def truth(kind, *expected):
-    require_root()
-    with workspace() as ws:
-        theirs = torch_rows(ws, kind)
-        ours = json.loads(export(ws, capture(ws, kind, "--execution-trace"), "memory-raw", "a.raw.json.gz"))
-        pairs = compare(kind, theirs, ours)
+    target = shared(Target)
+    ours, _ = target.ours(target.capture(kind, "--execution-trace"))
+    pairs = compare(kind, target.theirs(kind), ours)
     seen = {k[1] for k in pairs}
     check(seen >= set(expected), f"{kind}: of {expected} only {seen} were seen")
     return f"{len(ours)} rows"
@@ -123,16 +107,18 @@ def test_inference(detail):
 
 def test_without_tensors(ws):
     """With --profile-memory only: the blocks are the same, all of unknown category; all three formats."""
-    theirs = torch_rows(ws, "sgd")
-    path = capture(ws, "sgd")
-    ours = json.loads(export(ws, path, "memory-raw", "a.raw.json"))
+    target = shared(Target)
+    theirs, path = target.theirs("sgd"), target.capture("sgd")
+    ours = export(path, "memory-raw", ws + "/a.raw.json")
     a, b = in_order(theirs, CREATE, DESTROY), in_order(ours, CREATE, DESTROY)
     check([r[:2] for r in a] == [r[:2] for r in b], f"{len(a)} blocks of torch's, {len(b)} of ours")
     check({r[3] for r in ours} == {UNKNOWN}, "a category without anything that it could follow from")
-    times, sizes = json.loads(export(ws, path, "memory", "a.json"))
+    times, sizes = export(path, "memory", ws + "/a.json")
     check(len(times) == len(sizes) and times == sorted(set(times)), "times are not in order, each once")
     check(all(len(s) == 9 and s[0] == 0 for s in sizes), "sizes are not a foot and eight categories")
     live = sum(-r[2] if r[1] == DESTROY and r[2] > 0 else r[2] for r in ours if r[1] != VERSION)
     check(sum(sizes[-1]) == live, f"{sum(sizes[-1])} bytes live at the end, the rows say {live}")
-    page = export(ws, path, "memory-html", "a.html")
+    run_ptbpf("export", path, "--format", "memory-html", "-o", ws + "/a.html")
+    with open(ws + "/a.html", encoding="utf-8") as f:
+        page = f.read()
     check("peak: " in page and "aten::" in page and "http" not in page, "the page lacks its peak or its owners")

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Trains small models, for the truth of memory timelines.
 
-  timeline_work.py KIND --torch FILE    three steps under torch.profiler, its raw timeline in FILE (.raw.json.gz)
-  timeline_work.py KIND GO              prints `ready`, takes the same three steps when GO exists, prints `done`,
-                                        ends when GO is gone
+  timeline_work.py --torch DIR    three steps of each model under torch.profiler, its raw timeline in DIR/KIND.raw.json.gz
+  timeline_work.py                prints `ready`; for each line KIND a child that prints `set`, takes the same three steps at the line `go`, prints
+                                  `done`, and ends at the line `end`
+
+Each kind runs in a child of its own, so that no memory of another one is there.
 """
 
 import os
 import sys
-import time
 
 import torch
 from torch import nn
 
 STEPS = 3
+KINDS = ("sgd", "adam", "conv", "attention", "frozen", "same_batch", "kept_gradients", "no_step", "inference")
 
 
 def model(kind):
@@ -64,23 +66,51 @@ class Work:
             self.step()
 
 
-def main():
-    kind, where = sys.argv[1], sys.argv[-1]
+def prepared(kind):
     work = Work(kind)
     work.steps()
     work.optimizer.zero_grad()
-    if sys.argv[2] == "--torch":
-        with torch.profiler.profile(record_shapes=True, profile_memory=True, with_stack=True) as prof:
-            work.steps()
-        prof.export_memory_timeline(where, device="cpu")
-        return
-    print("ready", flush=True)
-    while not os.path.exists(where):
-        time.sleep(0.01)
+    return work
+
+
+def profiled(kind, folder):
+    work = prepared(kind)
+    with torch.profiler.profile(record_shapes=True, profile_memory=True, with_stack=True) as prof:
+        work.steps()
+    prof.export_memory_timeline(os.path.join(folder, kind + ".raw.json.gz"), device="cpu")
+
+
+def traced(kind):
+    work = prepared(kind)
+    print("set", os.getpid(), flush=True)
+    check_line("go")
     work.steps()
     print("done", flush=True)
-    while os.path.exists(where):
-        time.sleep(0.01)
+    check_line("end")
+
+
+def check_line(word):
+    if sys.stdin.readline().strip() != word:
+        os._exit(1)
+
+
+def in_child(function, *args):
+    pid = os.fork()
+    if not pid:
+        function(*args)
+        os._exit(0)
+    if os.waitpid(pid, 0)[1]:
+        sys.exit(f"{args[0]}: its process ended ill")
+
+
+def main():
+    if sys.argv[1:2] == ["--torch"]:
+        for kind in KINDS:
+            in_child(profiled, kind, sys.argv[2])
+        return
+    print("ready", flush=True)
+    for line in iter(sys.stdin.readline, ""):
+        in_child(traced, line.strip())
 
 
 if __name__ == "__main__":

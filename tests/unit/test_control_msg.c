@@ -85,6 +85,8 @@ static void test_bad(void)
 		  "a time in milliseconds" },
 		{ "{\"version\":1,\"request\":\"trigger\",\"start_unix_ms\":-1}", "a Unix time" },
 		{ "{\"version\":1,\"request\":\"trigger\",\"start_unix_ms\":1e16}", "a Unix time" },
+		{ "{\"version\":1,\"request\":\"trigger\",\"start_unix_ms\":176722560000011}",
+		  "a Unix time" },
 		{ "{\"version\":1,\"request\":\"trigger\",\"start_unix_ms\":\"now\"}", "a Unix time" },
 	};
 

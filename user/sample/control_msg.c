@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define DURATION_MAX_MS (24.0 * 3600 * 1000)
-#define UNIX_MS_MAX 1e15 /* exact as a double */
+#define UNIX_MS_MAX 1e13 /* exact as a double, and in nanoseconds a uint64_t */
 #define BUF 4096
 
 struct parser {

@@ -156,7 +156,7 @@ static bool parse_time(const char *text, uint64_t *ns)
 {
 	size_t len = strspn(text, "0123456789");
 
-	if (!len || len > 15 || text[len])
+	if (!len || len > 13 || text[len])
 		return false;
 	*ns = strtoull(text, NULL, 10) * 1000000;
 	return *ns > 0;

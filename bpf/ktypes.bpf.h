@@ -39,6 +39,15 @@ struct thread_struct {
 	unsigned long fsbase;
 } KTYPE;
 
+struct timerqueue_node {
+	long long expires;
+} KTYPE;
+
+struct hrtimer {
+	struct timerqueue_node node;
+	void *function;
+} KTYPE;
+
 /* since Linux 6.2; `counters` is of every processor's own memory */
 struct percpu_counter {
 	long long count;

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Samples of Python stacks, without probes. A thread that runs is interrupted by its processor's timer and reads its own stack. One
- * that does not run cannot change its stack: an iterator over the process's threads reads it from outside, and it
+ * Samples of Python stacks, without probes. A thread that runs is interrupted by the tick of its processor, or by a timer where that is not possible, and
+ * reads its own stack. One that does not run cannot change its stack: an iterator over the process's threads reads it from outside, and it
  * counts if the thread has not run meanwhile, which the number of its context switches shows.
  */
 
 #define PY_SAMPLERS_MAX (PTB_CPUS_MAX + 1)
 
-/* Room to work in: of each processor, whose timer cannot be interrupted by itself, and behind them of the iterator. */
+/* Room to work in: of each processor, whose tick or timer cannot be interrupted by itself, and behind them of the iterator. */
 struct py_sampler {
 	struct py_thread t;
 	__u64 last_ns; /* of the timer */
+	/* at the last tick: its number, and the thread that it interrupted, which had been switched out so many times */
+	__u64 tick, switches;
+	__u32 tid;
+	__u32 pad;
 };
 
 struct {
@@ -151,17 +155,32 @@ static __always_inline void count_late(const struct py_sampler *s, __u64 now)
 		add_to_counter(PTB_CNT_SAMPLES_LATE, ticks - 1);
 }
 
-/* A processor's timer, in the context of the thread that it interrupts. */
-SEC("perf_event")
-int py_sample_tick(void *ctx)
+/* The current thread, which a tick or timer has interrupted. False: its process is not sampled. */
+static __always_inline bool sample_current(struct hit *hit, struct py_sampler *s)
 {
-	struct hit hit = { .ts_ns = bpf_ktime_get_ns() };
-	__u32 cpu = bpf_get_smp_processor_id(), flags, proc;
-	__u32 ops = 0;
-	struct py_sampler *s = bpf_map_lookup_elem(&py_samplers, &cpu);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct ptb_py_layout *l;
+	__u32 flags, proc, ops = 0;
 	__u64 id, op;
+
+	current_ids(&hit->tgid, &hit->tid);
+	l = sampled_layout(hit->tgid, &proc);
+	if (!l)
+		return false;
+	flags = sample_result(hit, &s->t, sample_walk(NULL, &s->t, proc, l, task->thread.fsbase), &id);
+	op = open_op(NULL, l, task->thread.fsbase, &ops);
+	emit_sample(hit, id, op, flags | ops | PTB_SAMPLE_RAN, sample_ns);
+	add_to_counter(PTB_CNT_SAMPLES_NS, bpf_ktime_get_ns() - hit->ts_ns);
+	return true;
+}
+
+/* A processor's timer. */
+SEC("perf_event")
+int py_sample_timer(void *ctx)
+{
+	struct hit hit = { .ts_ns = bpf_ktime_get_ns() };
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct py_sampler *s = bpf_map_lookup_elem(&py_samplers, &cpu);
 
 	if (!s)
 		return 0;
@@ -169,16 +188,8 @@ int py_sample_tick(void *ctx)
 		s->last_ns = 0;
 		return 0;
 	}
-	current_ids(&hit.tgid, &hit.tid);
-	l = sampled_layout(hit.tgid, &proc);
-	if (l) {
+	if (sample_current(&hit, s))
 		count_late(s, hit.ts_ns);
-		flags = sample_result(&hit, &s->t,
-				      sample_walk(NULL, &s->t, proc, l, task->thread.fsbase), &id);
-		op = open_op(NULL, l, task->thread.fsbase, &ops);
-		emit_sample(&hit, id, op, flags | ops | PTB_SAMPLE_RAN, sample_ns);
-		add_to_counter(PTB_CNT_SAMPLES_NS, bpf_ktime_get_ns() - hit.ts_ns);
-	}
 	s->last_ns = hit.ts_ns;
 	return 0;
 }
@@ -186,6 +197,44 @@ int py_sample_tick(void *ctx)
 static __always_inline __u64 switches_of(struct task_struct *task)
 {
 	return BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
+}
+
+/* Samples due until this tick since the machine's start; whatever a processor skips when it is idle, the others are the same ones. */
+static __always_inline __u64 samples_due(__u64 tick)
+{
+	return tick * sample_hz / tick_hz;
+}
+
+/*
+ * A processor's tick, which comes anyway: another interrupt costs a program in a virtual machine 0.1 ms and more. Of the ticks, `sample_hz` a second are
+ * chosen by their numbers, since a choice by the time of the last sample would favour threads that run briefly after a pause.
+ */
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(py_sample_tick, struct hrtimer *timer)
+{
+	struct hit hit = { .ts_ns = bpf_ktime_get_ns() };
+	__u32 cpu = bpf_get_smp_processor_id(), tid;
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 tick, last, switches;
+	struct py_sampler *s;
+
+	if (!*(volatile __u32 *)&active || (__u64)BPF_CORE_READ(timer, function) != tick_function)
+		return 0;
+	s = bpf_map_lookup_elem(&py_samplers, &cpu);
+	if (!s)
+		return 0;
+	tick = (__u64)BPF_CORE_READ(timer, node.expires) * tick_hz / 1000000000;
+	tid = (__u32)BPF_CORE_READ(task, pid);
+	switches = switches_of(task);
+	/* ticks that the kernel has left out while the thread ran */
+	last = s->tick && s->tid == tid && s->switches == switches ? s->tick : tick - 1;
+	s->tick = tick;
+	s->tid = tid;
+	s->switches = switches;
+	if (samples_due(tick) != samples_due(last) && sample_current(&hit, s) &&
+	    samples_due(tick) > samples_due(last) + 1)
+		add_to_counter(PTB_CNT_SAMPLES_LATE, samples_due(tick) - samples_due(last) - 1);
+	return 0;
 }
 
 /* Has it not run since it had been switched out so many times? */

@@ -18,7 +18,8 @@
 #include "suite.h"
 #include "target/remote_mem.h"
 
-#define SAMPLE_HZ 200
+#define SAMPLE_HZ 50
+#define TIMER_HZ 2000
 #define SELF 0x10 /* glibc's tcbhead_t: the thread pointer itself, which is also its first word */
 
 static const struct named_site op_sites[] = {
@@ -265,7 +266,7 @@ struct sums {
 };
 
 /* Of the target's one thread, whose stack is always the same. */
-static struct sums sum_samples(const struct run *run)
+static struct sums sum_samples(const struct run *run, uint32_t hz)
 {
 	struct sums sums = { 0 };
 
@@ -278,8 +279,8 @@ static struct sums sum_samples(const struct run *run)
 		sums.blocked += !s->flags;
 		sums.id = sums.id ? sums.id : s->id;
 		sums.wrong += s->id != sums.id || !s->id || s->h.tgid != (uint32_t)run->t.pid ||
-			      s->h.tid != s->h.tgid || s->h.site ||
-			      s->ns % (1000000000 / SAMPLE_HZ) || s->ns < 1000000000 / SAMPLE_HZ;
+			      s->h.tid != s->h.tgid || s->h.site || s->ns % (1000000000 / hz) ||
+			      s->ns < 1000000000 / hz;
 	}
 	return sums;
 }
@@ -292,9 +293,9 @@ static void wait_for_ticks(struct probe_set *ps, uint32_t cnt)
 		probe_set__sample_now(ps);
 }
 
-static void begin_samples(struct run *run, const struct ptb_py_layout *layout)
+static void begin_samples(struct run *run, const struct ptb_py_layout *layout, uint32_t hz)
 {
-	const struct probe_set_opts opts = { .stacks = true, .sample_hz = SAMPLE_HZ };
+	const struct probe_set_opts opts = { .stacks = true, .sample_hz = hz };
 	struct ptb_proc_cfg cfg = { 0 };
 
 	memset(run, 0, sizeof(*run));
@@ -306,22 +307,22 @@ static void begin_samples(struct run *run, const struct ptb_py_layout *layout)
 	CU_ASSERT_EQUAL(probe_set__sample(run->ps, run->proc), 0);
 }
 
-static void test_samples(void)
+static void run_samples(uint32_t hz)
 {
 	struct ptb_py_layout layout = make_layout();
 	struct run run;
 	struct sums sums;
 
-	begin_samples(&run, &layout);
+	begin_samples(&run, &layout, hz);
 	probe_set__activate(run.ps);
 	wait_for_ticks(run.ps, 20); /* it waits for commands */
 	records__collect(&run.r, run.ps);
-	sums = sum_samples(&run);
+	sums = sum_samples(&run, hz);
 	CU_ASSERT(sums.blocked >= 15); /* but for those before it waited */
 	for (uint32_t i = 0; i < 1000 && sums.running < 5; i++) {
 		CU_ASSERT_NOT_EQUAL_FATAL(target__run(&run.t, "calls 1000000 1"), ~0ull);
 		records__collect(&run.r, run.ps);
-		sums = sum_samples(&run);
+		sums = sum_samples(&run, hz);
 	}
 	probe_set__deactivate(run.ps);
 	CU_ASSERT(sums.running >= 5);
@@ -330,6 +331,13 @@ static void test_samples(void)
 	CU_ASSERT_NOT_EQUAL(probe_set__counter(run.ps, PTB_CNT_SAMPLES_NS), 0);
 	CU_ASSERT_NOT_EQUAL(probe_set__counter(run.ps, PTB_CNT_PY_FAULT), 0);
 	end(&run);
+}
+
+/* By the processors' ticks, and by timers, since there are fewer ticks a second. */
+static void test_samples(void)
+{
+	run_samples(SAMPLE_HZ);
+	run_samples(TIMER_HZ);
 }
 
 /* ---- open operators: of an agent that this test plays, in the target's memory ---- */
@@ -429,7 +437,7 @@ static void test_open_operators(void)
 	struct run run;
 	uint64_t room;
 
-	begin_samples(&run, &layout);
+	begin_samples(&run, &layout, SAMPLE_HZ);
 	room = room_in(run.t.pid);
 	const struct open_memory two = { .thread_has = room + offsetof(struct open_memory, ops),
 					 .on = 1,
@@ -476,13 +484,13 @@ static void test_no_samples(void)
 	struct run run;
 
 	layout.off.tstate_thread_id = 8;
-	begin_samples(&run, &layout);
+	begin_samples(&run, &layout, SAMPLE_HZ);
 	CU_ASSERT_NOT_EQUAL(target__run(&run.t, "calls 1000 1"), ~0ull);
 	probe_set__activate(run.ps);
 	wait_for_ticks(run.ps, 3);
 	records__collect(&run.r, run.ps);
 	CU_ASSERT_EQUAL(records__count(&run.r, PTB_REC_PY_SAMPLE, 0), 3);
-	CU_ASSERT_EQUAL(sum_samples(&run).blocked, 0);
+	CU_ASSERT_EQUAL(sum_samples(&run, SAMPLE_HZ).blocked, 0);
 	CU_ASSERT_NOT_EQUAL(probe_set__counter(run.ps, PTB_CNT_PY_NO_STATE), 0);
 	probe_set__remove_process(run.ps, run.proc);
 	wait_for_ticks(run.ps, 3);

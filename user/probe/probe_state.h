@@ -54,6 +54,7 @@ uint32_t kmem__missing(const struct kmem *k, char *buf, size_t cap);
 struct sampler {
 	uint32_t hz;      /* of threads that run; 0: nothing is sampled */
 	uint64_t wait_ns; /* between two runs of the iterators */
+	bool ticks;       /* by the processors' ticks, not by timers */
 	int timer;        /* of the iterators */
 	int nice;         /* of ptbpf outside of windows */
 	uint64_t random;  /* state */

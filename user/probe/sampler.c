@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Samples of threads (bpf/sample.bpf.c): a timer on each processor for what runs there, and one run of an iterator in each period
- * for the threads that do not run. When in the period is random, so that ptbpf does not always run when a processor's timer
- * fires, or when the program does something of the same period.
+ * Samples of threads (bpf/sample.bpf.c): by the tick of each processor for what runs there, or by a timer of its own where more samples a second are
+ * requested than there are ticks, or these cannot be had; and one run of an iterator in each period for the threads that do not run. When in the
+ * period is random, so that ptbpf does not always run when a processor is interrupted, or when the program does something of the same period.
  *
  * The iterator's period is longer: each run wakes ptbpf, which makes a program on a neighbouring processor slower, while a sample of a
  * thread that has not run since the last one loses nothing by standing for a longer time.
@@ -10,8 +10,12 @@
 #define LOG_DOMAIN "sampler"
 #include "base/log.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -38,13 +42,57 @@ static uint32_t wait_hz(uint32_t hz)
 	return hz / WAIT_EVERY > least ? hz / WAIT_EVERY : least;
 }
 
+/* Is there a processor of nohz_full=, which has no ticks while it runs one thread? */
+static bool any_without_ticks(void)
+{
+	FILE *f = fopen("/sys/devices/system/cpu/nohz_full", "re");
+	int first = f ? fgetc(f) : EOF; /* a list of numbers, or nothing, or "(null)" */
+
+	if (f)
+		fclose(f);
+	return isdigit(first);
+}
+
+/* Ticks a second of a processor that is not idle; 0: they are not alike, or do not come by timers of high resolution. */
+static uint32_t tick_hz(void)
+{
+	struct timespec tick, resolution;
+
+	if (clock_getres(CLOCK_MONOTONIC_COARSE, &tick) ||
+	    clock_getres(CLOCK_MONOTONIC, &resolution) || resolution.tv_sec ||
+	    resolution.tv_nsec != 1 || tick.tv_sec || tick.tv_nsec <= 0 || any_without_ticks())
+		return 0;
+	return (uint32_t)(SECOND_NS / (uint64_t)tick.tv_nsec);
+}
+
+/* Address of the function of the timers that are the processors' ticks; 0: not known. */
+static uint64_t tick_function(void)
+{
+	FILE *f = fopen("/proc/kallsyms", "re");
+	uint64_t addr, found = 0;
+	char line[256], name[64];
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%" SCNx64 " %*c %63s", &addr, name) == 2 &&
+		    (!strcmp(name, "tick_nohz_handler") /* Linux 6.9 */ ||
+		     !strcmp(name, "tick_sched_timer")))
+			found = addr;
+	if (f)
+		fclose(f);
+	return found;
+}
+
 int sampler__configure(struct sampler *sa, struct ptbpf_bpf *s, uint32_t hz)
 {
 	int cpus = libbpf_num_possible_cpus();
+	uint32_t ticks = tick_hz();
 
 	sa->hz = hz;
 	sa->timer = -1;
-	bpf_program__set_autoload(s->progs.py_sample_tick, hz > 0);
+	s->rodata->tick_function = hz && ticks >= hz ? tick_function() : 0;
+	sa->ticks = s->rodata->tick_function;
+	bpf_program__set_autoload(s->progs.py_sample_tick, sa->ticks);
+	bpf_program__set_autoload(s->progs.py_sample_timer, hz && !sa->ticks);
 	bpf_program__set_autoload(s->progs.py_sample_blocked, hz > 0);
 	bpf_map__set_autocreate(s->maps.py_samplers, hz > 0);
 	bpf_map__set_autocreate(s->maps.py_seen, hz > 0);
@@ -55,6 +103,8 @@ int sampler__configure(struct sampler *sa, struct ptbpf_bpf *s, uint32_t hz)
 	sa->wait_ns = SECOND_NS / wait_hz(hz);
 	s->rodata->sample_ns = SECOND_NS / hz;
 	s->rodata->wait_sample_ns = sa->wait_ns;
+	s->rodata->sample_hz = hz;
+	s->rodata->tick_hz = sa->ticks ? ticks : hz;
 	s->rodata->sample_cpus = (uint32_t)cpus;
 	return bpf_map__set_max_entries(s->maps.py_samplers, (uint32_t)cpus + 1);
 }
@@ -71,7 +121,7 @@ static int open_cpu(struct sampler *sa, struct ptbpf_bpf *s, int cpu)
 
 	if (fd < 0)
 		return errno == ENODEV ? 0 : -errno;
-	link.lib = bpf_program__attach_perf_event(s->progs.py_sample_tick, fd);
+	link.lib = bpf_program__attach_perf_event(s->progs.py_sample_timer, fd);
 	if (!link.lib) {
 		err = -errno;
 		close(fd);
@@ -79,6 +129,27 @@ static int open_cpu(struct sampler *sa, struct ptbpf_bpf *s, int cpu)
 	}
 	err = link_list__add(&sa->links, link); /* owns fd */
 	return err ? err : 1;
+}
+
+/* 0 or negative errno. */
+static int open_timers(struct sampler *sa, struct ptbpf_bpf *s)
+{
+	int err = 0, opened = 0;
+
+	for (uint32_t cpu = 0; cpu < s->rodata->sample_cpus && err >= 0; cpu++) {
+		err = open_cpu(sa, s, (int)cpu);
+		opened += err > 0;
+	}
+	if (err >= 0 && !opened)
+		err = -ENODEV;
+	return err < 0 ? err : 0;
+}
+
+static int open_ticks(struct sampler *sa, struct ptbpf_bpf *s)
+{
+	struct probe_link link = { .lib = bpf_program__attach(s->progs.py_sample_tick) };
+
+	return link.lib ? link_list__add(&sa->links, link) : -errno;
 }
 
 /* Before Linux 6.1 it cannot be had for one process. */
@@ -93,16 +164,11 @@ static int try_iterator(const struct sampler *sa, struct ptbpf_bpf *s)
 
 int sampler__open(struct sampler *sa, struct ptbpf_bpf *s)
 {
-	int err = 0, opened = 0;
+	int err;
 
 	if (!sa->hz)
 		return 0;
-	for (uint32_t cpu = 0; cpu < s->rodata->sample_cpus && err >= 0; cpu++) {
-		err = open_cpu(sa, s, (int)cpu);
-		opened += err > 0;
-	}
-	if (err >= 0 && !opened)
-		err = -ENODEV;
+	err = sa->ticks ? open_ticks(sa, s) : open_timers(sa, s);
 	if (err >= 0)
 		err = try_iterator(sa, s);
 	if (err >= 0 && getrandom(&sa->random, sizeof(sa->random), 0) < 0)

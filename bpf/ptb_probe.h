@@ -16,7 +16,7 @@
  * program in every mode: constants that are set before loading say what it reads (bpf/maps.bpf.h), and the verifier
  * removes the rest.
  *
- * loaded: ALL, or with which options (probe_set.h): VALUES (any arguments), RESULTS (arguments in full), MEMORY, CUDA,
+ * loaded: ALL, or with which options (probe_set.h): VALUES (any arguments), RESULTS (arguments in full), MEMORY, OOM, CUDA,
  * AGENT, IDENTITIES, STACKS, AGENT_STACKS (both).
  * stack: where Python stacks are recorded, the thread's comes before the program's record (PY_STACK). YES; ENTRY: if the
  * cookie says that the program makes the record itself, because no exit is seen; NO.
@@ -49,8 +49,8 @@
 	X(MEM_NEW,        mem_new,         MEMORY,     YES,   "rsi: block, rdx: bytes")                    \
 	X(MEM_DELETE,     mem_delete,      MEMORY,     NO,    "rsi: block")                                \
 	X(MEM_REPORT,     mem_report,      MEMORY,     YES,   "rdi: block, rsi: bytes, rdx, rcx, r8")      \
-	X(MEM_OOM,        mem_oom,         MEMORY,     YES,   "rdi: bytes, rsi, rdx, rcx")                 \
-	X(MEM_CPU_OOM,    mem_cpu_oom,     MEMORY,     YES,   "rsi: bytes")                                \
+	X(MEM_OOM,        mem_oom,         OOM,        YES,   "rdi: bytes, rsi, rdx, rcx")                 \
+	X(MEM_CPU_OOM,    mem_cpu_oom,     OOM,        YES,   "rsi: bytes")                                \
 	X(API_ENTER,      api_enter,       MEMORY,     ENTRY, "what the cookie names (PTB_API_ARGS)")      \
 	X(API_EXIT,       api_exit,        MEMORY,     YES,   "the same call's result")                    \
 	X(CUDA_ENTER,     cuda_enter,      CUDA,       ENTRY, "what the cookie names (PTB_CUDA_ARGS)")     \

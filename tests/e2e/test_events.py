@@ -101,6 +101,21 @@ def test_events(ws, job, detail):
         end(t, job, 0)
 
 
+def test_oom(ws, job, detail):
+    """A request for memory that is refused, by the CPU's allocator and by a GPU's; steps, annotations and what else happens are none."""
+    with watch(ws, job, "--open-interval", "0s", rules="oom") as t:
+        job.do("annotate", "evaluate")
+        w, _ = provoke(ws, job, "oom", "oom", 1 << 50)
+        check(any(f"tried to allocate {1 << 50} bytes" in line for line in job.out), f"what the program says: {job.out[-20:]}")
+        check(w["event"] == {"pid": job.pid, "text": "CPU: 1.00 PiB could not be allocated", "ignored_before": 0} and w["exit"] == 0, f"window: {w}")
+        check(report_json(w["capture"])["capture"]["trigger"] == "oom", "META")
+        w, _ = provoke(ws, job, "oom", "report", 5 << 29, 70 << 30, 77 << 30, 3)
+        check(w["event"]["text"] == "cuda:3: 2.50 GiB could not be allocated; PyTorch has 70.00 GiB in use of 77.00 GiB reserved there", f"window: {w}")
+        detail(w["event"]["text"])
+        check({x["trigger"] for x in log_of(ws + "/w")} == {"oom"}, "other windows")
+        end(t, job, 0)
+
+
 @pytest.mark.soak
 def test_interval(ws, job):
     """Between two such windows is the interval; the line of the next one says how many events there were meanwhile."""
@@ -152,6 +167,7 @@ def test_processes_come_and_go(ws):
 @pytest.mark.parametrize("args, text", [
     (["--open-on", "slow=2x,fast=3x"], "fast=3x"),
     (["--open-on", "slow=0.5x"], "slow=0.5x"),
+    (["--open-on", "oom=1GiB"], "oom=1GiB"),
     (["--open-interval", "5s"], "--open-on"),
     (["--open-on", "slow=2x", "--no-steps"], "--no-steps"),
 ])

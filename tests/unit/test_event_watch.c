@@ -85,6 +85,10 @@ static void test_rules(void)
 					   "hang=10ms",
 					   "annotation=",
 					   "annotation=a,annotation=b",
+					   "oom=1",
+					   "oom=",
+					   "oom,oom",
+					   "oomph",
 					   "fast=2x",
 					   "slow=2x,,grows=1",
 					   "slow=2x grows=1" };
@@ -96,8 +100,11 @@ static void test_rules(void)
 	CU_ASSERT_EQUAL(r.grows, 1024 * MIB);
 	CU_ASSERT_EQUAL(r.hang_ns, 60 * SEC);
 	CU_ASSERT_STRING_EQUAL(r.annotation, "my step#3");
+	CU_ASSERT_FALSE(r.oom);
 	CU_ASSERT_EQUAL(event_rules__parse("grows=5", &r), 0);
 	CU_ASSERT(r.slow == 0 && !r.hang_ns && !r.annotation[0]);
+	CU_ASSERT_EQUAL(event_rules__parse("oom,slow=2x", &r), 0);
+	CU_ASSERT(r.oom && r.slow == 2);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		CU_ASSERT(event_rules__parse(bad[i], &r) != 0);
 	}
@@ -274,6 +281,29 @@ static void test_annotation(void)
 	CU_ASSERT_FALSE(event_watch__any(watch));
 }
 
+static void test_oom(void)
+{
+	fresh("slow=2x");
+	event_watch__oom(watch, PID, "CPU", MIB, 0, 0, now);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+	fresh("oom");
+	event_watch__oom(watch, PID + 1, "CPU", MIB, 0, 0, now);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+	event_watch__oom(watch, PID, "CPU", 1ULL << 45, 0, 0, now); /* before the first step */
+	event_watch__oom(watch, PID, "CPU", 5, 0, 0, now);
+	CU_ASSERT(is_event(EVENT_OOM, "CPU: 32.00 TiB could not be allocated"));
+	event_watch__oom(watch, PID, "CPU", 1000, 0, 0, now);
+	CU_ASSERT(is_event(EVENT_OOM, "CPU: 1000 bytes could not be allocated"));
+	event_watch__oom(watch, PID, "cuda:0", 2560 * MIB, 1536, 77 * 1024 * MIB, now);
+	CU_ASSERT(is_event(EVENT_OOM,
+			   "cuda:0: 2.50 GiB could not be allocated; PyTorch has 1.50 KiB in use of 77.00 GiB reserved there"));
+	event_watch__oom(watch, PID, "CPU", UINT64_MAX, 0, 0, now);
+	CU_ASSERT(is_event(EVENT_OOM, "CPU: 16.00 EiB could not be allocated"));
+	event_watch__pause(watch, true, now);
+	event_watch__oom(watch, PID, "CPU", MIB, 0, 0, now);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+}
+
 static void test_many(void)
 {
 	fresh("slow=2x");
@@ -299,6 +329,7 @@ int main(void)
 					     { "grows", test_grows },
 					     { "hang", test_hang },
 					     { "annotation", test_annotation },
+					     { "oom", test_oom },
 					     { "many", test_many },
 					     CU_TEST_INFO_NULL };
 

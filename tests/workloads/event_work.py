@@ -5,6 +5,9 @@
   grow MIB        it allocates so much, and touches it
   annotate NAME   it has an annotation of that name
   hang            it does not end until the next line comes
+  oom BYTES       it asks for so much memory of the CPU, which is refused
+  report BYTES ALLOCATED RESERVED INDEX
+                  it calls what the allocator of the GPU with that index calls when it has no memory
 
 Each line is answered with a line "done WORDS".
 
@@ -14,6 +17,8 @@ Each step N has an annotation "step N" with N % 7 + 1 calls of torch.neg.
                                     Unix ns, around that annotation
 """
 
+import ctypes
+import os
 import queue
 import sys
 import threading
@@ -21,6 +26,20 @@ import time
 
 import torch
 from torch.profiler import record_function
+
+
+def ask_for(size):
+    try:
+        torch.empty(size, dtype=torch.uint8)
+    except RuntimeError as e:
+        print("refused", str(e).split("\n", maxsplit=1)[0], flush=True)
+
+
+def report_oom(size, allocated, reserved, index):
+    """c10::reportOutOfMemoryToProfiler(int64_t, size_t, size_t, Device); a Device is two bytes in one register: type, index."""
+    c10 = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so"))
+    c10._ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(  # pylint: disable=protected-access
+        ctypes.c_int64(size), ctypes.c_size_t(allocated), ctypes.c_size_t(reserved), ctypes.c_uint64(index << 8 | 1))
 
 
 def main():
@@ -55,6 +74,10 @@ def main():
         elif words[:1] == ["annotate"]:
             with record_function(words[1]):
                 torch.abs(x)
+        elif words[:1] == ["oom"]:
+            ask_for(int(words[1]))
+        elif words[:1] == ["report"]:
+            report_oom(*map(int, words[1:]))
         elif words == ["hang"]:
             print("hangs", flush=True)
             requests.get()

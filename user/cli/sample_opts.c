@@ -40,7 +40,7 @@ static const struct opt_def sample_opts[] = {
 	{ OPT_STR, 0, "schedule", offsetof(struct sample_cfg, schedule), "LIST",
 	  "wait=TIME,warmup=TIME,active=TIME,repeat=N,skip_first=TIME,skip_first_wait=0 or 1, as torch.profiler.schedule; numbers without units are steps; none: only windows that ptbpf trigger requests (default: wait=55s,active=5s)" },
 	{ OPT_STR, 0, "open-on", offsetof(struct sample_cfg, open_on), "LIST",
-	  "open a window when it happens in a process: slow=1.5x (a step takes so many times the median of the last ones), grows=1GiB (its resident memory does), hang=60s (no step ends for so long: a window of samples), annotation=NAME (it begins); without --schedule there are no other windows" },
+	  "open a window when it happens in a process: slow=1.5x (a step takes so many times the median of the last ones), grows=1GiB (its resident memory does), hang=60s (no step ends for so long: a window of samples), annotation=NAME (it begins), oom (PyTorch cannot allocate memory); without --schedule there are no other windows" },
 	{ OPT_DURATION, 0, "open-interval", offsetof(struct sample_cfg, open_interval_ns), "TIME",
 	  "at least so long between two such windows (10m)" },
 	{ OPT_DURATION, 0, "step-timeout", offsetof(struct sample_cfg, run.rec.steps.timeout_ns), "TIME",

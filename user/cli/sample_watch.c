@@ -17,7 +17,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/cmd.h"
+#include "export/mem_names.h"
 #include "model/session.h"
+#include "ptb_event.h"
 #include "record/step_count.h"
 #include "target/pid_hold.h"
 #include "target/proc_info.h"
@@ -71,6 +73,14 @@ static void on_loss(void *arg)
 	struct watch_run *wr = arg;
 
 	event_watch__disturbed(wr->events, clock__mono_ns());
+}
+
+static void on_oom(void *arg, uint32_t tgid, const struct ptb_mem_report *r)
+{
+	struct watch_run *wr = arg;
+
+	event_watch__oom(wr->events, tgid, mem_name__device(r->device_type, r->device_index).text,
+			 r->bytes > 0 ? (uint64_t)r->bytes : 0, r->allocated, r->reserved, r->h.ts_ns);
 }
 
 static void add_target(struct watch_run *wr, pid_t pid)
@@ -187,6 +197,7 @@ static struct record_opts watch_opts(const struct sample_watch_cfg *cfg, const s
 			   .active = 1,
 			   .timeout_ns = NEVER_NS,
 			   .event = cfg->rules->annotation[0] ? cfg->rules->annotation : NULL,
+			   .oom = cfg->rules->oom,
 			   .hooks = hooks },
 	};
 }
@@ -194,7 +205,7 @@ static struct record_opts watch_opts(const struct sample_watch_cfg *cfg, const s
 static int follow_steps(struct watch_run *wr, const pid_t *pids, uint32_t cnt)
 {
 	const struct step_hooks hooks = {
-		.arg = wr, .ended = on_step, .annotation = on_annotation, .lost = on_loss
+		.arg = wr, .ended = on_step, .annotation = on_annotation, .lost = on_loss, .oom = on_oom
 	};
 	struct record_opts opts = watch_opts(wr->cfg, &hooks);
 	int err = run__open(&opts, NULL, &wr->run);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * --open-on: a process that follows the steps of the targets while no window is open, and reports what is to open one. It probes annotations
- * and what ends a step, and nothing else.
+ * --open-on: a process that follows the steps of the targets while no window is open, and reports what is to open one. It probes annotations,
+ * what ends a step and what reports that there is no memory, and nothing else.
  */
 #ifndef CLI_SAMPLE_WATCH_H
 #define CLI_SAMPLE_WATCH_H

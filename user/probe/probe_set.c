@@ -33,6 +33,7 @@ static const char *const prog_names[PTB_PROG_CNT] = {
 #define LOADED_VALUES (opts->args != PROBE_ARGS_NONE)
 #define LOADED_RESULTS (opts->args == PROBE_ARGS_FULL)
 #define LOADED_MEMORY (opts->memory)
+#define LOADED_OOM (opts->memory || opts->oom)
 #define LOADED_CUDA (opts->cuda_calls)
 #define LOADED_AGENT (opts->agent)
 #define LOADED_IDENTITIES (opts->identities)

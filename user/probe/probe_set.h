@@ -32,6 +32,7 @@ struct probe_set_opts {
 	enum probe_args args; /* what operators' probes read beside their stack pointer */
 	bool identities;      /* ends of tensors are probed, whichever source reads the arguments */
 	bool memory;          /* allocators' sites are probed */
+	bool oom;             /* of these at least those that report that there is no memory */
 	bool kernel_memory;   /* kernel tracepoints of memory */
 	bool cuda_calls; /* CUDA launches, copies and synchronisation from the host's side are probed */
 	bool agent;      /* processes with an agent may come: its chunks are copied */

@@ -21,6 +21,7 @@ struct step_opts {
 	uint64_t timeout_ns; /* in which a step must end */
 	bool only;           /* nothing else is probed, and nothing is kept: there is no capture */
 	const char *event;   /* annotation whose begin is of interest; NULL: none */
+	bool oom; /* with `only`: what allocators report when they are out of memory, too */
 	const struct step_hooks *hooks; /* NULL: none */
 };
 

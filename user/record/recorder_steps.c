@@ -185,6 +185,8 @@ void recorder__steps_record(struct recorder *r, const struct ptb_rec_hdr *h)
 
 	if (h->kind == PTB_REC_EXIT && ((const struct ptb_task *)(const void *)h)->group_dead)
 		step_count__process_ended(r->steps, h->tgid);
+	if (h->kind == PTB_REC_MEM_OOM && r->step_hooks && r->step_hooks->oom)
+		r->step_hooks->oom(r->step_hooks->arg, h->tgid, (const void *)h);
 	if (!make_event(r, h, &ev))
 		return;
 	if (r->step_hooks && ev.text && (ev.kind == STEP_NAME || ev.kind == STEP_BEGIN))

@@ -151,6 +151,7 @@ static int load(struct run *run)
 					.args = run->targets.kernel_args,
 					.identities = opts->args == PROBE_ARGS_FULL,
 					.memory = opts->memory,
+					.oom = opts->steps.oom,
 					.stacks = opts->stacks,
 					.sample_hz = (uint32_t)opts->sample_hz,
 					.when = opts->when,

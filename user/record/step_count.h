@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct ptb_mem_report;
 struct step_count;
 
 enum step_event_kind {
@@ -42,6 +43,8 @@ struct step_hooks {
 	/* An annotation begins; named: it is called as step_opts.event is. */
 	void (*annotation)(void *arg, uint32_t tgid, bool named, uint64_t ts_ns);
 	void (*lost)(void *arg); /* records were */
+	/* With step_opts.oom: an allocator reports that it is out of memory. NULL: it is of no interest. */
+	void (*oom)(void *arg, uint32_t tgid, const struct ptb_mem_report *report);
 };
 
 struct step_count *step_count__new(void); /* NULL: no memory */

@@ -234,6 +234,7 @@ static bool needs_probe(const struct plan_func *pf, const struct target *t, cons
 {
 	if (ts->opts->steps.only) /* the program may run an operator a million times between two steps */
 		return pf->kind == PTB_FUNC_SCOPE ||
+		       (pf->kind == PTB_FUNC_ALLOCATOR && ts->opts->steps.oom) || /* of these only what has a program */
 		       (pf->kind == PTB_FUNC_OP && step_opts__is_op(&ts->opts->steps, pf->name));
 	if (plan_func__is_memory(pf))
 		return true;

@@ -39,14 +39,19 @@ static int parse_annotation(const char *value, struct event_rules *r)
 	return *value ? 0 : -EINVAL;
 }
 
+static int parse_oom(const char *value, struct event_rules *r)
+{
+	r->oom = true;
+	return *value ? -EINVAL : 0;
+}
+
 static const struct {
 	const char *name;
 	int (*parse)(const char *value, struct event_rules *r);
 } keys[] = {
-	{ "slow=", parse_slow },
-	{ "grows=", parse_grows },
-	{ "hang=", parse_hang },
-	{ "annotation=", parse_annotation },
+	{ "slow=", parse_slow }, { "grows=", parse_grows },
+	{ "hang=", parse_hang }, { "annotation=", parse_annotation },
+	{ "oom", parse_oom },
 };
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
@@ -80,7 +85,7 @@ int event_rules__parse(const char *text, struct event_rules *rules)
 	for (; *at; at += len + (at[len] == ',')) {
 		len = strcspn(at, ",");
 		if (parse_item(at, len, rules, &seen)) {
-			pr_error("--open-on %s: '%.*s' is not valid; expected are slow=1.5x, grows=1GiB, hang=60s, annotation=NAME, each once",
+			pr_error("--open-on %s: '%.*s' is not valid; expected are slow=1.5x, grows=1GiB, hang=60s, annotation=NAME, oom, each once",
 				 text, (int)len, at);
 			return -EINVAL;
 		}

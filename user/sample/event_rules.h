@@ -13,9 +13,10 @@ struct event_rules {    /* zeroed: none */
 	uint64_t grows; /* resident bytes */
 	uint64_t hang_ns;
 	char annotation[EVENT_NAME_MAX]; /* its whole name */
+	bool oom; /* an allocator of torch reports that it is out of memory */
 };
 
-/* "slow=1.5x,grows=1GiB,annotation=NAME,hang=60s", each at most once. 0 or -EINVAL (reported). */
+/* "slow=1.5x,grows=1GiB,annotation=NAME,hang=60s,oom", each at most once. 0 or -EINVAL (reported). */
 int event_rules__parse(const char *text, struct event_rules *rules);
 
 #endif /* SAMPLE_EVENT_RULES_H */

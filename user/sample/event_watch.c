@@ -196,6 +196,39 @@ void event_watch__annotation(struct event_watch *w, uint32_t pid, bool named, ui
 		snprintf(ev->text, sizeof(ev->text), "'%s' began", w->rules.annotation);
 }
 
+/* As PyTorch's own message says it: 2.50 GiB. */
+static void bytes_text(uint64_t bytes, char *buf, size_t cap)
+{
+	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	double v = (double)bytes;
+	size_t unit = 0;
+
+	while (v >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+		v /= 1024;
+		unit++;
+	}
+	snprintf(buf, cap, "%.*f %s", unit ? 2 : 0, v, units[unit]);
+}
+
+void event_watch__oom(struct event_watch *w, uint32_t pid, const char *device, uint64_t bytes,
+		      uint64_t allocated, uint64_t reserved, uint64_t ts_ns)
+{
+	char want[32], used[32], held[32];
+	struct event *ev = find(w, pid) && w->rules.oom ? put(w, EVENT_OOM, pid, ts_ns) : NULL;
+	int n;
+
+	if (!ev)
+		return;
+	bytes_text(bytes, want, sizeof(want));
+	n = snprintf(ev->text, sizeof(ev->text), "%s: %s could not be allocated", device, want);
+	if (!allocated && !reserved)
+		return;
+	bytes_text(allocated, used, sizeof(used));
+	bytes_text(reserved, held, sizeof(held));
+	snprintf(ev->text + n, sizeof(ev->text) - (size_t)n,
+		 "; PyTorch has %s in use of %s reserved there", used, held);
+}
+
 void event_watch__disturbed(struct event_watch *w, uint64_t now_ns)
 {
 	w->since_ns = now_ns;

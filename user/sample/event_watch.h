@@ -19,7 +19,8 @@
 	X(SLOW, "slow")                                                                            \
 	X(GROWS, "grows")                                                                          \
 	X(HANG, "hang")                                                                            \
-	X(ANNOTATION, "annotation")
+	X(ANNOTATION, "annotation")                                                                \
+	X(OOM, "oom")
 
 enum event_kind {
 #define X(name, text) EVENT_##name,
@@ -51,6 +52,9 @@ void event_watch__step(struct event_watch *w, uint32_t pid, uint32_t tid, uint64
 		       uint64_t end_ns);
 /* An annotation began; named: it is the one of the rules. */
 void event_watch__annotation(struct event_watch *w, uint32_t pid, bool named, uint64_t ts_ns);
+/* An allocator was refused so many bytes; device: "CPU", "cuda:0"; allocated, reserved: what it has there, 0: it does not say. */
+void event_watch__oom(struct event_watch *w, uint32_t pid, const char *device, uint64_t bytes,
+		      uint64_t allocated, uint64_t reserved, uint64_t ts_ns);
 /* Records of some threads were lost, or the job was disturbed, until now_ns. */
 void event_watch__disturbed(struct event_watch *w, uint64_t now_ns);
 /* While it is paused, nothing is an event. */

@@ -87,6 +87,66 @@ def test_request(ws, spin):
     check(any(re.search(rf"^ *{b['window']} .*complete", line) for line in text) and any(str(spin.pid) in line for line in text), f"the text: {text}")
 
 
+def test_toggle(ws, spin):
+    """An activity that is switched off is not in the windows that begin then, but in the one in hand and in those after it is switched on again."""
+    spin.wait_line("rate")
+    with daemon(ws, "--pid", spin.pid, "--schedule", "none", "--prepared") as t:
+        def window(*args):
+            trigger(t, "--wait", "-d", "200ms", *args)
+            return log_of(ws + "/w")[-1]
+
+        def has_ops(w):
+            return "aten::neg" in str(report_json(w["capture"]))
+
+        with Tracer("trigger", "--control", t.control, "-d", "2s", "--wait") as client:
+            wait_state(t, "recording")
+            done = trigger(t, "--toggle", "cpu=off")
+            client.expect(0)
+        check(done.out == ["from window 1 on: without cpu"], f"the answer: {done.out}")
+        in_hand = log_of(ws + "/w")[-1]
+        s = status(t)
+        off = window()
+        for to, code in (("cuda=off", 1), ("cpu=on,cuda=off", 0)):
+            done = trigger(t, "--toggle", to, expect=code)
+        other = window()
+        done = trigger(t, "--toggle", "cuda=on", "--json")
+        on = window()
+    check("switched_off" not in in_hand and has_ops(in_hand), f"the window in hand: {in_hand}")
+    check(s["daemon"]["off"] == "cpu", f"the status: {s['daemon']}")
+    check(off["switched_off"] == "cpu" and not has_ops(off), f"without cpu: {off}")
+    check(report_json(off["capture"])["capture"]["switched_off"] == "cpu", "META")
+    check(other["switched_off"] == "cuda" and has_ops(other), f"without cuda: {other}")
+    check(json.loads(done.out[0]) == {"version": 1, "ok": True, "from_window": 3} and "switched_off" not in on and has_ops(on), f"all: {done.out} {on}")
+    check("nothing would be left" in "\n".join(t.err), "why it is refused")
+
+
+def test_toggle_is_kept(ws, spin):
+    """SIGHUP: what is switched off stays off, unless that is no longer possible."""
+    spin.wait_line("rate")
+    conf = ws + "/conf"
+
+    def write(*more):
+        with open(conf, "w", encoding="utf-8") as f:
+            f.write("\n".join([f"pid={spin.pid}", f"dir={ws}/w", f"control={ws}/w.sock", *more]) + "\n")
+
+    write("schedule=none")
+    with Tracer("sample", "--config", conf) as t:
+        t.control = ws + "/w.sock"
+        t.wait_line("sampling into", "the start", t.err)
+        trigger(t, "--toggle", "cpu=off")
+        write("schedule=none", "max-disk=1GiB")
+        t.signal(signal.SIGHUP)
+        t.wait_line("is read again", "the new settings", t.err)
+        wait_for(lambda: status(t)["daemon"].get("off") == "cpu", "the switch")
+        write("schedule=wait=1000000,active=1")
+        t.signal(signal.SIGHUP)
+        t.wait_line("cpu is no longer switched off: .*counted in steps", "the message", t.err)
+        done = trigger(t, "--toggle", "cpu=off", expect=1)
+        check("counted in steps" in done.text() and "off" not in status(t)["daemon"], done.text())
+        t.signal(signal.SIGTERM)
+        t.expect(0, 1, 3)
+
+
 VALIDATE = """
 import json, jsonschema, sys
 schema = json.load(open(sys.argv[1]))
@@ -317,6 +377,9 @@ def test_end(ws, spin):
 
 @pytest.mark.parametrize("args, code, text", [
     (["trigger", "--start-at", "now"], 2, "not a valid value for --start-at"),
+    (["trigger", "--toggle", "cpu"], 2, "not a valid value for --toggle"),
+    (["trigger", "--toggle", "cpu=off,cpu=on"], 2, "not a valid value for --toggle"),
+    (["trigger", "--toggle", "cpu=off", "--wait"], 2, "excludes"),
     (["trigger", "--control", "/no/such"], 1, "no ptbpf sample listens there"),
     (["trigger", "--dir", "/no/such"], 1, "No such file"),
     (["status", "--control", "/dev/null"], 1, "no ptbpf sample listens there"),

@@ -40,6 +40,9 @@ static const char *const pieces[] = {
 	",\"start_unix_ms\":1767225600000",
 	",\"wait\":true",
 	"\"request\":\"status\"",
+	"{\"version\":1,\"request\":\"toggle\"",
+	",\"cpu\":false",
+	",\"cuda\":true",
 };
 
 static bool same(const struct control_request *a, const struct control_request *b)
@@ -47,7 +50,7 @@ static bool same(const struct control_request *a, const struct control_request *
 	return a->what == b->what && a->pid_cnt == b->pid_cnt &&
 	       !memcmp(a->pids, b->pids, a->pid_cnt * sizeof(a->pids[0])) &&
 	       a->duration_ns == b->duration_ns && a->start_real_ns == b->start_real_ns &&
-	       a->wait == b->wait;
+	       a->wait == b->wait && a->cpu == b->cpu && a->cuda == b->cuda;
 }
 
 static void request(const char *text, size_t len)

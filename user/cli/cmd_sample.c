@@ -68,10 +68,43 @@ static void use_settings(struct sampler *s, struct sample_settings *set)
 	sample_settings__release(old);
 }
 
+int sampler__toggle(struct sampler *s, const struct control_request *rq, char *why, size_t cap)
+{
+	struct sample_settings *set;
+	int err = sample_settings__toggle(s->settings, rq, &set, why, cap);
+
+	if (err)
+		return err;
+	sample_spare__end(&s->spare); /* it has been prepared for other activities */
+	use_settings(s, set);
+	if (set->off)
+		pr_info("from window %llu on: without %s", (unsigned long long)s->nr, set->off);
+	else
+		pr_info("from window %llu on: all activities", (unsigned long long)s->nr);
+	return 0;
+}
+
+/* What was switched off stays off, where the new settings have it. */
+static void keep_toggle(struct sampler *s, const char *off)
+{
+	struct control_request rq = { .what = CONTROL_TOGGLE };
+	char why[256];
+
+	if (!off)
+		return;
+	if (!strcmp(off, "cpu"))
+		rq.cpu = SWITCH_OFF;
+	else
+		rq.cuda = SWITCH_OFF;
+	if (sampler__toggle(s, &rq, why, sizeof(why)))
+		pr_warn("%s is no longer switched off: %s", off, why);
+}
+
 /* SIGHUP */
 static void take_reload(struct sampler *s)
 {
 	struct sample_settings *set;
+	const char *off = s->settings->off;
 
 	if (!cancel__take_reload() || s->signals)
 		return;
@@ -82,6 +115,7 @@ static void take_reload(struct sampler *s)
 	sample_events__stop(s);
 	use_settings(s, set);
 	pr_info("'%s' is read again", s->cfg->config);
+	keep_toggle(s, off);
 	sampler__trim(s);
 }
 

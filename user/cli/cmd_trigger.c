@@ -18,7 +18,7 @@
 struct trigger_cfg {
 	struct pid_list pids;
 	uint64_t duration_ns;
-	const char *start_at, *dir, *control;
+	const char *start_at, *toggle, *dir, *control;
 	bool wait, json;
 };
 
@@ -34,18 +34,22 @@ static const struct opt_def trigger_opts[] = {
 	  "wait for its end; print its files, and end with its exit code" },
 	{ OPT_FLAG, 0, "json", offsetof(struct trigger_cfg, json), NULL,
 	  "print answers as JSON, a line each" },
+	{ OPT_GROUP, 0, "", 0, NULL, "instead of a window" },
+	{ OPT_STR, 0, "toggle", offsetof(struct trigger_cfg, toggle), "LIST",
+	  "switch activities on or off, as in cpu=off or cpu=on,cuda=off, in all windows that are started from now on, not in the one in hand" },
 	CONTROL_OPTS(struct trigger_cfg),
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
 const struct cmd_usage trigger_usage = {
 	.name = "trigger",
-	.synopsis = "[--pid PID[,PID...]] [--dir DIR | --control PATH] [options]",
+	.synopsis = "[--pid PID[,PID...] | --toggle LIST] [--dir DIR | --control PATH] [options]",
 	.summary = "Requests a window of a running ptbpf sample, beside those of its schedule, and prints its number. Windows do\n"
-		   "not overlap: while one is recorded, the request is refused.",
+		   "not overlap: while one is recorded, the request is refused. With --toggle changes what its windows record.",
 	.examples = "  sudo ptbpf trigger --wait\n"
 		    "  sudo ptbpf trigger --dir /var/lib/ptbpf --pid 4242 -d 2s\n"
-		    "  sudo ptbpf trigger --start-at $(date -d '+10 seconds' +%s000)\n",
+		    "  sudo ptbpf trigger --start-at $(date -d '+10 seconds' +%s000)\n"
+		    "  sudo ptbpf trigger --toggle cuda=off\n",
 	.opts = trigger_opts,
 };
 
@@ -117,6 +121,17 @@ static int print_ended(const cJSON *line)
 	return code == EXIT_DONE || code == EXIT_INCOMPLETE ? code : EXIT_FAILED;
 }
 
+static void print_toggled(const cJSON *answer)
+{
+	const char *off = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(answer, "off"));
+
+	printf("from window %.0f on: ", number(answer, "from_window"));
+	fputs(off ? "without " : "all activities", stdout);
+	if (off)
+		cell__put_text(stdout, off, 8);
+	putchar('\n');
+}
+
 /* One answer. Exit code; *more: another one follows. */
 static int take_answer(const struct trigger_cfg *cfg, int fd, const char *path, bool *more)
 {
@@ -140,6 +155,9 @@ static int take_answer(const struct trigger_cfg *cfg, int fd, const char *path, 
 		code = EXIT_FAILED;
 	} else if (ended) {
 		code = cfg->json ? (int)number(ended, "exit") : print_ended(ended);
+	} else if (cfg->toggle) {
+		if (!cfg->json)
+			print_toggled(tree);
 	} else {
 		if (!cfg->json)
 			printf("window %.0f\n", number(tree, "window"));
@@ -149,6 +167,35 @@ static int take_answer(const struct trigger_cfg *cfg, int fd, const char *path, 
 	cJSON_Delete(tree);
 	free(text);
 	return code;
+}
+
+/* "cpu=off,cuda=on", each at most once. */
+static bool parse_toggle(const char *list, struct control_request *rq)
+{
+	static const struct {
+		const char *text;
+		bool cuda;
+		enum control_switch to;
+	} items[] = { { "cpu=on", false, SWITCH_ON },
+		      { "cpu=off", false, SWITCH_OFF },
+		      { "cuda=on", true, SWITCH_ON },
+		      { "cuda=off", true, SWITCH_OFF } };
+	size_t len, i;
+
+	for (const char *at = list; *at; at += len + (at[len] == ',')) {
+		enum control_switch *to;
+
+		len = strcspn(at, ",");
+		for (i = 0; i < 4 && (strlen(items[i].text) != len || memcmp(items[i].text, at, len)); i++)
+			;
+		if (i == 4)
+			return false;
+		to = items[i].cuda ? &rq->cuda : &rq->cpu;
+		if (*to)
+			return false;
+		*to = items[i].to;
+	}
+	return rq->cpu || rq->cuda;
 }
 
 /* Unix time in ms. */
@@ -162,6 +209,30 @@ static bool parse_time(const char *text, uint64_t *ns)
 	return *ns > 0;
 }
 
+/* What does not go together, or has no such value, is reported. False: so it is. */
+static bool make_request(const struct trigger_cfg *cfg, struct control_request *rq)
+{
+	if (cfg->start_at && !parse_time(cfg->start_at, &rq->start_real_ns)) {
+		pr_error("trigger: '%s' is not a valid value for --start-at (1767225600000)",
+			 cfg->start_at);
+		return false;
+	}
+	if (cfg->toggle && !parse_toggle(cfg->toggle, rq)) {
+		pr_error("trigger: '%s' is not a valid value for --toggle (cpu=off,cuda=on)", cfg->toggle);
+		return false;
+	}
+	if (cfg->toggle && (cfg->pids.cnt || cfg->duration_ns || cfg->start_at || cfg->wait)) {
+		pr_error("trigger: --toggle opens no window: it excludes --pid, --duration, --start-at and --wait");
+		return false;
+	}
+	rq->what = cfg->toggle ? CONTROL_TOGGLE : CONTROL_TRIGGER;
+	rq->duration_ns = cfg->duration_ns;
+	rq->wait = cfg->wait;
+	rq->pid_cnt = cfg->pids.cnt;
+	memcpy(rq->pids, cfg->pids.pids, sizeof(*rq->pids) * cfg->pids.cnt);
+	return true;
+}
+
 int cmd_trigger(int argc, char **argv)
 {
 	struct trigger_cfg cfg = { .start_at = NULL };
@@ -172,15 +243,8 @@ int cmd_trigger(int argc, char **argv)
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
-	if (cfg.start_at && !parse_time(cfg.start_at, &rq.start_real_ns)) {
-		pr_error("trigger: '%s' is not a valid value for --start-at (1767225600000)",
-			 cfg.start_at);
+	if (!make_request(&cfg, &rq))
 		return EXIT_USAGE;
-	}
-	rq.duration_ns = cfg.duration_ns;
-	rq.wait = cfg.wait;
-	rq.pid_cnt = cfg.pids.cnt;
-	memcpy(rq.pids, cfg.pids.pids, sizeof(*rq.pids) * cfg.pids.cnt);
 	err = control_client__named(cfg.dir, cfg.control, path);
 	if (err == -ENOENT)
 		err = find_socket(path);

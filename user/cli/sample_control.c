@@ -65,6 +65,14 @@ static void put_ended(struct sampler *s, struct jsonw *w, uint64_t nr, const cha
 	jsonw__raw(w, line);
 }
 
+static void put_toggled(struct sampler *s, struct jsonw *w, uint64_t nr, const char *line)
+{
+	(void)line;
+	JSONW_U64(w, "from_window", nr);
+	if (s->settings->off)
+		JSONW_STR(w, "off", s->settings->off);
+}
+
 static void put_status(struct sampler *s, struct jsonw *w, uint64_t nr, const char *line)
 {
 	(void)nr;
@@ -181,6 +189,19 @@ static void trigger(struct sampler *s, uint64_t conn, const struct control_peer 
 		add_waiter(&s->control, conn, nr);
 }
 
+static void toggle(struct sampler *s, uint64_t conn, const struct control_peer *peer,
+		   const struct control_request *rq)
+{
+	char why[WHY_MAX];
+
+	if (sampler__toggle(s, rq, why, sizeof(why))) {
+		pr_info("uid %u, pid %d: --toggle is refused: %s", peer->uid, peer->pid, why);
+		refuse(s, conn, UINT64_MAX, why);
+		return;
+	}
+	answer(s, conn, put_toggled, s->nr, NULL);
+}
+
 static void on_request(void *arg, uint64_t conn, const struct control_peer *peer, const char *text,
 		       size_t len)
 {
@@ -193,6 +214,8 @@ static void on_request(void *arg, uint64_t conn, const struct control_peer *peer
 		refuse(s, conn, UINT64_MAX, why);
 	} else if (rq.what == CONTROL_TRIGGER) {
 		trigger(s, conn, peer, &rq);
+	} else if (rq.what == CONTROL_TOGGLE) {
+		toggle(s, conn, peer, &rq);
 	} else {
 		answer(s, conn, put_status, 0, NULL);
 	}

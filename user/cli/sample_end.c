@@ -84,6 +84,8 @@ static bool write_line(const struct sampler *s, const struct sample_window *w, i
 	JSONW_I64(&j, "exit", code);
 	if (w->report.traced)
 		JSONW_DOUBLE(&j, "late_seconds", (double)w->report.late_ns / 1e9);
+	if (w->spec.off)
+		JSONW_STR(&j, "switched_off", w->spec.off);
 	if (w->report.sealed)
 		JSONW_STR(&j, "capture", w->spec.capture);
 	put_result(&j, w);

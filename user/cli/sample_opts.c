@@ -255,6 +255,9 @@ void sample_settings__release(struct sample_settings *set)
 {
 	if (!set || --set->holders)
 		return;
-	conf__free(set->conf);
+	if (set->base)
+		sample_settings__release(set->base);
+	else
+		conf__free(set->conf);
 	free(set);
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "cli/live.h"
+#include "sample/control_msg.h"
 #include "sample/event_rules.h"
 #include "sample/proc_select.h"
 #include "sample/schedule.h"
@@ -35,6 +36,10 @@ struct sample_settings {
 	struct event_rules events; /* of --open-on */
 	double max_overhead;       /* share of the time, 0: no limit */
 	struct conf *conf;         /* has texts of cfg; NULL: no file */
+	/* ptbpf trigger --toggle: `cfg` of another one, which is held, without an activity. NULL: nothing is switched off. */
+	struct sample_settings *base;
+	const char *off;     /* "cpu" or "cuda", NULL likewise */
+	char activities[32]; /* those that are left */
 };
 
 /* The command line wins over the file. 0, OPTS_ERROR (reported) or OPTS_HELP (printed). */
@@ -43,6 +48,12 @@ int sample_settings__load(int argc, char **argv, struct sample_settings **out);
  * cannot change. */
 int sample_settings__reload(int argc, char **argv, const struct sample_settings *old,
 			    struct sample_settings **out);
+/*
+ * The same settings with activities switched on or off, one of them at most: 0, *out to be released (it may be `set` or its base); -EINVAL: `why` has a
+ * sentence.
+ */
+int sample_settings__toggle(struct sample_settings *set, const struct control_request *rq,
+			    struct sample_settings **out, char *why, size_t cap);
 struct sample_settings *sample_settings__hold(struct sample_settings *set); /* which it returns */
 void sample_settings__release(struct sample_settings *set); /* the last holder frees it; NULL is fine */
 

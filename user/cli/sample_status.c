@@ -46,6 +46,8 @@ static void put_daemon(const struct sampler *s, struct jsonw *w)
 	JSONW_U64(w, "now_unix_ns", clock__pair().real_ns);
 	JSONW_STR(w, "dir", s->dir.path);
 	JSONW_STR(w, "schedule", s->cfg->schedule);
+	if (s->settings->off)
+		JSONW_STR(w, "off", s->settings->off);
 	JSONW_BOOL(w, "ending", s->signals > 0);
 	jsonw__end_obj(w);
 }

@@ -143,6 +143,8 @@ static void write_meta(const struct sample_window_spec *spec, struct recorder *r
 
 	sample_thin__meta(spec->thin, rec);
 	recorder__meta_text(rec, "trigger", spec->trigger.kind);
+	if (spec->off)
+		recorder__meta_text(rec, "switched_off", spec->off);
 	snprintf(event, sizeof(event), "pid %d: %s", spec->trigger.event_pid, spec->trigger.event);
 	if (spec->trigger.event[0])
 		recorder__meta_text(rec, "event", event);

@@ -57,6 +57,7 @@ struct sample_window_spec {
 	struct step_wait step_wait;   /* in steps: what is known when it starts */
 	enum thin_level thin;
 	bool samples; /* of Python stacks, and nothing else: the job hangs */
+	const char *off; /* "cpu" or "cuda": an activity that is switched off; NULL: none is */
 	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */
 	const struct metrics *metrics; /* what the window's will be added to; NULL: they are not wanted */
 	const struct metrics_server *server; /* NULL: there is none; as the next */

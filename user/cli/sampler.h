@@ -71,6 +71,11 @@ struct sampler {
 	bool any, incomplete; /* a window was recorded; one was not, or not completely */
 };
 
+/* ---- cmd_sample.c ---- */
+
+/* Switches activities of the windows that are started from now on. 0, or -EINVAL: `why` has a sentence. */
+int sampler__toggle(struct sampler *s, const struct control_request *rq, char *why, size_t cap);
+
 /* ---- sample_begin.c: which processes, and when ---- */
 
 /* Processes of the window that begins now; *selected: so many fit, 0: they are named. Returns how many. */

@@ -81,6 +81,10 @@ static void put_head(FILE *out, const cJSON *status)
 	cell__put_text(out, text(d, "dir"), TEXT_CHARS);
 	fputs("\nschedule ", out);
 	cell__put_text(out, text(d, "schedule"), TEXT_CHARS);
+	if (has(d, "off")) {
+		fputs("; switched off: ", out);
+		cell__put_text(out, text(d, "off"), 8);
+	}
 	fprintf(out, "\nwindows: %.0f complete, %.0f incomplete, %.0f failed, %.0f skipped; lost %.0f records\n",
 		number(w, "complete"), number(w, "incomplete"), number(w, "failed"),
 		number(w, "skipped"), number(w, "lost"));

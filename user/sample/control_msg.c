@@ -12,6 +12,11 @@
 #define UNIX_MS_MAX 1e13 /* exact as a double, and in nanoseconds a uint64_t */
 #define BUF 4096
 
+static const char *const whats[] = {
+	[CONTROL_STATUS] = "status", [CONTROL_TRIGGER] = "trigger", [CONTROL_TOGGLE] = "toggle"
+};
+#define WHATS (sizeof(whats) / sizeof(whats[0]))
+
 struct parser {
 	struct control_request *rq;
 	char *why;
@@ -61,10 +66,12 @@ static int take_what(const struct parser *p, const cJSON *v)
 {
 	const char *text = cJSON_GetStringValue(v);
 
-	if (!text || (strcmp(text, "status") != 0 && strcmp(text, "trigger") != 0))
-		return refuse(p, v->string, "\"status\" or \"trigger\"");
-	p->rq->what = strcmp(text, "status") == 0 ? CONTROL_STATUS : CONTROL_TRIGGER;
-	return 0;
+	for (size_t i = 0; text && i < WHATS; i++)
+		if (!strcmp(text, whats[i])) {
+			p->rq->what = (enum control_what)i;
+			return 0;
+		}
+	return refuse(p, v->string, "\"status\", \"trigger\" or \"toggle\"");
 }
 
 static int take_duration(const struct parser *p, const cJSON *v)
@@ -91,14 +98,38 @@ static int take_wait(const struct parser *p, const cJSON *v)
 	return 0;
 }
 
+static int take_switch(const struct parser *p, const cJSON *v, enum control_switch *out)
+{
+	if (!cJSON_IsBool(v))
+		return refuse(p, v->string, "true or false");
+	*out = cJSON_IsTrue(v) ? SWITCH_ON : SWITCH_OFF;
+	return 0;
+}
+
+static int take_cpu(const struct parser *p, const cJSON *v)
+{
+	return take_switch(p, v, &p->rq->cpu);
+}
+
+static int take_cuda(const struct parser *p, const cJSON *v)
+{
+	return take_switch(p, v, &p->rq->cuda);
+}
+
 static const struct {
 	const char *key;
 	int (*take)(const struct parser *p, const cJSON *v);
-	bool needed, of_trigger;
+	bool needed;            /* by every request; it belongs to all of them */
+	enum control_what what; /* else: the one that it belongs to */
 } keys[] = {
-	{ "version", take_version, true, false },     { "request", take_what, true, false },
-	{ "pids", take_pids, false, true },           { "duration_ms", take_duration, false, true },
-	{ "start_unix_ms", take_start, false, true }, { "wait", take_wait, false, true },
+	{ "version", take_version, true, CONTROL_STATUS },
+	{ "request", take_what, true, CONTROL_STATUS },
+	{ "pids", take_pids, false, CONTROL_TRIGGER },
+	{ "duration_ms", take_duration, false, CONTROL_TRIGGER },
+	{ "start_unix_ms", take_start, false, CONTROL_TRIGGER },
+	{ "wait", take_wait, false, CONTROL_TRIGGER },
+	{ "cpu", take_cpu, false, CONTROL_TOGGLE },
+	{ "cuda", take_cuda, false, CONTROL_TOGGLE },
 };
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
@@ -133,15 +164,20 @@ static int take_keys(const struct parser *p, const cJSON *tree)
 			err = take_key(p, v, &seen);
 	}
 	for (size_t i = 0; i < KEYS && !err; i++) {
-		bool misplaced = keys[i].of_trigger && p->rq->what != CONTROL_TRIGGER;
+		bool misplaced = !keys[i].needed && p->rq->what != keys[i].what;
 
 		if (misplaced && seen & 1u << i) {
-			snprintf(p->why, p->cap, "\"%s\" belongs to a trigger", keys[i].key);
+			snprintf(p->why, p->cap, "\"%s\" belongs to a %s", keys[i].key,
+				 whats[keys[i].what]);
 			err = -EINVAL;
 		} else if (keys[i].needed && !(seen & 1u << i)) {
 			snprintf(p->why, p->cap, "\"%s\" is missing", keys[i].key);
 			err = -EINVAL;
 		}
+	}
+	if (!err && p->rq->what == CONTROL_TOGGLE && !p->rq->cpu && !p->rq->cuda) {
+		snprintf(p->why, p->cap, "\"cpu\" or \"cuda\" is missing");
+		err = -EINVAL;
 	}
 	return err;
 }
@@ -191,7 +227,7 @@ void control_request__write(const struct control_request *rq, struct jsonw_text 
 		return;
 	jsonw__begin_obj(&w);
 	JSONW_U64(&w, "version", CONTROL_VERSION);
-	JSONW_STR(&w, "request", rq->what == CONTROL_STATUS ? "status" : "trigger");
+	JSONW_STR(&w, "request", whats[rq->what]);
 	if (rq->pid_cnt)
 		JSONW_ARR(&w, "pids");
 	for (uint32_t i = 0; i < rq->pid_cnt; i++)
@@ -204,6 +240,10 @@ void control_request__write(const struct control_request *rq, struct jsonw_text 
 		JSONW_U64(&w, "start_unix_ms", rq->start_real_ns / 1000000);
 	if (rq->wait)
 		JSONW_BOOL(&w, "wait", true);
+	if (rq->cpu)
+		JSONW_BOOL(&w, "cpu", rq->cpu == SWITCH_ON);
+	if (rq->cuda)
+		JSONW_BOOL(&w, "cuda", rq->cuda == SWITCH_ON);
 	jsonw__end_obj(&w);
 	jsonw__flush(&w);
 	jsonw__free(&w);

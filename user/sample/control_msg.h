@@ -20,7 +20,8 @@
 #define CONTROL_PIDS_MAX 256
 #define CONTROL_AHEAD_MAX_NS (3600ULL * 1000000000) /* of --start-at */
 
-enum control_what { CONTROL_STATUS, CONTROL_TRIGGER };
+enum control_what { CONTROL_STATUS, CONTROL_TRIGGER, CONTROL_TOGGLE };
+enum control_switch { SWITCH_AS_IT_IS, SWITCH_ON, SWITCH_OFF };
 
 struct control_request {
 	enum control_what what;
@@ -30,6 +31,8 @@ struct control_request {
 	uint64_t duration_ns;   /* 0: the daemon's */
 	uint64_t start_real_ns; /* Unix time, 0: now */
 	bool wait;              /* another answer follows when the window has ended */
+	/* of CONTROL_TOGGLE: activities of the windows that are started from now on; one at least is switched */
+	enum control_switch cpu, cuda;
 };
 
 /* 0, or -EINVAL: `why` has a sentence. */

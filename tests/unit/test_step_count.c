@@ -18,11 +18,14 @@ static struct step_event event(enum step_event_kind kind, uint32_t tgid, uint64_
 	return (struct step_event){ .ts_ns = now += MS, .id = id, .tgid = tgid, .tid = tgid, .kind = kind };
 }
 
+static uint64_t name_number; /* of the next annotations */
+
 static void put(enum step_event_kind kind, uint32_t tgid, uint64_t id, enum step_what what,
 		uint64_t text, uint64_t sp)
 {
 	struct step_event ev = event(kind, tgid, id);
 
+	ev.number = name_number;
 	ev.what = what;
 	ev.text = text;
 	ev.sp = sp;
@@ -234,16 +237,15 @@ static void test_timeout(void)
 }
 
 static struct {
-	uint64_t begin_ns, end_ns;
+	struct step_end last;
 	uint32_t cnt, lost;
 } hooked;
 
-static void on_ended(void *arg, uint32_t tgid, uint32_t tid, uint64_t begin_ns, uint64_t end_ns)
+static void on_ended(void *arg, const struct step_end *e)
 {
 	CU_ASSERT_PTR_EQUAL(arg, &hooked);
-	CU_ASSERT(tgid == 1 && tid == 1);
-	hooked.begin_ns = begin_ns;
-	hooked.end_ns = end_ns;
+	CU_ASSERT(e->tgid == 1 && e->tid == 1);
+	hooked.last = *e;
 	hooked.cnt++;
 }
 
@@ -265,11 +267,11 @@ static void test_hooks(void)
 	mark(1, SGD);
 	last = now;
 	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
-	CU_ASSERT(hooked.cnt == 1 && hooked.begin_ns == 0 && hooked.end_ns == last);
+	CU_ASSERT(hooked.cnt == 1 && hooked.last.begin_ns == 0 && hooked.last.end_ns == last);
 	mark(1, ADAM); /* in the next step */
 	mark(1, SGD);
 	verdict();
-	CU_ASSERT(hooked.cnt == 2 && hooked.begin_ns == last && hooked.end_ns == now);
+	CU_ASSERT(hooked.cnt == 2 && hooked.last.begin_ns == last && hooked.last.end_ns == now);
 	begin(1, 50, STEP_OWN, 100);
 	last = now;
 	mark(1, SGD);
@@ -277,9 +279,41 @@ static void test_hooks(void)
 	CU_ASSERT_EQUAL(hooked.cnt, 2);
 	end(1, 50);
 	verdict();
-	CU_ASSERT(hooked.cnt == 3 && hooked.begin_ns == last && hooked.end_ns == now);
+	CU_ASSERT(hooked.cnt == 3 && hooked.last.begin_ns == last && hooked.last.end_ns == now);
 	step_count__lost(sc);
 	CU_ASSERT_EQUAL(hooked.lost, 1);
+}
+
+/* The number of the annotation that marks or announces it, not of one around or in it. */
+static void test_numbers(void)
+{
+	const struct step_hooks hooks = { .arg = &hooked, .ended = on_ended };
+
+	fresh();
+	step_count__set_hooks(sc, &hooks);
+	step_count__await_ends(sc, now, UINT32_MAX);
+	for (name_number = 7; name_number < 10; name_number++) {
+		uint64_t own = name_number;
+
+		name_number = 100;
+		begin(1, 60, STEP_OTHER, 5);
+		name_number = own;
+		mark(1, SGD);
+		name_number = 200;
+		mark(1, ADAM);
+		end(1, 60);
+		name_number = own;
+		verdict();
+		CU_ASSERT(hooked.last.number == own && !hooked.last.own);
+	}
+	begin(1, 50, STEP_OWN, 100); /* name_number 10 */
+	name_number = 300;
+	mark(1, SGD);
+	end(1, 50);
+	verdict();
+	CU_ASSERT(hooked.last.number == 10 && hooked.last.own);
+	step_count__lost(sc); /* nobody asks for it */
+	name_number = 0;
 }
 
 /* More open annotations, threads and objects than it keeps; ends without a begin. */
@@ -311,6 +345,7 @@ int main(void)
 		{ "processes", test_processes },
 		{ "timeout", test_timeout },
 		{ "hooks", test_hooks },
+		{ "numbers", test_numbers },
 		{ "many", test_many },
 		CU_TEST_INFO_NULL,
 	};

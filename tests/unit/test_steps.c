@@ -374,6 +374,30 @@ static void order_of_steps(void)
 	slice_log__done(log, b);
 }
 
+/* Marks that count themselves are one mark, however they are recorded; another name, or another text behind '#', is not. */
+static void numbered(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	const struct session_opts opts = { .step_on = "train" };
+	uint32_t f = builder__op(b, "aten::f");
+	struct slice_log *log;
+
+	builder__thread(b, 10, 10);
+	iteration(b, f, 2000000, "train#8");
+	iteration(b, f, 2001000, "train#9");
+	iteration(b, f, 2002000, "train#more");
+	iteration(b, f, 2003000, "train#1more");
+	iteration(b, f, 2004000, "train");
+	iteration(b, f, 2005000, "train#10");
+	iteration(b, f, 2006000, "trains#11");
+	log = slice_log__of(b, &opts);
+	CU_ASSERT_EQUAL(log->totals.steps, 4);
+	CU_ASSERT_EQUAL(log->totals.partial_steps, 2);
+	CU_ASSERT_EQUAL(slice_log__must(log, "ProfilerStep#0", 0)->end_ns, 2001603);
+	CU_ASSERT_EQUAL(slice_log__must(log, "ProfilerStep#1", 0)->end_ns, 2005603);
+	slice_log__done(log, b);
+}
+
 static const CU_TestInfo tests[] = {
 	{ "optimizer", optimizer },
 	{ "switched off", switched_off },
@@ -388,6 +412,7 @@ static const CU_TestInfo tests[] = {
 	{ "options of the recording", options_of_the_recording },
 	{ "partial steps", partial_steps },
 	{ "order of steps", order_of_steps },
+	{ "numbered", numbered },
 	CU_TEST_INFO_NULL,
 };
 

@@ -161,7 +161,7 @@ int sampler__launch(struct sampler *s, struct sample_window *w, const char **why
 	}
 	w->spec.control = s->control.server;
 	w->spec.off = s->settings->off;
-	if (w->spec.samples || s->spare.settings != s->settings || !sample_spare__use(&s->spare, w)) {
+	if (w->spec.samples || w->spec.step_multiple || s->spare.settings != s->settings || !sample_spare__use(&s->spare, w)) {
 		if (sample_window__start(w)) {
 			*why = "no process for it";
 			return -EAGAIN;

@@ -91,6 +91,7 @@ static bool write_line(const struct sampler *s, const struct sample_window *w, i
 	put_result(&j, w);
 	sample_window__put_when(&j, w);
 	sample_steps__put(&j, w);
+	sample_multiple__put(&j, w);
 	sample_steps__why(w, why, sizeof(why));
 	if (why[0])
 		JSONW_STR(&j, "incomplete", why);

@@ -32,7 +32,7 @@ enum thin_level sample_thin__next(struct thin *t, uint64_t nr, double allowed_ns
 
 void sample_thin__learn(struct thin *t, const struct sample_window *w)
 {
-	if (w->spec.samples)
+	if (w->spec.samples || w->spec.step_multiple) /* its probes may have been there for long before it */
 		return;
 	if (w->report.over_cost)
 		thin__learn(t, w->spec.thin, 0, (double)w->report.cost_ns / 2, (double)w->report.cost_ns);

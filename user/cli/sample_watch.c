@@ -54,11 +54,11 @@ struct watch_run {
 	uint64_t next_state_ns, next_report_ns;
 };
 
-static void on_step(void *arg, uint32_t tgid, uint32_t tid, uint64_t begin_ns, uint64_t end_ns)
+static void on_step(void *arg, const struct step_end *e)
 {
 	struct watch_run *wr = arg;
 
-	event_watch__step(wr->events, tgid, tid, begin_ns, end_ns);
+	event_watch__step(wr->events, e->tgid, e->tid, e->begin_ns, e->end_ns);
 }
 
 static void on_annotation(void *arg, uint32_t tgid, bool named, uint64_t ts_ns)
@@ -179,10 +179,8 @@ static void tick(void *arg, struct run *run)
 	}
 }
 
-static struct record_opts watch_opts(const struct sample_watch_cfg *cfg, const struct step_hooks *hooks)
+struct record_opts sample_watch__opts(const struct run_cfg *run, const struct step_hooks *hooks)
 {
-	const struct run_cfg *run = cfg->run;
-
 	return (struct record_opts){
 		.ops = true,
 		.agent = AGENT_OFF,
@@ -196,8 +194,6 @@ static struct record_opts watch_opts(const struct sample_watch_cfg *cfg, const s
 			   .warmup = UINT32_MAX,
 			   .active = 1,
 			   .timeout_ns = NEVER_NS,
-			   .event = cfg->rules->annotation[0] ? cfg->rules->annotation : NULL,
-			   .oom = cfg->rules->oom,
 			   .hooks = hooks },
 	};
 }
@@ -207,9 +203,13 @@ static int follow_steps(struct watch_run *wr, const pid_t *pids, uint32_t cnt)
 	const struct step_hooks hooks = {
 		.arg = wr, .ended = on_step, .annotation = on_annotation, .lost = on_loss, .oom = on_oom
 	};
-	struct record_opts opts = watch_opts(wr->cfg, &hooks);
-	int err = run__open(&opts, NULL, &wr->run);
+	const struct event_rules *rules = wr->cfg->rules;
+	struct record_opts opts = sample_watch__opts(wr->cfg->run, &hooks);
+	int err;
 
+	opts.steps.event = rules->annotation[0] ? rules->annotation : NULL;
+	opts.steps.oom = rules->oom;
+	err = run__open(&opts, NULL, &wr->run);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < cnt && !cancel__pending(); i++)

@@ -37,6 +37,7 @@ struct window_run {
 	int fd; /* for reports */
 	struct sample_report report;
 	struct live live;
+	struct sample_multiple multiple; /* with spec->step_multiple */
 };
 
 /* False: a signal came first. */
@@ -56,6 +57,26 @@ static void send_report(const struct window_run *wr)
 		pr_debug("a report of the window is lost: %s", errstr(errno));
 }
 
+static void report_begin(struct window_run *wr, struct run *run, uint64_t begin_ns)
+{
+	wr->report.late_ns = begin_ns - wr->spec->begin_ns;
+	wr->report.traced = run__traced(run);
+	wr->report.begin_cost_ns = run__cost_ns(run);
+	send_report(wr);
+}
+
+static void begin_with_step(void *arg, struct run *run)
+{
+	struct window_run *wr = arg;
+
+	if (wr->live.announced)
+		return;
+	wr->live.announced = sample_multiple__tick(&wr->multiple, run);
+	wr->report.multiple = wr->multiple.report;
+	if (wr->live.announced)
+		report_begin(wr, run, wr->multiple.sm.begin_ns);
+}
+
 /* The end of the warm-up. */
 static void begin_in_time(void *arg, struct run *run)
 {
@@ -66,10 +87,7 @@ static void begin_in_time(void *arg, struct run *run)
 	    (so->name ? so->warmup && !run__warmed_up(run) : clock__mono_ns() < wr->spec->begin_ns))
 		return;
 	live__announce(&wr->live);
-	wr->report.late_ns = clock__mono_ns() - wr->spec->begin_ns;
-	wr->report.traced = run__traced(run);
-	wr->report.begin_cost_ns = run__cost_ns(run);
-	send_report(wr);
+	report_begin(wr, run, clock__mono_ns());
 }
 
 /* False: the next window is due already (reported). */
@@ -104,8 +122,13 @@ static bool add_processes(struct window_run *wr)
 static int run_window(struct window_run *wr)
 {
 	struct run *run = wr->live.run;
-	bool in_steps = wr->live.cfg->rec.steps.name;
+	bool in_steps = wr->live.cfg->rec.steps.name && !wr->spec->step_multiple;
 	int code;
+
+	if (wr->spec->step_multiple) {
+		run__warm_up(run);
+		return live__run(&wr->live, begin_with_step, wr);
+	}
 
 	wr->report.steps.attached_ns = clock__mono_ns();
 	if (in_steps && wr->live.cfg->rec.steps.warmup)
@@ -150,6 +173,23 @@ static void write_meta(const struct sample_window_spec *spec, struct recorder *r
 		recorder__meta_text(rec, "event", event);
 }
 
+/* Until the step is near that the window is to begin with. */
+static int await_step(struct window_run *wr)
+{
+	bool near;
+
+	sample_multiple__init(&wr->multiple, wr->spec);
+	near = sample_multiple__await(&wr->multiple);
+	wr->report.multiple = wr->multiple.report;
+	if (near) {
+		send_report(wr);
+		return EXIT_DONE;
+	}
+	wr->report.cost_known = true;
+	wr->report.cost_ns = wr->multiple.cost_ns;
+	return EXIT_FAILED;
+}
+
 /* run: prepared, NULL: not yet; it goes with the window */
 static int record_window(const struct sample_window_spec *spec, int fd, struct run *run)
 {
@@ -175,7 +215,11 @@ static int record_window(const struct sample_window_spec *spec, int fd, struct r
 	log__set_quiet(true); /* ptbpf reports the window when it has ended */
 	wr.live.known_metrics = spec->metrics;
 	wr.live.metrics = spec->metrics ? &wr.report.metrics : NULL;
-	code = live__open(&wr.live, &cfg, spec->pids[0]);
+	code = spec->step_multiple ? await_step(&wr) : EXIT_DONE;
+	if (spec->step_multiple)
+		sample_multiple__opts(&wr.multiple, &cfg);
+	if (!code)
+		code = live__open(&wr.live, &cfg, spec->pids[0]);
 	if (!code)
 		write_meta(spec, run__recorder(wr.live.run));
 	if (!code && (!wait_until(spec->warmup_ns) || !add_processes(&wr) || !is_in_time(&wr)))
@@ -185,7 +229,7 @@ static int record_window(const struct sample_window_spec *spec, int fd, struct r
 	if (wr.live.run) {
 		wr.report.over_cost = !wr.live.announced && run__stop_reason(wr.live.run) == PTB_STOP_COST;
 		wr.report.cost_known = true;
-		wr.report.cost_ns = run__cost_ns(wr.live.run);
+		wr.report.cost_ns = run__cost_ns(wr.live.run) + wr.multiple.cost_ns;
 	}
 	if (code)
 		send_report(&wr);

@@ -13,6 +13,7 @@
 
 #include "base/jsonw.h"
 #include "cli/live.h"
+#include "cli/sample_multiple.h"
 #include "sample/event_watch.h"
 #include "sample/metrics.h"
 #include "sample/metrics_server.h"
@@ -56,6 +57,8 @@ struct sample_window_spec {
 	bool measure;                 /* the time of a step, and nothing else */
 	struct step_wait step_wait;   /* in steps: what is known when it starts */
 	enum thin_level thin;
+	uint64_t step_multiple; /* it begins with a step that has such a number; 0: by the clock */
+	uint64_t step_lead_ns;  /* probes are attached so long before it */
 	bool samples; /* of Python stacks, and nothing else: the job hangs */
 	const char *off; /* "cpu" or "cuda": an activity that is switched off; NULL: none is */
 	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */
@@ -72,6 +75,7 @@ struct sample_report {
 	bool sealed;        /* nothing is attached any more; the rest is export */
 	bool has_result;
 	struct sample_step_report steps;
+	struct sample_multiple_report multiple;
 	bool over_cost; /* before it could begin */
 	bool cost_known;
 	uint64_t cost_ns;       /* then: by run__cost_ns(), when it was sealed or given up */

@@ -26,6 +26,7 @@ struct window_request {
 	uint32_t pid_cnt;       /* 0: those that are selected when it begins */
 	uint64_t duration_ns;   /* 0: as long as those of the schedule */
 	uint64_t start_real_ns; /* Unix time, 0: now */
+	uint64_t step_multiple; /* with a step that has such a number, 0: at that time */
 	bool limited;           /* by --max-overhead */
 	bool samples;           /* of sample_window_spec */
 };

@@ -121,6 +121,7 @@ struct thread {
 	struct memory_thread *mem; /* memory_sums.c; NULL: memory is not recorded */
 
 	const char *step_name; /* a slice of this name ends a step; NULL: no steps on this thread */
+	size_t step_prefix; /* of it, where a number follows it: its length; 0: it is the whole name */
 	uint64_t step_last_ns; /* begin of the last such slice */
 	uint64_t step_order;   /* of a step that begins now: kept free whether or not one does */
 	uint32_t step_nr;
@@ -407,5 +408,7 @@ void steps__thread_begins(struct model *m, struct thread *t);
 void steps__cut(struct model *m, struct entry *e);
 /* The stack may have become empty: begins the next step if one is due. */
 void steps__advance(struct model *m, struct thread *t, uint64_t ts);
+/* Does the end of an annotation of this name, from the session's texts, end a step of the thread? */
+bool steps__is_mark(const struct thread *t, const char *name);
 
 #endif /* MODEL_MODEL_PRIV_H */

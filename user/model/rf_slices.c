@@ -162,7 +162,7 @@ void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r)
 	else
 		name_by_text(m, &proto, r);
 	proto.cat = r->scope == SCOPE_USER ? SLICE_USER_ANNOTATION : SLICE_CPU_OP;
-	proto.is_step_end = t->step_name && (proto.name == t->step_name || full == t->step_name);
+	proto.is_step_end = steps__is_mark(t, proto.name) || (full && full == t->step_name);
 	end_stale(m, t, r->rf, r->h.ts_ns);
 	if (r->h.flags & PTB_F_OPEN) {
 		proto.flags |= SLICE_OPEN_AT_BEGIN;

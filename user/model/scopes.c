@@ -200,7 +200,7 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 		}
 	}
 	e.cat = e.scope == SCOPE_USER ? SLICE_USER_ANNOTATION : SLICE_CPU_OP;
-	e.is_step_end = t->step_name && e.name == t->step_name;
+	e.is_step_end = steps__is_mark(t, e.name);
 	open_annotation(m, t, r, &e, announced);
 }
 

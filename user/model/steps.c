@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "base/effort.h"
+#include "base/numbered.h"
 #include "base/vec.h"
 #include "capture/capture.h"
 #include "capture/record_check.h"
@@ -78,11 +79,13 @@ static bool is_wanted(const struct finder *fi, const char *text, size_t len)
 
 static void check_text(struct finder *fi, const struct ptb_rec_hdr *h, const char *text, size_t len)
 {
+	uint64_t number;
+
 	if (len >= sizeof(own_step) - 1 && !memcmp(text, own_step, sizeof(own_step) - 1) &&
 	    hashmap__put(&fi->own_steps, h->tgid, 0, 1))
 		fi->err = -ENOMEM;
-	if (is_wanted(fi, text, len))
-		note_mark(fi, h, text, len);
+	if (is_wanted(fi, text, len)) /* marks that count themselves have one name: "train#" */
+		note_mark(fi, h, text, numbered__split(text, len, &number));
 }
 
 static void check_op(struct finder *fi, const struct ptb_rec_hdr *h, const struct op_name *op)
@@ -225,6 +228,9 @@ void steps__thread_begins(struct model *m, struct thread *t)
 	last = hashmap__get(&m->step_marks->last, (uint64_t)t->tgid << 32 | t->tid, *id);
 	t->step_last_ns = last ? *last : 0;
 	t->step_name = strtab__text(m->f->texts, (uint32_t)*id);
+	t->step_prefix = strlen(t->step_name);
+	if (!t->step_prefix || t->step_name[t->step_prefix - 1] != '#')
+		t->step_prefix = 0;
 	t->last_ns = t->oab_floor_ns - 2 * GAP_NS; /* stack__reserve_begin() was here: take its place */
 	begin_step(m, t, t->oab_floor_ns - GAP_NS, true);
 }
@@ -236,6 +242,16 @@ void steps__cut(struct model *m, struct entry *e)
 		return;
 	e->flags |= SLICE_PARTIAL;
 	e->name = facts__intern(m->f, partial_step, sizeof(partial_step) - 1);
+}
+
+bool steps__is_mark(const struct thread *t, const char *name)
+{
+	uint64_t number;
+
+	if (!t->step_name || !t->step_prefix)
+		return t->step_name && name == t->step_name;
+	return name && !strncmp(name, t->step_name, t->step_prefix) &&
+	       numbered__split(name, strlen(name), &number) == t->step_prefix;
 }
 
 void steps__advance(struct model *m, struct thread *t, uint64_t ts)

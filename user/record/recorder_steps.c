@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/numbered.h"
 #include "base/siphash.h"
 #include "base/vec.h"
 #include "capture/record_check.h"
@@ -98,6 +99,9 @@ static void take_text(const struct recorder *r, const struct ptb_rec_hdr *h, str
 	if (!text || !len)
 		return;
 	ev->what = what_is(r, text, len);
+	ev->whole = siphash__bytes(text, len) | 1;
+	if (ev->what != STEP_OTHER) /* steps that count themselves have one name */
+		len = (uint32_t)numbered__split(text, len, &ev->number);
 	ev->text = siphash__bytes(text, len) | 1;
 }
 
@@ -181,7 +185,7 @@ static bool make_event(const struct recorder *r, const struct ptb_rec_hdr *h, st
 
 void recorder__steps_record(struct recorder *r, const struct ptb_rec_hdr *h)
 {
-	struct step_event ev = { .ts_ns = h->ts_ns, .tgid = h->tgid, .tid = h->tid };
+	struct step_event ev = { .ts_ns = h->ts_ns, .tgid = h->tgid, .tid = h->tid, .number = NUMBERED_NONE };
 
 	if (h->kind == PTB_REC_EXIT && ((const struct ptb_task *)(const void *)h)->group_dead)
 		step_count__process_ended(r->steps, h->tgid);
@@ -189,8 +193,10 @@ void recorder__steps_record(struct recorder *r, const struct ptb_rec_hdr *h)
 		r->step_hooks->oom(r->step_hooks->arg, h->tgid, (const void *)h);
 	if (!make_event(r, h, &ev))
 		return;
-	if (r->step_hooks && ev.text && (ev.kind == STEP_NAME || ev.kind == STEP_BEGIN))
-		r->step_hooks->annotation(r->step_hooks->arg, ev.tgid, ev.text == r->event_text, ev.ts_ns);
+	if (r->step_hooks && r->step_hooks->annotation && ev.text &&
+	    (ev.kind == STEP_NAME || ev.kind == STEP_BEGIN))
+		r->step_hooks->annotation(r->step_hooks->arg, ev.tgid, ev.whole == r->event_text,
+					  ev.ts_ns);
 	if (h->flags & PTB_F_AGENT)
 		step_count__agent(r->steps, &ev);
 	else

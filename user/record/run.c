@@ -152,14 +152,45 @@ bool run__warmed_up(const struct run *run)
 	return run->warmed_up;
 }
 
-int run__activate(struct run *run)
+static void activate(struct run *run)
 {
-	int err = 0;
-
 	if (run->warming_up)
 		end_warm_up(run);
 	probe_set__activate(run->targets.ps);
 	run->targets.active = true;
+}
+
+void run__keep(struct run *run)
+{
+	if (run->kept)
+		return;
+	activate(run);
+	run->kept = true;
+	recorder__keep(run->targets.rec, clock__mono_ns());
+}
+
+void run__begin_window(struct run *run, uint64_t begin_ns)
+{
+	for (uint32_t id = 0; id < PTB_CNT_MAP; id++)
+		run->before[id] = probe_set__counter(run->targets.ps, id);
+	run->kept = false;
+	run->begin_ns = run->opened_ns = begin_ns;
+	run->last_clock_ns = clock__mono_ns();
+	recorder__window(run->targets.rec, true, begin_ns, 0);
+	run__sample_memory(run, run->last_clock_ns);
+}
+
+void run__stop(struct run *run, uint32_t reason)
+{
+	run->stop = true;
+	run->stop_reason = reason;
+}
+
+int run__activate(struct run *run)
+{
+	int err = 0;
+
+	activate(run);
 	run->begin_ns = run->opened_ns = run->last_clock_ns = clock__mono_ns();
 	if (run->opts.steps.name)
 		step_count__await_whole(recorder__steps(run->targets.rec), run->begin_ns,
@@ -300,7 +331,8 @@ static bool all_gone(const struct run *run)
 static uint64_t window_end(const struct run *run)
 {
 	bool ends = run->targets.active && (run->opts.duration_ns || run->opts.flight_ns);
-	uint64_t end = ends && !run->holding ? run->opened_ns + run->opts.duration_ns : UINT64_MAX;
+	uint64_t end = ends && !run->holding && !run->kept ? run->opened_ns + run->opts.duration_ns :
+							     UINT64_MAX;
 
 	return run->targets.active && run->opts.end_ns && run->opts.end_ns < end ? run->opts.end_ns : end;
 }
@@ -371,10 +403,10 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		if (run->targets.active && (run->opts.memory || run->opts.kernel_memory) &&
 		    now - run->last_sample_ns > SAMPLE_EVERY_NS)
 			run__sample_memory(run, now);
-		if (run->signal) {
+		if (run->signal)
 			run->stop_reason = PTB_STOP_SIGNAL;
+		if (run->signal || run->stop)
 			return 0;
-		}
 		if (now >= window_end(run)) {
 			run->stop_reason = window_end(run) == run->opts.end_ns ? PTB_STOP_NEXT_WINDOW :
 										 PTB_STOP_DURATION;

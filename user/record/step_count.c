@@ -21,7 +21,7 @@
 #define NAME_VALID_NS 100000000 /* as in model/scopes.c */
 
 struct step_open {
-	uint64_t id, sp, begin_ns, text;
+	uint64_t id, sp, begin_ns, text, number;
 	enum step_what what;
 	bool agent, frame;
 };
@@ -41,7 +41,8 @@ struct step_thread {
 	uint32_t open_cnt;
 	bool named, due;
 	enum step_what name_what;
-	uint64_t name_ns, name_sp, name_text;
+	uint64_t name_ns, name_sp, name_text, name_number;
+	uint64_t due_number;
 	uint64_t mark; /* text that marks this thread's steps: the first one of the phase */
 	struct tally tallies[TALLIES];
 };
@@ -157,13 +158,18 @@ static bool announces(const struct step_count *sc, uint32_t tgid)
 }
 
 static void count_end(const struct step_count *sc, struct step_thread *t, int which,
-		      uint64_t begin_ns, uint64_t ts)
+		      uint64_t number, uint64_t begin_ns, uint64_t ts)
 {
 	struct tally *ta = &t->tallies[which];
+	const struct step_end e = { .tgid = t->tgid,
+				    .tid = t->tid,
+				    .own = which == OWN,
+				    .number = number,
+				    .begin_ns = which == OWN ? begin_ns : ta->last_ns,
+				    .end_ns = ts };
 
-	if (sc->hooks && announces(sc, t->tgid) == (which == OWN))
-		sc->hooks->ended(sc->hooks->arg, t->tgid, t->tid,
-				 which == OWN ? begin_ns : ta->last_ns, ts);
+	if (sc->hooks && announces(sc, t->tgid) == e.own)
+		sc->hooks->ended(sc->hooks->arg, &e);
 	if (!ta->ends++)
 		ta->first_ns = begin_ns;
 	ta->last_ns = ts;
@@ -180,13 +186,16 @@ static void end_from(const struct step_count *sc, struct step_thread *t, uint32_
 		const struct step_open *o = &t->open[--t->open_cnt];
 
 		if (o->what == STEP_OWN && o->begin_ns >= sc->since_ns)
-			count_end(sc, t, OWN, o->begin_ns, ts);
-		t->due |= o->what == STEP_MARK && o->text == t->mark;
+			count_end(sc, t, OWN, o->number, o->begin_ns, ts);
+		if (o->what != STEP_MARK || o->text != t->mark)
+			continue;
+		t->due = true;
+		t->due_number = o->number;
 	}
 	if (!t->due || t->open_cnt)
 		return;
 	t->due = false;
-	count_end(sc, t, DERIVED, ts, ts);
+	count_end(sc, t, DERIVED, t->due_number, ts, ts);
 }
 
 /* Frames at or below the stack pointer are gone. */
@@ -211,7 +220,7 @@ static uint32_t find_open(const struct step_thread *t, uint64_t id, bool frame)
 }
 
 static void open_one(struct step_count *sc, struct step_thread *t, const struct step_event *ev,
-		     enum step_what what, uint64_t text)
+		     enum step_what what, uint64_t text, uint64_t number)
 {
 	if (what == STEP_MARK && !t->mark)
 		t->mark = text;
@@ -222,6 +231,7 @@ static void open_one(struct step_count *sc, struct step_thread *t, const struct 
 							     .sp = ev->sp,
 							     .begin_ns = ev->ts_ns,
 							     .text = text,
+							     .number = number,
 							     .what = what,
 							     .agent = !ev->sp,
 							     .frame = ev->kind == STEP_ENTER };
@@ -237,9 +247,9 @@ static void on_begin(struct step_count *sc, struct step_thread *t, const struct 
 	if (i != UINT32_MAX)
 		end_from(sc, t, i, ev->ts_ns); /* another object at this address: that one's end was not seen */
 	if (named)
-		open_one(sc, t, ev, t->name_what, t->name_text);
+		open_one(sc, t, ev, t->name_what, t->name_text, t->name_number);
 	else if (ev->text)
-		open_one(sc, t, ev, ev->what, ev->text);
+		open_one(sc, t, ev, ev->what, ev->text, ev->number);
 	t->named &= !named;
 }
 
@@ -248,6 +258,7 @@ static void on_name(struct step_count *sc, struct step_thread *t, const struct s
 	t->named = true;
 	t->name_what = ev->what;
 	t->name_text = ev->text;
+	t->name_number = ev->number;
 	t->name_sp = ev->sp;
 	t->name_ns = ev->ts_ns;
 	if (ev->what == STEP_MARK && !t->mark)
@@ -291,7 +302,7 @@ static void apply(struct step_count *sc, const struct step_event *ev)
 		break;
 	case STEP_ENTER:
 		drop_dead(sc, t, ev->sp, ev->ts_ns);
-		open_one(sc, t, ev, ev->what, ev->text);
+		open_one(sc, t, ev, ev->what, ev->text, ev->number);
 		break;
 	case STEP_EXIT: {
 		uint32_t i;
@@ -345,7 +356,7 @@ void step_count__lost(struct step_count *sc)
 {
 	for (uint32_t i = 0; i < sc->thread_cnt; i++)
 		sc->threads[i].open_cnt = 0;
-	if (sc->hooks)
+	if (sc->hooks && sc->hooks->lost)
 		sc->hooks->lost(sc->hooks->arg);
 }
 

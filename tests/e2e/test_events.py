@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from support import Process, PYTHON, Tracer, WORKLOADS, check, children_of, modified_code, report_json, run_ptbpf, shared, soak, wait_for
+from support import Process, PYTHON, Tracer, WORKLOADS, check, children_of, load_trace, modified_code, report_json, run_ptbpf, shared, soak, wait_for
+from test_flight import compare, more_steps
 from test_sample import links_of, log_of, wait_logged
 
 EVERY = "slow=10x,grows=256MiB,annotation=evaluate,hang=3s"
@@ -101,6 +102,67 @@ def test_events(ws, job, detail):
         end(t, job, 0)
 
 
+def notes_of(path):
+    with open(path, encoding="utf-8") as f:
+        return [tuple(map(int, line.split())) for line in f if line.endswith("\n")]
+
+
+class NotedJob(Job):
+    """It writes down its steps: what test_flight.py compares with."""
+
+    def __init__(self, ws):
+        self.notes = ws + "/notes"
+        super().__init__("pt_flight", self.notes)
+
+    def steps(self):
+        return notes_of(self.notes)
+
+
+HELD = 2  # seconds
+
+
+def test_flight(ws, detail):
+    """--flight: the window begins before the event, with all that the program did then; then again; nothing is left."""
+    with NotedJob(ws) as job, watch(ws, job, "--open-interval", "0s", "--traces", "json", "--flight", f"{HELD}s", rules="slow=10x") as t:
+        for nr in (1, 2):
+            wait_for(lambda n=nr: sum("are held" in line for line in t.err) == n, "what is held")
+            more_steps(job, 80)
+            w, took = provoke(ws, job, "slow", "slow", 1)
+            n, seconds = compare(job, w["trace"])
+            check(w["exit"] == 0 and HELD + 0.3 <= seconds < HELD + 5 and w["late_seconds"] == 0, f"window of {seconds} s: {w}")
+            meta = load_trace(w["trace"])["ptbpf"]["capture"]
+            check(re.fullmatch(r"[0-9.]+ s before the event 'slow'", meta["flight"]) and meta["trigger"] == "slow", f"META: {meta}")
+            window = load_trace(w["trace"])["ptbpf"]["window"]
+            rests = [b for _, b, e in job.steps() if b > window["begin_unix_ns"]]
+            check(max(y - x for x, y in zip(rests, rests[1:])) > 0.9e9 * took, "the slow step itself is not in it")
+            detail(f"{n} steps, {seconds:.2f} s; {meta['flight']}")
+        end(t, job, 0)
+    check(sorted(f.rsplit(".", 1)[1] for f in os.listdir(ws + "/w")) == ["json", "json", "jsonl", "ptb", "ptb"], f"files: {os.listdir(ws + '/w')}")
+
+
+def test_flight_of_the_dead(ws, detail):
+    """A job that ends with an allocation that is refused: the window has its last seconds. And of one that is killed there is none."""
+    for last, cnt in (("die", 1), ("kill", 0)):
+        with NotedJob(ws) as job, watch(ws, job, "--traces", "json", "--flight", f"{HELD}s", rules="oom") as t:
+            t.wait_line("are held", "what is held", t.err)
+            more_steps(job, 80)
+            if last == "die":
+                job.request("die", 1 << 50)
+            else:
+                job.signal(signal.SIGKILL)
+            t.expect(0, 3)
+            log = log_of(ws + "/w")
+            check(len(log) == cnt, f"windows: {log}")
+            check(len([f for f in os.listdir(ws + "/w") if f.startswith(".") or f.endswith(".ptb")]) == cnt, f"files: {os.listdir(ws + '/w')}")
+        if log:
+            check(log[0]["trigger"] == "oom" and log[0]["event"]["text"].startswith("CPU: 1.00 PiB"), f"window: {log}")
+            n, seconds = compare(job, log[0]["trace"])
+            check(seconds > HELD - 0.3, f"{seconds} s")
+            detail(f"{n} steps of the last {seconds:.2f} s")
+            run_ptbpf("report", log[0]["capture"])
+            os.rename(ws + "/w", ws + "/first")
+
+
 def test_oom(ws, job, detail):
     """A request for memory that is refused, by the CPU's allocator and by a GPU's; steps, annotations and what else happens are none."""
     with watch(ws, job, "--open-interval", "0s", rules="oom") as t:
@@ -168,6 +230,10 @@ def test_processes_come_and_go(ws):
     (["--open-on", "slow=2x,fast=3x"], "fast=3x"),
     (["--open-on", "slow=0.5x"], "slow=0.5x"),
     (["--open-on", "oom=1GiB"], "oom=1GiB"),
+    (["--flight", "5s"], "--flight needs --open-on"),
+    (["--open-on", "oom", "--flight-buffer", "64MiB"], "--flight-buffer needs --flight"),
+    (["--open-on", "oom", "--flight", "5s", "--max-overhead", "1%"], "excludes --max-overhead"),
+    (["--open-on", "oom", "--flight", "5s", "--sample-stacks", "99"], "excludes --sample-stacks"),
     (["--open-interval", "5s"], "--open-on"),
     (["--open-on", "slow=2x", "--no-steps"], "--no-steps"),
 ])

@@ -6,6 +6,7 @@
   annotate NAME   it has an annotation of that name
   hang            it does not end until the next line comes
   oom BYTES       it asks for so much memory of the CPU, which is refused
+  die BYTES       the same, and it ends of that
   report BYTES ALLOCATED RESERVED INDEX
                   it calls what the allocator of the GPU with that index calls when it has no memory
 
@@ -76,6 +77,8 @@ def main():
                 torch.abs(x)
         elif words[:1] == ["oom"]:
             ask_for(int(words[1]))
+        elif words[:1] == ["die"]:
+            torch.empty(int(words[1]), dtype=torch.uint8)
         elif words[:1] == ["report"]:
             report_oom(*map(int, words[1:]))
         elif words == ["hang"]:

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "base/term_text.h"
 #include "cli/cmd.h"
@@ -16,10 +15,6 @@
 #include "record/run.h"
 #include "record/targets.h"
 #include "target/pid_hold.h"
-
-#define FLIGHT_MAX_NS 3600000000000ULL
-#define FLIGHT_BYTES (64ULL << 20)
-#define FLIGHT_BYTES_MIN (4ULL << 20)
 
 static const struct opt_def attach_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "target" },
@@ -213,28 +208,12 @@ static void on_usr1(int sig)
 /* 0 or -EINVAL (reported). */
 static int check_flight(struct run_cfg *cfg)
 {
-	struct record_opts *rec = &cfg->rec;
 	struct sigaction act = { .sa_handler = on_usr1 };
 
-	if (!rec->flight_ns && !rec->flight_bytes)
+	if (live__check_flight(cfg))
+		return -EINVAL;
+	if (!cfg->rec.flight_ns)
 		return 0;
-	if (!rec->flight_ns || rec->flight_ns > FLIGHT_MAX_NS) {
-		pr_error(rec->flight_ns ? "--flight: at most an hour can be held" :
-					  "--flight-buffer needs --flight");
-		return -EINVAL;
-	}
-	if (!rec->flight_bytes)
-		rec->flight_bytes = FLIGHT_BYTES;
-	if (rec->flight_bytes < FLIGHT_BYTES_MIN) {
-		pr_error("--flight-buffer: at least 4MiB are needed");
-		return -EINVAL;
-	}
-	if (rec->max_memory && rec->flight_bytes > rec->max_memory / 2) {
-		pr_error("--flight-buffer: it may take at most half of --max-memory");
-		return -EINVAL;
-	}
-	if (!rec->max_memory)
-		rec->max_memory = LIMIT_MEMORY + rec->flight_bytes;
 	return sigaction(SIGUSR1, &act, NULL) ? -errno : 0;
 }
 

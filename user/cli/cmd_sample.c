@@ -75,7 +75,8 @@ int sampler__toggle(struct sampler *s, const struct control_request *rq, char *w
 
 	if (err)
 		return err;
-	sample_spare__end(&s->spare); /* it has been prepared for other activities */
+	sample_spare__end(&s->spare); /* it has been prepared for other activities; likewise the next */
+	sample_hold__end(s);
 	use_settings(s, set);
 	if (set->off)
 		pr_info("from window %llu on: without %s", (unsigned long long)s->nr, set->off);
@@ -136,7 +137,7 @@ static void read_reports(struct sampler *s, struct sample_window *w)
 /* Waits for the end of a window or a target, a signal, or the time. */
 static int wait_events(struct sampler *s, uint64_t ns)
 {
-	struct pollfd polls[6 + 2 * SAMPLER_WINDOWS_MAX + OPT_PIDS_MAX];
+	struct pollfd polls[7 + 2 * SAMPLER_WINDOWS_MAX + OPT_PIDS_MAX];
 	uint64_t ms = ns / 1000000 + 1;
 	uint32_t n = 0;
 
@@ -154,6 +155,7 @@ static int wait_events(struct sampler *s, uint64_t ns)
 	polls[n++] = (struct pollfd){ .fd = sample_control__fd(s), .events = POLLIN };
 	polls[n++] = (struct pollfd){ .fd = s->spare.pid ? s->spare.pidfd : -1, .events = POLLIN };
 	polls[n++] = (struct pollfd){ .fd = sample_events__fd(&s->events), .events = POLLIN };
+	polls[n++] = (struct pollfd){ .fd = sample_hold__fd(&s->hold), .events = POLLIN };
 	if (s->command_cnt && ms > 1000)
 		ms = 1000;
 	ms = ms > 3600000 ? 3600000 : ms;
@@ -169,6 +171,12 @@ static int wait_events(struct sampler *s, uint64_t ns)
 	return 0;
 }
 
+/* The processes have ended, perhaps of something that is an event, and the last seconds are held. */
+static bool awaits_last_event(const struct sampler *s)
+{
+	return !s->signals && s->hold.ready && s->events.watch.pid;
+}
+
 static int run_schedule(struct sampler *s)
 {
 	int err = 0;
@@ -182,7 +190,8 @@ static int run_schedule(struct sampler *s)
 		next = stop ? UINT64_MAX : sampler__follow_schedule(s);
 		ns = next < ns ? next : ns;
 		sampler__keep_spare(s);
-		next = stop ? UINT64_MAX : sample_events__follow(s);
+		sample_hold__keep(s);
+		next = stop && !awaits_last_event(s) ? UINT64_MAX : sample_events__follow(s);
 		ns = next < ns ? next : ns;
 		if (ns == UINT64_MAX && !s->window_cnt)
 			return 0;
@@ -234,6 +243,7 @@ int cmd_sample(int argc, char **argv)
 	pr_info("sampling into %s; Ctrl-C ends it", s.dir.path);
 	err = run_schedule(&s);
 	sample_spare__end(&s.spare);
+	sample_hold__end(&s);
 	sample_events__stop(&s);
 	sample_control__close(&s);
 	sample_metrics__close(&s.metrics);

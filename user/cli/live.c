@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cancel.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/new_file.h"
 #include "capture/capture.h"
@@ -18,6 +19,9 @@
 #include "record/recorder.h"
 
 #define SAMPLE_HZ_MAX 1000
+#define FLIGHT_MAX_NS 3600000000000ULL
+#define FLIGHT_BYTES (64ULL << 20)
+#define FLIGHT_BYTES_MIN (4ULL << 20)
 
 static bool same(const char *a, const char *b)
 {
@@ -177,6 +181,32 @@ int live__check(struct run_cfg *cfg)
 	return 0;
 }
 
+int live__check_flight(struct run_cfg *cfg)
+{
+	struct record_opts *rec = &cfg->rec;
+
+	if (!rec->flight_ns && !rec->flight_bytes)
+		return 0;
+	if (!rec->flight_ns || rec->flight_ns > FLIGHT_MAX_NS) {
+		pr_error(rec->flight_ns ? "--flight: at most an hour can be held" :
+					  "--flight-buffer needs --flight");
+		return -EINVAL;
+	}
+	if (!rec->flight_bytes)
+		rec->flight_bytes = FLIGHT_BYTES;
+	if (rec->flight_bytes < FLIGHT_BYTES_MIN) {
+		pr_error("--flight-buffer: at least 4MiB are needed");
+		return -EINVAL;
+	}
+	if (rec->max_memory && rec->flight_bytes > rec->max_memory / 2) {
+		pr_error("--flight-buffer: it may take at most half of --max-memory");
+		return -EINVAL;
+	}
+	if (!rec->max_memory)
+		rec->max_memory = LIMIT_MEMORY + rec->flight_bytes;
+	return 0;
+}
+
 static bool ends_with(const char *text, const char *end)
 {
 	size_t n = strlen(text), m = strlen(end);
@@ -307,6 +337,11 @@ int live__run(struct live *live, run_tick_fn tick, void *arg)
 					 "interrupted, or the target ended, before PyTorch was loaded");
 		return EXIT_FAILED;
 	}
+	return live__seal(live);
+}
+
+int live__seal(struct live *live)
+{
 	live->write_err = run__finish(live->run, &live->capture_fd);
 	if (live->write_err == CAPTURE_UNNAMED) {
 		if (live->capture_fd >= 0)

@@ -126,12 +126,16 @@ struct live {
 
 /* Checks options that contradict each other or name nothing: non-zero (reported). Also sets the log options. */
 int live__check(struct run_cfg *cfg);
+/* Of --flight: 0, or -EINVAL (reported). */
+int live__check_flight(struct run_cfg *cfg);
 /* Chooses the files, opens the recording, or begins live->run, which has been prepared. Exit code (0: go on). */
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid);
 /* Opens the window, with a message. */
 void live__announce(struct live *live);
 /* Runs the loop and seals the capture. Exit code (0: go on with live__export()). */
 int live__run(struct live *live, run_tick_fn tick, void *arg);
+/* Its second half: the loop has ended. */
+int live__seal(struct live *live);
 /* Writes the outputs; *result is filled in if it is not NULL. Exit code. */
 int live__export(struct live *live, struct outputs_result *result);
 /* Both. Exit code. */

@@ -135,8 +135,7 @@ static bool set_budget(struct sampler *s, const struct schedule_window *at,
 	return true;
 }
 
-/* False: they are too long. */
-static bool name_files(const struct sampler *s, struct sample_window_spec *spec)
+bool sampler__name_files(const struct sampler *s, struct sample_window_spec *spec)
 {
 	const char *traces = s->cfg->traces;
 	char suffix[32];
@@ -155,13 +154,19 @@ static bool name_files(const struct sampler *s, struct sample_window_spec *spec)
 int sampler__launch(struct sampler *s, struct sample_window *w, const char **why)
 {
 	window_jobs__read(w->spec.pids, w->spec.pid_cnt, &w->spec.jobs);
-	if (!name_files(s, &w->spec)) {
+	if (!sampler__name_files(s, &w->spec)) {
 		*why = "the names of its files are too long";
 		return -ENAMETOOLONG;
 	}
 	w->spec.control = s->control.server;
 	w->spec.off = s->settings->off;
-	if (w->spec.samples || w->spec.step_multiple || s->spare.settings != s->settings || !sample_spare__use(&s->spare, w)) {
+	if (w->spec.held && sample_hold__use(s, w)) {
+		w->settings = sample_settings__hold(s->settings);
+		s->window_cnt++;
+		return 0;
+	}
+	if (w->spec.samples || w->spec.step_multiple || s->spare.settings != s->settings ||
+	    !sample_spare__use(&s->spare, w)) {
 		if (sample_window__start(w)) {
 			*why = "no process for it";
 			return -EAGAIN;

@@ -4,6 +4,7 @@
 #include "cli/sample_events.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -75,7 +76,7 @@ static bool is_recording(const struct sampler *s)
 	for (uint32_t i = 0; i < s->window_cnt; i++)
 		if (sample_window__unsealed(&s->windows[i]))
 			return true;
-	return false;
+	return sample_hold__is_attaching(&s->hold);
 }
 
 /* As of any window, but the one that it is opened for is among them. */
@@ -83,6 +84,12 @@ static void choose_processes(struct sampler *s, pid_t pid, struct window_request
 {
 	uint32_t selected;
 
+	rq->held = !rq->samples && s->hold.ready;
+	if (rq->held) { /* they may have ended meanwhile */
+		rq->pid_cnt = s->hold.spec.pid_cnt;
+		memcpy(rq->pids, s->hold.spec.pids, sizeof(rq->pids));
+		return;
+	}
 	rq->pid_cnt = sampler__select(s, rq->pids, &selected);
 	for (uint32_t i = 0; i < rq->pid_cnt; i++)
 		if (rq->pids[i] == pid)

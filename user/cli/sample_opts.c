@@ -43,6 +43,10 @@ static const struct opt_def sample_opts[] = {
 	  "open a window when it happens in a process: slow=1.5x (a step takes so many times the median of the last ones), grows=1GiB (its resident memory does), hang=60s (no step ends for so long: a window of samples), annotation=NAME (it begins), oom (PyTorch cannot allocate memory); without --schedule there are no other windows" },
 	{ OPT_DURATION, 0, "open-interval", offsetof(struct sample_cfg, open_interval_ns), "TIME",
 	  "at least so long between two such windows (10m)" },
+	{ OPT_DURATION, 0, "flight", offsetof(struct sample_cfg, run.rec.flight_ns), "TIME",
+	  "with --pid: these windows begin so long before the event; all that a window records is then recorded all the time, at the cost of that, and kept in memory" },
+	{ OPT_SIZE, 0, "flight-buffer", offsetof(struct sample_cfg, run.rec.flight_bytes), "SIZE",
+	  "memory for it; what does not fit is dropped, the oldest first (default: 64MiB)" },
 	{ OPT_DURATION, 0, "step-timeout", offsetof(struct sample_cfg, run.rec.steps.timeout_ns), "TIME",
 	  "in steps: end a window in which none ends for so long (60s)" },
 	{ OPT_FLAG, 0, "prepared", offsetof(struct sample_cfg, prepared), NULL,
@@ -108,6 +112,25 @@ static int check_events(struct sample_settings *set)
 	return event_rules__parse(cfg->open_on, &set->events);
 }
 
+/* What happens is held all the time: that has a cost which no limit can keep down. */
+static int check_flight(struct sample_settings *set)
+{
+	struct sample_cfg *cfg = &set->cfg;
+	const char *why =
+		!cfg->open_on      ? "needs --open-on: no other windows begin before their reason" :
+		!cfg->run.pids.cnt ? "needs --pid: processes cannot join what is held" :
+		cfg->max_overhead ? "excludes --max-overhead: its probes are attached all the time" :
+		cfg->run.rec.sample_hz ? "excludes --sample-stacks" :
+					 NULL;
+
+	if (live__check_flight(&cfg->run))
+		return -1;
+	if (!cfg->run.rec.flight_ns || !why)
+		return 0;
+	pr_error("sample: --flight %s", why);
+	return -1;
+}
+
 /* Errors about a value name its line, others the file. */
 static int check(struct sample_settings *set)
 {
@@ -129,7 +152,7 @@ static int check(struct sample_settings *set)
 	}
 	if (live__check(&cfg->run))
 		return -1;
-	if (check_events(set))
+	if (check_events(set) || check_flight(set))
 		return -1;
 	log__set_context(conf__where(set->conf, cfg->schedule));
 	if (schedule__parse(cfg->schedule, &set->schedule) ||

@@ -34,11 +34,14 @@ static uint64_t mono_of(uint64_t real_ns)
 	return now.mono_ns > now.real_ns - real_ns ? now.mono_ns - (now.real_ns - real_ns) : 0;
 }
 
+uint64_t sampler__duration(const struct sampler *s)
+{
+	return s->schedule.in_steps || s->schedule.none ? DURATION_NS : s->schedule.active;
+}
+
 static uint64_t duration_of(const struct sampler *s, const struct window_request *rq)
 {
-	if (rq->duration_ns)
-		return rq->duration_ns;
-	return s->schedule.in_steps || s->schedule.none ? DURATION_NS : s->schedule.active;
+	return rq->duration_ns ? rq->duration_ns : sampler__duration(s);
 }
 
 /* 0: it ends after a number of steps. */
@@ -100,8 +103,8 @@ static int refuse_for(const struct sample_window *w, char *why, size_t cap)
 static int check_time(const struct sampler *s, const struct window_request *rq, char *why, size_t cap)
 {
 	uint64_t now = clock__mono_ns(), begin = rq->start_real_ns ? mono_of(rq->start_real_ns) : now;
-	const struct pending_window *p = pending_at(
-		s, begin, rq->step_multiple ? UINT64_MAX : begin + rq->duration_ns);
+	const struct pending_window *p =
+		pending_at(s, begin, rq->step_multiple ? UINT64_MAX : begin + rq->duration_ns);
 
 	if (begin < now) {
 		snprintf(why, cap, "the time at which the window was to begin is %.3f s ago",
@@ -114,8 +117,8 @@ static int check_time(const struct sampler *s, const struct window_request *rq, 
 		return -EINVAL;
 	}
 	if (p) {
-		snprintf(why, cap, "window %llu has been requested for %s time", (unsigned long long)p->nr,
-			 rq->step_multiple ? "a later" : "that");
+		snprintf(why, cap, "window %llu has been requested for %s time",
+			 (unsigned long long)p->nr, rq->step_multiple ? "a later" : "that");
 		return -EBUSY;
 	}
 	for (uint32_t i = 0; i < s->window_cnt; i++) {
@@ -129,7 +132,7 @@ static int check_time(const struct sampler *s, const struct window_request *rq, 
 
 static int check_targets(const struct sampler *s, const struct window_request *rq, char *why, size_t cap)
 {
-	bool any_process = s->cfg->run.rec.sample_hz;
+	bool any_process = s->cfg->run.rec.sample_hz || (rq->held && s->hold.ready);
 
 	for (uint32_t i = 0; i < rq->pid_cnt; i++)
 		if (any_process || torch_proc__peek(rq->pids[i]) > 0)
@@ -202,6 +205,7 @@ static int start(struct sampler *s, const struct window_request *rq, uint64_t nr
 	if (!spec->pid_cnt)
 		return -ESRCH;
 	spec->samples = rq->samples;
+	spec->held = rq->held;
 	spec->step_multiple = rq->step_multiple;
 	spec->step_lead_ns = lead + LEAD_NS;
 	*why = "it would cost more than --max-overhead";

@@ -26,6 +26,7 @@
 #include "target/torch_proc.h"
 
 #define EXPORT_NICE 10
+#define LAST_ORDER_MS 3000 /* of a process that holds what happened, after the end of the targets */
 #define MEASURED_ENDS 3 /* of steps; what a step takes is known from the second on */
 
 _Static_assert(sizeof(struct sample_report) <= PIPE_BUF, "a report is written whole or not at all");
@@ -190,6 +191,29 @@ static int await_step(struct window_run *wr)
 	return EXIT_FAILED;
 }
 
+/* What becomes of a window that has been recorded, code EXIT_DONE, or not. Exit code. */
+static int end_window(struct window_run *wr, int code)
+{
+	if (wr->live.run) {
+		wr->report.over_cost = !wr->live.announced &&
+				       run__stop_reason(wr->live.run) == PTB_STOP_COST;
+		wr->report.cost_known = true;
+		wr->report.cost_ns = run__cost_ns(wr->live.run) + wr->multiple.cost_ns;
+	}
+	if (code)
+		send_report(wr);
+	if (!code && !wr->spec->measure) {
+		wr->report.sealed = true;
+		send_report(wr);
+		setpriority(PRIO_PROCESS, 0, EXPORT_NICE);
+		code = check_steps(wr, &wr->report.result, live__export(&wr->live, &wr->report.result));
+		wr->report.has_result = code == EXIT_DONE || code == EXIT_INCOMPLETE;
+		send_report(wr);
+	}
+	live__free(&wr->live);
+	return code;
+}
+
 /* run: prepared, NULL: not yet; it goes with the window */
 static int record_window(const struct sample_window_spec *spec, int fd, struct run *run)
 {
@@ -198,6 +222,7 @@ static int record_window(const struct sample_window_spec *spec, int fd, struct r
 	int code;
 
 	cfg.output = spec->capture;
+	cfg.rec.flight_ns = 0;
 	if (spec->duration_ns) {
 		cfg.rec.duration_ns = spec->duration_ns;
 		cfg.rec.steps.name = NULL;
@@ -226,23 +251,7 @@ static int record_window(const struct sample_window_spec *spec, int fd, struct r
 		code = EXIT_FAILED;
 	if (!code)
 		code = run_window(&wr);
-	if (wr.live.run) {
-		wr.report.over_cost = !wr.live.announced && run__stop_reason(wr.live.run) == PTB_STOP_COST;
-		wr.report.cost_known = true;
-		wr.report.cost_ns = run__cost_ns(wr.live.run) + wr.multiple.cost_ns;
-	}
-	if (code)
-		send_report(&wr);
-	if (!code && !spec->measure) {
-		wr.report.sealed = true;
-		send_report(&wr);
-		setpriority(PRIO_PROCESS, 0, EXPORT_NICE);
-		code = check_steps(&wr, &wr.report.result, live__export(&wr.live, &wr.report.result));
-		wr.report.has_result = code == EXIT_DONE || code == EXIT_INCOMPLETE;
-		send_report(&wr);
-	}
-	live__free(&wr.live);
-	return code;
+	return end_window(&wr, code);
 }
 
 /* Own process group: Ctrl-C goes to ptbpf alone, which lets the window end. */
@@ -292,6 +301,93 @@ static int spare_main(const struct sample_window_spec *first, int fd, int orders
 	return record_window(&spec, fd, run); /* its pointers are to what was there before the fork */
 }
 
+struct held_run {
+	struct window_run wr;
+	struct sample_window_spec spec; /* of the window */
+	int orders;
+	bool wanted;
+};
+
+/* Takes the order that makes it a window, if it has come. */
+static void take_order(void *arg, struct run *run)
+{
+	struct held_run *hr = arg;
+	char why[48];
+
+	if (hr->wanted || recv(hr->orders, &hr->spec, sizeof(hr->spec), MSG_DONTWAIT) != sizeof(hr->spec))
+		return;
+	hr->wanted = true;
+	hr->wr.spec = &hr->spec; /* its pointers are to what was there before the fork */
+	hr->wr.live.known_metrics = hr->spec.metrics;
+	hr->wr.live.metrics = hr->spec.metrics ? &hr->wr.report.metrics : NULL;
+	write_meta(&hr->spec, run__recorder(run));
+	snprintf(why, sizeof(why), "the event '%s'", hr->spec.trigger.kind);
+	run__release(run, why);
+	hr->wr.report.traced = hr->spec.pid_cnt;
+	send_report(&hr->wr);
+}
+
+/* The processes have ended; what they ended of may be an event that comes only now. */
+static void await_order(struct held_run *hr)
+{
+	struct pollfd p[] = { { .fd = hr->orders, .events = POLLIN },
+			      { .fd = cancel__fd(), .events = POLLIN } };
+
+	if (!hr->wanted && run__stop_reason(hr->wr.live.run) == PTB_STOP_TARGET_EXIT)
+		poll(p, 2, LAST_ORDER_MS);
+	take_order(hr, hr->wr.live.run);
+}
+
+/* Seals the capture, and gives it the name of the window. Exit code. */
+static int seal_held(struct held_run *hr)
+{
+	struct live *live = &hr->wr.live;
+	int code = live__seal(live);
+
+	if (code)
+		return code;
+	if (rename(live->capture, hr->spec.capture)) {
+		pr_error("'%s' cannot be renamed to '%s': %s", live->capture, hr->spec.capture,
+			 errstr(errno));
+		return EXIT_FAILED;
+	}
+	memcpy(live->capture, hr->spec.capture, sizeof(live->capture));
+	memcpy(live->trace, hr->spec.trace, sizeof(live->trace));
+	return EXIT_DONE;
+}
+
+static int hold_main(const struct sample_window_spec *first, int fd, int orders, pid_t parent)
+{
+	static struct held_run hr;
+	struct run_cfg cfg = *first->cfg;
+	struct live *live = &hr.wr.live;
+	int code;
+
+	if (!enter_child(first, parent))
+		return EXIT_FAILED;
+	hr = (struct held_run){ .wr = { .spec = first, .fd = fd }, .orders = orders };
+	cfg.output = first->capture;
+	cfg.no_table = true;
+	cfg.rec.duration_ns = first->duration_ns;
+	cfg.rec.steps.name = NULL;
+	log__set_quiet(true);
+	code = live__open(live, &cfg, first->pids[0]);
+	if (!code && !add_processes(&hr.wr))
+		code = EXIT_FAILED;
+	if (!code) {
+		live__announce(live);
+		send_report(&hr.wr);
+		code = live->run_err || run__loop(live->run, take_order, &hr) ? EXIT_FAILED : EXIT_DONE;
+	}
+	if (!code)
+		await_order(&hr);
+	if (!hr.wanted) {
+		live__free(live); /* nobody wants it: it is removed */
+		return EXIT_FAILED;
+	}
+	return end_window(&hr.wr, seal_held(&hr));
+}
+
 /* ---- in ptbpf sample ---- */
 
 /* Reads the targets' libraries. The processes of the windows inherit what is known of them (target/elf_child.h). */
@@ -335,7 +431,9 @@ int sample_window__start(struct sample_window *w)
 	return 0;
 }
 
-int sample_spare__start(struct sample_spare *sp, const struct sample_window_spec *first)
+typedef int (*spare_main_fn)(const struct sample_window_spec *first, int fd, int orders, pid_t parent);
+
+static int start_spare(struct sample_spare *sp, const struct sample_window_spec *first, spare_main_fn fn)
 {
 	int fds[2] = { -1, -1 }, orders[2] = { -1, -1 }, err;
 	pid_t parent = getpid(), pid = -1;
@@ -349,7 +447,7 @@ int sample_spare__start(struct sample_spare *sp, const struct sample_window_spec
 	if (!pid) {
 		close(fds[0]);
 		close(orders[0]);
-		_exit(spare_main(first, fds[1], orders[1], parent));
+		_exit(fn(first, fds[1], orders[1], parent));
 	}
 	err = -errno;
 	close(fds[1]);
@@ -365,6 +463,16 @@ int sample_spare__start(struct sample_spare *sp, const struct sample_window_spec
 	sp->pipe = fds[0];
 	sp->orders = orders[0];
 	return 0;
+}
+
+int sample_spare__start(struct sample_spare *sp, const struct sample_window_spec *first)
+{
+	return start_spare(sp, first, spare_main);
+}
+
+int sample_hold__start(struct sample_spare *sp, const struct sample_window_spec *first)
+{
+	return start_spare(sp, first, hold_main);
 }
 
 bool sample_spare__use(struct sample_spare *sp, struct sample_window *w)

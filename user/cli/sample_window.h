@@ -59,6 +59,7 @@ struct sample_window_spec {
 	enum thin_level thin;
 	uint64_t step_multiple; /* it begins with a step that has such a number; 0: by the clock */
 	uint64_t step_lead_ns;  /* probes are attached so long before it */
+	bool held;    /* its begin is in the memory of a process that holds it (--flight), if there is one */
 	bool samples; /* of Python stacks, and nothing else: the job hangs */
 	const char *off; /* "cpu" or "cuda": an activity that is switched off; NULL: none is */
 	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */
@@ -122,6 +123,11 @@ int sample_spare__start(struct sample_spare *sp, const struct sample_window_spec
 /* Makes it the process of the window. False: it has ended; nothing has changed. */
 bool sample_spare__use(struct sample_spare *sp, struct sample_window *w);
 void sample_spare__end(struct sample_spare *sp); /* if there is one */
+/*
+ * The same of one that records, and holds what happens (--flight), with the processes of `first`, in whose capture it is until it becomes that of a
+ * window. It reports when it has begun to.
+ */
+int sample_hold__start(struct sample_spare *sp, const struct sample_window_spec *first);
 void sample_window__read(struct sample_window *w);
 /* After the process has ended: closes what belongs to w. Returns its exit code, EXIT_FAILED if a signal ended it
  * (reported). */

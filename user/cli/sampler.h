@@ -9,6 +9,7 @@
 
 #include "cli/sample_control.h"
 #include "cli/sample_events.h"
+#include "cli/sample_hold.h"
 #include "cli/sample_metrics.h"
 #include "cli/sample_opts.h"
 #include "cli/sample_window.h"
@@ -28,7 +29,7 @@ struct window_request {
 	uint64_t start_real_ns; /* Unix time, 0: now */
 	uint64_t step_multiple; /* with a step that has such a number, 0: at that time */
 	bool limited;           /* by --max-overhead */
-	bool samples;           /* of sample_window_spec */
+	bool samples, held;     /* of sample_window_spec */
 };
 
 struct pending_window {
@@ -58,6 +59,7 @@ struct sampler {
 	uint32_t command_cnt;
 	struct sample_spare spare; /* --prepared */
 	uint64_t spare_retry_ns;   /* not before this */
+	struct sample_hold hold;   /* --flight */
 	struct thin thin;
 	uint64_t attach_ns[THIN_LEVEL_CNT]; /* it takes to attach, as of the last such window; 0: not known */
 	double spent_ns; /* that windows have cost, each the process that it cost most */
@@ -81,6 +83,8 @@ int sampler__toggle(struct sampler *s, const struct control_request *rq, char *w
 
 /* Processes of the window that begins now; *selected: so many fit, 0: they are named. Returns how many. */
 uint32_t sampler__select(struct sampler *s, pid_t *pids, uint32_t *selected);
+/* Chooses the names of its files, by its first process and spec->real_ns. False: they are too long. */
+bool sampler__name_files(const struct sampler *s, struct sample_window_spec *spec);
 /* A window is not recorded, which a warning says. */
 void sampler__skip(struct sampler *s, uint64_t nr, const char *why);
 /*
@@ -110,6 +114,8 @@ uint64_t sampler__follow_requests(struct sampler *s);
 void sampler__drop_requests(struct sampler *s);
 /* With --prepared: sees to it that a process waits for the next request, while no window is recorded. */
 void sampler__keep_spare(struct sampler *s);
+/* How long they last, if nobody says. */
+uint64_t sampler__duration(const struct sampler *s);
 /* Does a requested window, in hand or pending, take this time (CLOCK_MONOTONIC)? */
 bool sampler__is_taken(const struct sampler *s, uint64_t begin_ns, uint64_t end_ns);
 

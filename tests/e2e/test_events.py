@@ -71,6 +71,19 @@ def end(t, job, *codes):
     check(not children_of(t.pid) and not modified_code(job.pid), "something is left in the job")
 
 
+def threads_of(path):
+    """{tid: [states, function, function, ...]}"""
+    found, last = {}, None
+    with open(path, encoding="utf-8") as f:
+        for line in f.read().splitlines():
+            head = re.match(r"thread (\d+) .*?: (.*)", line)
+            if head:
+                last = found.setdefault(int(head[1]), [head[2]])
+            elif line.startswith("    "):
+                last.append(line.strip())
+    return found
+
+
 def test_events(ws, job, detail):
     """One after the other, in one job."""
     with watch(ws, job, "--open-interval", "0s", "--traces", "none") as t:
@@ -98,6 +111,12 @@ def test_events(ws, job, detail):
         with open(ws + "/stacks.txt", encoding="utf-8") as f:
             stacks = f.read()
         check("event_work.py" in stacks and "get" in stacks, f"where it hangs: {stacks} {done.text()}")
+        check(w["threads"] == w["capture"][:-4] + ".threads.txt", f"window: {w}")
+        main_thread = threads_of(w["threads"])[job.pid]
+        check(main_thread[0].startswith("blocked") and [re.match(r"\S+", f)[0] for f in main_thread[-2:]] == ["main", "<module>"],
+              f"the main thread: {main_thread}")
+        check(any(re.fullmatch(r"Queue.get \(queue.py:\d+\)|get \(queue.py:\d+\)", f) for f in main_thread), f"it waits for a request: {main_thread}")
+        detail("; ".join(main_thread))
         job.request("go")
         end(t, job, 0)
 
@@ -140,27 +159,25 @@ def test_flight(ws, detail):
     check(sorted(f.rsplit(".", 1)[1] for f in os.listdir(ws + "/w")) == ["json", "json", "jsonl", "ptb", "ptb"], f"files: {os.listdir(ws + '/w')}")
 
 
-def test_flight_of_the_dead(ws, detail):
-    """A job that ends with an allocation that is refused: the window has its last seconds. And of one that is killed there is none."""
-    for last, cnt in (("die", 1), ("kill", 0)):
-        with NotedJob(ws) as job, watch(ws, job, "--traces", "json", "--flight", f"{HELD}s", rules="oom") as t:
-            t.wait_line("are held", "what is held", t.err)
-            more_steps(job, 80)
-            if last == "die":
-                job.request("die", 1 << 50)
-            else:
-                job.signal(signal.SIGKILL)
-            t.expect(0, 3)
-            log = log_of(ws + "/w")
-            check(len(log) == cnt, f"windows: {log}")
-            check(len([f for f in os.listdir(ws + "/w") if f.startswith(".") or f.endswith(".ptb")]) == cnt, f"files: {os.listdir(ws + '/w')}")
-        if log:
-            check(log[0]["trigger"] == "oom" and log[0]["event"]["text"].startswith("CPU: 1.00 PiB"), f"window: {log}")
-            n, seconds = compare(job, log[0]["trace"])
-            check(seconds > HELD - 0.3, f"{seconds} s")
-            detail(f"{n} steps of the last {seconds:.2f} s")
-            run_ptbpf("report", log[0]["capture"])
-            os.rename(ws + "/w", ws + "/first")
+@pytest.mark.parametrize("last, cnt", [("die", 1), pytest.param("kill", 0, marks=pytest.mark.soak)])
+def test_flight_of_the_dead(ws, last, cnt, detail):
+    """A job that ends with an allocation that is refused: the window has its last seconds. Of one that is killed there is none."""
+    with NotedJob(ws) as job, watch(ws, job, "--traces", "json", "--flight", f"{HELD}s", rules="oom") as t:
+        t.wait_line("are held", "what is held", t.err)
+        more_steps(job, 80)
+        if cnt:
+            job.request("die", 1 << 50)
+        else:
+            job.signal(signal.SIGKILL)
+        t.expect(*((0, 3) if cnt else (1,)))
+        log = log_of(ws + "/w")
+        check(len(log) == cnt, f"windows: {log}")
+        check(len([f for f in os.listdir(ws + "/w") if f.startswith(".") or f.endswith(".ptb")]) == cnt, f"files: {os.listdir(ws + '/w')}")
+    if log:
+        check(log[0]["trigger"] == "oom" and log[0]["event"]["text"].startswith("CPU: 1.00 PiB"), f"window: {log}")
+        n, seconds = compare(job, log[0]["trace"])
+        check(seconds > HELD - 0.3, f"{seconds} s")
+        detail(f"{n} steps of the last {seconds:.2f} s")
 
 
 def test_oom(ws, job, detail):

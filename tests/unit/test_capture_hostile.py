@@ -35,6 +35,7 @@ COMMANDS = {
     "k": ["export", "--format", "stacks"],
     "p": ["export", "--format", "stacks", "--metric", "cpu_memory_live"],
     "f": ["export", "--format", "flamegraph"],
+    "T": ["export", "--format", "threads"],
     "R": ["report", "--skew"],
 }
 HONEST_FIXED = 128 << 20  # bytes of memory that do not depend on the capture

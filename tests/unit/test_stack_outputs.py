@@ -180,6 +180,26 @@ def test_refused(captures):
     check("a.ptbx" in text and not os.path.exists(captures[0][:-4] + ".flamegraph.html"), "a second capture that is not there")
 
 
+def test_threads(ws):
+    """Of each thread the last stack that could be read, its states, and the operator; names cannot steer a terminal."""
+    program = "process 1: python3 train.py\n\n"
+    for kind, code, want in (("samples", 3, program +
+                              "thread 1: running 67 %, waiting for a CPU 17 %, blocked 17 %\n"
+                              "    Linear.forward (torch/nn/modules/linear.py:134)\n    Trainer.step (train.py:12)\n    <module> (train.py:30)\n\n"
+                              "thread 2: blocked 100 %\n    a b;c?d?</script><b> (ä.py:2)\n    <module> (train.py:30)\n"),
+                             ("operators", 0, program +
+                              "thread 1: running 60 %, blocked 40 %; in operator aten::mm\n    Trainer.step (train.py:13)\n    <module> (train.py:30)\n\n"
+                              "thread 2: blocked 100 %\n    (no Python function)\n")):
+        capture = os.path.join(ws, kind + ".ptb")
+        subprocess.run([MAKER, capture, kind], check=True)
+        done = subprocess.run([PTBPF, "export", capture, "--format", "threads", "-o", "/dev/stdout"], capture_output=True, text=True)
+        check(done.returncode == code and done.stdout == want, done.stdout + done.stderr)
+    plain = os.path.join(ws, "plain.ptb")
+    subprocess.run([MAKER, plain], check=True)
+    check("contains no samples" in run("export", plain, "--format", "threads", "-o", ws + "/x", expect=1), "no sentence")
+    check(not os.path.exists(ws + "/x"), "a file without threads")
+
+
 def test_samples(ws):
     """Samples of threads in all outputs: sums of what they stand for, by whether the thread ran."""
     capture = os.path.join(ws, "s.ptb")

@@ -21,9 +21,9 @@ struct export_cfg {
 
 static const struct opt_def export_opts[] = {
 	{ OPT_CHOICE, 'f', "format", offsetof(struct export_cfg, format),
-	  "FORMAT=chrome, et, memory, memory-raw, memory-html, stacks, flamegraph",
+	  "FORMAT=chrome, et, memory, memory-raw, memory-html, stacks, threads, flamegraph",
 	  "chrome: Chrome trace as Kineto writes it; et: Execution Trace; memory, memory-raw, memory-html: "
-	  "memory timeline as numbers, events, page; stacks: Python stacks as torch's export_stacks() writes them; "
+	  "memory timeline as numbers, events, page; stacks: Python stacks as torch's export_stacks() writes them; threads: where each thread was last (--sample-stacks); "
 	  "flamegraph: a page with them" },
 	{ OPT_STR, 'o', "output", offsetof(struct export_cfg, output), "FILE",
 	  "file to write, gzip if it ends in .gz (default: CAPTURE with the format's suffix)" },
@@ -84,6 +84,9 @@ static void set_output(struct outputs *o, const struct export_format *format, co
 		break;
 	case EXPORT_STACKS:
 		o->stacks = path;
+		break;
+	case EXPORT_THREADS:
+		o->threads = path;
 		break;
 	case EXPORT_FLAMEGRAPH:
 		o->flamegraph = path;

@@ -362,6 +362,7 @@ int live__export(struct live *live, struct outputs_result *result)
 			     .capture_fd = live->capture_fd,
 			     .trace = live->trace[0] ? live->trace : NULL,
 			     .et = live->et[0] ? live->et : NULL,
+			     .threads = live->threads,
 			     .by_shape = live->cfg->by_shape,
 			     .with_flops = live->cfg->with_flops,
 			     .exact_memory = live->cfg->exact_memory,

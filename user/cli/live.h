@@ -116,6 +116,7 @@ struct live {
 	char capture[PATH_MAX];
 	char trace[PATH_MAX]; /* "": none */
 	char et[PATH_MAX];    /* likewise */
+	const char *threads;  /* stacks of threads; NULL: none */
 	bool announced;
 	int capture_fd; /* after live__run(): the finished capture; negative errno: it cannot be opened */
 	int run_err;                    /* of the recording, 0: none */

@@ -25,6 +25,7 @@
 #include "export/py_text.h"
 #include "export/session_json.h"
 #include "export/stacks.h"
+#include "export/thread_dump.h"
 #include "export/when_text.h"
 #include "ranks/rank_times.h"
 #include "report/gpu_report.h"
@@ -133,7 +134,7 @@ static int write_table(const struct outputs *o, struct key_averages *ka, const s
 
 /* What one pass over the capture feeds. */
 struct sink_set {
-	struct session_sink sinks[10 + WINDOW_METRICS_SINKS];
+	struct session_sink sinks[11 + WINDOW_METRICS_SINKS];
 	uint32_t cnt;
 	uint64_t threads;
 	struct chrome_trace *ct;
@@ -144,6 +145,7 @@ struct sink_set {
 	struct mem_report *mr;
 	struct gpu_report *gr;
 	struct stacks *st;
+	struct thread_dump *td;
 	struct flamegraph *fg;
 	struct line_report *lr;
 	struct rank_times *rt;
@@ -184,6 +186,12 @@ static int open_exports(struct sink_set *ss, const struct outputs *o, struct ses
 		if (err)
 			return err;
 		ss->sinks[ss->cnt++] = stacks__sink(ss->st);
+	}
+	if (o->threads) {
+		err = thread_dump__open(o->threads, s, &ss->td);
+		if (err)
+			return err;
+		ss->sinks[ss->cnt++] = thread_dump__sink(ss->td);
 	}
 	if (o->flamegraph) {
 		err = flamegraph__open(o->flamegraph, &ss->fg);
@@ -326,6 +334,7 @@ static void free_sinks(struct sink_set *ss)
 	exec_trace__free(ss->et);
 	mem_timeline__free(ss->mt);
 	stacks__free(ss->st);
+	thread_dump__free(ss->td);
 	flamegraph__free(ss->fg);
 	mem_report__free(ss->mr);
 	gpu_report__free(ss->gr);
@@ -358,6 +367,8 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 		err = mem_timeline__finish(ss.mt, totals);
 	if (!err && ss.st)
 		err = stacks__finish(ss.st, totals);
+	if (!err && ss.td)
+		err = thread_dump__finish(ss.td, totals);
 	if (!err && ss.fg)
 		err = finish_flamegraph(o, ss.fg, totals);
 	if (!err && ss.mr)
@@ -401,6 +412,10 @@ static int check_recorded(const struct outputs *o, const struct session *s)
 	if ((o->stacks || o->lines || o->group_by_stack_n) && !info->has_py_stacks) {
 		pr_error("'%s' contains no Python stacks: it was recorded without --with-stack",
 			 o->capture);
+		return -ENODATA;
+	}
+	if (o->threads && !info->sample_hz) {
+		pr_error("'%s' contains no samples: it was recorded without --sample-stacks", o->capture);
 		return -ENODATA;
 	}
 	if (o->modules && !info->has_modules) {
@@ -538,6 +553,8 @@ int outputs__write(const struct outputs *asked)
 		pr_info("memory timeline: %s", o->timeline);
 	if (o->summary && o->stacks)
 		pr_info("stacks: %s (flamegraph.pl, speedscope)", o->stacks);
+	if (o->summary && o->threads)
+		pr_info("threads: %s", o->threads);
 	if (o->summary && o->flamegraph)
 		pr_info("flame graph: %s (open it in a browser)", o->flamegraph);
 	if (loss_account__incomplete(session__info(s), &totals, text, sizeof(text))) {

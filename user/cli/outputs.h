@@ -40,6 +40,7 @@ struct outputs {
 	const char *timeline_device;            /* NULL: torch's choice */
 	const char *stacks;                     /* NULL: no folded stacks */
 	const char *stacks_metric;              /* of STACKS_METRICS */
+	const char *threads;                    /* NULL: no stacks of threads */
 	const char *flamegraph;                 /* NULL: no flame graph */
 	const char *diff;                       /* its second capture; NULL: none */
 	int by_shape, with_flops, exact_memory; /* the table's rows and columns: 1, -1: not, 0: as recorded */

@@ -41,10 +41,14 @@ static void put_trigger(struct jsonw *j, const struct window_trigger *trigger)
 
 static void put_result(struct jsonw *j, const struct sample_window *w)
 {
+	char threads[PATH_MAX];
+
 	if (!w->report.has_result)
 		return;
 	if (w->spec.trace[0])
 		JSONW_STR(j, "trace", w->spec.trace);
+	if (sample_window__threads(&w->spec, threads, sizeof(threads))[0])
+		JSONW_STR(j, "threads", threads);
 	JSONW_DOUBLE(j, "seconds", (double)w->report.result.window_ns / 1e9);
 	JSONW_U64(j, "slices", w->report.result.slices);
 	JSONW_U64(j, "lost", w->report.result.lost);

@@ -22,12 +22,13 @@
 #include "cli/sample_thin.h"
 #include "record/recorder.h"
 #include "sample/control_server.h"
+#include "sample/window_dir.h"
 #include "target/pid_hold.h"
 #include "target/torch_proc.h"
 
 #define EXPORT_NICE 10
 #define LAST_ORDER_MS 3000 /* of a process that holds what happened, after the end of the targets */
-#define MEASURED_ENDS 3 /* of steps; what a step takes is known from the second on */
+#define MEASURED_ENDS 3    /* of steps; what a step takes is known from the second on */
 
 _Static_assert(sizeof(struct sample_report) <= PIPE_BUF, "a report is written whole or not at all");
 
@@ -219,6 +220,7 @@ static int record_window(const struct sample_window_spec *spec, int fd, struct r
 {
 	struct window_run wr = { .spec = spec, .fd = fd, .live.run = run };
 	struct run_cfg cfg = *spec->cfg;
+	char threads[PATH_MAX];
 	int code;
 
 	cfg.output = spec->capture;
@@ -237,6 +239,8 @@ static int record_window(const struct sample_window_spec *spec, int fd, struct r
 		cfg.rec.steps.active = 0;
 		cfg.rec.steps.warmup = MEASURED_ENDS;
 	}
+	sample_window__threads(spec, threads, sizeof(threads));
+	wr.live.threads = threads[0] ? threads : NULL;
 	log__set_quiet(true); /* ptbpf reports the window when it has ended */
 	wr.live.known_metrics = spec->metrics;
 	wr.live.metrics = spec->metrics ? &wr.report.metrics : NULL;
@@ -525,6 +529,16 @@ int sample_window__end(struct sample_window *w)
 	pr_error("window %llu: its process was ended by signal %d", (unsigned long long)w->spec.nr,
 		 WTERMSIG(status));
 	return EXIT_FAILED;
+}
+
+const char *sample_window__threads(const struct sample_window_spec *spec, char *buf, size_t cap)
+{
+	size_t len = strlen(spec->capture), ptb = sizeof(".ptb") - 1;
+
+	buf[0] = '\0';
+	if (spec->samples && len > ptb)
+		snprintf(buf, cap, "%.*s" WINDOW_THREADS, (int)(len - ptb), spec->capture);
+	return buf;
 }
 
 void sample_window__put_when(struct jsonw *j, const struct sample_window *w)

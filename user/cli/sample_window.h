@@ -59,8 +59,8 @@ struct sample_window_spec {
 	enum thin_level thin;
 	uint64_t step_multiple; /* it begins with a step that has such a number; 0: by the clock */
 	uint64_t step_lead_ns;  /* probes are attached so long before it */
-	bool held;    /* its begin is in the memory of a process that holds it (--flight), if there is one */
-	bool samples; /* of Python stacks, and nothing else: the job hangs */
+	bool held; /* its begin is in the memory of a process that holds it (--flight), if there is one */
+	bool samples;    /* of Python stacks, and nothing else: the job hangs */
 	const char *off; /* "cpu" or "cuda": an activity that is switched off; NULL: none is */
 	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */
 	const struct metrics *metrics; /* what the window's will be added to; NULL: they are not wanted */
@@ -132,6 +132,8 @@ void sample_window__read(struct sample_window *w);
 /* After the process has ended: closes what belongs to w. Returns its exit code, EXIT_FAILED if a signal ended it
  * (reported). */
 int sample_window__end(struct sample_window *w);
+/* Of one of a job that hangs: where the stacks of its threads are, in text; else "". Returns buf. */
+const char *sample_window__threads(const struct sample_window_spec *spec, char *buf, size_t cap);
 /* Of one with --when: the key "when" of its line in the log. */
 void sample_window__put_when(struct jsonw *j, const struct sample_window *w);
 

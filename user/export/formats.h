@@ -7,7 +7,14 @@
 
 #include "export/mem_timeline.h"
 
-enum export_kind { EXPORT_CHROME, EXPORT_ET, EXPORT_TIMELINE, EXPORT_STACKS, EXPORT_FLAMEGRAPH };
+enum export_kind {
+	EXPORT_CHROME,
+	EXPORT_ET,
+	EXPORT_TIMELINE,
+	EXPORT_STACKS,
+	EXPORT_THREADS,
+	EXPORT_FLAMEGRAPH
+};
 struct export_format {
 	const char *name;    /* value of --format */
 	const char *summary; /* one line of help */

@@ -49,7 +49,7 @@ static int lock(int fd, const char *path)
 	return 0;
 }
 
-static const char *const suffixes[] = { ".ptb", ".pt.trace.json", ".pt.trace.json.gz" };
+static const char *const suffixes[] = { ".ptb", ".pt.trace.json", ".pt.trace.json.gz", WINDOW_THREADS };
 #define SUFFIXES (sizeof(suffixes) / sizeof(suffixes[0]))
 
 uint64_t window_dir__free_ns(const struct window_dir *dir, pid_t pid, uint64_t ns)

@@ -14,6 +14,7 @@
 
 #include "base/jsonw.h"
 
+#define WINDOW_THREADS ".threads.txt" /* of a job that hangs */
 #define WINDOW_LOG "windows.jsonl"
 
 struct window_dir {

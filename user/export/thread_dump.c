@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See thread_dump.h. */
+#include "export/thread_dump.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/sort.h"
+#include "base/term_text.h"
+#include "export/out_file.h"
+#include "export/py_text.h"
+#include "ptb_event.h"
+
+#define NAME_CHARS 4096
+
+enum { RUNNING, WAITING, BLOCKED, STATES };
+
+struct dumped_thread {
+	uint32_t tgid, tid;
+	uint64_t ns[STATES];
+	struct py_sample last; /* whose stack was read, if any was */
+};
+
+struct thread_dump {
+	const struct session *s;
+	struct out_file *of;
+	struct py_paths paths;
+	struct dumped_thread *threads;
+	uint32_t thread_cnt, thread_cap;
+	struct hashmap thread_ids;
+};
+
+static int state_of(const struct py_sample *ps)
+{
+	return ps->flags & PTB_SAMPLE_RAN    ? RUNNING :
+	       ps->flags & PTB_SAMPLE_WAITED ? WAITING :
+					       BLOCKED;
+}
+
+static int take_sample(void *arg, const struct py_sample *ps)
+{
+	struct thread_dump *td = arg;
+	struct dumped_thread *t = list__keyed(KEYED_LIST(td, threads, thread), ps->tgid, ps->tid);
+
+	if (!t)
+		return -ENOMEM;
+	t->tgid = ps->tgid;
+	t->tid = ps->tid;
+	t->ns[state_of(ps)] += ps->ns;
+	if (!t->last.ts_ns || !(ps->flags & PTB_SAMPLE_NO_STACK))
+		t->last = *ps;
+	return 0;
+}
+
+static int by_thread(const void *a, const void *b)
+{
+	const struct dumped_thread *x = a, *y = b;
+
+	if (x->tgid != y->tgid)
+		return x->tgid < y->tgid ? -1 : 1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static void put_process(const struct thread_dump *td, FILE *f, uint32_t tgid)
+{
+	const struct session_info *info = session__info(td->s);
+
+	fprintf(f, "process %u", tgid);
+	for (uint32_t i = 0; i < info->process_cnt; i++)
+		if (info->processes[i].tgid == tgid && info->processes[i].cmdline[0]) {
+			fputs(": ", f);
+			term_text__put(f, info->processes[i].cmdline, NAME_CHARS);
+			break;
+		}
+	fputc('\n', f);
+}
+
+static void put_states(FILE *f, const struct dumped_thread *t)
+{
+	static const char *const names[STATES] = { "running", "waiting for a CPU", "blocked" };
+	uint64_t all = t->ns[RUNNING] + t->ns[WAITING] + t->ns[BLOCKED];
+	const char *sep = ": ";
+
+	for (int i = 0; i < STATES; i++)
+		if (t->ns[i]) {
+			fprintf(f, "%s%s %.0f %%", sep, names[i], 100 * (double)t->ns[i] / (double)all);
+			sep = ", ";
+		}
+}
+
+static void put_thread(const struct thread_dump *td, FILE *f, const struct dumped_thread *t)
+{
+	struct py_stack stack = session__py_stack(td->s, t->last.stack);
+
+	const char *comm = session__thread_comm(td->s, t->tgid, t->tid);
+
+	fprintf(f, "\nthread %u%s", t->tid, *comm ? " " : "");
+	term_text__put(f, comm, NAME_CHARS);
+	put_states(f, t);
+	if (*t->last.op) {
+		fputs("; in operator ", f);
+		term_text__put(f, t->last.op, NAME_CHARS);
+	}
+	fputc('\n', f);
+	for (uint32_t i = 0; i < stack.frame_cnt; i++) {
+		struct py_frame frame = session__py_frame(td->s, stack.frames[i] & ~PY_FRAME_NATIVE);
+
+		fputs("    ", f);
+		term_text__put(f, frame.func, NAME_CHARS);
+		fputs(" (", f);
+		term_text__put(f, py_text__file(&td->paths, frame.file), NAME_CHARS);
+		fprintf(f, ":%d)\n", frame.line);
+	}
+	if (!stack.frame_cnt)
+		fputs(t->last.flags & PTB_SAMPLE_NO_STACK ? "    (its Python stack could not be read)\n" :
+							    "    (no Python function)\n",
+		      f);
+	else if (stack.flags & (PTB_PY_CUT | PTB_PY_FAULT))
+		fputs("    ...\n", f);
+}
+
+/* One thread, unless the file has no room for it. */
+static int put_part(const struct thread_dump *td, FILE *f, uint32_t i, uint64_t *written,
+		    struct session_totals *totals)
+{
+	uint64_t max = session__info(td->s)->output_max;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *part = open_memstream(&text, &len);
+
+	if (!part)
+		return -ENOMEM;
+	if (!i || td->threads[i].tgid != td->threads[i - 1].tgid) {
+		fputs(i ? "\n" : "", part);
+		put_process(td, part, td->threads[i].tgid);
+	}
+	put_thread(td, part, &td->threads[i]);
+	if (fclose(part)) {
+		free(text);
+		return -ENOMEM;
+	}
+	if (max && *written + len > max)
+		totals->not_written++;
+	else
+		*written += fwrite(text, 1, len, f);
+	free(text);
+	return 0;
+}
+
+int thread_dump__open(const char *path, const struct session *s, struct thread_dump **out)
+{
+	struct thread_dump *td = calloc(1, sizeof(*td));
+	int err;
+
+	if (!td)
+		return -ENOMEM;
+	td->s = s;
+	py_paths__find(&td->paths, s);
+	err = out_file__open(path, &td->of);
+	if (err)
+		thread_dump__free(td);
+	else
+		*out = td;
+	return err;
+}
+
+struct session_sink thread_dump__sink(struct thread_dump *td)
+{
+	return (struct session_sink){ .arg = td, .sample = take_sample };
+}
+
+int thread_dump__finish(struct thread_dump *td, struct session_totals *totals)
+{
+	FILE *f = out_file__stream(td->of);
+	uint64_t written = 0;
+	int err = f ? sort__array(td->threads, td->thread_cnt, sizeof(*td->threads), by_thread) : -ENOMEM;
+
+	if (!f)
+		return err;
+	for (uint32_t i = 0; i < td->thread_cnt && !err; i++)
+		err = put_part(td, f, i, &written, totals);
+	if (fclose(f) && !err)
+		err = -EIO; /* out_file logged it */
+	return err ? err : out_file__commit(td->of);
+}
+
+void thread_dump__free(struct thread_dump *td)
+{
+	if (!td)
+		return;
+	out_file__free(td->of);
+	hashmap__clear(&td->thread_ids);
+	free(td->threads);
+	free(td);
+}

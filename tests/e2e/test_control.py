@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from support import ENVS, ROOT, Skip, Tracer, check, children_of, load_trace, modified_code, report_json, run_ptbpf, soak, wait_for, workload
+from support import AGENT, ENVS, ROOT, Skip, Tracer, check, children_of, load_trace, modified_code, report_json, run_ptbpf, soak, wait_for, workload
 from test_sample import links_of, log_of
 from test_sample_steps import own_numbers
 
@@ -380,8 +380,9 @@ def test_end(ws, spin):
 @pytest.mark.parametrize("name, options", [("ProfilerStep#", ["--profile-memory"]),
                                            pytest.param("train#", ["--step-on", "train"], marks=pytest.mark.soak)])
 def test_step_multiple(ws, name, options, detail):
-    """Two ptbpf, each of one process of a job, which are some hundred steps apart, begin with a step of the same number."""
-    with workload("step_loop.py", 40, name) as slower, workload("step_loop.py", 40, name) as faster:
+    """Two ptbpf, each of one process of a job, which are some hundred steps apart, begin with a step of the same number, whatever records their
+    operators."""
+    with workload("step_loop.py", 40, name, env={"LD_PRELOAD": AGENT}) as slower, workload("step_loop.py", 40, name) as faster:
         slower.wait_line("^step 3")
         slower.signal(signal.SIGSTOP)
         faster.wait_line("^step 100")

@@ -6,6 +6,8 @@ PTBPF_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PTBPF_ENV_DIR=${PTBPF_ENV_DIR:-/var/tmp/ptbpf-envs}
 PTBPF_MAIN_TORCH=2.15.0 # the newest official wheel that the project was verified with
 PTBPF_OLD_TORCH=2.5.1   # the last with the old string ABI
+PTBPF_FRAMEWORKS="lightning==2.6.6 accelerate==1.15.0" # docs/frameworks.md is tested with these, and the main wheel
+PTBPF_TITAN="torchtitan==0.3.0 spmd_types==0.2.3 tyro docstring_parser typeguard" # what its optimizers need
 PTBPF_STAMP=.ptbpf-complete
 export PTBPF_ENV_DIR DEBIAN_FRONTEND=noninteractive
 

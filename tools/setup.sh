@@ -184,6 +184,25 @@ chroot_pip() {
 	chmod 755 "$dir/usr/local/bin/leg-python"
 }
 
+# Frameworks on top of the main wheel, which they see and leave as it is.
+frameworks_env() {
+	local dir=$PTBPF_ENV_DIR/frameworks main
+	env_complete frameworks && return 0
+	note "installing PyTorch Lightning, Accelerate and torchtitan into $dir"
+	rm -rf "$dir"
+	main=$("$(venv_python "torch-$PTBPF_MAIN_TORCH")" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') &&
+		python3 -m venv "$dir" || { why="python3 -m venv failed"; return 1; }
+	printf '%s\n' "$main" >"$("$dir/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main.pth"
+	# shellcheck disable=SC2086 # a list of packages
+	if ! { "$dir/bin/pip" install -q --no-cache-dir $PTBPF_FRAMEWORKS &&
+		"$dir/bin/pip" install -q --no-cache-dir --no-deps $PTBPF_TITAN; } >"$dir.log" 2>&1; then
+		why="pip: $(grep -m1 ERROR "$dir.log" || tail -n 1 "$dir.log")"
+		rm -rf "$dir"
+		return 1
+	fi
+	env_stamp frameworks
+}
+
 # Prometheus is unpacked and not installed: nothing is to run on this machine for good.
 prometheus_env() {
 	local dir=$PTBPF_ENV_DIR/prometheus
@@ -224,6 +243,7 @@ setup_legs() {
 	leg "torch-$PTBPF_OLD_TORCH" venv "torch-$PTBPF_OLD_TORCH" "$PTBPF_OLD_TORCH"
 	leg distribution distribution_torch
 	leg prometheus prometheus_env
+	leg frameworks frameworks_env
 	leg chroot-trixie chroot_env chroot-trixie trixie
 	leg chroot-unstable chroot_env chroot-unstable unstable
 	! env_complete chroot-unstable || chroot_python chroot-unstable python3.15-minimal libpython3.15

@@ -106,6 +106,22 @@ def test_step_on(ws, loop, mark):
     check(w["steps"] == 3 and w["exit"] == 0, f"window: {w}")
 
 
+@pytest.mark.parametrize("env", [{}, {"LD_PRELOAD": AGENT}], ids=["probes", "agent"])
+def test_environment(ws, env):
+    """The job's environment names the annotation, which comes in every other iteration; the command line wins."""
+    with step_loop(10, env={**env, "PTBPF_STEP_ON": "stage odd"}) as job:
+        first, = sample(ws, [job.pid], "warmup=1,active=3,repeat=1")
+        _, second = sample(ws, [job.pid], "warmup=1,active=3,repeat=1", "--step-on", "Optimizer.step")
+    check(first["steps"] == second["steps"] == 3 and first["exit"] == second["exit"] == 0, f"windows: {first}, {second}")
+    trace, plain = load_trace(first["trace"]), load_trace(second["trace"])
+    own = [e for e in slices(trace, cat="user_annotation") if e["name"].startswith("iteration ")]
+    whole = [e for e in slices(trace) if re.fullmatch(r"ProfilerStep#\d+", e["name"])]
+    check([len(within(own, s)) for s in whole] == [2, 2, 2], "iterations in each step")
+    check(len(own_numbers(plain)) == 3, "steps of --step-on")
+    check(trace["ptbpf"]["targets"][0]["step_on"] == "stage odd", f"targets: {trace['ptbpf']['targets']}")
+    check("step_on" not in plain["ptbpf"]["targets"][0] and plain["ptbpf"]["capture"]["step_on"] == "Optimizer.step", "what the command line said")
+
+
 def test_processes(ws, loop):
     """Each process that makes steps has them, one that makes none is not waited for. The slow one ends some while the fast one makes its own."""
     with step_loop(30) as slow, step_loop(10, "iteration ", "evaluate") as none:

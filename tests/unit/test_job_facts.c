@@ -203,7 +203,8 @@ static void test_process(void)
 		dup2(fds[0], 0);
 		close(fds[1]);
 		execle("/bin/cat", "cat", (char *)NULL,
-		       (char *[]){ "RANK=1", "WORLD_SIZE=4", "SECRET=1", NULL });
+		       (char *[]){ "RANK=1", "WORLD_SIZE=4", "SECRET=1", "PTBPF_STEP_ON=train step",
+				   NULL });
 		_exit(127);
 	}
 	close(fds[0]);
@@ -216,6 +217,7 @@ static void test_process(void)
 	}
 	CU_ASSERT_EQUAL(f.numbers[JOB_RANK], 1);
 	CU_ASSERT_EQUAL(f.numbers[JOB_WORLD_SIZE], 4);
+	CU_ASSERT_STRING_EQUAL(f.texts[JOB_PTBPF_STEP_ON], "train step");
 	CU_ASSERT_EQUAL(f.ns_pid, pid);
 	CU_ASSERT_EQUAL(*f.cgroup, '/');
 	job_facts__clear(&f);

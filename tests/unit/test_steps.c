@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* ProfilerStep#N slices derived from optimizers, annotations and operators. */
+#include "base/job_vars.h"
 #include "capture_builder.h"
 #include "slice_log.h"
 #include "suite.h"
@@ -311,6 +312,91 @@ static void options_of_the_recording(void)
 	builder__free(b);
 }
 
+/* The process of the capture's job record names the annotation: how many of the two iterations end a step? */
+static uint32_t steps_by_job(const char *job, const struct session_opts *opts, const char *meta_step_on)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), steps;
+
+	builder__process(b, 10, "python", "python3", BEGIN);
+	builder__job(b, 10, job);
+	builder__thread(b, 10, 10);
+	if (meta_step_on)
+		builder__meta(b, "step_on", meta_step_on);
+	iteration(b, f, 2000000, "batch");
+	iteration(b, f, 2001000, OPT);
+	iteration(b, f, 2002000, "batch");
+	builder__enter(b, f, 2003000, 0x9000);
+	steps = steps_of(b, opts);
+	builder__free(b);
+	return steps;
+}
+
+#define STEP_ON(text) "{\"environment\": {\"PTBPF_STEP_ON\": " text "}}"
+
+static void named_by_environment(void)
+{
+	const struct session_opts none = { .no_steps = true }, op = { .step_on = "aten::f" };
+	char longest[JOB_TEXT_MAX + 100];
+
+	CU_ASSERT_EQUAL(steps_by_job("{}", NULL, NULL), 2);
+	CU_ASSERT_EQUAL(steps_by_job(STEP_ON("\"batch\""), NULL, NULL), 3);
+	CU_ASSERT_EQUAL(steps_by_job(STEP_ON("\"Optimizer.step\""), NULL, NULL), 2);
+	CU_ASSERT_EQUAL(steps_by_job(STEP_ON("\"bat\""), NULL, NULL), 0);
+	/* operators are for the command line alone, which wins, whether it was the recording's or is the report's */
+	CU_ASSERT_EQUAL(steps_by_job(STEP_ON("\"aten::f\""), NULL, NULL), 0);
+	CU_ASSERT_EQUAL(steps_by_job(STEP_ON("\"batch\""), &op, NULL), 7);
+	CU_ASSERT_EQUAL(steps_by_job(STEP_ON("\"batch\""), &none, NULL), 0);
+	CU_ASSERT_EQUAL(steps_by_job(STEP_ON("\"batch\""), NULL, "\"Optimizer.step\""), 2);
+	/* no names */
+	CU_ASSERT_EQUAL(steps_by_job(STEP_ON("\"\""), NULL, NULL), 2);
+	CU_ASSERT_EQUAL(steps_by_job(STEP_ON("7"), NULL, NULL), 2);
+	CU_ASSERT_EQUAL(steps_by_job(STEP_ON("[\"batch\"]"), NULL, NULL), 2);
+	CU_ASSERT_EQUAL(steps_by_job("{\"environment\": \"PTBPF_STEP_ON=batch\"}", NULL, NULL), 2);
+	CU_ASSERT_EQUAL(steps_by_job("{\"PTBPF_STEP_ON\": \"batch\"}", NULL, NULL), 2);
+	CU_ASSERT_EQUAL(steps_by_job("{\"environment\": {\"PTBPF_STEP_ON\": \"batch\"", NULL, NULL), 2);
+	for (int over = 0; over < 2; over++) {
+		snprintf(longest, sizeof(longest), STEP_ON("\"%0*d\""), JOB_TEXT_MAX + over, 0);
+		CU_ASSERT_EQUAL(steps_by_job(longest, NULL, NULL), over ? 2 : 0);
+	}
+}
+
+/* Each process has its own; of one that announces steps itself it decides nothing. */
+static void named_by_environments(void)
+{
+	static const char *const jobs[] = { STEP_ON("\"batch\""), STEP_ON("\"epoch\""),
+					    STEP_ON("\"batch\"") };
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f");
+	const struct session_info *info;
+	struct slice_log *log;
+	struct session *s;
+
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t pid = 10 * (i + 1);
+
+		builder__process(b, pid, "python", "python3", BEGIN);
+		builder__job(b, pid, jobs[i]);
+		builder__thread(b, pid, pid);
+		if (i == 2)
+			builder__annotate(b, 2000000, 0xa000, 0x1, "ProfilerStep#7");
+		iteration(b, f, 2000100, "batch");
+		iteration(b, f, 2001100, "epoch");
+		iteration(b, f, 2002100, "batch");
+		builder__enter(b, f, 2004000, 0x9000);
+	}
+	log = slice_log__of(b, NULL);
+	CU_ASSERT_EQUAL(log->totals.steps, 3 + 2);
+	CU_ASSERT_EQUAL(slice_log__must(log, "ProfilerStep#0", 0)->tgid, 10);
+	slice_log__free(log);
+	s = builder__session(b, NULL);
+	info = session__info(s);
+	CU_ASSERT_STRING_EQUAL(info->processes[0].step_on, "batch");
+	CU_ASSERT_STRING_EQUAL(info->processes[1].step_on, "epoch");
+	CU_ASSERT_PTR_NULL(info->processes[2].step_on);
+	builder__free(b);
+}
+
 /* Readers of traces take the first and the last ProfilerStep for whole ones. */
 static void partial_steps(void)
 {
@@ -410,6 +496,8 @@ static const CU_TestInfo tests[] = {
 	{ "a later process", later_process },
 	{ "ids belong to records, not to options", ids_belong_to_records },
 	{ "options of the recording", options_of_the_recording },
+	{ "named by the environment", named_by_environment },
+	{ "named by environments", named_by_environments },
 	{ "partial steps", partial_steps },
 	{ "order of steps", order_of_steps },
 	{ "numbered", numbered },

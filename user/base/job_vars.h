@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Variables in which launchers pass a process its place in a job. Nothing else of a process's environment is ever
- * kept: it may hold secrets.
+ * Variables in which launchers pass a process its place in a job, and the job's author the annotation that ends a step. Nothing
+ * else of a process's environment is ever kept: it may hold secrets.
  */
 #ifndef BASE_JOB_VARS_H
 #define BASE_JOB_VARS_H
@@ -12,7 +12,8 @@
 /*	name, is it a number
  *	RANK ... TORCHELASTIC_*: torchrun (pytorch torch/distributed/elastic/agent/server/local_elastic_agent.py)
  *	SLURM_*: srun(1); of the STEP only srun sets
- *	PT_PROFILER_*: torch.profiler has them in its traces (kineto libkineto/src/EnvMetadata.h) */
+ *	PT_PROFILER_*: torch.profiler has them in its traces (kineto libkineto/src/EnvMetadata.h)
+ *	PTBPF_STEP_ON: ours, the default of --step-on for this process */
 /* clang-format off */
 #define PTB_JOB_VARS(X)                        \
 	X(RANK,                          true) \
@@ -34,7 +35,8 @@
 	X(SLURM_ARRAY_TASK_ID,           true) \
 	X(PT_PROFILER_JOB_NAME,         false) \
 	X(PT_PROFILER_JOB_VERSION,      false) \
-	X(PT_PROFILER_JOB_ATTEMPT_INDEX, false)
+	X(PT_PROFILER_JOB_ATTEMPT_INDEX, false) \
+	X(PTBPF_STEP_ON,                false)
 /* clang-format on */
 
 enum job_var {

@@ -36,7 +36,7 @@ struct run_cfg {
 /* clang-format off */
 #define STEP_OPTS \
 	{ OPT_STR, 0, "step-on", offsetof(struct run_cfg, step_on), "NAME",                             \
-	  "end a ProfilerStep after each annotation or operator NAME (default: Optimizer.step)" },      \
+	  "end a ProfilerStep after each annotation or operator NAME (default: the annotation that PTBPF_STEP_ON names in the process's environment, else Optimizer.step)" },      \
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct run_cfg, no_steps), NULL,                            \
 	  "do not derive ProfilerStep slices" }
 #define WHEN_OPTS \

@@ -75,6 +75,25 @@ static void agent_text(const struct session_info *info, char *buf, size_t cap)
 		snprintf(buf, cap, "operators of %u process%s by the agent; ", n, n == 1 ? "" : "es");
 }
 
+/* "; steps end with 'train' (PTBPF_STEP_ON)"; nothing where no process's environment names what. */
+static void print_step_on(const struct session_info *info)
+{
+	const char *first = NULL;
+	bool others = false;
+
+	for (uint32_t i = 0; i < info->process_cnt; i++) {
+		const char *name = info->processes[i].step_on;
+
+		first = first ? first : name;
+		others |= name && strcmp(name, first) != 0;
+	}
+	if (!first || info->sample_hz)
+		return;
+	fputs("; steps end with '", stderr);
+	term_text__put(stderr, first, SIZE_MAX);
+	fputs(others ? "' and others (PTBPF_STEP_ON)" : "' (PTBPF_STEP_ON)", stderr);
+}
+
 static void print_summary(const struct outputs *o, const struct session *s,
 			  const struct session_totals *t, uint64_t threads, uint64_t file_bytes)
 {
@@ -101,6 +120,7 @@ static void print_summary(const struct outputs *o, const struct session *s,
 	when_text__sentence(s, when, sizeof(when));
 	fputs(when[0] ? "; " : "", stderr);
 	term_text__put(stderr, when, SIZE_MAX);
+	print_step_on(info);
 	fputc('\n', stderr);
 }
 

@@ -107,8 +107,8 @@ void sample_steps__why(const struct sample_window *w, char *buf, size_t cap)
 	buf[0] = '\0';
 	if (w->report.steps.none && !w->report.has_result)
 		snprintf(buf, cap,
-			 "nothing recorded: no step ended within %.3g s (--step-timeout); steps end with %s (--step-on)",
-			 (double)so->timeout_ns / 1e9, so->name);
+			 "nothing recorded: no step ended within %.3g s (--step-timeout); steps end with %s (--step-on%s)",
+			 (double)so->timeout_ns / 1e9, so->name, so->ops ? "" : ", PTBPF_STEP_ON");
 	else if (w->report.multiple.failure)
 		snprintf(buf, cap, "nothing recorded: %s",
 			 step_multiple__text(w->report.multiple.failure));

@@ -143,7 +143,7 @@ static void look_at_processes(struct watch_run *wr, uint64_t now)
 		event_watch__memory(wr->events, pid, resident((pid_t)pid), now);
 	event_watch__tick(wr->events, now);
 	while (event_watch__silent(wr->events, now, &pid))
-		pr_warn("pid %u: no step has ended in it so far (--step-on): what --open-on says of steps, memory and hangs is not evaluated",
+		pr_warn("pid %u: no step has ended in it so far (--step-on, PTBPF_STEP_ON): what --open-on says of steps, memory and hangs is not evaluated",
 			pid);
 }
 

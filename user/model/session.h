@@ -25,6 +25,7 @@ struct session_process {
 	uint64_t gap_ns;
 	uint32_t source; /* 0 kernel probes, 1 agent */
 	const char *job; /* of its JOB record: a JSON object, or what a damaged file has; "": none */
+	const char *step_on; /* annotation that ends its steps, by PTBPF_STEP_ON of its environment; NULL: the session's */
 	/* Of a merged capture: else host is "", pid is tgid, and the window is the session's. */
 	const char *host;
 	uint32_t pid, input;       /* its number there; which of the merged captures, from 0 */

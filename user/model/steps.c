@@ -4,7 +4,8 @@
  * their names and ids; must not know how annotations are found.
  *
  * A step ends when the slice that marks it ends (the thread's first Optimizer.step#... annotation seen,
- * so that a second optimizer in the same iteration begins no step of its own; or what the user named),
+ * so that a second optimizer in the same iteration begins no step of its own; or what the user named, or the job's author
+ * in the process's environment),
  * but not before every slice around that one has ended: a step is the outermost slice of its thread and
  * is never crossed. Each begins where the last ended; ProfilerStep#0 is the first whole one. Threads
  * without such a slice get none, nor do processes that announce ProfilerStep#N themselves.
@@ -21,12 +22,14 @@
  *
  * As slices are emitted in one pass, the threads and their marks are found in a walk of their own before it.
  */
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/effort.h"
+#include "base/job_vars.h"
 #include "base/numbered.h"
 #include "base/vec.h"
 #include "capture/capture.h"
@@ -41,8 +44,8 @@ static const char partial_step[] = "partial step";
 struct finder {
 	struct facts *f;
 	const struct session_opts *opts;
-	const char *want;
-	size_t want_len;
+	const char *want; /* but in processes that have a step_on */
+	bool by_job;      /* there are such */
 	struct step_marks *marks;
 	struct hashmap first;     /* (tgid, tid) -> time of it */
 	struct hashmap own_steps; /* tgid: announces steps itself */
@@ -70,11 +73,22 @@ static void note_mark(struct finder *fi, const struct ptb_rec_hdr *h, const char
 		fi->err = -ENOMEM;
 }
 
-/* An annotation of that name, or of that kind: torch calls its own "Optimizer.step#SGD.step". */
-static bool is_wanted(const struct finder *fi, const char *text, size_t len)
+static struct session_process *process_of(const struct finder *fi, uint64_t tgid)
 {
-	return len >= fi->want_len && !memcmp(text, fi->want, fi->want_len) &&
-	       (len == fi->want_len || text[fi->want_len] == '#');
+	const uint64_t *i = hashmap__get(&fi->f->process_by_tgid, tgid, 0);
+
+	return i ? &fi->f->processes[*i] : NULL;
+}
+
+/* An annotation of that name, or of that kind: torch calls its own "Optimizer.step#SGD.step". */
+static bool is_wanted(const struct finder *fi, uint32_t tgid, const char *text, size_t len)
+{
+	const struct session_process *p = fi->by_job ? process_of(fi, tgid) : NULL;
+	const char *want = p && p->step_on ? p->step_on : fi->want;
+	size_t want_len = strlen(want);
+
+	return len >= want_len && !memcmp(text, want, want_len) &&
+	       (len == want_len || text[want_len] == '#');
 }
 
 static void check_text(struct finder *fi, const struct ptb_rec_hdr *h, const char *text, size_t len)
@@ -84,7 +98,7 @@ static void check_text(struct finder *fi, const struct ptb_rec_hdr *h, const cha
 	if (len >= sizeof(own_step) - 1 && !memcmp(text, own_step, sizeof(own_step) - 1) &&
 	    hashmap__put(&fi->own_steps, h->tgid, 0, 1))
 		fi->err = -ENOMEM;
-	if (is_wanted(fi, text, len)) /* marks that count themselves have one name: "train#" */
+	if (is_wanted(fi, h->tgid, text, len)) /* marks that count themselves have one name: "train#" */
 		note_mark(fi, h, text, numbered__split(text, len, &number));
 }
 
@@ -92,7 +106,7 @@ static void check_op(struct finder *fi, const struct ptb_rec_hdr *h, const struc
 {
 	if ((!op->hidden || h->kind == PTB_REC_RF_BEGIN) &&
 	    (!strcmp(op->name, fi->want) || !strcmp(op->full, fi->want)))
-		note_mark(fi, h, fi->want, fi->want_len);
+		note_mark(fi, h, fi->want, strlen(fi->want));
 }
 
 static uint64_t opdef_of(const struct ptb_rec_hdr *h)
@@ -154,21 +168,56 @@ static int scan_record(void *arg, const struct ptb_rec_hdr *h)
 /* Removes the threads of processes that announce steps themselves. */
 static void drop_own(struct finder *fi)
 {
+	struct session_process *p;
 	struct hashmap_slot *slot;
 	uint64_t pos = 0;
 
 	while ((slot = hashmap__next(&fi->marks->threads, &pos)))
 		if (hashmap__get(&fi->own_steps, slot->k0, 0))
 			slot->val = 0;
+	pos = 0;
+	while ((slot = hashmap__next(&fi->own_steps, &pos))) {
+		p = process_of(fi, slot->k0);
+		if (p)
+			p->step_on = NULL;
+	}
+}
+
+/* PTBPF_STEP_ON of a JOB record, which any file may have; NULL: none. */
+static const char *named_by_job(struct facts *f, const char *job)
+{
+	cJSON *tree = *job ? cJSON_ParseWithOpts(job, NULL, 1) : NULL;
+	const cJSON *env = cJSON_GetObjectItemCaseSensitive(tree, "environment");
+	const cJSON *var = cJSON_GetObjectItemCaseSensitive(env, job_vars[JOB_PTBPF_STEP_ON].name);
+	const char *text = cJSON_GetStringValue(var), *name = "";
+	size_t len = text ? strnlen(text, JOB_TEXT_MAX + 1) : 0;
+
+	if (len && len <= JOB_TEXT_MAX)
+		name = facts__intern(f, text, len);
+	cJSON_Delete(tree);
+	return *name ? name : NULL;
+}
+
+/* What the user says wins. */
+static void read_jobs(struct finder *fi)
+{
+	struct facts *f = fi->f;
+
+	for (uint32_t i = 0; i < f->process_cnt && !fi->opts->step_on && !fi->opts->no_steps; i++) {
+		f->processes[i].step_on = named_by_job(f, f->processes[i].job);
+		fi->by_job |= f->processes[i].step_on != NULL;
+	}
 }
 
 int steps__find(struct capture_reader *cr, struct facts *f, const struct session_opts *opts,
 		struct step_marks *marks, uint64_t *first_ns, uint64_t *last_ns)
 {
 	const char *want = opts->step_on ? opts->step_on : SESSION_STEP_ON;
-	struct finder fi = { .f = f, .opts = opts, .want = want, .want_len = strlen(want), .marks = marks };
-	int err = capture_reader__scan(cr, scan_record, &fi);
+	struct finder fi = { .f = f, .opts = opts, .want = want, .marks = marks };
+	int err;
 
+	read_jobs(&fi);
+	err = capture_reader__scan(cr, scan_record, &fi);
 	drop_own(&fi);
 	hashmap__clear(&fi.first);
 	hashmap__clear(&fi.own_steps);

@@ -15,7 +15,7 @@ enum agent_mode { AGENT_AUTO, AGENT_OFF, AGENT_INJECT };
 /* Steps are counted while they are recorded (step_count.h). */
 struct step_opts {
 	const char *name; /* of the annotation or operator that marks their ends; NULL: they are not counted */
-	bool ops;        /* operators of that name count, too */
+	bool ops; /* the user named it: operators of that name count, too, and PTBPF_STEP_ON of processes does not */
 	uint32_t warmup; /* ends of steps before the window begins */
 	uint32_t active; /* whole steps of the window; 0: there is none, the steps of the warm-up are measured */
 	uint64_t timeout_ns; /* in which a step must end */

@@ -57,6 +57,7 @@ void recorder__job(struct recorder *r, uint32_t tgid)
 		return;
 	job_facts__read((pid_t)tgid, &f);
 	put_facts(&w, &f);
+	recorder__steps_process(r, tgid, f.texts[JOB_PTBPF_STEP_ON]);
 	job_facts__clear(&f);
 	err = jsonw__flush(&w);
 	jsonw__free(&w);

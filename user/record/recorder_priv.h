@@ -70,6 +70,7 @@ struct recorder {
 	/* steps (recorder_steps.c); steps NULL: they are not counted */
 	struct step_count *steps;
 	const char *step_name;
+	struct hashmap step_names; /* tgid -> id in names of what its environment names in place of step_name; 0: nothing */
 	const struct step_hooks *step_hooks;
 	uint64_t event_text;              /* hash of the annotation's name, 0: none */
 	struct recorder_site *step_sites; /* by site id */
@@ -132,6 +133,8 @@ int recorder__steps_open(struct recorder *r, const struct step_opts *opts);
 void recorder__steps_free(struct recorder *r);
 void recorder__steps_plan(struct recorder *r, const struct torch_plan *plan,
 			  const struct recorder_plan *rp);
+/* What PTBPF_STEP_ON of the process's environment names; NULL: nothing. */
+void recorder__steps_process(struct recorder *r, uint32_t tgid, const char *name);
 /* With r->steps: a record of a ring, or of an agent with its time as CLOCK_MONOTONIC. */
 void recorder__steps_record(struct recorder *r, const struct ptb_rec_hdr *h);
 

@@ -39,7 +39,16 @@ int recorder__steps_open(struct recorder *r, const struct step_opts *opts)
 void recorder__steps_free(struct recorder *r)
 {
 	step_count__free(r->steps);
+	hashmap__clear(&r->step_names);
 	free(r->step_sites);
+}
+
+void recorder__steps_process(struct recorder *r, uint32_t tgid, const char *name)
+{
+	uint32_t id = name && *name && r->steps && !r->step_ops ? recorder__text(r, name) : 0;
+
+	if (id || hashmap__get(&r->step_names, tgid, 0)) /* the program that it executed before had one */
+		recorder__remember(r, &r->step_names, tgid, 0, id);
 }
 
 bool step_opts__is_op(const struct step_opts *opts, const char *full)
@@ -80,13 +89,15 @@ void recorder__steps_plan(struct recorder *r, const struct torch_plan *plan,
 	}
 }
 
-static enum step_what what_is(const struct recorder *r, const char *text, size_t len)
+static enum step_what what_is(const struct recorder *r, uint32_t tgid, const char *text, size_t len)
 {
-	size_t want = strlen(r->step_name);
+	const uint64_t *id = hashmap__get(&r->step_names, tgid, 0);
+	const char *name = id && *id ? strtab__text(r->names, (uint32_t)*id) : r->step_name;
+	size_t want = strlen(name);
 
 	if (len >= sizeof(own_step) - 1 && !memcmp(text, own_step, sizeof(own_step) - 1))
 		return STEP_OWN;
-	if (len >= want && !memcmp(text, r->step_name, want) && (len == want || text[want] == '#'))
+	if (len >= want && !memcmp(text, name, want) && (len == want || text[want] == '#'))
 		return STEP_MARK;
 	return STEP_OTHER;
 }
@@ -98,7 +109,7 @@ static void take_text(const struct recorder *r, const struct ptb_rec_hdr *h, str
 
 	if (!text || !len)
 		return;
-	ev->what = what_is(r, text, len);
+	ev->what = what_is(r, h->tgid, text, len);
 	ev->whole = siphash__bytes(text, len) | 1;
 	if (ev->what != STEP_OTHER) /* steps that count themselves have one name */
 		len = (uint32_t)numbered__split(text, len, &ev->number);

@@ -63,6 +63,27 @@ def test_goes_on(ws, spin):
     check(not modified_code(spin.pid), "probes are left")
 
 
+def test_schedule_goes_on(ws, spin):
+    """After kill -9 the same schedule has the windows that are left; when it is complete, it begins anew."""
+    spin.wait_line("rate")
+    args = ("sample", "--pid", spin.pid, "--dir", ws + "/w", "--schedule", "wait=3s,active=100ms,repeat=3,skip_first_wait=1")
+    with Tracer(*args) as t:
+        wait_for(lambda: log_of(ws + "/w"), "a window")
+        windows = children_of(t.pid)
+        for pid in (t.pid, *windows):
+            os.kill(pid, signal.SIGKILL)
+        t.finish()
+    wait_for(lambda: gone(windows), "the window's process to end")
+    done = len(log_of(ws + "/w"))
+    t = run_ptbpf(*args)
+    check(f"{done} of the 3 windows of this schedule are in" in t.text(), t.text())
+    check([w["cycle"] for w in log_of(ws + "/w")] == [0, 1, 2], f"the log: {log_of(ws + '/w')}")
+    with Tracer(*args) as t:
+        wait_for(lambda: len(log_of(ws + "/w")) > 3, "a window")
+        check("are in" not in t.text(), t.text())
+    check([w["cycle"] for w in log_of(ws + "/w")][:4] == [0, 1, 2, 0], f"the log: {log_of(ws + '/w')}")
+
+
 def test_one_writer(ws, spin):
     """A second ptbpf sample does not write to the directory of the first."""
     spin.wait_line("rate")

@@ -219,6 +219,47 @@ static void test_resume(void)
 	CU_ASSERT_STRING_EQUAL(get_text(at("victim")), "{\"window\": 50, half");
 }
 
+/* Cycles of the schedule "s" of process 42 that a log with this text says are done. */
+static uint64_t cycles(const char *text)
+{
+	const pid_t pids[] = { 41, 42 };
+	uint64_t n;
+
+	put_text(at("cycles/windows.jsonl"), text);
+	open_dir("cycles");
+	n = window_dir__cycles(&dir, "s", pids, 2);
+	window_dir__close(&dir);
+	return n;
+}
+
+#define LINE(nr, schedule, cycle, pids)                                                            \
+	"{\"window\": " nr ", \"trigger\": \"schedule\", \"schedule\": \"" schedule                \
+	"\", \"cycle\": " cycle ", \"pids\": [" pids "]}\n"
+#define REQUEST(nr) "{\"window\": " nr ", \"trigger\": \"request\", \"pids\": [42]}\n"
+
+static void test_cycles(void)
+{
+	CU_ASSERT(!mkdir(at("cycles"), 0700));
+	CU_ASSERT_EQUAL(cycles(""), 0);
+	CU_ASSERT_EQUAL(cycles(LINE("0", "s", "0", "42")), 1);
+	CU_ASSERT_EQUAL(cycles(LINE("7", "s", "4", "42") LINE("6", "s", "3", "41, 42") REQUEST("8")), 5);
+	CU_ASSERT_EQUAL(cycles(LINE("7", "s", "9", "42") LINE("8", "s", "0", "42")), 1);
+	/* the last one is of another schedule, or of another process */
+	CU_ASSERT_EQUAL(cycles(LINE("7", "s", "4", "42") LINE("8", "t", "0", "42")), 0);
+	CU_ASSERT_EQUAL(cycles(LINE("7", "s", "4", "42, 43")), 0);
+	/* of an earlier version, and no lines of ours */
+	CU_ASSERT_EQUAL(cycles("{\"window\": 7, \"trigger\": \"schedule\", \"pids\": [42]}\n"), 0);
+	CU_ASSERT_EQUAL(cycles(LINE("7", "s", "-1", "42")), 0);
+	CU_ASSERT_EQUAL(cycles(LINE("7", "s", "1e300", "42")), 0);
+	CU_ASSERT_EQUAL(cycles(LINE("7", "s", "\"1\"", "42")), 0);
+	CU_ASSERT_EQUAL(cycles(LINE("-7", "s", "1", "42")), 0);
+	CU_ASSERT_EQUAL(cycles("{\"window\": 7, \"schedule\": [1], \"cycle\": 1}\n"), 0);
+	CU_ASSERT_EQUAL(cycles("[[[[\n\377{\n" LINE("7", "s", "4", "42") "{\"window\": 9, \"sche"), 5);
+	open_dir("cycles");
+	CU_ASSERT_EQUAL(window_dir__cycles(&dir, "s", NULL, 0), 5);
+	window_dir__close(&dir);
+}
+
 /* The clock is set back from HOUR * 10 to HOUR * 2: names stay unique, and the quota takes what was recorded before. */
 static void test_clock(void)
 {
@@ -279,6 +320,7 @@ int main(void)
 		{ "partial files", test_partial },
 		{ "removal of partial files", test_remove_partial },
 		{ "resume", test_resume },
+		{ "cycles", test_cycles },
 		{ "clock", test_clock },
 		{ "lock", test_lock },
 		CU_TEST_INFO_NULL,

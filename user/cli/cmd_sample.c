@@ -57,6 +57,8 @@ static void use_settings(struct sampler *s, struct sample_settings *set)
 	s->settings = set;
 	s->cfg = &set->cfg;
 	s->schedule = set->schedule;
+	s->resumed = same ? s->resumed : 0;
+	s->schedule.repeat -= s->resumed;
 	s->max_overhead = set->max_overhead;
 	sample_thin__reset(&s->thin, &set->cfg.run);
 	if (!same) {
@@ -204,6 +206,22 @@ static int run_schedule(struct sampler *s)
 	return err;
 }
 
+/* An earlier ptbpf that was ended before its schedule was has left a part of that. */
+static void resume_schedule(struct sampler *s)
+{
+	const struct pid_list *named = &s->cfg->run.pids;
+	uint64_t done = s->schedule.repeat ?
+				window_dir__cycles(&s->dir, s->cfg->schedule, named->pids, named->cnt) :
+				0;
+
+	if (!done || done >= s->schedule.repeat)
+		return;
+	pr_info("%llu of the %llu windows of this schedule are in '%s' already: the others follow",
+		(unsigned long long)done, (unsigned long long)s->schedule.repeat, s->dir.path);
+	s->resumed = done;
+	s->schedule.repeat -= done;
+}
+
 /* False: none of --pid is there (reported). */
 static bool hold_targets(struct sampler *s)
 {
@@ -237,6 +255,7 @@ int cmd_sample(int argc, char **argv)
 	    sample_metrics__open(&s.metrics, s.cfg->metrics) || sample_control__open(&s))
 		return EXIT_FAILED;
 	sampler__trim(&s);
+	resume_schedule(&s);
 	s.nr = s.dir.next_nr;
 	s.start_ns = clock__mono_ns();
 	step_wait__begin(&s.step_wait, s.start_ns);

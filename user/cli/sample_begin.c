@@ -196,6 +196,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	*w = (struct sample_window){ .spec = { .cfg = &s->cfg->run,
 					       .nr = s->nr,
 					       .trigger = { .kind = "schedule" },
+					       .cycle = s->resumed + s->next,
 					       .warmup_ns = s->start_ns + at->warmup,
 					       .begin_ns = begin,
 					       .measure = measure,

@@ -77,6 +77,10 @@ static bool write_line(const struct sampler *s, const struct sample_window *w, i
 	jsonw__begin_obj(&j);
 	JSONW_U64(&j, "window", w->spec.nr);
 	put_trigger(&j, &w->spec.trigger);
+	if (!strcmp(w->spec.trigger.kind, "schedule")) {
+		JSONW_STR(&j, "schedule", w->settings->cfg.schedule);
+		JSONW_U64(&j, "cycle", w->spec.cycle);
+	}
 	JSONW_U64(&j, "begin_unix_ns", w->spec.real_ns);
 	JSONW_ARR(&j, "pids");
 	for (uint32_t i = 0; i < w->spec.pid_cnt; i++)

@@ -50,6 +50,7 @@ struct sample_window_spec {
 	struct window_jobs jobs;
 	uint64_t nr;
 	struct window_trigger trigger;
+	uint64_t cycle;               /* of the schedule that has it */
 	uint64_t duration_ns;         /* of a window that no schedule has; 0: that of cfg */
 	uint64_t max_cost_ns, end_ns; /* of record_opts; end_ns: when the next window is due */
 	uint64_t warmup_ns, begin_ns; /* CLOCK_MONOTONIC: probes are attached, records are kept */

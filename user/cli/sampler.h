@@ -48,9 +48,10 @@ struct sampler {
 	pid_t last_pid;          /* of those in the last window that were selected */
 	uint64_t start_ns;       /* of the schedule */
 	uint64_t next;           /* window of the schedule */
-	uint64_t nr;             /* of the next window, in the log */
-	uint64_t last_real_ns;   /* Unix time in the names of the window that ended last */
-	uint64_t skipped;        /* since the last one that was started */
+	uint64_t resumed; /* cycles of it that an earlier ptbpf has recorded: it has so many less */
+	uint64_t nr;      /* of the next window, in the log */
+	uint64_t last_real_ns; /* Unix time in the names of the window that ended last */
+	uint64_t skipped;      /* since the last one that was started */
 	struct sample_window windows[SAMPLER_WINDOWS_MAX];
 	uint32_t window_cnt;
 	struct pending_window pending[SAMPLER_PENDING_MAX];

@@ -3,6 +3,7 @@
 #define LOG_DOMAIN "window_dir"
 #include "sample/window_dir.h"
 
+#include <cjson/cJSON.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -318,6 +319,72 @@ static char *read_tail(int fd)
 	if (err)
 		pr_warn("half a line of '" WINDOW_LOG "' remains: %s", errstr(err));
 	return text;
+}
+
+/* -1: none. */
+static int64_t number_of(const cJSON *v)
+{
+	return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble < (double)NUMBER_MAX ?
+		       (int64_t)v->valuedouble :
+		       -1;
+}
+
+static bool are_among(const cJSON *list, const pid_t *pids, uint32_t cnt)
+{
+	const cJSON *pid;
+	uint32_t i;
+
+	cJSON_ArrayForEach(pid, list)
+	{
+		for (i = 0; i < cnt && number_of(pid) != pids[i];)
+			i++;
+		if (i == cnt)
+			return false;
+	}
+	return true;
+}
+
+/* The line of the last window that a schedule has; NULL: there is none. */
+static cJSON *last_of_schedule(char *text)
+{
+	cJSON *last = NULL, *line;
+	int64_t nr = -1, n;
+	char *next;
+
+	for (; text && *text; text = next) {
+		next = strchr(text, '\n');
+		if (next)
+			*next++ = '\0';
+		line = cJSON_ParseWithOpts(text, NULL, 1);
+		n = number_of(cJSON_GetObjectItemCaseSensitive(line, "window"));
+		if (n > nr && cJSON_GetObjectItemCaseSensitive(line, "schedule")) {
+			cJSON_Delete(last);
+			last = line;
+			nr = n;
+		} else {
+			cJSON_Delete(line);
+		}
+	}
+	return last;
+}
+
+uint64_t window_dir__cycles(const struct window_dir *dir, const char *schedule, const pid_t *pids,
+			    uint32_t cnt)
+{
+	int fd = openat(dir->fd, WINDOW_LOG, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	char *text = fd < 0 ? NULL : read_tail(fd);
+	cJSON *last = last_of_schedule(text);
+	const char *its = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(last, "schedule"));
+	int64_t cycle = number_of(cJSON_GetObjectItemCaseSensitive(last, "cycle"));
+
+	if (!its || strcmp(its, schedule) != 0 ||
+	    (cnt && !are_among(cJSON_GetObjectItemCaseSensitive(last, "pids"), pids, cnt)))
+		cycle = -1;
+	cJSON_Delete(last);
+	free(text);
+	if (fd >= 0)
+		close(fd);
+	return (uint64_t)(cycle + 1);
 }
 
 /* Number of the next window. */

@@ -42,6 +42,11 @@ int window_dir__name(const struct window_dir *dir, pid_t pid, uint64_t ns, const
  * windows.jsonl.1. 0 or negative errno. */
 int window_dir__log(const struct window_dir *dir, const struct jsonw_text *line);
 /*
+ * Cycles of the schedule that are done, by its last window in the log; 0: that is of another schedule, or of a process that is not among pids (cnt 0: of any).
+ */
+uint64_t window_dir__cycles(const struct window_dir *dir, const char *schedule, const pid_t *pids,
+			    uint32_t cnt);
+/*
  * Deletes the files of the oldest windows until all take at most max_bytes; never those of the newest, nor those of the
  * keep_cnt times keep_ns[], which may be in progress. Names that are more than an hour later than now_ns are from before
  * the clock was set back, thus older than others. Returns the number of windows deleted or negative errno (reported).

@@ -57,6 +57,20 @@ static __always_inline void current_ids(__u32 *tgid, __u32 *tid)
 	}
 }
 
+/* A link that serves several processes: which one is it? False: none that is traced, and that is counted. */
+static __always_inline bool proc_by_tgid(struct hit *hit)
+{
+	__u32 lib = (hit->proc - PTB_PROC_SHARED) & (PTB_SHARED_MAX - 1), tgid = hit->tgid;
+	const struct ptb_shared_proc *p = bpf_map_lookup_elem(&shared_procs, &tgid);
+
+	if (!p || !p->proc[lib]) {
+		count(PTB_CNT_FOREIGN);
+		return false;
+	}
+	hit->proc = p->proc[lib] - 1u;
+	return true;
+}
+
 /* The site that was hit by current process hit->tgid. False: not one of ours. */
 static __always_inline bool site_find(struct pt_regs *ctx, struct hit *hit, __u32 prog)
 {
@@ -77,7 +91,7 @@ static __always_inline bool site_find(struct pt_regs *ctx, struct hit *hit, __u3
 	hit->site = PTB_COOKIE_SITE(cookie);
 	hit->proc = PTB_COOKIE_PROC(cookie);
 	hit->args = PTB_COOKIE_ARGS(cookie);
-	return true;
+	return !by_tgid || hit->proc < PTB_PROC_SHARED || proc_by_tgid(hit);
 }
 
 /* kmem.bpf.h, when.bpf.h */
@@ -93,11 +107,24 @@ static __always_inline bool hit_begin(struct pt_regs *ctx, struct hit *hit, __u3
 	return site_find(ctx, hit, prog);
 }
 
+/* Only in processes that are traced, or about to be, it is a part of what probes cost them. */
+static __always_inline void hit_outside(struct pt_regs *ctx)
+{
+	__u32 tgid, tid;
+
+	if (by_tgid && PTB_COOKIE_PROC(bpf_get_attach_cookie(ctx)) >= PTB_PROC_SHARED) {
+		current_ids(&tgid, &tid);
+		if (!bpf_map_lookup_elem(&shared_procs, &tgid))
+			return;
+	}
+	count(PTB_CNT_OUT_OF_WINDOW);
+}
+
 /* The same for programs that run in windows only: false outside of them, and outside of the annotations of --when. */
 static __always_inline bool hit_begin_in_window(struct pt_regs *ctx, struct hit *hit, __u32 prog)
 {
 	if (!*(volatile __u32 *)&active) {
-		count(PTB_CNT_OUT_OF_WINDOW);
+		hit_outside(ctx);
 		return false;
 	}
 	if (!hit_begin(ctx, hit, prog))

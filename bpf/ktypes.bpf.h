@@ -108,6 +108,30 @@ struct bpf_iter__task {
 	struct task_struct *task;
 } KTYPE;
 
+struct seq_file;
+struct inode;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} KTYPE;
+
+struct file {
+	struct inode *f_inode;
+} KTYPE;
+
+struct vm_area_struct {
+	unsigned long vm_start, vm_end;
+	unsigned long vm_flags;
+	unsigned long vm_pgoff;
+	struct file *vm_file;
+} KTYPE;
+
+struct bpf_iter__task_vma {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct vm_area_struct *vma;
+} KTYPE;
+
 struct sched_info {
 	unsigned long long last_arrival, last_queued; /* on a processor, to wait for one */
 } KTYPE;

@@ -18,6 +18,7 @@ const volatile __u64 ring_half = 0;      /* bytes; a ring fuller than this wakes
 const volatile __u32 ns_level = 0;       /* depth of ptbpf's pid namespace; 0: the initial one */
 const volatile __u32 ns_inum = 0;        /* its inode, used when ns_level > 0 */
 const volatile __u32 site_by_ip = 0;     /* no cookies: the site is found by its address */
+const volatile __u32 by_tgid = 0;        /* links may serve several processes */
 const volatile __u32 watch_children = 0; /* a watched task's children are watched from birth */
 
 const volatile __u32 args_on = 0;   /* arguments are recorded */
@@ -168,6 +169,15 @@ struct {
 	__type(key, __u32); /* tgid */
 	__type(value, __u32);
 } sampled SEC(".maps");
+
+/* Processes that share links. Entries are made by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PTB_PROC_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32); /* tgid */
+	__type(value, struct ptb_shared_proc);
+} shared_procs SEC(".maps");
 
 /* ---- arguments; made only where they are recorded ---- */
 

@@ -85,6 +85,24 @@ enum ptb_prog {
 #define PTB_COOKIE_ARGS(c) ((__u32)((c) >> 44))
 
 /*
+ * Links to a library for several processes (user/probe/shared_links.c) name none of them: their cookies have this number and that of the
+ * library in place of the process, which is found by its pid (map shared_procs).
+ */
+#define PTB_PROC_SHARED 0xf00
+#define PTB_SHARED_MAX 16 /* libraries; a power of 2 */
+struct ptb_shared_proc {
+	__u16 proc[PTB_SHARED_MAX]; /* by library: index in `proc_cfg` + 1; 0: the process is not traced there (yet) */
+};
+
+/* A mapping of a file into which the kernel would put breakpoints, as the program `mappings` writes it. */
+struct ptb_mapping {
+	__u64 inode; /* any number; the same one for the same file */
+	__u64 start, end, off;
+	__u32 tgid;
+	__u32 exec;
+};
+
+/*
  * API_ENTER, API_EXIT: instead of an argument program the cookie says which arguments (0: rdi, 1: rsi, ... 5: r9)
  * are the pointer to what is given back, the address that is given, and the size; PTB_API_NONE: none.
  */

@@ -58,6 +58,8 @@ int BPF_PROG(task_exec, struct task_struct *task)
 	if (!is_watched(tgid))
 		return 0;
 	bpf_map_delete_elem(&sampled, &tgid); /* its Python is gone */
+	if (by_tgid)
+		bpf_map_delete_elem(&shared_procs, &tgid); /* what it maps next is another program's */
 	if (when_on)
 		when_leave();
 	emit_task(PTB_REC_EXEC, task, NULL, 0);
@@ -80,8 +82,44 @@ int BPF_PROG(task_exit, struct task_struct *task)
 	if (!BPF_CORE_READ(task, signal, live.counter)) {
 		if (bpf_map_delete_elem(&watched, &tgid))
 			return 0;
+		if (by_tgid)
+			bpf_map_delete_elem(&shared_procs, &tgid); /* before another process has its pid */
 		dead = 1;
 	}
 	emit_task(PTB_REC_EXIT, task, NULL, dead);
+	return 0;
+}
+
+#define VM_EXEC 0x4
+#define VM_MAYEXEC 0x40
+#define VM_MAYSHARE 0x80
+#define VM_HUGETLB 0x400000
+
+/*
+ * Which process has mapped which file, as the kernel decides it for a probe (kernel/events/uprobes.c, valid_vma()): not only as
+ * code, and whatever names a file has in containers. /proc/PID/maps has neither, and may not be readable.
+ */
+SEC("iter/task_vma")
+int mappings(struct bpf_iter__task_vma *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct vm_area_struct *vma = ctx->vma;
+	struct ptb_mapping m = {};
+	__u64 flags;
+
+	if (!task || !vma)
+		return 0;
+	flags = BPF_CORE_READ(vma, vm_flags);
+	if ((flags & (VM_MAYEXEC | VM_MAYSHARE | VM_HUGETLB)) != VM_MAYEXEC)
+		return 0;
+	m.inode = (__u64)BPF_CORE_READ(vma, vm_file, f_inode);
+	if (!m.inode)
+		return 0;
+	m.start = BPF_CORE_READ(vma, vm_start);
+	m.end = BPF_CORE_READ(vma, vm_end);
+	m.off = BPF_CORE_READ(vma, vm_pgoff) << 12;
+	m.exec = (flags & VM_EXEC) != 0;
+	m.tgid = task_tgid(task);
+	bpf_seq_write(ctx->meta->seq, &m, sizeof(m));
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <signal.h>
 #include <unistd.h>
@@ -144,6 +145,39 @@ int target__stop(struct target *t)
 	close(t->from);
 	waitpid(t->pid, &status, 0);
 	return status;
+}
+
+uint64_t target__code_addr(const struct target *t, uint64_t offset)
+{
+	unsigned long start, end, off, addr = 0;
+	char path[32], line[512], perms[5];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)t->pid);
+	f = fopen(path, "r");
+	must(f != NULL, path);
+	while (!addr && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %4s %lx", &start, &end, perms, &off) == 4 &&
+		    perms[2] == 'x' && off <= offset && offset - off < end - start)
+			addr = start + (offset - off);
+	fclose(f);
+	return addr;
+}
+
+/* Some kernels let only its tracer do that. */
+uint8_t target__swap_code(const struct target *t, uint64_t addr, uint8_t byte)
+{
+	long word;
+
+	must(!ptrace(PTRACE_ATTACH, t->pid, NULL, NULL), "PTRACE_ATTACH");
+	must(waitpid(t->pid, NULL, __WALL) == t->pid, "waitpid");
+	errno = 0;
+	word = ptrace(PTRACE_PEEKTEXT, t->pid, (void *)addr, NULL);
+	must(!errno, "PTRACE_PEEKTEXT");
+	must(!ptrace(PTRACE_POKETEXT, t->pid, (void *)addr, (void *)((word & ~0xffl) | byte)),
+	     "PTRACE_POKETEXT");
+	must(!ptrace(PTRACE_DETACH, t->pid, NULL, NULL), "PTRACE_DETACH");
+	return (uint8_t)word;
 }
 
 /* ---- records ---- */

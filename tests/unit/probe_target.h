@@ -35,6 +35,10 @@ bool target__answer(struct target *t, uint64_t *sum);
 uint64_t target__run(struct target *t, const char *command); /* send + answer; ~0 on failure */
 bool target__alive(struct target *t);
 int target__stop(struct target *t); /* closes its input; wait status */
+/* Where it has the code at this offset of the file. */
+uint64_t target__code_addr(const struct target *t, uint64_t offset);
+/* Writes one byte of code, as a process that changes its own; what was there. */
+uint8_t target__swap_code(const struct target *t, uint64_t addr, uint8_t byte);
 
 /* Copies of records in delivery order, per ring one after the other. */
 struct records {

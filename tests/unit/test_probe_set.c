@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -350,38 +349,6 @@ static void one_lib(struct target *t, struct probe_lib *lib, struct probe_site *
 	take_insns(lib);
 }
 
-static uint64_t first_mapping(pid_t pid, uint64_t offset)
-{
-	unsigned long start, end, off, addr = 0;
-	char path[32], line[512], perms[5];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	f = fopen(path, "r");
-	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-	while (!addr && fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx %4s %lx", &start, &end, perms, &off) == 4 &&
-		    perms[2] == 'x' && off <= offset && offset - off < end - start)
-			addr = start + (offset - off);
-	fclose(f);
-	return addr;
-}
-
-/* Writes one byte of code, as a process that changes its own: some kernels let only its tracer do that. */
-static uint8_t swap_code(pid_t pid, uint64_t addr, uint8_t byte)
-{
-	long word;
-
-	CU_ASSERT_EQUAL_FATAL(ptrace(PTRACE_ATTACH, pid, NULL, NULL), 0);
-	CU_ASSERT_EQUAL_FATAL(waitpid(pid, NULL, __WALL), pid);
-	errno = 0;
-	word = ptrace(PTRACE_PEEKTEXT, pid, (void *)addr, NULL);
-	CU_ASSERT_EQUAL(errno, 0);
-	CU_ASSERT_EQUAL(ptrace(PTRACE_POKETEXT, pid, (void *)addr, (void *)((word & ~0xffl) | byte)), 0);
-	CU_ASSERT_EQUAL(ptrace(PTRACE_DETACH, pid, NULL, NULL), 0);
-	return (uint8_t)word;
-}
-
 /* A library is probed only where the instructions are the ones that were analysed: in the file and in memory. */
 static void run_other_instruction(enum links links)
 {
@@ -404,11 +371,11 @@ static void run_other_instruction(enum links links)
 	list[29].insn_len = 0; /* nothing was analysed */
 	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), -EINVAL);
 	list[29].insn_len = 1;
-	addr = first_mapping(t.pid, list[7].offset);
-	was = swap_code(t.pid, addr, 0x90);
+	addr = target__code_addr(&t, list[7].offset);
+	was = target__swap_code(&t, addr, 0x90);
 	CU_ASSERT_EQUAL(was, list[7].insn[0]);
 	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), -ESTALE);
-	CU_ASSERT_EQUAL(swap_code(t.pid, addr, was), 0x90);
+	CU_ASSERT_EQUAL(target__swap_code(&t, addr, was), 0x90);
 	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), 30);
 	CU_ASSERT_EQUAL(probe_set__verify(t.pid, &lib, 1), 0); /* breakpoints are no difference */
 	CU_ASSERT_EQUAL(target__run(&t, "calls 100 1"), sum);
@@ -479,7 +446,7 @@ static void test_changed_while_linked(void)
 	cfg.tgid = (uint32_t)t.pid;
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)t.pid);
 	lc.mem = open(path, O_RDONLY | O_CLOEXEC);
-	lc.addr = first_mapping(t.pid, list[0].offset);
+	lc.addr = target__code_addr(&t, list[0].offset);
 	CU_ASSERT_FATAL(lc.mem >= 0 && code_byte(&lc) == list[0].insn[0]);
 	for (int tries = 0; tries < 50 && n != -ESTALE; tries++) { /* the thread may come too late */
 		take_insns(&lib);

@@ -178,6 +178,7 @@ static int add_all(const struct run_cfg *cfg, struct named_list *list, struct ru
 	uint32_t added = 0;
 	int err = 0;
 
+	run__expect(run, cfg->pids.pids, cfg->pids.cnt);
 	for (uint32_t i = 0; i < list->cnt; i++) {
 		err = add_one(cfg, &list->items[i], run);
 		if (err == -ECANCELED)

@@ -10,6 +10,7 @@
 #include "cli/sample_steps.h"
 #include "cli/sample_thin.h"
 #include "cli/sampler.h"
+#include "record/run.h"
 #include "target/pid_hold.h"
 
 #define LEAD_NS 2000000000ULL /* before probes are attached: programs and ring buffers are made */
@@ -20,6 +21,17 @@
 #define FOREVER_NS 3600000000000ULL /* of a schedule without windows: until somebody requests one */
 
 _Static_assert(PROC_SELECT_MAX <= OPT_PIDS_MAX, "selected processes fit where named ones do");
+
+/* Where the processes of a window can share probes, it may have more of them. */
+static uint32_t process_limit(const struct sampler *s, uint32_t selected)
+{
+	if (s->cfg->process_limit != SAMPLE_LIMIT_AUTO)
+		return (uint32_t)s->cfg->process_limit;
+	if (selected <= SAMPLE_LIMIT_OWN || selected > SAMPLE_LIMIT_SHARED || !run__can_share() ||
+	    proc_select__leaves_out(&s->cfg->select))
+		return SAMPLE_LIMIT_OWN;
+	return SAMPLE_LIMIT_SHARED;
+}
 
 uint32_t sampler__select(struct sampler *s, pid_t *pids, uint32_t *selected)
 {
@@ -42,7 +54,7 @@ uint32_t sampler__select(struct sampler *s, pid_t *pids, uint32_t *selected)
 	if (n < 0)
 		return 0;
 	*selected = (uint32_t)n + over;
-	return proc_select__turn(pids, (uint32_t)n, (uint32_t)s->cfg->process_limit, &s->last_pid);
+	return proc_select__turn(pids, (uint32_t)n, process_limit(s, *selected), &s->last_pid);
 }
 
 void sampler__skip(struct sampler *s, uint64_t nr, const char *why)

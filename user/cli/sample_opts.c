@@ -31,7 +31,7 @@ static const struct opt_def sample_opts[] = {
 	{ OPT_STR, 0, "cgroup", offsetof(struct sample_cfg, select.cgroup), "PATH",
 	  "likewise those in this control group or below it" },
 	{ OPT_INT, 0, "process-limit", offsetof(struct sample_cfg, process_limit), "N",
-	  "so many of them in a window, others in the next ones, in turn (default: 16)" },
+	  "so many of them in a window, others in the next ones, in turn (default: 64 if no other process has PyTorch, else 16)" },
 	{ OPT_FLAG, 0, "children", offsetof(struct sample_cfg, run.rec.children), NULL,
 	  "also child processes, those forked within a window included" },
 	{ OPT_STR, 0, "config", offsetof(struct sample_cfg, config), "FILE",
@@ -141,7 +141,8 @@ static int check(struct sample_settings *set)
 		pr_error("sample: either --pid, or --all-torch, --comm or --cgroup is required; see 'ptbpf sample --help'");
 		return -1;
 	}
-	if (cfg->process_limit < 1 || cfg->process_limit > PROC_SELECT_MAX) {
+	if (cfg->process_limit != SAMPLE_LIMIT_AUTO &&
+	    (cfg->process_limit < 1 || cfg->process_limit > PROC_SELECT_MAX)) {
 		pr_error("sample: %d is not a valid value for --process-limit (1 to %d)",
 			 cfg->process_limit, PROC_SELECT_MAX);
 		return -1;
@@ -207,7 +208,7 @@ int sample_settings__load(int argc, char **argv, struct sample_settings **out)
 {
 	static const struct sample_cfg none = { .run = { .row_limit = OUTPUTS_ROWS_DEFAULT },
 						.open_interval_ns = OPEN_INTERVAL_UNSET,
-						.process_limit = 16 };
+						.process_limit = SAMPLE_LIMIT_AUTO };
 	struct sample_settings *set = calloc(1, sizeof(*set));
 	struct sample_cfg line = none;
 	int err = OPTS_ERROR;

@@ -13,6 +13,11 @@
 
 #define SAMPLE_CONTROL_OFF "off"
 
+/* Of --process-limit: where processes share probes, and where each has its own. */
+#define SAMPLE_LIMIT_AUTO INT32_MIN
+#define SAMPLE_LIMIT_SHARED 64
+#define SAMPLE_LIMIT_OWN 16
+
 struct conf;
 
 struct sample_cfg {
@@ -24,7 +29,7 @@ struct sample_cfg {
 	uint64_t open_interval_ns; /* OPEN_INTERVAL_UNSET: not given */
 	uint64_t max_disk;
 	bool prepared;
-	int process_limit; /* of a window, when they are selected */
+	int process_limit; /* of a window, when they are selected; SAMPLE_LIMIT_AUTO */
 	struct proc_select select;
 };
 

@@ -108,6 +108,7 @@ static bool add_processes(struct window_run *wr)
 	uint64_t t0 = clock__mono_ns();
 	uint32_t added = 0;
 
+	run__expect(wr->live.run, wr->spec->pids, wr->spec->pid_cnt);
 	for (uint32_t i = 0; i < wr->spec->pid_cnt && !cancel__pending(); i++) {
 		if (run__add(wr->live.run, wr->spec->pids[i]))
 			continue; /* reported, or it has unloaded PyTorch */

@@ -39,12 +39,12 @@ int link_list__add(struct link_list *l, struct probe_link link);   /* takes it, 
 int link_list__move(struct link_list *to, struct link_list *from); /* -ENOMEM: unchanged */
 void link_list__clear(struct link_list *l);                        /* detaches all, frees */
 
-/* All sites of one program in one file of one process. */
+/* All sites of one program in one file of one process, or of all that map it. */
 struct attach_req {
 	const struct bpf_program *prog;
 	uint32_t prog_nr; /* enum ptb_prog */
-	pid_t tgid;
-	uint32_t proc; /* high half of the cookies */
+	pid_t tgid;       /* 0: all, with uprobe_multi only */
+	uint32_t proc;    /* high half of the cookies */
 	const char *path;
 	struct probe_site **sites;
 	uint32_t cnt;
@@ -104,6 +104,9 @@ void code_maps__free(struct code_maps *m);
 /* all: the process's code. 0; -ESTALE: one differs (logged, with its offset); -EINVAL: a site without bytes; another negative
  * errno (logged unless -ESRCH). Breakpoints, our own and other tracers', are not differences. */
 int site_check__lib(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib);
+/* The process's memory alone, in these mappings of the library; nothing is logged. armed: sites that are not refused must have a
+ * breakpoint, else -ENOENT. */
+int site_check__memory(pid_t tgid, const struct code_maps *maps, const struct probe_lib *lib, bool armed);
 
 /* ---- rings.c ---- */
 

@@ -106,6 +106,10 @@ static void choose_links(struct probe_set *ps, const struct probe_set_opts *opts
 			ps->trace = trace_fs__open(ns_inum);
 	}
 	s->rodata->site_by_ip = ps->trace != NULL;
+	s->rodata->by_tgid = ps->multi && !s->rodata->ns_level; /* else there may be processes that are not seen here */
+	bpf_program__set_autoload(s->progs.mappings, s->rodata->by_tgid);
+	if (!s->rodata->by_tgid)
+		bpf_map__set_max_entries(s->maps.shared_procs, 1);
 	if (!ps->trace)
 		bpf_map__set_max_entries(s->maps.site_of_ip, 1);
 }
@@ -267,6 +271,7 @@ void probe_set__free(struct probe_set *ps)
 	if (ps->skel && ps->skel->bss)
 		__atomic_store_n(&ps->skel->bss->active, 0, __ATOMIC_RELAXED);
 	probe_set__detach(ps);
+	shared__forget(&ps->shared);
 	kmem__free(&ps->kmem);
 	sampler__free(&ps->sampler);
 	trace_fs__free(ps->trace);
@@ -301,10 +306,9 @@ static uint32_t select_sites(const struct probe_lib *lib, uint32_t prog, struct 
 	return cnt;
 }
 
-static int attach_progs(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg,
-			struct probe_lib *lib, struct link_list *links)
+int probe_set__attach_progs(struct probe_set *ps, uint32_t proc, pid_t tgid, struct probe_lib *lib,
+			    struct link_list *links)
 {
-	pid_t tgid = (pid_t)cfg->tgid;
 	struct probe_site **some = calloc((size_t)lib->cnt + 1, sizeof(*some));
 	int err = 0, cnt = 0;
 
@@ -325,7 +329,7 @@ static int attach_progs(struct probe_set *ps, uint32_t proc, const struct ptb_pr
 		if (!req.cnt || !req.prog)
 			continue;
 		err = cancel__pending() ? -ECANCELED : probe_set__attach_sites(ps, &req);
-		if (err && err != -ESRCH && err != -ECANCELED)
+		if (err && err != -ESRCH && err != -ECANCELED && tgid)
 			pr_error("cannot attach %u %s probes to '%s' of process %d: %s", req.cnt,
 				 prog_names[prog], lib->name, (int)tgid, errstr(err));
 		cnt += (int)req.attached;
@@ -348,24 +352,49 @@ int probe_set__verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt
 }
 
 /* All or nothing: the instructions are compared immediately before and after. */
-static int attach_libs(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg,
-		       struct probe_lib *libs, uint32_t lib_cnt)
+static int attach_own(struct probe_set *ps, uint32_t proc, pid_t tgid, struct probe_lib *libs,
+		      uint32_t lib_cnt)
 {
 	struct link_list links = {};
-	int err = probe_set__verify((pid_t)cfg->tgid, libs, lib_cnt), cnt = 0;
+	int err = lib_cnt ? probe_set__verify(tgid, libs, lib_cnt) : 0, cnt = 0;
 
 	for (uint32_t l = 0; l < lib_cnt && !err; l++) {
-		int n = attach_progs(ps, proc, cfg, &libs[l], &links);
+		int n = shared__create(ps, proc, &libs[l]);
 
+		if (!n)
+			n = probe_set__attach_progs(ps, proc, tgid, &libs[l], &links);
 		err = n < 0 ? n : 0;
 		cnt += n;
 	}
-	if (!err)
-		err = probe_set__verify((pid_t)cfg->tgid, libs, lib_cnt);
+	if (!err && lib_cnt)
+		err = probe_set__verify(tgid, libs, lib_cnt);
 	if (!err)
 		err = link_list__move(&ps->procs[proc].links, &links);
 	link_list__clear(&links); /* what was not kept */
 	return err ? err : cnt;
+}
+
+/* Where others have links that serve this process, too, there is nothing to place. */
+static int attach_libs(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg,
+		       struct probe_lib *libs, uint32_t lib_cnt)
+{
+	struct probe_lib *own = calloc(lib_cnt + 1ULL, sizeof(*own));
+	uint32_t shared = ps->procs[proc].shares, own_cnt = 0;
+	int n, cnt = 0;
+
+	if (!own)
+		return -ENOMEM;
+	for (uint32_t l = 0; l < lib_cnt; l++) {
+		n = shared__join(ps, proc, &libs[l]);
+		cnt += n;
+		if (!n && libs[l].cnt)
+			own[own_cnt++] = libs[l];
+	}
+	n = attach_own(ps, proc, (pid_t)cfg->tgid, own, own_cnt);
+	if (n < 0)
+		shared__leave(ps, proc, ~shared);
+	free(own);
+	return n < 0 ? n : cnt + n;
 }
 
 static int put_layout(struct probe_set *ps, uint32_t idx, const struct ptb_py_layout *layout)
@@ -498,6 +527,7 @@ void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
 	probe_set__agent_withdraw(ps, proc_idx);
 	proc = &ps->procs[proc_idx];
 	sampler__remove(ps->skel, proc);
+	shared__leave(ps, proc_idx, ~0u);
 	link_list__clear(&proc->links);
 	if (ps->trace)
 		trace_fs__forget_process(ps->trace, proc_idx);
@@ -609,6 +639,7 @@ void probe_set__activate(struct probe_set *ps)
 {
 	if (!++ps->window)
 		ps->window = 1;
+	shared__forget(&ps->shared);
 	kmem__begin(&ps->kmem, ps->skel, ps->window);
 	when__begin(ps->skel);
 	__atomic_store_n(&ps->skel->bss->active, ps->window, __ATOMIC_SEQ_CST);
@@ -647,6 +678,7 @@ void probe_set__detach(struct probe_set *ps)
 		(void)link_list__move(&all, &ps->procs[i].request_links);
 		(void)link_list__move(&all, &ps->procs[i].links);
 	}
+	shared__take_links(&ps->shared, &all);
 	(void)link_list__move(&all, &ps->cost_links);
 	(void)link_list__move(&all, &ps->kmem.links);
 	(void)link_list__move(&all, &ps->sampler.links);

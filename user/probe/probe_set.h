@@ -102,13 +102,20 @@ void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx);
 int probe_set__verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt);
 
 /*
- * Attaches all sites for process cfg->tgid with pid-filtered links. A link that fails is bisected
+ * Attaches all sites for process cfg->tgid with pid-filtered links, or those of probe_set__expect(). A link that fails is bisected
  * until the offending sites are alone; these get refused = true, the rest is attached. The instructions
  * are compared before and after. Returns the number of attached sites or negative errno, then nothing stays
  * attached (-ESTALE: another instruction is there; logged); the process index through *proc_idx.
  */
 int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 			   struct probe_lib *libs, uint32_t lib_cnt, uint32_t *proc_idx);
+/*
+ * These processes are about to be added, before the window begins. A library that is mapped by several of them, and by no other
+ * process, has one set of links for all, which also puts breakpoints into processes that map it later: their hits are dropped
+ * (PTB_CNT_FOREIGN). Otherwise, and if this is not called, each process has its own.
+ */
+bool probe_set__can_share(void); /* on this machine */
+void probe_set__expect(struct probe_set *ps, const pid_t *pids, uint32_t cnt);
 /* More libraries of a process that was added: as add_process(), the links go with it. */
 int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *libs, uint32_t lib_cnt);
 /* Detaches one process (it exited or exec'd). */
@@ -140,6 +147,8 @@ void probe_set__deactivate(struct probe_set *ps);
 /* Processor time that placing and removing probes has taken so far. For each of them the kernel changes a page of the target, and interrupts the
  * processors that run it. */
 uint64_t probe_set__changes_ns(void);
+/* The part of it that a process has at most: what several have in common counts for each with its share. */
+uint64_t probe_set__share_ns(const struct probe_set *ps);
 /* Closes all links; may take 0.1 s and more. Counters stay readable. */
 void probe_set__detach(struct probe_set *ps);
 

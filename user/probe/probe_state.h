@@ -89,10 +89,44 @@ int when__add_sites(const struct ptbpf_bpf *s, const struct probe_lib *lib);
 /* A window begins: what was open in an earlier one is forgotten. */
 void when__begin(const struct ptbpf_bpf *s);
 
+/* ---- shared_links.c: one set of links to a library for several processes ---- */
+
+struct shared_lib {
+	dev_t dev;
+	ino_t ino;
+	struct probe_site *sites;
+	uint32_t cnt;
+	uint32_t members; /* processes; 0: there are no links */
+	int attached;     /* sites */
+	struct link_list links;
+};
+
+struct shared {
+	pid_t *expected; /* probe_set__expect() */
+	uint32_t expected_cnt;
+	struct ptb_mapping *maps; /* of all processes of the machine; none: no more such links are made */
+	uint32_t map_cnt, map_cap;
+	struct shared_lib libs[PTB_SHARED_MAX];
+	uint64_t others_ns; /* of probe_set__changes_ns(), what each process has of the others' links */
+};
+
+/*
+ * The process has a part in links that are there. The number of sites, whose instructions are compared; 0: there are none for it.
+ */
+int shared__join(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *lib);
+/* Attaches all sites of the library for all processes that map it. Their number; 0: the process needs links of its own; negative errno. */
+int shared__create(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *lib);
+/* The process has no part in these libraries any more (bits); their links go with the last one. */
+void shared__leave(struct probe_set *ps, uint32_t proc_idx, uint32_t libs);
+/* From now on there are other processes than those that were seen. */
+void shared__forget(struct shared *sh);
+void shared__take_links(struct shared *sh, struct link_list *to);
+
 /* ---- the set ---- */
 
 struct proc {
 	bool used;
+	uint32_t shares;          /* bits: libraries whose links it shares with others */
 	struct bpf_link *threads; /* iterator over them; NULL: they are not sampled */
 	pid_t tgid;
 	struct link_list links;
@@ -112,6 +146,7 @@ struct probe_set {
 	struct link_list cost_links; /* to a child that is gone: closed with the others, it takes time */
 	struct kmem kmem;
 	struct sampler sampler;
+	struct shared shared;
 	uint64_t loss_seen_ns[RINGS_MAX]; /* end of the last interval taken */
 };
 
@@ -119,6 +154,9 @@ struct probe_set {
 
 /* With the kind of links that this set uses; as attach__bisect(). */
 int probe_set__attach_sites(struct probe_set *ps, struct attach_req *req);
+/* All sites of a library; proc: for the cookies; tgid 0: in all processes. Their number or negative errno (reported, if it is one process). */
+int probe_set__attach_progs(struct probe_set *ps, uint32_t proc, pid_t tgid, struct probe_lib *lib,
+			    struct link_list *links);
 
 /* ---- agent_links.c ---- */
 

@@ -33,13 +33,16 @@ static bool in_file(const struct probe_site *s, const uint8_t *got)
  * A breakpoint replaces the first byte. Linux 6.18 replaces a five-byte no-op by a call (arch/x86/kernel/uprobes.c,
  * arch_uprobe_optimize()).
  */
-static bool in_memory(const struct probe_site *s, const uint8_t *got)
+static bool is_armed(const struct probe_site *s, const uint8_t *got)
 {
 	if (got[0] == 0xcc)
 		return !memcmp(got + 1, s->insn + 1, s->insn_len - 1u);
-	if (s->insn_len == sizeof(nop5) && !memcmp(s->insn, nop5, sizeof(nop5)) && got[0] == 0xe8)
-		return true;
-	return in_file(s, got);
+	return s->insn_len == sizeof(nop5) && !memcmp(s->insn, nop5, sizeof(nop5)) && got[0] == 0xe8;
+}
+
+static bool in_memory(const struct probe_site *s, const uint8_t *got)
+{
+	return is_armed(s, got) || in_file(s, got);
 }
 
 static int differs(pid_t tgid, const struct probe_lib *lib, uint64_t offset, const char *where)
@@ -80,7 +83,17 @@ struct batch {
 	uint32_t cnt;
 	size_t len;
 	int mem; /* /proc/PID/mem, where process_vm_readv() is not allowed; -1: not opened yet */
+	bool quiet, armed;
 };
+
+static int check_bytes(const struct batch *b, uint32_t i)
+{
+	const struct probe_site *s = b->sites[i];
+
+	if (!in_memory(s, b->bytes[i]))
+		return b->quiet ? -ESTALE : differs(b->tgid, b->lib, s->offset, "in its memory");
+	return b->armed && !s->refused && !is_armed(s, b->bytes[i]) ? -ENOENT : 0;
+}
 
 /* One by one: slower, and in system-call filters that do not know process_vm_readv(). */
 static int read_each(struct batch *b)
@@ -112,8 +125,7 @@ static int flush(struct batch *b)
 	if (process_vm_readv(b->tgid, b->local, b->cnt, b->remote, b->cnt, 0) != (ssize_t)b->len)
 		err = errno == ESRCH ? -ESRCH : read_each(b);
 	for (uint32_t i = 0; i < b->cnt && !err; i++)
-		if (!in_memory(b->sites[i], b->bytes[i]))
-			err = differs(b->tgid, b->lib, b->sites[i]->offset, "in its memory");
+		err = check_bytes(b, i);
 	b->cnt = 0;
 	b->len = 0;
 	return err;
@@ -150,25 +162,42 @@ static bool is_mapped(pid_t tgid, const struct probe_lib *lib)
 	return yes;
 }
 
-static int check_memory(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib)
+static int compare_memory(pid_t tgid, const struct code_maps *maps, const struct probe_lib *lib,
+			  bool quiet, bool armed)
 {
 	struct batch *b = calloc(1, sizeof(*b));
-	struct code_maps maps = { 0 };
-	int err = b ? code_maps__pick(all, tgid, lib->access_path, &maps) : -ENOMEM;
+	int err = b ? 0 : -ENOMEM;
 
 	if (b) {
 		b->tgid = tgid;
 		b->lib = lib;
 		b->mem = -1;
+		b->quiet = quiet;
+		b->armed = armed;
 	}
-	for (uint32_t i = 0; i < maps.cnt && !err; i++)
-		err = check_mapping(b, &maps.items[i]);
+	for (uint32_t i = 0; i < maps->cnt && !err; i++)
+		err = check_mapping(b, &maps->items[i]);
 	if (b && b->mem >= 0)
 		close(b->mem);
-	code_maps__free(&maps);
 	free(b);
-	if (err == -EFAULT && !is_mapped(tgid, lib))
-		err = -ESRCH;
+	if (armed && !err && !maps->cnt)
+		return -ENOENT;
+	return err == -EFAULT && !is_mapped(tgid, lib) ? -ESRCH : err;
+}
+
+int site_check__memory(pid_t tgid, const struct code_maps *maps, const struct probe_lib *lib, bool armed)
+{
+	return compare_memory(tgid, maps, lib, true, armed);
+}
+
+static int check_memory(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib)
+{
+	struct code_maps maps = { 0 };
+	int err = code_maps__pick(all, tgid, lib->access_path, &maps);
+
+	if (!err)
+		err = compare_memory(tgid, &maps, lib, false, false);
+	code_maps__free(&maps);
 	if (err && err != -ESTALE && err != -ESRCH)
 		pr_error("the code of process %d cannot be compared with '%s': %s", (int)tgid,
 			 lib->name, errstr(err));

@@ -33,6 +33,11 @@
 #define SAMPLE_EVERY_NS 100000000ULL  /* with memory: what /proc says of it */
 #define CLOCK_EVERY_NS 10000000000ULL /* a new clock pair: the wall clock may be slewed */
 
+struct pid_vec {
+	pid_t *pids;
+	uint32_t cnt, cap;
+};
+
 static void on_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
 {
 	const struct ptb_rec_hdr *h = rec;
@@ -120,6 +125,41 @@ void run__add_descendants(struct run *run, pid_t pid)
 		run__add_descendants(run, kids[i]);
 	}
 	free(kids);
+}
+
+/* Processes with an agent, which need hardly any probes, do not share those of others. */
+static int expect_process(struct run *run, pid_t pid, struct pid_vec *v)
+{
+	pid_t *kids = NULL;
+	int err, n = run->opts.children ? proc__children(pid, &kids) : 0;
+
+	if (run->opts.agent != AGENT_OFF && target_agent__is_there(pid))
+		err = -EBUSY;
+	else
+		err = vec_push(v->pids, v->cnt, v->cap, pid);
+	for (int i = 0; i < n && !err; i++)
+		err = v->cnt < LIMIT_PROCESSES ? expect_process(run, kids[i], v) : -E2BIG;
+	free(kids);
+	return err;
+}
+
+bool run__can_share(void)
+{
+	return probe_set__can_share();
+}
+
+void run__expect(struct run *run, const pid_t *pids, uint32_t cnt)
+{
+	struct pid_vec v = { .cnt = 0 };
+	int err = 0;
+
+	if (run->opts.sample_hz || run->opts.steps.only || run->opts.flight_ns)
+		return; /* no probes, few of them, or for hours */
+	for (uint32_t i = 0; i < cnt && !err; i++)
+		err = expect_process(run, pids[i], &v);
+	if (!err)
+		probe_set__expect(run->targets.ps, v.pids, v.cnt);
+	free(v.pids);
 }
 
 uint64_t run__counted(const struct run *run, uint32_t id)
@@ -369,7 +409,7 @@ static bool steps_end(struct run *run, uint64_t now)
 /* To remove the probes costs what it has cost to place them. */
 static uint64_t cost_at_end(struct run *run)
 {
-	uint64_t removal = run->opts.sample_hz ? 0 : probe_set__changes_ns() * RUN_COST_FACTOR;
+	uint64_t removal = run->opts.sample_hz ? 0 : probe_set__share_ns(run->targets.ps) * RUN_COST_FACTOR;
 
 	return run__cost_ns(run) + removal;
 }
@@ -439,7 +479,7 @@ const char *run__no_python(struct run *run, pid_t pid)
 uint64_t run__cost_ns(struct run *run)
 {
 	static const uint32_t kinds[] = { PTB_CNT_HITS, PTB_CNT_RING_FULL, PTB_CNT_OUT_OF_WINDOW,
-					  PTB_CNT_FOREIGN, PTB_CNT_WHEN_OUTSIDE };
+					  PTB_CNT_WHEN_OUTSIDE };
 	uint64_t ps = run->cost_ps > 0 ? (uint64_t)run->cost_ps : COST_UNKNOWN_PS, hits = 0;
 
 	if (run->opts.sample_hz)
@@ -447,7 +487,7 @@ uint64_t run__cost_ns(struct run *run)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		hits += probe_set__counter(run->targets.ps, kinds[i]);
 	hits = cost_meter__of_busiest(&run->hits, hits);
-	return (hits * ps / 1000 + probe_set__changes_ns()) * RUN_COST_FACTOR;
+	return (hits * ps / 1000 + probe_set__share_ns(run->targets.ps)) * RUN_COST_FACTOR;
 }
 
 uint32_t run__traced(const struct run *run)

@@ -36,6 +36,10 @@ void run__free(struct run *run);
 /* Adds a process: plan, probes, facts. 0; -EAGAIN: torch is not mapped yet (nothing said); other
  * negative errno: said on stderr. */
 int run__add(struct run *run, pid_t pid);
+/* These are about to be added, before the window: so that they can share probes. */
+void run__expect(struct run *run, const pid_t *pids, uint32_t cnt);
+/* Can processes share probes on this machine? */
+bool run__can_share(void);
 /* It has been added, and neither ended nor been given up. */
 bool run__has(struct run *run, pid_t pid);
 /* Takes a process out again: it turned out to be another one. */

@@ -144,6 +144,16 @@ struct target_agent *target_agent__find(pid_t pid, const struct record_opts *opt
 	return ta;
 }
 
+bool target_agent__is_there(pid_t pid)
+{
+	struct agent_lib lib = { 0 };
+	char why[200];
+	int err = agent_lib__find(pid, &lib, why, sizeof(why));
+
+	agent_lib__clear(&lib);
+	return err != -ENOENT && err != -ESRCH;
+}
+
 bool target_agent__is_awake(pid_t pid)
 {
 	struct ptb_agent_ctl ctl;

@@ -47,6 +47,7 @@ struct target_agent {
  */
 struct target_agent *target_agent__find(pid_t pid, const struct record_opts *opts, char *why, size_t cap);
 void target_agent__free(struct target_agent *ta); /* NULL is fine */
+bool target_agent__is_there(pid_t pid);           /* one that answers, or one that does not */
 /* Is there one that would answer? */
 bool target_agent__is_awake(pid_t pid);
 

@@ -48,17 +48,18 @@ static bool is_in_cgroup(pid_t pid, const char *group)
 	return found;
 }
 
-static bool is_selected(const struct proc_select *sel, pid_t pid)
+static bool matches(const struct proc_select *sel, pid_t pid)
 {
 	char comm[16];
 
-	if (pid == getpid())
-		return false;
 	if (sel->comm && (proc__comm(pid, 0, comm) || fnmatch(sel->comm, comm, 0) != 0))
 		return false;
-	if (sel->cgroup && !is_in_cgroup(pid, sel->cgroup))
-		return false;
-	return torch_proc__peek(pid) > 0;
+	return !sel->cgroup || is_in_cgroup(pid, sel->cgroup);
+}
+
+static bool has_torch(pid_t pid)
+{
+	return pid != getpid() && torch_proc__peek(pid) > 0;
 }
 
 static int by_pid(const void *a, const void *b)
@@ -80,7 +81,7 @@ int proc_select__find(const struct proc_select *sel, pid_t *pids, uint32_t cap, 
 	while ((de = readdir(d))) {
 		pid_t pid = (pid_t)strtol(de->d_name, NULL, 10);
 
-		if (pid <= 0 || !is_selected(sel, pid))
+		if (pid <= 0 || !matches(sel, pid) || !has_torch(pid))
 			continue;
 		if (cnt < cap)
 			pids[cnt++] = pid;
@@ -90,6 +91,22 @@ int proc_select__find(const struct proc_select *sel, pid_t *pids, uint32_t cap, 
 	closedir(d);
 	qsort(pids, cnt, sizeof(*pids), by_pid);
 	return (int)cnt;
+}
+
+bool proc_select__leaves_out(const struct proc_select *sel)
+{
+	DIR *d = sel->comm || sel->cgroup ? opendir("/proc") : NULL;
+	struct dirent *de;
+	bool found = false;
+
+	while (d && !found && (de = readdir(d))) {
+		pid_t pid = (pid_t)strtol(de->d_name, NULL, 10);
+
+		found = pid > 0 && !matches(sel, pid) && has_torch(pid);
+	}
+	if (d)
+		closedir(d);
+	return found;
 }
 
 uint32_t proc_select__turn(pid_t *pids, uint32_t cnt, uint32_t limit, pid_t *last)

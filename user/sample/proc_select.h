@@ -19,6 +19,9 @@ struct proc_select {
  * negative errno. */
 int proc_select__find(const struct proc_select *sel, pid_t *pids, uint32_t cap, uint32_t *over);
 
+/* Are there processes that have PyTorch mapped and are not selected? */
+bool proc_select__leaves_out(const struct proc_select *sel);
+
 /* Those of the next window, when it may have `limit` of them: the ones that follow *last in the order of pids, as in a ring. Returns how
  * many they are; *last is the last one of them. */
 uint32_t proc_select__turn(pid_t *pids, uint32_t cnt, uint32_t limit, pid_t *last);

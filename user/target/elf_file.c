@@ -431,7 +431,8 @@ static int map_file(struct elf_file *ef, int fd)
 		return -ENOEXEC;
 	if (st.st_size > (off_t)LIMIT_ELF_FILE_MIB << 20)
 		return -EFBIG;
-	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	/* MAP_SHARED: into private mappings the kernel puts the breakpoints of those who probe the file in all processes */
+	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
 	ef->map = map;

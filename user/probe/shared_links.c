@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * One set of links to a library for several processes. With links for each process the kernel visits every process that maps
+ * the library for every site of every one of them, and at each hit asks all of them whose it is. Links without a process put breakpoints
+ * into all processes that map the library, so they are made only where these are known, and all of them are to be traced. Which process has
+ * hit is found in BPF by its pid; hits of others, which have mapped the library later or are forks, are counted and dropped.
+ */
+#define LOG_DOMAIN "attach"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "base/vec.h"
+#include "probe/probe_state.h"
+
+#define MAPS_AT_ONCE 512
+#define SHARE_MIN 4 /* processes that map the library: with fewer, each has its own links */
+
+/* ---- which processes map what ---- */
+
+static bool is_expected(const struct shared *sh, pid_t pid)
+{
+	for (uint32_t i = 0; i < sh->expected_cnt; i++)
+		if (sh->expected[i] == pid)
+			return true;
+	return false;
+}
+
+/* All mappings of the machine into which the kernel would put breakpoints. */
+static int read_mappings(struct shared *sh, int fd)
+{
+	ssize_t n = 1;
+
+	while (n > 0) {
+		char *at;
+
+		if (vec_reserve((void **)&sh->maps, &sh->map_cap, (uint64_t)sh->map_cnt + MAPS_AT_ONCE,
+				sizeof(*sh->maps)))
+			return -ENOMEM;
+		at = (char *)&sh->maps[sh->map_cnt];
+		do
+			n = read(fd, at, MAPS_AT_ONCE * sizeof(*sh->maps));
+		while (n < 0 && (errno == EINTR || errno == EAGAIN));
+		if (n % (ssize_t)sizeof(*sh->maps))
+			return n < 0 ? -errno : -EIO;
+		sh->map_cnt += (uint32_t)((size_t)n / sizeof(*sh->maps));
+	}
+	return 0;
+}
+
+static int scan(struct probe_set *ps)
+{
+	struct bpf_link *link = bpf_program__attach_iter(ps->skel->progs.mappings, NULL);
+	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1;
+	int err = fd < 0 ? -errno : read_mappings(&ps->shared, fd);
+
+	if (fd >= 0)
+		close(fd);
+	bpf_link__destroy(link);
+	return err;
+}
+
+void shared__forget(struct shared *sh)
+{
+	free(sh->expected);
+	free(sh->maps);
+	sh->expected = NULL;
+	sh->maps = NULL;
+	sh->expected_cnt = sh->map_cnt = sh->map_cap = 0;
+}
+
+/* Outside of the machine's pid namespace there may be processes that are not seen. */
+bool probe_set__can_share(void)
+{
+	uint32_t level, inum;
+
+	return attach_multi__supported() && !pidns__self(&level, &inum) && !level;
+}
+
+void probe_set__expect(struct probe_set *ps, const pid_t *pids, uint32_t cnt)
+{
+	struct shared *sh = &ps->shared;
+	int err;
+
+	shared__forget(sh);
+	if (!ps->skel->rodata->by_tgid || cnt < SHARE_MIN)
+		return;
+	sh->expected = vec_dup(pids, cnt, sizeof(*pids));
+	sh->expected_cnt = sh->expected ? cnt : 0;
+	err = sh->expected ? scan(ps) : -ENOMEM;
+	if (!err)
+		return;
+	pr_debug("each process has its own probes: %s", errstr(err)); /* who maps the libraries is not known */
+	shared__forget(sh);
+}
+
+/* The library's file, by one of the process's mappings of it; 0: not known. */
+static uint64_t inode_of(const struct shared *sh, pid_t tgid, const struct probe_lib *lib)
+{
+	struct code_maps maps;
+	uint64_t inode = 0;
+	int err = code_maps__read(&maps, tgid, lib->access_path);
+
+	for (uint32_t i = 0; i < sh->map_cnt && !err && maps.cnt && !inode; i++)
+		if (sh->maps[i].tgid == (uint32_t)tgid && sh->maps[i].start == maps.items[0].start)
+			inode = sh->maps[i].inode;
+	code_maps__free(&maps);
+	return inode;
+}
+
+/* The next process that maps the file, once each, as they come one after the other; *i: begins with 0. 0: no more. */
+static pid_t next_mapper(const struct shared *sh, uint64_t inode, uint32_t *i)
+{
+	uint32_t last = 0;
+
+	for (uint32_t k = *i; k-- && !last;)
+		last = sh->maps[k].inode == inode ? sh->maps[k].tgid : 0;
+	for (; *i < sh->map_cnt; ++*i)
+		if (sh->maps[*i].inode == inode && sh->maps[*i].tgid != last)
+			return (pid_t)sh->maps[(*i)++].tgid;
+	return 0;
+}
+
+/* How many processes that are expected map the file; 0: another process does, too. */
+static uint32_t count_mappers(const struct shared *sh, uint64_t inode, const struct probe_lib *lib)
+{
+	uint32_t n = 0, i = 0;
+	pid_t pid;
+
+	while ((pid = next_mapper(sh, inode, &i))) {
+		if (!is_expected(sh, pid)) {
+			pr_debug("each process has its own probes of '%s': process %d maps it, too",
+				 lib->name, (int)pid);
+			return 0;
+		}
+		n++;
+	}
+	return n;
+}
+
+/* Before a breakpoint comes into any of them: each process has the instructions that were analysed. */
+static bool all_match(const struct shared *sh, uint64_t inode, const struct probe_lib *lib)
+{
+	for (uint32_t i = 0; i < sh->map_cnt; i++) {
+		const struct ptb_mapping *m = &sh->maps[i];
+		struct code_map map = { .start = m->start, .end = m->end, .off = m->off };
+		const struct code_maps maps = { .items = &map, .cnt = 1 };
+		int err;
+
+		if (m->inode != inode || !m->exec)
+			continue;
+		err = site_check__memory((pid_t)m->tgid, &maps, lib, false);
+		if (err && err != -ESRCH) {
+			pr_debug("each process has its own probes of '%s': process %u: %s", lib->name,
+				 m->tgid, errstr(err));
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- members ---- */
+
+/* What the programs know of the process: after each change. 0 or negative errno. */
+static int publish(struct probe_set *ps, pid_t tgid)
+{
+	int fd = bpf_map__fd(ps->skel->maps.shared_procs);
+	struct ptb_shared_proc value = { { 0 } };
+	uint32_t key = (uint32_t)tgid;
+	bool any = false;
+
+	for (uint32_t i = 0; i < PTB_PROC_MAX; i++) {
+		const struct proc *p = &ps->procs[i];
+
+		if (!p->used || p->tgid != tgid || !p->shares)
+			continue;
+		any = true;
+		for (uint32_t l = 0; l < PTB_SHARED_MAX; l++)
+			if (p->shares >> l & 1)
+				value.proc[l] = (uint16_t)(i + 1);
+	}
+	if (!any) {
+		bpf_map_delete_elem(fd, &key); /* not there: it has ended, or executes another program */
+		return 0;
+	}
+	return bpf_map_update_elem(fd, &key, &value, BPF_ANY) ? -errno : 0;
+}
+
+static int enter(struct probe_set *ps, uint32_t proc_idx, uint32_t l)
+{
+	struct proc *p = &ps->procs[proc_idx];
+	int err;
+
+	p->shares |= 1u << l;
+	err = publish(ps, p->tgid);
+	if (err)
+		p->shares &= ~(1u << l);
+	else
+		ps->shared.libs[l].members++;
+	return err;
+}
+
+static void clear_lib(struct shared_lib *sl)
+{
+	link_list__clear(&sl->links);
+	free(sl->sites);
+	*sl = (struct shared_lib){ .cnt = 0 };
+}
+
+void shared__leave(struct probe_set *ps, uint32_t proc_idx, uint32_t libs)
+{
+	struct proc *p = &ps->procs[proc_idx];
+
+	libs &= p->shares;
+	if (!libs)
+		return;
+	p->shares &= ~libs;
+	publish(ps, p->tgid);
+	for (uint32_t l = 0; l < PTB_SHARED_MAX; l++)
+		if (libs >> l & 1 && !--ps->shared.libs[l].members)
+			clear_lib(&ps->shared.libs[l]);
+}
+
+/* ---- libraries ---- */
+
+static bool same_sites(const struct shared_lib *sl, const struct probe_lib *lib)
+{
+	if (sl->cnt != lib->cnt)
+		return false;
+	for (uint32_t i = 0; i < lib->cnt; i++) {
+		const struct probe_site *a = &sl->sites[i], *b = &lib->sites[i];
+
+		if (a->id != b->id || a->offset != b->offset || a->prog != b->prog || a->args != b->args ||
+		    b->semaphore)
+			return false;
+	}
+	return true;
+}
+
+/* The links of this library; else, with room, where they may be; PTB_SHARED_MAX: nowhere. */
+static uint32_t find_lib(const struct shared *sh, const struct stat *st, const struct probe_lib *lib)
+{
+	uint32_t room = PTB_SHARED_MAX;
+
+	for (uint32_t l = 0; l < PTB_SHARED_MAX; l++) {
+		const struct shared_lib *sl = &sh->libs[l];
+
+		if (!sl->members)
+			room = room < l ? room : l;
+		else if (sl->dev == st->st_dev && sl->ino == st->st_ino)
+			return same_sites(sl, lib) ? l : PTB_SHARED_MAX;
+	}
+	return room;
+}
+
+/* Links that can serve this library: by their file. */
+static uint32_t find_shared(const struct probe_set *ps, const struct probe_lib *lib, struct stat *st)
+{
+	if (!ps->skel->rodata->by_tgid || !lib->cnt || stat(lib->access_path, st))
+		return PTB_SHARED_MAX;
+	for (uint32_t i = 0; i < lib->cnt; i++)
+		if (lib->sites[i].semaphore) /* which is raised in each process that has a probe */
+			return PTB_SHARED_MAX;
+	return find_lib(&ps->shared, st, lib);
+}
+
+/* The process has the breakpoints already, unless it maps the library in a way of its own. */
+int shared__join(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *lib)
+{
+	pid_t tgid = ps->procs[proc_idx].tgid;
+	const struct shared_lib *sl;
+	struct code_maps maps;
+	struct stat st;
+	uint32_t l = find_shared(ps, lib, &st);
+	int err;
+
+	if (l == PTB_SHARED_MAX || !ps->shared.libs[l].members)
+		return 0;
+	sl = &ps->shared.libs[l];
+	for (uint32_t i = 0; i < lib->cnt; i++)
+		lib->sites[i].refused = sl->sites[i].refused;
+	err = code_maps__read(&maps, tgid, lib->access_path);
+	if (!err)
+		err = site_check__memory(tgid, &maps, lib, true);
+	code_maps__free(&maps);
+	if (!err)
+		err = enter(ps, proc_idx, l);
+	if (!err)
+		return sl->attached;
+	pr_debug("process %d has its own probes of '%s': %s", (int)tgid, lib->name, errstr(err));
+	for (uint32_t i = 0; i < lib->cnt; i++)
+		lib->sites[i].refused = false;
+	return 0;
+}
+
+/* The programs know them from the first hit on, though it is not recorded until they are added. */
+static void announce(const struct probe_set *ps, uint64_t inode)
+{
+	static const struct ptb_shared_proc none;
+	uint32_t key, i = 0;
+
+	while ((key = (uint32_t)next_mapper(&ps->shared, inode, &i)))
+		bpf_map_update_elem(bpf_map__fd(ps->skel->maps.shared_procs), &key, &none,
+				    BPF_NOEXIST); /* there already: with another library */
+}
+
+int shared__create(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *lib)
+{
+	struct stat st;
+	uint32_t l = ps->shared.map_cnt ? find_shared(ps, lib, &st) : PTB_SHARED_MAX, mappers = 0;
+	uint64_t ns = shielded__cpu_ns(), inode = 0;
+	struct shared_lib *sl;
+	int n;
+
+	if (l != PTB_SHARED_MAX && !ps->shared.libs[l].members)
+		inode = inode_of(&ps->shared, ps->procs[proc_idx].tgid, lib);
+	if (inode)
+		mappers = count_mappers(&ps->shared, inode, lib);
+	if (mappers < SHARE_MIN || !all_match(&ps->shared, inode, lib))
+		return 0;
+	announce(ps, inode);
+	sl = &ps->shared.libs[l];
+	*sl = (struct shared_lib){ .dev = st.st_dev, .ino = st.st_ino, .cnt = lib->cnt };
+	n = probe_set__attach_progs(ps, PTB_PROC_SHARED + l, 0, lib, &sl->links);
+	sl->attached = n;
+	if (n > 0)
+		sl->sites = vec_dup(lib->sites, lib->cnt, sizeof(*lib->sites));
+	if (n > 0 && (!sl->sites || enter(ps, proc_idx, l)))
+		n = 0;
+	ns = shielded__cpu_ns() - ns;
+	ps->shared.others_ns += ns - ns / mappers;
+	if (n > 0)
+		return n;
+	clear_lib(sl);
+	for (uint32_t i = 0; i < lib->cnt; i++)
+		lib->sites[i].refused = false;
+	return n == -ECANCELED ? n : 0;
+}
+
+void shared__take_links(struct shared *sh, struct link_list *to)
+{
+	for (uint32_t l = 0; l < PTB_SHARED_MAX; l++)
+		(void)link_list__move(to, &sh->libs[l].links);
+}
+
+uint64_t probe_set__share_ns(const struct probe_set *ps)
+{
+	return probe_set__changes_ns() - ps->shared.others_ns;
+}

@@ -11,7 +11,7 @@ from own_torch import own_torch
 from support import (Tracer, check, children_of, load_trace, loss_counters, modified_code, run_ptbpf, slices, soak, wait_for, workload)
 
 COUNT = 8
-FOREIGN = "probe hits of processes that are not traced"
+FOREIGN = "FOREIGN"  # probe hits of processes that are not traced
 
 
 @pytest.fixture(name="env", scope="module")
@@ -65,7 +65,7 @@ def test_job(ws, env, detail):
         check(len(finals(p, pids)) == 1, "workers computed something else than others")
     trace = load_trace(ws + "/a.json")
     check(with_operators(trace) == set(pids), f"operators of {with_operators(trace)}, not of {pids}")
-    check(loss_counters(trace)[FOREIGN] > 1000, f"the fork's hits are not counted: {loss_counters(trace)}")
+    check(loss_counters(trace).get(FOREIGN, 0) > 1000, f"the fork's hits are not counted: {loss_counters(trace)}")
     detail(f"{count} workers attached in {trace['ptbpf']['probes']['attach_ms']:.0f} ms")
 
 
@@ -82,7 +82,7 @@ def test_later_process(ws, env):
         check(len(finals(p, pids)) == 1, "workers computed something else than others")
     trace = load_trace(ws + "/a.json")
     check({e["pid"] for e in slices(trace)} == set(pids), "another process was recorded")
-    check(loss_counters(trace)[FOREIGN] >= 40000, f"its hits are not counted: {loss_counters(trace)}")
+    check(loss_counters(trace).get(FOREIGN, 0) >= 40000, f"its hits are not counted: {loss_counters(trace)}")
 
 
 def test_not_selected(ws, env):
@@ -116,7 +116,7 @@ def test_changes(ws, env):
     trace = load_trace(ws + "/a.json")
     for pid in stay:
         check(len(slices(trace, "aten::mm", pid=pid)) == 100, f"{pid}: exceptions are not recorded")
-    check(with_operators(trace) == set(pids), "not all workers were recorded")
+    check(set(stay) <= with_operators(trace) <= set(pids), f"{with_operators(trace)} were recorded")
 
 
 def test_children(ws, env):

@@ -112,7 +112,7 @@ static void test_all_recorded(void)
 	CU_ASSERT_NOT_EQUAL(target__run(&t[2], "fork 100"), ~0ull);
 	CU_ASSERT_NOT_EQUAL(target__run(&late, "fork 100"), ~0ull);
 	CU_ASSERT_EQUAL(foreign(ps), 4200 + 2 * 400); /* the forks of both */
-	take(ps, &late, &others); /* FORK of t[2] */
+	take(ps, &late, &others);                     /* FORK of t[2] */
 	probe_set__deactivate(ps);
 	check_calls(ps, &late, 10, false);
 	check_calls(ps, &t[3], 10, false);
@@ -271,7 +271,8 @@ static void test_another_instruction(void)
 	was = target__swap_code(&t[3], addr, 0x90);
 	expect(ps, t, CNT);
 	for (uint32_t i = 0; i < CNT; i++)
-		CU_ASSERT_EQUAL(attach_sites_to(ps, &t[i], NULL, op_sites, 2, &procs[i]), i == 3 ? -ESTALE : 2);
+		CU_ASSERT_EQUAL(attach_sites_to(ps, &t[i], NULL, op_sites, 2, &procs[i]),
+				i == 3 ? -ESTALE : 2);
 	CU_ASSERT_EQUAL(target__swap_code(&t[3], addr, was), 0x90); /* there has been no breakpoint */
 	probe_set__activate(ps);
 	check_calls(ps, &t[3], 100, false);
@@ -296,7 +297,8 @@ static void test_without_breakpoint(void)
 		CU_ASSERT_EQUAL(attach_sites_to(ps, &t[i], NULL, op_sites, 2, &procs[i]), 2);
 	site.offset = target__value(&t[4], "site_op_exit");
 	take_insns(&lib);
-	CU_ASSERT_EQUAL(target__swap_code(&t[4], target__code_addr(&t[4], site.offset), site.insn[0]), 0xcc);
+	CU_ASSERT_EQUAL(target__swap_code(&t[4], target__code_addr(&t[4], site.offset), site.insn[0]),
+			0xcc);
 	CU_ASSERT_EQUAL(attach_sites_to(ps, &t[4], NULL, op_sites, 2, &procs[4]), 2);
 	probe_set__activate(ps);
 	for (uint32_t i = 0; i < CNT; i++)

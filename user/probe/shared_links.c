@@ -41,8 +41,8 @@ static int read_mappings(struct shared *sh, int fd)
 	while (n > 0) {
 		char *at;
 
-		if (vec_reserve((void **)&sh->maps, &sh->map_cap, (uint64_t)sh->map_cnt + MAPS_AT_ONCE,
-				sizeof(*sh->maps)))
+		if (vec_reserve((void **)&sh->maps, &sh->map_cap,
+				(uint64_t)sh->map_cnt + MAPS_AT_ONCE, sizeof(*sh->maps)))
 			return -ENOMEM;
 		at = (char *)&sh->maps[sh->map_cnt];
 		do
@@ -158,8 +158,8 @@ static bool all_match(const struct shared *sh, uint64_t inode, const struct prob
 			continue;
 		err = site_check__memory((pid_t)m->tgid, &maps, lib, false);
 		if (err && err != -ESRCH) {
-			pr_debug("each process has its own probes of '%s': process %u: %s", lib->name,
-				 m->tgid, errstr(err));
+			pr_debug("each process has its own probes of '%s': process %u: %s",
+				 lib->name, m->tgid, errstr(err));
 			return false;
 		}
 	}
@@ -237,8 +237,8 @@ static bool same_sites(const struct shared_lib *sl, const struct probe_lib *lib)
 	for (uint32_t i = 0; i < lib->cnt; i++) {
 		const struct probe_site *a = &sl->sites[i], *b = &lib->sites[i];
 
-		if (a->id != b->id || a->offset != b->offset || a->prog != b->prog || a->args != b->args ||
-		    b->semaphore)
+		if (a->id != b->id || a->offset != b->offset || a->prog != b->prog ||
+		    a->args != b->args || b->semaphore)
 			return false;
 	}
 	return true;

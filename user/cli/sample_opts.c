@@ -31,7 +31,7 @@ static const struct opt_def sample_opts[] = {
 	{ OPT_STR, 0, "cgroup", offsetof(struct sample_cfg, select.cgroup), "PATH",
 	  "likewise those in this control group or below it" },
 	{ OPT_INT, 0, "process-limit", offsetof(struct sample_cfg, process_limit), "N",
-	  "so many of them in a window, others in the next ones, in turn (default: 64 if no other process has PyTorch, else 16)" },
+	  "so many of them in a window, others in the next ones, in turn (default: 32 if no other process has PyTorch, else 16)" },
 	{ OPT_FLAG, 0, "children", offsetof(struct sample_cfg, run.rec.children), NULL,
 	  "also child processes, those forked within a window included" },
 	{ OPT_STR, 0, "config", offsetof(struct sample_cfg, config), "FILE",

@@ -15,7 +15,7 @@
 
 /* Of --process-limit: where processes share probes, and where each has its own. */
 #define SAMPLE_LIMIT_AUTO INT32_MIN
-#define SAMPLE_LIMIT_SHARED 64
+#define SAMPLE_LIMIT_SHARED 32
 #define SAMPLE_LIMIT_OWN 16
 
 struct conf;

@@ -327,7 +327,8 @@ static enum feature_state check_samples(char *detail, size_t cap)
 {
 	const struct probe_set_opts opts = { .stacks = true, .sample_hz = 99, .ring_bytes = TRY_RING };
 
-	return try_set(&opts, "ticks or timers of the processors, and an iterator over threads", detail, cap);
+	return try_set(&opts, "ticks or timers of the processors, and an iterator over threads",
+		       detail, cap);
 }
 
 static enum feature_state check_memory_programs(char *detail, size_t cap)

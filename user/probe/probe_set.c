@@ -108,8 +108,7 @@ static void choose_links(struct probe_set *ps, const struct probe_set_opts *opts
 	s->rodata->site_by_ip = ps->trace != NULL;
 	s->rodata->by_tgid = ps->multi && !s->rodata->ns_level; /* else there may be processes that are not seen here */
 	bpf_program__set_autoload(s->progs.mappings, s->rodata->by_tgid);
-	if (!s->rodata->by_tgid)
-		bpf_map__set_max_entries(s->maps.shared_procs, 1);
+	bpf_map__set_autocreate(s->maps.shared_procs, s->rodata->by_tgid);
 	if (!ps->trace)
 		bpf_map__set_max_entries(s->maps.site_of_ip, 1);
 }

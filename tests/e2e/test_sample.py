@@ -70,7 +70,7 @@ def planned(spin):
 def test_windows(ws, planned):
     spin = planned
     run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--traces", "json.gz", "--schedule",
-              "wait=2500ms,warmup=100ms,active=300ms,repeat=3,skip_first_wait=1",
+              "wait=2500ms,warmup=100ms,active=300ms,repeat=3",
               "--on-window", f"echo $PTBPF_WINDOW $PTBPF_EXIT $PTBPF_CAPTURE $PTBPF_TRACE >>{ws}/hook")
     log = log_of(ws + "/w")
     check([w["window"] for w in log] == [0, 1, 2], f"windows: {log}")

@@ -2,6 +2,7 @@
 /* record/step_count: which events end a step, in one thread, in several, in several processes; when steps are awaited no more. */
 #include <stdlib.h>
 
+#include "base/numbered.h"
 #include "record/step_count.h"
 #include "suite.h"
 
@@ -316,6 +317,48 @@ static void test_numbers(void)
 	name_number = 0;
 }
 
+static void name(enum step_what what, uint64_t text, uint64_t number)
+{
+	name_number = number;
+	put(STEP_NAME, 1, 0, what, text, 900);
+	verdict();
+}
+
+/* Without begins and ends of objects a step ends when the next mark begins, and has that one's number that began it. */
+static void test_names_only(void)
+{
+	const struct step_hooks hooks = { .arg = &hooked, .ended = on_ended, .lost = on_lost };
+	uint64_t last;
+
+	fresh();
+	hooked.cnt = 0;
+	step_count__set_hooks(sc, &hooks);
+	step_count__names_only(sc);
+	step_count__await_ends(sc, now, UINT32_MAX);
+	name(STEP_MARK, SGD, 7);
+	last = now;
+	CU_ASSERT(hooked.cnt == 1 && hooked.last.begin_ns == 0 && hooked.last.number == NUMBERED_NONE);
+	name(STEP_OTHER, 5, 200);
+	name(STEP_MARK, ADAM, 300);
+	CU_ASSERT_EQUAL(hooked.cnt, 1);
+	name(STEP_MARK, SGD, 8);
+	CU_ASSERT(hooked.cnt == 2 && hooked.last.begin_ns == last && hooked.last.end_ns == now &&
+		  hooked.last.number == 7 && !hooked.last.own);
+	name(STEP_OWN, 100, 40);
+	last = now;
+	name(STEP_MARK, SGD, 9);
+	CU_ASSERT_EQUAL(hooked.cnt, 2); /* it announces steps now, and none of these has ended */
+	name(STEP_OWN, 100, 41);
+	CU_ASSERT(hooked.cnt == 3 && hooked.last.begin_ns == last && hooked.last.end_ns == now &&
+		  hooked.last.number == 40 && hooked.last.own);
+	step_count__lost(sc);
+	name(STEP_OWN, 100, 45);
+	CU_ASSERT_EQUAL(hooked.cnt, 3); /* what was lost may have been a step's begin */
+	name(STEP_OWN, 100, 46);
+	CU_ASSERT(hooked.cnt == 4 && hooked.last.number == 45);
+	name_number = 0;
+}
+
 /* More open annotations, threads and objects than it keeps; ends without a begin. */
 static void test_many(void)
 {
@@ -346,6 +389,7 @@ int main(void)
 		{ "timeout", test_timeout },
 		{ "hooks", test_hooks },
 		{ "numbers", test_numbers },
+		{ "names only", test_names_only },
 		{ "many", test_many },
 		CU_TEST_INFO_NULL,
 	};

@@ -33,6 +33,8 @@ int recorder__steps_open(struct recorder *r, const struct step_opts *opts)
 	if (!r->steps)
 		return -ENOMEM;
 	step_count__set_hooks(r->steps, opts->hooks);
+	if (opts->only)
+		step_count__names_only(r->steps);
 	return 0;
 }
 

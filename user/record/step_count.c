@@ -13,6 +13,7 @@
 
 #include "base/hashmap.h"
 #include "base/log.h"
+#include "base/numbered.h"
 #include "base/vec.h"
 
 #define OPEN_MAX 24
@@ -42,7 +43,8 @@ struct step_thread {
 	bool named, due;
 	enum step_what name_what;
 	uint64_t name_ns, name_sp, name_text, name_number;
-	uint64_t due_number;
+	uint64_t due_number;         /* names only: of the mark that began last */
+	uint64_t own_ns, own_number; /* names only: of the announced step that began last; 0: none has */
 	uint64_t mark; /* text that marks this thread's steps: the first one of the phase */
 	struct tally tallies[TALLIES];
 };
@@ -72,6 +74,7 @@ struct step_count {
 	uint64_t since_ns;
 	uint64_t need[TALLIES];
 	uint64_t step_ns;
+	bool names_only;
 	const struct step_hooks *hooks;
 };
 
@@ -94,6 +97,11 @@ void step_count__free(struct step_count *sc)
 void step_count__set_hooks(struct step_count *sc, const struct step_hooks *hooks)
 {
 	sc->hooks = hooks;
+}
+
+void step_count__names_only(struct step_count *sc)
+{
+	sc->names_only = true;
 }
 
 static struct step_proc *find_proc(struct step_count *sc, uint32_t tgid)
@@ -135,7 +143,8 @@ static void begin_phase(struct step_count *sc, struct step_thread *t)
 
 	t->phase = sc->phase;
 	t->named = t->due = false;
-	t->mark = 0;
+	t->mark = t->own_ns = 0;
+	t->due_number = NUMBERED_NONE;
 	memset(t->tallies, 0, sizeof(t->tallies));
 	for (uint32_t i = 0; i < t->open_cnt; i++) {
 		if (!t->open[i].agent)
@@ -267,6 +276,20 @@ static void on_name(struct step_count *sc, struct step_thread *t, const struct s
 		announces_own(sc, t->tgid);
 }
 
+/* Ends are not recorded: a step ends when the next one begins. */
+static void begin_named(const struct step_count *sc, struct step_thread *t, const struct step_event *ev)
+{
+	if (ev->what == STEP_OWN) {
+		if (t->own_ns)
+			count_end(sc, t, OWN, t->own_number, t->own_ns, ev->ts_ns);
+		t->own_ns = ev->ts_ns;
+		t->own_number = ev->number;
+	} else if (ev->what == STEP_MARK && ev->text == t->mark) {
+		count_end(sc, t, DERIVED, t->due_number, ev->ts_ns, ev->ts_ns);
+		t->due_number = ev->number;
+	}
+}
+
 /* Objects may end on another thread than they began on. */
 static void on_end(struct step_count *sc, struct step_thread *t, const struct step_event *ev)
 {
@@ -293,6 +316,8 @@ static void apply(struct step_count *sc, const struct step_event *ev)
 	switch (ev->kind) {
 	case STEP_NAME:
 		on_name(sc, t, ev);
+		if (sc->names_only)
+			begin_named(sc, t, ev);
 		break;
 	case STEP_BEGIN:
 		on_begin(sc, t, ev);
@@ -354,8 +379,11 @@ void step_count__round(struct step_count *sc, uint64_t until_ns)
 
 void step_count__lost(struct step_count *sc)
 {
-	for (uint32_t i = 0; i < sc->thread_cnt; i++)
+	for (uint32_t i = 0; i < sc->thread_cnt; i++) {
 		sc->threads[i].open_cnt = 0;
+		sc->threads[i].own_ns = 0;
+		sc->threads[i].due_number = NUMBERED_NONE;
+	}
 	if (sc->hooks && sc->hooks->lost)
 		sc->hooks->lost(sc->hooks->arg);
 }

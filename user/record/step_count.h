@@ -61,6 +61,12 @@ void step_count__free(struct step_count *sc);
 /* hooks: the caller's, while sc is used; NULL: none. */
 void step_count__set_hooks(struct step_count *sc, const struct step_hooks *hooks);
 
+/*
+ * Only names of annotations come from kernel probes (STEP_NAME), neither begins nor ends of objects: torch makes an object for each backward
+ * node, too. Then a step ends when the next annotation that marks steps begins, whatever is open around it.
+ */
+void step_count__names_only(struct step_count *sc);
+
 /* Events of kernel probes, in any order within a round. */
 void step_count__put(struct step_count *sc, const struct step_event *ev);
 /* All those before until_ns have been put. */

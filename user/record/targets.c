@@ -245,6 +245,12 @@ static bool needs_probe(const struct plan_func *pf, const struct target *t, cons
 	return pf->kind == PTB_FUNC_REGISTRY || !target_agent__has_ops(t->agent);
 }
 
+/* Where steps are followed and nothing is kept, names of annotations are enough (step_count__names_only()). */
+static bool is_of_object(const struct plan_site *s)
+{
+	return s->prog == PTB_PROG_SCOPE_CTOR || s->prog == PTB_PROG_SCOPE_END;
+}
+
 /* The sites of one library that are to be probed. */
 static int fill_torch_lib(const struct torch_proc *tp, const struct shared_plan *sp, uint8_t role,
 			  const struct target *t, const struct targets *ts, struct probe_lib *lib)
@@ -259,6 +265,7 @@ static int fill_torch_lib(const struct torch_proc *tp, const struct shared_plan 
 		struct probe_site p = site_with_args(sp, i, ts->kernel_args);
 
 		if (s->lib == role && (s->prog != PTB_PROG_OP_LATE || p.args) &&
+		    !(ts->opts->steps.only && is_of_object(s)) &&
 		    needs_probe(&sp->plan->funcs[s->func], t, ts))
 			lib->sites[lib->cnt++] = p;
 	}

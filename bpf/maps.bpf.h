@@ -38,8 +38,9 @@ const volatile __u64 when_text[PTB_WHEN_MAX / 8] = {}, when_mask[PTB_WHEN_MAX / 
 const volatile __u64 sample_ns = 0;              /* between two samples of a thread that runs */
 const volatile __u64 wait_sample_ns = 0;         /* of one that does not */
 const volatile __u64 sample_hz = 1, tick_hz = 1; /* samples and ticks a second */
-const volatile __u64 tick_function = 0;          /* of the timers that are the processors' ticks */
-const volatile __u32 sample_cpus = 0;            /* possible ones */
+const volatile __u64 tick_ns = 1;
+const volatile __u64 tick_function = 0; /* of the timers that are the processors' ticks */
+const volatile __u32 sample_cpus = 0;   /* possible ones */
 __u64 sample_ticks = 0;   /* periods of wait_sample_ns that the run of the iterator stands for */
 __u64 sample_late_ns = 0; /* since the moment that it is for */
 

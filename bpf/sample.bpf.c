@@ -206,8 +206,8 @@ static __always_inline __u64 samples_due(__u64 tick)
 }
 
 /*
- * A processor's tick, which comes anyway: another interrupt costs a program in a virtual machine 0.1 ms and more. Of the ticks, `sample_hz` a second are
- * chosen by their numbers, since a choice by the time of the last sample would favour threads that run briefly after a pause.
+ * A processor's tick, which comes anyway: another interrupt would cost the program more, above all in a virtual machine. Of the ticks, `sample_hz` a second
+ * are chosen by their numbers, since a choice by the time of the last sample would favour threads that run briefly after a pause.
  */
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(py_sample_tick, struct hrtimer *timer)
@@ -223,7 +223,7 @@ int BPF_PROG(py_sample_tick, struct hrtimer *timer)
 	s = bpf_map_lookup_elem(&py_samplers, &cpu);
 	if (!s)
 		return 0;
-	tick = (__u64)BPF_CORE_READ(timer, node.expires) * tick_hz / 1000000000;
+	tick = (__u64)BPF_CORE_READ(timer, node.expires) / tick_ns;
 	tid = (__u32)BPF_CORE_READ(task, pid);
 	switches = switches_of(task);
 	/* ticks that the kernel has left out while the thread ran */

@@ -105,6 +105,7 @@ int sampler__configure(struct sampler *sa, struct ptbpf_bpf *s, uint32_t hz)
 	s->rodata->wait_sample_ns = sa->wait_ns;
 	s->rodata->sample_hz = hz;
 	s->rodata->tick_hz = sa->ticks ? ticks : hz;
+	s->rodata->tick_ns = SECOND_NS / s->rodata->tick_hz;
 	s->rodata->sample_cpus = (uint32_t)cpus;
 	return bpf_map__set_max_entries(s->maps.py_samplers, (uint32_t)cpus + 1);
 }

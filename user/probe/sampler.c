@@ -85,7 +85,7 @@ static uint64_t tick_function(void)
 int sampler__configure(struct sampler *sa, struct ptbpf_bpf *s, uint32_t hz)
 {
 	int cpus = libbpf_num_possible_cpus();
-	uint32_t ticks = tick_hz();
+	uint32_t ticks = hz ? tick_hz() : 0;
 
 	sa->hz = hz;
 	sa->timer = -1;

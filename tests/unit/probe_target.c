@@ -18,6 +18,17 @@
 #include "base/vec.h"
 #include "probe/kern_features.h"
 
+const struct named_site op_sites[2] = {
+	{ "site_op_enter", PTB_PROG_OP_ENTER, 0 },
+	{ "site_op_exit", PTB_PROG_OP_EXIT, 0 },
+};
+const struct named_site throw_sites[4] = {
+	{ "site_outer_enter", PTB_PROG_OP_ENTER, 0 },
+	{ "site_outer_exit", PTB_PROG_OP_EXIT, 0 },
+	{ "site_inner_enter", PTB_PROG_OP_ENTER, 0 },
+	{ "site_inner_exit", PTB_PROG_OP_EXIT, 0 },
+};
+
 #define DEADLINE_MS 300000 /* for a hung one only: a busy machine may be very slow */
 
 static void must(bool ok, const char *what)

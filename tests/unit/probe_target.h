@@ -66,6 +66,8 @@ struct named_site {
 	uint8_t prog;
 	uint32_t args; /* argument program */
 };
+/* Entry and end of the target's operator; of its two functions, one in the other, through which it throws. */
+extern const struct named_site op_sites[2], throw_sites[4];
 int attach_sites_to(struct probe_set *ps, struct target *t, const struct ptb_proc_cfg *facts,
 		    const struct named_site *sites, uint32_t cnt, uint32_t *proc);
 

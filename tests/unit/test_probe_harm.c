@@ -15,17 +15,6 @@
 #include "probe_target.h"
 #include "suite.h"
 
-static const struct named_site op_sites[] = {
-	{ "site_op_enter", PTB_PROG_OP_ENTER, 0 },
-	{ "site_op_exit", PTB_PROG_OP_EXIT, 0 },
-};
-static const struct named_site throw_sites[] = {
-	{ "site_outer_enter", PTB_PROG_OP_ENTER, 0 },
-	{ "site_outer_exit", PTB_PROG_OP_EXIT, 0 },
-	{ "site_inner_enter", PTB_PROG_OP_ENTER, 0 },
-	{ "site_inner_exit", PTB_PROG_OP_EXIT, 0 },
-};
-
 /* Three of four calls throw through two probed frames. */
 static void run_throws(enum links links)
 {

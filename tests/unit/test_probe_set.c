@@ -16,11 +16,6 @@
 #include "probe_target.h"
 #include "suite.h"
 
-static const struct named_site op_sites[] = {
-	{ "site_op_enter", PTB_PROG_OP_ENTER, 0 },
-	{ "site_op_exit", PTB_PROG_OP_EXIT, 0 },
-};
-
 static uint64_t hits_outside(struct probe_set *ps)
 {
 	return probe_set__counter(ps, PTB_CNT_OUT_OF_WINDOW);

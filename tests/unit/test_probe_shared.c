@@ -15,17 +15,6 @@
 
 #define CNT 5 /* one more than the processes that share links at least */
 
-static const struct named_site op_sites[] = {
-	{ "site_op_enter", PTB_PROG_OP_ENTER, 0 },
-	{ "site_op_exit", PTB_PROG_OP_EXIT, 0 },
-};
-static const struct named_site throw_sites[] = {
-	{ "site_outer_enter", PTB_PROG_OP_ENTER, 0 },
-	{ "site_outer_exit", PTB_PROG_OP_EXIT, 0 },
-	{ "site_inner_enter", PTB_PROG_OP_ENTER, 0 },
-	{ "site_inner_exit", PTB_PROG_OP_EXIT, 0 },
-};
-
 static uint64_t foreign(struct probe_set *ps)
 {
 	return probe_set__counter(ps, PTB_CNT_FOREIGN);

@@ -22,11 +22,6 @@
 #define TIMER_HZ 2000
 #define SELF 0x10 /* glibc's tcbhead_t: the thread pointer itself, which is also its first word */
 
-static const struct named_site op_sites[] = {
-	{ "site_op_enter", PTB_PROG_OP_ENTER, 0 },
-	{ "site_op_exit", PTB_PROG_OP_EXIT, 0 },
-};
-
 static struct ptb_py_layout make_layout(void)
 {
 	return (struct ptb_py_layout){

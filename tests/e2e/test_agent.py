@@ -96,7 +96,8 @@ def test_busy_edges(ws, agent_target):
         ops = sorted((e["ts"], e["dur"]) for e in slices(w.trace, "aten::cos"))
         end = max(e["ts"] for e in w.trace["traceEvents"] if e["name"] == "Record Window End")
         check(0 < len(ops) < total, f"{len(ops)} of {total} operators")
-        check(ops[-1][0] + ops[-1][1] <= end + 0.002, f"an operator ends at {ops[-1][0] + ops[-1][1]}, the window at {end}")
+        # times of a thread are set 3 ns apart, also those of an operator that began at the window's end
+        check(ops[-1][0] + ops[-1][1] <= end + 0.01, f"an operator ends at {ops[-1][0] + ops[-1][1]}, the window at {end}")
         check(w.count("aten::exp") == 100, f"{w.count('aten::exp')} of 100 aten::exp")
         at = [t for t, _ in ops]
         widest = max((b - a for a, b in zip(at, at[1:])), default=0)

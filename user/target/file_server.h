@@ -14,8 +14,8 @@ enum file_server_rule {
 	FILE_SERVER_ROOTS,  /* or one that only root can have mounted: NFS, FUSE of root's */
 };
 
-/* The file of a descriptor, O_PATH or not, that was found through process pid. 0; -EXDEV: the rule forbids it;
- * another negative errno. */
+/* The file of a descriptor, O_PATH or not, that was found through process pid. 0; -EXDEV: the rule forbids it; -ELOOP: it
+ * is a symbolic link; another negative errno. */
 int file_server__check(int fd, pid_t pid, enum file_server_rule rule);
 
 /*

@@ -289,7 +289,7 @@ struct ptb_py_frame {
 
 /*
  * PY_STACK_DEF: what stack `id` of process h.tgid is; frame_cnt frames follow, innermost first. Emitted by each thread
- * before its first PY_STACK of that id in a window, perhaps again later.
+ * before its first PY_STACK of that id in a window, perhaps again later. Without frames: not even the innermost one could be read (flags).
  */
 struct ptb_py_stack_def {
 	struct ptb_rec_hdr h;

@@ -222,14 +222,15 @@ static void unknown_stacks(void)
 	builder__raw(b, &bad.h);
 	bad.frame_cnt = UINT32_MAX;
 	builder__raw(b, &bad.h);
+	builder__py_stack_def(b, BEGIN + 50, 7, PTB_PY_FAULT, &module, 0);
 	for (uint64_t id = 0; id < 10; id++)
 		one_op(b, op, 2000000 + id * 1000, id);
 	log = slice_log__of(b, NULL);
 	for (uint32_t i = 0; i < 10; i++)
 		CU_ASSERT_EQUAL(slice_log__must(log, "aten::mm", i)->stack, 0);
 	CU_ASSERT_EQUAL(log->totals.stacks, 10);
-	CU_ASSERT_EQUAL(log->totals.stacks_unread, 1);
-	CU_ASSERT_EQUAL(log->totals.stacks_unknown, 9);
+	CU_ASSERT_EQUAL(log->totals.stacks_unread, 2);
+	CU_ASSERT_EQUAL(log->totals.stacks_unknown, 8);
 	CU_ASSERT_EQUAL(log->totals.bad_records, 4);
 	slice_log__done(log, b);
 }

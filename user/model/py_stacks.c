@@ -15,6 +15,8 @@
 #include "base/vec.h"
 #include "model/facts.h"
 
+#define UNREAD UINT32_MAX /* in place of a stack's number */
+
 struct raw_frame {
 	uint64_t code;
 	int32_t at;
@@ -138,14 +140,27 @@ int py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r)
 	return 0;
 }
 
+/* stack: its number, or UNREAD. An id that has two meanings has none. */
+static int remember(struct py_stacks *ps, const struct ptb_py_stack_def *r, uint32_t stack)
+{
+	uint64_t *known = hashmap__get(&ps->by_id, r->h.tgid, r->id);
+
+	if (!known)
+		return hashmap__put(&ps->by_id, r->h.tgid, r->id, stack);
+	if (*known != stack)
+		*known = 0;
+	return 0;
+}
+
 int py_stacks__define(struct py_stacks *ps, const struct ptb_py_stack_def *r)
 {
 	const struct ptb_py_frame *pf = (const void *)(r + 1);
 	struct raw_stack raw = { .flags = r->flags & (PTB_PY_CUT | PTB_PY_FAULT) };
 	uint32_t id, *frame, module = 0;
-	uint64_t *known;
 
 	ps->seen = true;
+	if (r->id && !r->frame_cnt && raw.flags)
+		return remember(ps, r, UNREAD);
 	if (!r->id || !r->frame_cnt || r->frame_cnt > PTB_PY_FRAMES_MAX ||
 	    r->frame_cnt > (r->h.len - sizeof(*r)) / sizeof(*pf)) {
 		ps->bad_records++;
@@ -176,14 +191,7 @@ int py_stacks__define(struct py_stacks *ps, const struct ptb_py_stack_def *r)
 				      offsetof(struct raw_stack, frames) +
 					      raw.frame_cnt * sizeof(raw.frames[0])) :
 			  0;
-	if (!id)
-		return -ENOMEM;
-	known = hashmap__get(&ps->by_id, r->h.tgid, r->id);
-	if (!known)
-		return hashmap__put(&ps->by_id, r->h.tgid, r->id, id);
-	if (*known != id)
-		*known = 0;
-	return 0;
+	return id ? remember(ps, r, id) : -ENOMEM;
 }
 
 void py_stacks__clear(struct py_stacks *ps)
@@ -200,7 +208,14 @@ uint32_t py_stacks__find(const struct py_stacks *ps, uint32_t tgid, uint64_t id)
 {
 	const uint64_t *known = id ? hashmap__get(&ps->by_id, tgid, id) : NULL;
 
-	return known ? (uint32_t)*known : 0;
+	return known && *known != UNREAD ? (uint32_t)*known : 0;
+}
+
+bool py_stacks__is_unread(const struct py_stacks *ps, uint32_t tgid, uint64_t id)
+{
+	const uint64_t *known = id ? hashmap__get(&ps->by_id, tgid, id) : NULL;
+
+	return !id || (known && *known == UNREAD);
 }
 
 struct py_frame py_stacks__frame(const struct py_stacks *ps, const struct facts *f, uint32_t frame)

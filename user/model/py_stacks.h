@@ -34,6 +34,8 @@ void py_stacks__clear(struct py_stacks *ps);
 
 /* Number of the process's stack; 0: it is not defined, or not clear which one it is. */
 uint32_t py_stacks__find(const struct py_stacks *ps, uint32_t tgid, uint64_t id);
+/* The id of a stack of which not even the innermost frame could be read. */
+bool py_stacks__is_unread(const struct py_stacks *ps, uint32_t tgid, uint64_t id);
 struct py_frame py_stacks__frame(const struct py_stacks *ps, const struct facts *f, uint32_t frame);
 struct py_stack py_stacks__stack(const struct py_stacks *ps, uint32_t stack);
 

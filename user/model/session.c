@@ -529,8 +529,10 @@ static void on_py_stack(struct model *m, struct thread *t, const struct ptb_py_s
 	t->stack_ns = r->h.ts_ns;
 	t->stack_nr = py_stacks__find(&m->f->py, t->tgid, r->id);
 	m->totals->stacks++;
-	m->totals->stacks_unread += !r->id;
-	m->totals->stacks_unknown += r->id && !t->stack_nr;
+	if (py_stacks__is_unread(&m->f->py, t->tgid, r->id))
+		m->totals->stacks_unread++;
+	else if (!t->stack_nr)
+		m->totals->stacks_unknown++;
 }
 
 #define SAMPLE_NS_MAX (1ULL << 50) /* so that sums have room */
@@ -552,8 +554,10 @@ static void on_py_sample(struct model *m, const struct ptb_py_sample *r)
 	}
 	m->totals->samples++;
 	m->totals->samples_running += (r->flags & PTB_SAMPLE_RAN) != 0;
-	m->totals->samples_unread += (r->flags & PTB_SAMPLE_NO_STACK) != 0;
-	if (r->id && !ps.stack) {
+	if (r->id && py_stacks__is_unread(&m->f->py, r->h.tgid, r->id))
+		ps.flags |= PTB_SAMPLE_NO_STACK;
+	m->totals->samples_unread += (ps.flags & PTB_SAMPLE_NO_STACK) != 0;
+	if (r->id && !ps.stack && !(ps.flags & PTB_SAMPLE_NO_STACK)) {
 		m->totals->stacks_unknown++;
 		ps.flags |= PTB_SAMPLE_NO_STACK;
 	}

@@ -119,6 +119,8 @@ static void test_refused(void)
 		"(Tensor(!) x) -> ()",
 		"(Dict(str x) -> ()",
 		"(* Tensor x) -> ()",
+		"(*,) -> ()",
+		"(Tensor x, ) -> ()",
 		"(Tensor(a|b|c|d|e|f|g|h|i|j) x) -> ()",
 		"(__torch__. x) -> ()",
 		"(9x y) -> ()",

@@ -619,6 +619,7 @@ static void read_arguments(struct parser *p, struct schema *s)
 		}
 		if (!take(p, ","))
 			break;
+		p->bad |= peek(p, ")");
 	}
 	expect(p, ")");
 	put_str(p, ")");

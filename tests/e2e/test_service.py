@@ -4,7 +4,6 @@
 systemd is the first process of a pid namespace; nothing that it and its services write outlives them."""
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ import pytest
 
 from support import PTBPF, PYTHON, WORKLOADS, Process, check, children_of, modified_code, run_ptbpf, wait_for
 from test_deploy import CONF, UNIT, setting, settings
+from test_sample import log_of, read, wait_logged
 
 # Control groups as they are without version 1, and one in which systemd is at the root.
 OUTER = """
@@ -90,16 +90,11 @@ class Systemd(Process):
         with open(self.root + path, "w", encoding="utf-8") as f:
             f.write(text)
 
-    def read(self, path):
-        with open(self.root + path, encoding="utf-8") as f:
-            return f.read()
-
     def log(self):
-        return self.read("/run/ptbpf.log") if os.path.exists(self.root + "/run/ptbpf.log") else ""
+        return read(self.root + "/run/ptbpf.log") or ""
 
     def windows(self):
-        path = "/var/lib/ptbpf/windows.jsonl"
-        return [json.loads(line) for line in self.read(path).splitlines()] if os.path.exists(self.root + path) else []
+        return log_of(self.root + "/var/lib/ptbpf")
 
     def main_pid(self):
         """As this machine numbers it."""
@@ -131,8 +126,8 @@ def configure(s, **changes):
 
 def wait_window(s, matches=lambda w: True):
     """The next one that was recorded; before the first one ptbpf analyses the libraries."""
-    known = len(s.windows())
-    return wait_for(lambda: next((w for w in s.windows()[known:] if w["exit"] == 0 and matches(w)), None), f"a window\n{s.log()}")
+    known = {w["window"] for w in s.windows()}
+    return wait_logged(s.root + "/var/lib/ptbpf", lambda w: w["window"] not in known and w["exit"] == 0 and matches(w), "a window")
 
 
 def check_rights(pid):
@@ -158,7 +153,7 @@ def test_service(systemd):
         first = s.main_pid()
         check_rights(first)
 
-        configure(s, **{"traces": "json", "schedule": "wait=600ms,active=200ms"})
+        configure(s, traces="json", schedule="wait=600ms,active=200ms")
         s.systemctl("reload", "ptbpf")
         w = wait_window(s, lambda w: "trace" in w)
         check(os.path.exists(s.root + w["trace"]) and s.main_pid() == first, f"window: {w}")
@@ -170,7 +165,7 @@ def test_service(systemd):
         before = {w["window"] for w in s.windows()}
         os.kill(first, signal.SIGKILL)
         configure(s)
-        wait_for(lambda: s.main_pid() not in (first, None) or None, "a restart")
+        wait_for(lambda: s.main_pid() not in (first, None), "a restart")
         w = wait_window(s)
         check(w["window"] > max(before), f"window {w['window']} after {max(before)}")
 
@@ -178,7 +173,8 @@ def test_service(systemd):
         check(s.show("Result") == "success" and s.show("ActiveState") == "inactive", f"{s.show('Result')} {s.show('ExecMainStatus')}\n{s.log()}")
         check(not modified_code(target), "probes are left")
         left = os.listdir(s.root + "/var/lib/ptbpf")
-        check(all(os.path.basename(w["capture"]) in left for w in s.windows() if "capture" in w) and not [n for n in left if n.startswith(".tmp")], f"files: {left}")
+        check(all(os.path.basename(w["capture"]) in left for w in s.windows() if "capture" in w), f"files: {left}")
+        check(not [name for name in left if name.endswith(".partial")], f"files: {left}")
 
 
 def test_not_valid(systemd):

@@ -596,14 +596,12 @@ static void read_argument(struct parser *p, struct schema_arg *a, bool is_return
 
 static void read_arguments(struct parser *p, struct schema *s)
 {
-	bool first = true;
+	bool more;
 
 	expect(p, "(");
 	put_str(p, "(");
-	while (!p->bad && !peek(p, ")")) {
-		if (!first)
-			put_str(p, ", ");
-		first = false;
+	more = !peek(p, ")");
+	while (more && !p->bad) {
 		if (take(p, "...")) {
 			s->vararg = true;
 			put_str(p, "...");
@@ -617,9 +615,9 @@ static void read_arguments(struct parser *p, struct schema *s)
 			read_argument(p, &s->args[s->arg_cnt], false);
 			s->default_cnt += s->args[s->arg_cnt++].has_default;
 		}
-		if (!take(p, ","))
-			break;
-		p->bad |= peek(p, ")");
+		more = take(p, ",");
+		if (more)
+			put_str(p, ", ");
 	}
 	expect(p, ")");
 	put_str(p, ")");

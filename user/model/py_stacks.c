@@ -204,18 +204,24 @@ void py_stacks__clear(struct py_stacks *ps)
 	hashmap__clear(&ps->by_id);
 }
 
-uint32_t py_stacks__find(const struct py_stacks *ps, uint32_t tgid, uint64_t id)
+/* As remember() got it; 0: it has no meaning. */
+static uint32_t meaning_of(const struct py_stacks *ps, uint32_t tgid, uint64_t id)
 {
 	const uint64_t *known = id ? hashmap__get(&ps->by_id, tgid, id) : NULL;
 
-	return known && *known != UNREAD ? (uint32_t)*known : 0;
+	return known ? (uint32_t)*known : 0;
+}
+
+uint32_t py_stacks__find(const struct py_stacks *ps, uint32_t tgid, uint64_t id)
+{
+	uint32_t stack = meaning_of(ps, tgid, id);
+
+	return stack != UNREAD ? stack : 0;
 }
 
 bool py_stacks__is_unread(const struct py_stacks *ps, uint32_t tgid, uint64_t id)
 {
-	const uint64_t *known = id ? hashmap__get(&ps->by_id, tgid, id) : NULL;
-
-	return !id || (known && *known == UNREAD);
+	return meaning_of(ps, tgid, id) == UNREAD;
 }
 
 struct py_frame py_stacks__frame(const struct py_stacks *ps, const struct facts *f, uint32_t frame)

@@ -529,9 +529,11 @@ static void on_py_stack(struct model *m, struct thread *t, const struct ptb_py_s
 	t->stack_ns = r->h.ts_ns;
 	t->stack_nr = py_stacks__find(&m->f->py, t->tgid, r->id);
 	m->totals->stacks++;
-	if (py_stacks__is_unread(&m->f->py, t->tgid, r->id))
+	if (t->stack_nr)
+		return;
+	if (!r->id || py_stacks__is_unread(&m->f->py, t->tgid, r->id))
 		m->totals->stacks_unread++;
-	else if (!t->stack_nr)
+	else
 		m->totals->stacks_unknown++;
 }
 
@@ -554,10 +556,11 @@ static void on_py_sample(struct model *m, const struct ptb_py_sample *r)
 	}
 	m->totals->samples++;
 	m->totals->samples_running += (r->flags & PTB_SAMPLE_RAN) != 0;
-	if (r->id && py_stacks__is_unread(&m->f->py, r->h.tgid, r->id))
+	if (!ps.stack && py_stacks__is_unread(&m->f->py, r->h.tgid, r->id))
 		ps.flags |= PTB_SAMPLE_NO_STACK;
-	m->totals->samples_unread += (ps.flags & PTB_SAMPLE_NO_STACK) != 0;
-	if (r->id && !ps.stack && !(ps.flags & PTB_SAMPLE_NO_STACK)) {
+	if (ps.flags & PTB_SAMPLE_NO_STACK) {
+		m->totals->samples_unread++;
+	} else if (r->id && !ps.stack) {
 		m->totals->stacks_unknown++;
 		ps.flags |= PTB_SAMPLE_NO_STACK;
 	}

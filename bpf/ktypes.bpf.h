@@ -104,15 +104,16 @@ struct syscall_trace_exit {
 	long ret;
 } KTYPE;
 
-struct bpf_iter__task {
-	struct task_struct *task;
-} KTYPE;
-
 struct seq_file;
 struct inode;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+} KTYPE;
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 } KTYPE;
 
 struct file {

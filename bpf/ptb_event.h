@@ -366,10 +366,11 @@ struct ptb_rf_end {
 /* ---- written by user space ---- */
 
 /* META: "key\0value" as JSON text; NOTE: a sentence for the user; JOB: container and job of process h.tgid, a JSON object
- * ("job" in schemas/formats/facts.schema.json) */
+ * ("job" in schemas/formats/facts.schema.json); NATIVE_STACK: of thread h.tid, a line for each frame, innermost first: "function (file)" or
+ * "file+0x1234"; a last line "..." stands for frames that are missing; no text: the stack could not be read */
 struct ptb_text {
 	struct ptb_rec_hdr h;
-	__u32 id; /* NAME: name id, from 1; META, NOTE, JOB: 0 */
+	__u32 id; /* NAME: name id, from 1; others: 0 */
 	__u32 text_len;
 };
 
@@ -555,7 +556,8 @@ struct ptb_origin {
 	X(KERNEL_NAME, 81, ptb_addr_name,    0)            \
 	X(PY_LINE,     82, ptb_py_line,      0)            \
 	X(JOB,         83, ptb_text,         1)            \
-	X(ORIGIN,      84, ptb_origin,       0)
+	X(ORIGIN,      84, ptb_origin,       0)            \
+	X(NATIVE_STACK, 85, ptb_text,        1)
 /* clang-format on */
 
 enum ptb_rec_kind {

@@ -239,4 +239,18 @@ struct ptb_proc_cfg {
 	} cudart[PTB_CUDART_MAX];
 };
 
+/*
+ * A thread's registers in user space as bpf/regs.bpf.c reads them, by their DWARF numbers (System V ABI, AMD64 supplement, figure 3.36). They
+ * belong to its stack for as long as it has not run: `switches` tells.
+ */
+#define PTB_DWARF_SP 7
+#define PTB_DWARF_IP 16
+#define PTB_DWARF_REGS 17
+struct ptb_thread_regs {
+	__u32 tid;
+	__u32 running;  /* on a processor: it has no registers here */
+	__u64 switches; /* times that it was switched out */
+	__u64 regs[PTB_DWARF_REGS];
+};
+
 #endif /* PTB_PROBE_H */

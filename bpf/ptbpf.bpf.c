@@ -41,6 +41,7 @@
 #include "task.bpf.c"
 #include "kmem.bpf.c"
 #include "sample.bpf.c"
+#include "regs.bpf.c"
 
 /*
  * The programs of PTB_PROGS, which are attached to sites.

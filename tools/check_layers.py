@@ -12,7 +12,7 @@ PARTS = {
     "base": (set(), ()),
     "target": ({"base"}, ("libelf.h", "gelf.h", "elf.h")),
     "inject": ({"base", "target"}, ()),
-    "code": ({"base", "target"}, ("capstone/", "elf.h")),
+    "code": ({"base", "target"}, ("capstone/", "elfutils/", "elf.h")),
     "python": ({"base", "target", "code"}, ("elf.h",)),
     "plan": ({"base", "args", "target", "code"}, ("elf.h", "zlib.h")),
     "probe": ({"base"}, ("bpf/", "linux/", "ptbpf.skel.h")),
@@ -28,7 +28,7 @@ PARTS = {
     "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "model", "export", "ranks", "report", "record", "sample"},
             ("capstone/", "bpf/", "cjson/")),
 }
-OUTSIDE = re.compile(r"(bpf/|capstone/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|microhttpd\.h|ptbpf\.skel\.h)")
+OUTSIDE = re.compile(r"(bpf/|capstone/|elfutils/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|microhttpd\.h|ptbpf\.skel\.h)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 
 

@@ -33,6 +33,9 @@
 	X(TENSORS,         1u << 21,    NONE,            "tensors, and storages, that live at one time in one capture; beyond, each has a new number wherever it is seen") \
 	X(PY_FRAMES,       1u << 18,    NONE,            "positions in Python code whose lines are remembered; beyond, all are read again") \
 	X(PY_CODE_BYTES,   64u << 20,   NONE,            "bytes of Python code objects that are remembered; likewise") \
+	X(NATIVE_STACK,    512u << 10,  NONE,            "bytes of a native stack; its outermost frames lie beyond") \
+	X(NATIVE_STACKS,   64u << 20,   NONE,            "bytes of all native stacks of one process; later threads have none") \
+	X(NATIVE_TEXT,     60u << 10,   NONE,            "bytes of a native stack as text; the outermost frames are cut") \
 	X(CUDA_LIBS,       64,          OVER_LIBS,       "CUDA libraries of one process")                        \
 	X(ELF_FILE_MIB,    16384,       NONE,            "a library or program that is read, MiB")               \
 	X(ELF_MIB,         512,         NONE,            "memory to answer a question about one file, MiB")      \

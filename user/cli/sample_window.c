@@ -234,6 +234,7 @@ static int record_window(const struct sample_window_spec *spec, int fd, struct r
 	cfg.rec.end_ns = spec->end_ns;
 	if (sample_thin__apply(spec->samples ? THIN_SAMPLES : spec->thin, &cfg))
 		return EXIT_FAILED;
+	cfg.rec.native_stacks = spec->samples;
 	cfg.trace = spec->trace[0] ? spec->trace : NULL;
 	cfg.no_table = true;
 	if (spec->measure) {

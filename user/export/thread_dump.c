@@ -91,8 +91,56 @@ static void put_states(FILE *f, const struct dumped_thread *t)
 		}
 }
 
+static void put_chars(FILE *f, const char *text, size_t len)
+{
+	char part[1024];
+
+	snprintf(part, sizeof(part), "%.*s", (int)(len < sizeof(part) ? len : sizeof(part) - 1), text);
+	term_text__put(f, part, NAME_CHARS);
+}
+
+/* The operator of a line of a native stack, as PyTorch's C++ names it ("at::_ops::add_Tensor"); its length, 0: it is none. */
+static size_t operator_of(const char *line)
+{
+	static const char ops[] = "at::_ops::";
+	size_t len = sizeof(ops) - 1;
+
+	return strncmp(line, ops, len) ? 0 : len + strcspn(line + len, ":\n");
+}
+
+/* The open operators, innermost first; one redispatches to itself. */
+static void put_native_ops(FILE *f, const char *stack)
+{
+	const char *before = "";
+	size_t before_len = 0, len;
+
+	for (const char *line = stack; line && *line; line = strchr(line, '\n'), line += !!line) {
+		len = operator_of(line);
+		if (!len || (len == before_len && !strncmp(line, before, len)))
+			continue;
+		fputs(before_len ? ", called by " : "; in operator ", f);
+		put_chars(f, line, len);
+		before = line;
+		before_len = len;
+	}
+}
+
+static void put_native(FILE *f, const char *stack)
+{
+	if (!stack)
+		return;
+	fputs(*stack ? "  C++:\n" : "  C++: (the stack could not be read: the thread ran)\n", f);
+	for (const char *end; *stack; stack = end + !!*end) {
+		end = stack + strcspn(stack, "\n");
+		fputs("    ", f);
+		put_chars(f, stack, (size_t)(end - stack));
+		fputc('\n', f);
+	}
+}
+
 static void put_thread(const struct thread_dump *td, FILE *f, const struct dumped_thread *t)
 {
+	const char *native = session__native_stack(td->s, t->tgid, t->tid);
 	struct py_stack stack = session__py_stack(td->s, t->last.stack);
 
 	const char *comm = session__thread_comm(td->s, t->tgid, t->tid);
@@ -103,6 +151,8 @@ static void put_thread(const struct thread_dump *td, FILE *f, const struct dumpe
 	if (*t->last.op) {
 		fputs("; in operator ", f);
 		term_text__put(f, t->last.op, NAME_CHARS);
+	} else {
+		put_native_ops(f, native);
 	}
 	fputc('\n', f);
 	for (uint32_t i = 0; i < stack.frame_cnt; i++) {
@@ -120,6 +170,7 @@ static void put_thread(const struct thread_dump *td, FILE *f, const struct dumpe
 		      f);
 	else if (stack.flags & (PTB_PY_CUT | PTB_PY_FAULT))
 		fputs("    ...\n", f);
+	put_native(f, native);
 }
 
 /* One thread, unless the file has no room for it. */

@@ -217,6 +217,13 @@ static int on_job(struct facts *f, const struct ptb_text *t)
 	return id ? hashmap__put(&f->job_by_tgid, t->h.tgid, 0, id) : -ENOMEM;
 }
 
+static int on_native_stack(struct facts *f, const struct ptb_text *t)
+{
+	uint32_t id = strtab__add(f->texts, text_of(t), strnlen(text_of(t), t->text_len));
+
+	return id ? hashmap__put(&f->native_stacks, t->h.tgid, t->h.tid, id) : -ENOMEM;
+}
+
 static int on_origin(struct facts *f, const struct ptb_origin *r)
 {
 	if (r->begin_ns < TS_MAX && r->end_ns < TS_MAX && r->begin_ns <= r->end_ns)
@@ -332,6 +339,8 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 		return on_meta(f, (const void *)rec);
 	case PTB_REC_JOB:
 		return on_job(f, (const void *)rec);
+	case PTB_REC_NATIVE_STACK:
+		return on_native_stack(f, (const void *)rec);
 	case PTB_REC_ORIGIN:
 		return on_origin(f, (const void *)rec);
 	case PTB_REC_FUNC:
@@ -662,6 +671,7 @@ void facts__clear(struct facts *f)
 	free(f->keys);
 	hashmap__clear(&f->process_by_tgid);
 	hashmap__clear(&f->job_by_tgid);
+	hashmap__clear(&f->native_stacks);
 	free(f->metas);
 	free(f->processes);
 	free(f->process_names);

@@ -98,6 +98,7 @@ struct facts {
 	uint32_t process_cnt, process_cap, process_name_cap;
 	struct hashmap process_by_tgid; /* tgid -> index */
 	struct hashmap job_by_tgid;     /* tgid -> id in texts */
+	struct hashmap native_stacks;   /* (tgid, tid) -> id in texts */
 	struct ptb_origin *origins;
 	uint32_t origin_cnt, origin_cap;
 	struct session_lost *lost; /* sorted by begin */

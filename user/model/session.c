@@ -181,6 +181,13 @@ const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_
 	return id ? strtab__text(s->facts.texts, (uint32_t)*id) : "";
 }
 
+const char *session__native_stack(const struct session *s, uint32_t tgid, uint32_t tid)
+{
+	const uint64_t *id = hashmap__get(&s->facts.native_stacks, tgid, tid);
+
+	return id ? strtab__text(s->facts.texts, (uint32_t)*id) : NULL;
+}
+
 const char *session__name(const struct session *s, uint32_t name_id)
 {
 	const struct facts *f = &s->facts;

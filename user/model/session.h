@@ -106,6 +106,8 @@ static inline double session_info__cost_ns(const struct session_info *info)
 
 /* JSON text of a META record by key ("version", "host", "options", ...), NULL if absent. */
 const char *session__meta(const struct session *s, const char *key);
+/* Where a thread stood in C++ when the window began (NATIVE_STACK, bpf/ptb_event.h); "": its stack could not be read; NULL: it was not read. */
+const char *session__native_stack(const struct session *s, uint32_t tgid, uint32_t tid);
 /* Name of a thread ("python", "pt_autograd_0"), "" if not known. */
 const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_t tid);
 /* Text of a name id in a record (struct ptb_gpu_device.name), "" if not known. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* How to reach the very file that a process has mapped, across mount namespaces and after deletion, and to ask about
- * it. Private to target, inject and python. */
+ * it. Private to target, inject, code and python. */
 #ifndef TARGET_MAPPED_FILE_H
 #define TARGET_MAPPED_FILE_H
 

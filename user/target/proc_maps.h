@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The file-backed mappings of a process, as /proc/PID/maps lists them. Private to target, inject and python. */
+/* The file-backed mappings of a process, as /proc/PID/maps lists them. Private to target, inject, code and python. */
 #ifndef TARGET_PROC_MAPS_H
 #define TARGET_PROC_MAPS_H
 

@@ -72,16 +72,19 @@ def end(t, job, *codes):
 
 
 def threads_of(path):
-    """{tid: [states, function, function, ...]}"""
-    found, last = {}, None
+    """{tid: [states, function, function, ...]}, of Python's functions, and {tid: [function, ...]} of C++'s."""
+    found, native, last = {}, {}, None
     with open(path, encoding="utf-8") as f:
         for line in f.read().splitlines():
             head = re.match(r"thread (\d+) .*?: (.*)", line)
             if head:
-                last = found.setdefault(int(head[1]), [head[2]])
+                tid = int(head[1])
+                last = found.setdefault(tid, [head[2]])
+            elif line == "  C++:":
+                last = native.setdefault(tid, [])
             elif line.startswith("    "):
                 last.append(line.strip())
-    return found
+    return found, native
 
 
 def test_events(ws, job, detail):
@@ -112,13 +115,34 @@ def test_events(ws, job, detail):
             stacks = f.read()
         check("event_work.py" in stacks and "get" in stacks, f"where it hangs: {stacks} {done.text()}")
         check(w["threads"] == w["capture"][:-4] + ".threads.txt", f"window: {w}")
-        main_thread = threads_of(w["threads"])[job.pid]
+        python, native = threads_of(w["threads"])
+        main_thread = python[job.pid]
         check(main_thread[0].startswith("blocked") and [re.match(r"\S+", f)[0] for f in main_thread[-2:]] == ["main", "<module>"],
               f"the main thread: {main_thread}")
         check(any(re.fullmatch(r"Queue.get \(queue.py:\d+\)|get \(queue.py:\d+\)", f) for f in main_thread), f"it waits for a request: {main_thread}")
+        check(python.keys() == native.keys() and "operator" not in main_thread[0], f"no operator is open: {main_thread}")
+        check(any(f.startswith("_PyEval_EvalFrameDefault") for f in native[job.pid]), f"its C++ stack: {native[job.pid]}")
         detail("; ".join(main_thread))
         job.request("go")
         end(t, job, 0)
+
+
+def test_open_operators(ws, job, detail):
+    """A job that hangs inside an operator: the operator, and where it stands in C++, without a probe having been there when it began."""
+    os.mkfifo(ws + "/fifo")
+    with watch(ws, job, "--open-interval", "0s", "--traces", "none", rules="hang=3s") as t:
+        since = job.request("read", ws + "/fifo")
+        job.wait_news("^hangs", since=since)
+        w = wait_logged(ws + "/w", lambda w: w["trigger"] == "hang", "a window for the hang")
+        python, native = threads_of(w["threads"])
+        check(python[job.pid][0] == "blocked 100 %; in operator at::_ops::from_file", f"the main thread: {python[job.pid]}")
+        frames = [f.split(" (")[0] for f in native[job.pid]]
+        order = [frames.index(f) for f in ("at::native::from_file", "at::_ops::from_file::call", "_PyEval_EvalFrameDefault")]
+        check(order == sorted(order) and frames[-1] != "...", f"its C++ stack: {frames}")
+        with open(ws + "/fifo", "wb"):
+            job.wait_news("^done read", since=since)
+        end(t, job, 0)
+        detail("; ".join(native[job.pid][:order[1] + 1]))
 
 
 def notes_of(path):

@@ -85,6 +85,8 @@ target_compile_definitions(bench_chunks PRIVATE TARGET_AGENT_NOP1="$<TARGET_FILE
   TARGET_AGENT_NOP5="$<TARGET_FILE:target_agent_nop5>")
 add_dependencies(bench_chunks target_agent_nop1 target_agent_nop5)
 
+unit_test(unwind ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_unwind.c ptbpf_probe ptbpf_code)
+
 # The two that take a minute or more begin first, one beside the other tests of probes.
 set_tests_properties(unit_probe_harm unit_probe_agent_harm PROPERTIES RESOURCE_LOCK uprobes_harm COST 100)
 
@@ -95,6 +97,6 @@ endif()
 
 # These depend on the kernel: tools/kernels runs them on others (label "kernel").
 foreach(name probe_set probe_shared probe_text probe_stacks probe_harm probe_stale probe_when probe_args probe_callargs probe_memory probe_kmem probe_kmem_rare probe_cuda
-        probe_agent probe_agent_harm)
+        probe_agent probe_agent_harm unwind)
   set_tests_properties(unit_${name} PROPERTIES LABELS "unit;kernel")
 endforeach()

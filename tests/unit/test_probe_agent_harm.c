@@ -115,8 +115,11 @@ static void run_killed(enum links links)
 	CU_ASSERT_EQUAL(n, 20000);
 	CU_ASSERT(semaphores_become(&at, at.t.pid, 0));
 	CU_ASSERT_EQUAL(target__run(&at.t, "chunks 10 16384 1"), 10);
-	if (links == LINKS_TRACE) /* its definitions go with the next ptbpf */
+	/* its definitions go with the next ptbpf, once the kernel has let go of them */
+	for (int i = 0; links == LINKS_TRACE && trace_events_of(t.pid) && i < 100; i++) {
 		probe_set__free(open_agent_set(4096, links));
+		usleep(20000);
+	}
 	CU_ASSERT_EQUAL(trace_events_of(t.pid), 0);
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }

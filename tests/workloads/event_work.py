@@ -5,6 +5,7 @@
   grow MIB        it allocates so much, and touches it
   annotate NAME   it has an annotation of that name
   hang            it does not end until the next line comes
+  read FIFO       likewise, but inside an operator, until somebody writes into the FIFO
   oom BYTES       it asks for so much memory of the CPU, which is refused
   die BYTES       the same, and it ends of that
   report BYTES ALLOCATED RESERVED INDEX
@@ -32,6 +33,13 @@ from torch.profiler import record_function
 def ask_for(size):
     try:
         torch.empty(size, dtype=torch.uint8)
+    except RuntimeError as e:
+        print("refused", str(e).split("\n", maxsplit=1)[0], flush=True)
+
+
+def read_file(path):
+    try:
+        torch.from_file(path, size=4)
     except RuntimeError as e:
         print("refused", str(e).split("\n", maxsplit=1)[0], flush=True)
 
@@ -84,6 +92,9 @@ def main():
         elif words == ["hang"]:
             print("hangs", flush=True)
             requests.get()
+        elif words[:1] == ["read"]:
+            print("hangs", flush=True)
+            read_file(words[1])
         optimizer.step()
         took, last, n = time.monotonic() - last, time.monotonic(), n + 1
         if words:

@@ -40,11 +40,13 @@ struct unwinding {
 	FILE *out;
 	struct unwind_thread *thread; /* the one at hand */
 	uint32_t frames;
+	bool unreadable; /* what libdwfl takes for the end of a stack */
 };
 
 /* ---- in the child: what libdwfl asks for ---- */
 
-static int no_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base, char **file, Elf **elf)
+static int no_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base, char **file,
+		  Elf **elf)
 {
 	(void)mod, (void)userdata, (void)name, (void)base, (void)file, (void)elf;
 	return -1;
@@ -76,12 +78,15 @@ static bool get_thread(Dwfl *dwfl, pid_t tid, void *arg, void **thread_arg)
 
 static bool read_stack(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *out, void *arg)
 {
-	const struct unwind_thread *t = ((const struct unwinding *)arg)->thread;
+	struct unwinding *u = arg;
+	const struct unwind_thread *t = u->thread;
 	uint64_t off = addr - t->regs[PTB_DWARF_SP];
 
 	(void)dwfl;
-	if (addr < t->regs[PTB_DWARF_SP] || off > t->stack_len || t->stack_len - off < sizeof(*out))
+	if (addr < t->regs[PTB_DWARF_SP] || off > t->stack_len || t->stack_len - off < sizeof(*out)) {
+		u->unreadable = true;
 		return false;
+	}
 	memcpy(out, t->stack + off, sizeof(*out));
 	return true;
 }
@@ -206,11 +211,11 @@ static int unwind_all(void *arg, uint8_t **out, size_t *len)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < u->cnt; i++) {
 		u->frames = 0;
+		u->unreadable = false;
 		if (u->threads[i].stack_len &&
-		    dwfl_getthread_frames(dwfl, (pid_t)i + 1, put_frame, u) && u->frames) {
-			pr_debug("stack %u: %s", i, dwfl_errmsg(-1));
+		    (dwfl_getthread_frames(dwfl, (pid_t)i + 1, put_frame, u) || u->unreadable) &&
+		    u->frames)
 			fputs("...\n", u->out);
-		}
 		fputc('\0', u->out);
 	}
 	if (fclose(u->out))
@@ -256,8 +261,9 @@ static uint32_t find_map(const struct proc_maps *maps, uint64_t addr)
 		else
 			to = mid;
 	}
-	return from < maps->cnt && addr >= maps->items[from].start && maps->items[from].exec ? from :
-											       maps->cnt;
+	return from < maps->cnt && addr >= maps->items[from].start && maps->items[from].exec ?
+		       from :
+		       maps->cnt;
 }
 
 static void mark(const struct proc_maps *maps, bool *used, uint64_t addr)
@@ -286,7 +292,8 @@ static int find_files(struct unwinding *u, const struct proc_maps *maps)
 	}
 	for (uint32_t i = 0; i < maps->cnt && !err; i++)
 		for (uint32_t first = 0; used[i] && first < i; first++)
-			if (maps->items[first].exec && proc_map__same_file(&maps->items[first], &maps->items[i]))
+			if (maps->items[first].exec &&
+			    proc_map__same_file(&maps->items[first], &maps->items[i]))
 				used[first] = true;
 	for (uint32_t i = 0; i < maps->cnt && !err; i++)
 		if (used[i] && proc_maps__is_first(maps, i))

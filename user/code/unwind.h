@@ -15,7 +15,7 @@
 
 struct unwind_thread {
 	uint64_t regs[PTB_DWARF_REGS];
-	uint8_t *stack; /* copy of the memory from its stack pointer on */
+	uint8_t *stack;     /* copy of the memory from its stack pointer on */
 	uint32_t stack_len; /* 0: the thread is left out */
 	/*
 	 * Out, from malloc: a line for each frame, innermost first: "function (file)", "file+0x1234" where there is no symbol. A last line "..."

@@ -32,7 +32,7 @@ struct record_opts {
 	bool modules;         /* in them, which module each call of one is; implies stacks */
 	int sample_hz; /* with stacks: samples of them, so many a second, and nothing else; 0: none */
 	bool native_stacks; /* with sample_hz: where all threads stand in C++ when the window begins */
-	bool memory;   /* allocations */
+	bool memory;        /* allocations */
 	bool kernel_memory;
 	bool gpu;    /* what GPUs do; without an agent, CUDA calls */
 	bool sync;   /* also what waits for GPUs */

@@ -23,13 +23,14 @@
 struct native_stacks {
 	pid_t pid;
 	struct thread_regs *program;
-	struct ptb_thread_regs *rows; /* as they were first read */
+	struct ptb_thread_regs *rows;  /* as they were first read */
 	struct unwind_thread *threads; /* of the same index; without a stack: it ran */
 	uint32_t cnt;
 	uint64_t bytes;
 };
 
-static const struct ptb_thread_regs *find_row(const struct ptb_thread_regs *rows, uint32_t cnt, uint32_t tid)
+static const struct ptb_thread_regs *find_row(const struct ptb_thread_regs *rows, uint32_t cnt,
+					      uint32_t tid)
 {
 	for (uint32_t i = 0; i < cnt; i++)
 		if (rows[i].tid == tid)
@@ -154,7 +155,8 @@ static void put_stack(struct recorder *r, uint32_t tgid, uint32_t tid, const cha
 		len += sizeof(rest) - 1;
 	}
 	u->rec.text_len = (uint32_t)len;
-	recorder__put(r, PTB_REC_NATIVE_STACK, &u->rec.h, (uint32_t)((sizeof(u->rec) + len + 7) & ~(size_t)7));
+	recorder__put(r, PTB_REC_NATIVE_STACK, &u->rec.h,
+		      (uint32_t)((sizeof(u->rec) + len + 7) & ~(size_t)7));
 	free(u);
 }
 

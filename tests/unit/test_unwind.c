@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Native stacks of a child's threads: registers by the iterator, copies of stacks, libdwfl; and what a hostile process may have in their place.
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "code/unwind.h"
+#include "probe/thread_regs.h"
+#include "random.h"
+#include "suite.h"
+#include "target/remote_mem.h"
+
+#define STACK_MAX (256u << 10)
+#define DEEP 1000
+
+/* ---- the child ---- */
+
+static int ready[2];
+static volatile int calls; /* counted after each call, so that none is a tail call */
+
+__attribute__((noinline)) static void wait_for_ever(void)
+{
+	if (write(ready[1], "", 1) == 1)
+		pause();
+	calls++;
+}
+
+__attribute__((noinline)) static void middle(int depth)
+{
+	if (depth)
+		middle(depth - 1);
+	else
+		wait_for_ever();
+	calls++;
+}
+
+__attribute__((noinline)) static void outermost(int depth)
+{
+	middle(depth);
+	calls++;
+}
+
+static void *spin(void *arg)
+{
+	(void)arg;
+	for (;;)
+		calls++;
+	return NULL;
+}
+
+static pid_t start(int depth, bool with_spinner)
+{
+	pthread_t thread;
+	pid_t pid;
+	char byte;
+
+	CU_ASSERT_FATAL(!pipe(ready));
+	pid = fork();
+	CU_ASSERT_FATAL(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (with_spinner && pthread_create(&thread, NULL, spin, NULL))
+			_exit(1);
+		outermost(depth);
+		_exit(0);
+	}
+	CU_ASSERT_EQUAL_FATAL(read(ready[0], &byte, 1), 1);
+	usleep(20000); /* until it waits */
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+static void stop(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* The thread's registers and its stack; false: it runs. */
+static bool take(pid_t pid, uint32_t tid, struct unwind_thread *t)
+{
+	struct ptb_thread_regs *rows = NULL;
+	struct thread_regs *tr;
+	uint32_t cnt = 0;
+	ssize_t n = 0;
+
+	memset(t, 0, sizeof(*t));
+	CU_ASSERT_FATAL(!thread_regs__open(pid, &tr) && !thread_regs__read(tr, &rows, &cnt));
+	thread_regs__close(tr);
+	for (uint32_t i = 0; i < cnt; i++)
+		if (rows[i].tid == tid && !rows[i].running) {
+			memcpy(t->regs, rows[i].regs, sizeof(t->regs));
+			t->stack = malloc(STACK_MAX);
+			CU_ASSERT_FATAL(t->stack != NULL);
+			n = remote__read_some(pid, t->regs[PTB_DWARF_SP], t->stack, STACK_MAX);
+			CU_ASSERT(n > 0);
+		}
+	free(rows);
+	t->stack_len = n > 0 ? (uint32_t)n : 0;
+	return t->stack_len;
+}
+
+static void forget(struct unwind_thread *t)
+{
+	free(t->stack);
+	free(t->text);
+}
+
+/* Lines that begin with the name. */
+static uint32_t lines_of(const char *text, const char *name)
+{
+	uint32_t cnt = 0;
+
+	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
+		cnt += !strncmp(line, name, strlen(name));
+	return cnt;
+}
+
+/* ---- tests ---- */
+
+static void test_chain(void)
+{
+	static const char chain[] = "wait_for_ever (test_unwind)\nmiddle (test_unwind)\nmiddle (test_unwind)\n"
+				    "middle (test_unwind)\nmiddle (test_unwind)\noutermost (test_unwind)\n";
+	pid_t pid = start(3, false);
+	struct unwind_thread t;
+	const char *at;
+
+	CU_ASSERT_FATAL(take(pid, (uint32_t)pid, &t));
+	CU_ASSERT_FATAL(!unwind__threads(pid, &t, 1) && t.text);
+	at = strstr(t.text, "wait_for_ever (test_unwind)\n");
+	CU_ASSERT_FATAL(at != NULL && at > t.text); /* the C library is further inside */
+	CU_ASSERT(!strncmp(at, chain, sizeof(chain) - 1));
+	CU_ASSERT_EQUAL(lines_of(t.text, "main (test_unwind)"), 1);
+	CU_ASSERT_EQUAL(lines_of(t.text, "..."), 0);
+	CU_ASSERT_EQUAL(kill(pid, 0), 0);
+	forget(&t);
+	stop(pid);
+}
+
+static void test_deep(void)
+{
+	pid_t pid = start(DEEP, false);
+	struct unwind_thread t;
+
+	CU_ASSERT_FATAL(take(pid, (uint32_t)pid, &t));
+	CU_ASSERT_FATAL(!unwind__threads(pid, &t, 1) && t.text);
+	CU_ASSERT(lines_of(t.text, "middle") > UNWIND_FRAMES_MAX - 10);
+	CU_ASSERT(lines_of(t.text, "middle") < UNWIND_FRAMES_MAX);
+	CU_ASSERT(!strcmp(t.text + strlen(t.text) - 4, "...\n"));
+	forget(&t);
+	stop(pid);
+}
+
+/* A stack that was cut has its inner frames, and says so. */
+static void test_cut(void)
+{
+	pid_t pid = start(50, false);
+	struct unwind_thread t;
+
+	CU_ASSERT_FATAL(take(pid, (uint32_t)pid, &t));
+	t.stack_len = 512;
+	CU_ASSERT_FATAL(!unwind__threads(pid, &t, 1) && t.text);
+	CU_ASSERT(lines_of(t.text, "middle") > 2 && lines_of(t.text, "middle") < 40);
+	CU_ASSERT(!strcmp(t.text + strlen(t.text) - 4, "...\n"));
+	forget(&t);
+	stop(pid);
+}
+
+/* A thread on a processor has no registers; one that was left out has no text, and does no harm to the others. */
+static void test_running(void)
+{
+	struct unwind_thread t[2] = { 0 };
+	struct ptb_thread_regs *rows;
+	pid_t pid = start(1, true);
+	uint32_t cnt, ran = 0;
+	struct thread_regs *tr;
+
+	CU_ASSERT_FATAL(!thread_regs__open(pid, &tr));
+	for (int i = 0; i < 50 || (!ran && i < 10000); i++) { /* until it has a processor of its own */
+		CU_ASSERT_FATAL(!thread_regs__read(tr, &rows, &cnt));
+		CU_ASSERT_EQUAL_FATAL(cnt, 2);
+		for (uint32_t k = 0; k < cnt; k++) {
+			CU_ASSERT(rows[k].tid == (uint32_t)pid ? !rows[k].running : true);
+			CU_ASSERT_EQUAL(!rows[k].running, rows[k].regs[PTB_DWARF_IP] != 0);
+			ran += rows[k].running;
+		}
+		free(rows);
+		usleep(1000);
+	}
+	CU_ASSERT(ran > 0);
+	thread_regs__close(tr);
+	CU_ASSERT_FATAL(take(pid, (uint32_t)pid, &t[1]));
+	CU_ASSERT_FATAL(!unwind__threads(pid, t, 2));
+	CU_ASSERT_PTR_NULL(t[0].text);
+	CU_ASSERT(t[1].text && lines_of(t[1].text, "outermost") == 1);
+	forget(&t[1]);
+	stop(pid);
+}
+
+/* Words of a stack, and registers, that point anywhere: text of some kind, within its limits. */
+static void test_hostile(void)
+{
+	pid_t pid = start(20, false);
+	struct unwind_thread whole, t;
+
+	CU_ASSERT_FATAL(take(pid, (uint32_t)pid, &whole));
+	for (int i = 0; i < repetitions(60, 2000); i++) {
+		t = whole;
+		t.stack = malloc(whole.stack_len);
+		CU_ASSERT_FATAL(t.stack != NULL);
+		memcpy(t.stack, whole.stack, whole.stack_len);
+		for (uint64_t k = next_random() % 200; k; k--)
+			t.stack[next_random() % 4096] = (uint8_t)next_random();
+		if (i % 3 == 0)
+			t.regs[next_random() % PTB_DWARF_REGS] = next_random();
+		if (i % 7 == 0)
+			t.stack_len = (uint32_t)(next_random() % whole.stack_len);
+		CU_ASSERT(!unwind__threads(pid, &t, 1));
+		CU_ASSERT(!t.text || lines_of(t.text, "") <= UNWIND_FRAMES_MAX + 1);
+		forget(&t);
+	}
+	forget(&whole);
+	stop(pid);
+}
+
+/* The process has ended, or there is none. */
+static void test_gone(void)
+{
+	pid_t pid = start(1, false);
+	struct ptb_thread_regs *rows;
+	struct unwind_thread t;
+	struct thread_regs *tr;
+	uint32_t cnt;
+
+	CU_ASSERT_FATAL(take(pid, (uint32_t)pid, &t));
+	CU_ASSERT_FATAL(!thread_regs__open(pid, &tr));
+	stop(pid);
+	CU_ASSERT_FATAL(!thread_regs__read(tr, &rows, &cnt));
+	CU_ASSERT_EQUAL(cnt, 0);
+	free(rows);
+	thread_regs__close(tr);
+	CU_ASSERT(unwind__threads(pid, &t, 1) < 0);
+	CU_ASSERT_PTR_NULL(t.text);
+	forget(&t);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = { { "a chain of calls", test_chain },
+					     { "deeper than the limit", test_deep },
+					     { "a stack that was cut", test_cut },
+					     { "a thread that runs", test_running },
+					     { "hostile stacks and registers", test_hostile },
+					     { "a process that has ended", test_gone },
+					     CU_TEST_INFO_NULL };
+
+	return run_suite("unwind", tests);
+}

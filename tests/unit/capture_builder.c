@@ -245,18 +245,28 @@ void builder__meta(struct builder *b, const char *key, const char *json)
 	text_rec(b, PTB_REC_META, 0, text, (size_t)n);
 }
 
-void builder__job(struct builder *b, uint32_t tgid, const char *json)
+static void thread_text(struct builder *b, uint8_t kind, uint32_t tgid, uint32_t tid, const char *text)
 {
-	size_t len = strlen(json);
+	size_t len = strlen(text);
 	union {
 		struct ptb_text rec;
 		char room[8192];
-	} u = { .rec.h.tgid = tgid };
+	} u = { .rec.h.tgid = tgid, .rec.h.tid = tid };
 
 	assert(sizeof(u.rec) + len + 8 <= sizeof(u));
 	u.rec.text_len = (uint32_t)len;
-	memcpy(u.room + sizeof(u.rec), json, len);
-	control(b, &u.rec.h, PTB_REC_JOB, (uint32_t)(sizeof(u.rec) + len + 7) & ~7u);
+	memcpy(u.room + sizeof(u.rec), text, len);
+	control(b, &u.rec.h, kind, (uint32_t)(sizeof(u.rec) + len + 7) & ~7u);
+}
+
+void builder__job(struct builder *b, uint32_t tgid, const char *json)
+{
+	thread_text(b, PTB_REC_JOB, tgid, 0, json);
+}
+
+void builder__native_stack(struct builder *b, uint32_t tgid, uint32_t tid, const char *text)
+{
+	thread_text(b, PTB_REC_NATIVE_STACK, tgid, tid, text);
 }
 
 void builder__clock(struct builder *b, uint64_t mono_ns, uint64_t real_ns, uint64_t err_ns)

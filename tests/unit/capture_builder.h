@@ -35,6 +35,7 @@ uint32_t builder__func(struct builder *b, const char *name, uint32_t kind, bool 
 uint32_t builder__op(struct builder *b, const char *name); /* kind OP with exit */
 void builder__refused(struct builder *b, const char *name, uint32_t kind, uint32_t reason);
 void builder__job(struct builder *b, uint32_t tgid, const char *json);
+void builder__native_stack(struct builder *b, uint32_t tgid, uint32_t tid, const char *text);
 void builder__process(struct builder *b, uint32_t tgid, const char *comm, const char *exe,
 		      uint64_t start_ns);
 void builder__thread_name(struct builder *b, uint32_t tgid, uint32_t tid, const char *comm);

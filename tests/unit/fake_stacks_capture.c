@@ -134,6 +134,10 @@ static void sample(struct builder *b, uint32_t tid, uint64_t us, uint64_t id, ui
 
 static void sample_threads(struct builder *b)
 {
+	builder__native_stack(b, 1, 1,
+			      "poll (libc.so.6)\nat::_ops::mm::redispatch (libtorch_cpu.so)\nat::_ops::mm::call (libtorch_cpu.so)\n"
+			      "at::_ops::linear::call (libtorch_cpu.so)\n\x1b[31m\xff<b>+0x12\n...\n");
+	builder__native_stack(b, 1, 2, "");
 	sample(b, 1, 10000, LINEAR, PTB_SAMPLE_RAN, 1);
 	sample(b, 2, 10100, 0, 0, 1);
 	sample(b, 1, 20000, RELU, PTB_SAMPLE_RAN, 1);

@@ -43,6 +43,7 @@ static void control_records(struct builder *b, uint32_t add)
 
 	builder__process(b, 1, T("python"), T("python3"), 900);
 	builder__thread_name(b, 1, 2, T("worker"));
+	builder__native_stack(b, 1, 2, "at::_ops::mm::call (libtorch_cpu.so)\n...\n");
 	builder__opdef(b, 1, 0x10, T("profiler::_record_function_enter_new"), false);
 	builder__opdef(b, 1, 0x20, T("aten::size.int"), true);
 	builder__node_type(b, 1, 0x70, T("torch::autograd::generated::AddBackward0"));

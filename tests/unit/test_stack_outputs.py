@@ -184,9 +184,12 @@ def test_threads(ws):
     """Of each thread the last stack that could be read, its states, and the operator; names cannot steer a terminal."""
     program = "process 1: python3 train.py\n\n"
     for kind, code, want in (("samples", 3, program +
-                              "thread 1: running 67 %, waiting for a CPU 17 %, blocked 17 %\n"
-                              "    Linear.forward (torch/nn/modules/linear.py:134)\n    Trainer.step (train.py:12)\n    <module> (train.py:30)\n\n"
-                              "thread 2: blocked 100 %\n    a b;c?d?</script><b> (ä.py:2)\n    <module> (train.py:30)\n"),
+                              "thread 1: running 67 %, waiting for a CPU 17 %, blocked 17 %; in operator at::_ops::mm, called by at::_ops::linear\n"
+                              "    Linear.forward (torch/nn/modules/linear.py:134)\n    Trainer.step (train.py:12)\n    <module> (train.py:30)\n"
+                              "  C++:\n    poll (libc.so.6)\n    at::_ops::mm::redispatch (libtorch_cpu.so)\n    at::_ops::mm::call (libtorch_cpu.so)\n"
+                              "    at::_ops::linear::call (libtorch_cpu.so)\n    ?[31m?<b>+0x12\n    ...\n\n"
+                              "thread 2: blocked 100 %\n    a b;c?d?</script><b> (ä.py:2)\n    <module> (train.py:30)\n"
+                              "  C++: (the stack could not be read: the thread ran)\n"),
                              ("operators", 0, program +
                               "thread 1: running 60 %, blocked 40 %; in operator aten::mm\n    Trainer.step (train.py:13)\n    <module> (train.py:30)\n\n"
                               "thread 2: blocked 100 %\n    (no Python function)\n")):

@@ -129,8 +129,9 @@ static uint32_t lines_of(const char *text, const char *name)
 
 static void test_chain(void)
 {
-	static const char chain[] = "wait_for_ever (test_unwind)\nmiddle (test_unwind)\nmiddle (test_unwind)\n"
-				    "middle (test_unwind)\nmiddle (test_unwind)\noutermost (test_unwind)\n";
+	static const char chain[] =
+		"wait_for_ever (test_unwind)\nmiddle (test_unwind)\nmiddle (test_unwind)\n"
+		"middle (test_unwind)\nmiddle (test_unwind)\noutermost (test_unwind)\n";
 	pid_t pid = start(3, false);
 	struct unwind_thread t;
 	const char *at;

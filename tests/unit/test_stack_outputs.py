@@ -189,8 +189,8 @@ def test_threads(ws):
                               "  C++:\n    poll (libc.so.6)\n    at::_ops::mm::redispatch (libtorch_cpu.so)\n    at::_ops::mm::call (libtorch_cpu.so)\n"
                               "    at::_ops::linear::call (libtorch_cpu.so)\n    ?[31m?<b>+0x12\n    ...\n\n"
                               "thread 2: blocked 100 %\n    a b;c?d?</script><b> (ä.py:2)\n    <module> (train.py:30)\n"
-                              "  C++: (the stack could not be read: the thread ran)\n"),
-                             ("operators", 0, program +
+                              "  C++: (the stack could not be read)\n"),
+                             ("operators", 0, program[:-1] + 'C++ stacks could not be read: "Operation not permitted"\n\n'
                               "thread 1: running 60 %, blocked 40 %; in operator aten::mm\n    Trainer.step (train.py:13)\n    <module> (train.py:30)\n\n"
                               "thread 2: blocked 100 %\n    (no Python function)\n")):
         capture = os.path.join(ws, kind + ".ptb")

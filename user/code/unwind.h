@@ -24,7 +24,7 @@ struct unwind_thread {
 	char *text;
 };
 
-/* 0 or negative errno (reported): then nothing is known of any thread. */
+/* 0 or negative errno: then some texts may be missing. */
 int unwind__threads(pid_t pid, struct unwind_thread *threads, uint32_t cnt);
 
 #endif /* CODE_UNWIND_H */

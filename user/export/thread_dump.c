@@ -67,6 +67,7 @@ static int by_thread(const void *a, const void *b)
 static void put_process(const struct thread_dump *td, FILE *f, uint32_t tgid)
 {
 	const struct session_info *info = session__info(td->s);
+	const char *why = session__meta(td->s, "native_stacks_missing");
 
 	fprintf(f, "process %u", tgid);
 	for (uint32_t i = 0; i < info->process_cnt; i++)
@@ -76,6 +77,11 @@ static void put_process(const struct thread_dump *td, FILE *f, uint32_t tgid)
 			break;
 		}
 	fputc('\n', f);
+	if (why) {
+		fputs("C++ stacks could not be read: ", f);
+		term_text__put(f, why, NAME_CHARS);
+		fputc('\n', f);
+	}
 }
 
 static void put_states(FILE *f, const struct dumped_thread *t)
@@ -129,7 +135,7 @@ static void put_native(FILE *f, const char *stack)
 {
 	if (!stack)
 		return;
-	fputs(*stack ? "  C++:\n" : "  C++: (the stack could not be read: the thread ran)\n", f);
+	fputs(*stack ? "  C++:\n" : "  C++: (the stack could not be read)\n", f);
 	for (const char *end; *stack; stack = end + !!*end) {
 		end = stack + strcspn(stack, "\n");
 		fputs("    ", f);

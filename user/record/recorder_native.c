@@ -24,7 +24,8 @@ struct native_stacks {
 	pid_t pid;
 	struct thread_regs *program;
 	struct ptb_thread_regs *rows;  /* as they were first read */
-	struct unwind_thread *threads; /* of the same index; without a stack: it ran */
+	struct unwind_thread *threads; /* of the same index */
+	bool *done;                    /* its stack is that of its registers */
 	uint32_t cnt;
 	uint64_t bytes;
 };
@@ -79,7 +80,7 @@ static int copy_round(struct native_stacks *ns)
 	for (uint32_t i = 0; i < ns->cnt && !err; i++) {
 		const struct ptb_thread_regs *row = find_row(before, before_cnt, ns->rows[i].tid);
 
-		if (ns->threads[i].stack || !row || row->running)
+		if (ns->done[i] || !row || row->running)
 			continue;
 		ns->rows[i] = *row;
 		memcpy(ns->threads[i].regs, row->regs, sizeof(row->regs));
@@ -90,7 +91,10 @@ static int copy_round(struct native_stacks *ns)
 	for (uint32_t i = 0; i < ns->cnt && !err; i++) {
 		const struct ptb_thread_regs *row = find_row(after, after_cnt, ns->rows[i].tid);
 
-		if (!row || row->running || row->switches != ns->rows[i].switches)
+		if (ns->done[i] || !ns->threads[i].stack)
+			continue;
+		ns->done[i] = row && !row->running && row->switches == ns->rows[i].switches;
+		if (!ns->done[i])
 			drop_stack(ns, &ns->threads[i]);
 	}
 	free(before);
@@ -101,7 +105,7 @@ static int copy_round(struct native_stacks *ns)
 static bool any_missing(const struct native_stacks *ns)
 {
 	for (uint32_t i = 0; i < ns->cnt; i++)
-		if (!ns->threads[i].stack)
+		if (!ns->done[i])
 			return true;
 	return false;
 }
@@ -114,7 +118,8 @@ static int copy_stacks(struct native_stacks *ns)
 	if (!err)
 		err = thread_regs__read(ns->program, &ns->rows, &ns->cnt);
 	ns->threads = err ? NULL : calloc(ns->cnt + 1, sizeof(*ns->threads));
-	if (!err && !ns->threads)
+	ns->done = err ? NULL : calloc(ns->cnt + 1, sizeof(*ns->done));
+	if (!err && (!ns->threads || !ns->done))
 		err = -ENOMEM;
 	for (int i = 0; i < ROUNDS && !err && (!i || any_missing(ns)); i++) {
 		if (i)
@@ -170,8 +175,10 @@ void recorder__native_stacks(struct recorder *r, uint32_t tgid)
 		err = -ESRCH;
 	if (!err)
 		err = unwind__threads(ns.pid, ns.threads, ns.cnt);
-	if (err)
+	if (err) {
 		pr_warn("the native stacks of process %u cannot be read: %s", tgid, errstr(err));
+		recorder__meta_text(r, "native_stacks_missing", errstr(err));
+	}
 	for (uint32_t i = 0; i < ns.cnt && ns.threads; i++) {
 		if (!err)
 			put_stack(r, tgid, ns.rows[i].tid, ns.threads[i].text ? ns.threads[i].text : "");
@@ -179,6 +186,7 @@ void recorder__native_stacks(struct recorder *r, uint32_t tgid)
 		free(ns.threads[i].text);
 	}
 	free(ns.threads);
+	free(ns.done);
 	free(ns.rows);
 	thread_regs__close(ns.program);
 }

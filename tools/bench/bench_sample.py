@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """What `ptbpf sample` costs a program on average, between windows, and while --open-on waits for an event, against a twin that is not sampled.
 
-  sudo tools/bench/bench_sample.py [--python PYTHON] [--rounds N] [--cycle SECONDS] [--active SECONDS] [-- OPTIONS]
+  sudo tools/bench/bench_sample.py [--python PYTHON] [--rounds N] [--cycle SECONDS] [--active SECONDS] [--work step] [-- OPTIONS]
 
 Two processes do the same work at the same time for whole cycles of the schedule; in each round first one is sampled, then the other.
 The mean of both ratios does not depend on how the two differ. OPTIONS are those of `ptbpf sample`, as --max-overhead 0.5%. A run of
-both for one cycle before each round is not counted. Asserts nothing.
+both for one cycle before each round is not counted. With --work step, steps are so short that what waiting costs for each of them stands out
+from the noise of the machine. Asserts nothing.
 """
 
 import argparse
@@ -21,14 +22,13 @@ sys.path.insert(0, os.path.join(ROOT, "tests"))
 from support import Tracer, children_of, wait_for  # noqa: E402
 import bench_stacks  # noqa: E402
 
-WORK = "transformer"
 COSTS = {"mean_cpu_ns": "processor time", "mean_ns": "time"}
 
 
-def together(targets, seconds):
+def together(targets, seconds, work):
     """The answers of both, which work at the same time."""
     for target in targets:
-        target.send("time", WORK, int(seconds * 1000))
+        target.send("time", work, int(seconds * 1000))
     return [target.answer() for target in targets]
 
 
@@ -68,7 +68,7 @@ def cycles(targets, args, logs):
             # a window in the middle of each cycle
             schedule = f"wait={args.cycle - args.active}s,active={args.active}s,skip_first={args.cycle / 2}s,skip_first_wait=1"
             with sampled(target, folder + "/w", schedule, args.options):
-                result.add(together(targets, args.cycles * args.cycle), which)
+                result.add(together(targets, args.cycles * args.cycle, args.work), which)
             logs += windows(folder + "/w")
     return result.ratios()
 
@@ -79,10 +79,10 @@ def between(targets, args, idle):
     for which, target in enumerate(targets):
         with tempfile.TemporaryDirectory(prefix="ptbpf-bench-") as folder:
             with sampled(target, folder + "/w", f"wait=1h,active={args.active}s,skip_first_wait=1", args.options) as t:
-                together(targets, 3 + args.active)
+                together(targets, 3 + args.active, args.work)
                 wait_for(lambda: windows(folder + "/w"), "a window")
                 used = cpu_of(t.pid)
-                result.add(together(targets, args.cycle), which)
+                result.add(together(targets, args.cycle, args.work), which)
                 idle.append((cpu_of(t.pid) - used) / args.cycle)
     return result.ratios()
 
@@ -96,7 +96,7 @@ def waiting(targets, args, idle):
                 t.wait_line("following the steps of 1 process", "the watch", t.err)
                 watch, = children_of(t.pid)
                 used = cpu_of(watch)
-                result.add(together(targets, args.cycle), which)
+                result.add(together(targets, args.cycle, args.work), which)
                 idle.append((cpu_of(watch) - used) / args.cycle)
     return result.ratios()
 
@@ -114,12 +114,13 @@ def main():
     ap.add_argument("--cycle", type=float, default=10, help="seconds from window to window, more than 4")
     ap.add_argument("--active", type=float, default=0.5, help="seconds of a window")
     ap.add_argument("--cycles", type=int, default=2, help="of each measurement")
+    ap.add_argument("--work", default="transformer", choices=("transformer", "step"), help="what the programs do")
     ap.add_argument("options", nargs="*", metavar="OPTIONS")
     args = ap.parse_args()
     targets, logs, idle, watch = [Target(args.python) for _ in range(2)], [], [], []
-    average, off, events = [], [], []
+    average, off, events, steps = [], [], [], []
     for k in range(args.rounds):
-        together(targets, 2)
+        steps += together(targets, 2, args.work)
         average.append(cycles(targets, args, logs))
         off.append(between(targets, args, idle))
         events.append(waiting(targets, args, watch))
@@ -128,7 +129,7 @@ def main():
         target.close()
     recorded = [w for w in logs if "seconds" in w]
     charged = sum(w.get("charged_seconds", 0) for w in logs) / (args.rounds * 2 * args.cycles * args.cycle)
-    print(f"{WORK}, windows of {args.active:g} s every {args.cycle:g} s {' '.join(args.options)}".rstrip())
+    print(f"{args.work}, a step takes {sum(a['ns'] for a in steps) / len(steps) / 1000:.0f} us; windows of {args.active:g} s every {args.cycle:g} s {' '.join(args.options)}".rstrip())
     for key, title in COSTS.items():
         print(f"- {title} of the program: {bench_stacks.change_text([r[key] for r in average])}")
         print(f"- between windows: {bench_stacks.change_text([r[key] for r in off])}")

@@ -29,6 +29,9 @@ x = torch.ones(4, 4)
 layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
 optimizer = torch.optim.SGD(layer.parameters(), lr=1e-4)
 tokens = torch.randn(4, 16, 64)
+small = torch.nn.Linear(16, 16)
+small_optimizer = torch.optim.SGD(small.parameters(), lr=1e-4)
+row = torch.randn(8, 16)
 
 
 def neg(cnt):
@@ -41,6 +44,14 @@ def transformer(cnt):
         optimizer.zero_grad()
         layer(tokens).square().mean().backward()
         optimizer.step()
+
+
+def step(cnt):
+    """A training step that does little: what each step costs by itself is a large part of it."""
+    for _ in range(cnt):
+        small_optimizer.zero_grad()
+        small(row).sum().backward()
+        small_optimizer.step()
 
 
 def pair(cnt):
@@ -69,7 +80,7 @@ def at_depth(depth):
     return work
 
 
-WORK = {"neg": (neg, 2000), "transformer": (transformer, 2), "pair": (pair, 2000), "pages": (pages, 1),
+WORK = {"neg": (neg, 2000), "transformer": (transformer, 2), "step": (step, 50), "pair": (pair, 2000), "pages": (pages, 1),
         **{f"deep{n}": (at_depth(n), 2000) for n in (8, 13, 30)}}
 
 
@@ -172,6 +183,7 @@ def main():
     neg(5000)
     pages(3)
     transformer(5)
+    step(5)
     print("ready", flush=True)
     for line in sys.stdin:
         verb, name, number = line.split()

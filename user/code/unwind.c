@@ -34,7 +34,7 @@ struct unwinding {
 	uint32_t file_cnt, file_cap;
 	uint64_t file_bytes;
 	/* in the child: */
-	struct hashmap seen; /* address -> 1 + which of `texts` names it */
+	struct hashmap seen; /* address -> index in texts */
 	char **texts;
 	uint32_t text_cnt, text_cap;
 	FILE *out;

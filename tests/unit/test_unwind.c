@@ -272,7 +272,7 @@ static void test_hostile(void)
 		CU_ASSERT_FATAL(t.stack != NULL);
 		memcpy(t.stack, whole.stack, whole.stack_len);
 		for (uint64_t k = next_random() % 200; k; k--)
-			t.stack[next_random() % 4096] = (uint8_t)next_random();
+			t.stack[next_random() % whole.stack_len] = (uint8_t)next_random();
 		if (i % 3 == 0)
 			t.regs[next_random() % PTB_DWARF_REGS] = next_random();
 		if (i % 7 == 0)

@@ -241,7 +241,7 @@ struct ptb_proc_cfg {
 
 /*
  * A thread's registers in user space as bpf/regs.bpf.c reads them, by their DWARF numbers (System V ABI, AMD64 supplement, figure 3.36). They
- * belong to its stack for as long as it has not run: `switches` tells.
+ * belong to its stack for as long as it has not run, which is when `switches` is the same.
  */
 #define PTB_DWARF_SP 7
 #define PTB_DWARF_IP 16

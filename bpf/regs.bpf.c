@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The registers of a process's threads in user space, for native stacks. An iterator, which user space loads alone and reads like a file: nothing is
+ * The registers of a process's threads in user space, for native stacks. An iterator over them, which user space loads alone and reads like a file: nothing is
  * attached, and no thread is stopped.
  */
-
-const volatile __u32 regs_tgid = 0; /* the process */
 
 /* Linux arch/x86/include/asm/ptrace.h; linux/ptrace.h has the names of user space. */
 struct pt_regs___kernel {
@@ -38,7 +36,7 @@ int thread_regs(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	struct ptb_thread_regs row = {};
 
-	if (!task || task_tgid(task) != regs_tgid)
+	if (!task)
 		return 0;
 	row.tid = task_tid(task);
 	row.running = BPF_CORE_READ(task, on_cpu) != 0;

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "code/unwind.h"
 #include "probe/thread_regs.h"
 #include "random.h"
@@ -112,10 +113,10 @@ static bool take(pid_t pid, uint32_t tid, struct unwind_thread *t)
 	thread_regs__close(tr);
 	for (uint32_t i = 0; i < cnt; i++)
 		if (rows[i].tid == tid && !rows[i].running) {
-			memcpy(t->regs, rows[i].regs, sizeof(t->regs));
+			t->at = rows[i];
 			t->stack = malloc(STACK_MAX);
 			CU_ASSERT_FATAL(t->stack != NULL);
-			n = remote__read_some(pid, t->regs[PTB_DWARF_SP], t->stack, STACK_MAX);
+			n = remote__read_some(pid, t->at.regs[PTB_DWARF_SP], t->stack, STACK_MAX);
 			CU_ASSERT(n > 0);
 		}
 	free(rows);
@@ -200,8 +201,8 @@ static void test_deep(void)
 
 	CU_ASSERT_FATAL(take(pid, (uint32_t)pid, &t));
 	CU_ASSERT_FATAL(!unwind__threads(pid, &t, 1) && t.text);
-	CU_ASSERT(lines_of(t.text, "middle") > UNWIND_FRAMES_MAX - 10);
-	CU_ASSERT(lines_of(t.text, "middle") < UNWIND_FRAMES_MAX);
+	CU_ASSERT(lines_of(t.text, "middle") > LIMIT_NATIVE_FRAMES - 10);
+	CU_ASSERT(lines_of(t.text, "middle") < LIMIT_NATIVE_FRAMES);
 	CU_ASSERT(!strcmp(t.text + strlen(t.text) - 4, "...\n"));
 	forget(&t);
 	stop(pid);
@@ -274,11 +275,11 @@ static void test_hostile(void)
 		for (uint64_t k = next_random() % 200; k; k--)
 			t.stack[next_random() % whole.stack_len] = (uint8_t)next_random();
 		if (i % 3 == 0)
-			t.regs[next_random() % PTB_DWARF_REGS] = next_random();
+			t.at.regs[next_random() % PTB_DWARF_REGS] = next_random();
 		if (i % 7 == 0)
 			t.stack_len = (uint32_t)(next_random() % whole.stack_len);
 		CU_ASSERT(!unwind__threads(pid, &t, 1));
-		CU_ASSERT(!t.text || lines_of(t.text, "") <= UNWIND_FRAMES_MAX + 1);
+		CU_ASSERT(!t.text || lines_of(t.text, "") <= LIMIT_NATIVE_FRAMES + 1);
 		forget(&t);
 	}
 	forget(&whole);
@@ -308,7 +309,7 @@ static void test_hostile_files(void)
 			usleep(5000);
 			CU_ASSERT_FATAL(take(pid, (uint32_t)pid, &t));
 			if (!unwind__threads(pid, &t, 1))
-				CU_ASSERT(!t.text || lines_of(t.text, "") <= UNWIND_FRAMES_MAX + 1);
+				CU_ASSERT(!t.text || lines_of(t.text, "") <= LIMIT_NATIVE_FRAMES + 1);
 			CU_ASSERT_EQUAL(kill(pid, 0), 0);
 			forget(&t);
 		}

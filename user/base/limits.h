@@ -34,6 +34,7 @@
 	X(PY_FRAMES,       1u << 18,    NONE,            "positions in Python code whose lines are remembered; beyond, all are read again") \
 	X(PY_CODE_BYTES,   64u << 20,   NONE,            "bytes of Python code objects that are remembered; likewise") \
 	X(NATIVE_STACK,    512u << 10,  NONE,            "bytes of a native stack; its outermost frames lie beyond") \
+	X(NATIVE_FRAMES,   512,         NONE,            "frames of a native stack; those beyond are outermost") \
 	X(NATIVE_STACKS,   64u << 20,   NONE,            "bytes of all native stacks of one process; later threads have none") \
 	X(NATIVE_TEXT,     60u << 10,   NONE,            "bytes of a native stack as text; the outermost frames are cut") \
 	X(CUDA_LIBS,       64,          OVER_LIBS,       "CUDA libraries of one process")                        \

@@ -80,10 +80,10 @@ static bool read_stack(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *out, void *arg)
 {
 	struct unwinding *u = arg;
 	const struct unwind_thread *t = u->thread;
-	uint64_t off = addr - t->regs[PTB_DWARF_SP];
+	uint64_t off = addr - t->at.regs[PTB_DWARF_SP];
 
 	(void)dwfl;
-	if (addr < t->regs[PTB_DWARF_SP] || off > t->stack_len || t->stack_len - off < sizeof(*out)) {
+	if (addr < t->at.regs[PTB_DWARF_SP] || off > t->stack_len || t->stack_len - off < sizeof(*out)) {
 		u->unreadable = true;
 		return false;
 	}
@@ -97,7 +97,7 @@ static bool set_registers(Dwfl_Thread *thread, void *arg)
 	Dwarf_Word regs[PTB_DWARF_REGS];
 
 	for (int i = 0; i < PTB_DWARF_REGS; i++)
-		regs[i] = t->regs[i];
+		regs[i] = t->at.regs[i];
 	dwfl_thread_state_register_pc(thread, regs[PTB_DWARF_IP]);
 	return dwfl_thread_state_registers(thread, 0, PTB_DWARF_REGS, regs);
 }
@@ -167,7 +167,7 @@ static int put_frame(Dwfl_Frame *frame, void *arg)
 	bool activation;
 	Dwarf_Addr pc;
 
-	if (!dwfl_frame_pc(frame, &pc, &activation) || u->frames == UNWIND_FRAMES_MAX)
+	if (!dwfl_frame_pc(frame, &pc, &activation) || u->frames == LIMIT_NATIVE_FRAMES)
 		return DWARF_CB_ABORT;
 	/* a return address may be the next function's */
 	name = frame_name(u, dwfl, activation ? pc : pc - 1);
@@ -226,15 +226,9 @@ static int unwind_all(void *arg, uint8_t **out, size_t *len)
 
 /* ---- in the parent ---- */
 
-static int answer_nothing(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
-{
-	(void)ef, (void)arg, (void)out, (void)len;
-	return 0;
-}
-
 static int add_file(struct unwinding *u, const struct proc_map *map)
 {
-	const struct elf_question q = { .fn = answer_nothing };
+	const struct elf_question q = { .fn = elf_answer__nothing };
 	struct stack_file f = { .name = proc_map__base(map) };
 	int err = mapped_file__ask(u->pid, map, &q, &f.mf);
 
@@ -284,7 +278,7 @@ static int find_files(struct unwinding *u, const struct proc_maps *maps)
 		const struct unwind_thread *t = &u->threads[i];
 		uint64_t word;
 
-		mark(maps, used, t->regs[PTB_DWARF_IP]);
+		mark(maps, used, t->at.regs[PTB_DWARF_IP]);
 		for (uint32_t off = 0; off + sizeof(word) <= t->stack_len; off += sizeof(word)) {
 			memcpy(&word, t->stack + off, sizeof(word));
 			mark(maps, used, word);

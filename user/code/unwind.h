@@ -11,10 +11,8 @@
 
 #include "ptb_probe.h"
 
-#define UNWIND_FRAMES_MAX 512
-
 struct unwind_thread {
-	uint64_t regs[PTB_DWARF_REGS];
+	struct ptb_thread_regs at;
 	uint8_t *stack;     /* copy of the memory from its stack pointer on */
 	uint32_t stack_len; /* 0: the thread is left out */
 	/*

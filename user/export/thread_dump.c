@@ -105,6 +105,12 @@ static void put_chars(FILE *f, const char *text, size_t len)
 	term_text__put(f, part, NAME_CHARS);
 }
 
+static const char *next_line(const char *line)
+{
+	line += strcspn(line, "\n");
+	return line + (*line == '\n');
+}
+
 /* The operator of a line of a native stack, as PyTorch's C++ names it ("at::_ops::add_Tensor"); its length, 0: it is none. */
 static size_t operator_of(const char *line)
 {
@@ -120,7 +126,7 @@ static void put_native_ops(FILE *f, const char *stack)
 	const char *before = "";
 	size_t before_len = 0, len;
 
-	for (const char *line = stack; line && *line; line = strchr(line, '\n'), line += !!line) {
+	for (const char *line = stack; line && *line; line = next_line(line)) {
 		len = operator_of(line);
 		if (!len || (len == before_len && !strncmp(line, before, len)))
 			continue;
@@ -136,10 +142,9 @@ static void put_native(FILE *f, const char *stack)
 	if (!stack)
 		return;
 	fputs(*stack ? "  C++:\n" : "  C++: (the stack could not be read)\n", f);
-	for (const char *end; *stack; stack = end + !!*end) {
-		end = stack + strcspn(stack, "\n");
+	for (const char *line = stack; *line; line = next_line(line)) {
 		fputs("    ", f);
-		put_chars(f, stack, (size_t)(end - stack));
+		put_chars(f, line, strcspn(line, "\n"));
 		fputc('\n', f);
 	}
 }

@@ -183,16 +183,6 @@ static int learn_allocator(const struct elf_file *ef, const void *arg, uint8_t *
 	return elf_answer__give(&has, sizeof(has), out, len);
 }
 
-/* The loader: no more than where it is. */
-static int learn_nothing(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
-{
-	(void)ef;
-	(void)arg;
-	(void)out;
-	*len = 0;
-	return 0;
-}
-
 /* Base address of the program's interpreter, from the kernel (AT_BASE). 0: none, a static program. */
 static uint64_t loader_base(pid_t pid)
 {
@@ -310,7 +300,7 @@ static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base,
 {
 	uint64_t spent_ns = 0;
 	const struct elf_question questions[] = {
-		[CODE_LOADER] = { .fn = learn_nothing },
+		[CODE_LOADER] = { .fn = elf_answer__nothing }, /* no more than where it is */
 		[CODE_LIBC] = { .fn = learn_libc },
 		[CODE_ALLOCATOR] = { .fn = learn_allocator, .spent_ns = &spent_ns },
 	};

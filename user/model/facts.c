@@ -210,18 +210,12 @@ static int on_process(struct facts *f, const struct ptb_process *r)
 	return 0;
 }
 
-static int on_job(struct facts *f, const struct ptb_text *t)
+/* A text about a process, or about one of its threads. */
+static int on_text_about(struct facts *f, struct hashmap *map, uint32_t tid, const struct ptb_text *t)
 {
 	uint32_t id = strtab__add(f->texts, text_of(t), strnlen(text_of(t), t->text_len));
 
-	return id ? hashmap__put(&f->job_by_tgid, t->h.tgid, 0, id) : -ENOMEM;
-}
-
-static int on_native_stack(struct facts *f, const struct ptb_text *t)
-{
-	uint32_t id = strtab__add(f->texts, text_of(t), strnlen(text_of(t), t->text_len));
-
-	return id ? hashmap__put(&f->native_stacks, t->h.tgid, t->h.tid, id) : -ENOMEM;
+	return id ? hashmap__put(map, t->h.tgid, tid, id) : -ENOMEM;
 }
 
 static int on_origin(struct facts *f, const struct ptb_origin *r)
@@ -338,9 +332,9 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 	case PTB_REC_META:
 		return on_meta(f, (const void *)rec);
 	case PTB_REC_JOB:
-		return on_job(f, (const void *)rec);
+		return on_text_about(f, &f->job_by_tgid, 0, (const void *)rec);
 	case PTB_REC_NATIVE_STACK:
-		return on_native_stack(f, (const void *)rec);
+		return on_text_about(f, &f->native_stacks, rec->tid, (const void *)rec);
 	case PTB_REC_ORIGIN:
 		return on_origin(f, (const void *)rec);
 	case PTB_REC_FUNC:

@@ -391,17 +391,8 @@ void kmem__free(struct kmem *k)
 
 static int run_iterator(const struct kmem *k)
 {
-	int fd = bpf_iter_create(bpf_link__fd(k->iter)), err = 0;
-	char buf[64];
-	ssize_t n;
+	int err = iter__run(k->iter);
 
-	if (fd < 0)
-		return -errno;
-	do { /* it writes nothing; EAGAIN: it has only been interrupted */
-		n = read(fd, buf, sizeof(buf));
-		err = n < 0 ? -errno : 0;
-	} while (n > 0 || err == -EAGAIN || err == -EINTR);
-	close(fd);
 	if (err)
 		pr_warn("cannot iterate over the tasks of this machine: %s", errstr(err));
 	return err;

@@ -21,17 +21,11 @@ static int ask_kernel(uint32_t *level)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, run);
 	struct ptbpf_bpf *skel = ptbpf_bpf__open();
-	struct bpf_program *prog;
-	struct bpf_map *map;
 	int err;
 
 	if (!skel)
 		return -errno;
-	bpf_object__for_each_program(prog, skel->obj)
-		bpf_program__set_autoload(prog, prog == skel->progs.pidns_depth);
-	bpf_object__for_each_map(map, skel->obj) if (!bpf_map__is_internal(map))
-		bpf_map__set_autocreate(map, false);
-	err = ptbpf_bpf__load(skel);
+	err = load_alone(skel, skel->progs.pidns_depth);
 	if (!err)
 		err = bpf_prog_test_run_opts(bpf_program__fd(skel->progs.pidns_depth), &run);
 	if (!err && !skel->bss)

@@ -7,6 +7,7 @@
 
 struct bpf_program;
 struct bpf_link;
+struct ptbpf_bpf;
 struct perf_event_attr;
 
 /* ---- shielded.c: what a SIGKILL of ptbpf does not interrupt ---- */
@@ -150,6 +151,15 @@ int kmem__find_missing(char *buf, size_t cap);
 
 /* Loads the smallest program of the type that uprobes run: its descriptor, negative and errno. */
 int load_smallest(const char *name, uint32_t attach_type, uint32_t flags);
+
+/* ---- iter.c ---- */
+
+/* Loads this program of the object and no other, without the maps that others share. 0 or negative errno. */
+int load_alone(struct ptbpf_bpf *skel, const struct bpf_program *only);
+/* The next bytes of an iterator, 0 at its end, or negative errno; the kernel may interrupt it in between. */
+ssize_t iter__read(int fd, void *buf, size_t len);
+/* Runs an iterator that writes nothing to its end. 0 or negative errno. */
+int iter__run(const struct bpf_link *link);
 
 /* ---- pidns.c, bpf_log.c ---- */
 

@@ -271,20 +271,6 @@ void sampler__end(struct sampler *sa)
 	setpriority(PRIO_PROCESS, 0, sa->nice);
 }
 
-static void run_iterator_of(const struct proc *p)
-{
-	int fd = bpf_iter_create(bpf_link__fd(p->threads));
-	char buf[64];
-	ssize_t n;
-
-	if (fd < 0)
-		return; /* the process has ended */
-	do {            /* it writes nothing */
-		n = read(fd, buf, sizeof(buf));
-	} while (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)));
-	close(fd);
-}
-
 void sampler__run(struct sampler *sa, struct ptbpf_bpf *s, const struct proc *procs, uint32_t cnt)
 {
 	uint64_t expired, now = clock__mono_ns(), slot, ticks;
@@ -299,7 +285,7 @@ void sampler__run(struct sampler *sa, struct ptbpf_bpf *s, const struct proc *pr
 			 __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < cnt; i++)
 		if (procs[i].threads)
-			run_iterator_of(&procs[i]);
+			iter__run(procs[i].threads); /* an error: the process has ended */
 	sa->slot += ticks;
 	arm(sa);
 }

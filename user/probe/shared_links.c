@@ -45,11 +45,11 @@ static int read_mappings(struct shared *sh, int fd)
 				(uint64_t)sh->map_cnt + MAPS_AT_ONCE, sizeof(*sh->maps)))
 			return -ENOMEM;
 		at = (char *)&sh->maps[sh->map_cnt];
-		do
-			n = read(fd, at, MAPS_AT_ONCE * sizeof(*sh->maps));
-		while (n < 0 && (errno == EINTR || errno == EAGAIN));
+		n = iter__read(fd, at, MAPS_AT_ONCE * sizeof(*sh->maps));
+		if (n < 0)
+			return (int)n;
 		if (n % (ssize_t)sizeof(*sh->maps))
-			return n < 0 ? -errno : -EIO;
+			return -EIO;
 		sh->map_cnt += (uint32_t)((size_t)n / sizeof(*sh->maps));
 	}
 	return 0;

@@ -22,9 +22,9 @@ struct thread_regs {
 static int load(struct thread_regs *tr, pid_t pid)
 {
 	struct ptbpf_bpf *s = tr->skel = ptbpf_bpf__open();
-	struct bpf_program *prog;
+	union bpf_iter_link_info info = { .task.pid = (uint32_t)pid };
+	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
 	uint32_t level, inum;
-	struct bpf_map *map;
 	int err;
 
 	if (!s)
@@ -34,15 +34,10 @@ static int load(struct thread_regs *tr, pid_t pid)
 		return err;
 	s->rodata->ns_level = level;
 	s->rodata->ns_inum = inum;
-	s->rodata->regs_tgid = (uint32_t)pid;
-	bpf_object__for_each_program(prog, s->obj)
-		bpf_program__set_autoload(prog, prog == s->progs.thread_regs);
-	bpf_object__for_each_map(map, s->obj) if (!bpf_map__is_internal(map))
-		bpf_map__set_autocreate(map, false);
-	err = ptbpf_bpf__load(s);
+	err = load_alone(s, s->progs.thread_regs);
 	if (err)
 		return err;
-	tr->link = bpf_program__attach_iter(s->progs.thread_regs, NULL);
+	tr->link = bpf_program__attach_iter(s->progs.thread_regs, &opts);
 	return tr->link ? 0 : -errno;
 }
 
@@ -68,9 +63,9 @@ int thread_regs__read(const struct thread_regs *tr, struct ptb_thread_regs **row
 
 	while (!err && n) {
 		err = vec_reserve((void **)&data, &cap, len + 65536, 1);
-		n = err ? 0 : read(fd, data + len, 65536);
+		n = err ? err : iter__read(fd, data + len, 65536);
 		if (n < 0)
-			err = -errno;
+			err = (int)n;
 		else
 			len += (size_t)n;
 	}

@@ -10,7 +10,7 @@
 
 struct thread_regs; /* a loaded program, for one process */
 
-/* 0 or negative errno (the kernel's: a program of this kind cannot be loaded, or attached). */
+/* 0 or negative errno (the kernel's: before Linux 6.1 there is no iterator over one process). */
 int thread_regs__open(pid_t pid, struct thread_regs **out);
 /* Of all threads as they are now. 0 and *rows (the caller's to free), *cnt; or negative errno. */
 int thread_regs__read(const struct thread_regs *tr, struct ptb_thread_regs **rows, uint32_t *cnt);

@@ -61,20 +61,29 @@ void recorder__put_ring(struct recorder *r, uint32_t ring, const struct ptb_rec_
 		keep_first_error(r, capture_writer__ring(r->cw, ring, h, h->len));
 }
 
-static void put_text(struct recorder *r, uint8_t kind, uint32_t id, const char *text, size_t len)
+void recorder__put_text(struct recorder *r, uint8_t kind, const struct ptb_text *head,
+			const char *text, size_t len)
 {
 	union {
 		struct ptb_text rec;
-		char room[CONTROL_MAX];
+		char room[UINT16_MAX & ~7];
 	} u;
 
 	if (len > sizeof(u) - sizeof(u.rec) - 8)
 		len = sizeof(u) - sizeof(u.rec) - 8;
 	memset(&u, 0, sizeof(u.rec) + len + 8);
-	u.rec.id = id;
+	u.rec = *head;
 	u.rec.text_len = (uint32_t)len;
 	memcpy(u.room + sizeof(u.rec), text, len);
 	recorder__put(r, kind, &u.rec.h, (uint32_t)((sizeof(u.rec) + len + 7) & ~(size_t)7));
+}
+
+static void put_text(struct recorder *r, uint8_t kind, uint32_t id, const char *text, size_t len)
+{
+	const struct ptb_text head = { .id = id };
+	size_t max = CONTROL_MAX - sizeof(head) - 8;
+
+	recorder__put_text(r, kind, &head, text, len < max ? len : max);
 }
 
 static uint32_t intern(struct recorder *r, const char *text, size_t len)

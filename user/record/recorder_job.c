@@ -45,10 +45,7 @@ static void put_facts(struct jsonw *w, const struct job_facts *f)
 void recorder__job(struct recorder *r, uint32_t tgid)
 {
 	struct jsonw_text json = { .len = 0 };
-	union {
-		struct ptb_text rec;
-		char room[sizeof(struct ptb_text) + sizeof(json.text) + 8];
-	} u;
+	const struct ptb_text head = { .h.tgid = tgid };
 	struct job_facts f;
 	struct jsonw w;
 	int err;
@@ -61,13 +58,8 @@ void recorder__job(struct recorder *r, uint32_t tgid)
 	job_facts__clear(&f);
 	err = jsonw__flush(&w);
 	jsonw__free(&w);
-	if (err)
-		return; /* the limits of struct job_facts leave room */
-	memset(&u, 0, sizeof(u.rec) + json.len + 8);
-	u.rec.h.tgid = tgid;
-	u.rec.text_len = (uint32_t)json.len;
-	memcpy(u.room + sizeof(u.rec), json.text, json.len);
-	recorder__put(r, PTB_REC_JOB, &u.rec.h, (uint32_t)((sizeof(u.rec) + json.len + 7) & ~(size_t)7));
+	if (!err) /* the limits of struct job_facts leave room */
+		recorder__put_text(r, PTB_REC_JOB, &head, json.text, json.len);
 }
 
 void recorder__machine(struct recorder *r)

@@ -7,6 +7,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,9 +24,8 @@
 struct native_stacks {
 	pid_t pid;
 	struct thread_regs *program;
-	struct ptb_thread_regs *rows;  /* as they were first read */
-	struct unwind_thread *threads; /* of the same index */
-	bool *done;                    /* its stack is that of its registers */
+	struct unwind_thread *threads; /* those that there are at first */
+	bool *done;                    /* of the same index: its stack is that of its registers */
 	uint32_t cnt;
 	uint64_t bytes;
 };
@@ -48,7 +48,7 @@ static int copy_stack(struct native_stacks *ns, struct unwind_thread *t)
 
 	if (!room)
 		return -ENOMEM;
-	n = len ? remote__read_some(ns->pid, t->regs[PTB_DWARF_SP], room, len) : 0;
+	n = len ? remote__read_some(ns->pid, t->at.regs[PTB_DWARF_SP], room, len) : 0;
 	if (n <= 0) {
 		free(room);
 		return 0;
@@ -78,22 +78,21 @@ static int copy_round(struct native_stacks *ns)
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < ns->cnt && !err; i++) {
-		const struct ptb_thread_regs *row = find_row(before, before_cnt, ns->rows[i].tid);
+		const struct ptb_thread_regs *row = find_row(before, before_cnt, ns->threads[i].at.tid);
 
 		if (ns->done[i] || !row || row->running)
 			continue;
-		ns->rows[i] = *row;
-		memcpy(ns->threads[i].regs, row->regs, sizeof(row->regs));
+		ns->threads[i].at = *row;
 		err = copy_stack(ns, &ns->threads[i]);
 	}
 	if (!err)
 		err = thread_regs__read(ns->program, &after, &after_cnt);
 	for (uint32_t i = 0; i < ns->cnt && !err; i++) {
-		const struct ptb_thread_regs *row = find_row(after, after_cnt, ns->rows[i].tid);
+		const struct ptb_thread_regs *row = find_row(after, after_cnt, ns->threads[i].at.tid);
 
 		if (ns->done[i] || !ns->threads[i].stack)
 			continue;
-		ns->done[i] = row && !row->running && row->switches == ns->rows[i].switches;
+		ns->done[i] = row && !row->running && row->switches == ns->threads[i].at.switches;
 		if (!ns->done[i])
 			drop_stack(ns, &ns->threads[i]);
 	}
@@ -110,17 +109,29 @@ static bool any_missing(const struct native_stacks *ns)
 	return false;
 }
 
+/* The threads that there are. 0 or negative errno. */
+static int find_threads(struct native_stacks *ns)
+{
+	struct ptb_thread_regs *rows;
+	int err = thread_regs__read(ns->program, &rows, &ns->cnt);
+
+	if (err)
+		return err;
+	ns->threads = calloc(ns->cnt + 1, sizeof(*ns->threads));
+	ns->done = calloc(ns->cnt + 1, sizeof(*ns->done));
+	for (uint32_t i = 0; i < ns->cnt && ns->threads; i++)
+		ns->threads[i].at = rows[i];
+	free(rows);
+	return ns->threads && ns->done ? 0 : -ENOMEM;
+}
+
 static int copy_stacks(struct native_stacks *ns)
 {
 	const struct timespec pause = { .tv_nsec = ROUND_NS };
 	int err = thread_regs__open(ns->pid, &ns->program);
 
 	if (!err)
-		err = thread_regs__read(ns->program, &ns->rows, &ns->cnt);
-	ns->threads = err ? NULL : calloc(ns->cnt + 1, sizeof(*ns->threads));
-	ns->done = err ? NULL : calloc(ns->cnt + 1, sizeof(*ns->done));
-	if (!err && (!ns->threads || !ns->done))
-		err = -ENOMEM;
+		err = find_threads(ns);
 	for (int i = 0; i < ROUNDS && !err && (!i || any_missing(ns)); i++) {
 		if (i)
 			nanosleep(&pause, NULL);
@@ -144,25 +155,15 @@ static size_t whole_lines(const char *text, size_t max)
 static void put_stack(struct recorder *r, uint32_t tgid, uint32_t tid, const char *text)
 {
 	static const char rest[] = "...\n";
+	const struct ptb_text head = { .h.tgid = tgid, .h.tid = tid };
 	size_t len = whole_lines(text, LIMIT_NATIVE_TEXT - sizeof(rest));
-	union {
-		struct ptb_text rec;
-		char room[sizeof(struct ptb_text) + LIMIT_NATIVE_TEXT + 8];
-	} *u = calloc(1, sizeof(*u));
+	char *cut = NULL;
 
-	if (!u)
+	if (text[len] && asprintf(&cut, "%.*s%s", (int)len, text, rest) < 0)
 		return;
-	u->rec.h.tgid = tgid;
-	u->rec.h.tid = tid;
-	memcpy(u->room + sizeof(u->rec), text, len);
-	if (text[len]) {
-		memcpy(u->room + sizeof(u->rec) + len, rest, sizeof(rest) - 1);
-		len += sizeof(rest) - 1;
-	}
-	u->rec.text_len = (uint32_t)len;
-	recorder__put(r, PTB_REC_NATIVE_STACK, &u->rec.h,
-		      (uint32_t)((sizeof(u->rec) + len + 7) & ~(size_t)7));
-	free(u);
+	text = cut ? cut : text;
+	recorder__put_text(r, PTB_REC_NATIVE_STACK, &head, text, strlen(text));
+	free(cut);
 }
 
 void recorder__native_stacks(struct recorder *r, uint32_t tgid)
@@ -181,12 +182,12 @@ void recorder__native_stacks(struct recorder *r, uint32_t tgid)
 	}
 	for (uint32_t i = 0; i < ns.cnt && ns.threads; i++) {
 		if (!err)
-			put_stack(r, tgid, ns.rows[i].tid, ns.threads[i].text ? ns.threads[i].text : "");
+			put_stack(r, tgid, ns.threads[i].at.tid,
+				  ns.threads[i].text ? ns.threads[i].text : "");
 		free(ns.threads[i].stack);
 		free(ns.threads[i].text);
 	}
 	free(ns.threads);
 	free(ns.done);
-	free(ns.rows);
 	thread_regs__close(ns.program);
 }

@@ -90,6 +90,9 @@ struct recorder {
 };
 
 void recorder__put(struct recorder *r, uint8_t kind, struct ptb_rec_hdr *h, uint32_t len);
+/* One of struct ptb_text; head: its ids. A text is cut at what a record can hold. */
+void recorder__put_text(struct recorder *r, uint8_t kind, const struct ptb_text *head,
+			const char *text, size_t len);
 /* A record as a ring had it. */
 void recorder__put_ring(struct recorder *r, uint32_t ring, const struct ptb_rec_hdr *h);
 /* Name id in the capture: cut at its limit; 0: beyond the limits, counted. */

@@ -129,7 +129,8 @@ def main():
         target.close()
     recorded = [w for w in logs if "seconds" in w]
     charged = sum(w.get("charged_seconds", 0) for w in logs) / (args.rounds * 2 * args.cycles * args.cycle)
-    print(f"{args.work}, a step takes {sum(a['ns'] for a in steps) / len(steps) / 1000:.0f} us; windows of {args.active:g} s every {args.cycle:g} s {' '.join(args.options)}".rstrip())
+    print(f"{args.work}, a step takes {sum(a['ns'] for a in steps) / len(steps) / 1000:.0f} us; "
+          f"windows of {args.active:g} s every {args.cycle:g} s {' '.join(args.options)}".rstrip())
     for key, title in COSTS.items():
         print(f"- {title} of the program: {bench_stacks.change_text([r[key] for r in average])}")
         print(f"- between windows: {bench_stacks.change_text([r[key] for r in off])}")

@@ -26,12 +26,6 @@ import torch
 torch.set_num_threads(1)
 torch.manual_seed(0)
 x = torch.ones(4, 4)
-layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
-optimizer = torch.optim.SGD(layer.parameters(), lr=1e-4)
-tokens = torch.randn(4, 16, 64)
-small = torch.nn.Linear(16, 16)
-small_optimizer = torch.optim.SGD(small.parameters(), lr=1e-4)
-row = torch.randn(8, 16)
 
 
 def neg(cnt):
@@ -39,19 +33,20 @@ def neg(cnt):
         torch.neg(x)
 
 
-def transformer(cnt):
-    for _ in range(cnt):
-        optimizer.zero_grad()
-        layer(tokens).square().mean().backward()
-        optimizer.step()
+def training(model, inputs):
+    """Steps of it."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+
+    def work(cnt):
+        for _ in range(cnt):
+            optimizer.zero_grad()
+            model(inputs).square().mean().backward()
+            optimizer.step()
+    return work
 
 
-def step(cnt):
-    """A training step that does little: what each step costs by itself is a large part of it."""
-    for _ in range(cnt):
-        small_optimizer.zero_grad()
-        small(row).sum().backward()
-        small_optimizer.step()
+transformer = training(torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True), torch.randn(4, 16, 64))
+step = training(torch.nn.Linear(16, 16), torch.randn(8, 16))  # does little: what each step costs by itself is a large part of it
 
 
 def pair(cnt):

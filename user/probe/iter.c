@@ -14,8 +14,7 @@ int load_alone(struct ptbpf_bpf *skel, const struct bpf_program *only)
 	struct bpf_program *prog;
 	struct bpf_map *map;
 
-	bpf_object__for_each_program(prog, skel->obj)
-		bpf_program__set_autoload(prog, prog == only);
+	bpf_object__for_each_program(prog, skel->obj) bpf_program__set_autoload(prog, prog == only);
 	bpf_object__for_each_map(map, skel->obj) if (!bpf_map__is_internal(map))
 		bpf_map__set_autocreate(map, false);
 	return ptbpf_bpf__load(skel);

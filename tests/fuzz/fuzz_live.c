@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	memset(arena, 0, ARENA_SIZE);
 	memcpy(arena, data, len < ARENA_SIZE ? len : ARENA_SIZE);
 	for (uint32_t i = 0; i < 2; i++) {
-		if (!live_ops__read(getpid(), &singleton, 1, i, &ops)) {
+		if (!live_ops__read(getpid(), &singleton, 1, i, (uint32_t)len, &ops)) {
 			live_schema__derive(getpid(), &ops, &layout);
 			if (ops.cnt)
 				live_schema__read(getpid(), ops.ops[0].opdef, &layout, buf, sizeof(buf));

@@ -122,11 +122,16 @@ static void fake_build(bool old_abi)
 	fake.head[2] = OP_CNT;
 }
 
-static int fake_read(bool old_abi, struct live_ops *lo)
+static int fake_read_at(bool old_abi, uint32_t observed_off, struct live_ops *lo)
 {
 	const uint64_t singletons[] = { 0, addr_of(&fake.empty), addr_of(&fake.singleton) };
 
-	return live_ops__read(getpid(), singletons, 3, old_abi, lo);
+	return live_ops__read(getpid(), singletons, 3, old_abi, observed_off, lo);
+}
+
+static int fake_read(bool old_abi, struct live_ops *lo)
+{
+	return fake_read_at(old_abi, 0, lo);
 }
 
 static bool is_unobserved(const char *name)
@@ -241,6 +246,33 @@ static bool flag_known(void)
 	return known;
 }
 
+/* Where the flag was in another process: used when it can be right, else found anew. */
+static void test_observed_before(void)
+{
+	static const uint32_t offs[] = { FLAG, FLAG + 8, FLAG + 1, 0, 1u << 20, UINT32_MAX };
+	struct live_ops lo;
+
+	fake_build(false);
+	for (uint32_t i = 0; i < OP_CNT; i++) /* agrees in what is known, and contradicts */
+		fake.nodes[i].op.bytes[FLAG + 8] = fake.nodes[i].op.bytes[FLAG];
+	fake.nodes[3].op.bytes[FLAG + 8] = 0;
+	for (size_t i = 0; i < sizeof(offs) / sizeof(offs[0]); i++) {
+		CU_ASSERT_EQUAL_FATAL(fake_read_at(false, offs[i], &lo), 0);
+		CU_ASSERT_EQUAL(lo.observed_known, i < 2);
+		CU_ASSERT_EQUAL(lo.observed_off, i < 2 ? offs[i] : 0);
+		CU_ASSERT_EQUAL(lo.ops[3].unobserved, i == 1);
+		CU_ASSERT_EQUAL(lo.ops[7].unobserved, i < 2); /* aten::is_leaf */
+		live_ops__free(&lo);
+	}
+	for (uint32_t i = 0; i < OP_CNT; i += 8) /* too many have 0 there; it is found elsewhere */
+		fake.nodes[i].op.bytes[FLAG + 8] = 0;
+	CU_ASSERT_EQUAL_FATAL(fake_read_at(false, FLAG + 8, &lo), 0);
+	CU_ASSERT(lo.observed_known);
+	CU_ASSERT_EQUAL(lo.observed_off, FLAG);
+	CU_ASSERT_FALSE(lo.ops[8].unobserved);
+	live_ops__free(&lo);
+}
+
 static void test_observed_flag(void)
 {
 	fake_build(false); /* a second byte with the same value is no contradiction */
@@ -283,7 +315,7 @@ static void test_broken_list(void)
 	CU_ASSERT_EQUAL(fake_read(false, &lo), -EFAULT);
 	fake.singleton = 0;
 	CU_ASSERT_EQUAL(fake_read(false, &lo), -ENOENT);
-	CU_ASSERT_EQUAL(live_ops__read(1 << 30, &fake.head[0], 1, false, &lo), -ENOENT);
+	CU_ASSERT_EQUAL(live_ops__read(1 << 30, &fake.head[0], 1, false, 0, &lo), -ENOENT);
 }
 
 /* Twice as many nodes as the limit, linked correctly. */
@@ -300,7 +332,7 @@ static void test_endless_list(void)
 		nodes[i].next = addr_of(&nodes[(i + 1) % 200000]);
 		nodes[i].prev = addr_of(&nodes[(i + 199999) % 200000]);
 	}
-	CU_ASSERT_EQUAL(live_ops__read(getpid(), &at, 1, false, &lo), -E2BIG);
+	CU_ASSERT_EQUAL(live_ops__read(getpid(), &at, 1, false, 0, &lo), -E2BIG);
 	free(nodes);
 }
 
@@ -401,7 +433,7 @@ static int read_live(pid_t pid, struct live_ops *lo)
 		elf_file__close(ef);
 	}
 	torch_proc__free(tp);
-	err = live_ops__read(pid, singletons, TORCH_LIB_ROLES, old_abi, lo);
+	err = live_ops__read(pid, singletons, TORCH_LIB_ROLES, old_abi, 0, lo);
 	return err;
 }
 
@@ -467,6 +499,7 @@ int main(void)
 		{ "new strings", test_new_strings },
 		{ "old strings", test_old_strings },
 		{ "the flag", test_observed_flag },
+		{ "the flag of another process", test_observed_before },
 		{ "broken lists", test_broken_list },
 		{ "the newest", test_newest },
 		{ "endless list", test_endless_list },

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "learn_layout.h"
 #include "suite.h"
+#include "plan/proc_ops.h"
 #include "target/live_ops.h"
 
 static struct torch_env envs[TORCH_ENV_MAX];
@@ -150,10 +151,11 @@ static void check_env(const struct torch_env *env)
 	struct torch_child child;
 	struct torch_proc *tp;
 	struct torch_plan plan;
+	const struct live_schema_layout *schemas;
 	struct live_schema_layout l;
-	struct live_ops ops;
+	const struct live_ops *ops;
+	struct proc_ops po;
 	enum torch_proc_why why;
-	uint64_t singletons[TORCH_LIB_ROLES];
 	struct truth *list;
 	size_t cnt;
 
@@ -162,17 +164,13 @@ static void check_env(const struct torch_env *env)
 	CU_ASSERT_EQUAL_FATAL(torch_proc__open(child.pid, &tp, &why), 0);
 	cnt = parse(child.out, &list);
 	printf("\n    %s: ", env->name);
-	CU_ASSERT_EQUAL_FATAL(torch_plan__schemas(tp, &plan, &l), 0);
-	for (uint32_t role = 0; role < TORCH_LIB_ROLES; role++)
-		singletons[role] = plan.layout.singletons[role] ?
-					   plan.layout.singletons[role] + tp->libs[role].load_bias :
-					   0;
-	CU_ASSERT_EQUAL_FATAL(live_ops__read(child.pid, singletons, TORCH_LIB_ROLES,
-					     plan.layout.old_string_abi, &ops),
-			      0);
-	compare(child.pid, &ops, &l, list, cnt);
-	check_errors(child.pid, &ops, &l);
-	live_ops__free(&ops);
+	proc_ops__init(&po, tp, &plan);
+	CU_ASSERT_EQUAL_FATAL(proc_ops__schemas(&po, &schemas), 0);
+	CU_ASSERT_EQUAL_FATAL(proc_ops__table(&po, &ops), 0);
+	l = *schemas;
+	compare(child.pid, ops, &l, list, cnt);
+	check_errors(child.pid, ops, &l);
+	proc_ops__free(&po);
 	free(list);
 	torch_proc__free(tp);
 	torch_child__stop(&child);

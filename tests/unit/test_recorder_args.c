@@ -38,6 +38,7 @@ static void open_scene(struct scene *sc)
 {
 	const struct record_opts opts = { .args = PROBE_ARGS_SHAPES };
 	struct recorder_plan rp;
+	struct proc_ops po;
 
 	snprintf(sc->path, sizeof(sc->path), "/tmp/ptbpf-recorder-%d.ptb", (int)getpid());
 	unlink(sc->path);
@@ -46,7 +47,9 @@ static void open_scene(struct scene *sc)
 	recorder__meta_text(sc->rec, "args", "shapes");
 	recorder__plan(sc->rec, &plan, proc.libs, &rp);
 	sc->base = rp.site_base;
-	recorder__learn(sc->rec, &proc, &plan);
+	proc_ops__init(&po, &proc, &plan);
+	recorder__learn(sc->rec, &po);
+	proc_ops__free(&po);
 	recorder__process(sc->rec, &proc, &plan, &(struct recorder_process){ .start_ns = 1000 });
 	recorder__window(sc->rec, true, 1000, 0);
 	sc->nr = 0;

@@ -22,6 +22,7 @@ static void open_recording(void)
 	static struct torch_proc proc = { .comm = "t", .exe = "t", .cmdline = "t" };
 	const struct record_opts opts = { .args = PROBE_ARGS_SHAPES };
 	struct recorder_plan rp;
+	struct proc_ops po;
 
 	me = (uint32_t)getpid();
 	snprintf(path, sizeof(path), "/tmp/ptbpf-limits-%u.ptb", me);
@@ -29,7 +30,9 @@ static void open_recording(void)
 	CU_ASSERT_EQUAL_FATAL(recorder__open(path, NULL, NULL, &opts, &rec), 0);
 	proc.pid = getpid();
 	recorder__plan(rec, &plan, proc.libs, &rp);
-	recorder__learn(rec, &proc, &plan);
+	proc_ops__init(&po, &proc, &plan);
+	recorder__learn(rec, &po);
+	proc_ops__free(&po);
 	recorder__process(rec, &proc, &plan, &(struct recorder_process){ .start_ns = 1000 });
 }
 

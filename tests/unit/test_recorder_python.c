@@ -77,9 +77,12 @@ static uint32_t check_of(const struct code *c)
 static void add_process(pid_t pid, uint32_t parent)
 {
 	static struct torch_plan plan;
+	struct proc_ops po;
 	struct torch_proc proc = { .pid = pid, .comm = "t", .exe = "t", .cmdline = "t" };
 
-	recorder__learn(rec, &proc, &plan);
+	proc_ops__init(&po, &proc, &plan);
+	recorder__learn(rec, &po);
+	proc_ops__free(&po);
 	recorder__process(rec, &proc, &plan, &(struct recorder_process){ .start_ns = 1000 });
 	CU_ASSERT_EQUAL(recorder__python(rec, (uint32_t)pid, parent, &layout), 0);
 }

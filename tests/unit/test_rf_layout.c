@@ -10,6 +10,7 @@
 #include "damaged_lib.h"
 #include "learn_layout.h"
 #include "plan/layout.h"
+#include "plan/proc_ops.h"
 #include "plan/rf_layout.h"
 #include "suite.h"
 #include "torch_env.h"
@@ -251,22 +252,25 @@ static void check_live(const struct torch_env *env)
 	enum torch_proc_why why;
 	struct torch_proc *tp;
 	struct torch_plan *plan;
+	struct proc_ops po;
 	int64_t off, name;
 
 	CU_ASSERT_FATAL(torch_child__start(env, idle, &child));
 	CU_ASSERT_EQUAL_FATAL(torch_proc__open(child.pid, &tp, &why), 0);
 	CU_ASSERT_EQUAL_FATAL(torch_plan__new(tp->libs, &opts, &plan), 0);
-	proc_cfg__fill(tp, plan, true, &probes);
-	proc_cfg__agent(tp, plan, &agent);
+	proc_ops__init(&po, tp, plan);
+	proc_cfg__fill(&po, true, &probes);
+	proc_cfg__agent(&po, &agent);
 	CU_ASSERT_EQUAL(memcmp(&agent.rf, &plan->layout.rf, sizeof(agent.rf)), 0);
 	CU_ASSERT(agent.rf.size > 0);
 	CU_ASSERT_EQUAL(memcmp(&agent.tensor, &probes.tensor, sizeof(agent.tensor)), 0);
 	CU_ASSERT(agent.tensor.shapes_on && agent.tensor.undefined_impl);
-	off = torch_plan__schema_offset(tp, plan);
+	off = proc_ops__schema_offset(&po);
 	name = agent.rf.old_string_abi ? 16 : 64; /* two strings */
 	printf("\n    %s: a schema is at +%d of its operator", env->name, (int)off);
 	CU_ASSERT(off == name || off == name + 8);
 	CU_ASSERT_EQUAL(off + name, agent.tensor.schema_args_off);
+	proc_ops__free(&po);
 	torch_plan__free(plan);
 	torch_proc__free(tp);
 	torch_child__stop(&child);

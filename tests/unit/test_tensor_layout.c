@@ -12,6 +12,7 @@
 #include "damaged_lib.h"
 #include "learn_layout.h"
 #include "plan/layout.h"
+#include "plan/proc_ops.h"
 #include "plan/tensor_layout.h"
 #include "suite.h"
 #include "torch_env.h"
@@ -415,6 +416,7 @@ static void check_live(const struct torch_env *env, const struct plan_layout *l)
 	struct torch_child child;
 	struct ptb_proc_cfg cfg;
 	struct torch_proc *tp;
+	struct proc_ops po;
 	enum torch_proc_why why;
 	uint32_t tensors = 0, states = 0, off = 0, python = 0;
 	char *line, *save = NULL;
@@ -422,7 +424,9 @@ static void check_live(const struct torch_env *env, const struct plan_layout *l)
 	CU_ASSERT_FATAL(torch_child__start(env, program, &child));
 	CU_ASSERT_EQUAL_FATAL(torch_proc__open(child.pid, &tp, &why), 0);
 	plan.layout.scope_from_boxed = false;
-	proc_cfg__fill(tp, &plan, true, &cfg);
+	proc_ops__init(&po, tp, &plan);
+	proc_cfg__fill(&po, true, &cfg);
+	proc_ops__free(&po);
 	CU_ASSERT_FATAL(cfg.tensor.shapes_on);
 	for (line = strtok_r(child.out, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		if (*line == 'T') {

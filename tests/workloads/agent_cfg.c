@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plan/lib_plan.h"
+#include "plan/proc_ops.h"
 #include "target/agent_lib.h"
 
 int main(int argc, char **argv)
@@ -16,6 +16,7 @@ int main(int argc, char **argv)
 	struct torch_plan *plan;
 	struct ptb_agent_cfg cfg;
 	struct torch_proc *tp;
+	struct proc_ops po;
 	struct agent_lib al;
 	char why[256] = "";
 
@@ -23,7 +24,9 @@ int main(int argc, char **argv)
 		return 2;
 	if (torch_plan__new(tp->libs, &(struct plan_opts){ .use_cache = true }, &plan))
 		return 3;
-	proc_cfg__agent(tp, plan, &cfg);
+	proc_ops__init(&po, tp, plan);
+	proc_cfg__agent(&po, &cfg);
+	proc_ops__free(&po);
 	if (agent_lib__find(pid, &al, why, sizeof(why)) || agent_lib__configure(pid, &al, &cfg)) {
 		fprintf(stderr, "%s\n", why);
 		return 4;

@@ -154,8 +154,9 @@ static bool torch_ready(pid_t pid)
 }
 
 /* Has the loader relocated libtorch? Then the words that the probes need can be read. */
-static bool relocated(pid_t pid, const struct torch_plan *plan)
+static bool relocated(pid_t pid, struct torch_plan *plan)
 {
+	struct proc_ops po;
 	struct torch_proc *tp = NULL;
 	struct ptb_proc_cfg pc = { 0 };
 	enum torch_proc_why why;
@@ -164,7 +165,9 @@ static bool relocated(pid_t pid, const struct torch_plan *plan)
 		return true;
 	if (torch_proc__open(pid, &tp, &why))
 		return true; /* it ended: attaching reports that */
-	proc_cfg__fill(tp, plan, true, &pc);
+	proc_ops__init(&po, tp, plan);
+	proc_cfg__fill(&po, false, &pc);
+	proc_ops__free(&po);
 	torch_proc__free(tp);
 	return pc.seq_tls_module != 0;
 }

@@ -14,7 +14,6 @@
 #include "ptb_agent.h"
 #include "ptb_probe.h"
 #include "plan/plan_key.h"
-#include "target/live_schema.h"
 #include "target/torch_proc.h"
 
 #define PLAN_INSN_MAX 15
@@ -95,6 +94,7 @@ struct torch_plan {
 	uint32_t names_a, names_b_only, names_disagree; /* how the operators' names were found */
 	bool from_cache;
 	struct plan_key key; /* what it is valid for */
+	uint32_t observed_off; /* OperatorEntry::is_observed_, once a live process was read (proc_ops.h); 0: not known */
 };
 
 struct plan_opts {
@@ -109,24 +109,14 @@ int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts, 
 void torch_plan__free(struct torch_plan *plan);
 
 /* The facts that the BPF programs need for one live process. Reads a few words of its memory. */
-void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, bool args,
-		    struct ptb_proc_cfg *cfg);
+struct proc_ops;
+void proc_cfg__fill(struct proc_ops *po, bool args, struct ptb_proc_cfg *cfg);
 
 /* One more libcudart of the process; beyond PTB_CUDART_MAX of them its driver calls are recorded beside its own. */
 void proc_cfg__cudart(const struct torch_lib *lib, struct ptb_proc_cfg *cfg);
 
 /* What the agent in the process must know: the same tensors, and RecordFunction. */
-void proc_cfg__agent(const struct torch_proc *tp, const struct torch_plan *plan,
-		     struct ptb_agent_cfg *cfg);
-
-/* From an OperatorDef to its FunctionSchema, which a RecordFunction names it by: bytes, the same for all
- * operators of the process; negative errno: not known. */
-int64_t torch_plan__schema_offset(const struct torch_proc *tp, const struct torch_plan *plan);
-
-/* How to read schemas from the live process's dispatcher (live_schema__read). 0, or negative errno: its
- * schemas do not have the layout that is understood. */
-int torch_plan__schemas(const struct torch_proc *tp, const struct torch_plan *plan,
-			struct live_schema_layout *out);
+void proc_cfg__agent(struct proc_ops *po, struct ptb_agent_cfg *cfg);
 
 /* Is the function one that is probed only where memory is recorded? */
 static inline bool plan_func__is_memory(const struct plan_func *pf)

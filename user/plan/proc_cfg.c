@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The plan's layout as one live process has it: run-time addresses and what the loader wrote. */
 #define LOG_DOMAIN "proc_cfg"
-#include "plan/lib_plan.h"
+#include "plan/proc_ops.h"
 
-#include <errno.h>
 #include <elf.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "target/live_ops.h"
 #include "target/python_proc.h"
 #include "target/remote_mem.h"
 
@@ -76,81 +74,29 @@ static void fill_tensor(const struct torch_proc *tp, const struct plan_layout *l
 		cfg->keys_tls_module = 0;
 }
 
-static int read_ops(const struct torch_proc *tp, const struct plan_layout *l, struct live_ops *ops)
-{
-	uint64_t singletons[TORCH_LIB_ROLES];
-	uint32_t n = 0;
-
-	for (uint32_t role = 0; role < TORCH_LIB_ROLES; role++)
-		if (tp->libs[role].present && l->singletons[role])
-			singletons[n++] = l->singletons[role] + tp->libs[role].load_bias;
-	return n ? live_ops__read(tp->pid, singletons, n, l->old_string_abi, ops) : -ENOENT;
-}
-
-static int find_schemas(const struct torch_proc *tp, const struct plan_layout *l,
-			const struct live_ops *ops, struct live_schema_layout *out)
-{
-	int err;
-
-	memset(out, 0, sizeof(*out));
-	out->old_string_abi = l->old_string_abi;
-	out->object_header = l->tensor.object_header;
-	memcpy(out->ivalue_kind, l->tensor.ivalue_kind, sizeof(out->ivalue_kind));
-	if (l->interned_strings && tp->libs[TORCH_LIB_CPU].present)
-		out->interned = l->interned_strings + tp->libs[TORCH_LIB_CPU].load_bias;
-	err = live_schema__derive(tp->pid, ops, out);
-	if (err)
-		pr_debug("process %d: the schemas of its operators cannot be read: %s", tp->pid,
-			 errstr(err));
-	return err;
-}
-
-int torch_plan__schemas(const struct torch_proc *tp, const struct torch_plan *plan,
-			struct live_schema_layout *out)
-{
-	struct live_ops ops;
-	int err = read_ops(tp, &plan->layout, &ops);
-
-	if (err)
-		return err;
-	err = find_schemas(tp, &plan->layout, &ops, out);
-	live_ops__free(&ops);
-	return err;
-}
-
-int64_t torch_plan__schema_offset(const struct torch_proc *tp, const struct torch_plan *plan)
-{
-	struct live_schema_layout l;
-	int err = torch_plan__schemas(tp, plan, &l);
-
-	return err ? err : l.schema_off;
-}
-
 /* What follows from the dispatcher's table: the operator whose boxed call carries the text of a scope, where
  * Python uses the legacy one, and where an operator's arguments are counted. */
-static void fill_from_ops(const struct torch_proc *tp, const struct plan_layout *l,
-			  struct ptb_proc_cfg *cfg)
+static void fill_from_ops(struct proc_ops *po, struct ptb_proc_cfg *cfg)
 {
-	struct live_schema_layout schemas;
-	struct live_ops ops;
+	const struct live_schema_layout *schemas;
+	const struct live_ops *ops;
 
-	if (read_ops(tp, l, &ops))
+	if (proc_ops__table(po, &ops))
 		return;
-	for (uint32_t i = 0; i < ops.cnt && l->scope_from_boxed; i++)
-		if (!strcmp(ops.ops[i].name, "profiler::_record_function_enter"))
-			cfg->scope_enter_opdef = ops.ops[i].opdef;
-	if (!find_schemas(tp, l, &ops, &schemas)) {
-		cfg->tensor.schema_args_off = schemas.args_off;
-		cfg->tensor.schema_returns_off = schemas.returns_off;
-		cfg->tensor.argument_size = schemas.argument_size;
+	for (uint32_t i = 0; i < ops->cnt && po->plan->layout.scope_from_boxed; i++)
+		if (!strcmp(ops->ops[i].name, "profiler::_record_function_enter"))
+			cfg->scope_enter_opdef = ops->ops[i].opdef;
+	if (!proc_ops__schemas(po, &schemas)) {
+		cfg->tensor.schema_args_off = schemas->args_off;
+		cfg->tensor.schema_returns_off = schemas->returns_off;
+		cfg->tensor.argument_size = schemas->argument_size;
 	}
-	live_ops__free(&ops);
 }
 
-void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, bool args,
-		    struct ptb_proc_cfg *cfg)
+void proc_cfg__fill(struct proc_ops *po, bool args, struct ptb_proc_cfg *cfg)
 {
-	const struct plan_layout *l = &plan->layout;
+	const struct plan_layout *l = &po->plan->layout;
+	const struct torch_proc *tp = po->tp;
 
 	memset(cfg, 0, sizeof(*cfg));
 	cfg->tgid = (uint32_t)tp->pid;
@@ -168,7 +114,7 @@ void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, 
 		cfg->seq_tls_offset = 0;
 	fill_tensor(tp, l, &cfg->tensor);
 	if (args || l->scope_from_boxed)
-		fill_from_ops(tp, l, cfg);
+		fill_from_ops(po, cfg);
 	if (tp->libs[TORCH_LIB_PYTHON].present)
 		python_proc__fill(tp,
 				  l->variable_class ?
@@ -181,13 +127,13 @@ void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, 
 		cfg->tensor.parameter_type = 0;
 }
 
-void proc_cfg__agent(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_agent_cfg *cfg)
+void proc_cfg__agent(struct proc_ops *po, struct ptb_agent_cfg *cfg)
 {
 	struct ptb_proc_cfg probes;
 
-	proc_cfg__fill(tp, plan, true, &probes);
+	proc_cfg__fill(po, true, &probes);
 	memset(cfg, 0, sizeof(*cfg));
-	cfg->rf = plan->layout.rf;
+	cfg->rf = po->plan->layout.rf;
 	cfg->tensor = probes.tensor;
 }
 

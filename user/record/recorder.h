@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "base/jsonw.h"
-#include "plan/lib_plan.h"
+#include "plan/proc_ops.h"
 #include "ptb_event.h"
 #include "ptb_python.h"
 #include "record/record_opts.h"
@@ -79,11 +79,10 @@ struct recorder_process {
 void recorder__process(struct recorder *r, const struct torch_proc *tp,
 		       const struct torch_plan *plan, const struct recorder_process *rp);
 /* The process's dispatcher has schemas now. */
-void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp,
-			     const struct torch_plan *plan);
+void recorder__schema_layout(struct recorder *r, struct proc_ops *po);
 /* Reads what only the live process knows of its operators: the dispatcher's table (names) and, with
  * arguments, schemas. */
-void recorder__learn(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);
+void recorder__learn(struct recorder *r, struct proc_ops *po);
 
 /* Python stacks of the process are read with this layout; parent: whose fork it is, 0: of none that is known. After
  * recorder__learn(). */

@@ -125,17 +125,18 @@ static bool same_dispatcher(const struct recorder *r, struct recorder_proc *p)
 
 /* Schemas that only the dispatcher has are read at once: the operators of a library disappear with it, and then
  * they can no longer be read. */
-void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp,
-			     const struct torch_plan *plan)
+void recorder__schema_layout(struct recorder *r, struct proc_ops *po)
 {
-	struct recorder_proc *p = recorder__find_proc(r, (uint32_t)tp->pid);
+	struct recorder_proc *p = recorder__find_proc(r, (uint32_t)po->tp->pid);
+	const struct live_schema_layout *layout;
 	uint64_t pos = 0, t0 = clock__mono_ns();
 	struct hashmap_slot *s;
 	uint32_t n = 0;
 
 	if (!r->args || !p || p->schemas_readable || same_dispatcher(r, p))
 		return;
-	p->schemas_readable = !torch_plan__schemas(tp, plan, &p->schema_layout);
+	p->schemas_readable = !proc_ops__schemas(po, &layout);
+	p->schema_layout = *layout;
 	while (p->schemas_readable && !cancel__pending() && (s = hashmap__next(&r->opdefs, &pos)))
 		if (s->k0 == p->tgid && !hashmap__get(&r->planned, s->val, 0))
 			n += ask_schema(r, p, s->k1);

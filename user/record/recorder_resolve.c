@@ -83,10 +83,7 @@ static int remember_process(struct recorder *r, const struct torch_proc *tp,
 	p->pidfd = pid_hold__open(tp->pid); /* the target's own hold is checked later than this */
 	p->old_string_abi = plan->layout.old_string_abi;
 	p->nested_keys = plan->layout.keys.nested;
-	for (int i = 0; i < TORCH_LIB_ROLES; i++)
-		if (plan->layout.singletons[i] && tp->libs[i].present)
-			p->singletons[p->singleton_cnt++] =
-				plan->layout.singletons[i] + tp->libs[i].load_bias;
+	p->singleton_cnt = proc_ops__singletons(tp, plan, p->singletons);
 	return 0;
 }
 
@@ -101,29 +98,35 @@ static void take_ops(struct recorder *r, struct recorder_proc *p, const struct l
 	}
 }
 
-static int read_table(struct recorder *r, struct recorder_proc *p)
+/* A reading of the whole table, which ended with err. 0 or negative errno. */
+static int take_table(struct recorder *r, struct recorder_proc *p, const struct live_ops *lo, int err)
 {
-	struct live_ops lo = { 0 };
-	int err;
-
-	p->last_table_ns = clock__mono_ns();
-	err = live_ops__read((pid_t)p->tgid, p->singletons, p->singleton_cnt, p->old_string_abi, &lo);
-	p->table_cost_ns = clock__mono_ns() - p->last_table_ns;
 	if (err == -E2BIG && !p->table_too_large) {
 		p->table_too_large = true;
 		r->over_operators++;
 	}
-	if (!err && !recorder__is_there(p)) {
-		live_ops__free(&lo);
+	if (!err && !recorder__is_there(p))
 		err = -ESRCH;
-	}
 	if (err)
 		return err;
-	if (lo.observed_known)
-		p->observed_off = lo.observed_off;
-	take_ops(r, p, &lo);
-	live_ops__free(&lo);
+	if (lo->observed_known)
+		p->observed_off = lo->observed_off;
+	take_ops(r, p, lo);
 	return 0;
+}
+
+static int read_table(struct recorder *r, struct recorder_proc *p)
+{
+	struct live_ops lo;
+	int err;
+
+	p->last_table_ns = clock__mono_ns();
+	err = live_ops__read((pid_t)p->tgid, p->singletons, p->singleton_cnt, p->old_string_abi,
+			     p->observed_off, &lo);
+	p->table_cost_ns = clock__mono_ns() - p->last_table_ns;
+	err = take_table(r, p, &lo, err);
+	live_ops__free(&lo);
+	return err;
 }
 
 struct known_ops {
@@ -203,16 +206,21 @@ void recorder__opdef_gone(struct recorder *r, const struct ptb_opdef_gone *g)
 	hashmap__del(&p->no_schema, g->opdef, 0);
 }
 
-void recorder__learn(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan)
+void recorder__learn(struct recorder *r, struct proc_ops *po)
 {
+	const struct live_ops *lo;
 	struct recorder_proc *p;
-	int err = remember_process(r, tp, plan, &p);
+	int err = remember_process(r, po->tp, po->plan, &p);
 
-	if (!err)
-		err = read_table(r, p);
+	if (!err) {
+		err = proc_ops__table(po, &lo);
+		err = take_table(r, p, lo, err);
+		p->last_table_ns = clock__mono_ns();
+		p->table_cost_ns = po->cost_ns;
+	}
 	if (err < 0) /* record: the table is still empty; names are read as they come */
-		pr_debug("pid %d: dispatcher table: %s", tp->pid, errstr(err));
-	recorder__schema_layout(r, tp, plan);
+		pr_debug("pid %d: dispatcher table: %s", po->tp->pid, errstr(err));
+	recorder__schema_layout(r, po);
 }
 
 static void note_unknown(struct recorder *r, uint32_t tgid, uint64_t addr, uint64_t type)

@@ -228,11 +228,19 @@ int run__prepare(const struct record_opts *opts, struct run **out)
 void run__learn(struct run *run, pid_t pid)
 {
 	struct torch_proc *tp = NULL;
+	const struct live_ops *table;
+	struct shared_plan *sp;
+	struct proc_ops po;
 	enum torch_proc_why why;
 
 	if (run->opts.sample_hz || torch_proc__open(pid, &tp, &why))
 		return; /* errors come again when it is added */
-	targets__plan(&run->targets, tp->libs, run->opts.no_cache);
+	sp = targets__plan(&run->targets, tp->libs, run->opts.no_cache);
+	if (sp && !targets__verify_plan(tp, sp)) {
+		proc_ops__init(&po, tp, sp->plan);
+		proc_ops__table(&po, &table); /* for plan->observed_off */
+		proc_ops__free(&po);
+	}
 	torch_proc__free(tp);
 }
 

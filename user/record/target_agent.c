@@ -217,13 +217,12 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 }
 
 int target_agent__request(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
-			  bool stacks, const struct torch_proc *tp, const struct torch_plan *plan,
-			  struct probe_set *ps, struct recorder *rec)
+			  bool stacks, struct proc_ops *po, struct probe_set *ps, struct recorder *rec)
 {
 	struct ptb_proc_cfg pc = { .tgid = (uint32_t)pid };
 	struct agent_facts facts = { .pid = pid,
-				     .schema_off = torch_plan__schema_offset(tp, plan),
-				     .old_string_abi = plan->layout.old_string_abi };
+				     .schema_off = proc_ops__schema_offset(po),
+				     .old_string_abi = po->plan->layout.old_string_abi };
 	struct ptb_agent_cfg cfg;
 	struct ptb_agent_ctl ctl = { .state = PTB_AGENT_TSC }; /* one that sleeps: its pairs fit either clock */
 	int err = ta->late ? 0 : agent_lib__read(pid, &ta->lib, &ctl);
@@ -232,13 +231,13 @@ int target_agent__request(struct target_agent *ta, pid_t pid, const struct recor
 		return err;
 	facts.tsc = ctl.state & PTB_AGENT_TSC;
 	ta->cupti_version = ctl.cupti_version;
-	ta->requests = choose_requests(ta, opts, stacks, plan);
+	ta->requests = choose_requests(ta, opts, stacks, po->plan);
 	if (!ta->requests) {
 		if (!ta->why[0])
 			snprintf(ta->why, sizeof(ta->why), "its library lacks required sites");
 		return -ENOTSUP;
 	}
-	proc_cfg__agent(tp, plan, &cfg);
+	proc_cfg__agent(po, &cfg);
 	if (ta->requests & (BIT(OPS) | BIT(OPEN)))
 		err = agent_lib__configure(pid, &ta->lib, &cfg);
 	if (!err)

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "plan/lib_plan.h"
+#include "plan/proc_ops.h"
 #include "probe/probe_set.h"
 #include "record/record_opts.h"
 #include "ptb_python.h"
@@ -53,8 +53,7 @@ bool target_agent__is_awake(pid_t pid);
 
 /* Listens and requests. stacks: operators with Python stacks, or none. 0 or negative errno (ta->why). */
 int target_agent__request(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
-			  bool stacks, const struct torch_proc *tp, const struct torch_plan *plan,
-			  struct probe_set *ps, struct recorder *rec);
+			  bool stacks, struct proc_ops *po, struct probe_set *ps, struct recorder *rec);
 /* What it has answered by now. */
 enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid);
 /* Where samples find which operators are open, once it keeps that. 0 or negative errno. */

@@ -32,6 +32,7 @@ void target_open__begin(struct targets *ts, struct target *t, const struct torch
 {
 	struct target_agent *found;
 	struct shared_plan *sp;
+	struct proc_ops po;
 
 	if (ts->opts->agent == AGENT_OFF || !torch_proc__ready(tp))
 		return;
@@ -46,7 +47,9 @@ void target_open__begin(struct targets *ts, struct target *t, const struct torch
 	sp = targets__plan(ts, tp->libs, ts->opts->no_cache);
 	if (!sp || targets__verify_plan(tp, sp))
 		return;
-	targets__request_agent(ts, t, tp, sp);
+	proc_ops__init(&po, tp, sp->plan);
+	targets__request_agent(ts, t, &po);
+	proc_ops__free(&po);
 	if (t->agent && t->agent->ops)
 		use(ts, t);
 }

@@ -290,12 +290,12 @@ void targets__report_refusals(struct targets *ts, const struct shared_plan *sp,
 }
 
 /* What the programs must know of the process, and whether some are not in the dispatcher's table yet. */
-static void fill_facts(struct target *t, const struct targets *ts, const struct torch_proc *tp,
-		       const struct shared_plan *sp, struct ptb_proc_cfg *cfg)
+static void fill_facts(struct target *t, const struct targets *ts, struct proc_ops *po,
+		       struct ptb_proc_cfg *cfg)
 {
-	const struct plan_layout *l = &sp->plan->layout;
+	const struct plan_layout *l = &po->plan->layout;
 
-	proc_cfg__fill(tp, sp->plan, ts->kernel_args != PROBE_ARGS_NONE, cfg);
+	proc_cfg__fill(po, ts->kernel_args != PROBE_ARGS_NONE, cfg);
 	cfg->tgid = (uint32_t)t->pid;
 	if (!ts->opts->memory)
 		cfg->tensor.parameter_type = 0; /* only a memory timeline asks, and it costs a read */
@@ -316,9 +316,10 @@ static void use_stacks(struct targets *ts, struct target *t)
 		target_python__use(ts, t, t->agent->proc_idx);
 }
 
-static int attach_probes(struct targets *ts, struct target *t, const struct torch_proc *tp,
+static int attach_probes(struct targets *ts, struct target *t, struct proc_ops *po,
 			 struct shared_plan *sp)
 {
+	const struct torch_proc *tp = po->tp;
 	struct probe_lib libs[TORCH_LIB_ROLES] = { 0 };
 	struct ptb_proc_cfg cfg = { .tgid = (uint32_t)t->pid };
 	uint64_t t0 = clock__mono_ns();
@@ -328,7 +329,7 @@ static int attach_probes(struct targets *ts, struct target *t, const struct torc
 		if (tp->libs[i].present)
 			err = fill_torch_lib(tp, sp, (uint8_t)i, t, ts, &libs[i]);
 	if (!err) {
-		fill_facts(t, ts, tp, sp, &cfg);
+		fill_facts(t, ts, po, &cfg);
 		err = probe_set__add_process(ts->ps, &cfg, NULL, 0, &t->proc_idx);
 	}
 	if (!err) {
@@ -419,8 +420,7 @@ static bool may_have_stacks(const struct targets *ts, const struct target *t)
 }
 
 /* What the agent does not record is probed. */
-void targets__request_agent(struct targets *ts, struct target *t, const struct torch_proc *tp,
-			    const struct shared_plan *sp)
+void targets__request_agent(struct targets *ts, struct target *t, struct proc_ops *po)
 {
 	const struct timespec nap = { .tv_nsec = 2000000 };
 
@@ -432,8 +432,8 @@ void targets__request_agent(struct targets *ts, struct target *t, const struct t
 			targets__say_agent(ts, t, t->agent_why);
 		return;
 	}
-	if (target_agent__request(t->agent, t->pid, ts->opts, may_have_stacks(ts, t), tp, sp->plan,
-				  ts->ps, ts->rec)) {
+	if (target_agent__request(t->agent, t->pid, ts->opts, may_have_stacks(ts, t), po, ts->ps,
+				  ts->rec)) {
 		targets__say_agent(ts, t, t->agent->why);
 		drop_agent(ts, t);
 		return;
@@ -458,6 +458,7 @@ static void replace_agent(struct targets *ts, struct target *t, uint64_t since)
 {
 	struct torch_proc *tp = NULL;
 	struct shared_plan *sp;
+	struct proc_ops po;
 	enum torch_proc_why why;
 	uint32_t idx = t->proc_idx;
 
@@ -466,11 +467,14 @@ static void replace_agent(struct targets *ts, struct target *t, uint64_t since)
 		return; /* it ended */
 	sp = targets__plan(ts, tp->libs, ts->opts->no_cache);
 	probe_set__remove_process(ts->ps, idx);
-	if (sp)
+	if (sp) {
 		record_refusals(ts, t, sp);
-	if (sp && !attach_probes(ts, t, tp, sp)) {
-		ts->uncovered_ns += ts->active ? clock__mono_ns() - since : 0;
-		record_process(ts, t, tp, sp->plan, clock__mono_ns(), 0);
+		proc_ops__init(&po, tp, sp->plan);
+		if (!attach_probes(ts, t, &po, sp)) {
+			ts->uncovered_ns += ts->active ? clock__mono_ns() - since : 0;
+			record_process(ts, t, tp, sp->plan, clock__mono_ns(), 0);
+		}
+		proc_ops__free(&po);
 	}
 	torch_proc__free(tp);
 }
@@ -577,24 +581,24 @@ static void read_stacks(struct targets *ts, struct target *t)
 }
 
 /* Its probes are there. */
-static void begin_target(struct targets *ts, struct target *t, const struct torch_proc *tp,
-			 const struct shared_plan *sp)
+static void begin_target(struct targets *ts, struct target *t, struct proc_ops *po)
 {
 	uint64_t now = clock__mono_ns(), gap = t->born_ns && ts->active ? now - t->born_ns : 0;
 
 	ts->uncovered_ns += gap;
 	t->state = TARGET_TRACED;
 	if (ts->active)
-		recorder__learn(ts->rec, tp, sp->plan);
+		recorder__learn(ts->rec, po);
 	read_stacks(ts, t);
-	record_process(ts, t, tp, sp->plan, now, gap);
-	target_cuda__attach(ts, t, tp); /* last: it may move the plans */
+	record_process(ts, t, po->tp, po->plan, now, gap);
+	target_cuda__attach(ts, t, po->tp); /* last: it may move the plans */
 }
 
 /* Samples of its Python stacks, without a plan and without probes. */
 static int begin_samples(struct targets *ts, struct target *t, const struct torch_proc *tp)
 {
-	static const struct torch_plan none;
+	static struct torch_plan none;
+	struct proc_ops po;
 	struct ptb_proc_cfg cfg = { .tgid = (uint32_t)t->pid };
 	uint64_t now, gap;
 	int err = probe_set__add_process(ts->ps, &cfg, NULL, 0, &t->proc_idx);
@@ -606,7 +610,9 @@ static int begin_samples(struct targets *ts, struct target *t, const struct torc
 	t->open_tried = t->open_known = false;
 	t->tries = 0;
 	err = probe_set__python(ts->ps, t->proc_idx, &t->python.layout);
-	recorder__learn(ts->rec, tp, &none);
+	proc_ops__init(&po, tp, &none); /* no operator needs a name */
+	recorder__learn(ts->rec, &po);
+	proc_ops__free(&po);
 	recorder__python(ts->rec, (uint32_t)t->pid, t->inherits ? t->parent : 0, &t->python.layout);
 	now = clock__mono_ns();
 	gap = t->born_ns && ts->active ? now - t->born_ns : 0;
@@ -645,11 +651,57 @@ static int attach_samples(struct targets *ts, struct target *t)
 	return err;
 }
 
+/* Everything of PyTorch's in the process, by a plan that has been verified. 0 or negative errno (reported). */
+static int attach_torch(struct targets *ts, struct target *t, struct proc_ops *po, struct shared_plan *sp)
+{
+	int err;
+
+	if (!sp->recorded.site_base)
+		recorder__plan(ts->rec, sp->plan, po->tp->libs, &sp->recorded);
+	/* before its probes, which cost the process something even outside the window; a young process
+	 * must be probed first */
+	if (!ts->active && !ts->opts->steps.only) {
+		recorder__learn(ts->rec, po);
+		target_python__find(ts, t);
+	}
+	targets__request_agent(ts, t, po);
+	record_refusals(ts, t, sp);
+	err = attach_probes(ts, t, po, sp);
+	if (!err && !pid_hold__alive(t->pidfd)) { /* what has its pid now may be another process */
+		probe_set__remove_process(ts->ps, t->proc_idx);
+		drop_agent(ts, t);
+		err = -ESRCH;
+	}
+	if (!err)
+		begin_target(ts, t, po);
+	return err;
+}
+
+/* The process with PyTorch, or with another source of GPU activities. 0, -EAGAIN: not yet, or negative errno (reported). */
+static int open_target(const struct targets *ts, const struct target *t, struct torch_proc **tp)
+{
+	enum torch_proc_why why;
+	int err = ts->opts->ops ? torch_proc__open(t->pid, tp, &why) :
+				  torch_proc__open_any(t->pid, tp, &why);
+
+	if (err) {
+		if (why == TORCH_PROC_NO_TORCH)
+			return -EAGAIN;
+		if (!t->born_ns) /* a short-lived child may be gone: its EXIT record shows it */
+			targets__say_why(t->pid, why, err);
+		return err;
+	}
+	if (torch_proc__has_torch(*tp) ? torch_proc__ready(*tp) : has_gpu_source(*tp, ts))
+		return 0;
+	torch_proc__free(*tp);
+	return -EAGAIN;
+}
+
 int targets__attach(struct targets *ts, struct target *t)
 {
-	struct torch_proc *tp = NULL;
+	struct torch_proc *tp;
 	struct shared_plan *sp;
-	enum torch_proc_why why;
+	struct proc_ops po;
 	int err;
 
 	if (!pid_hold__alive(t->pidfd)) {
@@ -659,43 +711,16 @@ int targets__attach(struct targets *ts, struct target *t)
 	}
 	if (ts->opts->sample_hz)
 		return attach_samples(ts, t);
-	err = !ts->opts->ops ? torch_proc__open_any(t->pid, &tp, &why) :
-			       torch_proc__open(t->pid, &tp, &why);
-	if (err) {
-		if (why == TORCH_PROC_NO_TORCH)
-			return -EAGAIN;
-		if (!t->born_ns) /* a short-lived child may be gone: its EXIT record shows it */
-			targets__say_why(t->pid, why, err);
+	err = open_target(ts, t, &tp);
+	if (err)
 		return err;
-	}
-	if (torch_proc__has_torch(tp) ? !torch_proc__ready(tp) : !has_gpu_source(tp, ts)) {
-		torch_proc__free(tp);
-		return -EAGAIN;
-	}
 	sp = targets__plan(ts, tp->libs, ts->opts->no_cache);
 	err = sp ? targets__verify_plan(tp, sp) : -ENOEXEC;
-	if (err) {
-		torch_proc__free(tp);
-		return err;
+	if (!err) {
+		proc_ops__init(&po, tp, sp->plan);
+		err = attach_torch(ts, t, &po, sp);
+		proc_ops__free(&po);
 	}
-	if (!sp->recorded.site_base)
-		recorder__plan(ts->rec, sp->plan, tp->libs, &sp->recorded);
-	/* before its probes, which cost the process something even outside the window; a young process
-	 * must be probed first */
-	if (!ts->active && !ts->opts->steps.only) {
-		recorder__learn(ts->rec, tp, sp->plan);
-		target_python__find(ts, t);
-	}
-	targets__request_agent(ts, t, tp, sp);
-	record_refusals(ts, t, sp);
-	err = attach_probes(ts, t, tp, sp);
-	if (!err && !pid_hold__alive(t->pidfd)) { /* what has its pid now may be another process */
-		probe_set__remove_process(ts->ps, t->proc_idx);
-		drop_agent(ts, t);
-		err = -ESRCH;
-	}
-	if (!err)
-		begin_target(ts, t, tp, sp);
 	torch_proc__free(tp);
 	return err;
 }
@@ -705,6 +730,7 @@ static void renew_facts_of(struct targets *ts, struct target *t)
 	struct ptb_proc_cfg cfg = { .tgid = (uint32_t)t->pid };
 	struct torch_proc *tp = NULL;
 	struct shared_plan *sp;
+	struct proc_ops po;
 	enum torch_proc_why why;
 
 	if (t->state != TARGET_TRACED || !t->facts_missing || clock__mono_ns() < t->next_facts_ns)
@@ -714,11 +740,13 @@ static void renew_facts_of(struct targets *ts, struct target *t)
 		return; /* it ended */
 	sp = targets__plan(ts, tp->libs, ts->opts->no_cache);
 	if (sp) {
-		fill_facts(t, ts, tp, sp, &cfg);
+		proc_ops__init(&po, tp, sp->plan);
+		fill_facts(t, ts, &po, &cfg);
 		if (!t->facts_missing) {
 			probe_set__update_process(ts->ps, t->proc_idx, &cfg);
-			recorder__schema_layout(ts->rec, tp, sp->plan);
+			recorder__schema_layout(ts->rec, &po);
 		}
+		proc_ops__free(&po);
 	}
 	torch_proc__free(tp);
 }

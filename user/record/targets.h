@@ -113,8 +113,7 @@ int targets__verify_plan(const struct torch_proc *tp, const struct shared_plan *
 /* Its agent is not used, or not any more: for the user, and for the capture. */
 void targets__say_agent(const struct targets *ts, struct target *t, const char *why);
 /* Sends requests to the process's agent, if it has one, and waits for the answer where nothing is missed meanwhile. */
-void targets__request_agent(struct targets *ts, struct target *t, const struct torch_proc *tp,
-			    const struct shared_plan *sp);
+void targets__request_agent(struct targets *ts, struct target *t, struct proc_ops *po);
 /* Polls agents that have not answered; replaces those that do not by probes. */
 void targets__settle_agents(struct targets *ts);
 /* Takes the requests back. */

@@ -340,6 +340,37 @@ static bool read_observed_flags(pid_t pid, struct live_ops *lo, uint32_t off, ui
 	return ok;
 }
 
+static void read_observed(pid_t pid, struct live_ops *lo, uint32_t off)
+{
+	uint8_t *flags = calloc(lo->cnt, 1);
+
+	lo->observed_known = flags && off && read_observed_flags(pid, lo, off, flags);
+	lo->observed_off = lo->observed_known ? off : 0;
+	free(flags);
+}
+
+/* The flag where another process with the same libraries had it, if it says there what it must say. */
+static bool try_observed(pid_t pid, struct live_ops *lo, uint32_t off)
+{
+	uint32_t known = 0, unobserved = 0;
+	bool right;
+
+	read_observed(pid, lo, off);
+	right = lo->observed_known;
+	for (uint32_t i = 0; i < lo->cnt && right; i++) {
+		bool always = is_always_unobserved(lo->ops[i].name);
+
+		known += always;
+		unobserved += lo->ops[i].unobserved;
+		right = lo->ops[i].unobserved || !always;
+	}
+	if (right && known >= KNOWN_MIN && unobserved <= UNOBSERVED_MAX)
+		return true;
+	for (uint32_t i = 0; i < lo->cnt; i++)
+		lo->ops[i].unobserved = false;
+	return false;
+}
+
 static void find_observed(pid_t pid, struct live_ops *lo)
 {
 	struct candidate *cands = calloc(WINDOW, sizeof(*cands));
@@ -360,15 +391,6 @@ static void find_observed(pid_t pid, struct live_ops *lo)
 	free(bytes);
 }
 
-static void read_observed(pid_t pid, struct live_ops *lo, uint32_t off)
-{
-	uint8_t *flags = calloc(lo->cnt, 1);
-
-	lo->observed_known = flags && off && read_observed_flags(pid, lo, off, flags);
-	lo->observed_off = lo->observed_known ? off : 0;
-	free(flags);
-}
-
 /* ---- the table ---- */
 
 /* The loader binds the unique object to one of the copies; the others stay 0. */
@@ -383,7 +405,8 @@ static uint64_t find_dispatcher(pid_t pid, const uint64_t *singletons, uint32_t 
 }
 
 /* Reads everything once. *bad: operators that were left out. */
-static int read_once(pid_t pid, uint64_t head, bool old_abi, struct live_ops *out, uint32_t *bad)
+static int read_once(pid_t pid, uint64_t head, bool old_abi, uint32_t observed_off,
+		     struct live_ops *out, uint32_t *bad)
 {
 	struct raw_ops raw = { 0 };
 	int err = read_table(pid, head, old_abi, &raw, out, bad);
@@ -393,13 +416,13 @@ static int read_once(pid_t pid, uint64_t head, bool old_abi, struct live_ops *ou
 		err = -EBADMSG; /* another layout than expected */
 	if (err)
 		live_ops__free(out);
-	else
+	else if (!try_observed(pid, out, observed_off))
 		find_observed(pid, out);
 	return err;
 }
 
 int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old_string_abi,
-		   struct live_ops *out)
+		   uint32_t observed_off, struct live_ops *out)
 {
 	uint64_t head = find_dispatcher(pid, singletons, cnt);
 	uint32_t bad = 0, tries = 0;
@@ -412,7 +435,7 @@ int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old
 	}
 	do { /* an operator that was freed meanwhile is not in the next reading */
 		live_ops__free(out);
-		err = read_once(pid, head, old_string_abi, out, &bad);
+		err = read_once(pid, head, old_string_abi, observed_off, out, &bad);
 	} while (!err && (bad || !out->observed_known) && ++tries < READ_TRIES);
 	if (err == -EAGAIN)
 		pr_debug("process %d is registering operators", pid);

@@ -24,10 +24,12 @@ struct live_ops {
 /*
  * Walks c10::Dispatcher's operator list from outside. `singleton` addresses come from the plan
  * (runtime addresses of c10::Dispatcher::singleton()::s in each library; the non-zero one counts).
+ * observed_off: where is_observed_ was in another process with these libraries, which is tried first, since to locate
+ * it is the larger part of the work; 0: not known.
  * At most 100,000 nodes; stops on next == head. 0 or negative errno.
  */
 int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old_string_abi,
-		   struct live_ops *out);
+		   uint32_t observed_off, struct live_ops *out);
 void live_ops__free(struct live_ops *lo);
 /* The address of the last one, which is another when one was added since: three small reads. 0 or negative errno. */
 int live_ops__tail(pid_t pid, const uint64_t *singletons, uint32_t cnt, uint64_t *tail);

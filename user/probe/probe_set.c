@@ -379,12 +379,15 @@ static int attach_libs(struct probe_set *ps, uint32_t proc, const struct ptb_pro
 {
 	struct probe_lib *own = calloc(lib_cnt + 1ULL, sizeof(*own));
 	uint32_t shared = ps->procs[proc].shares, own_cnt = 0;
+	struct code_maps maps = { 0 };
 	int n, cnt = 0;
 
 	if (!own)
 		return -ENOMEM;
+	if (ps->skel->rodata->by_tgid)
+		code_maps__read_all(&maps, (pid_t)cfg->tgid); /* without them it has links of its own */
 	for (uint32_t l = 0; l < lib_cnt; l++) {
-		n = shared__join(ps, proc, &libs[l]);
+		n = shared__join(ps, proc, &maps, &libs[l]);
 		cnt += n;
 		if (!n && libs[l].cnt)
 			own[own_cnt++] = libs[l];
@@ -392,6 +395,7 @@ static int attach_libs(struct probe_set *ps, uint32_t proc, const struct ptb_pro
 	n = attach_own(ps, proc, (pid_t)cfg->tgid, own, own_cnt);
 	if (n < 0)
 		shared__leave(ps, proc, ~shared);
+	code_maps__free(&maps);
 	free(own);
 	return n < 0 ? n : cnt + n;
 }

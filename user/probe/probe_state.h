@@ -113,7 +113,8 @@ struct shared {
 /*
  * The process has a part in links that are there. The number of sites, whose instructions are compared; 0: there are none for it.
  */
-int shared__join(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *lib);
+int shared__join(struct probe_set *ps, uint32_t proc_idx, const struct code_maps *all,
+		 struct probe_lib *lib);
 /* Attaches all sites of the library for all processes that map it. Their number; 0: the process needs links of its own; negative errno. */
 int shared__create(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *lib);
 /* The process has no part in these libraries any more (bits); their links go with the last one. */

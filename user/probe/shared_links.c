@@ -272,7 +272,8 @@ static uint32_t find_shared(const struct probe_set *ps, const struct probe_lib *
 }
 
 /* The process has the breakpoints already, unless it maps the library in a way of its own. */
-int shared__join(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *lib)
+int shared__join(struct probe_set *ps, uint32_t proc_idx, const struct code_maps *all,
+		 struct probe_lib *lib)
 {
 	pid_t tgid = ps->procs[proc_idx].tgid;
 	const struct shared_lib *sl;
@@ -286,7 +287,7 @@ int shared__join(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *lib)
 	sl = &ps->shared.libs[l];
 	for (uint32_t i = 0; i < lib->cnt; i++)
 		lib->sites[i].refused = sl->sites[i].refused;
-	err = code_maps__read(&maps, tgid, lib->access_path);
+	err = code_maps__pick(all, tgid, lib->access_path, &maps);
 	if (!err)
 		err = site_check__memory(tgid, &maps, lib, true);
 	code_maps__free(&maps);

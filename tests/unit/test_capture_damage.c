@@ -275,6 +275,7 @@ static void never_overwrites(void)
 	CU_ASSERT_EQUAL(len, sizeof(text));
 	CU_ASSERT_STRING_EQUAL((char *)data, "precious");
 	free(data);
+	unlink(path);
 	free(small_capture(&len)); /* leaves a capture at another path */
 	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
 	CU_ASSERT_EQUAL(capture_writer__bytes(cw), sizeof(struct capture_file_hdr));

@@ -59,18 +59,26 @@ def left_behind():
         return sum(line.startswith("p:ptbpf_") for line in f)
 
 
-def attach(kind, name, *options, expect=(0,)):
+def check_skipped(doc, t):
+    """Linux 7.0 and later may skip hits where programs are preempted (tests/unit/probe_target.h); nothing else is missing then."""
+    lost = {c["name"] for c in doc["ptbpf"]["loss"]["counters"] if c["loss"]}
+    check(t.finish() == 0 or (release() >= (7, 0) and lost == {"MISSED"}), f"{lost}\n{t.text()}")
+
+
+def attach(kind, name, *options, expect=None):
     """A window; the loop continues afterwards, its operators are recorded, nothing is left in the kernel."""
     p = target(kind)
     before = bpf_objects()
     steps = len(p.out)
     t = run_ptbpf("attach", "--pid", p.pid, "-d", WINDOW, "-o", f"/run/{name}.ptb", "--trace", f"{OUT}/{name}.json", "--no-table",
-                  *options, expect=expect)
+                  *options, expect=expect or (0, 3))
     os.unlink(f"/run/{name}.ptb")
     wait_for(lambda: bpf_objects() == before, "the kernel to let go of programs and links")
     check(left_behind() == 0, "definitions are left in tracefs")
     p.wait_news("^step ", since=max(steps, len(p.out)))
     doc = load_trace(f"{OUT}/{name}.json")
+    if not expect:
+        check_skipped(doc, t)
     ops = slices(doc, cat="cpu_op")
     check(len(ops) > 50 and any(e["name"] == "aten::convolution" for e in ops), f"{len(ops)} operators")
     return doc, ops, t

@@ -16,6 +16,8 @@
 #include "plan/plan_key.h"
 #include "target/torch_proc.h"
 
+struct proc_ops;
+
 #define PLAN_INSN_MAX 15
 #define LAYOUT_WHY_SZ 128
 
@@ -109,7 +111,6 @@ int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts, 
 void torch_plan__free(struct torch_plan *plan);
 
 /* The facts that the BPF programs need for one live process. Reads a few words of its memory. */
-struct proc_ops;
 void proc_cfg__fill(struct proc_ops *po, bool args, struct ptb_proc_cfg *cfg);
 
 /* One more libcudart of the process; beyond PTB_CUDART_MAX of them its driver calls are recorded beside its own. */

@@ -89,6 +89,8 @@ unit_test(unwind ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_unwind.c ptbpf_probe ptbp
 
 # The two that take a minute or more begin first, one beside the other tests of probes.
 set_tests_properties(unit_probe_harm unit_probe_agent_harm PROPERTIES RESOURCE_LOCK uprobes_harm COST 100)
+# links are shared only where no other process maps the file
+set_tests_properties(unit_probe_shared PROPERTIES RESOURCE_LOCK "uprobes;uprobes_harm")
 
 # What the kernel and the target suffer does not depend on how the tracer was compiled, and takes minutes: once.
 if(PTBPF_SANITIZE)

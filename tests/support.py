@@ -325,6 +325,11 @@ def require_root():
         raise Skip("needs root")
 
 
+def bounding_set(capabilities):
+    """These and no others, for setpriv."""
+    return "-all" + "".join(",+" + c.lower().removeprefix("cap_") for c in capabilities)
+
+
 def soak():
     """Whether this is a run of hours (tools/test.sh --soak)."""
     return bool(os.environ.get("PTBPF_SOAK"))

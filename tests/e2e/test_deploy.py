@@ -10,7 +10,7 @@ import sys
 import pytest
 import yaml
 
-from support import PTBPF, ROOT, Process, check, run_ptbpf
+from support import PTBPF, ROOT, Process, bounding_set, check, run_ptbpf
 
 UNIT = os.path.join(ROOT, "tools", "deploy", "ptbpf.service")
 CONF = os.path.join(ROOT, "tools", "deploy", "ptbpf.conf")
@@ -43,7 +43,7 @@ def objects():
 
 def capabilities():
     """Of the unit, as setpriv wants them."""
-    return "-all" + "".join(",+" + c.lower().removeprefix("cap_") for c in setting("CapabilityBoundingSet").split())
+    return bounding_set(setting("CapabilityBoundingSet").split())
 
 
 @pytest.mark.parametrize("drop_in", [None, "ptbpf-metrics.conf"])

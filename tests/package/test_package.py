@@ -13,7 +13,7 @@ import tempfile
 import pytest
 import yaml
 
-from support import ENVS, ROOT, WORKLOADS, check, torch_versions
+from support import ENVS, ROOT, WORKLOADS, bounding_set, check, torch_versions
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHONS = {"bookworm": "311", "trixie": "313"}  # of the release
@@ -95,8 +95,7 @@ def test_image(packages, tree, spin):
     spin.wait_line("rate")
     with open(ROOT + "/tools/deploy/daemonset.yaml", encoding="utf-8") as f:
         pod = next(doc for doc in yaml.safe_load_all(f) if doc["kind"] == "DaemonSet")["spec"]["template"]["spec"]
-    added = pod["containers"][0]["securityContext"]["capabilities"]["add"]
-    caps = "-all" + "".join(",+" + c.lower() for c in added)
+    caps = bounding_set(pod["containers"][0]["securityContext"]["capabilities"]["add"])
     done = subprocess.run(["unshare", "--mount", "bash", "-ec", IN_IMAGE, "bash", ROOT, tree, str(spin.pid), caps],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     check(done.returncode == 0, f"the image failed\n{done.stdout[-6000:]}")

@@ -374,28 +374,24 @@ static int attach_own(struct probe_set *ps, uint32_t proc, pid_t tgid, struct pr
 }
 
 /* Where others have links that serve this process, too, there is nothing to place. */
-static int attach_libs(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg,
+static int attach_libs(struct probe_set *ps, uint32_t proc, const struct code_maps *all,
 		       struct probe_lib *libs, uint32_t lib_cnt)
 {
 	struct probe_lib *own = calloc(lib_cnt + 1ULL, sizeof(*own));
 	uint32_t shared = ps->procs[proc].shares, own_cnt = 0;
-	struct code_maps maps = { 0 };
 	int n, cnt = 0;
 
 	if (!own)
 		return -ENOMEM;
-	if (ps->skel->rodata->by_tgid)
-		code_maps__read_all(&maps, (pid_t)cfg->tgid); /* without them it has links of its own */
 	for (uint32_t l = 0; l < lib_cnt; l++) {
-		n = shared__join(ps, proc, &maps, &libs[l]);
+		n = shared__join(ps, proc, all, &libs[l]);
 		cnt += n;
 		if (!n && libs[l].cnt)
 			own[own_cnt++] = libs[l];
 	}
-	n = attach_own(ps, proc, (pid_t)cfg->tgid, own, own_cnt);
+	n = attach_own(ps, proc, ps->procs[proc].tgid, own, own_cnt);
 	if (n < 0)
 		shared__leave(ps, proc, ~shared);
-	code_maps__free(&maps);
 	free(own);
 	return n < 0 ? n : cnt + n;
 }
@@ -439,10 +435,8 @@ static void warn_if_unmapped(pid_t tgid, const struct code_maps *all, const stru
 	code_maps__free(&maps);
 }
 
-static int check_libs(const struct probe_lib *libs, uint32_t lib_cnt, pid_t tgid, uint64_t *sites)
+static int check_libs(const struct probe_lib *libs, uint32_t lib_cnt, uint64_t *sites)
 {
-	struct code_maps all;
-
 	*sites = 0;
 	for (uint32_t l = 0; l < lib_cnt; l++) {
 		for (uint32_t i = 0; i < libs[l].cnt; i++)
@@ -450,31 +444,34 @@ static int check_libs(const struct probe_lib *libs, uint32_t lib_cnt, pid_t tgid
 				return -EINVAL;
 		*sites += libs[l].cnt;
 	}
-	if (*sites && !code_maps__read_all(&all, tgid)) {
-		for (uint32_t l = 0; l < lib_cnt; l++)
-			if (libs[l].cnt)
-				warn_if_unmapped(tgid, &all, &libs[l]);
-		code_maps__free(&all);
-	}
 	return 0;
 }
 
 int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *libs, uint32_t lib_cnt)
 {
-	struct ptb_proc_cfg cfg;
+	struct code_maps all = { 0 };
 	uint64_t sites;
-	int err;
+	bool known;
+	pid_t tgid;
+	int n, err;
 
 	if (proc_idx >= PTB_PROC_MAX || !ps->procs[proc_idx].used)
 		return -EINVAL;
-	if (bpf_map_lookup_elem(bpf_map__fd(ps->skel->maps.proc_cfg), &proc_idx, &cfg))
-		return -errno;
-	err = check_libs(libs, lib_cnt, ps->procs[proc_idx].tgid, &sites);
+	tgid = ps->procs[proc_idx].tgid;
+	err = check_libs(libs, lib_cnt, &sites);
+	known = !err && sites && !code_maps__read_all(&all, tgid);
+	if (!known)
+		code_maps__free(&all); /* some would be worse than none: without them it has links of its own */
+	for (uint32_t l = 0; l < lib_cnt && known; l++)
+		if (libs[l].cnt)
+			warn_if_unmapped(tgid, &all, &libs[l]);
 	for (uint32_t l = 0; l < lib_cnt && !err; l++)
 		err = when__add_sites(ps->skel, &libs[l]);
 	if (!err && !ps->multi && !ps->trace)
 		err = attach_perf__raise_limit(sites);
-	return err ? err : attach_libs(ps, proc_idx, &cfg, libs, lib_cnt);
+	n = err ? err : attach_libs(ps, proc_idx, &all, libs, lib_cnt);
+	code_maps__free(&all);
+	return n;
 }
 
 int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
@@ -482,7 +479,7 @@ int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 {
 	uint64_t sites;
 	uint32_t idx = 0;
-	int n, err = check_libs(libs, lib_cnt, (pid_t)cfg->tgid, &sites);
+	int n, err = check_libs(libs, lib_cnt, &sites);
 
 	if (!err)
 		err = kmem__attach(&ps->kmem, ps->skel);

@@ -7,9 +7,11 @@
  * Chunks come whether the window is open or not, because they hold records of what was before, and the agent sends
  * its last ones after the window. Their records bear site 0: a chunk is transport, not a hit of the plan,
  * and must not be counted as one (PTB_CNT_HITS is the number of records with a site).
+ *
+ * The program does not wait for a page that is not there, although the kernel lets programs at uprobes sleep: whoever serves the
+ * page could hold it for ever, and with it the removal of every uprobe of the machine. The agent reads each page just before the site.
  */
 
-#define CHUNK_PAGES (PTB_CHUNK_MAX / 4096 + 1) /* that one can lie in */
 _Static_assert(sizeof(struct ptb_agent_data) + PTB_CHUNK_MAX <= 0xfff8, "a record's length has 16 bits");
 
 /*
@@ -76,26 +78,6 @@ static __always_inline void chunk_fault(const struct hit *hit)
 	slot_submit(&s, hit);
 }
 
-/*
- * What was written a moment ago can be out of reach already: the kernel hides pages for a moment to balance
- * them between NUMA nodes, moves or swaps them. Where programs may sleep, such a page is brought back; not
- * while a record is reserved, everybody's records would wait behind it.
- */
-static __always_inline bool chunk_fetch(__u64 addr, __u32 len)
-{
-	__u64 page = addr;
-	char byte;
-
-	if (!agent_sleeps)
-		return false;
-	for (__u32 i = 0; i < CHUNK_PAGES && page < addr + len; i++) {
-		if (bpf_copy_from_user(&byte, 1, (void *)page))
-			return false;
-		page = (page | 4095) + 1;
-	}
-	return true;
-}
-
 PROBE(agent_chunk)
 {
 	__u64 addr = PT_REGS_PARM1(ctx), len = PT_REGS_PARM2(ctx);
@@ -104,9 +86,7 @@ PROBE(agent_chunk)
 		chunk_fault(hit);
 		return 0;
 	}
-	if (chunk_copy(hit, addr, (__u32)len))
-		return 0;
-	if (!chunk_fetch(addr, (__u32)len) || !chunk_copy(hit, addr, (__u32)len))
+	if (!chunk_copy(hit, addr, (__u32)len))
 		chunk_fault(hit);
 	return 0;
 }

@@ -24,8 +24,6 @@ const volatile __u32 watch_children = 0; /* a watched task's children are watche
 const volatile __u32 args_on = 0;   /* arguments are recorded */
 const volatile __u32 args_full = 0; /* with identities, and results */
 
-const volatile __u32 agent_sleeps = 0; /* its program may wait for a page of the target's */
-
 const volatile __u32 never = 0; /* see ptbpf.bpf.c */
 
 /* Only what happens inside annotations with this name is recorded (when.bpf.h). */

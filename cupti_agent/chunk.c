@@ -12,6 +12,8 @@
 #include "stream.h"
 #include "usdt.h"
 
+#define PAGE_MIN 4096u
+
 static _Atomic(struct stream *) streams; /* only grows */
 static atomic_uint last_nr;
 
@@ -20,6 +22,16 @@ static atomic_uint last_nr;
 __attribute__((noinline)) static void fire(const struct ptb_chunk *chunk, uint64_t len)
 {
 	USDT_SITE(CHUNK, "chunk", "8@%%rdi 8@%%rsi", "D"(chunk), "S"(len));
+}
+
+/*
+ * The tracer cannot wait for a page that the kernel has hidden to balance its nodes, moved or swapped out: it is brought back here.
+ */
+static void touch(const void *chunk, uint64_t len)
+{
+	for (uint64_t i = 0; i < len; i += PAGE_MIN)
+		(void)*((const volatile uint8_t *)chunk + i);
+	(void)*((const volatile uint8_t *)chunk + len - 1);
 }
 
 static bool try_lock(struct stream *s)
@@ -56,6 +68,7 @@ static void send_upto(struct stream *s, uint32_t upto)
 	memcpy(chunk, &h, sizeof(h));
 	atomic_store_explicit(&s->seq, h.seq, memory_order_relaxed);
 	__atomic_fetch_add(&ptbpf_agent_ctl.chunks, 1, __ATOMIC_RELAXED);
+	touch(chunk, h.len);
 	fire(chunk, h.len);
 }
 

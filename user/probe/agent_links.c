@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include <bpf/libbpf.h>
-#include <linux/bpf.h>
 
 #include "probe/probe_state.h"
 
@@ -23,25 +22,6 @@ static const char *const site_names[PTB_AGENT_SITE_CNT] = {
 	PTB_AGENT_SITES(X)
 #undef X
 };
-
-/* Kernel 6.0 and later: a program at a uprobe may wait for a page of the process. */
-static bool may_sleep(void)
-{
-	int fd = load_smallest("ptb_try_sleep", 0, BPF_F_SLEEPABLE);
-
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
-}
-
-void agent_links__configure(struct ptbpf_bpf *s, const struct probe_set_opts *opts)
-{
-	if (!opts->agent || !may_sleep())
-		return;
-	s->rodata->agent_sleeps = 1;
-	bpf_program__set_flags(s->progs.agent_chunk,
-			       bpf_program__flags(s->progs.agent_chunk) | BPF_F_SLEEPABLE);
-}
 
 /* Sites of the agent that are to be attached together: bits 1 << enum ptb_agent_site. */
 struct agent_req {

@@ -71,7 +71,7 @@ int attach_multi__sites(struct attach_req *req)
 static int link_smallest(const char *path, unsigned long offset)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
-	int prog = load_smallest("ptb_try_multi", UAPI_BPF_TRACE_UPROBE_MULTI, 0), link, err;
+	int prog = load_smallest("ptb_try_multi", UAPI_BPF_TRACE_UPROBE_MULTI), link, err;
 
 	if (prog < 0)
 		return -errno;

@@ -185,21 +185,20 @@ static enum feature_state check_btf(char *detail, size_t cap)
 	return answer(FEATURE_YES, detail, cap, "%s, %u KiB of types", path, hdr.type_len >> 10);
 }
 
-int load_smallest(const char *name, uint32_t attach_type, uint32_t flags)
+int load_smallest(const char *name, uint32_t attach_type)
 {
 	struct bpf_insn insns[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
-	LIBBPF_OPTS(bpf_prog_load_opts, opts,
-		    .expected_attach_type = (enum bpf_attach_type)attach_type, .prog_flags = flags);
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = (enum bpf_attach_type)attach_type);
 
 	return bpf_prog_load(BPF_PROG_TYPE_KPROBE, name, "GPL", insns, 2, &opts);
 }
 
 static enum feature_state check_prog_load(char *detail, size_t cap)
 {
-	int fd = load_smallest("ptb_try", 0, 0);
+	int fd = load_smallest("ptb_try", 0);
 
 	if (fd < 0)
 		return answer(FEATURE_NO, detail, cap, "bpf(BPF_PROG_LOAD): %s", errstr(errno));

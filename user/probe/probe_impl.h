@@ -150,7 +150,7 @@ int kmem__find_missing(char *buf, size_t cap);
 /* ---- kern_features.c ---- */
 
 /* Loads the smallest program of the type that uprobes run: its descriptor, negative and errno. */
-int load_smallest(const char *name, uint32_t attach_type, uint32_t flags);
+int load_smallest(const char *name, uint32_t attach_type);
 
 /* ---- iter.c ---- */
 

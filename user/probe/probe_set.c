@@ -134,7 +134,6 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts, ui
 	if (err)
 		return err;
 	choose_links(ps, opts, inum);
-	agent_links__configure(s, opts);
 	bpf_program__set_autoload(s->progs.pidns_depth, false);
 	bpf_program__set_autoload(s->progs.task_fork, opts->follow_tasks);
 	bpf_program__set_autoload(s->progs.task_exec, opts->follow_tasks);

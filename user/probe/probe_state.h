@@ -159,9 +159,4 @@ int probe_set__attach_sites(struct probe_set *ps, struct attach_req *req);
 int probe_set__attach_progs(struct probe_set *ps, uint32_t proc, pid_t tgid, struct probe_lib *lib,
 			    struct link_list *links);
 
-/* ---- agent_links.c ---- */
-
-/* Before load: what its program may do on this kernel. */
-void agent_links__configure(struct ptbpf_bpf *s, const struct probe_set_opts *opts);
-
 #endif /* PROBE_PROBE_STATE_H */

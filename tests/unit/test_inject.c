@@ -509,6 +509,43 @@ static void test_real_detour(void)
 	CU_ASSERT_EQUAL(st, 0);
 }
 
+/* A child that waits in read(), and ends with 0 when it gets a byte. */
+static pid_t waiting_child(int to_child[2])
+{
+	pid_t pid;
+	char c;
+
+	CU_ASSERT_FATAL(!pipe(to_child));
+	pid = fork();
+	if (!pid)
+		_exit(read(to_child[0], &c, 1) == 1 && c == 'x' ? 0 : 1);
+	return pid;
+}
+
+/* The memory is another one's, as after an exec, with a stack at the same place: its thread is not touched. */
+static void test_other_memory(void)
+{
+	struct inject_opts opts = { .lib_path = INJECT_LIB, .only = INJECT_PTRACE, .limit_ns = 300000000 };
+	struct inject_result res;
+	int fds[2][2], st;
+	pid_t pid[2];
+	char path[64];
+
+	for (int i = 0; i < 2; i++)
+		pid[i] = waiting_child(fds[i]);
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid[1]);
+	opts.mem = open(path, O_RDWR | O_CLOEXEC);
+	CU_ASSERT_FATAL(opts.mem > 0);
+	CU_ASSERT_EQUAL(inject__load(pid[0], &opts, &res), -EBUSY);
+	CU_ASSERT(OWN_ALLOCATOR || res.tries > 0);
+	close(opts.mem);
+	for (int i = 0; i < 2; i++) {
+		CU_ASSERT_EQUAL(write(fds[i][1], "x", 1), 1);
+		CU_ASSERT_EQUAL(waitpid(pid[i], &st, 0), pid[i]);
+		CU_ASSERT_EQUAL(st, 0);
+	}
+}
+
 /* A static program has no loader: refused with a sentence. */
 static void test_static_program(void)
 {
@@ -550,6 +587,7 @@ static const CU_TestInfo tests[] = {
 	{ "no link is followed", test_file_server },
 	{ "places in the code", test_places },
 	{ "a real detour", test_real_detour },
+	{ "the memory of another program", test_other_memory },
 	{ "a static program", test_static_program },
 	CU_TEST_INFO_NULL,
 };

@@ -46,6 +46,12 @@ void sandbox__set_idle(void (*fn)(void *arg), void *arg)
 	idle_arg = arg;
 }
 
+void sandbox__idle(void)
+{
+	if (idle_fn)
+		idle_fn(idle_arg);
+}
+
 struct stream {
 	int fd; /* -1: at its end */
 	uint8_t *data;
@@ -376,8 +382,7 @@ static int collect(struct running *r)
 		n = poll(p, 3, idle_fn ? IDLE_MS : (int)((end - now) / 1000000) + 1);
 		if (n < 0 && errno != EINTR)
 			return -errno;
-		if (idle_fn)
-			idle_fn(idle_arg);
+		sandbox__idle();
 		if (cancel__pending())
 			return -ECANCELED;
 		if (n > 0 && p[0].revents)

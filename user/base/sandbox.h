@@ -41,5 +41,6 @@ int sandbox__run(const struct sandbox_job *job, uint8_t **out, size_t *len);
 /* fn is called every few ms while a child is waited for, so that other work of the caller goes on; it may start no child
  * itself. NULL: none. One for the whole process. */
 void sandbox__set_idle(void (*fn)(void *arg), void *arg);
+void sandbox__idle(void); /* calls it: for other waits */
 
 #endif /* BASE_SANDBOX_H */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/random.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -164,6 +165,23 @@ static int read_thread_state(const struct divert_req *req, struct detour_in *in,
 	return (int)rc;
 }
 
+/*
+ * Is the block in the memory that the thread has now? `mem` is that of the program which the process executed when it was opened;
+ * the thread may execute another one, which other privileges may come with, while a process that shares the old memory keeps it alive.
+ */
+static int check_written(const struct divert_req *req, const struct detour *d)
+{
+	uint8_t *got = malloc(d->len);
+	int err = -ENOMEM;
+
+	if (got)
+		err = remote__read(req->tid, d->addr, got, d->len) || memcmp(got, d->bytes, d->len) ?
+			      -ESRCH :
+			      0;
+	free(got);
+	return err;
+}
+
 static int start_detour(struct divert_req *req, const struct user_regs_struct *regs, bool call_again)
 {
 	struct detour_in in = { .regs = *regs, .call_again = call_again };
@@ -171,10 +189,14 @@ static int start_detour(struct divert_req *req, const struct user_regs_struct *r
 	uint8_t *xstate = malloc(SIG_FRAME_XSTATE_MAX);
 	int err = d && xstate ? read_thread_state(req, &in, xstate, SIG_FRAME_XSTATE_MAX) : -ENOMEM;
 
+	if (!err && getrandom(in.mark, sizeof(in.mark), 0) != sizeof(in.mark))
+		err = -EIO;
 	if (!err)
 		err = sig_frame__build(req->cp, &in, d);
 	if (!err)
 		err = remote__write(req->mem, d->addr, d->bytes, d->len); /* below the red zone: unused stack */
+	if (!err)
+		err = check_written(req, d);
 	if (!err)
 		err = set_regs(req->tid, &d->regs);
 	if (!err) {

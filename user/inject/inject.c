@@ -15,8 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sandbox.h"
 #include "inject/inject_priv.h"
 #include "inject/root_file.h"
 #include "target/file_server.h"
@@ -68,7 +70,7 @@ bool inject__is_alive(const struct inject_job *job)
 
 bool inject__is_time(const struct inject_job *job)
 {
-	return clock__mono_ns() < job->deadline_ns;
+	return clock__mono_ns() < job->deadline_ns && !cancel__pending();
 }
 
 void inject__nap(uint64_t ns)
@@ -76,6 +78,7 @@ void inject__nap(uint64_t ns)
 	struct timespec ts = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
 
 	nanosleep(&ts, NULL);
+	sandbox__idle();
 }
 
 bool inject__is_running(int pidfd)
@@ -84,14 +87,14 @@ bool inject__is_running(int pidfd)
 }
 
 /* Before anything is read of the process, so that all of it is about this address space or leads nowhere. */
-static int open_process(struct inject_job *job)
+static int open_process(struct inject_job *job, int mem)
 {
 	job->pidfd = (int)syscall(SYS_pidfd_open, job->pid, 0);
 	if (job->pidfd < 0) {
 		refuse(job, "there is no such process");
 		return -ESRCH;
 	}
-	job->mem = remote__open(job->pid, O_RDWR);
+	job->mem = mem ? mem : remote__open(job->pid, O_RDWR);
 	if (job->mem < 0) {
 		refuse(job, "there is no such process, or its memory cannot be opened: %s",
 		       errstr(job->mem));
@@ -236,9 +239,9 @@ static int check_process(struct inject_job *job)
 	return err;
 }
 
-static int load_by_methods(struct inject_job *job, enum inject_method only)
+static int load_by_methods(struct inject_job *job, const struct inject_opts *opts)
 {
-	int err = open_process(job), bad;
+	int err = open_process(job, opts->mem), bad;
 
 	if (!err)
 		err = check_process(job);
@@ -253,9 +256,9 @@ static int load_by_methods(struct inject_job *job, enum inject_method only)
 		err = make_file_visible(job);
 	if (err)
 		return err;
-	if (only != INJECT_PTRACE) {
+	if (opts->only != INJECT_PTRACE) {
 		err = remote_exec__load(job);
-		if (!err || err != -EAGAIN || only == INJECT_REMOTE_EXEC)
+		if (!err || err != -EAGAIN || opts->only == INJECT_REMOTE_EXEC)
 			return err;
 		pr_debug("process %d: remote execution is not possible: %s", job->pid, job->res->why);
 	}
@@ -271,9 +274,9 @@ int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result
 
 	memset(res, 0, sizeof(*res));
 	job.deadline_ns = clock__mono_ns() + (opts->limit_ns ? opts->limit_ns : DEFAULT_LIMIT_NS);
-	err = load_by_methods(&job, opts->only);
+	err = load_by_methods(&job, opts);
 	root_temp__remove(&job.copy);
-	if (job.mem >= 0)
+	if (job.mem >= 0 && !opts->mem)
 		close(job.mem);
 	if (job.pidfd >= 0)
 		close(job.pidfd);

@@ -28,8 +28,8 @@ struct inject_job {
 bool inject__is_mapped(const struct inject_job *job);
 bool inject__is_alive(const struct inject_job *job); /* false: and says that the process has ended */
 bool inject__is_running(int pidfd); /* not reaped yet, so its pid is still its own */
-bool inject__is_time(const struct inject_job *job); /* is there any left? */
-void inject__nap(uint64_t ns);
+bool inject__is_time(const struct inject_job *job); /* is there any left, and no signal pending? */
+void inject__nap(uint64_t ns);                      /* other work goes on: sandbox__idle() */
 
 /* 0, or negative errno with job->res->why; -EAGAIN from remote execution: nothing happened, another method may
  * be tried. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "inject/divert.h"
@@ -52,7 +53,7 @@ static int wait_back(struct inject_job *job, const struct divert_req *req)
 	while (over < 2) { /* twice: a constructor may block all signals for a moment */
 		inject__nap(DETOUR_NAP_NS);
 		over = divert__is_over(req->pid, req->tid, req->own_mask) ? over + 1 : 0;
-		if (clock__mono_ns() - begin > DETOUR_MAX_NS && !over) {
+		if ((clock__mono_ns() - begin > DETOUR_MAX_NS || cancel__pending()) && !over) {
 			refuse(job, "thread %d is still blocked in dlopen; it continues by itself",
 			       req->tid);
 			return -ETIMEDOUT;
@@ -135,7 +136,7 @@ int ptrace_load__check_filters(struct inject_job *job, uint64_t end_ns)
 		}
 		refuse(job, "the seccomp filters of its main thread could not be read: %s", why);
 		inject__nap(ROUND_NS);
-	} while (clock__mono_ns() < end_ns && inject__is_alive(job));
+	} while (clock__mono_ns() < end_ns && inject__is_time(job) && inject__is_alive(job));
 	return -EAGAIN;
 }
 

@@ -56,12 +56,19 @@ static int create_as(int dir, const char *name, const struct owner *o)
 	return fd;
 }
 
-/* Only these two roots, and the owner of an entry, can rename or remove the entry. */
+/*
+ * Only these two roots, and the owner of an entry, can rename or remove the entry. The process may have mounted any directory of the
+ * machine there: one of the machine's root must be one in which everybody may make files.
+ */
 static bool is_owned_by_root(int dir, const struct owner *ns_root)
 {
 	struct stat st;
 
-	return !fstat(dir, &st) && (st.st_uid == 0 || st.st_uid == ns_root->uid) &&
+	if (fstat(dir, &st))
+		return false;
+	if (st.st_uid == 0)
+		return st.st_mode & S_ISVTX && st.st_mode & S_IWOTH;
+	return st.st_uid == ns_root->uid &&
 	       (st.st_mode & S_ISVTX || !(st.st_mode & (S_IWGRP | S_IWOTH)));
 }
 

@@ -150,14 +150,15 @@ static uint32_t swap_byte_pairs(uint32_t v)
 
 /* Where the parts are, from the top of the block downwards. */
 struct detour_layout {
-	uint64_t fp, text, err, back, call;
+	uint64_t fp, text, mark, err, back, call;
 };
 
 static void lay_out(struct detour_layout *p, uint64_t rsp, size_t fp_sz, size_t text_sz)
 {
 	p->fp = (rsp - RED_ZONE - fp_sz) & ~63ULL;
 	p->text = (p->fp - text_sz) & ~15ULL;
-	p->err = p->text - 16;
+	p->mark = p->text - SIG_FRAME_MARK_SZ;
+	p->err = p->mark - 16;
 	/* at a function's first instruction the stack is 8 off a multiple of 16 */
 	p->back = ((p->err - sizeof(struct kernel_frame)) & ~15ULL) - 8;
 	p->call = ((p->back - sizeof(struct kernel_frame)) & ~15ULL) - 8;
@@ -210,6 +211,7 @@ int sig_frame__build(const struct target_code *cp, const struct detour_in *in, s
 	memcpy(out->bytes, &call, sizeof(call));
 	memcpy(out->bytes + (p.back - p.call), &back, sizeof(back));
 	memcpy(out->bytes + (p.err - p.call), &err, sizeof(err));
+	memcpy(out->bytes + (p.mark - p.call), in->mark, sizeof(in->mark));
 	memcpy(out->bytes + (p.text - p.call), in->path, text_sz);
 	memcpy(out->bytes + (p.fp - p.call), fp, fp_sz);
 	out->regs = call_regs(&own, cp->dlopen, p.call);

@@ -18,6 +18,7 @@
 #include "inject/target_code.h"
 
 #define SIG_FRAME_XSTATE_MAX 16384
+#define SIG_FRAME_MARK_SZ 16
 #define SIG_FRAME_MAX (SIG_FRAME_XSTATE_MAX + 4096 + 2048)
 
 struct detour_in {
@@ -27,7 +28,8 @@ struct detour_in {
 	const uint8_t *xstate;        /* NT_X86_XSTATE */
 	size_t xstate_sz;
 	uint32_t saved_errno;
-	const char *path; /* of the library, as the target names it */
+	const char *path;                /* of the library, as the target names it */
+	uint8_t mark[SIG_FRAME_MARK_SZ]; /* random: by it the block is recognized in the thread's memory */
 };
 
 struct detour {

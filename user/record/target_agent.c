@@ -47,9 +47,9 @@ int target_agent__file(char *buf, size_t cap)
 }
 
 /* Loads it into a process that was not prepared. 0 or negative errno (why). */
-static int inject(pid_t pid, char *why, size_t cap)
+static int inject(pid_t pid, int mem, char *why, size_t cap)
 {
-	struct inject_opts opts = { .limit_ns = 0 };
+	struct inject_opts opts = { .mem = mem };
 	struct inject_result res = { .method = INJECT_NONE };
 	char path[PATH_MAX];
 	int err;
@@ -91,7 +91,8 @@ static struct target_agent *agent_new(struct agent_lib *lib)
 	return ta;
 }
 
-struct target_agent *target_agent__find(pid_t pid, const struct record_opts *opts, char *why, size_t cap)
+struct target_agent *target_agent__find(pid_t pid, int mem, const struct record_opts *opts,
+					char *why, size_t cap)
 {
 	struct ptb_agent_ctl ctl;
 	struct agent_lib lib = { 0 };
@@ -109,7 +110,7 @@ struct target_agent *target_agent__find(pid_t pid, const struct record_opts *opt
 		return NULL;
 	}
 	if (err == -ENOENT && opts->agent == AGENT_INJECT) {
-		if (inject(pid, why, cap))
+		if (inject(pid, mem, why, cap))
 			return NULL;
 		injected = true;
 		err = agent_lib__find(pid, &lib, why, cap);

@@ -37,7 +37,7 @@ void target_open__begin(struct targets *ts, struct target *t, const struct torch
 	if (ts->opts->agent == AGENT_OFF || !torch_proc__ready(tp))
 		return;
 	t->open_tried = true;
-	found = target_agent__find(t->pid, ts->opts, t->agent_why, sizeof(t->agent_why));
+	found = target_agent__find(t->pid, t->mem, ts->opts, t->agent_why, sizeof(t->agent_why));
 	if (!found) {
 		if (t->agent_why[0])
 			targets__say_agent(ts, t, t->agent_why);

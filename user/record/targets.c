@@ -8,6 +8,7 @@
 #include "record/targets.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -22,6 +23,7 @@
 #include "record/recorder_agent.h"
 #include "record/target_open.h"
 #include "target/pid_hold.h"
+#include "target/remote_mem.h"
 
 #define FACTS_EVERY_NS 500000000ULL /* how often a young process's dispatcher is polled */
 
@@ -426,7 +428,7 @@ void targets__request_agent(struct targets *ts, struct target *t, struct proc_op
 
 	target_agent__free(t->agent); /* of the program that it was before an exec */
 	t->agent = NULL;
-	t->agent = target_agent__find(t->pid, ts->opts, t->agent_why, sizeof(t->agent_why));
+	t->agent = target_agent__find(t->pid, t->mem, ts->opts, t->agent_why, sizeof(t->agent_why));
 	if (!t->agent) {
 		if (t->agent_why[0])
 			targets__say_agent(ts, t, t->agent_why);
@@ -697,7 +699,7 @@ static int open_target(const struct targets *ts, const struct target *t, struct 
 	return -EAGAIN;
 }
 
-int targets__attach(struct targets *ts, struct target *t)
+static int attach(struct targets *ts, struct target *t)
 {
 	struct torch_proc *tp;
 	struct shared_plan *sp;
@@ -722,6 +724,20 @@ int targets__attach(struct targets *ts, struct target *t)
 		proc_ops__free(&po);
 	}
 	torch_proc__free(tp);
+	return err;
+}
+
+int targets__attach(struct targets *ts, struct target *t)
+{
+	int mem = ts->opts->agent == AGENT_INJECT ? remote__open(t->pid, O_RDWR) : 0;
+	uint32_t at = (uint32_t)(t - ts->items);
+	int err;
+
+	t->mem = mem > 0 ? mem : 0; /* whoever needs it says why it cannot be had */
+	err = attach(ts, t);
+	ts->items[at].mem = 0; /* the array may have moved */
+	if (mem > 0)
+		close(mem);
 	return err;
 }
 

@@ -12,6 +12,7 @@
 #include "probe/probe_impl.h"
 #include "probe_target.h"
 #include "suite.h"
+#include "target/remote_mem.h"
 
 #define CNT 5 /* one more than the processes that share links at least */
 
@@ -352,6 +353,29 @@ static void test_twice(void)
 	stop_all(t);
 }
 
+/* Where code objects end is what the memory of one process says: no other one has a breakpoint there. */
+static void test_code_ends(void)
+{
+	static const struct named_site site = { "site_op_enter", PTB_PROG_CODE_END, 0 };
+	const struct probe_set_opts opts = { .follow_tasks = true, .stacks = true };
+	struct probe_set *ps = NULL;
+	struct target t[CNT];
+
+	CU_ASSERT_EQUAL_FATAL(probe_set__open(&opts, &ps), 0);
+	start_all(t, TARGET_CALLS);
+	expect(ps, t, CNT);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t[0], NULL, &site, 1, NULL), 1);
+	for (int i = 0; i < CNT; i++) {
+		uint64_t addr = target__code_addr(&t[i], target__value(&t[i], site.name));
+		uint8_t byte = 0;
+
+		CU_ASSERT_EQUAL(remote__read(t[i].pid, addr, &byte, 1), 0);
+		CU_ASSERT_EQUAL(byte == 0xcc, !i);
+	}
+	probe_set__free(ps);
+	stop_all(t);
+}
+
 /* Exceptions through two probed frames in all of them at a time, and in one that is not traced. */
 static void test_throws(void)
 {
@@ -433,6 +457,7 @@ int main(void)
 		{ "a process has lost a breakpoint", test_without_breakpoint },
 		{ "refused offsets", test_refused },
 		{ "a process is there twice, with other sites", test_twice },
+		{ "where code objects end: not shared", test_code_ends },
 		{ "exceptions", test_throws },
 		{ "links come and go", test_churn },
 		CU_TEST_INFO_NULL,

@@ -266,7 +266,8 @@ static uint32_t find_shared(const struct probe_set *ps, const struct probe_lib *
 	if (!ps->skel->rodata->by_tgid || !lib->cnt || stat(lib->access_path, st))
 		return PTB_SHARED_MAX;
 	for (uint32_t i = 0; i < lib->cnt; i++)
-		if (lib->sites[i].semaphore) /* which is raised in each process that has a probe */
+		if (lib->sites[i].semaphore || /* which is raised in each process that has a probe */
+		    lib->sites[i].prog == PTB_PROG_CODE_END) /* its place is what one process's memory says */
 			return PTB_SHARED_MAX;
 	return find_lib(&ps->shared, st, lib);
 }

@@ -23,6 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	static const uint64_t singleton = ARENA_ADDR;
 	struct live_schema_layout layout = { 0 };
 	struct live_ops ops = { 0 };
+	uint64_t spent_ns = 0;
 	char buf[512];
 
 	if (!arena)
@@ -41,6 +42,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		}
 		live_ops__name_at(getpid(), ARENA_ADDR + 64, i, buf, sizeof(buf));
 	}
-	remote__class_name(getpid(), ARENA_ADDR + 128, buf, sizeof(buf));
+	remote__class_name(getpid(), ARENA_ADDR + 128, &spent_ns, buf, sizeof(buf));
 	return 0;
 }

@@ -37,9 +37,10 @@ static void schema(const char *text, size_t len)
 
 static void symbol(const char *text)
 {
+	uint64_t spent_ns = 0;
 	char buf[256];
 
-	free(demangle(text));
+	free(demangle(text, &spent_ns));
 	cxx_name__short(text, buf, sizeof(buf));
 }
 

@@ -145,9 +145,11 @@ static void check_class(const char *mangled, int err, const char *expect)
 	struct {
 		uint64_t offset_to_top, info, first_function;
 	} vtable = { 0, addr_of(&info), 0 };
+	uint64_t spent_ns = 0;
 	char buf[128];
 
-	CU_ASSERT_EQUAL(remote__class_name(getpid(), addr_of(&vtable.first_function), buf, sizeof(buf)),
+	CU_ASSERT_EQUAL(remote__class_name(getpid(), addr_of(&vtable.first_function), &spent_ns,
+					   buf, sizeof(buf)),
 			err);
 	CU_ASSERT_STRING_EQUAL(buf, expect);
 }
@@ -155,6 +157,7 @@ static void check_class(const char *mangled, int err, const char *expect)
 static void test_class_name(void)
 {
 	static char longest[2000];
+	uint64_t spent_ns = 0;
 	char buf[8];
 
 	check_class("N5torch8autograd9generated14AddmmBackward0E", 0,
@@ -167,7 +170,7 @@ static void test_class_name(void)
 	check_class((const char *)8, -EFAULT, "");
 	memset(longest, 'P', sizeof(longest) - 1); /* pointers to pointers to ... */
 	check_class(longest, -ENAMETOOLONG, "");
-	CU_ASSERT_EQUAL(remote__class_name(getpid(), 0, buf, sizeof(buf)), -EFAULT);
+	CU_ASSERT_EQUAL(remote__class_name(getpid(), 0, &spent_ns, buf, sizeof(buf)), -EFAULT);
 }
 
 static const CU_TestInfo memory_tests[] = {

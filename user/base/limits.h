@@ -65,6 +65,8 @@
 	X(COLLECTIVES,     1u << 20,    NONE,            "collectives of one process that are compared with those of others; later ones are not") \
 	X(MANGLED,         4096,        NONE,            "bytes of a mangled C++ name")                          \
 	X(DEMANGLED,       64 << 10,    NONE,            "bytes of its demangled form; else it is shown as it is") \
+	X(DEMANGLE_MS,     20,          NONE,            "processor time to demangle it, ms; likewise")         \
+	X(DEMANGLE_ALL_MS, 3000,        NONE,            "processor time for all names of one process or file, ms; likewise") \
 	X(REPORT_DEVICES,  2048,        NONE,            "devices of processes in a report")
 /* clang-format on */
 

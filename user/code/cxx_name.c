@@ -37,7 +37,7 @@ void cxx_name__short(const char *mangled, char *buf, size_t cap)
 	size_t len = strcspn(mangled, ".");
 	char *plain = strndup(mangled, len), *text;
 
-	text = plain ? demangle(plain) : NULL;
+	text = plain ? demangle(plain, NULL) : NULL;
 	if (text)
 		snprintf(buf, cap, "%.*s", (int)name_len(text), text);
 	else

@@ -69,7 +69,8 @@ struct meta_fact {
 
 struct facts {
 	struct strtab *texts;
-	uint32_t *names; /* by name id: id in texts */
+	uint64_t demangle_ns; /* processor time for names of kernels */
+	uint32_t *names;      /* by name id: id in texts */
 	uint32_t name_cnt, name_cap;
 	struct func_fact *funcs; /* by function id; [0] unused */
 	uint32_t func_cnt, func_cap;

@@ -226,7 +226,7 @@ int layout__add_classes(struct plan_build *b)
 	int err = 0;
 
 	for (uint32_t i = 0; i < l->cnt && !err; i++) {
-		char *text = demangle(l->syms[i].name);
+		char *text = demangle(l->syms[i].name, NULL);
 
 		if (text && !strncmp(text, prefix, sizeof(prefix) - 1)) {
 			err = plan_build__class(b, l->syms[i].addr + 16, text + sizeof(prefix) - 1);

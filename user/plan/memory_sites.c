@@ -56,7 +56,7 @@ static char type_letter(const char *type, size_t len)
 /* Are the function's arguments those that the row's program reads? */
 static bool args_fit(const char *mangled, const char *want)
 {
-	char *text = demangle(mangled), *at = text ? strchr(text, '(') : NULL;
+	char *text = demangle(mangled, NULL), *at = text ? strchr(text, '(') : NULL;
 	size_t len;
 	bool fit = at != NULL;
 

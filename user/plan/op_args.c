@@ -296,7 +296,7 @@ int op_args__add(struct op_args *a, struct plan_build *b, const char *mangled, u
 	struct arg_compiled c;
 	struct schema schema;
 	struct plan_func *f = &b->plan->funcs[func];
-	char *demangled = demangle(mangled);
+	char *demangled = demangle(mangled, NULL);
 	int cnt = demangled ? arg_types__parse(demangled, a->optional, types) : -1;
 	bool known;
 

@@ -28,6 +28,7 @@ struct recorder_proc {
 	bool tail_known;             /* there is nothing new up to it */
 	bool by_agent;               /* its operators come with their names */
 	struct hashmap unknown;      /* (address, UNKNOWN_*) -> times requested */
+	uint64_t demangle_ns;        /* processor time for names of classes */
 	struct hashmap no_schema; /* OperatorDef* called boxed, schema not known -> times asked */
 	struct live_schema_layout schema_layout;
 	bool schemas_readable;

@@ -358,7 +358,7 @@ static bool ask_one(struct recorder *r, struct recorder_proc *p, struct hashmap_
 	int err;
 
 	if (s->k1 == UNKNOWN_CLASS) {
-		err = remote__class_name((pid_t)p->tgid, s->k0, name, sizeof(name));
+		err = remote__class_name((pid_t)p->tgid, s->k0, &p->demangle_ns, name, sizeof(name));
 		if (!err && recorder__is_there(p))
 			recorder__class(r, p->tgid, s->k0, name);
 	} else {

@@ -27,7 +27,7 @@
 #include "target/pid_hold.h"
 #include "target/remote_mem.h"
 
-#define NAME_MAX_LEN 4096 /* bounds the demangler's work on hostile names */
+#define NAME_MAX_LEN 4096
 #define STUB "__device_stub_"
 #define HANDLE "E8__handle"
 #define READ_AT_ONCE 65536     /* bytes of the process's memory */
@@ -57,6 +57,7 @@ struct host_proc {
 	pid_t pid;
 	uint64_t read_ns;  /* when its mappings were read; 0: not yet */
 	uint64_t spent_ns; /* with its files */
+	uint64_t demangle_ns;
 	struct proc_maps maps;
 };
 
@@ -432,7 +433,7 @@ int host_funcs__kernel(struct host_funcs *hf, pid_t pid, int hold, uint64_t addr
 			return pid_hold__alive(hold) ? -ENOENT : -ESRCH;
 	}
 	kernel_symbol(name, symbol, sizeof(symbol));
-	plain = demangle(symbol);
+	plain = demangle(symbol, &hp->demangle_ns);
 	n = snprintf(buf, cap, "%s", plain ? plain : symbol);
 	free(plain);
 	return n < 0 || (size_t)n >= cap ? -ENAMETOOLONG : 0;

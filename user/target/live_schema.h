@@ -30,6 +30,7 @@ struct live_schema_layout {
 		uint8_t row;
 	} types[LIVE_TYPES_MAX];
 	uint32_t type_cnt;
+	uint64_t names_ns; /* processor time to demangle their names */
 };
 
 /* Finds the offsets from operators whose names are known. 0, -ENOTSUP: they do not have the

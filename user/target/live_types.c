@@ -95,7 +95,9 @@ static const struct type_row *row_at(struct schema_ctx *c, uint64_t type)
 		if (c->l->types[i].vptr == vptr)
 			return &rows[c->l->types[i].row];
 	c->reads += 3;
-	row = remote__class_name(c->pid, vptr, name, sizeof(name)) ? 0 : row_of_class(name);
+	row = remote__class_name(c->pid, vptr, &c->l->names_ns, name, sizeof(name)) ?
+		      0 :
+		      row_of_class(name);
 	if (row && c->l->type_cnt < LIVE_TYPES_MAX) {
 		c->l->types[c->l->type_cnt].vptr = vptr;
 		c->l->types[c->l->type_cnt++].row = row;

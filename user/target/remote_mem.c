@@ -15,9 +15,9 @@
 
 #include "base/demangle.h"
 
-#define PAGE_SZ 4096u    /* the smallest there is on x86-64: reads are cut at its multiples */
-#define BATCH_MAX 512u   /* below IOV_MAX */
-#define MANGLED_MAX 1024 /* bounds the demangler's recursion on hostile texts */
+#define PAGE_SZ 4096u  /* the smallest there is on x86-64: reads are cut at its multiples */
+#define BATCH_MAX 512u /* below IOV_MAX */
+#define MANGLED_MAX 1024
 
 static bool must_fall_back(int err)
 {
@@ -205,7 +205,7 @@ static bool is_mangled_text(const char *s)
 
 /* The Itanium C++ ABI's run-time type information (section 2.9.5): vptr - 8 holds the type_info, whose second word is
  * the mangled name. */
-int remote__class_name(pid_t pid, uint64_t vptr, char *buf, size_t cap)
+int remote__class_name(pid_t pid, uint64_t vptr, uint64_t *spent_ns, char *buf, size_t cap)
 {
 	char mangled[MANGLED_MAX], *text = mangled, *plain;
 	uint64_t info, name;
@@ -225,7 +225,7 @@ int remote__class_name(pid_t pid, uint64_t vptr, char *buf, size_t cap)
 		text++;
 	if (!is_mangled_text(text))
 		return -EFAULT;
-	plain = demangle(text);
+	plain = demangle(text, spent_ns);
 	n = snprintf(buf, cap, "%s", plain ? plain : text);
 	free(plain);
 	return n < 0 || (size_t)n >= cap ? -ENAMETOOLONG : 0;

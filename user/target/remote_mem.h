@@ -30,9 +30,9 @@ ssize_t remote__read_some(pid_t pid, uint64_t addr, void *buf, size_t len);
 
 /*
  * The class of a polymorphic object by its vptr: typeinfo name, demangled
- * ("torch::autograd::generated::AddmmBackward0"). 0 or negative errno.
+ * ("torch::autograd::generated::AddmmBackward0"). spent_ns: as of demangle(). 0 or negative errno.
  */
-int remote__class_name(pid_t pid, uint64_t vptr, char *buf, size_t cap);
+int remote__class_name(pid_t pid, uint64_t vptr, uint64_t *spent_ns, char *buf, size_t cap);
 
 /* ---- one address space, whatever the process executes later ---- */
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* /proc/PID/maps: texts with everything that a path may hold, and this process's own. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "suite.h"
 #include "target/proc_maps.h"
 #include "target/torch_libs.h"
@@ -49,6 +52,54 @@ static void test_table(void)
 	CU_ASSERT_STRING_EQUAL(maps.items[6].path, "/no/newline/at/the/end");
 	proc_maps__free(&maps);
 	CU_ASSERT_PTR_NULL(maps.items);
+}
+
+/* One file has the same inode and the same name. */
+static void test_first(void)
+{
+	static const char text[] = "10000-11000 r--p 00000000 08:02 7 /a\n"
+				   "11000-12000 r-xp 00001000 08:02 7 /b\n"
+				   "12000-13000 r-xp 00001000 08:02 7 /a\n"
+				   "13000-14000 r-xp 00001000 08:03 7 /a\n"
+				   "14000-15000 r-xp 00001000 08:02 8 /a\n"
+				   "15000-16000 rwxp 00002000 08:02 7 /a\n"
+				   "16000-17000 r-xp 00001000 08:02 7 /b\n";
+	static const uint32_t first[] = { 0, 1, 2, 3, 4, 2, 1 };
+	struct proc_maps maps;
+
+	CU_ASSERT_EQUAL_FATAL(proc_maps__parse(text, sizeof(text) - 1, &maps), 0);
+	CU_ASSERT_EQUAL_FATAL(maps.cnt, 7);
+	for (uint32_t i = 0; i < maps.cnt; i++) {
+		CU_ASSERT_EQUAL(proc_maps__is_first(&maps, i), i && first[i] == i);
+		CU_ASSERT(!i || maps.items[i].first == first[i]);
+	}
+	proc_maps__free(&maps);
+}
+
+/* As many names of one file as a process may have mappings, which are alike up to their ends. */
+static void test_many_names(void)
+{
+	static char prefix[3000];
+	uint64_t before = clock__cpu_ns();
+	struct proc_maps maps;
+	char *text = NULL;
+	uint32_t firsts = 0;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	CU_ASSERT_FATAL(f != NULL);
+	memset(prefix, 'x', sizeof(prefix) - 1);
+	for (uint32_t i = 0; i < 65530; i++)
+		fprintf(f, "%x000-%x000 r-xp 00000000 08:02 7 /%s%05x\n", i + 16, i + 17, prefix,
+			i * 7919 % 65536);
+	fclose(f);
+	CU_ASSERT_EQUAL_FATAL(proc_maps__parse(text, len, &maps), 0);
+	for (uint32_t i = 0; i < maps.cnt; i++)
+		firsts += proc_maps__is_first(&maps, i);
+	CU_ASSERT_EQUAL(firsts, 65530);
+	CU_ASSERT(clock__cpu_ns() - before < 20000000000ull); /* not hundreds of s */
+	proc_maps__free(&maps);
+	free(text);
 }
 
 static void test_filter(void)
@@ -105,6 +156,7 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "table", test_table },   { "name filter", test_filter },
 		{ "cut texts", test_cut }, { "own maps", test_self },
+		{ "first", test_first },   { "many names", test_many_names },
 		CU_TEST_INFO_NULL,
 	};
 

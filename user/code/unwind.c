@@ -285,10 +285,8 @@ static int find_files(struct unwinding *u, const struct proc_maps *maps)
 		}
 	}
 	for (uint32_t i = 0; i < maps->cnt && !err; i++)
-		for (uint32_t first = 0; used[i] && first < i; first++)
-			if (maps->items[first].exec &&
-			    proc_map__same_file(&maps->items[first], &maps->items[i]))
-				used[first] = true;
+		if (used[i])
+			used[maps->items[i].first] = true;
 	for (uint32_t i = 0; i < maps->cnt && !err; i++)
 		if (used[i] && proc_maps__is_first(maps, i))
 			err = add_file(u, &maps->items[i]);

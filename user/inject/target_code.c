@@ -210,12 +210,20 @@ static bool is_base(const struct proc_map *map, const char *stem)
 	return !strncmp(base, stem, n) && (base[n] == '-' || base[n] == '.');
 }
 
-/* What the file of a mapping may be. */
-static enum code_kind object_kind(const struct proc_maps *maps, const struct proc_map *map, uint64_t base)
+/* The mapping at the loader's base; NULL: it is no file's. */
+static const struct proc_map *find_loader(const struct proc_maps *maps, uint64_t base)
 {
 	for (uint32_t i = 0; i < maps->cnt; i++)
-		if (maps->items[i].start == base && proc_map__same_file(&maps->items[i], map))
-			return CODE_LOADER;
+		if (maps->items[i].start == base)
+			return &maps->items[i];
+	return NULL;
+}
+
+/* What the file of a mapping may be. */
+static enum code_kind object_kind(const struct proc_map *loader, const struct proc_map *map)
+{
+	if (loader && proc_map__same_file(loader, map))
+		return CODE_LOADER;
 	if (is_base(map, "libc") || is_base(map, "libpthread") || is_base(map, "libdl"))
 		return CODE_LIBC;
 	return CODE_ALLOCATOR;
@@ -288,7 +296,7 @@ static void add_object(pid_t pid, const struct proc_maps *maps, uint32_t idx, en
 				   .fd = mf.fd,
 				   .outline = mf.answer.outline };
 	for (uint32_t i = idx + 1; i < maps->cnt; i++)
-		if (maps->items[i].exec && proc_map__same_file(&maps->items[i], map))
+		if (maps->items[i].exec && maps->items[i].first == idx)
 			o->end = maps->items[i].end;
 	out->obj_cnt++;
 	if (kind == CODE_LIBC)
@@ -298,6 +306,7 @@ static void add_object(pid_t pid, const struct proc_maps *maps, uint32_t idx, en
 
 static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base, struct target_code *out)
 {
+	const struct proc_map *loader = find_loader(maps, base);
 	uint64_t spent_ns = 0;
 	const struct elf_question questions[] = {
 		[CODE_LOADER] = { .fn = elf_answer__nothing }, /* no more than where it is */
@@ -308,7 +317,7 @@ static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base,
 
 	for (uint32_t pass = 0; pass < 2; pass++) /* allocators come last, since there is a limit */
 		for (uint32_t i = 0; i < maps->cnt; i++) {
-			kind = object_kind(maps, &maps->items[i], base);
+			kind = object_kind(loader, &maps->items[i]);
 			if (proc_maps__is_first(maps, i) && (kind == CODE_ALLOCATOR) == (pass == 1))
 				add_object(pid, maps, i, kind, &questions[kind], out);
 		}

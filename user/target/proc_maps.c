@@ -64,6 +64,55 @@ static int add_map(struct proc_maps *maps, struct proc_map *map, const char *pat
 	return 0;
 }
 
+/* ---- mappings of one file ---- */
+
+static int cmp_file(const struct proc_map *a, const struct proc_map *b)
+{
+	if (a->ino != b->ino)
+		return a->ino < b->ino ? -1 : 1;
+	if (a->dev_major != b->dev_major)
+		return a->dev_major < b->dev_major ? -1 : 1;
+	if (a->dev_minor != b->dev_minor)
+		return a->dev_minor < b->dev_minor ? -1 : 1;
+	return strcmp(a->path, b->path);
+}
+
+bool proc_map__same_file(const struct proc_map *a, const struct proc_map *b)
+{
+	return !cmp_file(a, b);
+}
+
+static int cmp_by_file(const void *a, const void *b)
+{
+	const struct proc_map *x = *(const struct proc_map *const *)a;
+	const struct proc_map *y = *(const struct proc_map *const *)b;
+	int diff = cmp_file(x, y);
+
+	return diff ? diff : x < y ? -1 : x > y;
+}
+
+/* By sorting: a process may map a file under as many names as it has mappings. */
+static int find_first(struct proc_maps *maps)
+{
+	struct proc_map **sorted = calloc(maps->cnt + 1ULL, sizeof(*sorted));
+	uint32_t cnt = 0;
+
+	if (!sorted)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < maps->cnt; i++)
+		if (maps->items[i].exec)
+			sorted[cnt++] = &maps->items[i];
+	qsort(sorted, cnt, sizeof(*sorted), cmp_by_file);
+	for (uint32_t i = 0; i < cnt; i++)
+		sorted[i]->first = i && proc_map__same_file(sorted[i - 1], sorted[i]) ?
+					   sorted[i - 1]->first :
+					   (uint32_t)(sorted[i] - maps->items);
+	free(sorted);
+	return 0;
+}
+
+/* ---- the table ---- */
+
 int proc_maps__parse(const char *text, size_t len, struct proc_maps *out)
 {
 	const char *end = text + len, *nl, *path;
@@ -84,6 +133,8 @@ int proc_maps__parse(const char *text, size_t len, struct proc_maps *out)
 		free(line);
 		text = nl + 1;
 	}
+	if (!err)
+		err = find_first(out);
 	if (err)
 		proc_maps__free(out);
 	return err;
@@ -117,18 +168,7 @@ const char *proc_map__base(const struct proc_map *map)
 	return slash ? slash + 1 : map->path;
 }
 
-bool proc_map__same_file(const struct proc_map *a, const struct proc_map *b)
-{
-	return a->ino == b->ino && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
-	       !strcmp(a->path, b->path);
-}
-
 bool proc_maps__is_first(const struct proc_maps *maps, uint32_t idx)
 {
-	const struct proc_map *map = &maps->items[idx];
-
-	for (uint32_t i = 0; map->exec && i < idx; i++)
-		if (maps->items[i].exec && proc_map__same_file(&maps->items[i], map))
-			return false;
-	return map->exec;
+	return maps->items[idx].exec && maps->items[idx].first == idx;
 }

@@ -12,8 +12,9 @@ struct proc_map {
 	uint64_t start, end, off, ino;
 	uint32_t dev_major, dev_minor;
 	bool exec, write;
-	bool deleted; /* the path ended in " (deleted)", which is cut off */
-	char *path;   /* escapes undone: may hold blanks and newlines */
+	uint32_t first; /* with exec: index of the first executable mapping of the same file */
+	bool deleted;   /* the path ended in " (deleted)", which is cut off */
+	char *path;     /* escapes undone: may hold blanks and newlines */
 };
 
 struct proc_maps {

@@ -203,7 +203,7 @@ static void set_text(struct torch_lib *lib, const struct elf_outline *o,
 	lib->text_start = first->start;
 	lib->text_end = first->end;
 	for (map = first + 1; map < maps->items + maps->cnt; map++) {
-		if (!map->exec || !proc_map__same_file(map, first))
+		if (!map->exec || map->first != first->first)
 			continue;
 		if (map->start - mapped_file__linked_addr(o, map) == lib->load_bias)
 			lib->text_end = map->end; /* maps are sorted */

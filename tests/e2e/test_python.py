@@ -233,6 +233,7 @@ REFUSALS = {
     "free-threaded": "CPython 3.14.2 .*free-threaded builds are not supported", "interpreters": "not initialized",
     "threads": "no thread is where", "slot": "thread state was not found", "frames": "frames or code objects",
     "native": "no thread runs Python code", "texts": "frames or code objects",
+    "slow": "to read its threads takes too long",
 }
 
 

@@ -36,10 +36,10 @@ static void make_table(void)
 		_PyRuntime[entries[i][0] / 8] = entries[i][1];
 }
 
+static pthread_key_t key;
+
 static void make_thread(void)
 {
-	pthread_key_t key;
-
 	_PyRuntime[128] = _PyRuntime[129] = (uint64_t)interp;
 	interp[1] = (uint64_t)tstate;
 	tstate[1] = (uint64_t)interp;
@@ -58,6 +58,38 @@ static void make_frame(uint64_t text)
 	code[1] = (uint64_t)type;
 	type[2] = (uint64_t) "code";
 	code[2] = code[4] = code[5] = text;
+}
+
+/* Threads of many frames, all of a code object that takes long to read, but for the last one, which has none. */
+static void make_slow(void)
+{
+	static uint64_t tstates[16][16], threads[16][256], frames[64][16], str[8],
+		table[(1 << 20) / 8 + 8];
+
+	str[2] = 1;                        /* length */
+	str[4] = 1 << 2 | 1 << 5 | 1 << 6; /* one byte each, compact, ASCII */
+	str[5] = 'x';
+	table[2] = sizeof(table) - 64;
+	memset(&table[4], 0x80, sizeof(table) - 64);
+	code[0] = 1;
+	code[2] = code[4] = (uint64_t)str;
+	code[6] = 1; /* the first line */
+	code[12] = (uint64_t)table;
+	_PyRuntime[344 / 8] = 96; /* its place */
+	for (int i = 0; i < 64; i++) {
+		frames[i][0] = i < 63 ? (uint64_t)frames[i + 1] : 0;
+		frames[i][1] = i < 63 ? (uint64_t)code : 8;
+		frames[i][2] = frames[i][1] + 56 + (1 << 21) - 16;
+	}
+	for (int i = 0; i < 16; i++) {
+		tstates[i][0] = i < 15 ? (uint64_t)tstates[i + 1] : 0;
+		tstates[i][1] = (uint64_t)interp;
+		tstates[i][2] = (uint64_t)frames;
+		tstates[i][3] = threads[i][2] = (uint64_t)threads[i];
+		threads[i][(0x310 + 16 * key + 8) / 8] = (uint64_t)tstates[i];
+	}
+	tstate[0] = (uint64_t)tstates;
+	tstate[2] = (uint64_t)frames;
 }
 
 static void make_garbage(void)
@@ -96,6 +128,8 @@ int main(int argc, char **argv)
 		frame[0] = (uint64_t)frame, code[1] = 1;
 	else if (!strcmp(mode, "native")) /* a circle of frames that are passed over */
 		frame[0] = (uint64_t)frame, frame[3] = 4;
+	else if (!strcmp(mode, "slow"))
+		make_slow();
 	else if (strcmp(mode, "texts") != 0) /* texts that are none */
 		return 2;
 	puts("ready");

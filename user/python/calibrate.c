@@ -13,6 +13,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/cancel.h"
+#include "base/clock.h"
 #include "python/frames.h"
 #include "python/layout.h"
 #include "target/remote_mem.h"
@@ -44,6 +46,17 @@ static int refuse(struct py_interp *pi, const char *why)
 {
 	snprintf(pi->why, sizeof(pi->why), "%s", why);
 	return -ENOTSUP;
+}
+
+/* A hostile process has as many threads, frames and code objects as are looked at, and all are large. */
+static bool is_over(uint64_t until_ns)
+{
+	return cancel__pending() || clock__cpu_ns() >= until_ns;
+}
+
+static int stop_early(struct py_interp *pi)
+{
+	return cancel__pending() ? -ECANCELED : refuse(pi, "to read its threads takes too long");
 }
 
 /* ---- interpreters and threads ---- */
@@ -206,7 +219,7 @@ static void find_code_type(pid_t pid, struct ptb_py_layout *l, uint64_t code)
 }
 
 static enum check check_thread(pid_t pid, struct ptb_py_layout *l, uint64_t tstate,
-			       const struct slot_list *list)
+			       const struct slot_list *list, uint64_t until_ns)
 {
 	struct py_frame frames[FRAMES_CHECKED];
 	uint64_t thread, self;
@@ -224,7 +237,7 @@ static enum check check_thread(pid_t pid, struct ptb_py_layout *l, uint64_t tsta
 	if (n > 0 && !l->code_type)
 		find_code_type(pid, l, frames[0].code);
 	for (int i = 0; i < n; i++)
-		if (!check_frame(pid, l, &frames[i]))
+		if (is_over(until_ns) || !check_frame(pid, l, &frames[i]))
 			return CHECK_FRAMES;
 	if (n <= 0)
 		return n ? CHECK_FRAMES : CHECK_IDLE;
@@ -243,14 +256,14 @@ static void pause_briefly(void)
 	nanosleep(&t, NULL);
 }
 
-static int read_threads(pid_t pid, struct py_interp *pi, uint64_t **tstates)
+static int read_threads(pid_t pid, struct py_interp *pi, uint64_t until_ns, uint64_t **tstates)
 {
 	int n = -EINVAL;
 
 	*tstates = calloc(THREADS_MAX, sizeof(**tstates));
 	if (!*tstates)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < TRIES && n <= 0; i++) { /* threads begin and end */
+	for (uint32_t i = 0; i < TRIES && n <= 0 && !is_over(until_ns); i++) { /* threads begin and end */
 		if (i)
 			pause_briefly();
 		n = py_interp__threads(pid, pi, *tstates, THREADS_MAX);
@@ -263,7 +276,7 @@ static int read_threads(pid_t pid, struct py_interp *pi, uint64_t **tstates)
 }
 
 static int check_threads(pid_t pid, struct py_interp *pi, const uint64_t *tstates,
-			 const struct slot_list *list)
+			 const struct slot_list *list, uint64_t until_ns)
 {
 	static const char *const whys[] = {
 		[CHECK_ID] = "no thread is where its layout says, or the C library is not glibc",
@@ -274,13 +287,13 @@ static int check_threads(pid_t pid, struct py_interp *pi, const uint64_t *tstate
 	enum check got[CHECKED_MAX] = { CHECK_ID }, best = CHECK_ID;
 	uint32_t open = pi->checked_cnt;
 
-	for (uint32_t t = 0; t < TRIES && open; t++) {
+	for (uint32_t t = 0; t < TRIES && open && !is_over(until_ns); t++) {
 		if (t)
 			pause_briefly();
 		open = pi->verified_cnt = 0;
 		for (uint32_t i = 0; i < pi->checked_cnt; i++) {
 			if (got[i] != CHECK_OK)
-				got[i] = check_thread(pid, &pi->layout, tstates[i], list);
+				got[i] = check_thread(pid, &pi->layout, tstates[i], list, until_ns);
 			if (got[i] > best)
 				best = got[i];
 			pi->verified_cnt += got[i] >= CHECK_IDLE;
@@ -290,7 +303,8 @@ static int check_threads(pid_t pid, struct py_interp *pi, const uint64_t *tstate
 	return best == CHECK_OK ? 0 : refuse(pi, whys[best]);
 }
 
-int py_calibrate__run(pid_t pid, const struct py_file_facts *facts, struct py_interp *pi)
+int py_calibrate__run(pid_t pid, const struct py_file_facts *facts, uint64_t until_ns,
+		      struct py_interp *pi)
 {
 	uint8_t head[PY_DEBUG_OFFSETS_READ];
 	struct slot_list list;
@@ -310,12 +324,14 @@ int py_calibrate__run(pid_t pid, const struct py_file_facts *facts, struct py_in
 	pi->layout.code_type = facts->code_type;
 	if (!find_main(pid, pi))
 		return refuse(pi, "it is not initialized, or not laid out as its version is");
-	err = read_threads(pid, pi, &tstates);
+	err = read_threads(pid, pi, until_ns, &tstates);
 	list_slots(pid, pi, facts, &list);
 	if (err > 0)
-		err = check_threads(pid, pi, tstates, &list);
+		err = check_threads(pid, pi, tstates, &list, until_ns);
 	else if (err != -ENOMEM)
 		err = refuse(pi, "its list of threads is not laid out as its version is");
+	if (err != -ENOMEM && is_over(until_ns))
+		err = stop_early(pi);
 	free(tstates);
 	return err;
 }

@@ -7,9 +7,11 @@
 #include "python/interp.h"
 
 /*
- * facts: with runtime addresses (but tls and version), as hostile as the process. Fills all of *pi but the object.
- * 0; -ENOTSUP and pi->why; another negative errno: the process cannot be read.
+ * facts: with runtime addresses (but tls and version), as hostile as the process. until_ns: the processor time
+ * (clock__cpu_ns()) at which it ends without a result. Fills all of *pi but the object.
+ * 0; -ENOTSUP and pi->why; -ECANCELED: a signal is pending; another negative errno: the process cannot be read.
  */
-int py_calibrate__run(pid_t pid, const struct py_file_facts *facts, struct py_interp *pi);
+int py_calibrate__run(pid_t pid, const struct py_file_facts *facts, uint64_t until_ns,
+		      struct py_interp *pi);
 
 #endif /* PYTHON_CALIBRATE_H */

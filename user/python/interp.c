@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "python/calibrate.h"
 #include "target/mapped_file.h"
@@ -105,7 +107,8 @@ struct search {
 	pid_t pid;
 	const struct proc_maps *maps;
 	const char *exe;
-	uint64_t spent_ns;
+	uint64_t spent_ns;  /* with its files */
+	uint64_t verify_ns; /* processor time to verify what was found in them */
 	struct py_interp *out;
 	int err; /* of the best file so far */
 };
@@ -117,6 +120,17 @@ static bool is_better(const struct search *s, int err, const struct py_interp *p
 			(s->err == -ENOENT || (pi->layout.version && !s->out->layout.version)));
 }
 
+#define VERIFY_NS (LIMIT_PY_VERIFY_MS * 1000000ull)
+
+static int verify(struct search *s, const struct py_file_facts *facts, struct py_interp *pi)
+{
+	uint64_t begin = clock__cpu_ns();
+	int err = py_calibrate__run(s->pid, facts, begin + VERIFY_NS - s->verify_ns, pi);
+
+	s->verify_ns += clock__cpu_ns() - begin;
+	return err;
+}
+
 /* True: the search is over. */
 static bool try_file(struct search *s, const struct proc_map *map)
 {
@@ -125,7 +139,7 @@ static bool try_file(struct search *s, const struct proc_map *map)
 	int err = ask_file(s->pid, map, &s->spent_ns, &facts);
 
 	if (!err) {
-		err = py_calibrate__run(s->pid, &facts, &pi);
+		err = verify(s, &facts, &pi);
 		pi.object = strdup(map->path);
 		if (!pi.object)
 			err = -ENOMEM;
@@ -172,6 +186,7 @@ int py_interp__find(pid_t pid, struct py_interp *out)
 		search_maps(&s, &maps);
 		proc_maps__free(&maps);
 		err = s.err;
+		out->late = err == -ENOTSUP && s.verify_ns >= VERIFY_NS;
 	}
 	free(exe);
 	return err;

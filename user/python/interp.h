@@ -6,6 +6,7 @@
 #ifndef PYTHON_INTERP_H
 #define PYTHON_INTERP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -29,7 +30,8 @@ struct py_interp {
 	uint32_t thread_cnt;  /* Python threads of the main interpreter; */
 	uint32_t checked_cnt; /* so many were examined, */
 	uint32_t verified_cnt; /* and for so many thread state, frames, code objects and lines are what they should be */
-	uint32_t sub_cnt;        /* other interpreters of the process */
+	uint32_t sub_cnt; /* other interpreters of the process */
+	bool late;        /* with why: to find out took too long, so it should not be tried again */
 	char why[PY_INTERP_WHY]; /* why stacks cannot be read; "": they can */
 };
 

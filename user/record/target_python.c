@@ -65,7 +65,7 @@ void target_python__find(struct targets *ts, struct target *t)
 	py_interp__clear(&pi);
 }
 
-int target_python__await(struct target *t)
+int target_python__await(struct targets *ts, struct target *t)
 {
 	struct target_python *py = &t->python;
 	struct py_interp pi = { 0 };
@@ -76,6 +76,9 @@ int target_python__await(struct target *t)
 	err = py_interp__find(t->pid, &pi);
 	if (!err) {
 		take_python(py, &pi);
+	} else if (err == -ENOTSUP && pi.late) {
+		refuse_python(ts, t, &pi, err);
+		err = -ETIMEDOUT;
 	} else if (err == -ENOTSUP) {
 		say_python(py, &pi, err);
 		err = -EAGAIN;

@@ -32,9 +32,9 @@ struct target_python {
 void target_python__find(struct targets *ts, struct target *t);
 /*
  * The same for a process that may not be ready yet: 0; -EAGAIN: there is no Python in it, or none that runs (t->python.why);
- * another negative errno.
+ * -ETIMEDOUT: to find out takes too long, which is said and counted; another negative errno.
  */
-int target_python__await(struct target *t);
+int target_python__await(struct targets *ts, struct target *t);
 /* From now on stacks are recorded at the probes of process `idx` of the probe set. */
 void target_python__use(struct targets *ts, struct target *t, uint32_t idx);
 /* META "python", if stacks are recorded. */

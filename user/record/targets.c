@@ -638,7 +638,7 @@ static int attach_samples(struct targets *ts, struct target *t)
 {
 	struct torch_proc *tp = NULL;
 	enum torch_proc_why why;
-	int err = target_python__await(t);
+	int err = target_python__await(ts, t);
 
 	if (err)
 		return err;

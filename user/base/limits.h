@@ -21,6 +21,7 @@
 	X(PROCESSES,       1024,        OVER_PROCESSES,  "processes that are followed at the same time")        \
 	X(THREADS,         1u << 18,    NONE,            "threads whose names are remembered; beyond, all are recorded again") \
 	X(TASK_EVENTS,     1u << 16,    OVER_PROCESSES,  "forks and execs in one round of draining")            \
+	X(AGENT_FILES,     64,          NONE,            "files of one process that have the agent's name; those beyond are not examined") \
 	X(AGENT_STREAMS,   1u << 16,    OVER_AGENT,      "streams of one agent whose chunks are numbered; beyond, all are counted anew")\
 	X(AGENT_NAMES,     1u << 16,    OVER_AGENT,      "names of GPU activities of one agent")                \
 	X(AGENT_THREADS,   1u << 16,    NONE,            "threads of one agent in another pid namespace; beyond, all are asked for again") \

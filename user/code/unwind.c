@@ -33,6 +33,7 @@ struct unwinding {
 	struct stack_file *files;
 	uint32_t file_cnt, file_cap;
 	uint64_t file_bytes;
+	uint64_t spent_ns; /* with files */
 	/* in the child: */
 	struct hashmap seen; /* address -> index in texts */
 	char **texts;
@@ -228,7 +229,7 @@ static int unwind_all(void *arg, uint8_t **out, size_t *len)
 
 static int add_file(struct unwinding *u, const struct proc_map *map)
 {
-	const struct elf_question q = { .fn = elf_answer__nothing };
+	const struct elf_question q = { .fn = elf_answer__nothing, .spent_ns = &u->spent_ns };
 	struct stack_file f = { .name = proc_map__base(map) };
 	int err = mapped_file__ask(u->pid, map, &q, &f.mf);
 

@@ -309,8 +309,9 @@ static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base,
 	const struct proc_map *loader = find_loader(maps, base);
 	uint64_t spent_ns = 0;
 	const struct elf_question questions[] = {
-		[CODE_LOADER] = { .fn = elf_answer__nothing }, /* no more than where it is */
-		[CODE_LIBC] = { .fn = learn_libc },
+		/* no more than where it is */
+		[CODE_LOADER] = { .fn = elf_answer__nothing, .spent_ns = &spent_ns },
+		[CODE_LIBC] = { .fn = learn_libc, .spent_ns = &spent_ns },
 		[CODE_ALLOCATOR] = { .fn = learn_allocator, .spent_ns = &spent_ns },
 	};
 	enum code_kind kind;

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "target/elf_file.h"
 #include "target/elf_notes.h"
@@ -271,18 +272,26 @@ static int check_memory(pid_t pid, const struct proc_maps *maps, const struct pr
 	return err;
 }
 
+struct search {
+	pid_t pid;
+	struct proc_maps maps;
+	uint32_t files;    /* that were examined */
+	uint64_t spent_ns; /* with them */
+};
+
 /* One mapped file that has the agent's name. */
-static int examine_agent(pid_t pid, const struct proc_maps *maps, const struct proc_map *map,
-			 struct agent_lib *out, uint32_t *state, char *why, size_t cap)
+static int examine_agent(struct search *s, const struct proc_map *map, struct agent_lib *out,
+			 uint32_t *state, char *why, size_t cap)
 {
-	const struct elf_question q = { .fn = find_facts };
+	const struct elf_question q = { .fn = find_facts, .spent_ns = &s->spent_ns };
 	struct mapped_file mf;
 	struct file_facts f;
 	int err;
 
 	memset(out, 0, sizeof(*out));
 	why[0] = 0;
-	err = mapped_file__ask(pid, map, &q, &mf);
+	s->files++;
+	err = mapped_file__ask(s->pid, map, &q, &mf);
 	if (err)
 		return err == -ENOMEM || err == -ECANCELED ?
 			       err :
@@ -295,10 +304,10 @@ static int examine_agent(pid_t pid, const struct proc_maps *maps, const struct p
 	if (!err && !take_facts(&mf, &f, out))
 		err = explain(why, cap, -EPROTO, "its file cannot be read");
 	if (!err)
-		err = check_memory(pid, maps, map, &f, out, state, why, cap);
+		err = check_memory(s->pid, &s->maps, map, &f, out, state, why, cap);
 	mapped_file__clear(&mf);
 	if (err)
-		pr_debug("%s in process %d: %s", map->path, pid, why[0] ? why : errstr(err));
+		pr_debug("%s in process %d: %s", map->path, s->pid, why[0] ? why : errstr(err));
 	if (err && err != -EAGAIN)
 		agent_lib__clear(out);
 	return err;
@@ -307,25 +316,26 @@ static int examine_agent(pid_t pid, const struct proc_maps *maps, const struct p
 /* Of several copies the one whose thread runs: the others have seen that and do nothing. */
 int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap)
 {
+	struct search s = { .pid = pid };
 	struct agent_lib found;
-	struct proc_maps maps;
 	uint32_t state = 0;
 	int err, result = -ENOENT;
 	char text[160];
 
 	memset(out, 0, sizeof(*out));
 	snprintf(why, cap, "it is not loaded");
-	err = proc_maps__read(pid, &maps);
+	err = proc_maps__read(pid, &s.maps);
 	if (err) {
 		snprintf(why, cap, "%s", errstr(err));
 		return err;
 	}
-	for (uint32_t i = 0; i < maps.cnt && !(state & PTB_AGENT_ALIVE); i++) {
-		const struct proc_map *map = &maps.items[i];
+	for (uint32_t i = 0;
+	     i < s.maps.cnt && !(state & PTB_AGENT_ALIVE) && s.files < LIMIT_AGENT_FILES; i++) {
+		const struct proc_map *map = &s.maps.items[i];
 
 		if (!map->exec || !strstr(proc_map__base(map), FILE_STEM))
 			continue;
-		err = examine_agent(pid, &maps, map, &found, &state, text, sizeof(text));
+		err = examine_agent(&s, map, &found, &state, text, sizeof(text));
 		if (!err ? result || (state & PTB_AGENT_ALIVE) :
 			   result && (err == -EAGAIN || result != -EAGAIN)) {
 			agent_lib__clear(out);
@@ -336,6 +346,6 @@ int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap)
 			agent_lib__clear(&found);
 		}
 	}
-	proc_maps__free(&maps);
+	proc_maps__free(&s.maps);
 	return result;
 }

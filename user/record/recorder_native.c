@@ -30,13 +30,32 @@ struct native_stacks {
 	uint64_t bytes;
 };
 
-static const struct ptb_thread_regs *find_row(const struct ptb_thread_regs *rows, uint32_t cnt,
-					      uint32_t tid)
+struct regs_table {
+	struct ptb_thread_regs *rows; /* sorted by tid */
+	uint32_t cnt;
+};
+
+static int cmp_tid(const void *a, const void *b)
 {
-	for (uint32_t i = 0; i < cnt; i++)
-		if (rows[i].tid == tid)
-			return &rows[i];
-	return NULL;
+	const struct ptb_thread_regs *x = a, *y = b;
+
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+static int read_regs(const struct native_stacks *ns, struct regs_table *t)
+{
+	int err = thread_regs__read(ns->program, &t->rows, &t->cnt);
+
+	if (!err && t->cnt)
+		qsort(t->rows, t->cnt, sizeof(*t->rows), cmp_tid);
+	return err;
+}
+
+static const struct ptb_thread_regs *find_row(const struct regs_table *t, uint32_t tid)
+{
+	const struct ptb_thread_regs key = { .tid = tid };
+
+	return t->cnt ? bsearch(&key, t->rows, t->cnt, sizeof(key), cmp_tid) : NULL;
 }
 
 static int copy_stack(struct native_stacks *ns, struct unwind_thread *t)
@@ -71,14 +90,13 @@ static void drop_stack(struct native_stacks *ns, struct unwind_thread *t)
 /* Copies the stacks of the threads that have none yet and do not run. 0 or negative errno. */
 static int copy_round(struct native_stacks *ns)
 {
-	struct ptb_thread_regs *before, *after = NULL;
-	uint32_t before_cnt, after_cnt;
-	int err = thread_regs__read(ns->program, &before, &before_cnt);
+	struct regs_table before, after = { .rows = NULL };
+	int err = read_regs(ns, &before);
 
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < ns->cnt && !err; i++) {
-		const struct ptb_thread_regs *row = find_row(before, before_cnt, ns->threads[i].at.tid);
+		const struct ptb_thread_regs *row = find_row(&before, ns->threads[i].at.tid);
 
 		if (ns->done[i] || !row || row->running)
 			continue;
@@ -86,9 +104,9 @@ static int copy_round(struct native_stacks *ns)
 		err = copy_stack(ns, &ns->threads[i]);
 	}
 	if (!err)
-		err = thread_regs__read(ns->program, &after, &after_cnt);
+		err = read_regs(ns, &after);
 	for (uint32_t i = 0; i < ns->cnt && !err; i++) {
-		const struct ptb_thread_regs *row = find_row(after, after_cnt, ns->threads[i].at.tid);
+		const struct ptb_thread_regs *row = find_row(&after, ns->threads[i].at.tid);
 
 		if (ns->done[i] || !ns->threads[i].stack)
 			continue;
@@ -96,8 +114,8 @@ static int copy_round(struct native_stacks *ns)
 		if (!ns->done[i])
 			drop_stack(ns, &ns->threads[i]);
 	}
-	free(before);
-	free(after);
+	free(before.rows);
+	free(after.rows);
 	return err;
 }
 

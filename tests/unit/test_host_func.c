@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/limits.h"
 #include "fake_kernels.h"
 #include "suite.h"
 #include "target/elf_file.h"
@@ -87,6 +89,26 @@ static void test_nothing(void)
 	CU_ASSERT(host_funcs__kernel(hf, 0x7ffffff0, -1, 0x400000, buf, sizeof(buf)) < 0);
 	host_funcs__free(hf);
 	host_funcs__free(NULL);
+}
+
+/* Handles that nobody has are searched for until the process's time is over; other processes have theirs. */
+static void test_endless(void)
+{
+	struct host_funcs *hf = host_funcs__new();
+	uint64_t begin = clock__mono_ns(), all = LIMIT_KERNEL_SEARCH_MS * 1000000ull;
+	struct fake_kernels k;
+	char buf[256];
+	int err = -ENOENT;
+
+	CU_ASSERT_FATAL(hf != NULL && !fake_kernels__fill(&k, NULL, NULL));
+	for (uint64_t handle = 0x10000; err == -ENOENT && clock__mono_ns() - begin < 20 * all; handle++)
+		err = host_funcs__kernel(hf, getpid(), self, handle, buf, sizeof(buf));
+	CU_ASSERT_EQUAL(err, -ETIMEDOUT);
+	CU_ASSERT(clock__mono_ns() - begin > all / 2);
+	CU_ASSERT_EQUAL(host_funcs__kernel(hf, getpid(), self, (uintptr_t)k.stubs[2], buf, sizeof(buf)),
+			-ETIMEDOUT);
+	CU_ASSERT_EQUAL(host_funcs__kernel(hf, getppid(), self, 0x1234, buf, sizeof(buf)), -ENOENT);
+	host_funcs__free(hf);
 }
 
 static int ask_child(struct host_funcs *hf, pid_t pid, int hold, const void *addr)
@@ -216,6 +238,7 @@ int main(void)
 	static const CU_TestInfo tests[] = { { "stubs", test_stubs },
 					     { "handles", test_handles },
 					     { "addresses of nothing", test_nothing },
+					     { "time that is over", test_endless },
 					     { "a process that ended", test_ended },
 					     { "wheels", test_wheels },
 					     CU_TEST_INFO_NULL };

@@ -40,6 +40,10 @@
 	X(NATIVE_STACKS,   64u << 20,   NONE,            "bytes of all native stacks of one process; later threads have none") \
 	X(NATIVE_TEXT,     60u << 10,   NONE,            "bytes of a native stack as text; the outermost frames are cut") \
 	X(CUDA_LIBS,       64,          OVER_LIBS,       "CUDA libraries of one process")                        \
+	X(KERNEL_SYMBOLS,  1u << 21,    NAME_UNRESOLVED, "functions and handles in libraries of one process that are kept to name its kernels; no further library is read") \
+	X(KERNEL_LISTS,    128,         NAME_UNRESOLVED, "lists of them, each of which keeps a library open; likewise") \
+	X(KERNEL_NAME_MS,  200,         NAME_UNRESOLVED, "time to search for one kernel's name, ms")            \
+	X(KERNEL_SEARCH_MS, 5000,       NAME_UNRESOLVED, "time for all kernels' names of one process, ms")      \
 	X(ELF_FILE_MIB,    16384,       NONE,            "a library or program that is read, MiB")               \
 	X(ELF_MIB,         512,         NONE,            "memory to answer a question about one file, MiB")      \
 	X(ELF_CPU_S,       10,          NONE,            "processor time for it, s")                             \

@@ -28,6 +28,7 @@ enum { UNKNOWN_OPDEF, UNKNOWN_CLASS, UNKNOWN_KERNEL };
 
 #define TABLE_EVERY_NS 2000000000ULL /* the whole table is read again at most this often */
 #define TAIL_EVERY_NS 20000000ULL    /* new operators are polled for so often */
+#define ROUND_NS 100000000ULL        /* kernels' names are searched for so long at a time */
 #define TABLE_SHARE 20 /* a whole reading takes at most one part in so many of the time */
 
 struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid)
@@ -275,7 +276,7 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 		r->task_fn(r->task_arg, t);
 }
 
-/* True when the kernel needs no further request: it has a name, or no library has one for it. */
+/* True when the kernel needs no further request: it has a name, or no library has one for it. Others remain unknown. */
 static bool ask_kernel(struct recorder *r, const struct recorder_proc *p, uint64_t func)
 {
 	char name[4096];
@@ -289,7 +290,7 @@ static bool ask_kernel(struct recorder *r, const struct recorder_proc *p, uint64
 	if (!err)
 		recorder__addr_name(r, PTB_REC_KERNEL_NAME, p->tgid, func, name, 0);
 	/* the signal that ends the window also ends the child that reads a library, but the name belongs to the window */
-	else if (err == -ESRCH || cancel__pending())
+	else if (err == -ESRCH || err == -ETIMEDOUT || err == -E2BIG || cancel__pending())
 		return false;
 	recorder__remember(r, &r->kernels, p->tgid, func, 1);
 	return true;
@@ -382,7 +383,6 @@ static uint64_t *take_kernels(struct recorder_proc *p, uint32_t *cnt)
 			continue;
 		if (vec_push(funcs, *cnt, cap, s->k0))
 			break; /* the rest in the next round */
-		s->val++;
 	}
 	return funcs;
 }
@@ -390,11 +390,17 @@ static uint64_t *take_kernels(struct recorder_proc *p, uint32_t *cnt)
 static void resolve_kernels(struct recorder *r, struct recorder_proc *p)
 {
 	uint32_t cnt;
-	uint64_t *funcs = take_kernels(p, &cnt);
+	uint64_t *funcs = take_kernels(p, &cnt), *times, begin = clock__mono_ns();
 
-	for (uint32_t i = 0; i < cnt && !cancel__pending(); i++)
+	for (uint32_t i = 0; i < cnt && !cancel__pending(); i++) {
+		if (!r->end_ns && clock__mono_ns() - begin > ROUND_NS)
+			break; /* the rings fill up meanwhile */
+		times = hashmap__get(&p->unknown, funcs[i], UNKNOWN_KERNEL);
+		if (times)
+			++*times;
 		if (ask_kernel(r, p, funcs[i]))
 			hashmap__del(&p->unknown, funcs[i], UNKNOWN_KERNEL);
+	}
 	free(funcs);
 }
 

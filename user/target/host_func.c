@@ -19,8 +19,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/demangle.h"
+#include "base/hashmap.h"
+#include "base/limits.h"
 #include "base/vec.h"
 #include "target/elf_priv.h"
 #include "target/mapped_file.h"
@@ -32,6 +35,7 @@
 #define HANDLE "E8__handle"
 #define READ_AT_ONCE 65536     /* bytes of the process's memory */
 #define MAPS_AGAIN_NS 50000000 /* mappings are read again this often at most */
+#define MS 1000000ull
 
 struct named_addr {
 	uint64_t addr;
@@ -47,23 +51,27 @@ struct named_addrs { /* sorted, each address once */
 
 /* One file, for all processes that have it mapped. */
 struct host_lib {
-	uint64_t ino;
-	uint32_t dev_major, dev_minor;
-	struct elf_outline outline; /* empty: nothing in it has a name */
+	struct elf_outline *outline; /* NULL: nothing in it has a name */
 	struct named_addrs funcs, handles;
 };
 
 struct host_proc {
 	pid_t pid;
-	uint64_t read_ns;  /* when its mappings were read; 0: not yet */
-	uint64_t spent_ns; /* with its files */
+	uint64_t read_ns;   /* when its mappings were read; 0: not yet */
+	uint64_t spent_ns;  /* in the children that read its files */
+	uint64_t files_ns;  /* with its files in all */
+	uint64_t search_ns; /* for names, without that */
+	uint64_t until_ns;  /* when to give up the one that is searched for, by search_clock() */
 	uint64_t demangle_ns;
+	uint32_t name_cnt, list_cnt; /* that were read for it, and are kept */
+	bool cut;                    /* some were not read */
 	struct proc_maps maps;
 };
 
 struct host_funcs {
 	struct host_lib *libs;
 	uint32_t lib_cnt, lib_cap;
+	struct hashmap lib_of; /* (inode, device) -> index */
 	struct host_proc *procs;
 	uint32_t proc_cnt, proc_cap;
 };
@@ -85,11 +93,13 @@ void host_funcs__free(struct host_funcs *hf)
 	if (!hf)
 		return;
 	for (uint32_t i = 0; i < hf->lib_cnt; i++) {
+		free(hf->libs[i].outline);
 		named_addrs__clear(&hf->libs[i].funcs);
 		named_addrs__clear(&hf->libs[i].handles);
 	}
 	for (uint32_t i = 0; i < hf->proc_cnt; i++)
 		proc_maps__free(&hf->procs[i].maps);
+	hashmap__clear(&hf->lib_of);
 	free(hf->libs);
 	free(hf->procs);
 	free(hf);
@@ -200,30 +210,55 @@ static bool is_sorted(const struct named_addrs *list)
 
 typedef int (*learn_fn)(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len);
 
+/* What one process may no longer read is not marked as known: others may. */
+static bool may_read(struct host_proc *hp)
+{
+	if (hp->name_cnt < LIMIT_KERNEL_SYMBOLS && hp->list_cnt < LIMIT_KERNEL_LISTS &&
+	    hp->spent_ns <= LIMIT_ELF_SPENT_MS * MS)
+		return true;
+	hp->cut = true;
+	return false;
+}
+
+/* In most files there is nothing. */
+static void keep_names(struct host_lib *lib, struct named_addrs *list, struct host_proc *hp,
+		       struct mapped_file *mf)
+{
+	list->items = (struct named_addr *)(void *)mf->answer.data;
+	list->cnt = (uint32_t)(mf->answer.len / sizeof(*list->items));
+	mf->answer.data = NULL;
+	if (list->cnt && !lib->outline)
+		lib->outline = vec_dup(&mf->answer.outline, 1, sizeof(*lib->outline));
+	if (!list->cnt || !lib->outline || !is_sorted(list)) {
+		free(list->items);
+		list->items = NULL;
+		list->cnt = 0;
+		return;
+	}
+	list->fd = mf->fd;
+	mf->fd = 0;
+	hp->name_cnt += list->cnt;
+	hp->list_cnt++;
+}
+
 static const struct named_addrs *read_names_of(struct host_lib *lib, struct named_addrs *list,
 					       learn_fn fn, struct host_proc *hp,
 					       const struct proc_map *map)
 {
 	const struct elf_question q = { .fn = fn, .spent_ns = &hp->spent_ns };
 	struct mapped_file mf;
+	uint64_t begin;
 	int err;
 
-	if (list->known)
+	if (list->known || !may_read(hp))
 		return list;
+	begin = clock__mono_ns();
 	err = mapped_file__ask(hp->pid, map, &q, &mf);
+	hp->files_ns += clock__mono_ns() - begin;
 	list->known = err != -ECANCELED;
 	if (err)
 		return list;
-	lib->outline = mf.answer.outline;
-	list->items = (struct named_addr *)(void *)mf.answer.data;
-	list->cnt = (uint32_t)(mf.answer.len / sizeof(*list->items));
-	mf.answer.data = NULL;
-	if (!is_sorted(list))
-		list->cnt = 0;
-	if (list->cnt) { /* in most files there is nothing */
-		list->fd = mf.fd;
-		mf.fd = 0;
-	}
+	keep_names(lib, list, hp, &mf);
 	mapped_file__clear(&mf);
 	return list;
 }
@@ -238,25 +273,24 @@ static bool read_name(const struct named_addrs *list, uint64_t off, char *buf, s
 /* The file of a mapping, to be opened. NULL: out of memory. */
 static struct host_lib *find_lib(struct host_funcs *hf, const struct proc_map *map)
 {
-	struct host_lib *lib;
+	uint64_t dev = (uint64_t)map->dev_major << 32 | map->dev_minor;
+	const uint64_t *known = hashmap__get(&hf->lib_of, map->ino, dev);
 
-	for (uint32_t i = 0; i < hf->lib_cnt; i++) {
-		lib = &hf->libs[i];
-		if (lib->ino == map->ino && lib->dev_major == map->dev_major &&
-		    lib->dev_minor == map->dev_minor)
-			return lib;
-	}
-	if (vec_push(hf->libs, hf->lib_cnt, hf->lib_cap,
-		     (struct host_lib){
-			     .ino = map->ino, .dev_major = map->dev_major, .dev_minor = map->dev_minor }))
+	if (known)
+		return &hf->libs[*known];
+	if (vec_push(hf->libs, hf->lib_cnt, hf->lib_cap, (struct host_lib){ .outline = NULL }))
 		return NULL;
+	if (hashmap__put(&hf->lib_of, map->ino, dev, hf->lib_cnt - 1)) {
+		hf->lib_cnt--;
+		return NULL;
+	}
 	return &hf->libs[hf->lib_cnt - 1];
 }
 
-/* Run-time address - ELF vaddr. */
+/* Run-time address - ELF vaddr, of one that has names. */
 static bool load_bias_of(const struct host_lib *lib, const struct proc_map *map, uint64_t *bias)
 {
-	uint64_t linked = mapped_file__linked_addr(&lib->outline, map);
+	uint64_t linked = mapped_file__linked_addr(lib->outline, map);
 
 	*bias = map->start - linked;
 	return linked != UINT64_MAX;
@@ -270,6 +304,25 @@ static int cmp_addr(const void *a, const void *b)
 }
 
 /* ---- where a launch's name is ---- */
+
+static uint64_t time_left(const struct host_proc *hp)
+{
+	const uint64_t all = LIMIT_KERNEL_SEARCH_MS * MS, one = LIMIT_KERNEL_NAME_MS * MS;
+	uint64_t left = hp->search_ns < all ? all - hp->search_ns : 0;
+
+	return left < one ? left : one;
+}
+
+/* A clock that stands while a file is read. */
+static uint64_t search_clock(const struct host_proc *hp)
+{
+	return clock__mono_ns() - hp->files_ns;
+}
+
+static bool is_over(const struct host_proc *hp)
+{
+	return cancel__pending() || search_clock(hp) >= hp->until_ns;
+}
 
 /* The symbol of the function that begins at addr. */
 static bool by_function(struct host_funcs *hf, struct host_proc *hp, uint64_t addr, char *name, size_t cap)
@@ -289,10 +342,10 @@ static bool by_function(struct host_funcs *hf, struct host_proc *hp, uint64_t ad
 		if (!lib)
 			return false;
 		list = read_names_of(lib, &lib->funcs, learn_funcs, hp, map);
-		if (!load_bias_of(lib, map, &bias))
+		if (!list->cnt || !load_bias_of(lib, map, &bias))
 			return false;
 		key.addr = addr - bias;
-		found = list->cnt ? bsearch(&key, list->items, list->cnt, sizeof(key), cmp_addr) : NULL;
+		found = bsearch(&key, list->items, list->cnt, sizeof(key), cmp_addr);
 		return found && read_name(list, found->name, name, cap);
 	}
 	return false;
@@ -305,7 +358,7 @@ static bool holder_in(const struct host_proc *hp, const struct named_addrs *list
 	uint32_t i = 0, end;
 	uint64_t word, start;
 
-	for (; i < list->cnt; i = end) {
+	for (; i < list->cnt && !is_over(hp); i = end) {
 		start = list->items[i].addr;
 		for (end = i; end < list->cnt && list->items[end].addr - start <= READ_AT_ONCE - 8; end++)
 			;
@@ -329,7 +382,7 @@ static bool by_handle(struct host_funcs *hf, struct host_proc *hp, uint64_t hand
 	bool found = false;
 	uint64_t bias;
 
-	for (uint32_t i = 0; buf && !found && i < hp->maps.cnt; i++) {
+	for (uint32_t i = 0; buf && !found && i < hp->maps.cnt && !is_over(hp); i++) {
 		const struct proc_map *map = &hp->maps.items[i];
 
 		lib = map->exec ? find_lib(hf, map) : NULL;
@@ -384,6 +437,27 @@ static bool find_name(struct host_funcs *hf, struct host_proc *hp, int hold, uin
 	       (by_handle(hf, hp, addr, name, cap) && pid_hold__alive(hold));
 }
 
+/* 0; why there is none, as host_funcs__kernel(). */
+static int search(struct host_funcs *hf, struct host_proc *hp, int hold, uint64_t addr, char *name,
+		  size_t cap)
+{
+	int err = -ENOENT;
+
+	if (!is_over(hp) && find_name(hf, hp, hold, addr, name, cap))
+		return 0;
+	if (!is_over(hp))
+		err = read_maps_again(hp, hold);
+	if (!err && find_name(hf, hp, hold, addr, name, cap))
+		return 0;
+	if (!err && !pid_hold__alive(hold))
+		return -ESRCH;
+	if (err && err != -ENOENT)
+		return err;
+	if (is_over(hp))
+		return cancel__pending() ? -ECANCELED : -ETIMEDOUT;
+	return hp->cut ? -E2BIG : -ENOENT;
+}
+
 /* ---- names ---- */
 
 /*
@@ -416,6 +490,7 @@ int host_funcs__kernel(struct host_funcs *hf, pid_t pid, int hold, uint64_t addr
 {
 	struct host_proc *hp = find_proc(hf, pid);
 	char name[NAME_MAX_LEN], symbol[NAME_MAX_LEN], *plain;
+	uint64_t begin;
 	int err, n;
 
 	if (!cap)
@@ -425,13 +500,12 @@ int host_funcs__kernel(struct host_funcs *hf, pid_t pid, int hold, uint64_t addr
 		return -ENOMEM;
 	if (!addr)
 		return -ENOENT;
-	if (!find_name(hf, hp, hold, addr, name, sizeof(name))) {
-		err = read_maps_again(hp, hold);
-		if (err)
-			return err;
-		if (!find_name(hf, hp, hold, addr, name, sizeof(name)))
-			return pid_hold__alive(hold) ? -ENOENT : -ESRCH;
-	}
+	begin = search_clock(hp);
+	hp->until_ns = begin + time_left(hp);
+	err = search(hf, hp, hold, addr, name, sizeof(name));
+	hp->search_ns += search_clock(hp) - begin;
+	if (err)
+		return err;
 	kernel_symbol(name, symbol, sizeof(symbol));
 	plain = demangle(symbol, &hp->demangle_ns);
 	n = snprintf(buf, cap, "%s", plain ? plain : symbol);

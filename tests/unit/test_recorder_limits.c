@@ -114,6 +114,34 @@ static void unknown_addresses(void)
 	close_and_count(cnt);
 }
 
+/* A process whose schemas have taken long: the others are counted, once each, and are not asked for again. */
+static void schemas(void)
+{
+	struct recorder_proc *p;
+	uint64_t cnt[256];
+
+	open_recording();
+	p = recorder__find_proc(rec, me);
+	p->schemas_readable = true;
+	for (uint32_t i = 0; i < 4; i++)
+		recorder__opdef(rec, me, 0x1000 + 8 * i, "lib::op", 0);
+	boxed_call(0x1000);
+	recorder__resolve_schemas(rec, p);
+	CU_ASSERT_EQUAL(p->no_schema.live, 1); /* it cannot be read now */
+	CU_ASSERT(p->schemas_ns > 0);
+	CU_ASSERT_EQUAL(rec->over_names, 0);
+	p->schemas_ns = LIMIT_SCHEMAS_MS * 1000000ull;
+	for (uint32_t i = 0; i < 4; i++)
+		boxed_call(0x1000 + 8 * i);
+	recorder__resolve_schemas(rec, p);
+	CU_ASSERT_EQUAL(p->no_schema.live, 0);
+	CU_ASSERT_EQUAL(rec->over_names, 4);
+	boxed_call(0x1008);
+	CU_ASSERT_EQUAL(p->no_schema.live, 0);
+	close_and_count(cnt);
+	CU_ASSERT_EQUAL(cnt[PTB_REC_SCHEMA], 0);
+}
+
 /* Beyond the limit all threads are forgotten, and recorded again: none is without its name. */
 static void threads(void)
 {
@@ -214,6 +242,7 @@ static const CU_TestInfo tests[] = {
 	{ "names", names },
 	{ "addresses", addresses },
 	{ "unknown addresses", unknown_addresses },
+	{ "schemas", schemas },
 	{ "threads", threads },
 	{ "held without a clock", held },
 	{ "stacks without operators", agent_stacks },

@@ -31,6 +31,7 @@
 	X(AGENT_CLOCKS,    1u << 16,    NONE,            "pairs of clocks of one agent that are kept; the older half goes") \
 	X(AGENT_FACTS,     1000,        OVER_AGENT,      "records of one agent's clocks, devices and state in one second") \
 	X(LIVE_OPS,        100000,      OVER_OPERATORS,  "operators in the dispatcher's table of a process")    \
+	X(SCHEMAS_MS,      3000,        OVER_NAMES,      "time to read the schemas in the dispatcher of a process, ms; later ones are not read") \
 	X(TENSORS,         1u << 21,    NONE,            "tensors, and storages, that live at one time in one capture; beyond, each has a new number wherever it is seen") \
 	X(PY_FRAMES,       1u << 18,    NONE,            "positions in Python code whose lines are remembered; beyond, all are read again") \
 	X(PY_CODE_BYTES,   64u << 20,   NONE,            "bytes of Python code objects that are remembered; likewise") \

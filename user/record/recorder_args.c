@@ -67,6 +67,19 @@ void recorder__boxed_call(struct recorder *r, uint32_t tgid, uint64_t opdef)
 		hashmap__put(&p->no_schema, opdef, 0, 0);
 }
 
+/* Of a hostile process each takes as many reads as one may. */
+static int read_schema(struct recorder_proc *p, uint64_t opdef, char *buf, size_t cap)
+{
+	uint64_t begin = clock__mono_ns();
+	int err;
+
+	if (p->schemas_ns >= LIMIT_SCHEMAS_MS * 1000000ull)
+		return -ETIMEDOUT;
+	err = live_schema__read((pid_t)p->tgid, opdef, &p->schema_layout, buf, cap);
+	p->schemas_ns += clock__mono_ns() - begin;
+	return !err && !recorder__is_there(p) ? -ESRCH : err;
+}
+
 /* True: nothing more to ask. */
 static bool ask_schema(struct recorder *r, struct recorder_proc *p, uint64_t opdef)
 {
@@ -79,15 +92,16 @@ static bool ask_schema(struct recorder *r, struct recorder_proc *p, uint64_t opd
 	if (!hashmap__get(&r->planned, *name, 0)) {
 		if (!p->schemas_readable)
 			return false;
-		err = live_schema__read((pid_t)p->tgid, opdef, &p->schema_layout, text, sizeof(text));
-		if (!err && !recorder__is_there(p))
-			err = -ESRCH;
-		if (err) {
+		err = read_schema(p, opdef, text, sizeof(text));
+		if (err && err != -ETIMEDOUT) {
 			pr_debug("process %u: the schema of the operator at 0x%llx cannot be read: %s",
 				 p->tgid, (unsigned long long)opdef, errstr(err));
 			return false;
 		}
-		put_schema(r, p->tgid, opdef, 0, text);
+		if (err)
+			r->over_names++;
+		else
+			put_schema(r, p->tgid, opdef, 0, text);
 	}
 	recorder__remember(r, &r->schemas, p->tgid, opdef, 1);
 	return true;

@@ -256,14 +256,17 @@ static void test_no_sections(void)
 	CU_ASSERT(dyn.cnt > 10 && dyn.cnt < all.cnt);
 	CU_ASSERT(elf_file__func_range(ef, marker.sym.addr, &start, &end));
 	elf_file__close(ef);
-	/* beyond the file's end: the same as none */
-	eh.e_shoff = img.size;
-	eh.e_shnum = 30;
-	CU_ASSERT(pwrite(img.fd, &eh, sizeof(eh), 0) == sizeof(eh));
-	CU_ASSERT_EQUAL_FATAL(elf_file__open(img.path, &ef), 0);
-	elf_file__for_each_sym(ef, find_cb, &cut);
-	CU_ASSERT_EQUAL(cut.cnt, dyn.cnt);
-	elf_file__close(ef);
+	/* beyond the file's end, and more than it can have: the same as none */
+	for (uint32_t i = 0; i < 2; i++) {
+		eh.e_shoff = img.size;
+		eh.e_shnum = i ? 0xfe00 : 30;
+		cut.cnt = 0;
+		CU_ASSERT(pwrite(img.fd, &eh, sizeof(eh), 0) == sizeof(eh));
+		CU_ASSERT_EQUAL_FATAL(elf_file__open(img.path, &ef), 0);
+		elf_file__for_each_sym(ef, find_cb, &cut);
+		CU_ASSERT_EQUAL(cut.cnt, dyn.cnt);
+		elf_file__close(ef);
+	}
 	image__free(&img);
 }
 

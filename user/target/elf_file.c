@@ -6,9 +6,8 @@
  *
  * What libelf does not do is here: addresses by PT_LOAD; the dynamic symbols and relocations by PT_DYNAMIC, as the
  * loader finds them (patchelf moves sections about, and a file may have no section headers); and the function that a
- * stub of the PLT reaches. A file whose section headers are damaged or cut off, which libelf refuses as a whole, is
- * read without them. What remains: a file that is truncated while it is mapped raises SIGBUS here as it does in the
- * process that runs it.
+ * stub of the PLT reaches. A file whose section headers are damaged or cut off is read without them. What remains: a
+ * file that is truncated while it is mapped raises SIGBUS here as it does in the process that runs it.
  */
 #define LOG_DOMAIN "elf_file"
 #include "target/elf_priv.h"
@@ -440,25 +439,6 @@ static int map_file(struct elf_file *ef, int fd)
 	return 0;
 }
 
-/* Elf of the mapping; NULL: it is no ELF file at all. */
-static Elf *open_image(const struct elf_file *ef)
-{
-	char *image = (char *)(uintptr_t)ef->map;
-	Elf *elf;
-
-	elf_version(EV_CURRENT);
-	elf = elf_memory(image, ef->size);
-	/* libelf takes all section headers or refuses the file; this page is a copy of our own (MAP_PRIVATE) */
-	if (!elf && !mprotect(image, sizeof(Elf64_Ehdr), PROT_READ | PROT_WRITE)) {
-		Elf64_Ehdr *eh = (Elf64_Ehdr *)(void *)image;
-
-		eh->e_shoff = 0;
-		eh->e_shnum = eh->e_shstrndx = 0;
-		elf = elf_memory(image, ef->size);
-	}
-	return elf;
-}
-
 static bool is_supported(const Elf64_Ehdr *eh)
 {
 	return eh->e_ident[EI_CLASS] == ELFCLASS64 && eh->e_ident[EI_DATA] == ELFDATA2LSB &&
@@ -527,7 +507,8 @@ int elf_file__open_fd(int fd, const char *name, struct elf_file **out)
 	err = map_file(ef, fd);
 	if (!err) {
 		memcpy(&ef->ehdr, ef->map, sizeof(ef->ehdr));
-		ef->elf = open_image(ef);
+		elf_version(EV_CURRENT);
+		ef->elf = elf_memory((char *)(uintptr_t)ef->map, ef->size);
 		err = ef->elf && is_supported(&ef->ehdr) ? read_segments(ef) : -ENOEXEC;
 	}
 	if (!err) {

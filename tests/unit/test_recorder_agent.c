@@ -71,7 +71,7 @@ static void end(uint64_t ticks, uint64_t rf)
 }
 
 /* bytes: of the chunk, independent of its header. */
-static void send_bytes(uint64_t ts, uint32_t bytes)
+static void queue_bytes(uint64_t ts, uint32_t bytes)
 {
 	u.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)(sizeof(u.d) + bytes),
 				      .kind = PTB_REC_AGENT_DATA,
@@ -80,6 +80,11 @@ static void send_bytes(uint64_t ts, uint32_t bytes)
 				      .tid = me_tid };
 	u.d.bytes = bytes;
 	recorder__agent_data(rec, &u.d);
+}
+
+static void send_bytes(uint64_t ts, uint32_t bytes)
+{
+	queue_bytes(ts, bytes);
 	recorder__agent_round(rec, ~0ull);
 }
 
@@ -337,6 +342,37 @@ static void test_open_all_along(void)
 	close_recording(&s);
 	CU_ASSERT_EQUAL_FATAL(s.cnt, 1);
 	CU_ASSERT(s.rf[0] == 0x20 && s.ts[0] == 1000 && (s.flags[0] & PTB_F_OPEN));
+}
+
+/* What is open is found by its stream and by its object, whose next begin says that it ended. */
+static void test_open_streams(void)
+{
+	struct seen s;
+
+	open_recording();
+	clock_pair(100);
+	chunk(PTB_CHUNK_OPS, 2);
+	begin(ticks_of(200), 0x10, NULL);
+	begin(ticks_of(210), 0x20, NULL);
+	begin(ticks_of(220), 0x30, NULL);
+	begin(ticks_of(230), 0x20, NULL);
+	send(300);
+	chunk(PTB_CHUNK_OPS, 3);
+	begin(ticks_of(310), 0x40, NULL);
+	end(ticks_of(320), 0x10); /* on another thread than it began */
+	end(ticks_of(330), 0x99);
+	send(400);
+	clock_pair(700);
+	recorder__window(rec, true, 1000, 0);
+	chunk(PTB_CHUNK_OPS, 3);
+	end(ticks_of(1100), 0x40);
+	send(1200);
+	clock_pair(1300);
+	CU_ASSERT_EQUAL(rec->agents[0]->open.cnt, 2);
+	close_recording(&s);
+	CU_ASSERT_EQUAL_FATAL(s.cnt, 4);
+	CU_ASSERT(s.rf[0] == 0x40 && s.rf[1] == 0x30 && s.rf[2] == 0x20 && s.rf[3] == 0x40);
+	CU_ASSERT(s.ts[0] == 1000 && s.ts[1] == 1000 && s.ts[2] == 1000 && s.ts[3] == 1100);
 }
 
 /*
@@ -689,6 +725,48 @@ static void test_open_flood(void)
 	CU_ASSERT_EQUAL(cnt[PTB_REC_RF_BEGIN], LIMIT_AGENT_OPEN);
 }
 
+static uint32_t drains;
+
+static void on_drain(void *arg)
+{
+	(void)arg;
+	drains++;
+	recorder__agent_data(rec, &u.d); /* the agent goes on sending */
+}
+
+/* While chunks are taken, others come out of the rings: as long as there is room, and the round still ends. */
+static void test_drained(void)
+{
+	struct seen s;
+	uint32_t cnt;
+
+	open_recording();
+	chunk(PTB_CHUNK_OPS, 2);
+	begin(ticks_of(2000), 1, "x");
+	send(2000);
+	recorder__set_drain(rec, on_drain);
+	drains = 0;
+	recorder__agent_data(rec, &u.d);
+	rec->rings_read_ns = 0;
+	recorder__agent_end(rec, getpid());
+	CU_ASSERT(drains > 0);
+	CU_ASSERT_EQUAL(rec->agent_queue_cnt, drains);
+	recorder__set_drain(rec, NULL);
+	close_recording(&s);
+
+	open_recording();
+	chunk(PTB_CHUNK_GPU, 2);
+	add(PTB_AREC_GPU_NAME, 0, 40000, 1);
+	for (cnt = 0; !over() && cnt < 10000; cnt++)
+		queue_bytes(1000, u.c.len);
+	CU_ASSERT(cnt > LIMIT_AGENT_QUEUED / 50000 && cnt < LIMIT_AGENT_QUEUED / 40000);
+	recorder__agent_round(rec, ~0ull);
+	CU_ASSERT_EQUAL(rec->agents[0]->queued, 0);
+	recorder__agent_data(rec, &u.d);
+	CU_ASSERT_EQUAL(over(), 1);
+	close_recording(&s);
+}
+
 /* A record whose length is no multiple of 8: the next one would be read where no record may be. */
 static void test_odd_length(void)
 {
@@ -720,6 +798,7 @@ int main(void)
 		{ "Python stacks", test_stacks },
 		{ "the window's edges", test_edges },
 		{ "open in the whole window", test_open_all_along },
+		{ "open in several streams", test_open_streams },
 		{ "a slow machine", test_slow_machine },
 		{ "gaps and drops", test_losses },
 		{ "records of GPUs and their names", test_gpu },
@@ -731,6 +810,7 @@ int main(void)
 		{ "a long name", test_long_name },
 		{ "streams without end", test_stream_flood },
 		{ "open operators without end", test_open_flood },
+		{ "chunks while chunks are taken", test_drained },
 		{ "a length that is no multiple of 8", test_odd_length },
 		CU_TEST_INFO_NULL,
 	};

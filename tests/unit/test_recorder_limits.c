@@ -228,13 +228,37 @@ static void agent_threads(void)
 	p->same_ns = false;
 	for (uint32_t i = 0; i < LIMIT_AGENT_THREADS - 1; i++)
 		hashmap__put(&p->tids, 0x10000000 + i, 0, 0x20000000 + i);
-	CU_ASSERT_EQUAL(agent__tid(p, 0x10000000), 0x20000000);
-	CU_ASSERT_EQUAL(agent__tid(p, me), me);
+	CU_ASSERT_EQUAL(agent__tid(rec, p, 0x10000000), 0x20000000);
+	CU_ASSERT_EQUAL(agent__tid(rec, p, me), me);
 	CU_ASSERT_EQUAL(p->tids.live, LIMIT_AGENT_THREADS);
 	hashmap__del(&p->tids, me, 0);
 	hashmap__put(&p->tids, 0x30000000, 0, 1);
-	CU_ASSERT_EQUAL(agent__tid(p, me), me);
+	CU_ASSERT_EQUAL(agent__tid(rec, p, me), me);
 	CU_ASSERT_EQUAL(p->tids.live, 1);
+	close_and_count(cnt);
+}
+
+/* Threads that do not exist, each of which would be searched for among all: once, and as long as there is time for it. */
+static void agent_no_threads(void)
+{
+	const struct agent_facts facts = { .pid = getpid(), .tsc = true };
+	struct agent_proc *p;
+	uint64_t cnt[256];
+
+	open_recording();
+	CU_ASSERT_EQUAL_FATAL(recorder__agent(rec, &facts), 0);
+	p = rec->agents[0];
+	p->same_ns = false;
+	CU_ASSERT_EQUAL(agent__tid(rec, p, 0x10000000), 0x10000000);
+	CU_ASSERT_EQUAL(p->tids.live, 2); /* it and the one that there is */
+	CU_ASSERT_EQUAL(agent__tid(rec, p, me), me);
+	p->tids_debt_ns = UINT64_MAX / 2;
+	CU_ASSERT_EQUAL(agent__tid(rec, p, 0x10000001), 0x10000001);
+	CU_ASSERT_EQUAL(p->tids.live, 2);
+	p->tids_debt_ns = 0;
+	CU_ASSERT_EQUAL(agent__tid(rec, p, 0x10000001), 0x10000001);
+	CU_ASSERT_EQUAL(p->tids.live, 3);
+	CU_ASSERT(p->tids_debt_ns > 0);
 	close_and_count(cnt);
 }
 
@@ -247,6 +271,7 @@ static const CU_TestInfo tests[] = {
 	{ "held without a clock", held },
 	{ "stacks without operators", agent_stacks },
 	{ "threads of another namespace", agent_threads },
+	{ "threads that do not exist", agent_no_threads },
 	CU_TEST_INFO_NULL,
 };
 

@@ -28,6 +28,7 @@
 	X(AGENT_OPEN,      1u << 14,    OVER_AGENT,      "operators of one agent that are open when the window begins") \
 	X(AGENT_STACKS,    1u << 18,    OVER_AGENT,      "Python stacks of one agent whose operators have not come; beyond, these operators have none") \
 	X(AGENT_HELD,      64u << 20,   NONE,            "bytes of one agent that wait for a pair of clocks; more is written with the clocks at hand") \
+	X(AGENT_QUEUED,    128u << 20,  OVER_AGENT,      "bytes of one agent's chunks that have come and are not taken yet") \
 	X(AGENT_CLOCKS,    1u << 16,    NONE,            "pairs of clocks of one agent that are kept; the older half goes") \
 	X(AGENT_FACTS,     1000,        OVER_AGENT,      "records of one agent's clocks, devices and state in one second") \
 	X(LIVE_OPS,        100000,      OVER_OPERATORS,  "operators in the dispatcher's table of a process")    \

@@ -30,6 +30,24 @@ bool agent_clock__covers(const struct agent_clock *c, uint64_t ticks)
 	return c->ns || (c->cnt > 1 && ticks <= c->pairs[c->cnt - 1].ticks);
 }
 
+/* The last pair before these ticks that has one behind it. */
+static uint32_t find_pair(struct agent_clock *c, uint64_t ticks)
+{
+	uint32_t first = 0, last = c->cnt - 2;
+
+	if (c->at <= last && c->pairs[c->at].ticks < ticks && ticks <= c->pairs[c->at + 1].ticks)
+		return c->at;
+	while (first < last) {
+		uint32_t mid = first + (last - first + 1) / 2;
+
+		if (c->pairs[mid].ticks < ticks)
+			first = mid;
+		else
+			last = mid - 1;
+	}
+	return c->at = first;
+}
+
 uint64_t agent_clock__mono(struct agent_clock *c, uint64_t ticks)
 {
 	const struct agent_clock_pair *a, *b;
@@ -39,13 +57,7 @@ uint64_t agent_clock__mono(struct agent_clock *c, uint64_t ticks)
 		return ticks;
 	if (c->cnt < 2)
 		return 0;
-	if (c->at > c->cnt - 2)
-		c->at = c->cnt - 2;
-	while (c->at && ticks < c->pairs[c->at].ticks)
-		c->at--;
-	while (c->at < c->cnt - 2 && ticks > c->pairs[c->at + 1].ticks)
-		c->at++;
-	a = &c->pairs[c->at];
+	a = &c->pairs[find_pair(c, ticks)];
 	b = a + 1;
 	ns = (__int128)a->mono_ns + ((__int128)ticks - (__int128)a->ticks) *
 					    (__int128)(b->mono_ns - a->mono_ns) /

@@ -86,7 +86,7 @@ static void put_activity(struct recorder *r, struct agent_proc *p, const struct 
 	switch (cupti_decoder__take(&p->gpu.decoder, a + 1, a->len - sizeof(*a), name_id(p, a->aux),
 				    a->flags & PTB_AREC_TIDS, &u)) {
 	case CUPTI_TAKEN:
-		tid = agent__tid(p, u.h.tid);
+		tid = agent__tid(r, p, u.h.tid);
 		fill_head(&u.h, p, u.h.kind, record__fixed_size(u.h.kind));
 		u.h.tid = tid;
 		r->agent_gpu = true;
@@ -108,7 +108,7 @@ static void put_graph_node(struct recorder *r, struct agent_proc *p, const struc
 	struct ptb_gpu_graph_node to = { .at_ns = n->mono_ns, .node = n->node, .original = n->original };
 
 	fill_head(&to.h, p, PTB_REC_GPU_GRAPH_NODE, sizeof(to));
-	to.h.tid = agent__tid(p, n->tid);
+	to.h.tid = agent__tid(r, p, n->tid);
 	recorder__put_ring(r, AGENT_RING_GPU, &to.h);
 }
 

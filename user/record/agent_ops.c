@@ -4,14 +4,11 @@
  * what ended before the window or began after it is not recorded; what was open at its begin is marked as such.
  */
 #define LOG_DOMAIN "agent"
+#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "base/log.h"
-#include "base/mem_limit.h"
-#include "base/vec.h"
 #include "record/recorder_agent_priv.h"
 #include "target/live_ops.h"
 
@@ -67,8 +64,8 @@ static void learn_op_name(struct recorder *r, struct agent_proc *p, const struct
 }
 
 /* All of a record's head but its length. */
-static void fill_op_head(struct agent_proc *p, const struct ptb_chunk *c, const struct ptb_arec *a,
-			 uint64_t ts, union rf_record *u)
+static void fill_op_head(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+			 const struct ptb_arec *a, uint64_t ts, union rf_record *u)
 {
 	u->h.kind = a->kind == PTB_AREC_BEGIN ? PTB_REC_RF_BEGIN : PTB_REC_RF_END;
 	u->h.flags = (uint8_t)(PTB_F_AGENT | (a->flags & PTB_AREC_ARGS ? PTB_F_ARGS : 0) |
@@ -76,12 +73,12 @@ static void fill_op_head(struct agent_proc *p, const struct ptb_chunk *c, const 
 			       (a->flags & PTB_AREC_TEXT_CUT ? PTB_F_TEXT_CUT : 0));
 	u->h.ts_ns = ts;
 	u->h.tgid = p->tgid;
-	u->h.tid = agent__tid(p, c->tid);
+	u->h.tid = agent__tid(r, p, c->tid);
 }
 
 /* false: malformed. */
-static bool make_begin(struct agent_proc *p, const struct ptb_chunk *c, const struct ptb_arec *a,
-		       uint64_t ts, union rf_record *u, uint64_t *stack_number)
+static bool make_begin(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+		       const struct ptb_arec *a, uint64_t ts, union rf_record *u, uint64_t *stack_number)
 {
 	const struct ptb_arec_begin *b = (const void *)a;
 	const char *rest = (const char *)(b + 1), *end = (const char *)a + a->len;
@@ -111,12 +108,12 @@ static bool make_begin(struct agent_proc *p, const struct ptb_chunk *c, const st
 	u->begin.text_len = text;
 	memcpy(&u->begin + 1, rest, (size_t)(end - rest)); /* the text, padded, and the values */
 	u->h.len = (uint16_t)(sizeof(u->begin) + (size_t)(end - rest));
-	fill_op_head(p, c, a, ts, u);
+	fill_op_head(r, p, c, a, ts, u);
 	return true;
 }
 
-static void make_end(struct agent_proc *p, const struct ptb_chunk *c, const struct ptb_arec *a,
-		     uint64_t ts, union rf_record *u)
+static void make_end(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+		     const struct ptb_arec *a, uint64_t ts, union rf_record *u)
 {
 	const struct ptb_arec_end *e = (const void *)a;
 
@@ -124,61 +121,29 @@ static void make_end(struct agent_proc *p, const struct ptb_chunk *c, const stru
 	u->end.rf = e->rf;
 	memcpy(&u->end + 1, e + 1, a->len - sizeof(*e));
 	u->h.len = (uint16_t)(sizeof(u->end) + a->len - sizeof(*e));
-	fill_op_head(p, c, a, ts, u);
+	fill_op_head(r, p, c, a, ts, u);
 }
 
 /* ---- the window's begin ---- */
 
-static void keep_open(struct recorder *r, struct agent_proc *p, uint32_t stream, const union rf_record *u)
+void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t stream)
 {
 	struct agent_open *o;
 
-	if (p->open_cnt >= LIMIT_AGENT_OPEN) {
-		agent__over(r);
-		return;
+	while ((o = agent_open__first(&p->open, stream))) {
+		o->rec.h.ts_ns = r->begin_ns;
+		o->rec.h.flags |= PTB_F_OPEN;
+		put_op(r, &o->rec.h);
+		agent_open__remove(&p->open, o);
 	}
-	if (vec_reserve((void **)&p->open, &p->open_cap, (uint64_t)p->open_cnt + 1, sizeof(*p->open)))
-		return;
-	o = &p->open[p->open_cnt];
-	o->rec = mem_limit__allows(u->h.len) ? malloc(u->h.len) : NULL;
-	if (!o->rec)
-		return;
-	memcpy(o->rec, u, u->h.len);
-	o->stream = stream;
-	o->rf = u->begin.rf;
-	p->open_cnt++;
 }
 
 static void forget_open(struct agent_proc *p, uint64_t rf)
 {
-	uint32_t i = p->open_cnt;
+	struct agent_open *o = agent_open__find(&p->open, rf);
 
-	while (i--)
-		if (p->open[i].rf == rf) {
-			free(p->open[i].rec);
-			memmove(&p->open[i], &p->open[i + 1], (p->open_cnt - i - 1) * sizeof(*p->open));
-			p->open_cnt--;
-			return;
-		}
-}
-
-void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t stream)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < p->open_cnt; i++) {
-		struct agent_open *o = &p->open[i];
-
-		if (stream && o->stream != stream) {
-			p->open[n++] = *o;
-			continue;
-		}
-		o->rec->h.ts_ns = r->begin_ns;
-		o->rec->h.flags |= PTB_F_OPEN;
-		put_op(r, &o->rec->h);
-		free(o->rec);
-	}
-	p->open_cnt = n;
+	if (o)
+		agent_open__remove(&p->open, o);
 }
 
 static void before_window(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
@@ -188,10 +153,10 @@ static void before_window(struct recorder *r, struct agent_proc *p, const struct
 
 	if (a->kind == PTB_AREC_END)
 		forget_open(p, ((const struct ptb_arec_end *)a)->rf);
-	else if (make_begin(p, c, a, 0, u, &stack_number))
-		keep_open(r, p, c->stream, u);
-	else
+	else if (!make_begin(r, p, c, a, 0, u, &stack_number))
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
+	else if (agent_open__add(&p->open, c->stream, &u->begin) == -E2BIG)
+		agent__over(r);
 }
 
 /* The operator's Python stack, before it. None: it has no frames, or was lost, which is counted where it was. */
@@ -219,8 +184,8 @@ static void count_step(struct recorder *r, struct agent_proc *p, const struct pt
 	union rf_record u;
 
 	if (a->kind == PTB_AREC_END)
-		make_end(p, c, a, ts, &u);
-	else if (!make_begin(p, c, a, ts, &u, &stack_number))
+		make_end(r, p, c, a, ts, &u);
+	else if (!make_begin(r, p, c, a, ts, &u, &stack_number))
 		return;
 	recorder__steps_record(r, &u.h);
 }
@@ -252,8 +217,8 @@ void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct pt
 		return;
 	agent_ops__record_open(r, p, c->stream);
 	if (a->kind == PTB_AREC_END) {
-		make_end(p, c, a, ts, &u);
-	} else if (!make_begin(p, c, a, ts, &u, &stack_number)) {
+		make_end(r, p, c, a, ts, &u);
+	} else if (!make_begin(r, p, c, a, ts, &u, &stack_number)) {
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
 	} else if (stack_number) {

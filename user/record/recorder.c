@@ -156,6 +156,11 @@ fail:
 	return err;
 }
 
+void recorder__set_drain(struct recorder *r, recorder_drain_fn fn)
+{
+	r->drain_fn = fn;
+}
+
 static void recorder_free(struct recorder *r)
 {
 	strtab__free(r->names);

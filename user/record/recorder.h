@@ -24,10 +24,14 @@ struct step_count;
 
 /* A task record (fork, exec, exit) that the run loop must act on. */
 typedef void (*recorder_task_fn)(void *arg, const struct ptb_task *task);
+/* Reads the rings, and ends no round. */
+typedef void (*recorder_drain_fn)(void *arg);
 
 /* path NULL, with opts->steps.only: what the recorder learns is written nowhere. */
 int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struct record_opts *opts,
 		   struct recorder **out);
+/* Is called, with the arg of recorder__open(), now and then while what agents have sent is taken. */
+void recorder__set_drain(struct recorder *r, recorder_drain_fn fn);
 int recorder__dup_capture(const struct recorder *r); /* capture_writer__dup() */
 /* Seals and closes; returns what capture_writer__close() does. */
 int recorder__close(struct recorder *r);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/vec.h"
@@ -22,6 +24,10 @@
  * that finds it, and the first pair may belong to a call that began before it. */
 #define FLUSHES_ALL 3
 #define SECOND_NS 1000000000ULL
+#define MALLOC_EXTRA 24 /* about what malloc adds to a small block */
+#define DRAIN_EVERY_NS 10000000ULL
+#define TIDS_BURST_NS 100000000ULL /* reading the threads of a process takes this at once, ... */
+#define TIDS_SHARE 20              /* ... and one part in so many of the time */
 
 void agent__count(struct recorder *r, uint32_t id, uint64_t n)
 {
@@ -86,9 +92,7 @@ int recorder__agent(struct recorder *r, const struct agent_facts *facts)
 
 static void free_agent(struct agent_proc *p)
 {
-	for (uint32_t i = 0; i < p->open_cnt; i++)
-		free(p->open[i].rec);
-	free(p->open);
+	agent_open__clear(&p->open);
 	agent_clock__free(&p->clock);
 	hashmap__clear(&p->tids);
 	hashmap__clear(&p->streams);
@@ -108,23 +112,59 @@ void recorder__agents_free(struct recorder *r)
 	free(r->agents);
 }
 
+/* What one agent has sent may take long: the rings, which are of all processes, are emptied meanwhile. */
+static void drain_rings(struct recorder *r)
+{
+	if (!r->drain_fn || clock__mono_ns() - r->rings_read_ns < DRAIN_EVERY_NS)
+		return;
+	r->drain_fn(r->task_arg);
+	r->rings_read_ns = clock__mono_ns();
+}
+
+/* All threads of a process, which may be many. */
+static void read_threads(struct recorder *r, struct agent_proc *p)
+{
+	struct thread_status st;
+	pid_t *tids = NULL;
+	int n = proc__threads((pid_t)p->tgid, &tids);
+
+	if (n > 0 && p->tids.live + (uint64_t)n > LIMIT_AGENT_THREADS)
+		hashmap__clear(&p->tids);
+	for (int i = 0; i < n && i < (int)LIMIT_AGENT_THREADS; i++) {
+		if (!thread_status__read((pid_t)p->tgid, tids[i], &st))
+			hashmap__put(&p->tids, (uint64_t)st.ns_pid, 0, (uint64_t)tids[i]);
+		drain_rings(r);
+	}
+	free(tids);
+}
+
+/* An agent names any threads that it likes: reading them takes a burst at first, later a share of the time. */
+static bool may_read_threads(struct agent_proc *p)
+{
+	uint64_t now = clock__mono_ns(), passed = now - p->tids_ns;
+
+	p->tids_debt_ns -= passed < p->tids_debt_ns ? passed : p->tids_debt_ns;
+	p->tids_ns = now;
+	return p->tids_debt_ns <= TIDS_BURST_NS * TIDS_SHARE;
+}
+
 /* A thread's number in ptbpf's pid namespace by that in its own. */
-uint32_t agent__tid(struct agent_proc *p, uint32_t tid)
+uint32_t agent__tid(struct recorder *r, struct agent_proc *p, uint32_t tid)
 {
 	uint64_t *known;
-	pid_t ours;
 
 	if (p->same_ns || !tid)
 		return tid;
 	known = hashmap__get(&p->tids, tid, 0);
-	if (known)
-		return (uint32_t)*known;
-	if (proc__tid_of_ns((pid_t)p->tgid, (pid_t)tid, &ours))
-		return tid; /* it has ended: its own number still distinguishes it from the others */
-	if (p->tids.live >= LIMIT_AGENT_THREADS)
-		hashmap__clear(&p->tids);
-	hashmap__put(&p->tids, tid, 0, (uint64_t)ours);
-	return (uint32_t)ours;
+	if (!known && may_read_threads(p)) {
+		read_threads(r, p);
+		p->tids_debt_ns += (clock__mono_ns() - p->tids_ns) * TIDS_SHARE;
+		known = hashmap__get(&p->tids, tid, 0);
+		if (!known)
+			hashmap__put(&p->tids, tid, 0, tid);
+	}
+	/* one that has ended: its own number still distinguishes it from the others */
+	return known ? (uint32_t)*known : tid;
 }
 
 /*
@@ -209,6 +249,7 @@ static void state_record(struct recorder *r, struct agent_proc *p, const struct 
 			agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		else if (r->begin_ns && k->mono_ns > r->begin_ns)
 			p->flushes++;
+		p->clocked = true;
 	} else if (a->kind == PTB_AREC_STATE) {
 		const struct ptb_arec_state *s = (const void *)a;
 
@@ -231,23 +272,23 @@ static uint64_t last_ticks(const struct ptb_chunk *c)
 	return last;
 }
 
-/* Writes the held chunks whose times are known; all: the others too, as well as can be. */
+/* Writes the held chunks whose times are known; all: the others too, as well as can be. Before that a signal may end it. */
 static void write_held(struct recorder *r, struct agent_proc *p, bool all)
 {
-	uint32_t pos = 0;
+	while (p->held_pos < p->held_len) {
+		const struct ptb_chunk *c = (const void *)(p->held + p->held_pos);
 
-	while (pos < p->held_len) {
-		const struct ptb_chunk *c = (const void *)(p->held + pos);
-
-		if (!all && !agent_clock__covers(&p->clock, last_ticks(c)))
+		if (!all && (cancel__pending() || !agent_clock__covers(&p->clock, last_ticks(c))))
 			break; /* the next ones are later, or of other threads: they can wait too */
 		each_record(r, p, c, agent_ops__record);
-		pos += c->len;
+		p->held_pos += c->len;
+		drain_rings(r);
 	}
-	if (!pos)
-		return;
-	memmove(p->held, p->held + pos, p->held_len - pos);
-	p->held_len -= pos;
+	if (p->held_pos <= p->held_len / 2)
+		return; /* what is moved is never more than what was written */
+	memmove(p->held, p->held + p->held_pos, p->held_len - p->held_pos);
+	p->held_len -= p->held_pos;
+	p->held_pos = 0;
 }
 
 static void hold_chunk(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c)
@@ -288,16 +329,29 @@ static int queue_cmp(const void *a, const void *b)
 	return x->nr < y->nr ? -1 : x->nr > y->nr;
 }
 
+static uint64_t queued_size(const struct ptb_agent_data *d)
+{
+	return d->h.len + sizeof(struct agent_queued) + MALLOC_EXTRA;
+}
+
 void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d)
 {
-	struct agent_queued q = { .ts_ns = d->h.ts_ns,
-				  .nr = r->agent_queue_nr++,
-				  .rec = vec_dup(d, d->h.len, 1) };
+	struct agent_queued q = { .ts_ns = d->h.ts_ns, .nr = r->agent_queue_nr++ };
+	struct agent_proc *p = find_agent(r, d->h.tgid);
 
+	if (!p)
+		return;
+	if (p->queued + queued_size(d) > LIMIT_AGENT_QUEUED) {
+		agent__over(r);
+		return;
+	}
+	q.rec = vec_dup(d, d->h.len, 1);
 	if (!q.rec || vec_push(r->agent_queue, r->agent_queue_cnt, r->agent_queue_cap, q)) {
 		free(q.rec);
 		agent__count(r, PTB_CNT_AGENT_LOST, 1);
+		return;
 	}
+	p->queued += queued_size(d);
 }
 
 static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
@@ -305,7 +359,10 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 	struct agent_proc *p = find_agent(r, d->h.tgid);
 	const struct ptb_chunk *c = (const void *)(d + 1);
 
-	if (!p || d->h.len < sizeof(*d) || d->bytes > d->h.len - sizeof(*d))
+	if (!p)
+		return;
+	p->queued -= p->queued < queued_size(d) ? p->queued : queued_size(d); /* or before an exec */
+	if (d->h.len < sizeof(*d) || d->bytes > d->h.len - sizeof(*d))
 		return;
 	if (d->bytes < sizeof(*c) || c->magic != PTB_CHUNK_MAGIC || c->abi != PTB_AGENT_ABI ||
 	    c->len < sizeof(*c) || c->len > d->bytes || c->len > PTB_CHUNK_MAX || c->len % 8) {
@@ -317,7 +374,9 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 	switch (c->kind) {
 	case PTB_CHUNK_STATE:
 		each_record(r, p, c, state_record);
-		write_held(r, p, false);
+		if (p->clocked || p->clock.ns)
+			write_held(r, p, false);
+		p->clocked = false;
 		break;
 	case PTB_CHUNK_OPS:
 		hold_chunk(r, p, c);
@@ -330,15 +389,21 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 	}
 }
 
-/* Takes the chunks that were sent before `until`. Later ones stay queued: earlier ones may still be in another ring. */
+/*
+ * Takes the chunks that were sent before `until`, and had come before this. Later ones stay queued: earlier ones may still
+ * be in another ring. So do those that a signal keeps from being taken now.
+ */
 static void take_queue(struct recorder *r, uint64_t until)
 {
-	uint32_t i;
+	uint32_t i, cnt = r->agent_queue_cnt;
 
-	qsort(r->agent_queue, r->agent_queue_cnt, sizeof(*r->agent_queue), queue_cmp);
-	for (i = 0; i < r->agent_queue_cnt && r->agent_queue[i].ts_ns < until; i++) {
+	qsort(r->agent_queue, cnt, sizeof(*r->agent_queue), queue_cmp);
+	for (i = 0; i < cnt && r->agent_queue[i].ts_ns < until; i++) {
+		if (until != UINT64_MAX && cancel__pending())
+			break;
 		take_chunk(r, r->agent_queue[i].rec);
 		free(r->agent_queue[i].rec);
+		drain_rings(r);
 	}
 	r->agent_queue_cnt -= i;
 	memmove(r->agent_queue, r->agent_queue + i, r->agent_queue_cnt * sizeof(*r->agent_queue));
@@ -350,6 +415,7 @@ static void take_queue(struct recorder *r, uint64_t until)
  */
 void recorder__agent_round(struct recorder *r, uint64_t drained_ns)
 {
+	r->rings_read_ns = clock__mono_ns();
 	if (r->agent_queue_cnt)
 		take_queue(r, drained_ns - QUEUE_SLACK_NS);
 	for (uint32_t i = 0; i < r->agent_cnt; i++)

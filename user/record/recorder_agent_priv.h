@@ -13,9 +13,14 @@
 #define AGENT_RING_GPU 1025
 
 struct agent_open { /* began before the window and has not ended */
+	struct agent_open *prev[2], *next[2];
 	uint32_t stream;
-	uint64_t rf;
-	struct ptb_rf_begin *rec;
+	struct ptb_rf_begin rec; /* and what is behind it */
+};
+
+struct agent_opens { /* a zeroed struct is an empty one */
+	struct hashmap ids;
+	uint32_t cnt;
 };
 
 /*
@@ -28,7 +33,7 @@ struct agent_clock {
 		uint64_t ticks, mono_ns;
 	} * pairs; /* rising in both */
 	uint32_t cnt, cap;
-	uint32_t at; /* of the last question: the next one is near it */
+	uint32_t at; /* of the last question: the next one is probably there, too */
 };
 
 struct agent_gpu {            /* of a process; a zeroed struct is a new one */
@@ -44,17 +49,19 @@ struct agent_proc {
 	struct agent_clock clock;
 	uint32_t flushes; /* pairs of clocks of the window */
 	struct agent_reported reported;
-	uint64_t now_ns;     /* when the chunk in hand was sent */
-	struct hashmap tids; /* number in its own pid namespace -> ours */
+	uint64_t queued; /* bytes of its chunks that have come and were not taken */
+	uint64_t now_ns; /* when the chunk in hand was sent */
+	struct hashmap tids; /* number in its own pid namespace -> ours; of one that had ended, to itself */
+	uint64_t tids_ns, tids_debt_ns; /* when its threads were last asked for; what reading them has cost, as far as it is not made up for */
 	struct hashmap streams; /* (stream, 0): last number; (stream, 1): dropped; (stream, 2): missing */
 	struct hashmap stacks; /* operator's number -> id of its Python stack, until its record comes */
 	uint64_t facts_ns;     /* when the second began in which so many ... */
 	uint32_t facts;        /* ... records of clocks, devices and state came */
 	struct agent_gpu gpu;
-	char *held; /* chunks of operators that wait for a clock */
-	uint32_t held_len, held_cap;
-	struct agent_open *open;
-	uint32_t open_cnt, open_cap;
+	char *held; /* chunks of operators that wait for a clock, from held_pos on */
+	uint32_t held_pos, held_len, held_cap;
+	bool clocked; /* a pair of clocks came after the last look at them */
+	struct agent_opens open;
 };
 
 void agent__count(struct recorder *r, uint32_t id, uint64_t n);
@@ -62,13 +69,22 @@ void agent__count(struct recorder *r, uint32_t id, uint64_t n);
 void agent__over(struct recorder *r);
 /* May another record of its clocks, devices or state be taken now? No: counted. */
 bool agent__fact_allowed(struct recorder *r, struct agent_proc *p);
-uint32_t agent__tid(struct agent_proc *p, uint32_t tid);
+uint32_t agent__tid(struct recorder *r, struct agent_proc *p, uint32_t tid);
 
 /* ---- agent_ops.c ---- */
 void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
 		       const struct ptb_arec *a);
 /* Writes what was open when the window began; of one stream, 0: of all. */
 void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t stream);
+
+/* ---- agent_open.c ---- */
+/* Keeps a copy of rec, in place of one of the same object. 0; -E2BIG: beyond the limit; -ENOMEM. */
+int agent_open__add(struct agent_opens *o, uint32_t stream, const struct ptb_rf_begin *rec);
+struct agent_open *agent_open__find(const struct agent_opens *o, uint64_t rf); /* NULL: none */
+/* The one that began first; of one stream, 0: of all. NULL: none. */
+struct agent_open *agent_open__first(const struct agent_opens *o, uint32_t stream);
+void agent_open__remove(struct agent_opens *o, struct agent_open *e);
+void agent_open__clear(struct agent_opens *o);
 
 /* ---- agent_clock.c ---- */
 /* 0, -EINVAL (not after the last one: ignored), or -ENOMEM. */

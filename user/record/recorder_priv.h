@@ -43,6 +43,7 @@ struct recorder_proc {
 struct recorder {
 	struct capture_writer *cw;
 	recorder_task_fn task_fn;
+	recorder_drain_fn drain_fn;
 	void *task_arg;
 	struct strtab *names;
 	struct hashmap threads; /* (tgid, tid) known by name */
@@ -84,7 +85,7 @@ struct recorder {
 		uint64_t ts_ns, nr; /* nr: in the order read */
 		struct ptb_agent_data *rec;
 	} * agent_queue;
-	uint64_t agent_queue_nr;
+	uint64_t agent_queue_nr, rings_read_ns; /* when they were last read */
 	uint32_t agent_queue_cnt, agent_queue_cap;
 	uint32_t agent_cnt, agent_cap;
 	uint64_t agent_counts[PTB_CNT_AGENT_REFUSED - PTB_CNT_AGENT_LOST + 1];

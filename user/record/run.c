@@ -48,11 +48,10 @@ static void on_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
 	recorder__ring_record(run->targets.rec, ring, rec, len);
 }
 
-int run__drain_rings(struct run *run)
+int run__read_rings(struct run *run)
 {
 	uint32_t n = probe_set__ring_cnt(run->targets.ps);
 
-	run->watermark = clock__mono_ns();
 	for (uint32_t i = 0; i < n; i++) {
 		struct ring_loss loss = { 0 };
 		int64_t err = probe_set__drain(run->targets.ps, i, on_record, run);
@@ -67,8 +66,18 @@ int run__drain_rings(struct run *run)
 		if (loss.cnt && !run->warming_up)
 			recorder__lost(run->targets.rec, i, loss.begin_ns, loss.end_ns, loss.cnt);
 	}
-	recorder__round(run->targets.rec, run->watermark);
 	return 0;
+}
+
+int run__drain_rings(struct run *run)
+{
+	int err;
+
+	run->watermark = clock__mono_ns();
+	err = run__read_rings(run);
+	if (!err)
+		recorder__round(run->targets.rec, run->watermark);
+	return err;
 }
 
 void run__sample_memory(struct run *run, uint64_t now)

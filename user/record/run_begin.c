@@ -42,6 +42,15 @@ static void drain_meanwhile(void *arg)
 	run->draining = false;
 }
 
+/* Likewise what an agent has sent takes long. */
+static void read_meanwhile(void *arg)
+{
+	struct run *run = arg;
+
+	probe_set__sample_now(run->targets.ps);
+	run__read_rings(run); /* an error comes again in the next round */
+}
+
 int run__check(void)
 {
 	char detail[256] = "";
@@ -184,6 +193,7 @@ static int start(struct run *run)
 		return err;
 	write_meta(run);
 	sandbox__set_idle(drain_meanwhile, run);
+	recorder__set_drain(run->targets.rec, read_meanwhile);
 	return 0;
 }
 

@@ -46,6 +46,8 @@ struct run {
 /* A counter of the BPF programs in the window: what it had in the warm-up is not in it. */
 uint64_t run__counted(const struct run *run, uint32_t id);
 /* Empties the rings; reads no process. 0 or negative errno (reported). */
+int run__read_rings(struct run *run);
+/* Likewise, and ends a round. */
 int run__drain_rings(struct run *run);
 /* Moves what is in the rings into the capture: one round. 0 or negative errno (reported). */
 int run__drain(struct run *run);

@@ -320,21 +320,6 @@ int proc__children(pid_t pid, pid_t **pids)
 	return finish_list(&list, err, pids);
 }
 
-int proc__tid_of_ns(pid_t pid, pid_t ns_tid, pid_t *tid)
-{
-	struct thread_status st;
-	pid_t *tids = NULL;
-	int n = proc__threads(pid, &tids), err = -ESRCH;
-
-	for (int i = 0; i < n && err; i++)
-		if (!thread_status__read(pid, tids[i], &st) && st.ns_pid == ns_tid) {
-			*tid = tids[i];
-			err = 0;
-		}
-	free(tids);
-	return err;
-}
-
 /* ---- names ---- */
 
 int proc__comm(pid_t pid, pid_t tid, char buf[16])

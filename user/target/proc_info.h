@@ -85,8 +85,6 @@ int proc__threads(pid_t pid, pid_t **tids);
 /* Direct children of all threads of pid (descendants: call again on them). Count or negative errno. */
 int proc__children(pid_t pid, pid_t **pids);
 int proc__comm(pid_t pid, pid_t tid, char buf[16]); /* tid 0: the process */
-/* The thread of pid that has this number in pid's own pid namespace. 0 or -ESRCH. */
-int proc__tid_of_ns(pid_t pid, pid_t ns_tid, pid_t *tid);
-bool proc__same_pidns(pid_t pid); /* same pid namespace as ptbpf's own */
+bool proc__same_pidns(pid_t pid);                   /* same pid namespace as ptbpf's own */
 
 #endif /* TARGET_PROC_INFO_H */

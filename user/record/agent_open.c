@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Operators of an agent that are open when the window begins; see recorder_agent_priv.h. Each is in two circles, in the
+ * order of begin: of all, and of its stream. An agent chooses the objects, streams and order of its records, so
+ * nothing here searches.
+ */
+#include "record/recorder_agent_priv.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/mem_limit.h"
+
+/* Keys in `ids`: (object, BY_OBJECT): the entry; (0, OF_ALL), (stream, OF_STREAM): the first one of a circle. */
+enum { OF_ALL, OF_STREAM, BY_OBJECT };
+
+static struct agent_open *find(const struct agent_opens *o, uint64_t key, int kind)
+{
+	const uint64_t *known = hashmap__get(&o->ids, key, (uint64_t)kind);
+
+	return known ? (struct agent_open *)*known : NULL;
+}
+
+static int join(struct agent_opens *o, struct agent_open *e, uint64_t key, int circle)
+{
+	struct agent_open *first = find(o, key, circle);
+
+	e->next[circle] = e->prev[circle] = e;
+	if (!first)
+		return hashmap__put(&o->ids, key, (uint64_t)circle, (uint64_t)e);
+	e->next[circle] = first;
+	e->prev[circle] = first->prev[circle];
+	first->prev[circle]->next[circle] = e;
+	first->prev[circle] = e;
+	return 0;
+}
+
+static void leave(struct agent_opens *o, struct agent_open *e, uint64_t key, int circle)
+{
+	if (e->next[circle] == e)
+		hashmap__del(&o->ids, key, (uint64_t)circle);
+	else if (find(o, key, circle) == e)
+		hashmap__put(&o->ids, key, (uint64_t)circle, (uint64_t)e->next[circle]); /* is there: succeeds */
+	e->prev[circle]->next[circle] = e->next[circle];
+	e->next[circle]->prev[circle] = e->prev[circle];
+}
+
+void agent_open__remove(struct agent_opens *o, struct agent_open *e)
+{
+	leave(o, e, 0, OF_ALL);
+	leave(o, e, e->stream, OF_STREAM);
+	hashmap__del(&o->ids, e->rec.rf, BY_OBJECT);
+	o->cnt--;
+	free(e);
+}
+
+int agent_open__add(struct agent_opens *o, uint32_t stream, const struct ptb_rf_begin *rec)
+{
+	struct agent_open *e = agent_open__find(o, rec->rf);
+	size_t size = offsetof(struct agent_open, rec) + rec->h.len;
+
+	if (e)
+		agent_open__remove(o, e); /* another object at this address: that one's end did not come */
+	if (o->cnt >= LIMIT_AGENT_OPEN)
+		return -E2BIG;
+	e = mem_limit__allows(size) ? malloc(size) : NULL;
+	if (!e)
+		return -ENOMEM;
+	memcpy(&e->rec, rec, rec->h.len);
+	e->stream = stream;
+	if (hashmap__put(&o->ids, rec->rf, BY_OBJECT, (uint64_t)e))
+		goto no_memory;
+	if (join(o, e, 0, OF_ALL))
+		goto no_circle;
+	if (join(o, e, stream, OF_STREAM))
+		goto no_stream;
+	o->cnt++;
+	return 0;
+no_stream:
+	leave(o, e, 0, OF_ALL);
+no_circle:
+	hashmap__del(&o->ids, rec->rf, BY_OBJECT);
+no_memory:
+	free(e);
+	return -ENOMEM;
+}
+
+struct agent_open *agent_open__find(const struct agent_opens *o, uint64_t rf)
+{
+	return find(o, rf, BY_OBJECT);
+}
+
+struct agent_open *agent_open__first(const struct agent_opens *o, uint32_t stream)
+{
+	return o->cnt ? find(o, stream, stream ? OF_STREAM : OF_ALL) : NULL;
+}
+
+void agent_open__clear(struct agent_opens *o)
+{
+	struct agent_open *e;
+
+	while ((e = agent_open__first(o, 0)))
+		agent_open__remove(o, e);
+	hashmap__clear(&o->ids);
+}

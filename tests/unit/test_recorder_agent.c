@@ -634,6 +634,38 @@ static void test_name_flood(void)
 	CU_ASSERT_EQUAL(cnt[PTB_REC_NAME], LIMIT_AGENT_NAMES);
 }
 
+/* Times that have not come when they are sent, in operators, pairs of clocks and nodes of graphs: nothing waits for them. */
+static void test_ahead(void)
+{
+	const uint64_t s1 = 1000000000ull;
+	struct ptb_arec_graph_node *node;
+	struct seen s;
+
+	open_recording();
+	rec->agents[0]->clock.ns = true;
+	recorder__window(rec, true, 1000, 0);
+	chunk(PTB_CHUNK_OPS, 2);
+	begin(INT64_MAX, 0x10, NULL);
+	begin(s1 + 50000000, 0x20, NULL); /* as far as a clock may be off */
+	begin(2 * s1, 0x30, NULL);
+	send(s1);
+	chunk(PTB_CHUNK_STATE, 1);
+	((struct ptb_arec_clock *)add(PTB_AREC_CLOCK, 5, sizeof(struct ptb_arec_clock), 0))->mono_ns =
+		INT64_MAX;
+	((struct ptb_arec_gpu_clock *)add(PTB_AREC_GPU_CLOCK, 5, sizeof(struct ptb_arec_gpu_clock), 0))
+		->mono_ns = INT64_MAX;
+	send(s1 + 1000);
+	chunk(PTB_CHUNK_GPU, 3);
+	node = add(PTB_AREC_GRAPH_NODE, 0, sizeof(*node), 0);
+	node->mono_ns = INT64_MAX;
+	send(s1 + 2000);
+	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_BAD), 5);
+	CU_ASSERT_EQUAL(rec->agents[0]->clock.cnt, 0);
+	close_recording(&s);
+	CU_ASSERT_EQUAL_FATAL(s.cnt, 1);
+	CU_ASSERT_EQUAL(s.rf[0], 0x20);
+}
+
 static int see_opdef(void *arg, const struct ptb_rec_hdr *h)
 {
 	uint64_t *addrs = arg;
@@ -806,6 +838,7 @@ int main(void)
 		{ "clocks as fast as can be", test_clock_flood },
 		{ "clocks for hours", test_clocks_kept },
 		{ "names without end", test_name_flood },
+		{ "times that have not come", test_ahead },
 		{ "names of open operators", test_open_names },
 		{ "a long name", test_long_name },
 		{ "streams without end", test_stream_flood },

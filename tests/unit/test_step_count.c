@@ -359,6 +359,28 @@ static void test_names_only(void)
 	name_number = 0;
 }
 
+/* Times that do not rise, as an agent may send them: no step ends before it began, nor the window before its steps have ended. */
+static void test_backwards(void)
+{
+	const uint64_t end_ns[] = { 9, 2 };
+
+	fresh();
+	step_count__await_whole(sc, now, 1);
+	for (uint64_t i = 0; i < 2; i++) {
+		struct step_event ev = event(STEP_BEGIN, 1, 50);
+
+		ev.what = STEP_OWN;
+		ev.text = 100;
+		step_count__agent(sc, &ev);
+		ev.kind = STEP_END;
+		ev.ts_ns = (1000 + end_ns[i]) * MS;
+		step_count__agent(sc, &ev);
+	}
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), UINT64_MAX);
+	CU_ASSERT_EQUAL(step_count__step_ns(sc), 4 * MS); /* 1001 to 1009, in two steps */
+}
+
 /* More open annotations, threads and objects than it keeps; ends without a begin. */
 static void test_many(void)
 {
@@ -390,6 +412,7 @@ int main(void)
 		{ "hooks", test_hooks },
 		{ "numbers", test_numbers },
 		{ "names only", test_names_only },
+		{ "times that do not rise", test_backwards },
 		{ "many", test_many },
 		CU_TEST_INFO_NULL,
 	};

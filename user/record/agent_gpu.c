@@ -102,14 +102,17 @@ static void put_activity(struct recorder *r, struct agent_proc *p, const struct 
 	}
 }
 
-static void put_graph_node(struct recorder *r, struct agent_proc *p, const struct ptb_arec *a)
+static bool put_graph_node(struct recorder *r, struct agent_proc *p, const struct ptb_arec *a)
 {
 	const struct ptb_arec_graph_node *n = (const void *)a;
 	struct ptb_gpu_graph_node to = { .at_ns = n->mono_ns, .node = n->node, .original = n->original };
 
+	if (agent__is_ahead(p, n->mono_ns))
+		return false;
 	fill_head(&to.h, p, PTB_REC_GPU_GRAPH_NODE, sizeof(to));
 	to.h.tid = agent__tid(r, p, n->tid);
 	recorder__put_ring(r, AGENT_RING_GPU, &to.h);
+	return true;
 }
 
 void agent_gpu__record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
@@ -124,7 +127,7 @@ void agent_gpu__record(struct recorder *r, struct agent_proc *p, const struct pt
 		put_activity(r, p, a);
 		break;
 	case PTB_AREC_GRAPH_NODE:
-		put_graph_node(r, p, a);
+		good = put_graph_node(r, p, a);
 		break;
 	case PTB_AREC_GPU_NAME:
 		good = learn_gpu_name(r, p, a);
@@ -165,6 +168,10 @@ void agent_gpu__clock(struct recorder *r, struct agent_proc *p, const struct ptb
 {
 	struct ptb_gpu_clock g = { .gpu_ns = k->gpu_ns, .mono_ns = k->mono_ns, .err_ns = k->err_ns };
 
+	if (agent__is_ahead(p, k->mono_ns)) {
+		agent__count(r, PTB_CNT_AGENT_BAD, 1);
+		return;
+	}
 	fill_head(&g.h, p, PTB_REC_GPU_CLOCK, sizeof(g));
 	recorder__put_ring(r, AGENT_RING_GPU, &g.h);
 }

@@ -203,7 +203,7 @@ void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct pt
 	if (a->kind != PTB_AREC_BEGIN && a->kind != PTB_AREC_END)
 		return;
 	ts = agent_clock__mono(&p->clock, a->ticks);
-	if (!ts) {
+	if (!ts || agent__is_ahead(p, ts)) {
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
 	}

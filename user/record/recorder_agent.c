@@ -24,6 +24,8 @@
  * that finds it, and the first pair may belong to a call that began before it. */
 #define FLUSHES_ALL 3
 #define SECOND_NS 1000000000ULL
+/* What the line through two pairs of clocks may be off where it goes on beyond them, and more than that. */
+#define AHEAD_NS 100000000
 #define MALLOC_EXTRA 24 /* about what malloc adds to a small block */
 #define DRAIN_EVERY_NS 10000000ULL
 #define TIDS_BURST_NS 100000000ULL /* reading the threads of a process takes this at once, ... */
@@ -37,6 +39,12 @@ void agent__count(struct recorder *r, uint32_t id, uint64_t n)
 void agent__over(struct recorder *r)
 {
 	r->over_agent++;
+}
+
+/* The kernel has the time at which a chunk was sent. What others record must not wait for one that never comes. */
+bool agent__is_ahead(const struct agent_proc *p, uint64_t mono_ns)
+{
+	return mono_ns > p->now_ns && mono_ns - p->now_ns > AHEAD_NS;
 }
 
 bool agent__fact_allowed(struct recorder *r, struct agent_proc *p)
@@ -245,7 +253,7 @@ static void state_record(struct recorder *r, struct agent_proc *p, const struct 
 	if (a->kind == PTB_AREC_CLOCK) {
 		const struct ptb_arec_clock *k = (const void *)a;
 
-		if (agent_clock__add(&p->clock, a->ticks, k->mono_ns))
+		if (agent__is_ahead(p, k->mono_ns) || agent_clock__add(&p->clock, a->ticks, k->mono_ns))
 			agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		else if (r->begin_ns && k->mono_ns > r->begin_ns)
 			p->flushes++;
@@ -369,7 +377,8 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
 	}
-	p->now_ns = d->h.ts_ns;
+	if (d->h.ts_ns > p->now_ns) /* another ring may have had a later one */
+		p->now_ns = d->h.ts_ns;
 	account(r, p, c);
 	switch (c->kind) {
 	case PTB_CHUNK_STATE:

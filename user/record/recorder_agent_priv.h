@@ -50,7 +50,7 @@ struct agent_proc {
 	uint32_t flushes; /* pairs of clocks of the window */
 	struct agent_reported reported;
 	uint64_t queued; /* bytes of its chunks that have come and were not taken */
-	uint64_t now_ns; /* when the chunk in hand was sent */
+	uint64_t now_ns; /* when the last chunk was sent that has been taken */
 	struct hashmap tids; /* number in its own pid namespace -> ours; of one that had ended, to itself */
 	uint64_t tids_ns, tids_debt_ns; /* when its threads were last asked for; what reading them has cost, as far as it is not made up for */
 	struct hashmap streams; /* (stream, 0): last number; (stream, 1): dropped; (stream, 2): missing */
@@ -69,6 +69,8 @@ void agent__count(struct recorder *r, uint32_t id, uint64_t n);
 void agent__over(struct recorder *r);
 /* May another record of its clocks, devices or state be taken now? No: counted. */
 bool agent__fact_allowed(struct recorder *r, struct agent_proc *p);
+/* Is it a time that had not come yet when the agent sent it? */
+bool agent__is_ahead(const struct agent_proc *p, uint64_t mono_ns);
 uint32_t agent__tid(struct recorder *r, struct agent_proc *p, uint32_t tid);
 
 /* ---- agent_ops.c ---- */

@@ -102,7 +102,7 @@ static uint64_t cut_steps(struct run *run, uint64_t end)
 	uint64_t surplus_ns = step_count__surplus_ns(recorder__steps(run->targets.rec));
 	double hits = (double)run__counted(run, PTB_CNT_HITS), ns = (double)(end - run->begin_ns);
 
-	if (surplus_ns > end)
+	if (surplus_ns > end || surplus_ns <= run->begin_ns) /* an agent's times are its own */
 		return end;
 	run->surplus_hits = (uint64_t)(hits * (double)(end - surplus_ns) / ns);
 	return surplus_ns - 1;

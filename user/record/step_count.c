@@ -166,10 +166,16 @@ static bool announces(const struct step_count *sc, uint32_t tgid)
 	return false;
 }
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 static void count_end(const struct step_count *sc, struct step_thread *t, int which,
-		      uint64_t number, uint64_t begin_ns, uint64_t ts)
+		      uint64_t number, uint64_t begin_ns, uint64_t at_ns)
 {
 	struct tally *ta = &t->tallies[which];
+	uint64_t ts = later(at_ns, later(begin_ns, ta->last_ns)); /* an agent's events may have any order */
 	const struct step_end e = { .tgid = t->tgid,
 				    .tid = t->tid,
 				    .own = which == OWN,
@@ -184,7 +190,7 @@ static void count_end(const struct step_count *sc, struct step_thread *t, int wh
 	ta->last_ns = ts;
 	if (ta->ends == sc->need[which])
 		ta->done_ns = ts;
-	else if (ta->ends == sc->need[which] + 1)
+	else if (ta->ends == sc->need[which] + 1 && ts > ta->done_ns)
 		ta->surplus_ns = ts;
 }
 

@@ -757,6 +757,31 @@ static void test_open_flood(void)
 	CU_ASSERT_EQUAL(cnt[PTB_REC_RF_BEGIN], LIMIT_AGENT_OPEN);
 }
 
+/* As long as can be: their bytes are limited, too. */
+static void test_open_bytes(void)
+{
+	const uint32_t text = 40000, fit = LIMIT_AGENT_OPEN_BYTES / text;
+	char *name = calloc(1, text + 1);
+	uint32_t cnt[256];
+
+	CU_ASSERT_FATAL(name != NULL);
+	memset(name, 'x', text);
+	open_recording();
+	clock_pair(1000);
+	for (uint32_t i = 0; i < fit + 100; i++) {
+		chunk(PTB_CHUNK_OPS, 2);
+		begin(ticks_of(2000 + i), i + 1, name);
+		send(2000 + i);
+	}
+	clock_pair(100000);
+	CU_ASSERT(over() >= 100 && over() <= 105);
+	CU_ASSERT(rec->agents[0]->open.bytes <= LIMIT_AGENT_OPEN_BYTES);
+	recorder__window(rec, true, 200000, 0);
+	close_and_count(cnt);
+	CU_ASSERT(cnt[PTB_REC_RF_BEGIN] <= fit && cnt[PTB_REC_RF_BEGIN] >= fit - 5);
+	free(name);
+}
+
 static uint32_t drains;
 
 static void on_drain(void *arg)
@@ -843,6 +868,7 @@ int main(void)
 		{ "a long name", test_long_name },
 		{ "streams without end", test_stream_flood },
 		{ "open operators without end", test_open_flood },
+		{ "long open operators", test_open_bytes },
 		{ "chunks while chunks are taken", test_drained },
 		{ "a length that is no multiple of 8", test_odd_length },
 		CU_TEST_INFO_NULL,

@@ -66,25 +66,56 @@ static void names(void)
 	before = rec->over_names;
 	for (uint32_t i = 0; i < LIMIT_NAMES + 100; i++) {
 		snprintf(text, sizeof(text), "name %u", i);
-		recorder__name(rec, text);
+		recorder__name(rec, 0, text);
 	}
 	CU_ASSERT(rec->over_names >= before + 100);
-	CU_ASSERT_NOT_EQUAL(recorder__name(rec, "name 7"), 0); /* known ones stay known */
-	CU_ASSERT_EQUAL(recorder__name(rec, "one more"), 0);
+	CU_ASSERT_NOT_EQUAL(recorder__name(rec, 0, "name 7"), 0); /* known ones stay known */
+	CU_ASSERT_EQUAL(recorder__name(rec, 0, "one more"), 0);
 	CU_ASSERT_EQUAL(recorder__stats(rec).over_names, rec->over_names);
 	close_and_count(cnt);
 	CU_ASSERT_EQUAL(cnt[PTB_REC_NAME], LIMIT_NAMES);
 }
 
+/* Of a process half of what is left, so that another one has room, too; what it forgets is free again. */
 static void addresses(void)
 {
+	const uint32_t half = LIMIT_ADDRESSES / 2;
 	uint64_t cnt[256];
 
 	open_recording();
-	for (uint32_t i = 0; i < LIMIT_ADDRESSES + 50; i++)
+	for (uint32_t i = 0; i < half + 50; i++)
 		recorder__class(rec, me, 0x1000 + i, "Class");
 	CU_ASSERT_EQUAL(rec->over_names, 50);
-	CU_ASSERT_EQUAL(rec->classes.live, LIMIT_ADDRESSES);
+	CU_ASSERT_EQUAL(rec->classes.live, half);
+	for (uint32_t i = 0; i < half; i++)
+		recorder__class(rec, me + 1, 0x1000 + i, "Class");
+	CU_ASSERT_EQUAL(rec->classes.live, half + half / 2);
+	recorder__forget(rec, &rec->classes, me + 1, 0x1000);
+	recorder__class(rec, me + 1, 0x1000, "Class");
+	CU_ASSERT_EQUAL(rec->classes.live, half + half / 2);
+	CU_ASSERT_EQUAL(rec->over_names, 50 + half / 2);
+	close_and_count(cnt);
+}
+
+/* Likewise, and of long ones fewer: their bytes are shared, too. */
+static void names_of_process(void)
+{
+	uint64_t cnt[256], over;
+	char text[1100];
+	uint32_t i;
+
+	open_recording();
+	for (i = 0; !rec->over_names; i++) {
+		snprintf(text, sizeof(text), "%1024u", i);
+		recorder__name(rec, me, text);
+	}
+	CU_ASSERT(i > LIMIT_NAMES / 11 && i < LIMIT_NAMES / 8);
+	over = rec->over_names;
+	for (i = 0; i < LIMIT_NAMES / 4; i++) {
+		snprintf(text, sizeof(text), "other %u", i);
+		recorder__name(rec, me + 1, text);
+	}
+	CU_ASSERT_EQUAL(rec->over_names, over);
 	close_and_count(cnt);
 }
 
@@ -265,6 +296,7 @@ static void agent_no_threads(void)
 static const CU_TestInfo tests[] = {
 	{ "names", names },
 	{ "addresses", addresses },
+	{ "names of one process", names_of_process },
 	{ "unknown addresses", unknown_addresses },
 	{ "schemas", schemas },
 	{ "threads", threads },

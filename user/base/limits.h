@@ -14,9 +14,9 @@
 /* clang-format off */
 #define PTB_LIMITS(X)                                                                                       \
 	X(MEMORY,          512u << 20,  OVER_MEMORY,     "bytes of the collector's memory beyond the ring buffers (--max-memory)") \
-	X(NAMES,           1u << 20,    OVER_NAMES,      "different names and texts in one capture")            \
+	X(NAMES,           1u << 20,    OVER_NAMES,      "different names and texts in one capture; of one process at most half of what is left, the long ones counted more") \
 	X(NAME_BYTES,      4096,        OVER_NAMES,      "bytes of one of them, except a process's schemas")    \
-	X(ADDRESSES,       1u << 18,    OVER_NAMES,      "addresses of one kind whose names are remembered (operators, classes, kernels)") \
+	X(ADDRESSES,       1u << 18,    OVER_NAMES,      "addresses of one kind whose names are remembered (operators, classes, kernels); of one process at most half of what is left") \
 	X(UNKNOWN,         1u << 16,    NAME_UNRESOLVED, "addresses of one process whose names are asked for")  \
 	X(PROCESSES,       1024,        OVER_PROCESSES,  "processes that are followed at the same time")        \
 	X(THREADS,         1u << 18,    NONE,            "threads whose names are remembered; beyond, all are recorded again") \
@@ -26,6 +26,7 @@
 	X(AGENT_NAMES,     1u << 16,    OVER_AGENT,      "names of GPU activities of one agent")                \
 	X(AGENT_THREADS,   1u << 16,    NONE,            "threads of one agent in another pid namespace; beyond, all are asked for again") \
 	X(AGENT_OPEN,      1u << 14,    OVER_AGENT,      "operators of one agent that are open when the window begins") \
+	X(AGENT_OPEN_BYTES, 8u << 20,   OVER_AGENT,      "bytes of their records")                               \
 	X(AGENT_STACKS,    1u << 18,    OVER_AGENT,      "Python stacks of one agent whose operators have not come; beyond, these operators have none") \
 	X(AGENT_HELD,      64u << 20,   NONE,            "bytes of one agent that wait for a pair of clocks; more is written with the clocks at hand") \
 	X(AGENT_QUEUED,    128u << 20,  OVER_AGENT,      "bytes of one agent's chunks that have come and are not taken yet") \

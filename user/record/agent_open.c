@@ -48,23 +48,29 @@ static void leave(struct agent_opens *o, struct agent_open *e, uint64_t key, int
 	e->next[circle]->prev[circle] = e->prev[circle];
 }
 
+static size_t size_of(const struct ptb_rf_begin *rec)
+{
+	return offsetof(struct agent_open, rec) + rec->h.len;
+}
+
 void agent_open__remove(struct agent_opens *o, struct agent_open *e)
 {
 	leave(o, e, 0, OF_ALL);
 	leave(o, e, e->stream, OF_STREAM);
 	hashmap__del(&o->ids, e->rec.rf, BY_OBJECT);
 	o->cnt--;
+	o->bytes -= size_of(&e->rec);
 	free(e);
 }
 
 int agent_open__add(struct agent_opens *o, uint32_t stream, const struct ptb_rf_begin *rec)
 {
 	struct agent_open *e = agent_open__find(o, rec->rf);
-	size_t size = offsetof(struct agent_open, rec) + rec->h.len;
+	size_t size = size_of(rec);
 
 	if (e)
 		agent_open__remove(o, e); /* another object at this address: that one's end did not come */
-	if (o->cnt >= LIMIT_AGENT_OPEN)
+	if (o->cnt >= LIMIT_AGENT_OPEN || o->bytes + size > LIMIT_AGENT_OPEN_BYTES)
 		return -E2BIG;
 	e = mem_limit__allows(size) ? malloc(size) : NULL;
 	if (!e)
@@ -78,6 +84,7 @@ int agent_open__add(struct agent_opens *o, uint32_t stream, const struct ptb_rf_
 	if (join(o, e, stream, OF_STREAM))
 		goto no_stream;
 	o->cnt++;
+	o->bytes += size;
 	return 0;
 no_stream:
 	leave(o, e, 0, OF_ALL);

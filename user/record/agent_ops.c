@@ -51,7 +51,8 @@ static void learn_op_name(struct recorder *r, struct agent_proc *p, const struct
 	uint64_t opdef = opdef_of(p, n->schema);
 	char name[513], sent[513];
 
-	if (!opdef || hashmap__get(&r->opdefs, p->tgid, opdef))
+	if (!opdef || hashmap__get(&r->opdefs, p->tgid, opdef) ||
+	    !recorder__has_room(r, &r->opdefs, p->tgid))
 		return;
 	if (!sent_name(n, sent, sizeof(sent))) {
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);

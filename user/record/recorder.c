@@ -19,6 +19,7 @@
 
 /* Largest control record: a META text such as a command line. */
 #define CONTROL_MAX 16384
+#define NAME_UNIT 128 /* bytes of a name that count as another one */
 
 static void keep_first_error(struct recorder *r, int err)
 {
@@ -86,19 +87,42 @@ static void put_text(struct recorder *r, uint8_t kind, uint32_t id, const char *
 	recorder__put_text(r, kind, &head, text, len < max ? len : max);
 }
 
-static uint32_t intern(struct recorder *r, const char *text, size_t len)
+static bool share_fits(const struct recorder *r, const void *table, uint32_t tgid, uint64_t left)
 {
-	uint32_t known = strtab__cnt(r->names), id;
+	const uint64_t *has = tgid ? hashmap__get(&r->shares, tgid, (uintptr_t)table) : NULL;
 
-	id = known < LIMIT_NAMES ? strtab__add(r->names, text, len) : strtab__find(r->names, text, len);
-	if (!id && known >= LIMIT_NAMES)
+	return (has ? *has : 0) < left;
+}
+
+static void add_share(struct recorder *r, const void *table, uint32_t tgid, uint64_t cnt)
+{
+	uint64_t *has = hashmap__get(&r->shares, tgid, (uintptr_t)table);
+
+	if (has)
+		*has += cnt;
+	else
+		hashmap__put(&r->shares, tgid, (uintptr_t)table, cnt); /* no memory: nor for what it counts */
+}
+
+static uint32_t intern(struct recorder *r, uint32_t tgid, const char *text, size_t len)
+{
+	uint32_t known = strtab__cnt(r->names), id = strtab__find(r->names, text, len);
+
+	if (id)
+		return id;
+	if (!share_fits(r, r->names, tgid, known < LIMIT_NAMES ? LIMIT_NAMES - known : 0)) {
 		r->over_names++;
-	if (id > known)
-		put_text(r, PTB_REC_NAME, id, text, len);
+		return 0;
+	}
+	id = strtab__add(r->names, text, len);
+	if (!id)
+		return 0;
+	add_share(r, r->names, tgid, 1 + len / NAME_UNIT);
+	put_text(r, PTB_REC_NAME, id, text, len);
 	return id;
 }
 
-uint32_t recorder__name(struct recorder *r, const char *text)
+uint32_t recorder__name(struct recorder *r, uint32_t tgid, const char *text)
 {
 	size_t len = strnlen(text, LIMIT_NAME_BYTES + 1);
 
@@ -106,24 +130,36 @@ uint32_t recorder__name(struct recorder *r, const char *text)
 		r->over_names++;
 		len = LIMIT_NAME_BYTES;
 	}
-	return intern(r, text, len);
+	return intern(r, tgid, text, len);
 }
 
-uint32_t recorder__text(struct recorder *r, const char *text)
+uint32_t recorder__text(struct recorder *r, uint32_t tgid, const char *text)
 {
-	return intern(r, text, strlen(text));
+	return intern(r, tgid, text, strlen(text));
 }
 
-void recorder__remember(struct recorder *r, struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val)
+bool recorder__has_room(struct recorder *r, const struct hashmap *m, uint32_t tgid)
 {
-	uint64_t *known = hashmap__get(m, k0, k1);
+	if (share_fits(r, m, tgid, m->live < LIMIT_ADDRESSES ? LIMIT_ADDRESSES - m->live : 0))
+		return true;
+	r->over_names++;
+	return false;
+}
+
+void recorder__remember(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key, uint64_t val)
+{
+	uint64_t *known = hashmap__get(m, tgid, key);
 
 	if (known)
 		*known = val;
-	else if (m->live < LIMIT_ADDRESSES)
-		hashmap__put(m, k0, k1, val); /* no memory: counted there, asked for again */
-	else
-		r->over_names++;
+	else if (recorder__has_room(r, m, tgid) && !hashmap__put(m, tgid, key, val))
+		add_share(r, m, tgid, 1); /* no memory: counted there, asked for again */
+}
+
+void recorder__forget(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key)
+{
+	if (hashmap__del(m, tgid, key))
+		add_share(r, m, tgid, (uint64_t)-1);
 }
 
 int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struct record_opts *opts,
@@ -167,6 +203,7 @@ static void recorder_free(struct recorder *r)
 	hashmap__clear(&r->threads);
 	hashmap__clear(&r->opdefs);
 	hashmap__clear(&r->classes);
+	hashmap__clear(&r->shares);
 	hashmap__clear(&r->schemas);
 	hashmap__clear(&r->planned);
 	for (int i = 0; i < (int)r->proc_cnt; i++) {
@@ -322,7 +359,7 @@ static void put_func(struct recorder *r, const struct recorder_plan *rp,
 {
 	const struct plan_func *pf = &plan->funcs[i];
 	struct ptb_func f = { .func = rp->func_base + i + 1,
-			      .name = recorder__name(r, pf->name),
+			      .name = recorder__name(r, 0, pf->name),
 			      .kind = pf->kind,
 			      .reason = reason };
 
@@ -342,7 +379,7 @@ void recorder__plan(struct recorder *r, const struct torch_plan *plan, const str
 		struct ptb_site s = { .id = rp->site_base + i,
 				      .func = rp->func_base + ps->func + 1,
 				      .role = ps->role,
-				      .lib = recorder__name(r, libs[ps->lib].path),
+				      .lib = recorder__name(r, 0, libs[ps->lib].path),
 				      .offset = ps->offset };
 
 		if (is_left_out(r, &plan->funcs[ps->func]))
@@ -388,7 +425,7 @@ void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const cha
 {
 	struct ptb_thread t = { .h.tgid = tgid, .h.tid = tid };
 
-	t.comm = recorder__name(r, comm);
+	t.comm = recorder__name(r, tgid, comm);
 	recorder__put(r, PTB_REC_THREAD, &t.h, sizeof(t));
 	recorder__know_thread(r, tgid, tid);
 }
@@ -412,7 +449,7 @@ void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64
 {
 	struct ptb_addr_name a = { .h.tgid = tgid, .addr = addr, .flags = flags };
 
-	a.name = recorder__name(r, name);
+	a.name = recorder__name(r, tgid, name);
 	recorder__put(r, kind, &a.h, sizeof(a));
 }
 
@@ -425,7 +462,7 @@ void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const cha
 void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags)
 {
 	recorder__addr_name(r, PTB_REC_OPDEF, tgid, addr, name, flags);
-	recorder__remember(r, &r->opdefs, tgid, addr, recorder__name(r, name));
+	recorder__remember(r, &r->opdefs, tgid, addr, recorder__name(r, tgid, name));
 }
 
 void recorder__process(struct recorder *r, const struct torch_proc *tp,
@@ -438,9 +475,9 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp,
 				 .parent_tgid = rp->parent,
 				 .source = rp->by_agent,
 				 .gap_ns = rp->gap_ns,
-				 .comm = recorder__name(r, tp->comm),
-				 .cmdline = recorder__name(r, tp->cmdline),
-				 .exe = recorder__name(r, tp->exe) };
+				 .comm = recorder__name(r, tgid, tp->comm),
+				 .cmdline = recorder__name(r, tgid, tp->cmdline),
+				 .exe = recorder__name(r, tgid, tp->exe) };
 
 	if (known)
 		known->by_agent = rp->by_agent;

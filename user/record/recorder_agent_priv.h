@@ -21,6 +21,7 @@ struct agent_open { /* began before the window and has not ended */
 struct agent_opens { /* a zeroed struct is an empty one */
 	struct hashmap ids;
 	uint32_t cnt;
+	uint64_t bytes;
 };
 
 /*

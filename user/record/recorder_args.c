@@ -24,7 +24,7 @@ static void put_schema(struct recorder *r, uint32_t tgid, uint64_t opdef, uint32
 {
 	struct ptb_schema s = { .h.tgid = tgid, .opdef = opdef, .func = func };
 
-	s.name = recorder__text(r, text);
+	s.name = recorder__text(r, tgid, text);
 	recorder__put(r, PTB_REC_SCHEMA, &s.h, sizeof(s));
 }
 
@@ -39,7 +39,7 @@ void recorder__plan_schemas(struct recorder *r, const struct torch_plan *plan, u
 			continue;
 		put_schema(r, 0, 0, func_base + i + 1, pf->schema);
 		/* an operator of the plan that is called boxed has the same schema */
-		hashmap__put(&r->planned, recorder__name(r, pf->name), 0, 1);
+		hashmap__put(&r->planned, recorder__name(r, 0, pf->name), 0, 1);
 	}
 }
 

@@ -51,6 +51,7 @@ struct recorder {
 	struct hashmap schemas; /* (tgid, OperatorDef*) whose schema is in the capture */
 	struct hashmap planned; /* name ids of operators whose schema the plan has */
 	struct hashmap classes; /* (tgid, vptr) known */
+	struct hashmap shares; /* (tgid, address of the table that all processes share): how much of it is this one's */
 	struct recorder_proc *procs;
 	uint32_t proc_cnt, proc_cap;
 	uint32_t next_func, next_site;
@@ -98,11 +99,14 @@ void recorder__put_text(struct recorder *r, uint8_t kind, const struct ptb_text 
 			const char *text, size_t len);
 /* A record as a ring had it. */
 void recorder__put_ring(struct recorder *r, uint32_t ring, const struct ptb_rec_hdr *h);
-/* Name id in the capture: cut at its limit; 0: beyond the limits, counted. */
-uint32_t recorder__name(struct recorder *r, const char *text);
-uint32_t recorder__text(struct recorder *r, const char *text); /* as long as it is: a schema */
-/* Puts into a map of addresses that are known, as far as its limit goes. */
-void recorder__remember(struct recorder *r, struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val);
+/* Name id in the capture: cut at its limit; 0: beyond the limits, counted. tgid: of which process it comes, 0: of none. */
+uint32_t recorder__name(struct recorder *r, uint32_t tgid, const char *text);
+uint32_t recorder__text(struct recorder *r, uint32_t tgid, const char *text); /* as long as it is: a schema */
+/* Puts into a map of addresses of processes that are known, as far as its limit goes, and takes out of it. */
+void recorder__remember(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key, uint64_t val);
+void recorder__forget(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key);
+/* May the process have another one in it? No: counted. */
+bool recorder__has_room(struct recorder *r, const struct hashmap *m, uint32_t tgid);
 void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid);
 void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm);
 void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr,

@@ -116,15 +116,15 @@ static bool is_of_nn_module(const struct py_code *code, const char *name)
 }
 
 /* From malloc; NULL: no memory. */
-static struct known_code *known_code__new(struct recorder *r, const struct py_code *code)
+static struct known_code *known_code__new(struct recorder *r, uint32_t tgid, const struct py_code *code)
 {
 	uint64_t bytes = sizeof(struct known_code) + code->table_len;
 	struct known_code *k = mem_limit__allows(bytes) ? malloc(bytes) : NULL;
 
 	if (!k)
 		return NULL;
-	*k = (struct known_code){ .func = recorder__name(r, code->name),
-				  .file = recorder__name(r, code->file),
+	*k = (struct known_code){ .func = recorder__name(r, tgid, code->name),
+				  .file = recorder__name(r, tgid, code->file),
 				  .first = code->first,
 				  .shim = is_shim(code),
 				  .module_call = is_of_nn_module(code, "_call_impl"),
@@ -147,7 +147,7 @@ static struct known_code *read_code(struct recorder *r, const struct recorder_pr
 	    (addr == f->code ? py_code__read : py_class__read)((pid_t)p->tgid, &p->py->layout, addr, &code))
 		return NULL;
 	if (code.check == f->check)
-		k = known_code__new(r, &code);
+		k = known_code__new(r, p->tgid, &code);
 	py_code__clear(&code);
 	return k;
 }

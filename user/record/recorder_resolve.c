@@ -198,11 +198,11 @@ void recorder__opdef_gone(struct recorder *r, const struct ptb_opdef_gone *g)
 		return;
 	snprintf(name, sizeof(name), "%.*s%s%.*s", (int)g->text_len, (const char *)(g + 1),
 		 over ? "." : "", over, g->overload);
-	a.name = g->text_len ? recorder__name(r, name) : known ? (uint32_t)*known : 0;
+	a.name = g->text_len ? recorder__name(r, g->h.tgid, name) : known ? (uint32_t)*known : 0;
 	recorder__put(r, PTB_REC_OPDEF, &a.h, sizeof(a));
 	r->op_left = true;
-	hashmap__del(&r->opdefs, g->h.tgid, g->opdef);
-	hashmap__del(&r->schemas, g->h.tgid, g->opdef);
+	recorder__forget(r, &r->opdefs, g->h.tgid, g->opdef);
+	recorder__forget(r, &r->schemas, g->h.tgid, g->opdef);
 	hashmap__del(&p->unknown, g->opdef, UNKNOWN_OPDEF);
 	hashmap__del(&p->no_schema, g->opdef, 0);
 }
@@ -304,9 +304,7 @@ static void peek_kernel(struct recorder *r, const struct ptb_cuda_call *c)
 	if (!c->func || hashmap__get(&r->kernels, c->h.tgid, c->func) ||
 	    (p && hashmap__get(&p->unknown, c->func, UNKNOWN_KERNEL)))
 		return;
-	if (r->kernels.live >= LIMIT_ADDRESSES)
-		r->over_names++;
-	else
+	if (recorder__has_room(r, &r->kernels, c->h.tgid))
 		note_unknown(r, c->h.tgid, c->func, UNKNOWN_KERNEL);
 }
 

@@ -47,7 +47,7 @@ void recorder__steps_free(struct recorder *r)
 
 void recorder__steps_process(struct recorder *r, uint32_t tgid, const char *name)
 {
-	uint32_t id = name && *name && r->steps && !r->step_ops ? recorder__text(r, name) : 0;
+	uint32_t id = name && *name && r->steps && !r->step_ops ? recorder__text(r, tgid, name) : 0;
 
 	if (id || hashmap__get(&r->step_names, tgid, 0)) /* the program that it executed before had one */
 		recorder__remember(r, &r->step_names, tgid, 0, id);

@@ -31,9 +31,9 @@ def make_captures(ws):
     return first, second
 
 
-def export(capture, form, *words):
+def export(capture, form, *words, expect=0):
     path = capture + "." + form
-    run("export", capture, "--format", form, "-o", path, *words)
+    run("export", capture, "--format", form, "-o", path, *words, expect=expect)
     with open(path, encoding="utf-8") as f:
         return f.read()
 
@@ -165,6 +165,15 @@ def test_difference(captures):
     check(data[(top, "Trainer.step train.py:13", "aten::relu"), "CPU time"] == [700000, 1200000], "an operator that takes longer")
     addmm = (top, "Trainer.step train.py:12", "Linear.forward torch/nn/modules/linear.py:134", "aten::addmm")
     check(data[addmm, "CPU time"] == [0, 500000], "a new operator")
+    operators = "Times are those of operators and annotations"
+    same = export(captures[0], "flamegraph", "--diff", captures[1])
+    check(same.count(operators) == 1 and "samples of all threads" not in same, "both are of operators")
+    sampled = captures[0] + ".samples"
+    subprocess.run([MAKER, sampled, "samples"], check=True)
+    for first, second in ((captures[0], sampled), (sampled, captures[0])):
+        page = export(first, "flamegraph", "--diff", second, expect=3 if first == sampled else 0)
+        check(f"a.ptb: {operators}" in page and "a.ptb.samples: Times are those of samples of all threads, 100 a second" in page,
+              "which times are whose")
 
 
 def test_refused(captures):

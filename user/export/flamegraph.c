@@ -22,7 +22,7 @@
 struct flame_session {
 	char *name;
 	double seconds;
-	uint32_t process_cnt;
+	uint32_t process_cnt, sample_hz;
 	bool has_stacks, incomplete;
 	char lacks[1024];
 };
@@ -32,7 +32,7 @@ struct flamegraph {
 	struct out_file *of;
 	FILE *f;
 	struct stack_tree *tree;
-	const struct session *s; /* the current one */
+	const struct session *s; /* the current one, until its end: the second is gone when the page is made */
 	struct flame_session sessions[2];
 	uint32_t session_cnt;
 	bool metrics[STACK_METRIC_CNT]; /* that anything has */
@@ -156,18 +156,26 @@ static void put_heading(const struct flamegraph *fg, FILE *f)
 	}
 }
 
-static uint32_t sampled_hz(const struct flamegraph *fg)
+static void put_times_note(const struct flame_session *fs, FILE *f)
 {
-	return session__info(fg->s)->sample_hz;
+	if (fs->sample_hz)
+		fprintf(f, "Times are those of samples of all threads, %u a second. ", fs->sample_hz);
+	else
+		fputs("Times are those of operators and annotations, without the Python code between them. ",
+		      f);
 }
 
 static void put_flame_notes(const struct flamegraph *fg, FILE *f)
 {
-	if (sampled_hz(fg))
-		fprintf(f, "Times are those of samples of all threads, %u a second. ", sampled_hz(fg));
-	else
-		fputs("Times are those of operators and annotations, without the Python code between them. ",
-		      f);
+	const bool differ = fg->session_cnt > 1 && fg->sessions[0].sample_hz != fg->sessions[1].sample_hz;
+
+	for (uint32_t i = 0; i < (differ ? fg->session_cnt : 1); i++) {
+		if (differ) {
+			html__put_text(f, fg->sessions[i].name);
+			fputs(": ", f);
+		}
+		put_times_note(&fg->sessions[i], f);
+	}
 	if (fg->session_cnt > 1)
 		fputs("Red: more in the second; blue: less. ", f);
 	else
@@ -251,6 +259,7 @@ int flamegraph__begin(struct flamegraph *fg, const struct session *s, const char
 	fs->name = strdup(slash ? slash + 1 : name);
 	fs->seconds = (double)(info->end_ns - info->begin_ns) / 1e9;
 	fs->process_cnt = info->process_cnt;
+	fs->sample_hz = info->sample_hz;
 	fs->has_stacks = info->has_py_stacks;
 	return fs->name ? stack_tree__begin(fg->tree, s) : -ENOMEM;
 }
@@ -266,6 +275,7 @@ void flamegraph__end(struct flamegraph *fg, const struct session_totals *totals)
 
 	fs->incomplete =
 		loss_account__incomplete(session__info(fg->s), totals, fs->lacks, sizeof(fs->lacks));
+	fg->s = NULL;
 }
 
 /* Metrics of which no node has any are not offered; if none has, the first is. */

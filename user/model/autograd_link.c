@@ -114,33 +114,41 @@ static bool makes_nodes(const struct entry *e)
 	return e->kind == PTB_FUNC_OP || e->kind == PTB_FUNC_BOXED || e->kind == PTB_FUNC_PYFUNC;
 }
 
+/* Returns how far down the stack it went: the index of the last entry that it looked at. */
+static uint32_t stamp_makers(struct model *m, struct thread *t, uint64_t seq)
+{
+	bool made = false;
+	uint32_t i = t->cnt;
+
+	while (i) {
+		struct entry *e = &t->stack[--i];
+
+		if (e->annotation || e->hidden)
+			continue;
+		if (e->kind == PTB_FUNC_NODE || e->kind == PTB_FUNC_NODE_CALL)
+			break;
+		if (!makes_nodes(e))
+			continue;
+		if (!made && !e->fwd_pos)
+			e->fwd_pos = wait_for_backward(m, t, seq, e);
+		made = true;
+		if (e->seq >= 0) /* then those around it have one as well */
+			break;
+		e->seq = (int64_t)seq;
+	}
+	return i;
+}
+
 /*
  * The innermost operator made the node and waits for it. The operators around it show the number too if
  * they have none yet: torch stamps an operator with the number that is next when it starts.
  */
 void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r)
 {
-	bool made = false;
-
 	stack__at(m, t, r->sp, r->h.ts_ns);
 	if (r->seq > INT64_MAX || r->h.flags & PTB_F_READ_FAULT)
 		return;
-	for (uint32_t i = t->cnt; i--;) {
-		struct entry *e = &t->stack[i];
-
-		if (e->annotation || e->hidden)
-			continue;
-		if (e->kind == PTB_FUNC_NODE || e->kind == PTB_FUNC_NODE_CALL)
-			return;
-		if (!makes_nodes(e))
-			continue;
-		if (!made && !e->fwd_pos)
-			e->fwd_pos = wait_for_backward(m, t, r->seq, e);
-		made = true;
-		if (e->seq >= 0) /* then those around it have one as well */
-			return;
-		e->seq = (int64_t)r->seq;
-	}
+	effort__spend((uint64_t)(t->cnt - stamp_makers(m, t, r->seq)) * ENTRY_COST);
 }
 
 /*

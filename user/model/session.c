@@ -338,6 +338,26 @@ static void set_op_name(struct entry *e, const struct op_name *op)
 	e->is_address = op->is_address;
 }
 
+/* A call of a node has the name and the number of the innermost node that is open. */
+static void take_node(const struct thread *t, struct entry *e)
+{
+	uint32_t i = t->cnt;
+
+	while (i) {
+		const struct entry *node = &t->stack[--i];
+
+		if (!node->inner || node->kind != PTB_FUNC_NODE)
+			continue;
+		e->name = node->inner;
+		e->is_address = node->is_address;
+		e->flags = node->flags & SLICE_NAME_CUT;
+		e->seq = node->seq;
+		e->fwd_thread = node->fwd_thread;
+		break;
+	}
+	effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST);
+}
+
 static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
 			const struct func_fact *ff, const struct ptb_rec_hdr *h)
 {
@@ -345,18 +365,7 @@ static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
 	if (ff->kind == PTB_FUNC_NODE_CALL) { /* its record does not say which node: the one around it */
 		e->scope = 1;                 /* at::RecordScope::BACKWARD_FUNCTION */
 		e->is_address = true;         /* until its node is found */
-		for (uint32_t i = t->cnt; i--;) {
-			const struct entry *node = &t->stack[i];
-
-			if (!node->inner || node->kind != PTB_FUNC_NODE)
-				continue;
-			e->name = node->inner;
-			e->is_address = node->is_address;
-			e->flags = node->flags & SLICE_NAME_CUT;
-			e->seq = node->seq;
-			e->fwd_thread = node->fwd_thread;
-			break;
-		}
+		take_node(t, e);
 	}
 	push_frame(m, t, e, ff->op.full, h, true);
 }

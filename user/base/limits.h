@@ -15,7 +15,7 @@
 #define PTB_LIMITS(X)                                                                                       \
 	X(MEMORY,          512u << 20,  OVER_MEMORY,     "bytes of the collector's memory beyond the ring buffers (--max-memory)") \
 	X(NAMES,           1u << 20,    OVER_NAMES,      "different names and texts in one capture; of one process at most half of what is left, the long ones counted more") \
-	X(NAME_BYTES,      4096,        OVER_NAMES,      "bytes of one of them, except a process's schemas")    \
+	X(NAME_BYTES,      4096,        OVER_NAMES,      "bytes of one of them, except a process's schemas; also where a capture is read") \
 	X(ADDRESSES,       1u << 18,    OVER_NAMES,      "addresses of one kind whose names are remembered (operators, classes, kernels); of one process at most half of what is left") \
 	X(UNKNOWN,         1u << 16,    NAME_UNRESOLVED, "addresses of one process whose names are asked for")  \
 	X(PROCESSES,       1024,        OVER_PROCESSES,  "processes that are followed at the same time")        \

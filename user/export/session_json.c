@@ -40,13 +40,15 @@ const char *session_json__stop_text(uint32_t reason)
 
 #define META_DEPTH_MAX 8
 #define META_VALUES_MAX 4096
+#define META_MEMBERS_MAX 64 /* of one object: each is compared with those before it */
 
 /* Adds what is in the tree to *cnt; false: more than a META of ours has. */
 static bool is_small(const cJSON *v, uint32_t depth, uint32_t *cnt)
 {
 	const cJSON *child;
 
-	if (depth > META_DEPTH_MAX || ++*cnt > META_VALUES_MAX)
+	if (depth > META_DEPTH_MAX || ++*cnt > META_VALUES_MAX ||
+	    (cJSON_IsObject(v) && cJSON_GetArraySize(v) > META_MEMBERS_MAX))
 		return false;
 	cJSON_ArrayForEach(child, v) if (!is_small(child, depth + 1, cnt)) return false;
 	return true;

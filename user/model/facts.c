@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/effort.h"
+#include "base/limits.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "capture/capture.h"
@@ -102,6 +104,26 @@ static const char *text_of(const struct ptb_text *t)
 	return (const char *)(t + 1);
 }
 
+/*
+ * Id in texts of what is shown of a name. A few bytes of a file could repeat a long one in very many places of a report, so
+ * it is cut, with a mark; schemas, which may be longer, are taken from long_names.
+ */
+static uint32_t take_name(struct facts *f, uint32_t name, const char *text, size_t len)
+{
+	static const char mark[] = "...";
+	char cut[LIMIT_NAME_BYTES + sizeof(mark)];
+
+	if (len <= LIMIT_NAME_BYTES) {
+		hashmap__del(&f->long_names, name, 0);
+		return strtab__add(f->texts, text, len);
+	}
+	if (hashmap__put(&f->long_names, name, 0, strtab__add(f->texts, text, len)))
+		return 0;
+	memcpy(cut, text, LIMIT_NAME_BYTES);
+	memcpy(cut + LIMIT_NAME_BYTES, mark, sizeof(mark));
+	return strtab__add(f->texts, cut, sizeof(cut) - 1);
+}
+
 static int on_name(struct facts *f, const struct ptb_text *t)
 {
 	uint32_t id;
@@ -110,7 +132,7 @@ static int on_name(struct facts *f, const struct ptb_text *t)
 		f->bad_records++;
 		return 0;
 	}
-	id = strtab__add(f->texts, text_of(t), strnlen(text_of(t), t->text_len));
+	id = take_name(f, t->id, text_of(t), strnlen(text_of(t), t->text_len));
 	if (!id || vec_reserve((void **)&f->names, &f->name_cap, (uint64_t)t->id + 1, sizeof(*f->names)))
 		return -ENOMEM;
 	f->names[t->id] = id;
@@ -122,7 +144,7 @@ static int on_name(struct facts *f, const struct ptb_text *t)
 static int on_meta(struct facts *f, const struct ptb_text *t)
 {
 	const char *text = text_of(t), *nul = memchr(text, '\0', t->text_len);
-	struct meta_fact m;
+	uint32_t key, value;
 	size_t len;
 
 	if (!nul) {
@@ -130,9 +152,9 @@ static int on_meta(struct facts *f, const struct ptb_text *t)
 		return 0;
 	}
 	len = t->text_len - (size_t)(nul + 1 - text);
-	m.key = strtab__add(f->texts, text, (size_t)(nul - text));
-	m.value = strtab__add(f->texts, nul + 1, strnlen(nul + 1, len));
-	return m.key && m.value ? vec_push(f->metas, f->meta_cnt, f->meta_cap, m) : -ENOMEM;
+	key = strtab__add(f->texts, text, (size_t)(nul - text));
+	value = strtab__add(f->texts, nul + 1, strnlen(nul + 1, len));
+	return key && value ? hashmap__put(&f->metas, key, 0, value) : -ENOMEM;
 }
 
 static int on_func(struct facts *f, const struct ptb_func *r)
@@ -320,12 +342,8 @@ static int on_counter(struct facts *f, const struct ptb_counter *c)
 	return 0;
 }
 
-static int on_control(void *arg, const struct ptb_rec_hdr *rec)
+static int take_control(struct facts *f, const struct ptb_rec_hdr *rec)
 {
-	struct facts *f = arg;
-
-	if (effort__check() != EFFORT_GOES_ON)
-		return STOP_READING;
 	switch (rec->kind) {
 	case PTB_REC_NAME:
 		return on_name(f, (const void *)rec);
@@ -380,6 +398,13 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 	}
 }
 
+static int on_control(void *arg, const struct ptb_rec_hdr *rec)
+{
+	if (cancel__pending())
+		return -ECANCELED;
+	return effort__check() == EFFORT_GOES_ON ? take_control(arg, rec) : STOP_READING;
+}
+
 /* ---- resolving ---- */
 
 static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
@@ -388,6 +413,8 @@ static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 		struct addr_fact *a = &f->opdefs[i];
 		const char *full = facts__name(f, a->name);
 
+		if (cancel__pending())
+			return -ECANCELED;
 		if (!*full) {
 			full = facts__address_name(f, "operator", a->addr);
 			a->op = (struct op_name){
@@ -508,14 +535,23 @@ static void take_schema(const struct hashmap *by_name, struct op_name *op)
 		op->schema = (const char *)(uintptr_t)*text;
 }
 
+static const char *schema_text(const struct facts *f, uint32_t name)
+{
+	const uint64_t *text = hashmap__get(&f->long_names, name, 0);
+
+	return text ? strtab__text(f->texts, (uint32_t)*text) : facts__name(f, name);
+}
+
 /* An address that is another operator's now may have that one's schema. */
 static const char *schema_of(const struct facts *f, const struct addr_fact *a)
 {
 	const uint64_t *id = hashmap__get(&f->opdef_schema, a->tgid, a->addr);
-	const char *text = id ? facts__name(f, (uint32_t)*id) : "", *t = text, *full = a->op.full;
+	const char *text = id ? schema_text(f, (uint32_t)*id) : "", *t = text, *full = a->op.full;
 
 	if (!f->opdefs_left || !*text)
 		return text;
+	if (effort__check() != EFFORT_GOES_ON) /* not known, then; the pass reports that it ended */
+		return "";
 	while (*full && *t == *full) {
 		t++;
 		full++;
@@ -531,11 +567,13 @@ static int resolve_schemas(struct facts *f)
 
 	for (uint32_t i = 1; i < f->func_cnt && !err; i++)
 		if (f->funcs[i].kind == PTB_FUNC_OP)
-			err = share_schema(&by_name, &f->funcs[i].op, facts__name(f, f->funcs[i].schema));
+			err = share_schema(&by_name, &f->funcs[i].op, schema_text(f, f->funcs[i].schema));
 	for (uint32_t i = 0; i < f->opdef_cnt && !err; i++) {
 		struct addr_fact *a = &f->opdefs[i];
 
-		if (!a->op.is_address)
+		if (cancel__pending())
+			err = -ECANCELED;
+		else if (!a->op.is_address)
 			err = share_schema(&by_name, &a->op, schema_of(f, a));
 	}
 	for (uint32_t i = 1; i < f->func_cnt && !err; i++)
@@ -598,6 +636,20 @@ static void resolve_processes(struct facts *f)
 	}
 }
 
+static int resolve_node_types(struct facts *f)
+{
+	for (uint32_t i = 0; i < f->node_type_cnt && effort__check() == EFFORT_GOES_ON; i++) {
+		struct addr_fact *a = &f->node_types[i];
+		const char *cls = facts__name(f, a->name);
+
+		if (cancel__pending())
+			return -ECANCELED;
+		if (*cls)
+			facts__node_names(f, cls, strlen(cls), &a->outer, &a->inner);
+	}
+	return 0;
+}
+
 static int resolve_ids(struct facts *f)
 {
 	struct hashmap unobserved = { 0 };
@@ -613,13 +665,8 @@ static int resolve_ids(struct facts *f)
 		err = resolve_sites(f);
 	if (!err)
 		err = resolve_schemas(f);
-	for (uint32_t i = 0; i < f->node_type_cnt; i++) {
-		struct addr_fact *a = &f->node_types[i];
-		const char *cls = facts__name(f, a->name);
-
-		if (*cls)
-			facts__node_names(f, cls, strlen(cls), &a->outer, &a->inner);
-	}
+	if (!err)
+		err = resolve_node_types(f);
 	resolve_processes(f);
 	resolve_threads(f);
 	if (f->lost_cnt)
@@ -666,7 +713,8 @@ void facts__clear(struct facts *f)
 	hashmap__clear(&f->process_by_tgid);
 	hashmap__clear(&f->job_by_tgid);
 	hashmap__clear(&f->native_stacks);
-	free(f->metas);
+	hashmap__clear(&f->metas);
+	hashmap__clear(&f->long_names);
 	free(f->processes);
 	free(f->process_names);
 	free(f->origins);
@@ -731,10 +779,9 @@ const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid)
 
 const char *facts__meta(const struct facts *f, const char *key)
 {
-	for (uint32_t i = f->meta_cnt; i--;) /* the last value of a key counts */
-		if (!strcmp(strtab__text(f->texts, f->metas[i].key), key))
-			return strtab__text(f->texts, f->metas[i].value);
-	return NULL;
+	const uint64_t *value = hashmap__get(&f->metas, strtab__find(f->texts, key, strlen(key)), 0);
+
+	return value ? strtab__text(f->texts, (uint32_t)*value) : NULL;
 }
 
 char *facts__meta_dup(const struct facts *f, const char *key)

@@ -63,15 +63,12 @@ struct opdef_history {
 	uint32_t first, cnt;
 };
 
-struct meta_fact {
-	uint32_t key, value; /* ids in texts */
-};
-
 struct facts {
 	struct strtab *texts;
 	uint64_t demangle_ns; /* processor time for names of kernels */
 	uint32_t *names;      /* by name id: id in texts */
 	uint32_t name_cnt, name_cap;
+	struct hashmap long_names; /* name id -> id in texts of what names has cut at LIMIT_NAME_BYTES */
 	struct func_fact *funcs; /* by function id; [0] unused */
 	uint32_t func_cnt, func_cap;
 	struct site_fact *sites; /* by site id; [0] unused */
@@ -92,8 +89,7 @@ struct facts {
 	struct session_keys *keys;
 	uint32_t keys_cnt, keys_cap;
 	struct hashmap keys_by_tgid; /* tgid -> index */
-	struct meta_fact *metas;
-	uint32_t meta_cnt, meta_cap;
+	struct hashmap metas;        /* id of a key in texts -> that of its last value */
 	struct session_process *processes;
 	uint32_t *process_names; /* comm, cmdline, exe name ids of each process, until resolved */
 	uint32_t process_cnt, process_cap, process_name_cap;

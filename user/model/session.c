@@ -703,7 +703,8 @@ static int start_pass(struct session *s, struct model *m)
 	s->live = NULL;
 	s->live_cnt = 0;
 	*m->totals = (struct session_totals){ .bad_records = s->facts.bad_records + s->facts.py.bad_records,
-					      .unread_bytes = capture_reader__beyond(s->cr) };
+					      .unread_bytes = capture_reader__beyond(s->cr),
+					      .stopped = effort__check() }; /* by the facts already */
 	return s->info.has_memory || s->info.has_kernel_memory ? memory__open(m) : 0;
 }
 

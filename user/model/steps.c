@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/effort.h"
 #include "base/job_vars.h"
 #include "base/numbered.h"
@@ -137,6 +138,8 @@ static int scan_record(void *arg, const struct ptb_rec_hdr *h)
 	const char *text;
 	uint32_t len;
 
+	if (cancel__pending())
+		return -ECANCELED;
 	if (effort__check() != EFFORT_GOES_ON) /* which the pass reports */
 		return STOP_SCAN;
 	if (h->ts_ns >= TS_MAX)

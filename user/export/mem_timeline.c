@@ -41,6 +41,7 @@ struct mem_timeline {
 	struct hashmap owner_ids; /* ids of both texts -> index */
 	struct timeline_device *devices;
 	uint32_t device_cnt, device_cap;
+	struct hashmap device_ids; /* type, index -> index in devices */
 };
 
 /* ---- rows of one device ---- */
@@ -203,22 +204,22 @@ static void device_name(struct timeline_device *d)
 
 static struct timeline_device *find_device(struct mem_timeline *mt, int16_t type, int16_t index)
 {
-	for (uint32_t i = 0; i < mt->device_cnt; i++)
-		if (mt->devices[i].type == type && mt->devices[i].index == index)
-			return &mt->devices[i];
-	return NULL;
+	const uint64_t *at = hashmap__get(&mt->device_ids, (uint16_t)type, (uint16_t)index);
+
+	return at ? &mt->devices[*at] : NULL;
 }
 
 static struct timeline_device *add_device(struct mem_timeline *mt, int16_t type, int16_t index)
 {
-	struct timeline_device new = { .type = type, .index = index }, *d = find_device(mt, type, index);
+	struct timeline_device *d =
+		list__keyed(KEYED_LIST(mt, devices, device), (uint16_t)type, (uint16_t)index);
 
-	if (d)
-		return d;
-	device_name(&new);
-	return vec_push(mt->devices, mt->device_cnt, mt->device_cap, new) ?
-		       NULL :
-		       &mt->devices[mt->device_cnt - 1];
+	if (d && !d->name[0]) {
+		d->type = type;
+		d->index = index;
+		device_name(d);
+	}
+	return d;
 }
 
 /* "cpu", "cuda" (its first), "cuda:1". 0 or -EINVAL, logged. */
@@ -432,6 +433,7 @@ void mem_timeline__free(struct mem_timeline *mt)
 	out_file__free(mt->of);
 	mem_flow__free(mt->flow);
 	hashmap__clear(&mt->owner_ids);
+	hashmap__clear(&mt->device_ids);
 	text_ids__free(&mt->texts);
 	free(mt->owners);
 	free(mt->devices);

@@ -402,6 +402,7 @@ static void test_criterion(void)
 		bool slow;
 	} rows[] = {
 		{ 2, 0, STEPS, 2, 0.2, true },  { 4, 0, STEPS, 2, 2, true },
+		{ 3, 0, STEPS, 2, 1, true },    { 3, 20, 40, 2, 0.5, true },
 		{ 4, 20, STEPS, 2, 0.5, true }, { 4, 20, 40, 2, 0.5, true },
 		{ 2, 30, STEPS, 3, 0.5, true }, { 4, 0, STEPS, 0, 2, false },
 		{ 2, 0, STEPS, 0, 4, false },   { 4, 0, STEPS, 0.2, 0.1, false },

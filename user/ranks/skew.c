@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/cancel.h"
 
 /* Median difference of two independent normal values, in standard deviations of one: 0.6745 * sqrt(2). */
 #define NOISE_SCALE 0.9539
@@ -23,6 +26,37 @@ double skew__median(double *v, uint32_t cnt)
 		return 0;
 	qsort(v, cnt, sizeof(*v), cmp_double);
 	return cnt % 2 ? v[cnt / 2] : (v[cnt / 2 - 1] + v[cnt / 2]) / 2;
+}
+
+/* The median of all but one of the values, of which there are 2 or more, sorted. */
+static double median_without(const double *sorted, uint32_t cnt, double one)
+{
+	uint32_t n = cnt - 1, at = n / 2;
+	/* before the one that is left out, each has its own place; from there on, that of the one before it */
+	double upper = sorted[at] < one ? sorted[at] : sorted[at + 1], lower;
+
+	if (n % 2)
+		return upper;
+	lower = sorted[at - 1] < one ? sorted[at - 1] : sorted[at];
+	return (lower + upper) / 2;
+}
+
+/* Of all ranks in all steps, one row for each rank. tmp: room for all ranks. */
+static int find_excess(const double *own, uint32_t ranks, uint32_t steps, double *excess, double *tmp)
+{
+	for (uint32_t s = 0; s < steps; s++) {
+		if (cancel__pending())
+			return -ECANCELED;
+		for (uint32_t r = 0; r < ranks; r++)
+			tmp[r] = own[(size_t)r * steps + s];
+		qsort(tmp, ranks, sizeof(*tmp), cmp_double);
+		for (uint32_t r = 0; r < ranks; r++) {
+			size_t at = (size_t)r * steps + s;
+
+			excess[at] = own[at] - median_without(tmp, ranks, own[at]);
+		}
+	}
+	return 0;
 }
 
 double skew__excess(const double *own, uint32_t ranks, uint32_t stride, uint32_t rank, double *others)
@@ -95,22 +129,23 @@ static struct skew_verdict judge_rank(const double *excess, const double *step_n
 int skew__judge(const double *own, const double *step_ns, uint32_t ranks, uint32_t steps,
 		struct skew_verdict *verdicts)
 {
-	double *tmp = malloc(((size_t)steps * 2 + ranks + 1) * sizeof(*tmp)),
-	       *excess = tmp + steps + ranks, step;
+	double *tmp, *excess, step;
+	int err;
 
-	if (!tmp)
-		return -ENOMEM;
-	for (uint32_t s = 0; s < steps; s++)
-		tmp[s] = step_ns[s];
-	step = skew__median(tmp, steps);
-	for (uint32_t r = 0; r < ranks; r++) {
+	for (uint32_t r = 0; r < ranks; r++)
 		verdicts[r] = (struct skew_verdict){ .slow = false };
-		if (steps < SKEW_STEPS || ranks < 2)
-			continue;
-		for (uint32_t s = 0; s < steps; s++)
-			excess[s] = skew__excess(own + s, ranks, steps, r, tmp);
-		verdicts[r] = judge_rank(excess, step_ns, steps, step, tmp);
+	if (steps < SKEW_STEPS || ranks < 2)
+		return 0;
+	tmp = calloc((size_t)steps + ranks, sizeof(*tmp));
+	excess = calloc((size_t)steps * ranks, sizeof(*excess));
+	err = tmp && excess ? find_excess(own, ranks, steps, excess, tmp) : -ENOMEM;
+	if (!err) {
+		memcpy(tmp, step_ns, steps * sizeof(*tmp));
+		step = skew__median(tmp, steps);
+		for (uint32_t r = 0; r < ranks; r++)
+			verdicts[r] = judge_rank(excess + (size_t)r * steps, step_ns, steps, step, tmp);
 	}
 	free(tmp);
-	return 0;
+	free(excess);
+	return err;
 }

@@ -287,6 +287,7 @@ void values__fill_pending(uint64_t *words, uint32_t cnt, const struct slice_valu
 	const uint64_t *next;
 	struct ptb_val h;
 
+	effort__spend(cnt);
 	for (; (next = skip_value(at, end, 0, NULL)); at = words + (next - words)) {
 		memcpy(&h, at, sizeof(h));
 		if (h.kind != PTB_VAL_DOUBLE || !(h.flags & PTB_VAL_F_PENDING) ||

@@ -11,6 +11,14 @@ const struct session_info *session__info(const struct session *s)
 	return &s->info;
 }
 
+const struct session_process *session__process(const struct session *s, uint32_t tgid)
+{
+	for (uint32_t i = 0; i < s->info.process_cnt; i++)
+		if (s->info.processes[i].tgid == tgid)
+			return &s->info.processes[i];
+	return NULL;
+}
+
 const char *session__meta(const struct session *s, const char *key)
 {
 	for (int i = 0; i < FAKE_META_MAX && s->meta[i].key; i++)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/list.h"
 #include "base/sort.h"
 #include "base/term_text.h"
@@ -66,16 +67,14 @@ static int by_thread(const void *a, const void *b)
 
 static void put_process(const struct thread_dump *td, FILE *f, uint32_t tgid)
 {
-	const struct session_info *info = session__info(td->s);
+	const struct session_process *p = session__process(td->s, tgid);
 	const char *why = session__meta(td->s, "native_stacks_missing");
 
 	fprintf(f, "process %u", tgid);
-	for (uint32_t i = 0; i < info->process_cnt; i++)
-		if (info->processes[i].tgid == tgid && info->processes[i].cmdline[0]) {
-			fputs(": ", f);
-			term_text__put(f, info->processes[i].cmdline, NAME_CHARS);
-			break;
-		}
+	if (p && p->cmdline[0]) {
+		fputs(": ", f);
+		term_text__put(f, p->cmdline, NAME_CHARS);
+	}
 	fputc('\n', f);
 	if (why) {
 		fputs("C++ stacks could not be read: ", f);
@@ -184,15 +183,22 @@ static void put_thread(const struct thread_dump *td, FILE *f, const struct dumpe
 	put_native(f, native);
 }
 
-/* One thread, unless the file has no room for it. */
+/* One thread, unless the file has no room for it; then it has none for the others, either. */
 static int put_part(const struct thread_dump *td, FILE *f, uint32_t i, uint64_t *written,
 		    struct session_totals *totals)
 {
 	uint64_t max = session__info(td->s)->output_max;
 	char *text = NULL;
 	size_t len = 0;
-	FILE *part = open_memstream(&text, &len);
+	FILE *part;
 
+	if (cancel__pending())
+		return -ECANCELED;
+	if (max && *written >= max) {
+		totals->not_written++;
+		return 0;
+	}
+	part = open_memstream(&text, &len);
 	if (!part)
 		return -ENOMEM;
 	if (!i || td->threads[i].tgid != td->threads[i - 1].tgid) {
@@ -204,10 +210,12 @@ static int put_part(const struct thread_dump *td, FILE *f, uint32_t i, uint64_t 
 		free(text);
 		return -ENOMEM;
 	}
-	if (max && *written + len > max)
+	if (max && *written + len > max) {
 		totals->not_written++;
-	else
+		*written = max;
+	} else {
 		*written += fwrite(text, 1, len, f);
+	}
 	free(text);
 	return 0;
 }

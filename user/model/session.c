@@ -169,6 +169,13 @@ const struct session_info *session__info(const struct session *s)
 	return &s->info;
 }
 
+const struct session_process *session__process(const struct session *s, uint32_t tgid)
+{
+	const uint64_t *at = hashmap__get(&s->facts.process_by_tgid, tgid, 0);
+
+	return at ? &s->info.processes[*at] : NULL;
+}
+
 const char *session__meta(const struct session *s, const char *key)
 {
 	return facts__meta(&s->facts, key);

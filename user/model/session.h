@@ -104,6 +104,8 @@ static inline double session_info__cost_ns(const struct session_info *info)
 	       (double)session_info__counter(info, PTB_CNT_COST_PS) / 1000.0;
 }
 
+/* The process with this number; NULL: the capture has none. */
+const struct session_process *session__process(const struct session *s, uint32_t tgid);
 /* JSON text of a META record by key ("version", "host", "options", ...), NULL if absent. */
 const char *session__meta(const struct session *s, const char *key);
 /* Where a thread stood in C++ when the window began (NATIVE_STACK, bpf/ptb_event.h); "": its stack could not be read; NULL: it was not read. */

@@ -314,7 +314,7 @@ static void write_merged_process(struct chrome_trace *ct, const struct session_p
 {
 	const char *comm = p->comm && *p->comm ? p->comm : "python";
 	struct job_rank r = { .rank = 0 };
-	bool has_rank = job_json__rank(ct->info, p->tgid, &r);
+	bool has_rank = job_json__rank_of(p, &r);
 	struct session_process named = *p;
 	char name[512], rank[32] = "";
 

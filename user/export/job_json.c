@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cancel.h"
+#include "base/hashmap.h"
+
 #define NUMBER_MAX 0xffffffffu
 
 static const struct {
@@ -72,7 +75,7 @@ void job_json__write(struct jsonw *w, const struct session_process *p)
 	cJSON_Delete(tree);
 }
 
-static bool rank_of(const struct session_process *p, struct job_rank *out)
+bool job_json__rank_of(const struct session_process *p, struct job_rank *out)
 {
 	cJSON *tree = parse(p);
 	const cJSON *env = cJSON_GetObjectItemCaseSensitive(tree, "environment");
@@ -91,10 +94,10 @@ bool job_json__rank(const struct session_info *info, uint32_t tgid, struct job_r
 	struct job_rank r;
 	bool found = false;
 
-	for (uint32_t i = 0; i < info->process_cnt; i++) {
+	for (uint32_t i = 0; i < info->process_cnt && !cancel__pending(); i++) {
 		const struct session_process *p = &info->processes[i];
 
-		if ((tgid && p->tgid != tgid) || !rank_of(p, &r) || (found && r.by_slurm))
+		if ((tgid && p->tgid != tgid) || !job_json__rank_of(p, &r) || (found && r.by_slurm))
 			continue;
 		*out = r;
 		found = true;
@@ -105,26 +108,28 @@ bool job_json__rank(const struct session_info *info, uint32_t tgid, struct job_r
 }
 
 /* Its parent, if that is in the capture, has the same rank: a loader's worker, for instance. */
-static bool inherits_rank(const struct session_info *info, const struct session_process *p, uint32_t rank)
+static bool inherits_rank(const struct session_info *info, const struct hashmap *by_tgid,
+			  const struct session_process *p, uint32_t rank)
 {
+	const uint64_t *at = hashmap__get(by_tgid, p->parent_tgid, 0);
 	struct job_rank r;
 
-	for (uint32_t i = 0; i < info->process_cnt; i++)
-		if (info->processes[i].tgid == p->parent_tgid && rank_of(&info->processes[i], &r) &&
-		    r.rank == rank)
-			return true;
-	return false;
+	return at && job_json__rank_of(&info->processes[*at], &r) && r.rank == rank;
 }
 
 uint32_t job_json__ranks(const struct session_info *info, struct job_rank_of *list, uint32_t max)
 {
+	struct hashmap by_tgid = { 0 };
 	uint32_t n = 0, at;
 
+	for (uint32_t i = 0; i < info->process_cnt; i++)
+		hashmap__put(&by_tgid, info->processes[i].tgid, 0,
+			     i); /* without memory its children are ranks, too */
 	for (uint32_t i = 0; i < info->process_cnt; i++) {
 		struct job_rank_of r = { .tgid = info->processes[i].tgid };
 
-		if (!rank_of(&info->processes[i], &r.rank) ||
-		    inherits_rank(info, &info->processes[i], r.rank.rank))
+		if (!job_json__rank_of(&info->processes[i], &r.rank) ||
+		    inherits_rank(info, &by_tgid, &info->processes[i], r.rank.rank))
 			continue;
 		if (n++ >= max)
 			continue;
@@ -132,6 +137,7 @@ uint32_t job_json__ranks(const struct session_info *info, struct job_rank_of *li
 			list[at] = list[at - 1];
 		list[at] = r;
 	}
+	hashmap__clear(&by_tgid);
 	return n;
 }
 
@@ -140,7 +146,7 @@ bool job_json__text(const struct session_info *info, uint32_t tgid, enum job_var
 {
 	bool found = false;
 
-	for (uint32_t i = 0; i < info->process_cnt && !found; i++) {
+	for (uint32_t i = 0; i < info->process_cnt && !found && !cancel__pending(); i++) {
 		const struct session_process *p = &info->processes[i];
 		cJSON *tree = tgid && p->tgid != tgid ? NULL : parse(p);
 		const cJSON *env = cJSON_GetObjectItemCaseSensitive(tree, "environment");

@@ -14,6 +14,8 @@ void job_json__write(struct jsonw *w, const struct session_process *p);
 /* The rank that the capture has as a whole: of its processes' ranks the first one. Those by RANK come before those by SLURM: a
  * launcher is a task of a SLURM step, and its workers are the ranks. tgid: of this process alone; 0: of all. False: none. */
 bool job_json__rank(const struct session_info *info, uint32_t tgid, struct job_rank *out);
+/* Its own. */
+bool job_json__rank_of(const struct session_process *p, struct job_rank *out);
 /* The processes that are the ranks, at most max of them, in order of rank: of those that inherited the variables from a rank that is in the
  * capture, too, none. Returns how many there are. */
 struct job_rank_of {

@@ -148,15 +148,13 @@ static uint32_t python_frame(struct stack_tree *st, uint32_t number)
 /* The root, or the process's node where there are several. */
 static uint32_t process_node(struct stack_tree *st, uint32_t tgid)
 {
-	const char *comm = "";
+	const struct session_process *p;
 	char name[64];
 
 	if (st->info->process_cnt < 2)
 		return 0;
-	for (uint32_t i = 0; i < st->info->process_cnt; i++)
-		if (st->info->processes[i].tgid == tgid && st->info->processes[i].comm)
-			comm = st->info->processes[i].comm;
-	snprintf(name, sizeof(name), "process %u (%s)", tgid, comm);
+	p = session__process(st->s, tgid);
+	snprintf(name, sizeof(name), "process %u (%s)", tgid, p && p->comm ? p->comm : "");
 	return child_of(st, 0, named_frame(st, name, STACK_GROUP));
 }
 

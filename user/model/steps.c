@@ -206,7 +206,9 @@ static void read_jobs(struct finder *fi)
 {
 	struct facts *f = fi->f;
 
-	for (uint32_t i = 0; i < f->process_cnt && !fi->opts->step_on && !fi->opts->no_steps; i++) {
+	for (uint32_t i = 0;
+	     i < f->process_cnt && !fi->opts->step_on && !fi->opts->no_steps && !cancel__pending();
+	     i++) {
 		f->processes[i].step_on = named_by_job(f, f->processes[i].job);
 		fi->by_job |= f->processes[i].step_on != NULL;
 	}

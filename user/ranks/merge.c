@@ -13,6 +13,7 @@ static void merge_free(struct merge *m)
 	for (uint32_t i = 0; i < m->cnt; i++) {
 		capture_reader__close(m->inputs[i].cr);
 		remap__clear(&m->inputs[i].map);
+		hashmap__clear(&m->inputs[i].proc_ids);
 		free(m->inputs[i].procs);
 	}
 	collectives__clear(&m->calls);

@@ -35,9 +35,8 @@ static int find_machines(struct merge *m)
 static bool shares_process(const struct merge_input *a, const struct merge_input *b)
 {
 	for (uint32_t i = 0; i < a->proc_cnt; i++)
-		for (uint32_t k = 0; k < b->proc_cnt; k++)
-			if (a->procs[i].tgid == b->procs[k].tgid)
-				return true;
+		if (hashmap__get(&b->proc_ids, a->procs[i].tgid, 0))
+			return true;
 	return false;
 }
 
@@ -53,7 +52,7 @@ static void shift_pids(struct merge *m)
 			k++;
 		if (k < i)
 			shift = m->inputs[k].map.pid_shift;
-		for (k = 0; k < i; k++)
+		for (k = 0; k < i && !cancel__pending(); k++) /* merge__align() answers that */
 			if (m->inputs[k].map.pid_shift == shift && shares_process(in, &m->inputs[k]))
 				shift = i * REMAP_PIDS;
 		in->map.pid_shift = shift;

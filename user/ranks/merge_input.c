@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/effort.h"
+#include "base/list.h"
 #include "base/log.h"
-#include "base/vec.h"
 #include "export/job_json.h"
 #include "export/session_json.h"
 #include "ranks/merge_priv.h"
@@ -71,11 +71,13 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 static int read_processes(struct merge_input *in, const struct session_info *info)
 {
 	for (uint32_t i = 0; i < info->process_cnt; i++) {
-		struct merge_process p = { .tgid = info->processes[i].tgid };
+		struct merge_process *p =
+			list__keyed(KEYED_LIST(in, procs, proc), info->processes[i].tgid, 0);
 
-		p.has_rank = job_json__rank(info, p.tgid, &p.rank);
-		if (vec_push(in->procs, in->proc_cnt, in->proc_cap, p))
+		if (!p)
 			return -ENOMEM;
+		p->tgid = info->processes[i].tgid;
+		p->has_rank = job_json__rank_of(&info->processes[i], &p->rank);
 	}
 	return 0;
 }

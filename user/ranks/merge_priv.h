@@ -3,6 +3,7 @@
 #ifndef RANKS_MERGE_PRIV_H
 #define RANKS_MERGE_PRIV_H
 
+#include "base/hashmap.h"
 #include "base/job_vars.h"
 #include "capture/capture.h"
 #include "ranks/collectives.h"
@@ -55,6 +56,7 @@ struct merge_input {
 	struct merge_clock clock;
 	struct merge_process *procs;
 	uint32_t proc_cnt, proc_cap;
+	struct hashmap proc_ids; /* tgid -> index in procs */
 	uint32_t machine;
 	uint64_t counters[256];
 	bool has_counter[256];

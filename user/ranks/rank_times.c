@@ -152,7 +152,7 @@ static int find_ranks(struct rank_times *rt)
 
 		if (!collectives__of(&rt->calls, 0, r.proc->tgid))
 			continue;
-		r.has_rank = job_json__rank(info, r.proc->tgid, &r.rank);
+		r.has_rank = job_json__rank_of(r.proc, &r.rank);
 		o->ranks[o->rank_cnt++] = r;
 	}
 	qsort(o->ranks, o->rank_cnt, sizeof(*o->ranks), cmp_ranks);

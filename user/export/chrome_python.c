@@ -331,6 +331,7 @@ static uint32_t without_enter(const struct chrome_python *cp, const struct py_st
 		const char *func = session__py_frame(cp->s, frame_at(ps, d) & ~PY_FRAME_NATIVE).func;
 		const char *dot = strrchr(func, '.');
 
+		effort__spend(strlen(func) / 16);
 		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 			if (!strcmp(dot ? dot + 1 : func, names[i]))
 				return d;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
+#include "base/effort.h"
 #include "base/hashmap.h"
 #include "base/strtab.h"
 
@@ -47,22 +49,29 @@ bool py_text__is_library(const char *file)
 /* python puts the program's folder into sys.path; its code is the outermost frame of the main thread. */
 void py_paths__find(struct py_paths *paths, const struct session *s)
 {
+	struct hashmap seen = { 0 }; /* files, by their address, of which that is known already */
 	struct py_stack stack;
 
 	paths->script[0] = '\0';
-	for (uint32_t i = 1; (stack = session__py_stack(s, i)).frame_cnt; i++) {
+	for (uint32_t i = 1; (stack = session__py_stack(s, i)).frame_cnt && !cancel__pending(); i++) {
 		struct py_frame f =
 			session__py_frame(s, stack.frames[stack.frame_cnt - 1] & ~PY_FRAME_NATIVE);
-		const char *slash = strrchr(f.file, '/');
-		size_t len = slash ? (size_t)(slash + 1 - f.file) : 0;
+		const char *slash;
+		size_t len;
 
-		if (strcmp(f.func, "<module>") != 0 || py_text__is_library(f.file) ||
-		    f.file[0] != '/' || len >= sizeof(paths->script))
+		if (strcmp(f.func, "<module>") != 0 || f.file[0] != '/' ||
+		    hashmap__get(&seen, (uintptr_t)f.file, 0))
+			continue;
+		hashmap__put(&seen, (uintptr_t)f.file, 0, 1); /* without memory it is looked at again */
+		slash = strrchr(f.file, '/');
+		len = (size_t)(slash + 1 - f.file);
+		if (py_text__is_library(f.file) || len >= sizeof(paths->script))
 			continue;
 		memcpy(paths->script, f.file, len);
 		paths->script[len] = '\0';
-		return;
+		break;
 	}
+	hashmap__clear(&seen);
 }
 
 const char *py_text__file(const struct py_paths *paths, const char *file)
@@ -105,6 +114,7 @@ char *py_text__line(const struct py_paths *paths, const struct session *s, uint3
 		struct py_frame f = session__py_frame(s, stack.frames[i] & ~PY_FRAME_NATIVE);
 		bool library = py_text__is_library(f.file);
 
+		effort__spend(strlen(f.file) / 8);
 		if (!i || !library)
 			own = f;
 		if (!library)

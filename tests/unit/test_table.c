@@ -303,6 +303,27 @@ static void test_full_stream(void)
 	fclose(f);
 }
 
+/* A row for which the document has no room is counted. */
+static void test_json_limit(void)
+{
+	struct table_opts opts = { .row_limit = -1 };
+	struct session s = fake_session();
+	struct session_totals t = { 0 };
+	cJSON *doc;
+	FILE *f = fmemopen(text, sizeof(text), "w");
+
+	s.info.output_max = 1;
+	CU_ASSERT_EQUAL(table__print_json(three, 3, &opts, &s, &t, f), 0);
+	fclose(f);
+	doc = cJSON_Parse(text);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
+	CU_ASSERT_EQUAL(cJSON_GetArraySize(get(doc, "rows")), 0);
+	CU_ASSERT_EQUAL(get(doc, "row_count")->valueint, 3);
+	CU_ASSERT_EQUAL(get(doc, "not_written")->valueint, (int)t.not_written);
+	CU_ASSERT_EQUAL(t.not_written, 3 + s.info.process_cnt);
+	cJSON_Delete(doc);
+}
+
 static void test_json_memory(void)
 {
 	static const struct ka_row rows[] = {
@@ -426,6 +447,7 @@ int main(void)
 		{ "order by memory", test_memory_order },
 		{ "full stream", test_full_stream },
 		{ "JSON", test_json },
+		{ "largest size", test_json_limit },
 		{ "JSON with memory", test_json_memory },
 		{ "JSON with GPU time", test_json_device },
 		CU_TEST_INFO_NULL,

@@ -133,7 +133,7 @@ static int count_thread(void *arg, uint32_t tgid, uint32_t tid)
 }
 
 static int write_table(const struct outputs *o, struct key_averages *ka, const struct session *s,
-		       const struct session_totals *totals)
+		       struct session_totals *totals)
 {
 	struct table_opts opts = { .sort_by = o->sort_by,
 				   .row_limit = o->row_limit,
@@ -325,8 +325,7 @@ static int finish_flamegraph(const struct outputs *o, struct flamegraph *fg,
 	return err ? err : flamegraph__finish(fg);
 }
 
-static int print_line_report(const struct outputs *o, struct line_report *lr,
-			     const struct session_totals *totals)
+static int print_line_report(const struct outputs *o, struct line_report *lr, struct session_totals *totals)
 {
 	const struct line_opts opts = { .report = { .row_limit = o->row_limit, .json = o->json },
 					.sort_by = o->sort_by,
@@ -337,8 +336,8 @@ static int print_line_report(const struct outputs *o, struct line_report *lr,
 	return std_out__end("the report", line_report__print(lr, totals, &opts, stdout));
 }
 
-static int print_skew(struct rank_times *rt, const struct session *s,
-		      const struct session_totals *totals, const struct report_opts *opts)
+static int print_skew(struct rank_times *rt, const struct session *s, struct session_totals *totals,
+		      const struct report_opts *opts)
 {
 	const struct rank_times_result *r;
 	int err = rank_times__finish(rt, &r);

@@ -78,7 +78,8 @@ static void write_devices(struct jsonw *w, const struct session *s)
 
 	JSONW_ARR(w, "deviceProperties");
 	for (uint32_t i = 0; i < info->device_cnt; i++)
-		write_device(w, s, info->devices[i]);
+		if (!jsonw__leave_out(w))
+			write_device(w, s, info->devices[i]);
 	jsonw__end_arr(w);
 }
 
@@ -335,7 +336,7 @@ static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
 	for (uint32_t i = 0; i < info->process_cnt; i++) {
 		const struct session_process *p = &info->processes[i];
 
-		if (is_other(ct, p->tgid))
+		if (is_other(ct, p->tgid) || jsonw__leave_out(&ct->w))
 			continue;
 		if (info->merged)
 			write_merged_process(ct, p);
@@ -374,6 +375,7 @@ static int begin_trace(struct chrome_trace *ct, const char *path, const struct s
 	err = out_file__open_json(path, &ct->of, &ct->w);
 	if (err)
 		return err;
+	ct->w.max = ct->info->output_max;
 	write_head(ct, opts);
 	return ct->w.err;
 }
@@ -540,11 +542,14 @@ int chrome_trace__finish(struct chrome_trace *ct, struct session_totals *totals)
 		const struct seen_thread *t = &ct->threads[i];
 		char name[64];
 
+		if (jsonw__leave_out(&ct->w))
+			continue;
 		snprintf(name, sizeof(name), "thread %u (%s)", t->tid,
 			 session__thread_comm(ct->s, t->tgid, t->tid));
 		chrome_event__thread(&ct->w, t->tgid, t->tid, name, begin);
 	}
 	chrome_gpu__finish(ct->gpu);
+	totals->not_written += ct->w.left_out;
 	chrome_event__span(&ct->w, begin, end);
 	write_tail(ct, totals);
 	return err ? err : out_file__commit_json(ct->of, &ct->w);

@@ -365,6 +365,7 @@ static int begin_exec_trace(struct exec_trace *et, const char *path, const struc
 		err = out_file__open_json(path, &et->of, &et->w);
 	if (err)
 		return err;
+	et->w.max = et->info->output_max;
 	put_start(et);
 	return et->w.err;
 }
@@ -381,10 +382,11 @@ int exec_trace__open(const char *path, const struct session *s, uint32_t tgid, s
 	return err;
 }
 
-int exec_trace__finish(struct exec_trace *et, const struct session_totals *totals)
+int exec_trace__finish(struct exec_trace *et, struct session_totals *totals)
 {
 	struct jsonw *w = &et->w;
 
+	totals->not_written += w->left_out;
 	put_label(et, ET_ROOT, "[pytorch|profiler|execution_trace|process]", 0);
 	jsonw__newline(w);
 	jsonw__end_arr(w);

@@ -11,7 +11,7 @@
 struct exec_trace;
 int exec_trace__open(const char *path, const struct session *s, uint32_t tgid, struct exec_trace **out);
 struct session_sink exec_trace__sink(struct exec_trace *et);
-int exec_trace__finish(struct exec_trace *et, const struct session_totals *totals);
+int exec_trace__finish(struct exec_trace *et, struct session_totals *totals);
 void exec_trace__free(struct exec_trace *et);
 
 #endif /* EXPORT_EXEC_TRACE_H */

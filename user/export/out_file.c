@@ -11,6 +11,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/new_file.h"
 #include "capture/capture.h"
@@ -82,8 +83,10 @@ fail:
 
 static int write_all(struct out_file *of, const void *data, size_t len)
 {
-	int err = of->err ? of->err : new_file__write(of->nf, data, len);
+	int err = of->err;
 
+	if (!err)
+		err = cancel__pending() ? -ECANCELED : new_file__write(of->nf, data, len);
 	if (err == -ECANCELED)
 		of->err = err; /* main() reports it */
 	return err ? log_first(of, err, "cannot write") : 0;

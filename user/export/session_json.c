@@ -145,9 +145,11 @@ static void write_ms(struct jsonw *w, const char *key, double ns)
 static void write_targets(struct jsonw *w, const struct session_info *info)
 {
 	JSONW_ARR(w, "targets");
-	for (uint32_t i = 0; i < info->process_cnt; i++) {
+	for (uint32_t i = 0; i < info->process_cnt && !w->err; i++) {
 		const struct session_process *p = &info->processes[i];
 
+		if (jsonw__leave_out(w))
+			continue;
 		jsonw__begin_obj(w);
 		JSONW_U64(w, "pid", p->tgid);
 		JSONW_U64(w, "parent_pid", p->parent_tgid);

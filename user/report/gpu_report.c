@@ -302,7 +302,7 @@ struct session_sink gpu_report__sink(struct gpu_report *gr)
 	return (struct session_sink){ .arg = gr, .slice = keep_slice, .gpu = take_gpu };
 }
 
-int gpu_report__print(struct gpu_report *gr, const struct session_totals *totals,
+int gpu_report__print(struct gpu_report *gr, struct session_totals *totals,
 		      const struct report_opts *opts, FILE *out)
 {
 	int err = gr_rank__all(gr);

@@ -9,7 +9,7 @@ struct gpu_report;
 struct gpu_report *gpu_report__new(const struct session *s); /* NULL: out of memory */
 struct session_sink gpu_report__sink(struct gpu_report *gr);
 /* After the run. 0 or negative errno, logged. */
-int gpu_report__print(struct gpu_report *gr, const struct session_totals *totals,
+int gpu_report__print(struct gpu_report *gr, struct session_totals *totals,
 		      const struct report_opts *opts, FILE *out);
 /* After the run: time in the window in which a kernel, copy or fill ran, of the GPUs that are known or had work, at most max
  * of them, by id. 0 or negative errno. */

@@ -84,6 +84,8 @@ static void json_gpu_gaps(struct printer *p)
 	JSONW_U64(p->w, "reason_count", gr->why_cnt);
 	REPORT_JSON_LIST(p->w, "reasons");
 	for (uint32_t i = 0; i < shown(p, gr->why_cnt); i++) {
+		if (jsonw__leave_out(p->w))
+			continue;
 		jsonw__begin_row(p->w);
 		JSONW_U64(p->w, "device", gr->whys[i].device);
 		json_gpu_where(p, &gr->whys[i].why);
@@ -96,6 +98,8 @@ static void json_gpu_gaps(struct printer *p)
 	JSONW_U64(p->w, "gap_count", gr->gap_cnt);
 	REPORT_JSON_LIST(p->w, "gaps");
 	for (uint32_t i = 0; i < shown(p, gr->gap_cnt); i++) {
+		if (jsonw__leave_out(p->w))
+			continue;
 		jsonw__begin_row(p->w);
 		JSONW_U64(p->w, "device", gr->gaps[i].device);
 		JSONW_U64(p->w, "begin_ns", gr->gaps[i].begin - gr->info->begin_ns);
@@ -117,6 +121,8 @@ static void json_gpu_kernels(struct printer *p)
 	for (uint32_t i = 0; i < shown(p, gr->kernel_cnt); i++) {
 		const struct gr_kernel *k = &gr->kernels[i];
 
+		if (jsonw__leave_out(p->w))
+			continue;
 		jsonw__begin_row(p->w);
 		JSONW_STR(p->w, "name", GR_TEXT(gr, k->name));
 		JSONW_U64(p->w, "count", k->cnt);
@@ -140,6 +146,8 @@ static void json_gpu_copies(struct printer *p)
 	for (uint32_t i = 0; i < shown(p, gr->copy_cnt); i++) {
 		const struct gr_copy *c = &gr->copies[i];
 
+		if (jsonw__leave_out(p->w))
+			continue;
 		jsonw__begin_row(p->w);
 		JSONW_STR(p->w, "name", gr__copy_text(gr, name, c));
 		JSONW_BOOL(p->w, "fill", c->fill);
@@ -165,6 +173,8 @@ static void json_graphs(struct printer *p)
 	for (uint32_t i = 0; i < shown(p, gs->graph_cnt); i++) {
 		const struct gr_graph *g = &gs->graphs[i];
 
+		if (jsonw__leave_out(p->w))
+			continue;
 		jsonw__begin_row(p->w);
 		JSONW_U64(p->w, "pid", g->tgid);
 		JSONW_U64(p->w, "graph", g->graph);
@@ -177,6 +187,8 @@ static void json_graphs(struct printer *p)
 			const struct gr_origin *c = &gs->origins[g->first_origin + k];
 			bool known = c->within != GR_UNKNOWN;
 
+			if (jsonw__leave_out(p->w))
+				continue;
 			jsonw__begin_row(p->w);
 			JSONW_BOOL(p->w, "known", known);
 			JSONW_STR(p->w, "operator", GR_TEXT(p->gr, c->op));
@@ -200,6 +212,8 @@ static void json_gpu_streams(struct printer *p)
 	for (uint32_t i = 0; i < shown(p, gr->stream_cnt); i++) {
 		const struct gr_stream *st = &gr->streams[i];
 
+		if (jsonw__leave_out(p->w))
+			continue;
 		jsonw__begin_row(p->w);
 		JSONW_U64(p->w, "device", st->device);
 		JSONW_U64(p->w, "stream", st->stream);
@@ -224,6 +238,8 @@ static void json_gpu_apis(struct printer *p)
 	for (uint32_t i = 0; i < shown(p, gr->api_cnt); i++) {
 		const struct gr_api *a = &gr->apis[i];
 
+		if (jsonw__leave_out(p->w))
+			continue;
 		jsonw__begin_row(p->w);
 		JSONW_STR(p->w, "name", GR_TEXT(gr, a->name));
 		JSONW_BOOL(p->w, "driver", a->driver);
@@ -242,6 +258,8 @@ static void json_gpu_apis(struct printer *p)
 	jsonw__end_arr(p->w);
 	REPORT_JSON_LIST(p->w, "overheads");
 	for (uint32_t i = 0; i < gr->overhead_cnt; i++) {
+		if (jsonw__leave_out(p->w))
+			continue;
 		jsonw__begin_row(p->w);
 		JSONW_STR(p->w, "name", GR_TEXT(gr, gr->overheads[i].name));
 		JSONW_U64(p->w, "count", gr->overheads[i].cnt);
@@ -251,7 +269,7 @@ static void json_gpu_apis(struct printer *p)
 	jsonw__end_arr(p->w);
 }
 
-int gr_json__print(struct gpu_report *gr, const struct session_totals *totals,
+int gr_json__print(struct gpu_report *gr, struct session_totals *totals,
 		   const struct report_opts *opts, FILE *out)
 {
 	struct jsonw w;
@@ -268,7 +286,8 @@ int gr_json__print(struct gpu_report *gr, const struct session_totals *totals,
 	JSONW_U64(&w, "before_launch", gr->before_launch);
 	REPORT_JSON_LIST(&w, "gpus");
 	for (uint32_t i = 0; i < gr->device_cnt; i++)
-		json_gpu_device(&p, &gr->devices[i]);
+		if (!jsonw__leave_out(&w))
+			json_gpu_device(&p, &gr->devices[i]);
 	jsonw__end_arr(&w);
 	json_gpu_gaps(&p);
 	json_gpu_kernels(&p);
@@ -276,5 +295,5 @@ int gr_json__print(struct gpu_report *gr, const struct session_totals *totals,
 	json_gpu_copies(&p);
 	json_gpu_streams(&p);
 	json_gpu_apis(&p);
-	return report_json__end(&w, out);
+	return report_json__end(&w, out, totals);
 }

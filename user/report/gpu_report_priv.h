@@ -216,7 +216,7 @@ const char *gr__copy_text(const struct gpu_report *gr, char *buf, const struct g
 
 int gr_text__print(struct gpu_report *gr, const struct session_totals *totals,
 		   const struct report_opts *opts, FILE *out);
-int gr_json__print(struct gpu_report *gr, const struct session_totals *totals,
+int gr_json__print(struct gpu_report *gr, struct session_totals *totals,
 		   const struct report_opts *opts, FILE *out);
 
 static inline uint64_t gr__window_ns(const struct gpu_report *gr)

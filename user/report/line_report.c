@@ -487,7 +487,7 @@ static void write_row_key(struct jsonw *w, const struct line_report *lr, const s
 	jsonw__end_arr(w);
 }
 
-static int print_lines_json(struct line_report *lr, const struct session_totals *totals,
+static int print_lines_json(struct line_report *lr, struct session_totals *totals,
 			    const struct line_opts *opts, FILE *out)
 {
 	uint32_t shown = report__shown(lr->row_cnt, opts->report.row_limit);
@@ -518,6 +518,8 @@ static int print_lines_json(struct line_report *lr, const struct session_totals 
 	for (uint32_t i = 0; i < shown; i++) {
 		const struct line_row *r = &lr->rows[lr->order[i]];
 
+		if (jsonw__leave_out(&w))
+			continue;
 		jsonw__begin_row(&w);
 		write_row_key(&w, lr, r);
 		jsonw__key(&w, "self");
@@ -529,10 +531,10 @@ static int print_lines_json(struct line_report *lr, const struct session_totals 
 		jsonw__end_obj(&w);
 	}
 	jsonw__end_arr(&w);
-	return report_json__end(&w, out);
+	return report_json__end(&w, out, totals);
 }
 
-int line_report__print(struct line_report *lr, const struct session_totals *totals,
+int line_report__print(struct line_report *lr, struct session_totals *totals,
 		       const struct line_opts *opts, FILE *out)
 {
 	int err;

@@ -20,7 +20,7 @@ void line_report__free(struct line_report *lr);
 struct session_sink line_report__sink(struct line_report *lr);
 bool line_report__is_sort_key(const char *key);
 /* After the run. 0 or negative errno. */
-int line_report__print(struct line_report *lr, const struct session_totals *totals,
+int line_report__print(struct line_report *lr, struct session_totals *totals,
 		       const struct line_opts *opts, FILE *out);
 
 #endif /* REPORT_LINE_REPORT_H */

@@ -495,7 +495,7 @@ struct session_sink mem_report__sink(struct mem_report *mr)
 	return (struct session_sink){ .arg = mr, .memory = count_memory, .kernel = count_kernel_record };
 }
 
-int mem_report__print(struct mem_report *mr, const struct session_totals *totals,
+int mem_report__print(struct mem_report *mr, struct session_totals *totals,
 		      const struct report_opts *opts, FILE *out)
 {
 	struct mr_view *views = NULL;

@@ -9,7 +9,7 @@ struct mem_report;
 struct mem_report *mem_report__new(const struct session *s); /* NULL: out of memory */
 struct session_sink mem_report__sink(struct mem_report *mr);
 /* After the run. 0 or negative errno, logged. */
-int mem_report__print(struct mem_report *mr, const struct session_totals *totals,
+int mem_report__print(struct mem_report *mr, struct session_totals *totals,
 		      const struct report_opts *opts, FILE *out);
 void mem_report__free(struct mem_report *mr);
 

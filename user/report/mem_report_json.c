@@ -90,6 +90,8 @@ static void json_mem_device(struct printer *p, const struct mr_device *d)
 	json_mem_rss(p, "rss", d->has_rss_at_peak, d->rss_at_peak);
 	REPORT_JSON_LIST(p->w, "live");
 	for (uint32_t i = 0; i < cnt; i++) {
+		if (jsonw__leave_out(p->w))
+			continue;
 		jsonw__begin_row(p->w);
 		JSONW_U64(p->w, "bytes", top[i].peak);
 		JSONW_U64(p->w, "blocks", top[i].peak_cnt);
@@ -124,6 +126,8 @@ static void json_mem_leaks(struct printer *p)
 	for (uint32_t i = 0; i < report__shown(p->v->leak_cnt, p->opts->row_limit); i++) {
 		const struct mr_group *g = &p->v->leaks[i];
 
+		if (jsonw__leave_out(p->w))
+			continue;
 		json_mem_group(p, g);
 		JSONW_U64(p->w, "shape_count", g->shape_cnt);
 		JSONW_DOUBLE(p->w, "bytes_per_period", (double)g->kept_before / p->v->periods_before);
@@ -145,6 +149,8 @@ static void json_mem_live(struct printer *p)
 	JSONW_U64(p->w, "live_count", p->v->live_cnt);
 	REPORT_JSON_LIST(p->w, "live");
 	for (uint32_t i = 0; i < report__shown(p->v->live_cnt, p->opts->row_limit); i++) {
+		if (jsonw__leave_out(p->w))
+			continue;
 		json_mem_group(p, p->v->live[i]);
 		jsonw__end_obj(p->w);
 	}
@@ -173,6 +179,8 @@ static void json_mem_kernels(struct printer *p, const char *key, const struct mr
 	jsonw__key(p->w, key);
 	jsonw__begin_arr(p->w);
 	for (uint32_t i = 0; i < report__shown(cnt, p->opts->row_limit); i++) {
+		if (jsonw__leave_out(p->w))
+			continue;
 		jsonw__begin_row(p->w);
 		json_mem_who(p, &rows[i]->who);
 		json_mem_kernel_sums(p, rows[i]);
@@ -209,6 +217,8 @@ static void json_mem_apis(struct printer *p)
 	for (uint32_t i = 0; i < p->v->api_cnt; i++) {
 		const struct mr_api *a = p->v->apis[i];
 
+		if (jsonw__leave_out(p->w))
+			continue;
 		jsonw__begin_row(p->w);
 		JSONW_STR(p->w, "name", MR_TEXT(p->mr, a->name));
 		JSONW_U64(p->w, "calls", a->calls);
@@ -228,6 +238,8 @@ static void json_mem_ooms(struct printer *p)
 	for (uint32_t i = 0; i < p->v->oom_cnt; i++) {
 		const struct mr_oom *o = p->v->ooms[i];
 
+		if (jsonw__leave_out(p->w))
+			continue;
 		jsonw__begin_row(p->w);
 		JSONW_STR(p->w, "by", o->kill ? "kernel" : "torch");
 		json_mem_time(p, "ns", o->ts);
@@ -281,7 +293,8 @@ static void json_mem_process(struct printer *p)
 	json_mem_ooms(p);
 	REPORT_JSON_LIST(p->w, "devices");
 	for (uint32_t i = 0; i < p->v->device_cnt; i++)
-		json_mem_device(p, p->v->devices[i]);
+		if (!jsonw__leave_out(p->w))
+			json_mem_device(p, p->v->devices[i]);
 	jsonw__end_arr(p->w);
 	json_mem_sizes(p);
 	json_mem_leaks(p);
@@ -292,7 +305,7 @@ static void json_mem_process(struct printer *p)
 }
 
 int mr_json__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
-		   const struct session_totals *totals, const struct report_opts *opts, FILE *out)
+		   struct session_totals *totals, const struct report_opts *opts, FILE *out)
 {
 	struct jsonw w;
 	struct printer p = { .w = &w, .mr = mr, .opts = opts };
@@ -306,8 +319,9 @@ int mr_json__print(struct mem_report *mr, const struct mr_view *views, uint32_t 
 	REPORT_JSON_LIST(&w, "processes");
 	for (uint32_t i = 0; i < cnt; i++) {
 		p.v = &views[i];
-		json_mem_process(&p);
+		if (!jsonw__leave_out(&w))
+			json_mem_process(&p);
 	}
 	jsonw__end_arr(&w);
-	return report_json__end(&w, out);
+	return report_json__end(&w, out, totals);
 }

@@ -200,6 +200,6 @@ uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d
 int mr_text__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
 		   const struct session_totals *totals, const struct report_opts *opts, FILE *out);
 int mr_json__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
-		   const struct session_totals *totals, const struct report_opts *opts, FILE *out);
+		   struct session_totals *totals, const struct report_opts *opts, FILE *out);
 
 #endif /* REPORT_MEM_REPORT_PRIV_H */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 
+#include "base/cancel.h"
 #include "base/term_text.h"
 #include "export/loss_account.h"
 #include "export/session_json.h"
@@ -107,13 +108,19 @@ int report__flush(FILE *out)
 	return errno ? -errno : -EIO;
 }
 
+static int to_report(void *out, const void *data, size_t len)
+{
+	return cancel__pending() ? -ECANCELED : jsonw__to_stream(out, data, len);
+}
+
 int report_json__begin(struct jsonw *w, FILE *out, const struct session *s,
 		       const struct session_totals *totals)
 {
-	int err = jsonw__init(w, jsonw__to_stream, out, 64 * 1024);
+	int err = jsonw__init(w, to_report, out, 64 * 1024);
 
 	if (err)
 		return err;
+	w->max = session__info(s)->output_max;
 	jsonw__begin_obj(w);
 	JSONW_U64(w, "schema_version", 1);
 	session_json__write(w, s);
@@ -121,10 +128,13 @@ int report_json__begin(struct jsonw *w, FILE *out, const struct session *s,
 	return 0;
 }
 
-int report_json__end(struct jsonw *w, FILE *out)
+int report_json__end(struct jsonw *w, FILE *out, struct session_totals *totals)
 {
 	int err;
 
+	if (w->left_out)
+		JSONW_U64(w, "not_written", w->left_out);
+	totals->not_written += w->left_out;
 	jsonw__end_obj(w);
 	jsonw__newline(w);
 	err = jsonw__flush(w);

@@ -54,8 +54,8 @@ int report__flush(FILE *out);
 /* Opens the document, an object that begins with its version and the session's facts. 0 or negative errno. */
 int report_json__begin(struct jsonw *w, FILE *out, const struct session *s,
 		       const struct session_totals *totals);
-/* Ends and frees it. 0 or negative errno. */
-int report_json__end(struct jsonw *w, FILE *out);
+/* Ends and frees it, and adds to the totals what jsonw__leave_out() left out. 0 or negative errno. */
+int report_json__end(struct jsonw *w, FILE *out, struct session_totals *totals);
 /* Opens a list of rows, on a line of its own. */
 #define REPORT_JSON_LIST(w, key) (jsonw__break(w), JSONW_ARR(w, key))
 

@@ -177,6 +177,8 @@ static void json_ranks(struct jsonw *w, const struct rank_times_result *r)
 	for (uint32_t i = 0; i < r->rank_cnt; i++) {
 		const struct rank_time *t = &r->ranks[i];
 
+		if (jsonw__leave_out(w))
+			continue;
 		jsonw__begin_row(w);
 		JSONW_U64(w, "pid", t->proc->tgid);
 		if (t->has_rank)
@@ -199,6 +201,8 @@ static void json_waits(struct jsonw *w, const struct rank_times_result *r, int r
 	for (uint32_t i = 0; i < shown; i++) {
 		const struct rank_wait *x = &r->waits[i];
 
+		if (jsonw__leave_out(w))
+			continue;
 		jsonw__begin_row(w);
 		JSONW_STR(w, "collective", x->name);
 		JSONW_U64(w, "at_ns", x->at_ns);
@@ -213,7 +217,7 @@ static void json_waits(struct jsonw *w, const struct rank_times_result *r, int r
 }
 
 static int print_json(const struct session *s, const struct rank_times_result *r,
-		      const struct session_totals *totals, int row_limit, FILE *out)
+		      struct session_totals *totals, int row_limit, FILE *out)
 {
 	struct jsonw w;
 	int err = report_json__begin(&w, out, s, totals);
@@ -230,11 +234,11 @@ static int print_json(const struct session *s, const struct rank_times_result *r
 	jsonw__end_obj(&w);
 	json_ranks(&w, r);
 	json_waits(&w, r, row_limit);
-	return report_json__end(&w, out);
+	return report_json__end(&w, out, totals);
 }
 
 int skew_report__print(const struct session *s, const struct rank_times_result *r,
-		       const struct session_totals *totals, const struct report_opts *opts, FILE *out)
+		       struct session_totals *totals, const struct report_opts *opts, FILE *out)
 {
 	if (r->rank_cnt >= 2 && r->matched)
 		return opts->json ? print_json(s, r, totals, opts->row_limit, out) :

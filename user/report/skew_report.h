@@ -8,6 +8,6 @@
 
 /* After rank_times__finish(). 0 or negative errno, logged; -ENODATA: there are no two ranks to compare. */
 int skew_report__print(const struct session *s, const struct rank_times_result *r,
-		       const struct session_totals *totals, const struct report_opts *opts, FILE *out);
+		       struct session_totals *totals, const struct report_opts *opts, FILE *out);
 
 #endif /* REPORT_SKEW_REPORT_H */

@@ -563,7 +563,7 @@ static void write_row(struct jsonw *w, const struct ka_row *r, const struct colu
 }
 
 int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
-		      const struct session *s, const struct session_totals *totals, FILE *out)
+		      const struct session *s, struct session_totals *totals, FILE *out)
 {
 	const struct ka_row **list = sorted_rows(rows, cnt, opts);
 	uint32_t shown = report__shown(cnt, opts->row_limit);
@@ -589,8 +589,9 @@ int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct tabl
 	JSONW_U64(&w, "row_count", cnt);
 	JSONW_ARR(&w, "rows");
 	for (uint32_t i = 0; i < shown; i++)
-		write_row(&w, list[i], &c);
+		if (!jsonw__leave_out(&w))
+			write_row(&w, list[i], &c);
 	jsonw__end_arr(&w);
 	free(list);
-	return report_json__end(&w, out);
+	return report_json__end(&w, out, totals);
 }

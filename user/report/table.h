@@ -24,6 +24,6 @@ bool table__is_sort_key(const char *key);
 int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts, FILE *out);
 /* For machines: an object with rows, window, loss account and totals. */
 int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
-		      const struct session *s, const struct session_totals *totals, FILE *out);
+		      const struct session *s, struct session_totals *totals, FILE *out);
 
 #endif /* REPORT_TABLE_H */

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/sort.h"
 #include "base/strtab.h"
+#include "base/term_text.h"
 #include "base/vec.h"
 #include "export/out_file.h"
 #include "export/py_text.h"
@@ -105,6 +106,28 @@ static void name_frame(const struct stacks *st, uint32_t number, char text[PY_TE
 		py_text__torch(&st->paths, &frame, text, PY_TEXT_MAX);
 }
 
+/* Blanks and what separates frames, as torch does; also what could steer a terminal, and bytes that are no UTF-8. */
+static void fold_text(char *text)
+{
+	const char *p = text, *end = text + strlen(text);
+	char *to = text;
+	uint32_t c;
+
+	while (p < end) {
+		size_t len = utf8__decode(p, end, &c);
+
+		if (!len || !term_char__plain(c) || c == ' ' || c == ';') {
+			*to++ = '_';
+			p += len ? len : 1;
+			continue;
+		}
+		memmove(to, p, len);
+		to += len;
+		p += len;
+	}
+	*to = '\0';
+}
+
 /* The frame's text as export_stacks() writes it; NULL: torch leaves such frames out, or out of memory (st->err). */
 static const char *folded_frame(struct stacks *st, uint32_t number)
 {
@@ -116,8 +139,7 @@ static const char *folded_frame(struct stacks *st, uint32_t number)
 		return *known ? strtab__text(st->texts, (uint32_t)*known) : NULL;
 	name_frame(st, number, text);
 	if (!py_text__is_dropped(text)) {
-		for (char *p = text; (p = strpbrk(p, " ;\t\n"));)
-			*p = '_';
+		fold_text(text);
 		id = strtab__add(st->texts, text, strlen(text));
 		st->err = id ? st->err : -ENOMEM;
 	}
@@ -185,13 +207,17 @@ static int put_sums(struct stacks *st, struct session_totals *totals)
 	int64_t *sums = calloc(cnt, sizeof(*sums));
 	uint64_t unit = st->metric == STACK_RUNNING || st->metric == STACK_WAITING ? 1000 : 1; /* us, as torch */
 
+	int err = 0;
+
 	if (!sums)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < cnt; i++)
 		sums[leaf_of(st, nodes, i)] += nodes[i].self[0][st->metric];
-	for (uint32_t i = 1; i < cnt; i++) {
+	for (uint32_t i = 1; i < cnt && !err; i++) {
 		uint32_t depth = 0;
 
+		if (i % 4096 == 0 && cancel__pending())
+			err = -ECANCELED;
 		for (uint32_t n = i; sums[i] > 0 && nodes[n].python && depth <= PTB_PY_FRAMES_MAX;
 		     n = nodes[n].parent)
 			frames[depth++] = nodes[n].frame;
@@ -199,7 +225,7 @@ static int put_sums(struct stacks *st, struct session_totals *totals)
 			put_line(st, frames, depth, (uint64_t)sums[i] / unit, totals);
 	}
 	free(sums);
-	return 0;
+	return err;
 }
 
 /* ---- open, finish ---- */

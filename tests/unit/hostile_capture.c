@@ -80,7 +80,7 @@ uint32_t put_name(const char *text)
 
 void put_meta(const char *key, const char *json)
 {
-	char text[4096];
+	static char text[64000];
 	int n = snprintf(text, sizeof(text), "%s%c%s", key, '\0', json);
 
 	put_text(PTB_REC_META, 0, text, (size_t)n);

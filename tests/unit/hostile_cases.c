@@ -39,6 +39,26 @@ static void collectives(void)
 	}
 }
 
+/* Each of very many processes takes part in each of a few collectives. */
+static void many_ranks(void)
+{
+	struct ptb_op_enter in = { .h.site = 2 * FIRST_FREE, .sp = 0x7000 };
+	struct ptb_op_exit out = { .h.site = 2 * FIRST_FREE + 1, .sp = 0x6f00 };
+	const uint64_t ranks = 8 * K;
+	uint64_t i;
+
+	put_func(FIRST_FREE, "c10d::allreduce_", PTB_FUNC_OP);
+	for (i = 1; i <= ranks; i++)
+		put_process((uint32_t)i);
+	for_times (i, ranks * 20) {
+		in.h.tgid = in.h.tid = out.h.tgid = out.h.tid = 1 + (uint32_t)(i % ranks);
+		put_ring(&in, PTB_REC_OP_ENTER, sizeof(in), 10000 + i / ranks * 1000000 + i % ranks);
+		put_ring(&out, PTB_REC_OP_EXIT, sizeof(out), 510000 + i / ranks * 1000000 + i % ranks);
+		if (i % ranks == ranks - 1)
+			put_round(600000 + i / ranks * 1000000);
+	}
+}
+
 /* ---- time ---- */
 
 static void timestamps_near_2_64(void)
@@ -110,6 +130,66 @@ static void processes(void)
 		put_ring(&k, PTB_REC_KMEM, sizeof(k), 2000 + i);
 		put_ring(&a, PTB_REC_MEM_ALLOC, sizeof(a), 2000 + i);
 	}
+}
+
+/* Each with a command line of a name that is in the file once. */
+static void process_names(void)
+{
+	static char name[65000];
+	struct ptb_process p = { .h.ts_ns = BEGIN_NS };
+	uint64_t i;
+
+	memset(name, 'x', sizeof(name) - 1);
+	p.comm = p.cmdline = p.exe = put_name(name);
+	for_times (i, 60 * K) {
+		p.h.tgid = p.h.tid = (uint32_t)i + 1000;
+		put_control(&p, PTB_REC_PROCESS, sizeof(p));
+	}
+	put_enter(OP, 2000, 0x7000);
+	put_exit(OP, 2010, 0x6f00);
+}
+
+/* A schema that agrees with the operator's name nearly to its end, compared for each time that the operator left. */
+static void equal_schemas(void)
+{
+	struct ptb_addr_name d = { .h.tgid = TGID, .addr = 0x1000, .flags = PTB_OPDEF_GONE };
+	struct ptb_schema s = { .h.tgid = TGID, .opdef = 0x1000 };
+	static char name[65000];
+	uint64_t i;
+
+	memset(name, 'a', sizeof(name) - 1);
+	name[sizeof(name) - 2] = '(';
+	s.name = put_name(name);
+	name[sizeof(name) - 2] = '\0';
+	d.name = put_name(name);
+	put_control(&s, PTB_REC_SCHEMA, sizeof(s));
+	for_times (i, 1500 * K) {
+		d.h.ts_ns = 1000 + i;
+		put_control(&d, PTB_REC_OPDEF, sizeof(d));
+	}
+}
+
+/* Objects with so many members that to compare each with all is work. */
+static void metadata(void)
+{
+	static char json[64000];
+	char key[32];
+	uint64_t i;
+	int n = 1;
+
+	json[0] = '{';
+	for (i = 0; i < 4080; i++)
+		n += snprintf(json + n, sizeof(json) - (size_t)n, "%s\"%04d\":1", i ? "," : "", (int)i);
+	json[n] = '}';
+	put_meta("merged", "{}");
+	for (i = 0; i < 512; i++) {
+		snprintf(key, sizeof(key), "merged.%d", (int)i);
+		put_meta(key, json);
+	}
+	for_times (i, 1000 * K)
+		put_meta("x", "y");
+	put_enter(OP, 2000, 0x7000);
+	put_exit(OP, 2010, 0x6f00);
 }
 
 static void operator_definitions(void)
@@ -216,6 +296,21 @@ static void hidden_nesting(void)
 	}
 }
 
+/* Numbers that are looked for through all that is open, and calls of nodes, which are there, too. */
+static void sequence_numbers(void)
+{
+	struct ptb_seq s = { .sp = 1 };
+	uint64_t i;
+
+	put_func(FIRST_FREE, "profiler::_record_function_enter", PTB_FUNC_OP);
+	for (i = 0; i < 99 * K; i++)
+		put_enter(FIRST_FREE, 2000 + i, (1ULL << 40) - i * 16);
+	for_times (i, 900 * K) {
+		put_ring(&s, PTB_REC_SEQ, sizeof(s), 200000 + 10 * i);
+		put_enter(NODE, 200000 + 10 * i, 8);
+	}
+}
+
 static void forward_threads(void)
 {
 	struct ptb_node_enter n = { .h.site = 2 * NODE, .sp = 0x7000, .fwd_thread = 1 };
@@ -287,6 +382,21 @@ static void blocks_of_programs(void)
 	}
 	for_times (i, 100 * K)
 		put_ring(&t, PTB_REC_EXEC, sizeof(t), 600000 + i);
+}
+
+/* On each of as many devices as two numbers can name. */
+static void memory_devices(void)
+{
+	struct ptb_mem_report m = { .sp = 0x7000, .bytes = 64, .allocated = 64, .reserved = 64 };
+	uint64_t i;
+
+	put_meta("profile_memory", "true");
+	for_times (i, 800 * K) {
+		m.addr = i + 1;
+		m.device_type = 1 + (int32_t)(i >> 15);
+		m.device_index = (int32_t)(i & 32767);
+		put_ring(&m, PTB_REC_MEM_REPORT, sizeof(m), 2000 + i);
+	}
 }
 
 static const struct vw_tensor tensor = {
@@ -433,6 +543,31 @@ static void argument_lists(void)
 	put_op_values(2000, &pending, NULL);
 	for_times (i, 2 * K)
 		put_ring(&rec, PTB_REC_ARGS_MORE, sizeof(rec.r) + late.cnt * 8, 3000 + i);
+}
+
+/* Records of a few bytes, for each of which the arguments of an older one are gone through. */
+static void old_arguments(void)
+{
+	static struct value_words many;
+	struct ptb_op_enter more = { .h.site = 2 * OP, .h.flags = PTB_F_ARGS, .sp = 0x6000 };
+	struct {
+		struct ptb_op_enter r;
+		uint64_t words[VALUE_WORDS_MAX];
+	} helper = { .r = { .h.site = 2 * FIRST_FREE, .h.flags = PTB_F_ARGS, .sp = 0x5f00 } };
+	struct ptb_scope_name name = { .sp = 0x5e00 };
+	uint64_t i;
+
+	put_meta("args", "\"full\"");
+	put_func(FIRST_FREE, "profiler::_record_function_enter_new", PTB_FUNC_OP);
+	while (many.cnt < 7000)
+		vw__none(&many);
+	put_op_values(2000, &many, NULL);
+	for_times (i, 800 * K)
+		put_ring(&more, PTB_REC_ARGS_MORE, sizeof(more), 3000 + i);
+	memcpy(helper.words, many.words, many.cnt * 8);
+	put_ring(&helper, PTB_REC_OP_ENTER, sizeof(helper.r) + many.cnt * 8, far - 10000000);
+	for_times (i, 600 * K)
+		put_ring(&name, PTB_REC_SCOPE_NAME, sizeof(name), far - 9000000 + i);
 }
 
 /* ---- GPU ---- */
@@ -659,27 +794,64 @@ static void python_stacks(void)
 	}
 }
 
+/* Of each thread a sample with the deepest stack, whose names are as long as names may be; of each process one without a stack. */
+static void samples(void)
+{
+	struct {
+		struct ptb_py_stack_def def;
+		struct ptb_py_frame frames[PTB_PY_FRAMES_MAX];
+	} d = { .def = { .id = 1, .frame_cnt = PTB_PY_FRAMES_MAX } };
+	struct ptb_py_line line = { .h.tgid = TGID, .line = 1 };
+	struct ptb_py_sample deep = { .id = 1, .ns = 10000000 };
+	struct ptb_py_sample none = { .ns = 10000000, .flags = PTB_SAMPLE_NO_STACK };
+	static char name[65000];
+	uint64_t i, k;
+
+	put_meta("sample_hz", "100");
+	memset(name, 'x', sizeof(name) - 1);
+	line.func = line.file = put_name(name);
+	for (k = 0; k < PTB_PY_FRAMES_MAX; k++) {
+		d.frames[k].code = 16 * (k + 1);
+		line.frame = d.frames[k];
+		put_control(&line, PTB_REC_PY_LINE, sizeof(line));
+	}
+	put_ring(&d, PTB_REC_PY_STACK_DEF, sizeof(d), 2000);
+	for_times (i, 60 * K) {
+		deep.h.tid = none.h.tgid = (uint32_t)i + 1000;
+		none.h.tid = 0;
+		put_process(none.h.tgid);
+		put_ring(&deep, PTB_REC_PY_SAMPLE, sizeof(deep), 3000 + i);
+		put_ring(&none, PTB_REC_PY_SAMPLE, sizeof(none), 3000 + i);
+	}
+}
+
 const struct hostile_case hostile_cases[] = {
 	{ "honest_launches", honest_launches, "G", 0 },
 	{ "timestamps_near_2_64", timestamps_near_2_64, "tmc", 0 },
 	{ "rounds", rounds, "t", 0 },
 	{ "threads_1_5m", threads_1_5m, "tc", 0 },
-	{ "processes", processes, "mjc", 0 },
+	{ "processes", processes, "mjcf", 0 },
+	{ "process_names", process_names, "jc", 0 },
+	{ "equal_schemas", equal_schemas, "t", 0 },
+	{ "metadata", metadata, "j", 0 },
 	{ "operator_definitions", operator_definitions, "tc", 0 },
 	{ "lost_intervals", lost_intervals, "jc", 0 },
 	{ "colliding_keys", colliding_keys, "t", 0 },
 	{ "zstd_expansion", zstd_expansion, "t", 20000 },
 	{ "deep_nesting", deep_nesting, "tf", 0 },
 	{ "hidden_nesting", hidden_nesting, "tf", 0 },
+	{ "sequence_numbers", sequence_numbers, "t", 0 },
 	{ "forward_threads", forward_threads, "t", 0 },
 	{ "derived_steps", derived_steps, "tc", 0 },
 	{ "counters_series", counters_series, "mc", 0 },
 	{ "blocks_of_programs", blocks_of_programs, "trf", 0 },
+	{ "memory_devices", memory_devices, "r", 0 },
 	{ "memory_timeline", memory_timeline, "rh", 0 },
 	{ "moved_tensors", moved_tensors, "r", 0 },
 	{ "shape_lists", shape_lists, "mce", 0 },
 	{ "huge_ndim", huge_ndim, "sc", 0 },
 	{ "argument_lists", argument_lists, "t", 0 },
+	{ "old_arguments", old_arguments, "t", 0 },
 	{ "gpu_records", gpu_records, "gc", 0 },
 	{ "graph_nodes", graph_nodes, "gc", 0 },
 	{ "crossing_calls", crossing_calls, "gc", 0 },
@@ -687,6 +859,8 @@ const struct hostile_case hostile_cases[] = {
 	{ "long_names", long_names, "tmcrf", 0 },
 	{ "many_names", many_names, "jc", 0 },
 	{ "collectives", collectives, "R", 0 },
+	{ "many_ranks", many_ranks, "R", 0 },
 	{ "python_stacks", python_stacks, "tclLkpf", 0 },
+	{ "samples", samples, "Tf", 0 },
 	{ NULL, NULL, NULL, 0 },
 };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The content of control records about operators and the capture: schemas, key sets, what was recorded. */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "capture_builder.h"
 #include "slice_log.h"
 #include "suite.h"
@@ -137,11 +139,44 @@ static void jobs(void)
 	builder__free(b);
 }
 
+/* Beyond the limit of a recording a name is cut where it is read, except as a schema. The last value of a META record counts. */
+static void long_names(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
+	char text[LIMIT_NAME_BYTES + 11], cut[LIMIT_NAME_BYTES + 4];
+	const struct session_process *p;
+	struct slice_log *log;
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	snprintf(cut, sizeof(cut), "%.*s...", LIMIT_NAME_BYTES, text);
+	builder__process(b, 1, text, text + 10, 0);
+	builder__opdef(b, 1, 0x10, "mine::f", false);
+	builder__opdef_schema(b, 1, 0x10, text);
+	builder__meta(b, "version", "1");
+	builder__meta(b, "host", "\"h\"");
+	builder__meta(b, "version", "2");
+	builder__boxed(b, box, 2000000, 0x9000, 0x10);
+	builder__exit(b, box, 2000100, 0x8f00);
+	log = slice_log__of(b, NULL);
+	CU_ASSERT_STRING_EQUAL(slice_log__must(log, "mine::f", 0)->schema, text);
+	p = session__process(builder__session(b, NULL), 1);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+	CU_ASSERT_STRING_EQUAL(p->comm, cut);
+	CU_ASSERT_STRING_EQUAL(p->exe, text + 10); /* as long as it may be */
+	CU_ASSERT_PTR_NULL(session__process(builder__session(b, NULL), 2));
+	CU_ASSERT_STRING_EQUAL(session__meta(builder__session(b, NULL), "version"), "2");
+	CU_ASSERT_PTR_NULL(session__meta(builder__session(b, NULL), "kernel"));
+	slice_log__done(log, b);
+}
+
 static const CU_TestInfo tests[] = {
 	{ "schemas and keys", schemas },
 	{ "an address of several operators", lives },
 	{ "modes", modes },
 	{ "jobs", jobs },
+	{ "long names", long_names },
 	CU_TEST_INFO_NULL,
 };
 

@@ -318,6 +318,24 @@ static void test_many(void)
 	watch = NULL;
 }
 
+/* Whose place another one may have. */
+static void test_idle(void)
+{
+	uint32_t pid;
+
+	fresh("slow=2x");
+	CU_ASSERT(event_watch__add(watch, 8, now + SEC));
+	CU_ASSERT(event_watch__add(watch, 9, now + 2 * SEC));
+	CU_ASSERT_FALSE(event_watch__idle(watch, now + 59 * SEC, &pid));
+	CU_ASSERT(event_watch__idle(watch, now + 60 * SEC, &pid) && pid == PID);
+	event_watch__annotation(watch, PID, false, now);
+	CU_ASSERT_FALSE(event_watch__idle(watch, now + 60 * SEC, &pid));
+	CU_ASSERT(event_watch__idle(watch, now + 61 * SEC, &pid) && pid == 8);
+	event_watch__remove(watch, 8);
+	event_watch__step(watch, 9, 9, 0, now + 3 * SEC);
+	CU_ASSERT_FALSE(event_watch__idle(watch, now + 900 * SEC, &pid));
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = { { "median", test_median },
@@ -330,6 +348,7 @@ int main(void)
 					     { "hang", test_hang },
 					     { "annotation", test_annotation },
 					     { "oom", test_oom },
+					     { "idle", test_idle },
 					     { "many", test_many },
 					     CU_TEST_INFO_NULL };
 

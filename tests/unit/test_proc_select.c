@@ -1,53 +1,86 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Which of the selected processes a window has: all in turn, also when some have ended or begun between. */
+/* Which of the selected processes a window has: all in turn, also when some have ended or begun between, and those of one user do not
+ * keep out those of others. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "sample/proc_select.h"
 #include "suite.h"
 
-static void turn(const char *have, uint32_t limit, pid_t *last, const char *want)
-{
-	pid_t pids[32];
-	char got[32] = "";
-	uint32_t n = (uint32_t)strlen(have);
+static struct proc_list list;
 
-	for (uint32_t i = 0; i < n; i++)
-		pids[i] = have[i];
-	n = proc_select__turn(pids, n, limit, last);
-	for (uint32_t i = 0; i < n; i++)
+/* The processes that there are, each a letter; those of capitals are another user's, and digits a third one's. */
+static void turn(const char *have, uint32_t limit, const char *want)
+{
+	struct proc_list now = { .cnt = 0 };
+	pid_t pids[PROC_SELECT_MAX];
+	char got[32] = "";
+	uint32_t n;
+
+	for (const char *c = have; *c; c++)
+		CU_ASSERT_EQUAL_FATAL(proc_list__add(&now, *c, (uid_t)(*c / 32)), 0);
+	proc_list__replace(&list, &now);
+	n = proc_select__turn(&list, limit, pids);
+	for (uint32_t i = 0; i < n && i + 1 < sizeof(got); i++)
 		got[i] = (char)pids[i];
 	CU_ASSERT_STRING_EQUAL(got, want);
 }
 
 static void test_turns(void)
 {
-	pid_t last = 0;
-
-	turn("abcde", 2, &last, "ab");
-	turn("abcde", 2, &last, "cd");
-	turn("abcde", 2, &last, "ae"); /* e, then a */
-	turn("abcde", 2, &last, "bc");
-	turn("abe", 2, &last, "ae"); /* c and d have ended */
-	turn("abefg", 2, &last, "be");
-	turn("xyz", 1, &last, "x");
-	turn("abc", 1, &last, "a"); /* none follows */
+	turn("bedca", 2, "ab"); /* listed in any order */
+	turn("abcde", 2, "cd");
+	turn("abcde", 2, "ae"); /* e has waited longest */
+	turn("abcde", 2, "bc");
+	turn("abe", 2, "ae");   /* c and d have ended */
+	turn("abefg", 2, "fg"); /* these have not been chosen yet */
+	turn("abefg", 3, "abe");
+	turn("xyz", 1, "x");
+	turn("abc", 1, "a");
+	proc_list__free(&list);
 }
 
 static void test_all(void)
 {
-	pid_t last = 'b';
+	turn("abc", 3, "abc");
+	turn("abc", 16, "abc");
+	turn("", 16, "");
+	proc_list__free(&list);
+}
 
-	turn("abc", 3, &last, "abc");
-	turn("abc", 16, &last, "abc");
-	turn("", 16, &last, "");
-	turn("abc", PROC_SELECT_MAX + 1, &last, "abc");
-	CU_ASSERT_EQUAL(last, 'b');
+static void test_users(void)
+{
+	turn("ABCDEFGHIJx1", 4, "1ABx");
+	turn("ABCDEFGHIJx1", 4, "1CDx");
+	turn("ABCDEFGHIJKLxyz1", 4, "1EFy");
+	turn("ABCDEFGHIJKLxyz1", 6, "1GHIxz"); /* x has waited longer than y */
+	turn("ABCDEFGHIJKLxyz1", 1, "J");
+	turn("ABCDEFGHIJKLxyz1", 2, "Ky"); /* that of a user who waits longest */
+	proc_list__free(&list);
+}
+
+/* More than a window can have. */
+static void test_many(void)
+{
+	struct proc_list now = { .cnt = 0 };
+	pid_t pids[PROC_SELECT_MAX];
+	bool chosen = false;
+
+	for (pid_t pid = 1; pid <= 1000; pid++)
+		CU_ASSERT_EQUAL_FATAL(proc_list__add(&now, pid, 7), 0);
+	proc_list__replace(&list, &now);
+	for (int i = 0; i < 4 && !chosen; i++) {
+		CU_ASSERT_EQUAL_FATAL(proc_select__turn(&list, PROC_SELECT_MAX, pids), PROC_SELECT_MAX);
+		for (uint32_t k = 0; k < PROC_SELECT_MAX; k++)
+			chosen |= pids[k] == 1000;
+	}
+	CU_ASSERT(chosen);
+	proc_list__free(&list);
 }
 
 static const CU_TestInfo tests[] = {
-	{ "in turn", test_turns },
-	{ "all", test_all },
-	CU_TEST_INFO_NULL,
+	{ "in turn", test_turns }, { "all", test_all }, { "users", test_users },
+	{ "many", test_many },     CU_TEST_INFO_NULL,
 };
 
 int main(void)

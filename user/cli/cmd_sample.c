@@ -266,6 +266,7 @@ int cmd_sample(int argc, char **argv)
 	sample_events__stop(&s);
 	sample_control__close(&s);
 	sample_metrics__close(&s.metrics);
+	proc_list__free(&s.procs);
 	window_dir__close(&s.dir);
 	if (err || (!s.any && (s.incomplete || !s.schedule.none))) /* nobody has requested a window */
 		return EXIT_FAILED;

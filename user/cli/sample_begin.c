@@ -36,8 +36,8 @@ static uint32_t process_limit(const struct sampler *s, uint32_t selected)
 uint32_t sampler__select(struct sampler *s, pid_t *pids, uint32_t *selected)
 {
 	const struct pid_list *named = &s->cfg->run.pids;
-	uint32_t cnt = 0, over = 0;
-	int n;
+	uint32_t cnt = 0;
+	int err;
 
 	if (named->cnt) {
 		for (uint32_t i = 0; i < named->cnt; i++)
@@ -45,16 +45,13 @@ uint32_t sampler__select(struct sampler *s, pid_t *pids, uint32_t *selected)
 				pids[cnt++] = named->pids[i];
 		return cnt;
 	}
-	n = proc_select__find(&s->cfg->select, pids, PROC_SELECT_MAX, &over);
-	if (n < 0)
-		pr_error("cannot list the processes: %s", errstr(n));
-	if (over)
-		pr_warn("%u of the selected processes are beyond the %d that are listed", over,
-			PROC_SELECT_MAX);
-	if (n < 0)
+	err = proc_select__find(&s->cfg->select, &s->procs);
+	if (err) {
+		pr_error("cannot list the processes: %s", errstr(err));
 		return 0;
-	*selected = (uint32_t)n + over;
-	return proc_select__turn(pids, (uint32_t)n, process_limit(s, *selected), &s->last_pid);
+	}
+	*selected = s->procs.cnt;
+	return proc_select__turn(&s->procs, process_limit(s, *selected), pids);
 }
 
 void sampler__skip(struct sampler *s, uint64_t nr, const char *why)

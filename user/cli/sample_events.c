@@ -43,21 +43,18 @@ static void close_others(void *arg)
 		control_server__child(s->control.server);
 }
 
-/* All that fit, not only those of the next window. */
-static uint32_t select_all(const struct sampler *s, pid_t *pids)
+/* All that are selected, not only those of the next window. 0 or negative errno. */
+static int select_all(const struct sampler *s, struct proc_list *procs)
 {
 	const struct pid_list *named = &s->cfg->run.pids;
-	uint32_t cnt = 0, over;
-	int n;
+	int err = 0;
 
-	if (!named->cnt) {
-		n = proc_select__find(&s->cfg->select, pids, PROC_SELECT_MAX, &over);
-		return n < 0 ? 0 : (uint32_t)n; /* reported when a window is due */
-	}
-	for (uint32_t i = 0; i < named->cnt && cnt < PROC_SELECT_MAX; i++)
+	if (!named->cnt)
+		return proc_select__find(&s->cfg->select, procs); /* reported when a window is due */
+	for (uint32_t i = 0; i < named->cnt && !err; i++)
 		if (pid_hold__alive(s->holds[i]))
-			pids[cnt++] = named->pids[i];
-	return cnt;
+			err = proc_list__add(procs, named->pids[i], 0);
+	return err;
 }
 
 static void follow_processes(struct sampler *s, uint64_t now)
@@ -65,9 +62,13 @@ static void follow_processes(struct sampler *s, uint64_t now)
 	struct sample_watch_cfg cfg = {
 		.run = &s->cfg->run, .rules = &s->settings->events, .in_child = close_others, .arg = s
 	};
-	pid_t pids[PROC_SELECT_MAX];
+	struct proc_list procs = { .cnt = 0 };
 
-	sample_watch__follow(&s->events.watch, &cfg, pids, select_all(s, pids), now);
+	if (!select_all(s, &procs))
+		sample_watch__follow(&s->events.watch, &cfg, &procs, now);
+	else
+		sample_watch__postpone(&s->events.watch, now);
+	proc_list__free(&procs);
 }
 
 /* A window that is being recorded, or about to be. */

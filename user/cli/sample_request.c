@@ -267,9 +267,8 @@ void sampler__keep_spare(struct sampler *s)
 	struct sample_window_spec first = { .cfg = &s->cfg->run,
 					    .server = s->metrics.server,
 					    .control = s->control.server };
+	struct proc_list procs = { .cnt = 0 };
 	uint64_t now = clock__mono_ns();
-	uint32_t over;
-	int n;
 
 	reap_spare(s, now);
 	if (s->spare.pid && (s->spare.settings != s->settings || s->signals))
@@ -283,8 +282,9 @@ void sampler__keep_spare(struct sampler *s)
 		first.pid_cnt = s->cfg->run.pids.cnt;
 		memcpy(first.pids, s->cfg->run.pids.pids, first.pid_cnt * sizeof(*first.pids));
 	} else {
-		n = proc_select__find(&s->cfg->select, first.pids, PROC_SELECT_MAX, &over);
-		first.pid_cnt = n > 0 ? (uint32_t)n : 0;
+		if (!proc_select__find(&s->cfg->select, &procs))
+			first.pid_cnt = proc_select__turn(&procs, PROC_SELECT_MAX, first.pids);
+		proc_list__free(&procs);
 	}
 	if (sample_spare__start(&s->spare, &first)) {
 		s->spare_retry_ns = now + RETRY_NS;

@@ -18,8 +18,7 @@ static void list(struct sampler *s)
 	struct sample_control *sc = &s->control;
 	const struct pid_list *named = &s->cfg->run.pids;
 	uint64_t now = clock__mono_ns();
-	uint32_t over = 0;
-	int n;
+	struct proc_list procs = { .cnt = 0 };
 
 	if (sc->listed_ns && now - sc->listed_ns < LIST_NS)
 		return;
@@ -30,10 +29,11 @@ static void list(struct sampler *s)
 			if (pid_hold__alive(s->holds[i]))
 				sc->pids[sc->pid_cnt++] = named->pids[i];
 	} else {
-		n = proc_select__find(&s->cfg->select, sc->pids, PROC_SELECT_MAX, &over);
-		sc->pid_cnt = n > 0 ? (uint32_t)n : 0;
+		if (!proc_select__find(&s->cfg->select, &procs))
+			sc->pid_cnt = proc_select__turn(&procs, PROC_SELECT_MAX, sc->pids);
 	}
-	sc->selected = sc->pid_cnt + over;
+	sc->selected = named->cnt ? sc->pid_cnt : procs.cnt;
+	proc_list__free(&procs);
 	window_dir__usage(&s->dir, &sc->disk_bytes, &sc->disk_free);
 }
 

@@ -16,6 +16,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/vec.h"
 #include "cli/cmd.h"
 #include "export/mem_names.h"
 #include "model/session.h"
@@ -27,6 +28,7 @@
 #define SELECT_EVERY_NS 5000000000ULL
 #define STATE_EVERY_NS 1000000000ULL
 #define REPORT_EVERY_NS 10000000000ULL
+#define ADD_NS 100000000ULL     /* of a round, for processes that are added */
 #define RING_BYTES (128u << 10) /* of each processor: some thousand annotations in 0.2 s */
 #define NEVER_NS (1ULL << 62)   /* no step is awaited */
 
@@ -51,6 +53,9 @@ struct watch_run {
 	struct event_watch *events;
 	pid_t pids[EVENT_PROCS_MAX];
 	uint32_t cnt, followed; /* followed: as last reported */
+	pid_t *queue;           /* those that are to be followed, too */
+	uint32_t queue_cnt, queue_cap;
+	bool full; /* said */
 	uint64_t next_state_ns, next_report_ns;
 };
 
@@ -85,20 +90,67 @@ static void on_oom(void *arg, uint32_t tgid, const struct ptb_mem_report *r)
 
 static void add_target(struct watch_run *wr, pid_t pid)
 {
-	int err;
+	int err = run__add(wr->run, pid);
 
-	event_watch__disturbed(wr->events, clock__mono_ns()); /* attaching to one holds up the others */
-	err = run__add(wr->run, pid);
 	if (err == -EAGAIN)
 		pr_info("pid %d: steps are followed when it has loaded PyTorch", pid);
 	else if (err)
 		return; /* reported */
-	if (wr->cnt == EVENT_PROCS_MAX || !event_watch__add(wr->events, (uint32_t)pid, clock__mono_ns()))
-		pr_warn("pid %d: its steps are not followed: no more than %d processes are", pid,
-			EVENT_PROCS_MAX);
-	else
+	if (event_watch__add(wr->events, (uint32_t)pid, clock__mono_ns()))
 		wr->pids[wr->cnt++] = pid;
-	event_watch__disturbed(wr->events, clock__mono_ns());
+	event_watch__disturbed(wr->events, clock__mono_ns()); /* attaching to one holds up the others */
+}
+
+static void enqueue(struct watch_run *wr, pid_t pid)
+{
+	if (vec_push(wr->queue, wr->queue_cnt, wr->queue_cap, pid))
+		pr_warn("pid %d: its steps are not followed: %s", pid, errstr(-ENOMEM));
+}
+
+static void forget(struct watch_run *wr, uint32_t i)
+{
+	event_watch__remove(wr->events, (uint32_t)wr->pids[i]);
+	wr->pids[i] = wr->pids[--wr->cnt];
+}
+
+/* One that has shown nothing to follow yields its place, and waits again. */
+static bool make_room(struct watch_run *wr)
+{
+	uint32_t pid, i = 0;
+
+	if (wr->cnt < EVENT_PROCS_MAX)
+		return true;
+	if (!wr->full)
+		pr_warn("no more than %d processes are followed at the same time: others wait until one has ended, or nothing has come of it for a minute",
+			EVENT_PROCS_MAX);
+	wr->full = true;
+	if (!event_watch__idle(wr->events, clock__mono_ns(), &pid))
+		return false;
+	while (wr->pids[i] != (pid_t)pid)
+		i++;
+	run__remove(wr->run, (pid_t)pid);
+	forget(wr, i);
+	enqueue(wr, (pid_t)pid);
+	return true;
+}
+
+/* Those that wait, as far as there is room and the time allows: meanwhile the rings fill, and nothing is an event. */
+static void add_waiting(struct watch_run *wr, uint64_t for_ns)
+{
+	uint64_t begin = clock__mono_ns();
+	uint32_t taken = 0, cnt = wr->queue_cnt;
+
+	while (taken < cnt && !cancel__pending() && make_room(wr)) {
+		pid_t pid = wr->queue[taken++];
+
+		if (!run__has(wr->run, pid))
+			add_target(wr, pid);
+		if (clock__mono_ns() - begin >= for_ns)
+			break;
+	}
+	wr->queue_cnt -= taken;
+	if (taken)
+		memmove(wr->queue, wr->queue + taken, wr->queue_cnt * sizeof(*wr->queue));
 }
 
 static void read_orders(struct watch_run *wr)
@@ -108,7 +160,7 @@ static void read_orders(struct watch_run *wr)
 	while (recv(wr->fd, &order, sizeof(order), MSG_DONTWAIT) == sizeof(order)) {
 		event_watch__pause(wr->events, order.paused, clock__mono_ns());
 		if (order.add)
-			add_target(wr, order.add);
+			enqueue(wr, order.add);
 	}
 }
 
@@ -136,8 +188,7 @@ static void look_at_processes(struct watch_run *wr, uint64_t now)
 			i++;
 			continue;
 		}
-		event_watch__remove(wr->events, (uint32_t)wr->pids[i]);
-		wr->pids[i] = wr->pids[--wr->cnt];
+		forget(wr, i);
 	}
 	while (event_watch__wants_memory(wr->events, now, &pid))
 		event_watch__memory(wr->events, pid, resident((pid_t)pid), now);
@@ -168,6 +219,7 @@ static void tick(void *arg, struct run *run)
 
 	(void)run;
 	read_orders(wr);
+	add_waiting(wr, ADD_NS);
 	if (now >= wr->next_state_ns) {
 		look_at_processes(wr, now);
 		wr->next_state_ns = now + STATE_EVERY_NS;
@@ -198,7 +250,7 @@ struct record_opts sample_watch__opts(const struct run_cfg *run, const struct st
 	};
 }
 
-static int follow_steps(struct watch_run *wr, const pid_t *pids, uint32_t cnt)
+static int follow_steps(struct watch_run *wr, const struct proc_list *procs)
 {
 	const struct step_hooks hooks = {
 		.arg = wr, .ended = on_step, .annotation = on_annotation, .lost = on_loss, .oom = on_oom
@@ -212,20 +264,22 @@ static int follow_steps(struct watch_run *wr, const pid_t *pids, uint32_t cnt)
 	err = run__open(&opts, NULL, &wr->run);
 	if (err)
 		return err;
-	for (uint32_t i = 0; i < cnt && !cancel__pending(); i++)
-		add_target(wr, pids[i]);
+	for (uint32_t i = 0; i < procs->cnt; i++)
+		enqueue(wr, procs->items[i].pid);
+	while (wr->queue_cnt && !wr->cnt && !cancel__pending())
+		add_waiting(wr, 0);
 	if (wr->cnt) {
 		run__warm_up(wr->run);
 		err = run__loop(wr->run, tick, wr);
 		report(wr); /* what it has cost */
 	}
 	run__free(wr->run);
+	free(wr->queue);
 	return err;
 }
 
 /* Own process group: Ctrl-C goes to ptbpf alone. */
-static int child_main(const struct sample_watch_cfg *cfg, const pid_t *pids, uint32_t cnt, int fd,
-		      pid_t parent)
+static int child_main(const struct sample_watch_cfg *cfg, const struct proc_list *procs, int fd, pid_t parent)
 {
 	struct watch_run wr = { .cfg = cfg, .fd = fd };
 	int err;
@@ -236,7 +290,7 @@ static int child_main(const struct sample_watch_cfg *cfg, const pid_t *pids, uin
 		return EXIT_FAILED;
 	log__set_quiet(true);
 	wr.events = event_watch__new(cfg->rules);
-	err = wr.events ? follow_steps(&wr, pids, cnt) : -ENOMEM;
+	err = wr.events ? follow_steps(&wr, procs) : -ENOMEM;
 	event_watch__free(wr.events);
 	return err ? EXIT_FAILED : EXIT_DONE;
 }
@@ -267,7 +321,7 @@ static void start(struct sample_watch *w, const struct sample_watch_cfg *cfg)
 	w->pid = fork();
 	if (!w->pid) {
 		close(fds[0]);
-		_exit(child_main(cfg, w->targets, w->target_cnt, fds[1], parent));
+		_exit(child_main(cfg, &w->targets, fds[1], parent));
 	}
 	close(fds[1]);
 	if (w->pid < 0) {
@@ -292,31 +346,24 @@ static bool send_order(const struct sample_watch *w, pid_t add)
 	return send(w->fd, &order, sizeof(order), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(order);
 }
 
-static bool is_among(pid_t pid, const pid_t *pids, uint32_t cnt)
+void sample_watch__postpone(struct sample_watch *w, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < cnt; i++)
-		if (pids[i] == pid)
-			return true;
-	return false;
+	w->next_ns = now_ns + SELECT_EVERY_NS;
 }
 
 void sample_watch__follow(struct sample_watch *w, const struct sample_watch_cfg *cfg,
-			  const pid_t *pids, uint32_t cnt, uint64_t now_ns)
+			  struct proc_list *procs, uint64_t now_ns)
 {
 	bool any = false;
 
-	w->next_ns = now_ns + SELECT_EVERY_NS;
-	for (uint32_t i = 0; i < w->target_cnt;)
-		if (is_among(w->targets[i], pids, cnt))
-			i++;
-		else
-			w->targets[i] = w->targets[--w->target_cnt];
-	for (uint32_t i = 0; i < cnt && w->target_cnt < PROC_SELECT_MAX; i++) {
-		if (is_among(pids[i], w->targets, w->target_cnt))
-			continue;
-		if (w->pid && !send_order(w, pids[i]))
-			continue; /* next time */
-		w->targets[w->target_cnt++] = pids[i];
+	sample_watch__postpone(w, now_ns);
+	proc_list__replace(&w->targets, procs);
+	for (uint32_t i = 0; i < w->targets.cnt; i++) {
+		struct proc_item *p = &w->targets.items[i];
+
+		if (p->turn || (w->pid && !send_order(w, p->pid)))
+			continue; /* known, or next time */
+		p->turn = 1;
 		any = true;
 	}
 	if (!any || w->pid)
@@ -343,7 +390,7 @@ static void take_end(struct sample_watch *w)
 		;
 	if (WIFSIGNALED(status)) {
 		pr_error("the process that follows steps was ended by signal %d", WTERMSIG(status));
-		w->target_cnt = 0; /* another one begins anew */
+		proc_list__free(&w->targets); /* another one begins anew */
 	}
 	close(w->fd);
 	if (w->pidfd >= 0)
@@ -394,7 +441,7 @@ void sample_watch__stop(struct sample_watch *w)
 	sample_watch__read(w);
 	if (w->pid)
 		take_end(w);
-	w->target_cnt = 0;
+	proc_list__free(&w->targets);
 	w->next_ns = 0;
 	w->has_event = false;
 }

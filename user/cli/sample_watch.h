@@ -17,9 +17,8 @@
 struct sample_watch {  /* sample_watch__init() */
 	pid_t pid;     /* 0: none runs */
 	int fd, pidfd; /* -1: likewise */
-	pid_t targets[PROC_SELECT_MAX];
-	uint32_t target_cnt;
-	uint64_t next_ns;           /* CLOCK_MONOTONIC: when the processes are selected again */
+	struct proc_list targets; /* that are selected; turn 1: the watch knows of it */
+	uint64_t next_ns;         /* CLOCK_MONOTONIC: when the processes are selected again */
 	uint64_t spent_ns, cost_ns; /* what watches that have ended, and this one, have cost a process */
 	uint32_t followed;          /* processes whose steps are */
 	bool paused;
@@ -40,9 +39,11 @@ struct record_opts sample_watch__opts(const struct run_cfg *run, const struct st
 void sample_watch__init(struct sample_watch *w);
 /* Whether the processes are to be selected now; *in_ns: else when. */
 bool sample_watch__due(const struct sample_watch *w, uint64_t now_ns, uint64_t *in_ns);
-/* These are the processes: starts a watch when there is none and a new one is among them; a running one has the new ones added. */
+/* These are the processes, which are taken: starts a watch when there is none and a new one is among them; a running one has the new ones added. */
 void sample_watch__follow(struct sample_watch *w, const struct sample_watch_cfg *cfg,
-			  const pid_t *pids, uint32_t cnt, uint64_t now_ns);
+			  struct proc_list *procs, uint64_t now_ns);
+/* They are not known. */
+void sample_watch__postpone(struct sample_watch *w, uint64_t now_ns);
 /* While a window is open: nothing is reported, and steps do not count. */
 void sample_watch__pause(struct sample_watch *w, bool paused);
 /* Takes what the watch has reported, and its end. */

@@ -45,7 +45,7 @@ struct sampler {
 	struct step_wait step_wait; /* of a schedule in steps */
 	struct window_dir dir;
 	int holds[OPT_PIDS_MAX]; /* of --pid */
-	pid_t last_pid;          /* of those in the last window that were selected */
+	struct proc_list procs;  /* that are selected, with their turns */
 	uint64_t start_ns;       /* of the schedule */
 	uint64_t next;           /* window of the schedule */
 	uint64_t resumed; /* cycles of it that an earlier ptbpf has recorded: it has so many less */

@@ -105,8 +105,9 @@ int run__add(struct run *run, pid_t pid)
 	err = cancel__pending() ? -ECANCELED : targets__attach(&run->targets, t);
 	if (!err && cancel__pending())
 		err = -ECANCELED; /* the probes go with the run */
-	if (err && err != -EAGAIN)
-		t->state = TARGET_GONE;
+	t = targets__find(&run->targets, pid); /* targets__attach() may have moved it */
+	if (err && err != -EAGAIN && t)
+		run__mark_gone(run, t);
 	return err;
 }
 

@@ -100,6 +100,19 @@ void event_watch__remove(struct event_watch *w, uint32_t pid)
 		*p = w->procs[--w->cnt];
 }
 
+bool event_watch__idle(const struct event_watch *w, uint64_t now_ns, uint32_t *pid)
+{
+	const struct proc *oldest = NULL;
+
+	for (uint32_t i = 0; i < w->cnt; i++)
+		if (!w->procs[i].last_ns && (!oldest || w->procs[i].added_ns < oldest->added_ns))
+			oldest = &w->procs[i];
+	if (!oldest || now_ns < oldest->added_ns + SILENT_NS)
+		return false;
+	*pid = oldest->pid;
+	return true;
+}
+
 /* Where the text of the event belongs; NULL: events are not wanted now, or there is one of this kind. */
 static struct event *put(struct event_watch *w, enum event_kind kind, uint32_t pid, uint64_t ts_ns)
 {

@@ -57,6 +57,8 @@ void event_watch__oom(struct event_watch *w, uint32_t pid, const char *device, u
 		      uint64_t allocated, uint64_t reserved, uint64_t ts_ns);
 /* Records of some threads were lost, or the job was disturbed, until now_ns. */
 void event_watch__disturbed(struct event_watch *w, uint64_t now_ns);
+/* The process of which nothing has come since it was added, a minute ago or more; the oldest. False: none. */
+bool event_watch__idle(const struct event_watch *w, uint64_t now_ns, uint32_t *pid);
 /* While it is paused, nothing is an event. */
 void event_watch__pause(struct event_watch *w, bool paused, uint64_t now_ns);
 

@@ -7,9 +7,11 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/sort.h"
+#include "base/vec.h"
 #include "target/proc_info.h"
 #include "target/torch_proc.h"
 
@@ -62,35 +64,71 @@ static bool has_torch(pid_t pid)
 	return pid != getpid() && torch_proc__peek(pid) > 0;
 }
 
+/* ---- the list ---- */
+
 static int by_pid(const void *a, const void *b)
 {
-	const pid_t *x = a, *y = b;
+	const struct proc_item *x = a, *y = b;
 
-	return sort__cmp((uint64_t)*x, (uint64_t)*y);
+	return sort__cmp((uint64_t)x->pid, (uint64_t)y->pid);
 }
 
-int proc_select__find(const struct proc_select *sel, pid_t *pids, uint32_t cap, uint32_t *over)
+static void sort_list(struct proc_list *list, int (*cmp)(const void *, const void *))
 {
+	if (list->cnt)
+		qsort(list->items, list->cnt, sizeof(*list->items), cmp);
+}
+
+void proc_list__free(struct proc_list *list)
+{
+	free(list->items);
+	*list = (struct proc_list){ .cnt = 0 };
+}
+
+int proc_list__add(struct proc_list *list, pid_t pid, uid_t uid)
+{
+	return vec_push(list->items, list->cnt, list->cap, (struct proc_item){ .pid = pid, .uid = uid });
+}
+
+void proc_list__replace(struct proc_list *list, struct proc_list *now)
+{
+	uint32_t k = 0;
+
+	sort_list(now, by_pid);
+	for (uint32_t i = 0; i < now->cnt; i++) {
+		while (k < list->cnt && list->items[k].pid < now->items[i].pid)
+			k++;
+		if (k < list->cnt && list->items[k].pid == now->items[i].pid)
+			now->items[i].turn = list->items[k].turn;
+	}
+	now->turn = list->turn;
+	proc_list__free(list);
+	*list = *now;
+	*now = (struct proc_list){ .cnt = 0 };
+}
+
+int proc_select__find(const struct proc_select *sel, struct proc_list *list)
+{
+	struct proc_list now = { .cnt = 0 };
 	DIR *d = opendir("/proc");
 	struct dirent *de;
-	uint32_t cnt = 0;
+	int err = 0;
 
-	*over = 0;
 	if (!d)
 		return -errno;
-	while ((de = readdir(d))) {
+	while (!err && (de = readdir(d))) {
 		pid_t pid = (pid_t)strtol(de->d_name, NULL, 10);
+		struct stat st;
 
-		if (pid <= 0 || !matches(sel, pid) || !has_torch(pid))
-			continue;
-		if (cnt < cap)
-			pids[cnt++] = pid;
-		else
-			++*over;
+		if (pid > 0 && matches(sel, pid) && has_torch(pid) &&
+		    !fstatat(dirfd(d), de->d_name, &st, 0))
+			err = proc_list__add(&now, pid, st.st_uid);
 	}
 	closedir(d);
-	qsort(pids, cnt, sizeof(*pids), by_pid);
-	return (int)cnt;
+	if (!err)
+		proc_list__replace(list, &now);
+	proc_list__free(&now);
+	return err;
 }
 
 bool proc_select__leaves_out(const struct proc_select *sel)
@@ -109,19 +147,44 @@ bool proc_select__leaves_out(const struct proc_select *sel)
 	return found;
 }
 
-uint32_t proc_select__turn(pid_t *pids, uint32_t cnt, uint32_t limit, pid_t *last)
-{
-	pid_t next[PROC_SELECT_MAX];
-	uint32_t first = 0;
+/* ---- turns ---- */
 
-	if (cnt <= limit || limit > PROC_SELECT_MAX)
-		return cnt;
-	while (first < cnt && pids[first] <= *last)
-		first++;
-	for (uint32_t i = 0; i < limit; i++)
-		next[i] = pids[(first + i) % cnt];
-	memcpy(pids, next, limit * sizeof(*pids));
-	*last = limit ? next[limit - 1] : *last;
-	qsort(pids, limit, sizeof(*pids), by_pid);
-	return limit;
+static int by_wait(const void *a, const void *b)
+{
+	const struct proc_item *x = a, *y = b;
+
+	return x->turn != y->turn ? sort__cmp(x->turn, y->turn) : by_pid(a, b);
+}
+
+static int by_user(const void *a, const void *b)
+{
+	const struct proc_item *x = a, *y = b;
+
+	return x->uid != y->uid ? sort__cmp(x->uid, y->uid) : by_wait(a, b);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct proc_item *x = a, *y = b;
+
+	return x->rank != y->rank ? sort__cmp(x->rank, y->rank) : by_wait(a, b);
+}
+
+uint32_t proc_select__turn(struct proc_list *list, uint32_t limit, pid_t *pids)
+{
+	struct proc_item *items = list->items;
+	uint32_t cnt = 0;
+
+	sort_list(list, by_user);
+	for (uint32_t i = 0; i < list->cnt; i++)
+		items[i].rank = i && items[i - 1].uid == items[i].uid ? items[i - 1].rank + 1 : 0;
+	sort_list(list, by_rank);
+	list->turn++;
+	for (uint32_t i = 0; i < list->cnt && i < limit; i++)
+		items[i].turn = list->turn;
+	sort_list(list, by_pid);
+	for (uint32_t i = 0; i < list->cnt; i++)
+		if (items[i].turn == list->turn)
+			pids[cnt++] = items[i].pid;
+	return cnt;
 }

@@ -381,6 +381,86 @@ static void test_backwards(void)
 	CU_ASSERT_EQUAL(step_count__step_ns(sc), 4 * MS); /* 1001 to 1009, in two steps */
 }
 
+static void mark_of(uint32_t tgid, uint32_t tid, uint64_t text)
+{
+	struct step_event ev = event(STEP_NAME, tgid, 0);
+
+	ev.tid = tid;
+	ev.what = STEP_MARK;
+	ev.text = text;
+	ev.number = NUMBERED_NONE;
+	step_count__put(sc, &ev);
+}
+
+static void thread_end(enum step_event_kind kind, uint32_t tgid, uint32_t tid)
+{
+	struct step_event ev = event(kind, tgid, 0);
+
+	ev.tid = tid;
+	step_count__put(sc, &ev);
+}
+
+static void count_ended(void *arg, const struct step_end *e)
+{
+	(void)e;
+	++*(uint32_t *)arg;
+}
+
+/* Threads and processes that have ended take no room, and those that get their numbers are others. */
+static void test_ends(void)
+{
+	uint32_t ended = 0;
+	const struct step_hooks hooks = { .arg = &ended, .ended = count_ended };
+
+	fresh();
+	step_count__set_hooks(sc, &hooks);
+	step_count__names_only(sc);
+	step_count__await_ends(sc, now, UINT32_MAX);
+	mark_of(1, 1, SGD);
+	for (uint32_t i = 0; i < 20000; i++) {
+		mark_of(1, 10 + i, SGD);
+		thread_end(STEP_THREAD_END, 1, 10 + i);
+	}
+	verdict();
+	CU_ASSERT_EQUAL(ended, 20001);
+	mark_of(1, 10, ADAM); /* not in a step that SGD marks */
+	mark_of(2, 2, ADAM);
+	mark_of(2, 3, ADAM);
+	verdict();
+	CU_ASSERT_EQUAL(ended, 20004);
+	thread_end(STEP_PROCESS_END, 2, 3);
+	mark_of(2, 2, SGD);
+	mark_of(1, 1, SGD); /* that one goes on */
+	verdict();
+	CU_ASSERT_EQUAL(ended, 20006);
+	step_count__forget(sc, 1);
+	mark_of(1, 1, ADAM);
+	verdict();
+	CU_ASSERT_EQUAL(ended, 20007);
+}
+
+/* Where steps are counted, those of a thread that ended are among them. */
+static void test_ends_in_count(void)
+{
+	struct step_event ev;
+
+	fresh();
+	step_count__await_ends(sc, now, 1);
+	begin(1, 1, STEP_MARK, SGD);
+	thread_end(STEP_THREAD_END, 1, 1);
+	ev = event(STEP_END, 1, 1); /* on another thread */
+	ev.tid = 2;
+	step_count__put(sc, &ev);
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+	step_count__await_ends(sc, now, 2);
+	mark(2, SGD);
+	mark(2, SGD);
+	thread_end(STEP_THREAD_END, 2, 2);
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+	thread_end(STEP_PROCESS_END, 2, 2);
+	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
+}
+
 /* More open annotations, threads and objects than it keeps; ends without a begin. */
 static void test_many(void)
 {
@@ -413,6 +493,8 @@ int main(void)
 		{ "numbers", test_numbers },
 		{ "names only", test_names_only },
 		{ "times that do not rise", test_backwards },
+		{ "ends", test_ends },
+		{ "ends in a count", test_ends_in_count },
 		{ "many", test_many },
 		CU_TEST_INFO_NULL,
 	};

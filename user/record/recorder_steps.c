@@ -191,6 +191,10 @@ static bool make_event(const struct recorder *r, const struct ptb_rec_hdr *h, st
 	case PTB_REC_BOXED_ENTER:
 	case PTB_REC_OP_EXIT:
 		return op_event(r, h, ev);
+	case PTB_REC_EXIT:
+		ev->kind = ((const struct ptb_task *)(const void *)h)->group_dead ? STEP_PROCESS_END :
+										    STEP_THREAD_END;
+		return true;
 	default:
 		return false;
 	}

@@ -13,6 +13,7 @@
 #include "probe/probe_set.h"
 #include "record/recorder.h"
 #include "record/recorder_agent.h"
+#include "record/step_count.h"
 
 #define CHILD_TRY_NS 20000000ULL /* how often a process without torch is polled */
 #define TRIES_SLOWER 6           /* of them, each after twice the time */
@@ -50,6 +51,8 @@ void run__end_agent(struct run *run, struct target *t)
 static void release_target(struct run *run, struct target *t)
 {
 	probe_set__remove_process(run->targets.ps, t->proc_idx);
+	if (run->opts.steps.only)
+		step_count__forget(recorder__steps(run->targets.rec), (uint32_t)t->pid);
 	run__end_agent(run, t);
 	if (t->agent)
 		probe_set__remove_process(run->targets.ps, t->agent->proc_idx);

@@ -12,12 +12,12 @@
 #include <string.h>
 
 #include "base/hashmap.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/numbered.h"
 #include "base/vec.h"
 
 #define OPEN_MAX 24
-#define THREADS_MAX 16384       /* with annotations; those of more are not counted */
 #define SLACK_NS 2000000        /* from a probe's reading of the clock to its record */
 #define NAME_VALID_NS 100000000 /* as in model/scopes.c */
 
@@ -75,6 +75,7 @@ struct step_count {
 	uint64_t need[TALLIES];
 	uint64_t step_ns;
 	bool names_only;
+	bool over_threads; /* said */
 	const struct step_hooks *hooks;
 };
 
@@ -128,12 +129,50 @@ static struct step_thread *find_thread(struct step_count *sc, uint32_t tgid, uin
 
 	if (known)
 		return &sc->threads[*known];
-	if (!add || sc->thread_cnt == THREADS_MAX || !find_proc(sc, tgid) ||
+	if (add && sc->thread_cnt >= LIMIT_STEP_THREADS && !sc->over_threads) {
+		pr_warn("more than %d threads have annotations: steps of the others are not counted",
+			LIMIT_STEP_THREADS);
+		sc->over_threads = true;
+	}
+	if (!add || sc->thread_cnt >= LIMIT_STEP_THREADS || !find_proc(sc, tgid) ||
 	    vec_push(sc->threads, sc->thread_cnt, sc->thread_cap,
 		     (struct step_thread){ .tgid = tgid, .tid = tid }) ||
 	    hashmap__put(&sc->thread_by_id, tgid, tid, sc->thread_cnt - 1))
 		return NULL;
 	return &sc->threads[sc->thread_cnt - 1];
+}
+
+static void drop_thread(struct step_count *sc, uint32_t i)
+{
+	const struct step_thread *last = &sc->threads[--sc->thread_cnt];
+	uint64_t *at = hashmap__get(&sc->thread_by_id, last->tgid, last->tid);
+
+	if (at)
+		*at = i;
+	hashmap__del(&sc->thread_by_id, sc->threads[i].tgid, sc->threads[i].tid);
+	if (i < sc->thread_cnt)
+		sc->threads[i] = *last;
+}
+
+/* Another thread may have its number later. Where there is a count, steps that it has ended are part of it, and what is open may end on another thread. */
+static void end_thread(struct step_count *sc, uint32_t tgid, uint32_t tid)
+{
+	const uint64_t *known = hashmap__get(&sc->thread_by_id, tgid, tid);
+	const struct step_thread *t = known ? &sc->threads[*known] : NULL;
+
+	if (t && (sc->names_only ||
+		  (!t->open_cnt && !t->tallies[DERIVED].ends && !t->tallies[OWN].ends)))
+		drop_thread(sc, (uint32_t)*known);
+}
+
+void step_count__forget(struct step_count *sc, uint32_t tgid)
+{
+	for (uint32_t i = sc->thread_cnt; i--;)
+		if (sc->threads[i].tgid == tgid)
+			drop_thread(sc, i);
+	for (uint32_t i = sc->proc_cnt; i--;)
+		if (sc->procs[i].tgid == tgid)
+			sc->procs[i] = sc->procs[--sc->proc_cnt];
 }
 
 /* The thread's first event since the count began. */
@@ -313,9 +352,10 @@ static void on_end(struct step_count *sc, struct step_thread *t, const struct st
 static void apply(struct step_count *sc, const struct step_event *ev)
 {
 	bool opens = ev->kind == STEP_BEGIN || ev->kind == STEP_NAME || ev->kind == STEP_ENTER;
+	bool ends = ev->kind == STEP_END || ev->kind == STEP_THREAD_END || ev->kind == STEP_PROCESS_END;
 	struct step_thread *t = find_thread(sc, ev->tgid, ev->tid, opens);
 
-	if (!t && ev->kind != STEP_END)
+	if (!t && !ends)
 		return;
 	if (t && t->phase != sc->phase && ev->ts_ns >= sc->since_ns)
 		begin_phase(sc, t);
@@ -330,6 +370,13 @@ static void apply(struct step_count *sc, const struct step_event *ev)
 		break;
 	case STEP_END:
 		on_end(sc, t, ev);
+		break;
+	case STEP_PROCESS_END:
+		if (sc->names_only)
+			step_count__forget(sc, ev->tgid);
+		break;
+	case STEP_THREAD_END:
+		end_thread(sc, ev->tgid, ev->tid);
 		break;
 	case STEP_ENTER:
 		drop_dead(sc, t, ev->sp, ev->ts_ns);

@@ -20,6 +20,8 @@ enum step_event_kind {
 	STEP_END,
 	STEP_ENTER, /* a function whose name marks steps */
 	STEP_EXIT,
+	STEP_THREAD_END,
+	STEP_PROCESS_END, /* of its last thread */
 };
 
 enum step_what { STEP_OTHER, STEP_MARK, STEP_OWN };
@@ -76,6 +78,8 @@ void step_count__agent(struct step_count *sc, const struct step_event *ev);
 /* Records were lost, ends of annotations perhaps among them. */
 void step_count__lost(struct step_count *sc);
 void step_count__process_ended(struct step_count *sc, uint32_t tgid);
+/* The process is not followed any more. Only with step_count__names_only(): else its steps are part of the count. */
+void step_count__forget(struct step_count *sc, uint32_t tgid);
 
 /*
  * Begins to count at now_ns. ends: so many ends of steps are awaited in every process that ends a step at all; whole: so

@@ -244,6 +244,55 @@ static void owner_of_a_user(void)
 	CU_ASSERT_EQUAL(status, 0);
 }
 
+/* ---- directories ---- */
+
+static int try_directory(const char *name, const char *caller)
+{
+	const char *reason;
+	int fd;
+
+	if (caller) {
+		setenv("SUDO_UID", caller, 1);
+		setenv("SUDO_GID", caller, 1);
+	}
+	fd = new_file__directory(at(name), &reason);
+	unsetenv("SUDO_UID");
+	unsetenv("SUDO_GID");
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? fd : 0;
+}
+
+static void directories(void)
+{
+	struct stat st;
+
+	make_dir("dirs", 0755, OTHER);
+	make_dir("dirs/theirs", 0700, OTHER);
+	make_dir("dirs/ours", 0700, 0);
+	make_dir("secret", 0700, 0);
+	make_link("dirs/link", at("secret"), OTHER);
+	make_link("dirs/ours/link", at("secret"), 0);
+	CU_ASSERT_EQUAL(try_directory("dirs/link", NULL), -ELOOP);
+	CU_ASSERT_EQUAL(try_directory("dirs/link", "12345"), -ELOOP);
+	CU_ASSERT_EQUAL(try_directory("dirs/ours/link", NULL), -ELOOP);
+	CU_ASSERT_EQUAL(try_directory("dirs/theirs", NULL), -EPERM);
+	CU_ASSERT_EQUAL(try_directory("dirs/theirs", "1000"), -EPERM);
+	CU_ASSERT_EQUAL(try_directory("dirs/theirs", "12345"), 0);
+	CU_ASSERT_EQUAL(try_directory("dirs/ours", NULL), 0);
+	CU_ASSERT_EQUAL(try_directory("dirs/new", "12345"), 0);
+	CU_ASSERT(!stat(at("dirs/new"), &st) && st.st_uid == OTHER && (st.st_mode & 07777) == 0700);
+	CU_ASSERT(!stat(at("secret"), &st) && st.st_uid == 0);
+	make_dir("group", 0775, OTHER);
+	CU_ASSERT_EQUAL(try_directory("group", "12345"), 0);
+	CU_ASSERT_EQUAL(chown(at("group"), 0, OTHER), 0);
+	CU_ASSERT_EQUAL(try_directory("group", NULL), -EPERM);
+	make_link("to_secret", at("secret/"), 0);
+	CU_ASSERT_EQUAL(try_directory("to_secret", NULL), 0);
+	CU_ASSERT_EQUAL(try_directory("secret/", NULL), 0);
+	CU_ASSERT_EQUAL(try_directory("secret/a/b", NULL), -ENOENT);
+}
+
 /* ---- the time between ---- */
 
 static void until_the_commit(void)
@@ -295,6 +344,7 @@ int main(void)
 		{ "pipes and devices", pipes_and_devices },
 		{ "owner", owner },
 		{ "owner without root", owner_of_a_user },
+		{ "directories", directories },
 		{ "until the commit", until_the_commit },
 		{ "long names", long_names },
 		CU_TEST_INFO_NULL,

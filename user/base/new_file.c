@@ -437,6 +437,52 @@ void new_file__free(struct new_file *nf)
 	free(nf);
 }
 
+/* ---- directories ---- */
+
+/* Nobody but root, the effective user and the one who called sudo can put something there. */
+static const char *why_not_ours(const struct stat *st)
+{
+	uint32_t uid, gid;
+	bool sudo = new_file__caller(&uid, &gid);
+
+	if (st->st_mode & S_IWOTH)
+		return "every user may write there; use a directory of its own";
+	if (!is_ours(st->st_uid) && !(sudo && st->st_uid == uid))
+		return "it belongs to another user; use a directory of its own";
+	if (st->st_mode & S_IWGRP && st->st_gid && st->st_gid != getegid() && !(sudo && st->st_gid == gid))
+		return "a group of users may write there; use a directory of its own";
+	return NULL;
+}
+
+int new_file__directory(const char *path, const char **reason)
+{
+	struct walk w = { .dir = -1 };
+	struct stat st;
+	bool made = false;
+	int err = walk_path(&w, path), fd = -1;
+
+	if (err == -EISDIR && !(w.last && w.exists && S_ISDIR(w.st.st_mode)))
+		strcpy(w.name, "."); /* a slash at the end of a link's text: the walk is in it */
+	if (!err && w.exists)
+		err = -ENOTDIR;
+	else if (!err && !(made = !mkdirat(w.dir, w.name, 0700)) && errno != EEXIST)
+		err = -errno;
+	if (!err || err == -EISDIR) {
+		fd = openat(w.dir, w.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		err = fd < 0 || fstat(fd, &st) ? -errno : 0;
+	}
+	*reason = err ? w.reason : why_not_ours(&st);
+	if (*reason && !err)
+		err = -EPERM;
+	if (!err && made)
+		new_file__give_to_caller(fd, path);
+	if (w.dir >= 0)
+		close(w.dir);
+	if (err && fd >= 0)
+		close(fd);
+	return err ? err : fd;
+}
+
 /* ---- what a killed process left ---- */
 
 static bool is_partial_of(const char *entry, const char *name)

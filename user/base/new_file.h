@@ -35,6 +35,13 @@ int new_file__open(const char *path, enum new_file_kind kind, struct new_file **
 /* Could it be opened? The same sentences; nothing is created. */
 int new_file__check(const char *path, enum new_file_kind kind);
 
+/*
+ * A directory for files of ptbpf's own: opened, or created with mode 0700, by the same rules for links. Refused where others can write: those
+ * who may are root, the effective user and the one who called sudo, to whom a new one belongs. Its descriptor, or negative errno: *reason has
+ * a sentence, NULL: errno says it.
+ */
+int new_file__directory(const char *path, const char **reason);
+
 int new_file__fd(const struct new_file *nf); /* for reading and writing, of a device or pipe for writing; nf keeps it */
 /* Writes all of it: 0, or negative errno; a signal that ends the program (base/cancel.h) ends the wait for a pipe. */
 int new_file__write(struct new_file *nf, const void *data, size_t len);

@@ -408,29 +408,20 @@ static uint64_t resume_log(const struct window_dir *dir)
 
 int window_dir__open(const char *path, struct window_dir *dir)
 {
-	bool made = !mkdir(path, 0700);
-	struct stat st;
+	const char *reason = NULL;
 	size_t len = strlen(path);
-	int err = 0, locked;
+	int locked;
 
 	while (len > 1 && path[len - 1] == '/')
 		len--;
-	if (len >= sizeof(dir->path) - 300)
-		err = -ENAMETOOLONG;
-	if (!err && !made && errno != EEXIST)
-		err = -errno;
-	dir->fd = err ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (!err && (dir->fd < 0 || fstat(dir->fd, &st)))
-		err = -errno;
-	if (!err && st.st_mode & S_IWOTH) {
-		pr_error("--dir '%s': every user may write there; use a directory of its own", path);
-		window_dir__close(dir);
-		return -EPERM;
+	dir->fd = len >= sizeof(dir->path) - 300 ? -ENAMETOOLONG : 0;
+	if (!dir->fd) {
+		snprintf(dir->path, sizeof(dir->path), "%.*s", (int)len, path);
+		dir->fd = new_file__directory(dir->path, &reason);
 	}
-	if (err) {
-		pr_error("--dir '%s' cannot be used: %s", path, errstr(err));
-		window_dir__close(dir);
-		return err;
+	if (dir->fd < 0) {
+		pr_error("--dir '%s' cannot be used: %s", path, reason ? reason : errstr(dir->fd));
+		return dir->fd;
 	}
 	locked = lock(dir->fd, path);
 	if (locked < 0) {
@@ -439,9 +430,6 @@ int window_dir__open(const char *path, struct window_dir *dir)
 		window_dir__close(dir);
 		return locked;
 	}
-	if (made)
-		new_file__give_to_caller(dir->fd, path);
-	snprintf(dir->path, sizeof(dir->path), "%.*s", (int)len, path);
 	if (gethostname(dir->host, sizeof(dir->host)))
 		dir->host[0] = '\0';
 	dir->host[sizeof(dir->host) - 1] = '\0';

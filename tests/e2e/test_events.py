@@ -234,6 +234,18 @@ def test_interval(ws, job):
         end(t, job, 0)
 
 
+def test_hang_in_the_interval(ws, job):
+    """A hang that is reported while nothing may open a window opens one when the time has come."""
+    with watch(ws, job, "--open-interval", "10s", "--traces", "none", rules="annotation=evaluate,hang=3s") as t:
+        provoke(ws, job, "annotation", "annotate", "evaluate")
+        since = job.request("hang")
+        job.wait_news("^hangs", since=since)
+        w = wait_logged(ws + "/w", lambda w: w["trigger"] == "hang", "a window for the hang")
+        check(w["event"]["ignored_before"] > 0, f"window: {w}")
+        job.request("go")
+        end(t, job, 0)
+
+
 def test_healthy(ws, job, detail):
     """Nothing happens: no window. What is attached meanwhile are a few probes, and they go with the watch, also when it is killed."""
     with watch(ws, job) as t:

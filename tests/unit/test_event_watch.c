@@ -257,7 +257,15 @@ static void test_hang(void)
 	CU_ASSERT(is_event(EVENT_HANG, "no step ended and no annotation began for 60.0 s"));
 	event_watch__tick(watch, now + 900 * SEC);
 	CU_ASSERT_FALSE(event_watch__any(watch));
-	step(100);
+	event_watch__again(watch, PID, now + 1000 * SEC);
+	event_watch__tick(watch, now + 999 * SEC);
+	CU_ASSERT_FALSE(event_watch__any(watch));
+	event_watch__tick(watch, now + 1000 * SEC);
+	CU_ASSERT(is_event(EVENT_HANG, "no step ended and no annotation began for 970.0 s"));
+	event_watch__again(watch, PID, now + 1200 * SEC);
+	step(100); /* it goes on */
+	event_watch__tick(watch, now + 59 * SEC);
+	CU_ASSERT_FALSE(event_watch__any(watch));
 	event_watch__pause(watch, true, now);
 	now += 100 * SEC;
 	event_watch__tick(watch, now);
@@ -266,6 +274,22 @@ static void test_hang(void)
 	CU_ASSERT_FALSE(event_watch__any(watch));
 	event_watch__tick(watch, now + 60 * SEC);
 	CU_ASSERT(event_watch__any(watch));
+}
+
+/* Of several at one time. */
+static void test_kinds(void)
+{
+	struct event ev;
+
+	fresh("slow=2x,oom,annotation=evaluate");
+	steps(20, 100);
+	step(1000);
+	event_watch__annotation(watch, PID, true, now);
+	event_watch__oom(watch, PID, "CPU", MIB, 0, 0, now);
+	CU_ASSERT(event_watch__take(watch, &ev) && ev.kind == EVENT_OOM);
+	CU_ASSERT(event_watch__take(watch, &ev) && ev.kind == EVENT_ANNOTATION);
+	CU_ASSERT(event_watch__take(watch, &ev) && ev.kind == EVENT_SLOW);
+	CU_ASSERT_FALSE(event_watch__take(watch, &ev));
 }
 
 static void test_annotation(void)
@@ -346,6 +370,7 @@ int main(void)
 					     { "threads", test_threads },
 					     { "grows", test_grows },
 					     { "hang", test_hang },
+					     { "kinds", test_kinds },
 					     { "annotation", test_annotation },
 					     { "oom", test_oom },
 					     { "idle", test_idle },

@@ -13,6 +13,7 @@
 
 #define HANG_WINDOW_NS                                                                             \
 	2000000000ULL /* of a process that does nothing: where it waits does not change */
+#define HANG_AGAIN_NS 60000000000ULL /* when a window was refused for another reason */
 
 void sample_events__init(struct sample_events *e)
 {
@@ -99,6 +100,14 @@ static void choose_processes(struct sampler *s, pid_t pid, struct window_request
 		rq->pids[rq->pid_cnt - 1] = pid;
 }
 
+/* It opens no window. What has happened has passed, but a hang may last. */
+static void ignore(struct sampler *s, const struct event *ev, uint64_t again_ns)
+{
+	s->events.ignored++;
+	if (ev->kind == EVENT_HANG)
+		sample_watch__again(&s->events.watch, (pid_t)ev->pid, again_ns);
+}
+
 static void open_window(struct sampler *s, const struct event *ev, uint64_t now)
 {
 	struct sample_events *e = &s->events;
@@ -112,7 +121,7 @@ static void open_window(struct sampler *s, const struct event *ev, uint64_t now)
 	char why[256];
 
 	if (e->last_ns && now < e->last_ns + s->cfg->open_interval_ns) {
-		e->ignored++;
+		ignore(s, ev, e->last_ns + s->cfg->open_interval_ns);
 		pr_debug("pid %u: %s: %s: --open-interval has not passed", ev->pid,
 			 event__name(ev->kind), ev->text);
 		return;
@@ -120,7 +129,7 @@ static void open_window(struct sampler *s, const struct event *ev, uint64_t now)
 	snprintf(rq.trigger.event, sizeof(rq.trigger.event), "%s", ev->text);
 	choose_processes(s, (pid_t)ev->pid, &rq);
 	if (sampler__request(s, &rq, &nr, why, sizeof(why))) {
-		e->ignored++;
+		ignore(s, ev, now + HANG_AGAIN_NS);
 		pr_info("pid %u: %s: %s: no window is opened: %s", ev->pid, event__name(ev->kind),
 			ev->text, why);
 		return;
@@ -139,8 +148,8 @@ uint64_t sample_events__follow(struct sampler *s)
 
 	if (!s->cfg->open_on)
 		return UINT64_MAX;
-	sample_watch__read(&e->watch);
-	if (sample_watch__take(&e->watch, &ev))
+	for (sample_watch__read(&e->watch); sample_watch__take(&e->watch, &ev);
+	     sample_watch__read(&e->watch))
 		open_window(s, &ev, now);
 	sample_watch__pause(&e->watch, is_recording(s));
 	if (sample_watch__due(&e->watch, now, &in_ns)) {

@@ -33,7 +33,8 @@
 #define NEVER_NS (1ULL << 62)   /* no step is awaited */
 
 struct watch_order { /* to the watch */
-	pid_t add;   /* 0: none */
+	pid_t pid;         /* 0: none */
+	uint64_t again_ns; /* its hang is an event again then; 0: it is to be followed */
 	bool paused;
 };
 
@@ -159,8 +160,10 @@ static void read_orders(struct watch_run *wr)
 
 	while (recv(wr->fd, &order, sizeof(order), MSG_DONTWAIT) == sizeof(order)) {
 		event_watch__pause(wr->events, order.paused, clock__mono_ns());
-		if (order.add)
-			enqueue(wr, order.add);
+		if (order.again_ns)
+			event_watch__again(wr->events, (uint32_t)order.pid, order.again_ns);
+		else if (order.pid)
+			enqueue(wr, order.pid);
 	}
 }
 
@@ -336,12 +339,13 @@ static void start(struct sample_watch *w, const struct sample_watch_cfg *cfg)
 }
 
 /* False: it ends, or is busy. */
-static bool send_order(const struct sample_watch *w, pid_t add)
+static bool send_order(const struct sample_watch *w, pid_t pid, uint64_t again_ns)
 {
 	struct watch_order order;
 
 	memset(&order, 0, sizeof(order));
-	order.add = add;
+	order.pid = pid;
+	order.again_ns = again_ns;
 	order.paused = w->paused;
 	return send(w->fd, &order, sizeof(order), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(order);
 }
@@ -361,7 +365,7 @@ void sample_watch__follow(struct sample_watch *w, const struct sample_watch_cfg 
 	for (uint32_t i = 0; i < w->targets.cnt; i++) {
 		struct proc_item *p = &w->targets.items[i];
 
-		if (p->turn || (w->pid && !send_order(w, p->pid)))
+		if (p->turn || (w->pid && !send_order(w, p->pid, 0)))
 			continue; /* known, or next time */
 		p->turn = 1;
 		any = true;
@@ -370,7 +374,7 @@ void sample_watch__follow(struct sample_watch *w, const struct sample_watch_cfg 
 		return;
 	start(w, cfg);
 	if (w->pid && w->paused)
-		send_order(w, 0);
+		send_order(w, 0, 0);
 }
 
 void sample_watch__pause(struct sample_watch *w, bool paused)
@@ -378,8 +382,14 @@ void sample_watch__pause(struct sample_watch *w, bool paused)
 	if (w->paused == paused)
 		return;
 	w->paused = paused;
-	if (w->pid && !send_order(w, 0))
+	if (w->pid && !send_order(w, 0, 0))
 		w->paused = !paused; /* next time */
+}
+
+void sample_watch__again(const struct sample_watch *w, pid_t pid, uint64_t ns)
+{
+	if (w->pid && !send_order(w, pid, ns))
+		pr_debug("the hang of pid %d is not reported again", pid);
 }
 
 static void take_end(struct sample_watch *w)
@@ -405,11 +415,11 @@ static void take_end(struct sample_watch *w)
 void sample_watch__read(struct sample_watch *w)
 {
 	struct watch_report r;
-	ssize_t n;
+	ssize_t n = 1;
 
 	if (!w->pid)
 		return;
-	while ((n = recv(w->fd, &r, sizeof(r), MSG_DONTWAIT)) == sizeof(r)) {
+	while (!w->has_event && (n = recv(w->fd, &r, sizeof(r), MSG_DONTWAIT)) == sizeof(r)) {
 		w->cost_ns = r.cost_ns;
 		if (r.followed > w->followed)
 			pr_info("following the steps of %u process%s", r.followed,
@@ -438,10 +448,12 @@ void sample_watch__stop(struct sample_watch *w)
 	if (!w->pid)
 		return;
 	kill(w->pid, SIGTERM);
-	sample_watch__read(w);
+	do {
+		w->has_event = false;
+		sample_watch__read(w);
+	} while (w->has_event);
 	if (w->pid)
 		take_end(w);
 	proc_list__free(&w->targets);
 	w->next_ns = 0;
-	w->has_event = false;
 }

@@ -46,10 +46,12 @@ void sample_watch__follow(struct sample_watch *w, const struct sample_watch_cfg 
 void sample_watch__postpone(struct sample_watch *w, uint64_t now_ns);
 /* While a window is open: nothing is reported, and steps do not count. */
 void sample_watch__pause(struct sample_watch *w, bool paused);
-/* Takes what the watch has reported, and its end. */
+/* Takes what the watch has reported, up to the next event, and its end. */
 void sample_watch__read(struct sample_watch *w);
-/* The event that came last. False: none since the last call. */
+/* That event. False: there was none. */
 bool sample_watch__take(struct sample_watch *w, struct event *ev);
+/* Nothing was done about the hang of a process: it is reported again then, if it lasts. */
+void sample_watch__again(const struct sample_watch *w, pid_t pid, uint64_t ns);
 void sample_watch__stop(struct sample_watch *w); /* and waits for its end */
 
 #endif /* CLI_SAMPLE_WATCH_H */

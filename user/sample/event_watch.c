@@ -29,6 +29,7 @@ struct proc {
 	uint64_t level, memory_ns; /* level 0: not known yet */
 	bool stepped;              /* since its memory was read */
 	bool hangs, silent;        /* said */
+	uint64_t again_ns;         /* a hang is no event before */
 };
 
 struct event_watch {
@@ -135,7 +136,7 @@ bool event_watch__any(const struct event_watch *w)
 
 bool event_watch__take(struct event_watch *w, struct event *ev)
 {
-	for (int k = 0; k < EVENT_KIND_CNT; k++)
+	for (int k = EVENT_KIND_CNT; k--;)
 		if (w->pending[k]) {
 			w->pending[k] = false;
 			*ev = w->events[k];
@@ -179,6 +180,13 @@ static void judge(struct event_watch *w, const struct proc *p, struct thread *t,
 	step_history__add(&t->history, ns);
 }
 
+static void goes_on(struct proc *p, uint64_t ts_ns)
+{
+	p->last_ns = ts_ns;
+	p->hangs = false;
+	p->again_ns = 0;
+}
+
 void event_watch__step(struct event_watch *w, uint32_t pid, uint32_t tid, uint64_t begin_ns, uint64_t end_ns)
 {
 	struct proc *p = find(w, pid);
@@ -186,8 +194,7 @@ void event_watch__step(struct event_watch *w, uint32_t pid, uint32_t tid, uint64
 
 	if (!p || w->paused)
 		return;
-	p->last_ns = end_ns;
-	p->hangs = false;
+	goes_on(p, end_ns);
 	p->steps++;
 	p->stepped = true;
 	t = find_thread(p, tid);
@@ -203,8 +210,7 @@ void event_watch__annotation(struct event_watch *w, uint32_t pid, bool named, ui
 
 	if (!p || w->paused)
 		return;
-	p->last_ns = ts_ns;
-	p->hangs = false;
+	goes_on(p, ts_ns);
 	if (named && (ev = put(w, EVENT_ANNOTATION, pid, ts_ns)))
 		snprintf(ev->text, sizeof(ev->text), "'%s' began", w->rules.annotation);
 }
@@ -298,7 +304,8 @@ void event_watch__tick(struct event_watch *w, uint64_t now_ns)
 		struct proc *p = &w->procs[i];
 		struct event *ev;
 
-		if (p->hangs || p->steps < FIRST_STEPS || now_ns < p->last_ns + w->rules.hang_ns)
+		if (p->hangs || p->steps < FIRST_STEPS || now_ns < p->last_ns + w->rules.hang_ns ||
+		    now_ns < p->again_ns)
 			continue;
 		ev = put(w, EVENT_HANG, p->pid, now_ns);
 		if (!ev)
@@ -307,6 +314,16 @@ void event_watch__tick(struct event_watch *w, uint64_t now_ns)
 		snprintf(ev->text, sizeof(ev->text), "no step ended and no annotation began for %.1f s",
 			 (double)(now_ns - p->last_ns) / 1e9);
 	}
+}
+
+void event_watch__again(struct event_watch *w, uint32_t pid, uint64_t ns)
+{
+	struct proc *p = find(w, pid);
+
+	if (!p)
+		return;
+	p->hangs = false;
+	p->again_ns = ns;
 }
 
 bool event_watch__silent(struct event_watch *w, uint64_t now_ns, uint32_t *pid)

@@ -67,11 +67,13 @@ bool event_watch__wants_memory(struct event_watch *w, uint64_t now_ns, uint32_t 
 void event_watch__memory(struct event_watch *w, uint32_t pid, uint64_t resident, uint64_t now_ns);
 /* Time passes: what has not happened is an event, too. */
 void event_watch__tick(struct event_watch *w, uint64_t now_ns);
+/* Nothing was done about the hang of a process: it is an event again from then on, if it lasts. */
+void event_watch__again(struct event_watch *w, uint32_t pid, uint64_t ns);
 
 /* A process in which no step has ended for a minute, each once: what is said of steps cannot be evaluated for it. False: none. */
 bool event_watch__silent(struct event_watch *w, uint64_t now_ns, uint32_t *pid);
 bool event_watch__any(const struct event_watch *w); /* is there an event to be taken? */
-/* The next event, in the order of their kinds. False: there is none. */
+/* The next event, the last kind first: a process that is out of memory may end. False: there is none. */
 bool event_watch__take(struct event_watch *w, struct event *ev);
 
 #endif /* SAMPLE_EVENT_WATCH_H */

@@ -26,6 +26,8 @@
 #include "target/proc_info.h"
 
 #define SELECT_EVERY_NS 5000000000ULL
+#define STEADY_NS 60000000000ULL     /* a watch that ends sooner is tried again after a pause twice as long, */
+#define RETRY_MAX_NS 600000000000ULL /* and at most this */
 #define STATE_EVERY_NS 1000000000ULL
 #define REPORT_EVERY_NS 10000000000ULL
 #define ADD_NS 100000000ULL     /* of a round, for processes that are added */
@@ -302,7 +304,7 @@ static int child_main(const struct sample_watch_cfg *cfg, const struct proc_list
 
 void sample_watch__init(struct sample_watch *w)
 {
-	*w = (struct sample_watch){ .fd = -1, .pidfd = -1 };
+	*w = (struct sample_watch){ .fd = -1, .pidfd = -1, .pause_ns = SELECT_EVERY_NS };
 }
 
 bool sample_watch__due(const struct sample_watch *w, uint64_t now_ns, uint64_t *in_ns)
@@ -336,6 +338,7 @@ static void start(struct sample_watch *w, const struct sample_watch_cfg *cfg)
 	w->fd = fds[0];
 	w->pidfd = pid_hold__open(w->pid);
 	w->cost_ns = 0;
+	w->start_ns = clock__mono_ns();
 }
 
 /* False: it ends, or is busy. */
@@ -370,7 +373,8 @@ void sample_watch__follow(struct sample_watch *w, const struct sample_watch_cfg 
 		p->turn = 1;
 		any = true;
 	}
-	if (!any || w->pid)
+	/* those that the last one did not follow, too: it may have ended before it read the order */
+	if (w->pid || !w->targets.cnt || (!any && now_ns < w->retry_ns))
 		return;
 	start(w, cfg);
 	if (w->pid && w->paused)
@@ -394,14 +398,17 @@ void sample_watch__again(const struct sample_watch *w, pid_t pid, uint64_t ns)
 
 static void take_end(struct sample_watch *w)
 {
+	uint64_t now = clock__mono_ns();
 	int status = 0;
 
 	while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (WIFSIGNALED(status)) {
+	if (WIFSIGNALED(status))
 		pr_error("the process that follows steps was ended by signal %d", WTERMSIG(status));
-		proc_list__free(&w->targets); /* another one begins anew */
-	}
+	if (now > w->start_ns + STEADY_NS)
+		w->pause_ns = SELECT_EVERY_NS;
+	w->retry_ns = now + w->pause_ns;
+	w->pause_ns = w->pause_ns * 2 < RETRY_MAX_NS ? w->pause_ns * 2 : RETRY_MAX_NS;
 	close(w->fd);
 	if (w->pidfd >= 0)
 		close(w->pidfd);
@@ -455,5 +462,5 @@ void sample_watch__stop(struct sample_watch *w)
 	if (w->pid)
 		take_end(w);
 	proc_list__free(&w->targets);
-	w->next_ns = 0;
+	w->next_ns = w->retry_ns = 0;
 }

@@ -19,6 +19,8 @@ struct sample_watch {  /* sample_watch__init() */
 	int fd, pidfd; /* -1: likewise */
 	struct proc_list targets; /* that are selected; turn 1: the watch knows of it */
 	uint64_t next_ns;         /* CLOCK_MONOTONIC: when the processes are selected again */
+	uint64_t start_ns;           /* of the last watch */
+	uint64_t retry_ns, pause_ns; /* when another one tries them after it, and so long after its end */
 	uint64_t spent_ns, cost_ns; /* what watches that have ended, and this one, have cost a process */
 	uint32_t followed;          /* processes whose steps are */
 	bool paused;

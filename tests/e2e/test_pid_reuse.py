@@ -3,8 +3,10 @@
 
 import os
 import signal
+import time
 
-from support import PYTHON, WORKLOADS, CommandTarget, Skip, Tracer, check, wait_for, workspace
+from support import PYTHON, WORKLOADS, CommandTarget, Skip, Tracer, check, children_of, run_ptbpf, wait_for, workspace
+from test_sample import log_of
 
 
 class SamePid(CommandTarget):
@@ -54,3 +56,26 @@ def test_while_it_attaches(detail):
                 break
         check(1 in outcomes, f"the pid never changed hands in time: exit codes {outcomes}")
     detail(f"exit codes {outcomes}")
+
+
+def test_window_of_sample(detail):
+    """The same between the choice of a window's processes and its own process, which attaches."""
+    if not os.path.exists("/proc/sys/kernel/ns_last_pid"):
+        raise Skip("this kernel has no ns_last_pid")
+    exits = []
+    with workspace() as ws, SamePid() as p:
+        pid = p.child()
+        with Tracer("sample", "--pid", p.pid, "--dir", ws + "/w", "--control", ws + "/w.sock", "--schedule", "none") as t:
+            t.wait_line("sampling into", "the start", t.err)
+            while len(exits) < 5 and 1 not in exits:
+                run_ptbpf("trigger", "--control", ws + "/w.sock", "--pid", pid, "-d", "300ms")
+                window, = children_of(t.pid)
+                os.kill(window, signal.SIGSTOP)
+                time.sleep(0.5)  # more than is allowed for the clock of start times
+                p.another()
+                os.kill(window, signal.SIGCONT)
+                exits.append(wait_for(lambda: log_of(ws + "/w")[len(exits):], "the window's end")[0]["exit"])
+            t.signal(signal.SIGTERM)
+            t.finish()
+        check(1 in exits and any("the process that was chosen has ended" in line for line in t.err), f"exit codes {exits}\n{t.text()}")
+    detail(f"exit codes {exits}")

@@ -214,6 +214,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 		spec->end_ns = s->start_ns + next.warmup;
 	spec->real_ns = clock__pair().real_ns + (begin > now ? begin - now : 0);
 	spec->pid_cnt = sampler__select(s, spec->pids, &spec->selected);
+	spec->chosen_ns = clock__mono_ns();
 	sample_metrics__due(&s->metrics, spec);
 	if (!spec->pid_cnt)
 		return; /* between two jobs */

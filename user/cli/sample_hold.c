@@ -65,6 +65,7 @@ void sample_hold__keep(struct sampler *s)
 					     .duration_ns = sampler__duration(s),
 					     .real_ns = clock__pair().real_ns };
 	spec->pid_cnt = sampler__select(s, spec->pids, &selected);
+	spec->chosen_ns = clock__mono_ns();
 	if (!spec->pid_cnt || !sampler__name_files(s, spec))
 		return;
 	h->retry_ns = now + RETRY_NS;

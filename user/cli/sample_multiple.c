@@ -55,7 +55,7 @@ bool sample_multiple__await(struct sample_multiple *m)
 	if (run__open(&opts, NULL, &run))
 		return false;
 	for (uint32_t i = 0; i < m->spec->pid_cnt && !cancel__pending(); i++)
-		added += !run__add(run, m->spec->pids[i]);
+		added += !run__add_chosen(run, m->spec->pids[i], m->spec->chosen_ns);
 	if (added) {
 		m->sm.since_ns = clock__mono_ns();
 		run__warm_up(run);

@@ -200,6 +200,7 @@ static int start(struct sampler *s, const struct window_request *rq, uint64_t nr
 	memcpy(spec->pids, rq->pids, rq->pid_cnt * sizeof(*rq->pids));
 	if (!rq->pid_cnt)
 		spec->pid_cnt = sampler__select(s, spec->pids, &spec->selected);
+	spec->chosen_ns = rq->pid_cnt ? rq->named_ns : clock__mono_ns();
 	sample_metrics__due(&s->metrics, spec);
 	*why = "there is no process to record";
 	if (!spec->pid_cnt)
@@ -223,6 +224,7 @@ int sampler__request(struct sampler *s, const struct window_request *rq, uint64_
 	int err;
 
 	own.duration_ns = duration_of(s, rq);
+	own.named_ns = now;
 	if (s->signals) {
 		snprintf(why, cap, "this ptbpf sample is ending");
 		return -ESHUTDOWN;

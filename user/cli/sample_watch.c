@@ -35,8 +35,9 @@
 #define NEVER_NS (1ULL << 62)   /* no step is awaited */
 
 struct watch_order { /* to the watch */
-	pid_t pid;         /* 0: none */
-	uint64_t again_ns; /* its hang is an event again then; 0: it is to be followed */
+	pid_t pid;          /* 0: none */
+	uint64_t chosen_ns; /* it began before */
+	uint64_t again_ns;  /* its hang is an event again then; 0: it is to be followed */
 	bool paused;
 };
 
@@ -49,6 +50,11 @@ struct watch_report {      /* from it */
 
 /* ---- in the process of the watch ---- */
 
+struct waiting {
+	pid_t pid;
+	uint64_t chosen_ns;
+};
+
 struct watch_run {
 	const struct sample_watch_cfg *cfg;
 	int fd;
@@ -56,7 +62,7 @@ struct watch_run {
 	struct event_watch *events;
 	pid_t pids[EVENT_PROCS_MAX];
 	uint32_t cnt, followed; /* followed: as last reported */
-	pid_t *queue;           /* those that are to be followed, too */
+	struct waiting *queue;  /* those that are to be followed, too */
 	uint32_t queue_cnt, queue_cap;
 	bool full; /* said */
 	uint64_t next_state_ns, next_report_ns;
@@ -91,9 +97,9 @@ static void on_oom(void *arg, uint32_t tgid, const struct ptb_mem_report *r)
 			 r->bytes > 0 ? (uint64_t)r->bytes : 0, r->allocated, r->reserved, r->h.ts_ns);
 }
 
-static void add_target(struct watch_run *wr, pid_t pid)
+static void add_target(struct watch_run *wr, pid_t pid, uint64_t chosen_ns)
 {
-	int err = run__add(wr->run, pid);
+	int err = run__add_chosen(wr->run, pid, chosen_ns);
 
 	if (err == -EAGAIN)
 		pr_info("pid %d: steps are followed when it has loaded PyTorch", pid);
@@ -104,9 +110,9 @@ static void add_target(struct watch_run *wr, pid_t pid)
 	event_watch__disturbed(wr->events, clock__mono_ns()); /* attaching to one holds up the others */
 }
 
-static void enqueue(struct watch_run *wr, pid_t pid)
+static void enqueue(struct watch_run *wr, pid_t pid, uint64_t chosen_ns)
 {
-	if (vec_push(wr->queue, wr->queue_cnt, wr->queue_cap, pid))
+	if (vec_push(wr->queue, wr->queue_cnt, wr->queue_cap, (struct waiting){ pid, chosen_ns }))
 		pr_warn("pid %d: its steps are not followed: %s", pid, errstr(-ENOMEM));
 }
 
@@ -119,6 +125,7 @@ static void forget(struct watch_run *wr, uint32_t i)
 /* One that has shown nothing to follow yields its place, and waits again. */
 static bool make_room(struct watch_run *wr)
 {
+	uint64_t now = clock__mono_ns();
 	uint32_t pid, i = 0;
 
 	if (wr->cnt < EVENT_PROCS_MAX)
@@ -127,13 +134,13 @@ static bool make_room(struct watch_run *wr)
 		pr_warn("no more than %d processes are followed at the same time: others wait until one has ended, or nothing has come of it for a minute",
 			EVENT_PROCS_MAX);
 	wr->full = true;
-	if (!event_watch__idle(wr->events, clock__mono_ns(), &pid))
+	if (!event_watch__idle(wr->events, now, &pid))
 		return false;
 	while (wr->pids[i] != (pid_t)pid)
 		i++;
 	run__remove(wr->run, (pid_t)pid);
 	forget(wr, i);
-	enqueue(wr, (pid_t)pid);
+	enqueue(wr, (pid_t)pid, now);
 	return true;
 }
 
@@ -144,10 +151,10 @@ static void add_waiting(struct watch_run *wr, uint64_t for_ns)
 	uint32_t taken = 0, cnt = wr->queue_cnt;
 
 	while (taken < cnt && !cancel__pending() && make_room(wr)) {
-		pid_t pid = wr->queue[taken++];
+		struct waiting next = wr->queue[taken++];
 
-		if (!run__has(wr->run, pid))
-			add_target(wr, pid);
+		if (!run__has(wr->run, next.pid))
+			add_target(wr, next.pid, next.chosen_ns);
 		if (clock__mono_ns() - begin >= for_ns)
 			break;
 	}
@@ -165,7 +172,7 @@ static void read_orders(struct watch_run *wr)
 		if (order.again_ns)
 			event_watch__again(wr->events, (uint32_t)order.pid, order.again_ns);
 		else if (order.pid)
-			enqueue(wr, order.pid);
+			enqueue(wr, order.pid, order.chosen_ns);
 	}
 }
 
@@ -255,7 +262,7 @@ struct record_opts sample_watch__opts(const struct run_cfg *run, const struct st
 	};
 }
 
-static int follow_steps(struct watch_run *wr, const struct proc_list *procs)
+static int follow_steps(struct watch_run *wr, const struct proc_list *procs, uint64_t chosen_ns)
 {
 	const struct step_hooks hooks = {
 		.arg = wr, .ended = on_step, .annotation = on_annotation, .lost = on_loss, .oom = on_oom
@@ -270,7 +277,7 @@ static int follow_steps(struct watch_run *wr, const struct proc_list *procs)
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < procs->cnt; i++)
-		enqueue(wr, procs->items[i].pid);
+		enqueue(wr, procs->items[i].pid, chosen_ns);
 	while (wr->queue_cnt && !wr->cnt && !cancel__pending())
 		add_waiting(wr, 0);
 	if (wr->cnt) {
@@ -284,7 +291,7 @@ static int follow_steps(struct watch_run *wr, const struct proc_list *procs)
 }
 
 /* Own process group: Ctrl-C goes to ptbpf alone. */
-static int child_main(const struct sample_watch_cfg *cfg, const struct proc_list *procs, int fd, pid_t parent)
+static int child_main(const struct sample_watch_cfg *cfg, const struct sample_watch *w, int fd, pid_t parent)
 {
 	struct watch_run wr = { .cfg = cfg, .fd = fd };
 	int err;
@@ -295,7 +302,7 @@ static int child_main(const struct sample_watch_cfg *cfg, const struct proc_list
 		return EXIT_FAILED;
 	log__set_quiet(true);
 	wr.events = event_watch__new(cfg->rules);
-	err = wr.events ? follow_steps(&wr, procs) : -ENOMEM;
+	err = wr.events ? follow_steps(&wr, &w->targets, w->chosen_ns) : -ENOMEM;
 	event_watch__free(wr.events);
 	return err ? EXIT_FAILED : EXIT_DONE;
 }
@@ -326,7 +333,7 @@ static void start(struct sample_watch *w, const struct sample_watch_cfg *cfg)
 	w->pid = fork();
 	if (!w->pid) {
 		close(fds[0]);
-		_exit(child_main(cfg, &w->targets, fds[1], parent));
+		_exit(child_main(cfg, w, fds[1], parent));
 	}
 	close(fds[1]);
 	if (w->pid < 0) {
@@ -348,6 +355,7 @@ static bool send_order(const struct sample_watch *w, pid_t pid, uint64_t again_n
 
 	memset(&order, 0, sizeof(order));
 	order.pid = pid;
+	order.chosen_ns = w->chosen_ns;
 	order.again_ns = again_ns;
 	order.paused = w->paused;
 	return send(w->fd, &order, sizeof(order), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(order);
@@ -365,6 +373,7 @@ void sample_watch__follow(struct sample_watch *w, const struct sample_watch_cfg 
 
 	sample_watch__postpone(w, now_ns);
 	proc_list__replace(&w->targets, procs);
+	w->chosen_ns = clock__mono_ns();
 	for (uint32_t i = 0; i < w->targets.cnt; i++) {
 		struct proc_item *p = &w->targets.items[i];
 

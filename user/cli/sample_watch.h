@@ -18,6 +18,7 @@ struct sample_watch {  /* sample_watch__init() */
 	pid_t pid;     /* 0: none runs */
 	int fd, pidfd; /* -1: likewise */
 	struct proc_list targets; /* that are selected; turn 1: the watch knows of it */
+	uint64_t chosen_ns;       /* CLOCK_MONOTONIC: they began before */
 	uint64_t next_ns;         /* CLOCK_MONOTONIC: when the processes are selected again */
 	uint64_t start_ns;           /* of the last watch */
 	uint64_t retry_ns, pause_ns; /* when another one tries them after it, and so long after its end */

@@ -110,7 +110,7 @@ static bool add_processes(struct window_run *wr)
 
 	run__expect(wr->live.run, wr->spec->pids, wr->spec->pid_cnt);
 	for (uint32_t i = 0; i < wr->spec->pid_cnt && !cancel__pending(); i++) {
-		if (run__add(wr->live.run, wr->spec->pids[i]))
+		if (run__add_chosen(wr->live.run, wr->spec->pids[i], wr->spec->chosen_ns))
 			continue; /* reported, or it has unloaded PyTorch */
 		added++;
 		if (wr->spec->cfg->rec.children)

@@ -46,7 +46,8 @@ struct sample_window_spec {
 	const struct run_cfg *cfg; /* rec.duration_ns: length of the window */
 	pid_t pids[OPT_PIDS_MAX];
 	uint32_t pid_cnt;
-	uint32_t selected; /* so many fit; 0: they are named */
+	uint64_t chosen_ns; /* CLOCK_MONOTONIC: they began before */
+	uint32_t selected;  /* so many fit; 0: they are named */
 	struct window_jobs jobs;
 	uint64_t nr;
 	struct window_trigger trigger;

@@ -24,7 +24,8 @@
 struct window_request {
 	struct window_trigger trigger;
 	pid_t pids[OPT_PIDS_MAX];
-	uint32_t pid_cnt;       /* 0: those that are selected when it begins */
+	uint32_t pid_cnt; /* 0: those that are selected when it begins */
+	uint64_t named_ns; /* CLOCK_MONOTONIC: else when they were named; set by sampler__request() */
 	uint64_t duration_ns;   /* 0: as long as those of the schedule */
 	uint64_t start_real_ns; /* Unix time, 0: now */
 	uint64_t step_multiple; /* with a step that has such a number, 0: at that time */

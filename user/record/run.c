@@ -21,6 +21,7 @@
 #include "record/recorder.h"
 #include "record/recorder_agent.h"
 #include "record/step_count.h"
+#include "target/pid_hold.h"
 #include "target/proc_info.h"
 
 #define PACE_MIN_MS 1
@@ -93,6 +94,20 @@ void run__targets_stopped(struct run *run, bool stopped)
 
 int run__add(struct run *run, pid_t pid)
 {
+	return run__add_chosen(run, pid, UINT64_MAX);
+}
+
+/* targets__add() holds the process, and targets__attach() asks last whether it still lives. */
+static bool is_chosen(pid_t pid, uint64_t by_ns)
+{
+	if (by_ns == UINT64_MAX || pid_hold__began_by(pid, by_ns))
+		return true;
+	pr_warn("pid %d: the process that was chosen has ended", pid);
+	return false;
+}
+
+int run__add_chosen(struct run *run, pid_t pid, uint64_t by_ns)
+{
 	struct target *t = targets__find(&run->targets, pid);
 	int err;
 
@@ -102,9 +117,13 @@ int run__add(struct run *run, pid_t pid)
 		t = targets__add(&run->targets, pid, 0, 0);
 	if (!t)
 		return -ENOMEM;
-	err = cancel__pending() ? -ECANCELED : targets__attach(&run->targets, t);
+	if (!is_chosen(pid, by_ns))
+		err = -ESRCH;
+	else
+		err = cancel__pending() ? -ECANCELED : targets__attach(&run->targets, t);
 	if (!err && cancel__pending())
 		err = -ECANCELED; /* the probes go with the run */
+
 	t = targets__find(&run->targets, pid); /* targets__attach() may have moved it */
 	if (err && err != -EAGAIN && t)
 		run__mark_gone(run, t);

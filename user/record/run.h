@@ -36,6 +36,8 @@ void run__free(struct run *run);
 /* Adds a process: plan, probes, facts. 0; -EAGAIN: torch is not mapped yet (nothing said); other
  * negative errno: said on stderr. */
 int run__add(struct run *run, pid_t pid);
+/* The same of a process that was chosen at by_ns (CLOCK_MONOTONIC): -ESRCH (reported) when its pid is another's by now, which began later. */
+int run__add_chosen(struct run *run, pid_t pid, uint64_t by_ns);
 /* These are about to be added, before the window: so that they can share probes. */
 void run__expect(struct run *run, const pid_t *pids, uint32_t cnt);
 /* Can processes share probes on this machine? */

@@ -246,6 +246,23 @@ def test_hang_in_the_interval(ws, job):
         end(t, job, 0)
 
 
+LOOP = "from torch.profiler import record_function\nprint('runs', flush=True)\nwhile True:\n    with record_function('x'):\n        pass"
+
+
+def test_costly(ws, job, detail):
+    """A loop of annotations is not followed, so that it does not spend what --max-overhead leaves to the others for ever."""
+    with Process([PYTHON, "-u", "-c", LOOP]) as loop:
+        loop.wait_line("^runs")
+        with Tracer("sample", "--pid", f"{loop.pid},{job.pid}", "--dir", ws + "/w", "--schedule", "none", "--open-on", "annotation=evaluate",
+                    "--open-interval", "0s", "--max-overhead", "5%") as t:
+            detail(t.wait_line(f"pid {loop.pid}: --open-on does not follow it any more", "the end of the costly one", t.err))
+            wait_for(lambda: not modified_code(loop.pid), "its probes to go")
+            loop.signal(signal.SIGKILL)
+            w, _ = provoke(ws, job, "annotation", "annotate", "evaluate")
+            check(w["event"]["pid"] == job.pid and w["pids"] == [job.pid], f"window: {w}")
+            end(t, job, 0)
+
+
 def test_healthy(ws, job, detail):
     """Nothing happens: no window. What is attached meanwhile are a few probes, and they go with the watch, also when it is killed."""
     with watch(ws, job) as t:

@@ -32,6 +32,20 @@ static void test_share(void)
 	CU_ASSERT_EQUAL(cost_meter__of_busiest(&m, 0), 0);
 }
 
+static void test_one(void)
+{
+	struct cost_meter m = { 0 };
+
+	for (int i = 0; i < 300; i++)
+		cost_meter__hit(&m, i % 3 ? 10 : 20);
+	CU_ASSERT_EQUAL(cost_meter__of(&m, 20, 300), 100);
+	CU_ASSERT_EQUAL(cost_meter__of(&m, 10, 300), 200);
+	CU_ASSERT_EQUAL(cost_meter__of(&m, 20, 1000), 100); /* not those that others made in vain */
+	CU_ASSERT_EQUAL(cost_meter__of(&m, 10, 1000), 900);
+	CU_ASSERT_EQUAL(cost_meter__of(&m, 30, 1000), 0);
+	cost_meter__clear(&m);
+}
+
 static void test_random(void)
 {
 	static uint64_t hits[1000];
@@ -59,6 +73,7 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "no hits", test_none },
 		{ "share of the busiest", test_share },
+		{ "share of one", test_one },
 		{ "random hits", test_random },
 		CU_TEST_INFO_NULL,
 	};

@@ -60,9 +60,11 @@ static int select_all(const struct sampler *s, struct proc_list *procs)
 
 static void follow_processes(struct sampler *s, uint64_t now)
 {
-	struct sample_watch_cfg cfg = {
-		.run = &s->cfg->run, .rules = &s->settings->events, .in_child = close_others, .arg = s
-	};
+	struct sample_watch_cfg cfg = { .run = &s->cfg->run,
+					.rules = &s->settings->events,
+					.max_overhead = s->max_overhead,
+					.in_child = close_others,
+					.arg = s };
 	struct proc_list procs = { .cnt = 0 };
 
 	if (!select_all(s, &procs))

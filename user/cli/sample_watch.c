@@ -26,15 +26,17 @@
 #include "target/proc_info.h"
 
 #define SELECT_EVERY_NS 5000000000ULL
-#define STEADY_NS 60000000000ULL     /* a watch that ends sooner is tried again after a pause twice as long, */
-#define RETRY_MAX_NS 600000000000ULL /* and at most this */
+/* A watch that ends sooner is tried again after a pause twice as long, at most this. */
+#define STEADY_NS 60000000000ULL
+#define RETRY_MAX_NS 600000000000ULL
 #define STATE_EVERY_NS 1000000000ULL
 #define REPORT_EVERY_NS 10000000000ULL
 #define ADD_NS 100000000ULL     /* of a round, for processes that are added */
+#define COST_FREE_NS 20000000.0 /* of a process, whatever the limit */
 #define RING_BYTES (128u << 10) /* of each processor: some thousand annotations in 0.2 s */
 #define NEVER_NS (1ULL << 62)   /* no step is awaited */
 
-struct watch_order { /* to the watch */
+struct watch_order {        /* to the watch */
 	pid_t pid;          /* 0: none */
 	uint64_t chosen_ns; /* it began before */
 	uint64_t again_ns;  /* its hang is an event again then; 0: it is to be followed */
@@ -60,7 +62,10 @@ struct watch_run {
 	int fd;
 	struct run *run;
 	struct event_watch *events;
-	pid_t pids[EVENT_PROCS_MAX];
+	struct followed {
+		pid_t pid;
+		uint64_t added_ns, cost_ns; /* cost_ns: of hits, by an earlier process with its pid */
+	} procs[EVENT_PROCS_MAX];
 	uint32_t cnt, followed; /* followed: as last reported */
 	struct waiting *queue;  /* those that are to be followed, too */
 	uint32_t queue_cnt, queue_cap;
@@ -99,15 +104,17 @@ static void on_oom(void *arg, uint32_t tgid, const struct ptb_mem_report *r)
 
 static void add_target(struct watch_run *wr, pid_t pid, uint64_t chosen_ns)
 {
+	uint64_t cost = run__hits_cost_ns(wr->run, pid), now;
 	int err = run__add_chosen(wr->run, pid, chosen_ns);
 
 	if (err == -EAGAIN)
 		pr_info("pid %d: steps are followed when it has loaded PyTorch", pid);
 	else if (err)
 		return; /* reported */
-	if (event_watch__add(wr->events, (uint32_t)pid, clock__mono_ns()))
-		wr->pids[wr->cnt++] = pid;
-	event_watch__disturbed(wr->events, clock__mono_ns()); /* attaching to one holds up the others */
+	now = clock__mono_ns();
+	if (event_watch__add(wr->events, (uint32_t)pid, now))
+		wr->procs[wr->cnt++] = (struct followed){ pid, now, cost };
+	event_watch__disturbed(wr->events, now); /* attaching to one holds up the others */
 }
 
 static void enqueue(struct watch_run *wr, pid_t pid, uint64_t chosen_ns)
@@ -118,8 +125,8 @@ static void enqueue(struct watch_run *wr, pid_t pid, uint64_t chosen_ns)
 
 static void forget(struct watch_run *wr, uint32_t i)
 {
-	event_watch__remove(wr->events, (uint32_t)wr->pids[i]);
-	wr->pids[i] = wr->pids[--wr->cnt];
+	event_watch__remove(wr->events, (uint32_t)wr->procs[i].pid);
+	wr->procs[i] = wr->procs[--wr->cnt];
 }
 
 /* One that has shown nothing to follow yields its place, and waits again. */
@@ -136,7 +143,7 @@ static bool make_room(struct watch_run *wr)
 	wr->full = true;
 	if (!event_watch__idle(wr->events, now, &pid))
 		return false;
-	while (wr->pids[i] != (pid_t)pid)
+	while (wr->procs[i].pid != (pid_t)pid)
 		i++;
 	run__remove(wr->run, (pid_t)pid);
 	forget(wr, i);
@@ -196,7 +203,7 @@ static void look_at_processes(struct watch_run *wr, uint64_t now)
 	uint32_t pid;
 
 	for (uint32_t i = 0; i < wr->cnt;) {
-		if (run__has(wr->run, wr->pids[i])) {
+		if (run__has(wr->run, wr->procs[i].pid)) {
 			i++;
 			continue;
 		}
@@ -208,6 +215,30 @@ static void look_at_processes(struct watch_run *wr, uint64_t now)
 	while (event_watch__silent(wr->events, now, &pid))
 		pr_warn("pid %u: no step has ended in it so far (--step-on, PTBPF_STEP_ON): what --open-on says of steps, memory and hangs is not evaluated",
 			pid);
+}
+
+/*
+ * What the watch costs the process that it costs most leaves less to the windows of all of them. So none may cost more than half of the limit: a loop of
+ * annotations that would is not followed any more.
+ */
+static void drop_costly(struct watch_run *wr, uint64_t now)
+{
+	double share = wr->cfg->max_overhead / 2;
+
+	for (uint32_t i = 0; i < wr->cnt && share > 0;) {
+		const struct followed *f = &wr->procs[i];
+		pid_t pid = f->pid;
+		double cost = (double)run__hits_cost_ns(wr->run, pid) - (double)f->cost_ns;
+
+		if (cost <= share * (double)(now - f->added_ns) + COST_FREE_NS) {
+			i++;
+			continue;
+		}
+		pr_warn("pid %d: --open-on does not follow it any more: its annotations are so many that this costs more than half of --max-overhead",
+			pid);
+		run__remove(wr->run, pid);
+		forget(wr, i);
+	}
 }
 
 static void report(struct watch_run *wr)
@@ -231,6 +262,7 @@ static void tick(void *arg, struct run *run)
 
 	(void)run;
 	read_orders(wr);
+	drop_costly(wr, now);
 	add_waiting(wr, ADD_NS);
 	if (now >= wr->next_state_ns) {
 		look_at_processes(wr, now);

@@ -14,13 +14,13 @@
 #include "sample/event_watch.h"
 #include "sample/proc_select.h"
 
-struct sample_watch {  /* sample_watch__init() */
-	pid_t pid;     /* 0: none runs */
-	int fd, pidfd; /* -1: likewise */
+struct sample_watch {             /* sample_watch__init() */
+	pid_t pid;                /* 0: none runs */
+	int fd, pidfd;            /* -1: likewise */
 	struct proc_list targets; /* that are selected; turn 1: the watch knows of it */
 	uint64_t chosen_ns;       /* CLOCK_MONOTONIC: they began before */
 	uint64_t next_ns;         /* CLOCK_MONOTONIC: when the processes are selected again */
-	uint64_t start_ns;           /* of the last watch */
+	uint64_t start_ns;        /* of the last watch */
 	uint64_t retry_ns, pause_ns; /* when another one tries them after it, and so long after its end */
 	uint64_t spent_ns, cost_ns; /* what watches that have ended, and this one, have cost a process */
 	uint32_t followed;          /* processes whose steps are */
@@ -32,6 +32,7 @@ struct sample_watch {  /* sample_watch__init() */
 struct sample_watch_cfg {
 	const struct run_cfg *run;
 	const struct event_rules *rules;
+	double max_overhead;         /* a share of the time; 0: no limit */
 	void (*in_child)(void *arg); /* closes what is not the watch's */
 	void *arg;
 };

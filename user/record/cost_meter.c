@@ -32,3 +32,14 @@ uint64_t cost_meter__of_busiest(struct cost_meter *m, uint64_t hits)
 		return hits;
 	return (uint64_t)((double)hits * (double)m->max / (double)m->cnt);
 }
+
+uint64_t cost_meter__of(struct cost_meter *m, uint32_t tgid, uint64_t hits)
+{
+	const uint64_t *own;
+
+	cost_meter__settle(m);
+	own = hashmap__get(&m->hits, tgid, 0);
+	if (!own)
+		return 0;
+	return *own + (*own == m->max && hits > m->cnt ? hits - m->cnt : 0);
+}

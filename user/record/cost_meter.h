@@ -22,6 +22,8 @@ static inline void cost_meter__hit(struct cost_meter *m, uint32_t tgid);
 void cost_meter__settle(struct cost_meter *m);
 /* Of `hits`, whoever made them, those of the process with the most: its share of those that were counted. */
 uint64_t cost_meter__of_busiest(struct cost_meter *m, uint64_t hits);
+/* Of `hits` those of one process: the ones that were counted, and of the one with the most also those that were not, which are its most likely. */
+uint64_t cost_meter__of(struct cost_meter *m, uint32_t tgid, uint64_t hits);
 
 static inline void cost_meter__hit(struct cost_meter *m, uint32_t tgid)
 {

@@ -508,18 +508,36 @@ const char *run__no_python(struct run *run, pid_t pid)
 	return t ? t->python.why : "";
 }
 
-uint64_t run__cost_ns(struct run *run)
+static uint64_t all_hits(const struct run *run)
 {
 	static const uint32_t kinds[] = { PTB_CNT_HITS, PTB_CNT_RING_FULL, PTB_CNT_OUT_OF_WINDOW,
 					  PTB_CNT_WHEN_OUTSIDE };
-	uint64_t ps = run->cost_ps > 0 ? (uint64_t)run->cost_ps : COST_UNKNOWN_PS, hits = 0;
+	uint64_t hits = 0;
 
-	if (run->opts.sample_hz)
-		return probe_set__counter(run->targets.ps, PTB_CNT_SAMPLES_NS);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		hits += probe_set__counter(run->targets.ps, kinds[i]);
-	hits = cost_meter__of_busiest(&run->hits, hits);
-	return (hits * ps / 1000 + probe_set__share_ns(run->targets.ps)) * RUN_COST_FACTOR;
+	return hits;
+}
+
+static uint64_t cost_of_hits(const struct run *run, uint64_t hits)
+{
+	return hits * (run->cost_ps > 0 ? (uint64_t)run->cost_ps : COST_UNKNOWN_PS) / 1000;
+}
+
+uint64_t run__hits_cost_ns(struct run *run, pid_t pid)
+{
+	uint64_t hits = cost_meter__of(&run->hits, (uint32_t)pid, all_hits(run));
+
+	return cost_of_hits(run, hits) * RUN_COST_FACTOR;
+}
+
+uint64_t run__cost_ns(struct run *run)
+{
+	if (run->opts.sample_hz)
+		return probe_set__counter(run->targets.ps, PTB_CNT_SAMPLES_NS);
+	return (cost_of_hits(run, cost_meter__of_busiest(&run->hits, all_hits(run))) +
+		probe_set__share_ns(run->targets.ps)) *
+	       RUN_COST_FACTOR;
 }
 
 uint32_t run__traced(const struct run *run)

@@ -91,6 +91,8 @@ const char *run__no_python(struct run *run, pid_t pid);
  */
 #define RUN_COST_FACTOR 2
 uint64_t run__cost_ns(struct run *run);
+/* What the hits have cost this one, likewise. */
+uint64_t run__hits_cost_ns(struct run *run, pid_t pid);
 
 uint64_t run__step_ns(const struct run *run); /* mean time of a step of the last count; 0: not known */
 uint32_t run__traced(const struct run *run);      /* processes added so far */

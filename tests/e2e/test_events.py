@@ -255,7 +255,7 @@ def test_costly(ws, job, detail):
         loop.wait_line("^runs")
         with Tracer("sample", "--pid", f"{loop.pid},{job.pid}", "--dir", ws + "/w", "--schedule", "none", "--open-on", "annotation=evaluate",
                     "--open-interval", "0s", "--max-overhead", "5%") as t:
-            detail(t.wait_line(f"pid {loop.pid}: --open-on does not follow it any more", "the end of the costly one", t.err))
+            detail(t.wait_line(f"pid {loop.pid}: --open-on does not follow it any more", "the end of the costly one", t.err).string)
             wait_for(lambda: not modified_code(loop.pid), "its probes to go")
             loop.signal(signal.SIGKILL)
             w, _ = provoke(ws, job, "annotation", "annotate", "evaluate")

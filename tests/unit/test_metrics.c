@@ -159,6 +159,18 @@ static void test_values(void)
 	free(text);
 }
 
+/* A counter never goes back. */
+static void test_bytes(void)
+{
+	begin();
+	w.alloc_bytes[0] = metrics__sum(INT64_MAX, INT64_MAX);
+	w.alloc_bytes[1] = metrics__sum(w.alloc_bytes[0], INT64_MAX);
+	CU_ASSERT(w.alloc_bytes[0] == UINT64_MAX - 1 && w.alloc_bytes[1] == UINT64_MAX);
+	metrics__add(&m, &w);
+	metrics__add(&m, &w);
+	CU_ASSERT(m.sum.alloc_bytes[0] == UINT64_MAX && m.sum.alloc_bytes[1] == UINT64_MAX);
+}
+
 /* Operators 0, 1, ... of one window, the later ones with more time. */
 static void add_window(unsigned int first, unsigned int cnt)
 {
@@ -254,6 +266,7 @@ int main(void)
 		{ "Prometheus's format", test_prometheus },
 		{ "histogram of steps", test_steps },
 		{ "values", test_values },
+		{ "bytes", test_bytes },
 		{ "names of operators", test_names },
 		{ "overlapping windows", test_overlapping_windows },
 		{ "texts of others", test_texts },

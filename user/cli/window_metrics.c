@@ -50,12 +50,13 @@ static int take_memory(void *arg, const struct memory_event *ev)
 {
 	struct window_metrics *wm = arg;
 	enum device_class class = memory__device_class(ev->device_type);
+	uint64_t *sum = &wm->w.alloc_bytes[class == DEVICE_ACCELERATOR];
 	struct device *d;
 
 	if ((ev->what != MEMORY_ALLOC && ev->what != MEMORY_FREE) || class == DEVICE_OTHER)
 		return 0;
 	if (ev->what == MEMORY_ALLOC && ev->bytes > 0)
-		wm->w.alloc_bytes[class == DEVICE_ACCELERATOR] += (uint64_t)ev->bytes;
+		*sum = metrics__sum(*sum, (uint64_t)ev->bytes);
 	if (class == DEVICE_CPU)
 		return 0;
 	d = list__keyed(KEYED_LIST(wm, devices, device), ev->at.tgid,

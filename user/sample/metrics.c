@@ -138,8 +138,8 @@ void metrics__add(struct metrics *m, const struct metrics_window *w)
 	sum->step_ns += w->step_ns;
 	sum->partial_steps += w->partial_steps;
 	sum->has_memory |= w->has_memory;
-	sum->alloc_bytes[0] += w->alloc_bytes[0];
-	sum->alloc_bytes[1] += w->alloc_bytes[1];
+	sum->alloc_bytes[0] = metrics__sum(sum->alloc_bytes[0], w->alloc_bytes[0]);
+	sum->alloc_bytes[1] = metrics__sum(sum->alloc_bytes[1], w->alloc_bytes[1]);
 	sum->has_faults |= w->has_faults;
 	sum->minor_faults += w->minor_faults;
 	sum->major_faults += w->major_faults;

@@ -83,6 +83,12 @@ struct metrics {
 	char ops[METRICS_OPS][METRICS_OP_NAME];
 };
 
+/* Bytes are what the program says: their sum must not wrap, which would look like a restart. */
+static inline uint64_t metrics__sum(uint64_t a, uint64_t b)
+{
+	return b > UINT64_MAX - a ? UINT64_MAX : a + b;
+}
+
 void metrics_window__step(struct metrics_window *w, uint64_t ns);
 /* Self time of an operator, once for each. known: what w will be added to, perhaps later. */
 void metrics_window__op(struct metrics_window *w, const struct metrics *known, const char *name,

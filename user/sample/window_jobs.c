@@ -31,7 +31,9 @@ static void add_job(struct window_jobs *wj, const char *job)
 
 	while (i < wj->job_cnt && strcmp(wj->jobs[i], job) != 0)
 		i++;
-	if (i == wj->job_cnt && i < WINDOW_JOBS_MAX)
+	if (i == WINDOW_JOBS_MAX)
+		wj->other_cnt++;
+	else if (i == wj->job_cnt)
 		snprintf(wj->jobs[wj->job_cnt++], sizeof(wj->jobs[0]), "%s", job);
 }
 
@@ -81,5 +83,7 @@ void window_jobs__write(struct jsonw *w, const struct window_jobs *wj)
 		for (uint32_t i = 0; i < wj->job_cnt; i++)
 			jsonw__str(w, wj->jobs[i]);
 		jsonw__end_arr(w);
+		if (wj->other_cnt)
+			JSONW_U64(w, "in_other_jobs", wj->other_cnt);
 	}
 }

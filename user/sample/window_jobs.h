@@ -17,6 +17,7 @@ struct window_jobs {
 	uint32_t cnt;                    /* of processes */
 	char jobs[WINDOW_JOBS_MAX][80]; /* "slurm:42", "torchrun:ID" (cut), "pod:UID", "container:ID" */
 	uint32_t job_cnt;
+	uint32_t other_cnt; /* processes of further jobs */
 };
 
 /* Of one process: its rank, -1: none; job: its job, "": not known. */

@@ -28,7 +28,9 @@
 
 #define EXPORT_NICE 10
 #define LAST_ORDER_MS 3000 /* of a process that holds what happened, after the end of the targets */
-#define MEASURED_ENDS 3    /* of steps; what a step takes is known from the second on */
+#define ADD_MAX_NS 600000000000ULL /* to attach to all processes */
+#define LEARN_NS 5000000000ULL     /* to read libraries of processes before a window */
+#define MEASURED_ENDS 3            /* of steps; what a step takes is known from the second on */
 
 _Static_assert(sizeof(struct sample_report) <= PIPE_BUF, "a report is written whole or not at all");
 
@@ -102,6 +104,20 @@ static bool is_in_time(const struct window_run *wr)
 	return false;
 }
 
+/* One process after the other is attached to, and one may take minutes: there is an end to it. */
+static bool may_add(const struct window_run *wr, uint64_t begin_ns, uint32_t left)
+{
+	uint64_t now = clock__mono_ns();
+
+	if (cancel__pending() || (wr->spec->end_ns && now >= wr->spec->end_ns))
+		return false; /* reported later */
+	if (now < begin_ns + ADD_MAX_NS)
+		return true;
+	pr_warn("window %llu: %u of its processes are not recorded: the others have taken %llu s",
+		(unsigned long long)wr->spec->nr, left, ADD_MAX_NS / 1000000000);
+	return false;
+}
+
 /* False: none of the processes can be traced. */
 static bool add_processes(struct window_run *wr)
 {
@@ -109,7 +125,7 @@ static bool add_processes(struct window_run *wr)
 	uint32_t added = 0;
 
 	run__expect(wr->live.run, wr->spec->pids, wr->spec->pid_cnt);
-	for (uint32_t i = 0; i < wr->spec->pid_cnt && !cancel__pending(); i++) {
+	for (uint32_t i = 0; i < wr->spec->pid_cnt && may_add(wr, t0, wr->spec->pid_cnt - i); i++) {
 		if (run__add_chosen(wr->live.run, wr->spec->pids[i], wr->spec->chosen_ns))
 			continue; /* reported, or it has unloaded PyTorch */
 		added++;
@@ -117,6 +133,7 @@ static bool add_processes(struct window_run *wr)
 			run__add_descendants(wr->live.run, wr->spec->pids[i]);
 	}
 	wr->report.attach_ns = clock__mono_ns() - t0;
+	wr->report.failure_cnt = plan_failures__own(wr->report.failures, WINDOW_FAILURES_MAX);
 	run__refused(wr->live.run, wr->spec->pid_cnt - added);
 	return added > 0;
 }
@@ -396,10 +413,15 @@ static int hold_main(const struct sample_window_spec *first, int fd, int orders,
 
 /* ---- in ptbpf sample ---- */
 
-/* Reads the targets' libraries. The processes of the windows inherit what is known of them (target/elf_child.h). */
+/*
+ * Reads the targets' libraries. The processes of the windows inherit what is known of them (target/elf_child.h). What takes long is left to these,
+ * as nothing else is done meanwhile.
+ */
 static void learn_targets(const pid_t *pids, uint32_t cnt)
 {
-	for (uint32_t i = 0; i < cnt && !cancel__pending(); i++) {
+	uint64_t begin = clock__mono_ns();
+
+	for (uint32_t i = 0; i < cnt && !cancel__pending() && clock__mono_ns() - begin < LEARN_NS; i++) {
 		struct torch_proc *tp = NULL;
 		enum torch_proc_why why;
 
@@ -514,6 +536,8 @@ void sample_window__read(struct sample_window *w)
 
 	while (read(w->pipe, &r, sizeof(r)) == sizeof(r))
 		w->report = r;
+	for (uint32_t i = 0; i < w->report.failure_cnt && i < WINDOW_FAILURES_MAX; i++)
+		plan_failures__add(&w->report.failures[i]); /* the next windows inherit them */
 }
 
 int sample_window__end(struct sample_window *w)

@@ -14,6 +14,7 @@
 #include "base/jsonw.h"
 #include "cli/live.h"
 #include "cli/sample_multiple.h"
+#include "plan/plan_failures.h"
 #include "sample/event_watch.h"
 #include "sample/metrics.h"
 #include "sample/metrics_server.h"
@@ -70,6 +71,8 @@ struct sample_window_spec {
 	const struct control_server *control;
 };
 
+#define WINDOW_FAILURES_MAX 4
+
 /* What the process of a window reports when it begins, when it is sealed and when it is exported. */
 struct sample_report {
 	uint32_t traced;    /* processes when the window began, 0: it has not begun */
@@ -83,6 +86,8 @@ struct sample_report {
 	bool cost_known;
 	uint64_t cost_ns;       /* then: by run__cost_ns(), when it was sealed or given up */
 	uint64_t begin_cost_ns; /* likewise, when it began */
+	struct plan_failure failures[WINDOW_FAILURES_MAX]; /* of plans, while it attached */
+	uint32_t failure_cnt;
 	struct outputs_result result;
 	struct metrics_window metrics; /* with has_result */
 };

@@ -34,7 +34,7 @@ static void drain_meanwhile(void *arg)
 {
 	struct run *run = arg;
 
-	if (!run->targets.active || !run->targets.rec || run->draining)
+	if (!(run->targets.active || run->warming_up) || !run->targets.rec || run->draining)
 		return;
 	probe_set__sample_now(run->targets.ps);
 	run->draining = true;

@@ -20,6 +20,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/vec.h"
+#include "plan/plan_failures.h"
 #include "record/recorder_agent.h"
 #include "record/target_open.h"
 #include "target/pid_hold.h"
@@ -151,9 +152,17 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *li
 	uint64_t t0 = clock__mono_ns();
 	struct shared_plan *sp;
 	struct plan_key key;
+	int err;
 
 	if (plan_key__get(libs, !no_cache, NULL, &key))
 		return NULL;
+	err = plan_failures__find(&key, t0);
+	if (err) {
+		pr_error("%s: its analysis failed less than an hour ago (%s), and is not tried again",
+			 libs[TORCH_LIB_CPU].present ? libs[TORCH_LIB_CPU].path : "a library of CUDA",
+			 errstr(err));
+		return NULL;
+	}
 	for (uint32_t i = 0; i < ts->plan_cnt; i++)
 		if (plan_key__same(&ts->plans[i].plan->key, &key))
 			return &ts->plans[i];
@@ -164,8 +173,11 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *li
 	}
 	sp = &ts->plans[ts->plan_cnt];
 	*sp = (struct shared_plan){ .plan = NULL };
-	if (torch_plan__new(libs, &opts, &sp->plan))
+	err = torch_plan__new(libs, &opts, &sp->plan);
+	if (err) {
+		plan_failures__note(&key, err, clock__mono_ns() - t0, clock__mono_ns());
 		return NULL;
+	}
 	ts->plan_cnt++;
 	ts->plan_ns += clock__mono_ns() - t0;
 	return sp;

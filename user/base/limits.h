@@ -34,7 +34,7 @@
 	X(AGENT_CLOCKS,    1u << 16,    NONE,            "pairs of clocks of one agent that are kept; the older half goes") \
 	X(AGENT_FACTS,     1000,        OVER_AGENT,      "records of one agent's clocks, devices and state in one second") \
 	X(LIVE_OPS,        100000,      OVER_OPERATORS,  "operators in the dispatcher's table of a process")    \
-	X(SCHEMAS_MS,      3000,        OVER_NAMES,      "time to read the schemas in the dispatcher of a process, ms; later ones are not read") \
+	X(SCHEMAS_MS,      3000,        OVER_NAMES,      "processor time to read the schemas in the dispatcher of a process, ms; later ones are not read") \
 	X(TENSORS,         1u << 21,    NONE,            "tensors, and storages, that live at one time in one capture; beyond, each has a new number wherever it is seen") \
 	X(PY_FRAMES,       1u << 18,    NONE,            "positions in Python code whose lines are remembered; beyond, all are read again") \
 	X(PY_CODE_BYTES,   64u << 20,   NONE,            "bytes of Python code objects that are remembered; likewise") \
@@ -46,8 +46,8 @@
 	X(CUDA_LIBS,       64,          OVER_LIBS,       "CUDA libraries of one process")                        \
 	X(KERNEL_SYMBOLS,  1u << 21,    NAME_UNRESOLVED, "functions and handles in libraries of one process that are kept to name its kernels; no further library is read") \
 	X(KERNEL_LISTS,    128,         NAME_UNRESOLVED, "lists of them, each of which keeps a library open; likewise") \
-	X(KERNEL_NAME_MS,  200,         NAME_UNRESOLVED, "time to search for one kernel's name, ms")            \
-	X(KERNEL_SEARCH_MS, 5000,       NAME_UNRESOLVED, "time for all kernels' names of one process, ms")      \
+	X(KERNEL_NAME_MS,  200,         NAME_UNRESOLVED, "processor time to search for one kernel's name, ms") \
+	X(KERNEL_SEARCH_MS, 5000,       NAME_UNRESOLVED, "processor time for all kernels' names of one process, ms")      \
 	X(ELF_FILE_MIB,    16384,       NONE,            "a library or program that is read, MiB")               \
 	X(ELF_MIB,         512,         NONE,            "memory to answer a question about one file, MiB")      \
 	X(ELF_CPU_S,       10,          NONE,            "processor time for it, s")                             \

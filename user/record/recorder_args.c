@@ -70,13 +70,13 @@ void recorder__boxed_call(struct recorder *r, uint32_t tgid, uint64_t opdef)
 /* Of a hostile process each takes as many reads as one may. */
 static int read_schema(struct recorder_proc *p, uint64_t opdef, char *buf, size_t cap)
 {
-	uint64_t begin = clock__mono_ns();
+	uint64_t begin = clock__cpu_ns();
 	int err;
 
 	if (p->schemas_ns >= LIMIT_SCHEMAS_MS * 1000000ull)
 		return -ETIMEDOUT;
 	err = live_schema__read((pid_t)p->tgid, opdef, &p->schema_layout, buf, cap);
-	p->schemas_ns += clock__mono_ns() - begin;
+	p->schemas_ns += clock__cpu_ns() - begin;
 	return !err && !recorder__is_there(p) ? -ESRCH : err;
 }
 

@@ -32,7 +32,7 @@ struct recorder_proc {
 	struct hashmap no_schema; /* OperatorDef* called boxed, schema not known -> times asked */
 	struct live_schema_layout schema_layout;
 	bool schemas_readable;
-	uint64_t schemas_ns;   /* time that reading them took */
+	uint64_t schemas_ns;   /* processor time that reading them took */
 	uint64_t nested_keys;  /* tensors whose fields are not their shape, and known to be so */
 	uint32_t checked, bad; /* tensors inspected, and those that were implausible */
 	bool bad_layout, bad_reported;

@@ -160,8 +160,7 @@ static void end_thread(struct step_count *sc, uint32_t tgid, uint32_t tid)
 	const uint64_t *known = hashmap__get(&sc->thread_by_id, tgid, tid);
 	const struct step_thread *t = known ? &sc->threads[*known] : NULL;
 
-	if (t && (sc->names_only ||
-		  (!t->open_cnt && !t->tallies[DERIVED].ends && !t->tallies[OWN].ends)))
+	if (t && (sc->names_only || (!t->open_cnt && !t->tallies[DERIVED].ends && !t->tallies[OWN].ends)))
 		drop_thread(sc, (uint32_t)*known);
 }
 

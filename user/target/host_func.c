@@ -252,9 +252,9 @@ static const struct named_addrs *read_names_of(struct host_lib *lib, struct name
 
 	if (list->known || !may_read(hp))
 		return list;
-	begin = clock__mono_ns();
+	begin = clock__cpu_ns();
 	err = mapped_file__ask(hp->pid, map, &q, &mf);
-	hp->files_ns += clock__mono_ns() - begin;
+	hp->files_ns += clock__cpu_ns() - begin;
 	list->known = err != -ECANCELED;
 	if (err)
 		return list;
@@ -316,7 +316,7 @@ static uint64_t time_left(const struct host_proc *hp)
 /* A clock that stands while a file is read. */
 static uint64_t search_clock(const struct host_proc *hp)
 {
-	return clock__mono_ns() - hp->files_ns;
+	return clock__cpu_ns() - hp->files_ns;
 }
 
 static bool is_over(const struct host_proc *hp)

@@ -176,10 +176,35 @@ static void test_capture(void)
 	capture_reader__close(cr);
 }
 
+/* More definitions than there is room for: they are dropped and counted, and the capture goes on. */
+static void test_definitions(void)
+{
+	struct ptb_counter def = { .h = { .kind = PTB_REC_COUNTER, .len = sizeof(def), .ts_ns = 1 } };
+	struct capture_writer *cw = NULL;
+	uint64_t since = 0, x = 88172645463325252ull;
+
+	CU_ASSERT_EQUAL_FATAL(capture_writer__open(at("full.ptb"), &cw), 0);
+	CU_ASSERT_EQUAL(capture_writer__hold(cw, 10 * SEC, 1 << 20), 0);
+	for (uint32_t i = 0; i < 200000; i++) {
+		x ^= x << 13; /* which cannot be compressed */
+		x ^= x >> 7;
+		x ^= x << 17;
+		def.value = x;
+		CU_ASSERT_EQUAL_FATAL(capture_writer__control(cw, &def.h), 0);
+	}
+	CU_ASSERT(capture_writer__dropped(cw) > 10000);
+	op(cw, 100 * SEC);
+	CU_ASSERT_EQUAL(capture_writer__release(cw, &since), 0);
+	CU_ASSERT_EQUAL(capture_writer__control(cw, &def.h), 0);
+	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "age", test_age }, { "size", test_size }, { "capture", test_capture }, CU_TEST_INFO_NULL
+		{ "age", test_age },         { "size", test_size },
+		{ "capture", test_capture }, { "more definitions than fit", test_definitions },
+		CU_TEST_INFO_NULL,
 	};
 
 	return run_suite_in_scratch("block_hold", tests);

@@ -287,7 +287,7 @@ static int flush_buf(struct capture_writer *cw, struct block_buf *b, uint16_t ty
 	b->len = 0;
 	b->rec_cnt = 0;
 	b->newest_ns = 0;
-	return err;
+	return err == -ENOSPC && cw->hold ? 0 : err; /* definitions have their share: everything else goes on */
 }
 
 /* Everything that is buffered, then the round block that vouches for it. */

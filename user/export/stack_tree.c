@@ -242,8 +242,8 @@ static int sum_slice(void *arg, const struct slice *sl)
 	if (node == UINT32_MAX)
 		return -ENOMEM;
 	self = st->nodes[node].self[st->run];
-	self[STACK_CPU] += ns > sl->child_ns ? (int64_t)(ns - sl->child_ns) : 0;
-	self[STACK_GPU] += (int64_t)sl->device_ns;
+	stack_sum__add(&self[STACK_CPU], ns > sl->child_ns ? (int64_t)(ns - sl->child_ns) : 0);
+	stack_sum__add(&self[STACK_GPU], (int64_t)sl->device_ns);
 	self[STACK_CALLS]++;
 	return 0;
 }
@@ -262,6 +262,7 @@ static int sum_memory(void *arg, const struct memory_event *ev)
 	enum device_class class = memory__device_class(ev->device_type);
 	enum stack_metric live = class == DEVICE_CPU ? STACK_CPU_LIVE : STACK_GPU_LIVE;
 	const uint64_t *from;
+	int64_t *self;
 	uint32_t node;
 
 	if (class == DEVICE_OTHER)
@@ -269,7 +270,8 @@ static int sum_memory(void *arg, const struct memory_event *ev)
 	if (ev->what == MEMORY_FREE) {
 		from = hashmap__get(&st->blocks, ev->addr, block_key(ev));
 		if (from && ev->block) {
-			st->nodes[*from].self[st->run][live] -= (int64_t)ev->block->bytes;
+			stack_sum__add(&st->nodes[*from].self[st->run][live],
+				       (int64_t)(0 - ev->block->bytes));
 			hashmap__del(&st->blocks, ev->addr, block_key(ev));
 		}
 		return 0;
@@ -279,9 +281,10 @@ static int sum_memory(void *arg, const struct memory_event *ev)
 	node = event_node(st, &ev->at);
 	if (node == UINT32_MAX || hashmap__put(&st->blocks, ev->addr, block_key(ev), node))
 		return -ENOMEM;
-	st->nodes[node].self[st->run][live] += (int64_t)ev->block->bytes;
-	st->nodes[node].self[st->run][class == DEVICE_CPU ? STACK_CPU_ALLOC : STACK_GPU_ALLOC] +=
-		(int64_t)ev->block->bytes;
+	self = st->nodes[node].self[st->run];
+	stack_sum__add(&self[live], (int64_t)ev->block->bytes);
+	stack_sum__add(&self[class == DEVICE_CPU ? STACK_CPU_ALLOC : STACK_GPU_ALLOC],
+		       (int64_t)ev->block->bytes);
 	return 0;
 }
 
@@ -296,8 +299,9 @@ static int sum_kernel_memory(void *arg, const struct kernel_event *ev)
 	node = event_node(st, &ev->at);
 	if (node == UINT32_MAX)
 		return -ENOMEM;
-	st->nodes[node].self[st->run][STACK_FAULTS] += (int64_t)((uint64_t)r->minor + r->major);
-	st->nodes[node].self[st->run][STACK_FAULT_BYTES] += (int64_t)r->fault_bytes;
+	stack_sum__add(&st->nodes[node].self[st->run][STACK_FAULTS],
+		       (int64_t)((uint64_t)r->minor + r->major));
+	stack_sum__add(&st->nodes[node].self[st->run][STACK_FAULT_BYTES], (int64_t)r->fault_bytes);
 	return 0;
 }
 
@@ -319,7 +323,7 @@ static int sum_gpu(void *arg, const struct gpu_slice *g)
 	node = child_of(st, node, kept_name(st, g->name, STACK_OPERATOR));
 	if (node == UINT32_MAX)
 		return -ENOMEM;
-	st->nodes[node].self[st->run][STACK_GPU] += (int64_t)(g->end_ns - g->begin_ns);
+	stack_sum__add(&st->nodes[node].self[st->run][STACK_GPU], (int64_t)(g->end_ns - g->begin_ns));
 	return 0;
 }
 
@@ -341,8 +345,8 @@ static int sum_sample(void *arg, const struct py_sample *ps)
 					    STACK_GROUP));
 	if (node == UINT32_MAX)
 		return -ENOMEM;
-	st->nodes[node].self[st->run][ps->flags & PTB_SAMPLE_RAN ? STACK_RUNNING : STACK_WAITING] +=
-		(int64_t)ps->ns;
+	stack_sum__add(&st->nodes[node].self[st->run][ps->flags & PTB_SAMPLE_RAN ? STACK_RUNNING : STACK_WAITING],
+		       (int64_t)ps->ns);
 	return 0;
 }
 

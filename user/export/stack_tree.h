@@ -57,6 +57,13 @@ struct stack_node {
 	int64_t self[2][STACK_METRIC_CNT]; /* of each session, without what is below */
 };
 
+/* Times and sizes are those of a file, which need not fit: the sum ends at the largest number. */
+static inline void stack_sum__add(int64_t *sum, int64_t v)
+{
+	if (__builtin_add_overflow(*sum, v, sum))
+		*sum = v < 0 ? INT64_MIN : INT64_MAX;
+}
+
 struct stack_tree;
 struct stack_tree *stack_tree__new(void); /* NULL: out of memory */
 void stack_tree__free(struct stack_tree *st);

@@ -212,7 +212,7 @@ static int put_sums(struct stacks *st, struct session_totals *totals)
 	if (!sums)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < cnt; i++)
-		sums[leaf_of(st, nodes, i)] += nodes[i].self[0][st->metric];
+		stack_sum__add(&sums[leaf_of(st, nodes, i)], nodes[i].self[0][st->metric]);
 	for (uint32_t i = 1; i < cnt && !err; i++) {
 		uint32_t depth = 0;
 

@@ -94,7 +94,7 @@ static struct line_row *find_row(struct line_report *lr, const struct stack_fram
 static void add_values(int64_t *to, const int64_t *values)
 {
 	for (uint32_t m = 0; m < STACK_METRIC_CNT; m++)
-		to[m] += values[m];
+		stack_sum__add(&to[m], values[m]);
 }
 
 static bool has_row(const struct line_report *lr, const struct stack_frame *f)

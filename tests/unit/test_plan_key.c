@@ -112,7 +112,7 @@ static void test_failures(void)
 	struct plan_key a = { .known = true, .digest = { 1 } }, b = { .known = true, .digest = { 2 } };
 	struct plan_key unknown = { .digest = { 3 } };
 
-	plan_failures__note(&a, -ETIMEDOUT, sec / 2, now);
+	plan_failures__note(&a, -ETIMEDOUT, sec / 20, now);
 	plan_failures__note(&b, -ECANCELED, 100 * sec, now);
 	plan_failures__note(&unknown, -ETIMEDOUT, 100 * sec, now);
 	CU_ASSERT_EQUAL(plan_failures__own(own, 3), 0);

@@ -7,7 +7,7 @@
 
 #define FAILURES_MAX 64 /* the oldest goes */
 #define VALID_NS 3600000000000ULL
-#define LONG_NS 1000000000ULL
+#define LONG_NS 100000000ULL
 
 static struct {
 	struct plan_failure f;

@@ -258,6 +258,7 @@ def test_costly(ws, job, detail):
             detail(t.wait_line(f"pid {loop.pid}: --open-on does not follow it any more", "the end of the costly one", t.err).string)
             wait_for(lambda: not modified_code(loop.pid), "its probes to go")
             loop.signal(signal.SIGKILL)
+            loop.reap()
             w, _ = provoke(ws, job, "annotation", "annotate", "evaluate")
             check(w["event"]["pid"] == job.pid and w["pids"] == [job.pid], f"window: {w}")
             end(t, job, 0)

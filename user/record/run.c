@@ -462,7 +462,8 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		run__try_waiting(run);
 		targets__renew_facts(&run->targets);
 		targets__settle_agents(&run->targets);
-		targets__follow_cuda(&run->targets);
+		if (!run->signal) /* which ended the reading of a library that may never end */
+			targets__follow_cuda(&run->targets);
 		if (tick)
 			tick(arg, run);
 		now = clock__mono_ns();

@@ -279,15 +279,21 @@ static void deep_nesting(void)
 		put_exit(BOXED, 200000 + 10 * i, 0x1000);
 }
 
+/* Operators that are open and not shown. */
+static void put_hidden_stack(void)
+{
+	put_func(FIRST_FREE, "profiler::_record_function_enter", PTB_FUNC_OP);
+	for (uint64_t i = 0; i < 99 * K; i++)
+		put_enter(FIRST_FREE, 2000 + i, (1ULL << 40) - i * 16);
+}
+
 static void hidden_nesting(void)
 {
 	struct ptb_rf_begin r = { .scope = 0, .opdef = 0x99, .seq = 1 };
 	struct ptb_seq s = { .sp = 1 };
 	uint64_t i;
 
-	put_func(FIRST_FREE, "profiler::_record_function_enter", PTB_FUNC_OP);
-	for (i = 0; i < 99 * K; i++)
-		put_enter(FIRST_FREE, 2000 + i, (1ULL << 40) - i * 16);
+	put_hidden_stack();
 	for_times (i, 300 * K) {
 		r.rf = i + 1;
 		s.seq = i;
@@ -296,15 +302,13 @@ static void hidden_nesting(void)
 	}
 }
 
-/* Numbers that are looked for through all that is open, and calls of nodes, which are there, too. */
+/* Numbers, and calls of nodes, for each of which all that is open is searched. */
 static void sequence_numbers(void)
 {
 	struct ptb_seq s = { .sp = 1 };
 	uint64_t i;
 
-	put_func(FIRST_FREE, "profiler::_record_function_enter", PTB_FUNC_OP);
-	for (i = 0; i < 99 * K; i++)
-		put_enter(FIRST_FREE, 2000 + i, (1ULL << 40) - i * 16);
+	put_hidden_stack();
 	for_times (i, 900 * K) {
 		put_ring(&s, PTB_REC_SEQ, sizeof(s), 200000 + 10 * i);
 		put_enter(NODE, 200000 + 10 * i, 8);

@@ -246,17 +246,23 @@ static void agent_stacks(void)
 	close_and_count(cnt);
 }
 
-/* Threads in another pid namespace: beyond the limit all are forgotten, and asked for again. */
-static void agent_threads(void)
+/* An agent of this process, as if it were in another pid namespace. */
+static struct agent_proc *foreign_agent(void)
 {
 	const struct agent_facts facts = { .pid = getpid(), .tsc = true };
-	struct agent_proc *p;
-	uint64_t cnt[256];
 
 	open_recording();
 	CU_ASSERT_EQUAL_FATAL(recorder__agent(rec, &facts), 0);
-	p = rec->agents[0];
-	p->same_ns = false;
+	rec->agents[0]->same_ns = false;
+	return rec->agents[0];
+}
+
+/* Threads in another pid namespace: beyond the limit all are forgotten, and asked for again. */
+static void agent_threads(void)
+{
+	struct agent_proc *p = foreign_agent();
+	uint64_t cnt[256];
+
 	for (uint32_t i = 0; i < LIMIT_AGENT_THREADS - 1; i++)
 		hashmap__put(&p->tids, 0x10000000 + i, 0, 0x20000000 + i);
 	CU_ASSERT_EQUAL(agent__tid(rec, p, 0x10000000), 0x20000000);
@@ -272,14 +278,9 @@ static void agent_threads(void)
 /* Threads that do not exist, each of which would be searched for among all: once, and as long as there is time for it. */
 static void agent_no_threads(void)
 {
-	const struct agent_facts facts = { .pid = getpid(), .tsc = true };
-	struct agent_proc *p;
+	struct agent_proc *p = foreign_agent();
 	uint64_t cnt[256];
 
-	open_recording();
-	CU_ASSERT_EQUAL_FATAL(recorder__agent(rec, &facts), 0);
-	p = rec->agents[0];
-	p->same_ns = false;
 	CU_ASSERT_EQUAL(agent__tid(rec, p, 0x10000000), 0x10000000);
 	CU_ASSERT_EQUAL(p->tids.live, 2); /* it and the one that there is */
 	CU_ASSERT_EQUAL(agent__tid(rec, p, me), me);

@@ -69,7 +69,7 @@ struct watch_run {
 	uint32_t cnt, followed; /* followed: as last reported */
 	struct waiting *queue;  /* those that are to be followed, too */
 	uint32_t queue_cnt, queue_cap;
-	bool full; /* said */
+	bool full; /* reported */
 	uint64_t next_state_ns, next_report_ns;
 };
 

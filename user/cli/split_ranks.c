@@ -33,9 +33,7 @@ struct split {
 
 static int find_ranks(struct split *sp, const char *capture)
 {
-	const struct session_info *info = session__info(sp->s);
-
-	sp->cnt = job_json__ranks(info, sp->ranks, RANKS_MAX);
+	sp->cnt = job_json__ranks(sp->s, sp->ranks, RANKS_MAX);
 	if (!sp->cnt) {
 		pr_error("'%s' has no process with a rank: RANK and WORLD_SIZE, or a step of SLURM, were not in its "
 			 "environment",

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/hashmap.h"
 
 #define NUMBER_MAX 0xffffffffu
 
@@ -108,28 +107,24 @@ bool job_json__rank(const struct session_info *info, uint32_t tgid, struct job_r
 }
 
 /* Its parent, if that is in the capture, has the same rank: a loader's worker, for instance. */
-static bool inherits_rank(const struct session_info *info, const struct hashmap *by_tgid,
-			  const struct session_process *p, uint32_t rank)
+static bool inherits_rank(const struct session *s, const struct session_process *p, uint32_t rank)
 {
-	const uint64_t *at = hashmap__get(by_tgid, p->parent_tgid, 0);
+	const struct session_process *parent = session__process(s, p->parent_tgid);
 	struct job_rank r;
 
-	return at && job_json__rank_of(&info->processes[*at], &r) && r.rank == rank;
+	return parent && job_json__rank_of(parent, &r) && r.rank == rank;
 }
 
-uint32_t job_json__ranks(const struct session_info *info, struct job_rank_of *list, uint32_t max)
+uint32_t job_json__ranks(const struct session *s, struct job_rank_of *list, uint32_t max)
 {
-	struct hashmap by_tgid = { 0 };
+	const struct session_info *info = session__info(s);
 	uint32_t n = 0, at;
 
-	for (uint32_t i = 0; i < info->process_cnt; i++)
-		hashmap__put(&by_tgid, info->processes[i].tgid, 0,
-			     i); /* without memory its children are ranks, too */
 	for (uint32_t i = 0; i < info->process_cnt; i++) {
 		struct job_rank_of r = { .tgid = info->processes[i].tgid };
 
 		if (!job_json__rank_of(&info->processes[i], &r.rank) ||
-		    inherits_rank(info, &by_tgid, &info->processes[i], r.rank.rank))
+		    inherits_rank(s, &info->processes[i], r.rank.rank))
 			continue;
 		if (n++ >= max)
 			continue;
@@ -137,7 +132,6 @@ uint32_t job_json__ranks(const struct session_info *info, struct job_rank_of *li
 			list[at] = list[at - 1];
 		list[at] = r;
 	}
-	hashmap__clear(&by_tgid);
 	return n;
 }
 

@@ -22,7 +22,7 @@ struct job_rank_of {
 	uint32_t tgid;
 	struct job_rank rank;
 };
-uint32_t job_json__ranks(const struct session_info *info, struct job_rank_of *list, uint32_t max);
+uint32_t job_json__ranks(const struct session *s, struct job_rank_of *list, uint32_t max);
 /* The variable's text, likewise. */
 bool job_json__text(const struct session_info *info, uint32_t tgid, enum job_var v,
 		    char buf[JOB_TEXT_MAX + 1]);

@@ -62,7 +62,7 @@ void py_paths__find(struct py_paths *paths, const struct session *s)
 		if (strcmp(f.func, "<module>") != 0 || f.file[0] != '/' ||
 		    hashmap__get(&seen, (uintptr_t)f.file, 0))
 			continue;
-		hashmap__put(&seen, (uintptr_t)f.file, 0, 1); /* without memory it is looked at again */
+		hashmap__put(&seen, (uintptr_t)f.file, 0, 1); /* without memory it is judged again */
 		slash = strrchr(f.file, '/');
 		len = (size_t)(slash + 1 - f.file);
 		if (py_text__is_library(f.file) || len >= sizeof(paths->script))

@@ -114,7 +114,7 @@ static bool makes_nodes(const struct entry *e)
 	return e->kind == PTB_FUNC_OP || e->kind == PTB_FUNC_BOXED || e->kind == PTB_FUNC_PYFUNC;
 }
 
-/* Returns how far down the stack it went: the index of the last entry that it looked at. */
+/* Returns how far down the stack it went: the index of the last entry that it inspected. */
 static uint32_t stamp_makers(struct model *m, struct thread *t, uint64_t seq)
 {
 	bool made = false;

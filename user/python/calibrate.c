@@ -48,7 +48,7 @@ static int refuse(struct py_interp *pi, const char *why)
 	return -ENOTSUP;
 }
 
-/* A hostile process has as many threads, frames and code objects as are looked at, and all are large. */
+/* A hostile process has as many threads, frames and code objects as are inspected, and all are large. */
 static bool is_over(uint64_t until_ns)
 {
 	return cancel__pending() || clock__cpu_ns() >= until_ns;

@@ -61,7 +61,7 @@ struct agent_proc {
 	struct agent_gpu gpu;
 	char *held; /* chunks of operators that wait for a clock, from held_pos on */
 	uint32_t held_pos, held_len, held_cap;
-	bool clocked; /* a pair of clocks came after the last look at them */
+	bool clocked; /* a pair of clocks has come since they were last written */
 	struct agent_opens open;
 };
 

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/limits.h"
+#include "base/sort.h"
 #include "code/unwind.h"
 #include "probe/thread_regs.h"
 #include "record/recorder_priv.h"
@@ -39,7 +40,7 @@ static int cmp_tid(const void *a, const void *b)
 {
 	const struct ptb_thread_regs *x = a, *y = b;
 
-	return (x->tid > y->tid) - (x->tid < y->tid);
+	return sort__cmp(x->tid, y->tid);
 }
 
 static int read_regs(const struct native_stacks *ns, struct regs_table *t)

@@ -75,7 +75,7 @@ struct step_count {
 	uint64_t need[TALLIES];
 	uint64_t step_ns;
 	bool names_only;
-	bool over_threads; /* said */
+	bool over_threads; /* reported */
 	const struct step_hooks *hooks;
 };
 

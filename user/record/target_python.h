@@ -32,7 +32,7 @@ struct target_python {
 void target_python__find(struct targets *ts, struct target *t);
 /*
  * The same for a process that may not be ready yet: 0; -EAGAIN: there is no Python in it, or none that runs (t->python.why);
- * -ETIMEDOUT: to find out takes too long, which is said and counted; another negative errno.
+ * -ETIMEDOUT: to find out takes too long, which is reported and counted; another negative errno.
  */
 int target_python__await(struct targets *ts, struct target *t);
 /* From now on stacks are recorded at the probes of process `idx` of the probe set. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "base/vec.h"
 #include "target/proc_info.h"
 
@@ -68,13 +69,13 @@ static int add_map(struct proc_maps *maps, struct proc_map *map, const char *pat
 
 static int cmp_file(const struct proc_map *a, const struct proc_map *b)
 {
-	if (a->ino != b->ino)
-		return a->ino < b->ino ? -1 : 1;
-	if (a->dev_major != b->dev_major)
-		return a->dev_major < b->dev_major ? -1 : 1;
-	if (a->dev_minor != b->dev_minor)
-		return a->dev_minor < b->dev_minor ? -1 : 1;
-	return strcmp(a->path, b->path);
+	int diff = sort__cmp(a->ino, b->ino);
+
+	if (!diff)
+		diff = sort__cmp(a->dev_major, b->dev_major);
+	if (!diff)
+		diff = sort__cmp(a->dev_minor, b->dev_minor);
+	return diff ? diff : strcmp(a->path, b->path);
 }
 
 bool proc_map__same_file(const struct proc_map *a, const struct proc_map *b)
@@ -88,7 +89,7 @@ static int cmp_by_file(const void *a, const void *b)
 	const struct proc_map *y = *(const struct proc_map *const *)b;
 	int diff = cmp_file(x, y);
 
-	return diff ? diff : x < y ? -1 : x > y;
+	return diff ? diff : sort__cmp((uintptr_t)x, (uintptr_t)y);
 }
 
 /* By sorting: a process may map a file under as many names as it has mappings. */

@@ -70,11 +70,17 @@ def recorded(capture, what="aten::neg"):
     return found
 
 
-def record(p, ws, *options, source="probes", expect=(0, 3)):
+def record(p, ws, *options, source="probes", expect=(0, 3), children=0):
+    """The stacks as the program saw them, and the tracer. Each of its children goes on when it is traced."""
     p.wait_line("^ready")
+    options = [*options, "--children", "--log", "targets"] if children else options
     with Tracer("attach", "--pid", p.pid, "--with-stack", "-o", ws + "/a.ptb", "--no-table", *options) as t:
         t.wait_attached()
         go_on(p)
+        for nr in range(children):
+            pid = p.wait_news(r"^child (\d+)", nr + 1, since=0).group(1)
+            t.wait_line(f"pid {pid}: its probes are in place", stream=t.err)
+            go_on(p)
         truth = noted(p)
         t.stop(expect)
     check(("by the agent" in "\n".join(t.err)) == (source == "agent"), t.text())
@@ -135,7 +141,7 @@ def test_freed_code(ws, source, detail):
 def test_forks(ws, source, detail):
     """Forked processes have stacks from their first probe on. What their parent has, too, is known after they ended."""
     with target("forks", source=source) as p:
-        truth, t = record(p, ws, "--children", source=source)
+        truth, t = record(p, ws, source=source, children=3)
     found = recorded(ws + "/a.ptb")
     for thread, stacks in truth.items():  # operators before the first probe are missing
         check(len(found.get(thread, [])) > 5, f"{len(found.get(thread, []))} of {len(stacks)} calls of {thread}")
@@ -148,7 +154,7 @@ def test_forks(ws, source, detail):
 def test_exec(ws, source):
     """A process that executes another program: its interpreter is found anew, and its stacks are its own."""
     with target("execs", source=source) as p:
-        truth, t = record(p, ws, "--children", source=source)
+        truth, t = record(p, ws, source=source, children=1)
     found = recorded(ws + "/a.ptb")
     for thread, stacks in truth.items():
         check(len(found.get(thread, [])) > 5, f"{len(found.get(thread, []))} of {len(stacks)} calls of {thread}")

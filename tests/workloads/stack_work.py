@@ -13,6 +13,7 @@ import functools
 import itertools
 import json
 import os
+import select
 import sys
 import threading
 import time
@@ -322,7 +323,7 @@ def forks():
         pid = os.fork()
         if not pid:
             NOTED.clear()
-            spaced()  # until its probes are there
+            traced()
             recursion()
             fresh()
             print_noted()
@@ -336,8 +337,7 @@ def execs():
     if not pid:
         for _ in range(20):
             torch.neg(X)
-        os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
-        os.execv(sys.executable, [sys.executable, *sys.argv[:1], "spaced,recursion,generators", "child"])
+        os.execv(sys.executable, [sys.executable, *sys.argv[:1], "traced,recursion,generators", "child"])
     os.waitpid(pid, 0)
 
 
@@ -345,6 +345,15 @@ def spaced():
     for _ in range(100):
         loop()
         time.sleep(0.01)
+
+
+def traced():
+    """In a child: prints `child PID`, and calls until its probes are there, when a line comes on stdin, and after it."""
+    print("child", os.getpid(), flush=True)
+    while not select.select([0], [], [], 0.01)[0]:
+        loop()
+    os.read(0, 1)
+    spaced()
 
 
 def fresh():
@@ -371,7 +380,7 @@ def other_points():
 
 BEFORE = [Early(f) for f in (recursion, loop, coroutines, classes)]
 CASES = {f.__name__: f for f in (recursion, deep, loop, generators, coroutines, exceptions, classes, callbacks, comprehensions, texts, many, freed, autograd,
-                                 torch_calls, threads, forks, execs, spaced, other_points)}
+                                 torch_calls, threads, forks, execs, spaced, traced, other_points)}
 
 
 def print_noted():
@@ -385,14 +394,16 @@ def main():
     for t in BEFORE:
         t.start()
     NOTED.clear()  # of the classes' bodies
-    print("ready", flush=True)
-    sys.stdin.readline()
+    child = "child" in sys.argv
+    if not child:
+        print("ready", flush=True)
+        sys.stdin.readline()
     for name in CASES if sys.argv[1] == "all" else sys.argv[1].split(","):
         CASES[name]()
     print_noted()
-    if "child" not in sys.argv:
+    if not child:
         print("done", flush=True)
-    sys.stdin.readline()
+        sys.stdin.readline()
 
 
 if __name__ == "__main__":

@@ -284,8 +284,10 @@ int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def)
 	    def->h.len < sizeof(*def) + def->frame_cnt * sizeof(*frames))
 		return -EINVAL;
 	p = recorder__find_proc(r, def->h.tgid);
-	if (!p || !p->py)
+	if (!p || !p->py) { /* a child that ended while its probes were placed */
+		r->py_codes_gone += def->frame_cnt;
 		return 0;
+	}
 	for (uint32_t i = 0; i < def->frame_cnt; i++)
 		if (frames[i].code & PTB_PY_CLASS ? is_module(r, p, &frames[i], frames + def->frame_cnt) :
 						    is_of_program(r, p, frames[i]))

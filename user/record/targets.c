@@ -606,6 +606,7 @@ static void begin_target(struct targets *ts, struct target *t, struct proc_ops *
 	read_stacks(ts, t);
 	record_process(ts, t, po->tp, po->plan, now, gap);
 	target_cuda__attach(ts, t, po->tp); /* last: it may move the plans */
+	pr_debug("pid %d: its probes are in place", t->pid);
 }
 
 /* Samples of its Python stacks, without a plan and without probes. */

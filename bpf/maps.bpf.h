@@ -8,7 +8,6 @@
 
 #define PTB_RING_MAX 64         /* ring buffers; CPU n uses ring n & ring_mask */
 #define PTB_SCRATCH_CNT 4       /* programs that may build a text at once on one CPU */
-#define PTB_SCOPES_MAX 16384    /* live RecordFunction objects */
 #define PTB_ARG_PROGS_MAX 16384 /* argument programs of all builds of torch in a session */
 #define PTB_FRAMES_MAX 32       /* open calls of a thread whose results are awaited */
 
@@ -133,12 +132,6 @@ struct {
 	__type(value, struct scratch);
 } scratch_mem SEC(".maps");
 
-struct scope_key {
-	__u64 handle;
-	__u32 tgid;
-	__u32 pad;
-};
-
 /* A live RecordFunction object. */
 struct scope_state {
 	__u32 scope;      /* at::RecordScope */
@@ -146,11 +139,11 @@ struct scope_state {
 	__u64 occurrence; /* of --when: which it belongs to; 0: none */
 };
 
-/* LRU: an object whose end falls outside the window must not stay for ever. */
+/* What has no end within the window is removed by user space. Not LRU: one process would push out what others need. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PTB_SCOPES_MAX);
-	__type(key, struct scope_key);
+	__type(key, struct ptb_scope_key);
 	__type(value, struct scope_state);
 } scopes SEC(".maps");
 

@@ -199,6 +199,15 @@ struct ptb_when_proc {
 	__u64 open; /* recorded ones that have not ended */
 };
 
+#define PTB_SCOPES_MAX                                                                             \
+	16384 /* RecordFunction objects that have begun and not ended, of all processes */
+
+struct ptb_scope_key {
+	__u64 handle; /* the object's address */
+	__u32 tgid;
+	__u32 pad;
+};
+
 /* CPython objects that may be arguments of scopes and custom functions; 0 types: not known. */
 struct ptb_python_cfg {
 	__u64 type_int, type_float, type_complex, type_bool, type_str, type_tuple, type_list,

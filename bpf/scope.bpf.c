@@ -171,15 +171,16 @@ PROBE(scope_pyargs)
 static __always_inline void scope_remember(const struct hit *hit, __u64 handle,
 					   const struct scope_state *s)
 {
-	struct scope_key key = { .handle = handle, .tgid = hit->tgid };
+	struct ptb_scope_key key = { .handle = handle, .tgid = hit->tgid };
 
-	bpf_map_update_elem(&scopes, &key, s, BPF_ANY);
+	if (bpf_map_update_elem(&scopes, &key, s, BPF_ANY))
+		count(PTB_CNT_SCOPES_FULL);
 }
 
 /* What the constructor said; a caller may have inlined it. */
 static __always_inline struct scope_state scope_remembered(const struct hit *hit, __u64 handle)
 {
-	struct scope_key key = { .handle = handle, .tgid = hit->tgid };
+	struct ptb_scope_key key = { .handle = handle, .tgid = hit->tgid };
 	struct scope_state *s = bpf_map_lookup_elem(&scopes, &key);
 
 	return s ? *s : (struct scope_state){ .scope = PTB_SCOPE_UNKNOWN };
@@ -304,7 +305,7 @@ PROBE(scope_end)
 {
 	struct ptb_scope_end r = {};
 	struct scope_state s = {};
-	struct scope_key key = {};
+	struct ptb_scope_key key = {};
 
 	key.handle = PT_REGS_PARM1(ctx);
 	key.tgid = hit->tgid;

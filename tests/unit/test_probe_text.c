@@ -2,6 +2,9 @@
 /* Programs that read the target's memory: names, nodes, scopes, boxed calls, sequence numbers. */
 #include <string.h>
 
+#include <bpf/bpf.h>
+
+#include "probe/probe_state.h"
 #include "probe_target.h"
 #include "suite.h"
 
@@ -297,6 +300,61 @@ static void test_scope_life(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
+static int open_scopes(const struct probe_set *ps, uint32_t tgid)
+{
+	struct ptb_scope_key key, *last = NULL;
+	int fd = bpf_map__fd(ps->skel->maps.scopes), n = 0;
+
+	for (; !bpf_map_get_next_key(fd, last, &key); last = &key)
+		n += key.tgid == tgid;
+	return n;
+}
+
+/* Another process opens as many objects as there may be: an end is lost and counted, none of the other process's. */
+static void test_scopes_full(void)
+{
+	static const struct named_site sites[] = {
+		{ "site_ctor_enter", PTB_PROG_SCOPE_CTOR, 0 },
+		{ "site_end_enter", PTB_PROG_SCOPE_END, 0 },
+	};
+	static const uint64_t state[2];
+	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
+	struct ptb_scope_key key = { .tgid = 1 };
+	struct records r = {};
+	struct target t;
+
+	target__start(&t, TARGET_CALLS);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, sites, 2, NULL), 2);
+	probe_set__activate(ps);
+	for (; key.handle < PTB_SCOPES_MAX; key.handle++)
+		CU_ASSERT_EQUAL(bpf_map_update_elem(bpf_map__fd(ps->skel->maps.scopes), &key, state,
+						    BPF_ANY),
+				0);
+	target__run(&t, "names x");
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_SCOPE_BEGIN, 1), 1);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_SCOPE_END, 2), 0);
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_SCOPES_FULL), 1);
+	CU_ASSERT_EQUAL(open_scopes(ps, 1), PTB_SCOPES_MAX);
+	records__clear(&r);
+
+	probe_set__deactivate(ps);
+	probe_set__activate(ps); /* a window begins without them */
+	CU_ASSERT_EQUAL(open_scopes(ps, 1), 0);
+	target__run(&t, "names x");
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_SCOPE_END, 2), 1);
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_SCOPES_FULL), 1);
+
+	key.tgid = (uint32_t)t.pid;
+	CU_ASSERT_EQUAL(bpf_map_update_elem(bpf_map__fd(ps->skel->maps.scopes), &key, state, BPF_ANY), 0);
+	probe_set__remove_process(ps, 0);
+	CU_ASSERT_EQUAL(open_scopes(ps, (uint32_t)t.pid), 0);
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
 static void test_sequence(void)
 {
 	struct ptb_proc_cfg facts = {};
@@ -348,6 +406,7 @@ int main(void)
 		{ "boxed call and its scope", test_boxed },
 		{ "before(): variant, string, C string", test_before },
 		{ "life of a scope", test_scope_life },
+		{ "more scopes than there is room for", test_scopes_full },
 		{ "sequence number from thread-local storage", test_sequence },
 		CU_TEST_INFO_NULL,
 	};

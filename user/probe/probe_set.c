@@ -517,6 +517,21 @@ static bool has_tgid(const struct probe_set *ps, pid_t tgid)
 	return false;
 }
 
+/* RecordFunction objects that will have no end: of one process, or of all (tgid 0). */
+static void forget_scopes(const struct probe_set *ps, uint32_t tgid)
+{
+	int fd = bpf_map__fd(ps->skel->maps.scopes);
+	struct ptb_scope_key key, next;
+	bool more = !bpf_map_get_next_key(fd, NULL, &next);
+
+	for (uint32_t i = 0; more && i < 2 * PTB_SCOPES_MAX; i++) { /* others may be added meanwhile */
+		key = next;
+		more = !bpf_map_get_next_key(fd, &key, &next);
+		if (!tgid || key.tgid == tgid)
+			bpf_map_delete_elem(fd, &key);
+	}
+}
+
 void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
 {
 	struct proc *proc;
@@ -531,8 +546,10 @@ void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
 	if (ps->trace)
 		trace_fs__forget_process(ps->trace, proc_idx);
 	proc->used = false;
-	if (!has_tgid(ps, proc->tgid))
-		when__remove_process(ps->skel, (uint32_t)proc->tgid);
+	if (has_tgid(ps, proc->tgid))
+		return;
+	when__remove_process(ps->skel, (uint32_t)proc->tgid);
+	forget_scopes(ps, (uint32_t)proc->tgid);
 }
 
 int probe_set__watch_task(struct probe_set *ps, uint32_t tgid)
@@ -639,6 +656,8 @@ void probe_set__activate(struct probe_set *ps)
 	if (!++ps->window)
 		ps->window = 1;
 	shared__forget(&ps->shared);
+	if (!ps->skel->bss->active)
+		forget_scopes(ps, 0);
 	kmem__begin(&ps->kmem, ps->skel, ps->window);
 	when__begin(ps->skel);
 	__atomic_store_n(&ps->skel->bss->active, ps->window, __ATOMIC_SEQ_CST);

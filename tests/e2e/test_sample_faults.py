@@ -75,7 +75,7 @@ def test_schedule_goes_on(ws, spin):
         t.finish()
     wait_for(lambda: gone(windows), "the window's process to end")
     done = len(log_of(ws + "/w"))
-    t = run_ptbpf(*args)
+    t = run_ptbpf(*args, expect=(0, 3))  # on a busy machine a window may begin too late, which its line says
     check(f"{done} of the 3 windows of this schedule are in" in t.text(), t.text())
     check([w["cycle"] for w in log_of(ws + "/w")] == [0, 1, 2], f"the log: {log_of(ws + '/w')}")
     with Tracer(*args) as t:

@@ -41,7 +41,6 @@ struct py_walk {
 	__u32 wrapped;  /* 1: PY_WRAPPED_CALLs were seen, so PY_CALL is no call of its own */
 	__u64 mem[PY_MEM_MASK / 8 + 1];
 	struct py_check_mem check;
-	struct py_checked checked[PY_CHECKED];
 	__u64 at;   /* the current frame */
 	__u32 call; /* enum py_module_call: what it is */
 	__u32 pad;
@@ -149,10 +148,10 @@ PY_FN bool py_read_frame(py_reader rd, struct py_walk *w, const struct ptb_py_la
 }
 
 /* A code object that a frame has does not end; so what was found when the same number of them had ended is still true. */
-PY_FN bool py_check_of(py_reader rd, struct py_walk *w, const struct ptb_py_layout *l, __u64 code,
-		       __u32 *check)
+PY_FN bool py_check_of(py_reader rd, struct py_walk *w, struct py_checked *checked,
+		       const struct ptb_py_layout *l, __u64 code, __u32 *check)
 {
-	struct py_checked *c = &w->checked[(code >> 5 ^ code >> 13) & (PY_CHECKED - 1)];
+	struct py_checked *c = &checked[(code >> 5 ^ code >> 13) & (PY_CHECKED - 1)];
 
 	if (w->gen && (c->code & ~7ULL) == code && c->gen == w->gen) {
 		*check = c->check;
@@ -201,6 +200,7 @@ PY_FN bool py_is_native(struct py_walk *w, const struct ptb_py_offsets *off)
 struct py_run {
 	py_reader rd;
 	struct py_walk *w;
+	struct py_checked *checked;
 	const struct ptb_py_layout *l;
 };
 
@@ -215,7 +215,8 @@ PY_FN void py_put_frame(struct py_walk *w, const struct ptb_py_frame *f)
 }
 
 /* One frame. 1: it was the last one. */
-PY_FN long py_one(py_reader rd, struct py_walk *w, const struct ptb_py_layout *l)
+PY_FN long py_one(py_reader rd, struct py_walk *w, struct py_checked *checked,
+		  const struct ptb_py_layout *l)
 {
 	__u32 n = w->def.frame_cnt;
 	struct ptb_py_frame *f = &w->now; /* the stack of a BPF program has no room */
@@ -239,7 +240,7 @@ PY_FN long py_one(py_reader rd, struct py_walk *w, const struct ptb_py_layout *l
 		return 0;
 	}
 	f->code = py_word(w, l->off.frame_code) & ~(__u64)l->off.frame_tags;
-	if (!py_position(w, l, f->code, &f->at) || !py_check_of(rd, w, l, f->code, &f->check))
+	if (!py_position(w, l, f->code, &f->at) || !py_check_of(rd, w, checked, l, f->code, &f->check))
 		goto fault;
 	if (w->call == PY_WRAPPED_CALL)
 		w->wrapped = 1;
@@ -260,6 +261,7 @@ static long py_step(__u32 nr, void *ctx)
 {
 	const struct py_run *r = ctx;
 	struct py_walk *w = r->w;
+	struct py_checked *checked = r->checked;
 	const struct ptb_py_layout *l = r->l;
 	py_reader rd = r->rd;
 
@@ -268,16 +270,17 @@ static long py_step(__u32 nr, void *ctx)
 #pragma clang loop unroll(disable) /* two copies need more stack than there is */
 #endif
 	for (__u32 i = 0; i < PY_STEP_FRAMES; i++)
-		if (py_one(rd, w, l))
+		if (py_one(rd, w, checked, l))
 			return 1;
 	return 0;
 }
 
-/* The stack of the thread of this thread pointer; w->sp, w->gen are set. seed: ids of another one mean other stacks. */
-PY_FN enum py_walked py_walk(py_reader rd, struct py_walk *w, const struct ptb_py_layout *l,
-			     __u32 proc, __u64 thread, __u64 seed)
+/* The stack of the thread of this thread pointer; w->sp, w->gen are set. checked: PY_CHECKED of them. seed: ids of another
+ * one mean other stacks. */
+PY_FN enum py_walked py_walk(py_reader rd, struct py_walk *w, struct py_checked *checked,
+			     const struct ptb_py_layout *l, __u32 proc, __u64 thread, __u64 seed)
 {
-	struct py_run run = { .rd = rd, .w = w, .l = l };
+	struct py_run run = { .rd = rd, .w = w, .checked = checked, .l = l };
 	enum py_walked got = py_first_frame(rd, w, l, proc, thread);
 
 	if (got != PY_WALKED)

@@ -8,7 +8,7 @@
 
 #include "py_walk.h"
 
-#define PY_KNOWN 512 /* stacks of a thread that are not emitted again */
+#define PY_KNOWN 448 /* stacks of a thread that are not emitted again */
 
 const volatile __u32 py_stacks = 0; /* they are recorded */
 const volatile __u64 py_seed = 0;
@@ -29,17 +29,35 @@ struct {
 	__type(value, __u64);
 } py_code_ends SEC(".maps");
 
+/* Kept from one stack of a thread to the next. */
+struct py_known {
+	struct py_checked checked[PY_CHECKED];
+	__u64 stacks[PY_KNOWN]; /* ids; those of another window are other ids */
+};
+
+/* Newer kernels (Linux 7.2 at the latest) have no more than 8 KiB for one storage of a task, with what is their own. */
+#define PY_STORAGE_MAX (8192 - 256)
+_Static_assert(sizeof(struct py_walk) <= PY_STORAGE_MAX, "the kernel has the memory");
+_Static_assert(sizeof(struct py_known) <= PY_STORAGE_MAX, "the kernel has the memory");
+
 struct py_thread {
-	struct py_walk walk;
-	__u64 known[PY_KNOWN]; /* ids by their low bits; those of another window are other ids */
+	struct py_walk *walk;
+	struct py_known *known;
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct py_thread);
-} py_threads SEC(".maps");
+	__type(value, struct py_walk);
+} py_walks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct py_known);
+} py_known SEC(".maps");
 
 /* A walk that was cut short, or a frame that could not be read. */
 static __always_inline void count_stack(const struct py_walk *w)
@@ -80,12 +98,17 @@ static __always_inline bool emit_stack_def(const struct hit *hit, struct py_walk
 }
 
 /* Unless it is known. */
-static __always_inline void define_stack(const struct hit *hit, struct py_thread *t)
+static __always_inline void define_stack(const struct hit *hit, const struct py_thread *t)
 {
-	__u64 *known = &t->known[t->walk.def.id & (PY_KNOWN - 1)];
+	__u64 id = t->walk->def.id, *known;
+	__u32 at = id % PY_KNOWN;
 
-	if (*known != t->walk.def.id)
-		*known = emit_stack_def(hit, &t->walk) ? t->walk.def.id : 0;
+	barrier_var(at);
+	if (at >= PY_KNOWN)
+		return; /* which older verifiers do not know */
+	known = &t->known->stacks[at];
+	if (*known != id)
+		*known = emit_stack_def(hit, t->walk) ? id : 0;
 }
 
 /* PyCode_Type.tp_dealloc() */
@@ -104,26 +127,27 @@ static __noinline int py_stack(const struct hit *hit, __u64 sp, __u64 number)
 	__u32 proc = hit->proc, counted;
 	const struct ptb_py_layout *l = bpf_map_lookup_elem(&py_layouts, &proc);
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct py_thread *t;
+	struct py_thread t;
 	enum py_walked got;
 	__u64 *ends;
 
 	if (!l || !l->code_type)
 		return 0;
-	t = bpf_task_storage_get(&py_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!t) {
+	t.walk = bpf_task_storage_get(&py_walks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	t.known = bpf_task_storage_get(&py_known, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t.walk || !t.known) {
 		count(PTB_CNT_PY_NO_ROOM);
 		return emit_stack(hit, 0, number);
 	}
-	t->walk.sp = sp;
-	t->walk.gen = 0;
+	t.walk->sp = sp;
+	t.walk->gen = 0;
 	counted = l->code_ends - 1;
 	ends = l->code_ends ? bpf_map_lookup_elem(&py_code_ends, &counted) : NULL;
 	if (ends) {
 		proc = counted;
-		t->walk.gen = py_generation(proc, *(volatile __u64 *)ends);
+		t.walk->gen = py_generation(proc, *(volatile __u64 *)ends);
 	}
-	got = py_walk(NULL, &t->walk, l, proc, task->thread.fsbase,
+	got = py_walk(NULL, t.walk, t.known->checked, l, proc, task->thread.fsbase,
 		      py_mix(py_seed, *(volatile __u32 *)&active));
 	if (got == PY_NO_FRAMES)
 		return 0;
@@ -131,9 +155,9 @@ static __noinline int py_stack(const struct hit *hit, __u64 sp, __u64 number)
 		count(PTB_CNT_PY_NO_STATE);
 		return emit_stack(hit, 0, number);
 	}
-	count_stack(&t->walk);
-	define_stack(hit, t);
-	return emit_stack(hit, t->walk.def.id, number);
+	count_stack(t.walk);
+	define_stack(hit, &t);
+	return emit_stack(hit, t.walk->def.id, number);
 }
 
 #endif /* PTB_PYTHON_BPF_H */

@@ -9,7 +9,8 @@
 
 /* Room to work in: of each processor, whose tick or timer cannot be interrupted by itself, and behind them of the iterator. */
 struct py_sampler {
-	struct py_thread t;
+	struct py_walk walk;
+	struct py_known known;
 	__u64 last_ns; /* of the timer */
 	/* at the last tick: its number, and the thread that it interrupted, which had been switched out so many times */
 	__u64 tick, switches;
@@ -63,19 +64,21 @@ static __always_inline void emit_sample(const struct hit *hit, __u64 id, __u64 o
 }
 
 /* In a process of its own each stack has an id of its own. */
-static __always_inline enum py_walked sample_walk(py_reader rd, struct py_thread *t, __u32 proc,
+static __always_inline enum py_walked sample_walk(py_reader rd, struct py_sampler *s, __u32 proc,
 						  const struct ptb_py_layout *l, __u64 thread)
 {
-	t->walk.sp = 0;
-	t->walk.gen = 0;
-	return py_walk(rd, &t->walk, l, proc, thread,
+	s->walk.sp = 0;
+	s->walk.gen = 0;
+	return py_walk(rd, &s->walk, s->known.checked, l, proc, thread,
 		       py_mix(py_mix(py_seed, *(volatile __u32 *)&active), proc));
 }
 
 /* The flags and the id of a sample. */
-static __always_inline __u32 sample_result(const struct hit *hit, struct py_thread *t,
+static __always_inline __u32 sample_result(const struct hit *hit, struct py_sampler *s,
 					   enum py_walked got, __u64 *id)
 {
+	struct py_thread t = { .walk = &s->walk, .known = &s->known };
+
 	*id = 0;
 	if (got == PY_NO_FRAMES)
 		return 0;
@@ -83,9 +86,9 @@ static __always_inline __u32 sample_result(const struct hit *hit, struct py_thre
 		count(PTB_CNT_PY_NO_STATE);
 		return PTB_SAMPLE_NO_STACK;
 	}
-	count_stack(&t->walk);
-	define_stack(hit, t);
-	*id = t->walk.def.id;
+	count_stack(&s->walk);
+	define_stack(hit, &t);
+	*id = s->walk.def.id;
 	return 0;
 }
 
@@ -167,7 +170,7 @@ static __always_inline bool sample_current(struct hit *hit, struct py_sampler *s
 	l = sampled_layout(hit->tgid, &proc);
 	if (!l)
 		return false;
-	flags = sample_result(hit, &s->t, sample_walk(NULL, &s->t, proc, l, task->thread.fsbase), &id);
+	flags = sample_result(hit, s, sample_walk(NULL, s, proc, l, task->thread.fsbase), &id);
 	op = open_op(NULL, l, task->thread.fsbase, &ops);
 	emit_sample(hit, id, op, flags | ops | PTB_SAMPLE_RAN, sample_ns);
 	add_to_counter(PTB_CNT_SAMPLES_NS, bpf_ktime_get_ns() - hit->ts_ns);
@@ -268,11 +271,11 @@ static __always_inline bool see_task(const struct hit *hit, struct task_struct *
 
 	if (!s)
 		return false;
-	got = sample_walk(task, &s->t, proc, l, task->thread.fsbase);
+	got = sample_walk(task, s, proc, l, task->thread.fsbase);
 	seen->op = open_op(task, l, task->thread.fsbase, &ops);
 	if (!stands_still(task, switches))
 		return false;
-	seen->flags = sample_result(hit, &s->t, got, &seen->id) | ops;
+	seen->flags = sample_result(hit, s, got, &seen->id) | ops;
 	seen->switches = switches;
 	seen->window = *(volatile __u32 *)&active;
 	return true;

@@ -22,6 +22,7 @@
 
 static struct ptb_py_layout layout;
 static struct py_walk walk;
+static struct py_checked checked[PY_CHECKED];
 static uint64_t thread, tstate, frames_at;
 
 /* ---- layouts ---- */
@@ -155,14 +156,14 @@ static enum py_walked run(void)
 {
 	arena.reads = 0;
 	arena.bytes = 0;
-	return py_walk(NULL, &walk, &layout, PROC, thread, SEED);
+	return py_walk(NULL, &walk, checked, &layout, PROC, thread, SEED);
 }
 
 /* A walk that nothing is known of before. */
 static enum py_walked run_first(void)
 {
 	memset(&walk, 0xa5, sizeof(walk));
-	memset(walk.checked, 0, sizeof(walk.checked));
+	memset(checked, 0, sizeof(checked));
 	walk.gen = 0;
 	walk.wrapped = 0;
 	walk.sp = ARENA_BASE - (64 << 20);
@@ -216,7 +217,8 @@ static void test_versions(void)
 		CU_ASSERT_NOT_EQUAL(id, 0);
 		CU_ASSERT_EQUAL_FATAL(run(), PY_WALKED);
 		CU_ASSERT_EQUAL(walk.def.id, id);
-		CU_ASSERT_EQUAL_FATAL(py_walk(NULL, &walk, &layout, PROC, thread, SEED + 1), PY_WALKED);
+		CU_ASSERT_EQUAL_FATAL(py_walk(NULL, &walk, checked, &layout, PROC, thread, SEED + 1),
+				      PY_WALKED);
 		CU_ASSERT_NOT_EQUAL(walk.def.id, id);
 		put_frame(frames_at, codes[0], 2);
 		CU_ASSERT_EQUAL_FATAL(run(), PY_WALKED);

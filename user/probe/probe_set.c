@@ -54,7 +54,8 @@ static void choose_programs(const struct ptbpf_bpf *s, const struct probe_set_op
 static int configure_stacks(struct ptbpf_bpf *s, bool stacks, bool sampled)
 {
 	s->rodata->py_stacks = stacks;
-	bpf_map__set_autocreate(s->maps.py_threads, stacks && !sampled);
+	bpf_map__set_autocreate(s->maps.py_walks, stacks && !sampled);
+	bpf_map__set_autocreate(s->maps.py_known, stacks && !sampled);
 	if (!stacks) {
 		bpf_map__set_max_entries(s->maps.py_layouts, 1);
 		bpf_map__set_max_entries(s->maps.py_code_ends, 1);

@@ -39,7 +39,7 @@ int thread_regs(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	row.tid = task_tid(task);
-	row.running = BPF_CORE_READ(task, on_cpu) != 0;
+	row.running = is_on_cpu(task);
 	row.switches = switches_of(task);
 	if (!row.running)
 		copy_regs(row.regs, (const struct pt_regs___kernel *)bpf_task_pt_regs(task));

@@ -202,6 +202,12 @@ static __always_inline __u64 switches_of(struct task_struct *task)
 	return BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
 }
 
+/* An int in Linux 6.18, one byte in 7.2. */
+static __always_inline bool is_on_cpu(struct task_struct *task)
+{
+	return BPF_CORE_READ_BITFIELD_PROBED(task, on_cpu) != 0;
+}
+
 /* Samples due until this tick since the machine's start; whatever a processor skips when it is idle, the others are the same ones. */
 static __always_inline __u64 samples_due(__u64 tick)
 {
@@ -243,7 +249,7 @@ int BPF_PROG(py_sample_tick, struct hrtimer *timer)
 /* Has it not run since it had been switched out so many times? */
 static __always_inline bool stands_still(struct task_struct *task, __u64 switches)
 {
-	return !BPF_CORE_READ(task, on_cpu) && switches_of(task) == switches;
+	return !is_on_cpu(task) && switches_of(task) == switches;
 }
 
 /* Did it run at the moment that this run is for, until ptbpf, or what ran before that, took its processor? */
@@ -292,7 +298,7 @@ int py_sample_blocked(struct bpf_iter__task *ctx)
 	struct py_seen *seen;
 	__u32 proc, flags;
 
-	if (!task || !*(volatile __u32 *)&active || BPF_CORE_READ(task, on_cpu) || gave_way(task))
+	if (!task || !*(volatile __u32 *)&active || is_on_cpu(task) || gave_way(task))
 		return 0;
 	hit.tgid = task_tgid(task);
 	hit.tid = task_tid(task);

@@ -35,7 +35,7 @@ struct py_known {
 	__u64 stacks[PY_KNOWN]; /* ids; those of another window are other ids */
 };
 
-/* Newer kernels (Linux 7.2 at the latest) have no more than 8 KiB for one storage of a task, with what is their own. */
+/* Linux 7.2 has at most 8 KiB for one storage of a task (kmalloc_nolock(), mm/slub.c), with some 100 bytes of its own. */
 #define PY_STORAGE_MAX (8192 - 256)
 _Static_assert(sizeof(struct py_walk) <= PY_STORAGE_MAX, "the kernel has the memory");
 _Static_assert(sizeof(struct py_known) <= PY_STORAGE_MAX, "the kernel has the memory");

@@ -40,11 +40,6 @@ struct py_known {
 _Static_assert(sizeof(struct py_walk) <= PY_STORAGE_MAX, "the kernel has the memory");
 _Static_assert(sizeof(struct py_known) <= PY_STORAGE_MAX, "the kernel has the memory");
 
-struct py_thread {
-	struct py_walk *walk;
-	struct py_known *known;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -98,17 +93,16 @@ static __always_inline bool emit_stack_def(const struct hit *hit, struct py_walk
 }
 
 /* Unless it is known. */
-static __always_inline void define_stack(const struct hit *hit, const struct py_thread *t)
+static __always_inline void define_stack(const struct hit *hit, struct py_walk *w, struct py_known *known)
 {
-	__u64 id = t->walk->def.id, *known;
+	__u64 id = w->def.id;
 	__u32 at = id % PY_KNOWN;
 
 	barrier_var(at);
 	if (at >= PY_KNOWN)
-		return; /* which older verifiers do not know */
-	known = &t->known->stacks[at];
-	if (*known != id)
-		*known = emit_stack_def(hit, t->walk) ? id : 0;
+		return; /* never, but a verifier may not know what % leaves */
+	if (known->stacks[at] != id)
+		known->stacks[at] = emit_stack_def(hit, w) ? id : 0;
 }
 
 /* PyCode_Type.tp_dealloc() */
@@ -127,27 +121,28 @@ static __noinline int py_stack(const struct hit *hit, __u64 sp, __u64 number)
 	__u32 proc = hit->proc, counted;
 	const struct ptb_py_layout *l = bpf_map_lookup_elem(&py_layouts, &proc);
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct py_thread t;
+	struct py_known *known;
+	struct py_walk *w;
 	enum py_walked got;
 	__u64 *ends;
 
 	if (!l || !l->code_type)
 		return 0;
-	t.walk = bpf_task_storage_get(&py_walks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	t.known = bpf_task_storage_get(&py_known, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!t.walk || !t.known) {
+	w = bpf_task_storage_get(&py_walks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	known = bpf_task_storage_get(&py_known, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!w || !known) {
 		count(PTB_CNT_PY_NO_ROOM);
 		return emit_stack(hit, 0, number);
 	}
-	t.walk->sp = sp;
-	t.walk->gen = 0;
+	w->sp = sp;
+	w->gen = 0;
 	counted = l->code_ends - 1;
 	ends = l->code_ends ? bpf_map_lookup_elem(&py_code_ends, &counted) : NULL;
 	if (ends) {
 		proc = counted;
-		t.walk->gen = py_generation(proc, *(volatile __u64 *)ends);
+		w->gen = py_generation(proc, *(volatile __u64 *)ends);
 	}
-	got = py_walk(NULL, t.walk, t.known->checked, l, proc, task->thread.fsbase,
+	got = py_walk(NULL, w, known->checked, l, proc, task->thread.fsbase,
 		      py_mix(py_seed, *(volatile __u32 *)&active));
 	if (got == PY_NO_FRAMES)
 		return 0;
@@ -155,9 +150,9 @@ static __noinline int py_stack(const struct hit *hit, __u64 sp, __u64 number)
 		count(PTB_CNT_PY_NO_STATE);
 		return emit_stack(hit, 0, number);
 	}
-	count_stack(t.walk);
-	define_stack(hit, &t);
-	return emit_stack(hit, t.walk->def.id, number);
+	count_stack(w);
+	define_stack(hit, w, known);
+	return emit_stack(hit, w->def.id, number);
 }
 
 #endif /* PTB_PYTHON_BPF_H */

@@ -77,8 +77,6 @@ static __always_inline enum py_walked sample_walk(py_reader rd, struct py_sample
 static __always_inline __u32 sample_result(const struct hit *hit, struct py_sampler *s,
 					   enum py_walked got, __u64 *id)
 {
-	struct py_thread t = { .walk = &s->walk, .known = &s->known };
-
 	*id = 0;
 	if (got == PY_NO_FRAMES)
 		return 0;
@@ -87,7 +85,7 @@ static __always_inline __u32 sample_result(const struct hit *hit, struct py_samp
 		return PTB_SAMPLE_NO_STACK;
 	}
 	count_stack(&s->walk);
-	define_stack(hit, &t);
+	define_stack(hit, &s->walk, &s->known);
 	*id = s->walk.def.id;
 	return 0;
 }

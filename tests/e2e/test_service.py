@@ -34,8 +34,8 @@ for mount in $(findmnt -rno TARGET | grep -Ev '^/(proc|sys|dev)'); do
 done
 mount -t tmpfs tmpfs /run
 for d in etc tmp usr/local/bin var/cache var/lib var/tmp; do
-	mkdir -p /run/changed/$d /run/work/$d
-	mount -t overlay -o lowerdir=/$d,upperdir=/run/changed/$d,workdir=/run/work/$d overlay /$d
+	mkdir -p /run/changed/$d /run/scratch/$d
+	mount -t overlay -o lowerdir=/$d,upperdir=/run/changed/$d,workdir=/run/scratch/$d overlay /$d
 done
 mkdir /run/units /run/generators
 for target in sysinit basic shutdown test; do

@@ -59,8 +59,9 @@ target_compile_options(bench_values PRIVATE -fno-strict-aliasing) # as kernel co
 add_executable(bench_verifier ${CMAKE_CURRENT_SOURCE_DIR}/bench/verifier_bench.c)
 target_link_libraries(bench_verifier PRIVATE test_probe_target)
 target_include_directories(bench_verifier SYSTEM PRIVATE ${PTBPF_SKEL_DIR}) # it counts the programs of the object
-target_include_directories(test_probe_text SYSTEM PRIVATE ${PTBPF_SKEL_DIR}) # it fills a map
 add_dependencies(bench_verifier ptbpf_skel)
+
+target_include_directories(test_probe_text SYSTEM PRIVATE ${PTBPF_SKEL_DIR}) # it fills a map
 
 add_executable(bench_kmem ${CMAKE_CURRENT_SOURCE_DIR}/bench/kmem_bench.c)
 target_link_libraries(bench_kmem PRIVATE test_probe_target)

@@ -319,6 +319,7 @@ static void test_scopes_full(void)
 	};
 	static const uint64_t state[2];
 	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
+	int fd = bpf_map__fd(ps->skel->maps.scopes);
 	struct ptb_scope_key key = { .tgid = 1 };
 	struct records r = {};
 	struct target t;
@@ -327,9 +328,7 @@ static void test_scopes_full(void)
 	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, sites, 2, NULL), 2);
 	probe_set__activate(ps);
 	for (; key.handle < PTB_SCOPES_MAX; key.handle++)
-		CU_ASSERT_EQUAL(bpf_map_update_elem(bpf_map__fd(ps->skel->maps.scopes), &key, state,
-						    BPF_ANY),
-				0);
+		CU_ASSERT_EQUAL(bpf_map_update_elem(fd, &key, state, BPF_ANY), 0);
 	target__run(&t, "names x");
 	records__collect(&r, ps);
 	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_SCOPE_BEGIN, 1), 1);
@@ -347,7 +346,7 @@ static void test_scopes_full(void)
 	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_SCOPES_FULL), 1);
 
 	key.tgid = (uint32_t)t.pid;
-	CU_ASSERT_EQUAL(bpf_map_update_elem(bpf_map__fd(ps->skel->maps.scopes), &key, state, BPF_ANY), 0);
+	CU_ASSERT_EQUAL(bpf_map_update_elem(fd, &key, state, BPF_ANY), 0);
 	probe_set__remove_process(ps, 0);
 	CU_ASSERT_EQUAL(open_scopes(ps, (uint32_t)t.pid), 0);
 	records__clear(&r);

@@ -4,7 +4,9 @@
   modes.py [MODE...]     traces are left in $MODES_OUT (default /run/out)
 """
 
+import collections
 import ctypes
+import json
 import os
 import re
 import signal
@@ -65,8 +67,8 @@ def check_skipped(doc, t):
     check(t.finish() == 0 or (release() >= (7, 0) and lost == {"MISSED"}), f"{lost}\n{t.text()}")
 
 
-def attach(kind, name, *options, expect=None):
-    """A window; the loop continues afterwards, its operators are recorded, nothing is left in the kernel."""
+def window(kind, name, *options, expect=None):
+    """The trace of a window; the loop continues afterwards, and nothing is left in the kernel."""
     p = target(kind)
     before = bpf_objects()
     steps = len(p.out)
@@ -79,14 +81,33 @@ def attach(kind, name, *options, expect=None):
     doc = load_trace(f"{OUT}/{name}.json")
     if not expect:
         check_skipped(doc, t)
+    return doc, t
+
+
+def has_operators(doc):
     ops = slices(doc, cat="cpu_op")
     check(len(ops) > 50 and any(e["name"] == "aten::convolution" for e in ops), f"{len(ops)} operators")
-    return doc, ops, t
+    return ops
+
+
+def attach(kind, name, *options, expect=None):
+    """A window in which operators are recorded."""
+    doc, t = window(kind, name, *options, expect=expect)
+    return doc, has_operators(doc), t
 
 
 def has_shapes(ops):
     n = sum(any(e["args"].get("Input Dims", [])) for e in ops)
     check(n > len(ops) // 2, f"{n} of {len(ops)} operators have shapes")
+
+
+def has_stacks(doc, ops):
+    """Every operator that began within the window has a Python stack from the loop's first function on."""
+    begun = [e for e in ops if "ptbpf.open_at_attach" not in e["args"]]
+    n = sum("train_loop.py(40): main;" in e["args"].get("Call stack", "") for e in begun)
+    check(n == len(begun), f"{n} of {len(begun)} operators have whole stacks")
+    modules = {e["name"] for e in doc["traceEvents"] if e.get("cat") == "python_function" and "Python module id" in e["args"]}
+    check(any(name.startswith("nn.Module: Net") for name in modules), f"modules {modules}")
 
 
 def summary(t):
@@ -144,6 +165,43 @@ def everything():
     return summary(t)
 
 
+def stacks():
+    doc, ops, t = attach("plain", "stacks", "--with-modules")
+    has_stacks(doc, ops)
+    return summary(t)
+
+
+def samples():
+    """Samples of threads that run and of threads that wait, all with a Python stack."""
+    doc, t = window("workers", "samples", "--sample-stacks", "99", "--children", expect=(0, 3))
+    found = [e for e in doc["traceEvents"] if e.get("cat") == "python_sample"]
+    states = collections.Counter(e["args"]["ptbpf.state"] for e in found if "train_loop.py" in e["args"].get("Call stack", ""))
+    check(states["running"] > 20 and states["blocked"] > 20, f"{len(found)} samples, with the loop in their stacks {states}")
+    return summary(t)
+
+
+def stages():
+    doc, ops, t = attach("plain", "stages", "--when", "forward", "--every", "2")
+    outside = [e for e in ops if e["name"].startswith("autograd::engine")]
+    check(not outside and "skipped by --every" in summary(t), f"{len(outside)} operators are outside of the stage\n{t.text()}")
+    return summary(t)
+
+
+def schedule():
+    """Two windows of `ptbpf sample`, the second with the programs of the first."""
+    p = target("plain")
+    before = bpf_objects()
+    run_ptbpf("sample", "--pid", p.pid, "--dir", f"{OUT}/windows", "--schedule", "wait=1s,active=2s,repeat=2", "--max-overhead", "100%",
+              "--control", "off", expect=(0, 3))
+    with open(f"{OUT}/windows/windows.jsonl", encoding="utf-8") as f:
+        windows = [json.loads(line) for line in f]
+    wait_for(lambda: bpf_objects() == before, "the kernel to let go of programs and links")
+    for nr, w in enumerate(windows):
+        run_ptbpf("export", w["capture"], "--format", "chrome", "-o", f"{OUT}/w{nr}.json", expect=(0, 3))
+        has_operators(load_trace(f"{OUT}/w{nr}.json"))
+    check(len(windows) == 2, f"{windows}")
+
+
 def killed():
     """kill -9 of ptbpf: the loop continues, the next window is complete, and nothing stays registered after it."""
     p = target("plain")
@@ -160,6 +218,12 @@ def killed():
 def agent():
     _, ops, t = attach("agent", "agent", "--record-shapes")
     has_shapes(ops)
+    return summary(t)
+
+
+def agent_stacks():
+    doc, ops, t = attach("agent", "agent-stacks", "--with-modules")
+    has_stacks(doc, ops)
     return summary(t)
 
 
@@ -224,8 +288,8 @@ def run(fn):
 
 
 TOO_OLD = [refusal, quiet_kernel]
-MODES = [doctor, names, shapes, execution_trace, memory, perf_uprobes, everything, killed, agent, agent_everything,
-         inject, children, record, losses_equal, quiet_kernel]
+MODES = [doctor, names, shapes, execution_trace, memory, stacks, stages, perf_uprobes, everything, schedule, killed, agent,
+         agent_stacks, agent_everything, inject, children, samples, record, losses_equal, quiet_kernel]
 
 if __name__ == "__main__":
     try:

@@ -229,6 +229,19 @@ static void held(void)
 	close_and_count(cnt);
 }
 
+/* Pairs of clocks within the rate, for hours. */
+static void clocks_kept(void)
+{
+	struct agent_clock c = { .ns = false };
+	uint64_t i;
+
+	for (i = 1; i <= 3 * LIMIT_AGENT_CLOCKS; i++)
+		CU_ASSERT_EQUAL_FATAL(agent_clock__add(&c, 2 * i, i), 0);
+	CU_ASSERT(c.cnt <= LIMIT_AGENT_CLOCKS && c.cap <= 2 * LIMIT_AGENT_CLOCKS);
+	CU_ASSERT_EQUAL(agent_clock__mono(&c, 2 * i - 10), i - 5);
+	agent_clock__free(&c);
+}
+
 /* Stacks whose operators never come: beyond the limit they are forgotten, and counted. */
 static void agent_stacks(void)
 {
@@ -302,6 +315,7 @@ static const CU_TestInfo tests[] = {
 	{ "schemas", schemas },
 	{ "threads", threads },
 	{ "held without a clock", held },
+	{ "clocks for hours", clocks_kept },
 	{ "stacks without operators", agent_stacks },
 	{ "threads of another namespace", agent_threads },
 	{ "threads that do not exist", agent_no_threads },

@@ -160,6 +160,17 @@ static void before_window(struct recorder *r, struct agent_proc *p, const struct
 		agent__over(r);
 }
 
+/*
+ * The agent reads its clock after the probe that reads the Python stack. Where the window began between the two, the
+ * operator was begun before the window: it has no stack, and later ones of its thread do.
+ */
+static bool began_before_window(const struct agent_proc *p, uint64_t number)
+{
+	const uint64_t *least = hashmap__get(&p->streams, number >> 32, 3);
+
+	return least && number < *least;
+}
+
 /* The operator's Python stack, before it. None: it has no frames, or was lost, which is counted where it was. */
 static void put_stack_of(struct recorder *r, struct agent_proc *p, const struct ptb_rec_hdr *op,
 			 uint64_t number)
@@ -222,6 +233,9 @@ void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct pt
 	} else if (!make_begin(r, p, c, a, ts, &u, &stack_number)) {
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
+	} else if (stack_number && began_before_window(p, stack_number)) {
+		u.h.ts_ns = r->begin_ns;
+		u.h.flags |= PTB_F_OPEN;
 	} else if (stack_number) {
 		put_stack_of(r, p, &u.h, stack_number);
 	}

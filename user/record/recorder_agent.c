@@ -175,6 +175,15 @@ uint32_t agent__tid(struct recorder *r, struct agent_proc *p, uint32_t tid)
 	return known ? (uint32_t)*known : tid;
 }
 
+/* A loss from here to a stream's next chunk is not seen. */
+static void make_room_for_stream(struct recorder *r, struct agent_proc *p)
+{
+	if (p->streams.live < 4ull * LIMIT_AGENT_STREAMS)
+		return;
+	hashmap__clear(&p->streams);
+	agent__over(r);
+}
+
 /*
  * Losses of a stream: gaps in its numbers, and what its sender says that it dropped. A stream that began before
  * this recording has a number above 1 at its first chunk. A sender that went to another processor may be read
@@ -185,10 +194,7 @@ static void account(struct recorder *r, struct agent_proc *p, const struct ptb_c
 	uint64_t *seq, *dropped, *known;
 	uint64_t had, last, missing;
 
-	if (p->streams.live >= 3ull * LIMIT_AGENT_STREAMS) { /* a loss from here to its next chunk is not seen */
-		hashmap__clear(&p->streams);
-		agent__over(r);
-	}
+	make_room_for_stream(r, p);
 	seq = hashmap__get(&p->streams, c->stream, 0);
 	dropped = hashmap__get(&p->streams, c->stream, 1);
 	known = hashmap__get(&p->streams, c->stream, 2);
@@ -315,6 +321,8 @@ static void hold_chunk(struct recorder *r, struct agent_proc *p, const struct pt
 void recorder__agent_stack(struct recorder *r, const struct ptb_agent_stack *s)
 {
 	struct agent_proc *p = find_agent(r, s->h.tgid);
+	const uint64_t stream = s->number >> 32;
+	const uint64_t *least;
 
 	if (!p)
 		return;
@@ -322,6 +330,10 @@ void recorder__agent_stack(struct recorder *r, const struct ptb_agent_stack *s)
 		r->over_agent += p->stacks.live;
 		hashmap__clear(&p->stacks);
 	}
+	make_room_for_stream(r, p);
+	least = hashmap__get(&p->streams, stream, 3);
+	if ((!least || s->number < *least) && hashmap__put(&p->streams, stream, 3, s->number))
+		agent__over(r);
 	if (hashmap__put(&p->stacks, s->number, 0, s->id))
 		agent__over(r);
 }

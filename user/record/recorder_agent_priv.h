@@ -54,7 +54,7 @@ struct agent_proc {
 	uint64_t now_ns; /* when the last chunk was sent that has been taken */
 	struct hashmap tids; /* number in its own pid namespace -> ours; of one that had ended, to itself */
 	uint64_t tids_ns, tids_debt_ns; /* when its threads were last asked for; what reading them has cost, as far as it is not made up for */
-	struct hashmap streams; /* (stream, 0): last number; (stream, 1): dropped; (stream, 2): missing */
+	struct hashmap streams; /* (stream, 0): last number; 1: dropped; 2: missing; 3: least number of a Python stack */
 	struct hashmap stacks; /* operator's number -> id of its Python stack, until its record comes */
 	uint64_t facts_ns;     /* when the second began in which so many ... */
 	uint32_t facts;        /* ... records of clocks, devices and state came */

@@ -36,13 +36,15 @@ STAGE
 cp "$KERNEL/initrd" "$OUT/initrd"
 (cd "$PTBPF_ROOT/tools/kernels" && echo init | cpio -o -H newc --quiet) >>"$OUT/initrd"
 
+# tsc=reliable: on a busy machine the kernel calls the time stamp counter unstable and changes its own code for that, which
+# panics under emulation (an int3 that another processor has already replaced).
 ACCEL="-accel tcg,thread=multi -cpu max"
 [ "${PTBPF_GUEST_KVM:-0}" = 1 ] && ACCEL="-accel kvm -cpu host"
 status=0
 # shellcheck disable=SC2086
 timeout "${PTBPF_GUEST_LIMIT:-900}" nice -n 5 qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
 	-M q35 $ACCEL -smp "${PTBPF_GUEST_CPUS:-2}" -m "${PTBPF_GUEST_MIB:-1024}" -kernel "$KERNEL/vmlinuz" -initrd "$OUT/initrd" \
-	-append "console=ttyS0 loglevel=5 panic=-1 rdinit=/init mitigations=off no_timer_check ptbpf.keep=$PTBPF_ROOT:$PTBPF_ENV_DIR ${PTBPF_GUEST_APPEND:-}" \
+	-append "console=ttyS0 loglevel=5 panic=-1 rdinit=/init mitigations=off no_timer_check tsc=reliable ptbpf.keep=$PTBPF_ROOT:$PTBPF_ENV_DIR ${PTBPF_GUEST_APPEND:-}" \
 	-serial "file:$OUT/console" \
 	-virtfs local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap \
 	-virtfs "local,path=$OUT,mount_tag=out,security_model=none" >"$OUT/qemu" 2>&1 || status=$?

@@ -8,6 +8,7 @@
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/stall.h"
 #include "base/term_text.h"
 #include "cli/cmd.h"
 #include "cli/live.h"
@@ -247,6 +248,7 @@ int cmd_attach(int argc, char **argv)
 	}
 	if (live__check(&cfg) || check_flight(&cfg))
 		return EXIT_USAGE;
+	stall__watch(EXIT_FAILED);
 	if (cfg.dry_run)
 		return dry_run(&cfg);
 	if (check_pids(&cfg, &list))

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/stall.h"
 #include "base/term_text.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
@@ -236,6 +237,7 @@ int cmd_doctor(int argc, char **argv)
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
+	stall__watch(EXIT_FAILED);
 	missing = check_machine();
 	cs_version(&major, &minor);
 	row("", "capstone", "%d.%d", major, minor);

@@ -21,6 +21,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/stall.h"
 #include "cli/cmd.h"
 #include "cli/live.h"
 #include "cli/outputs.h"
@@ -367,6 +368,7 @@ int cmd_record(int argc, char **argv)
 		pr_error("cannot start a process: %s", errstr(pid));
 		return EXIT_FAILED;
 	}
+	stall__watch(EXIT_FAILED);
 	code = live__open(&live, &cfg, pid);
 	if (!code) {
 		started = write(go, "", 1) == 1;

@@ -12,6 +12,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/stall.h"
 #include "cli/cmd.h"
 #include "cli/sample_steps.h"
 #include "cli/sample_thin.h"
@@ -165,7 +166,7 @@ static int wait_events(struct sampler *s, uint64_t ns)
 		return -errno;
 	for (uint32_t i = s->window_cnt; i--;) { /* end_window() moves the last one here */
 		read_reports(s, &s->windows[i]);
-		if (polls[1 + 2 * i].revents)
+		if (polls[1 + 2 * i].revents || stall__is_stuck(s->windows[i].pid))
 			sampler__end_window(s, i);
 	}
 	sample_metrics__serve(&s->metrics);
@@ -248,6 +249,10 @@ int cmd_sample(int argc, char **argv)
 		return err == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
 	s.argc = argc;
 	s.argv = argv;
+	stall__watch(EXIT_FAILED);
+	if (stall__share())
+		pr_warn("processes whose memory cannot be read are tried again in each window: %s",
+			errstr(-ENOMEM));
 	sample_events__init(&s.events);
 	s.reload_fd = set->cfg.config ? cancel__reload_fd() : -1;
 	use_settings(&s, set);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/stall.h"
 #include "cli/sample_steps.h"
 #include "cli/sample_thin.h"
 #include "cli/sampler.h"
@@ -41,7 +42,7 @@ uint32_t sampler__select(struct sampler *s, pid_t *pids, uint32_t *selected)
 
 	if (named->cnt) {
 		for (uint32_t i = 0; i < named->cnt; i++)
-			if (pid_hold__alive(s->holds[i]))
+			if (pid_hold__alive(s->holds[i]) && !proc_select__given_up(named->pids[i]))
 				pids[cnt++] = named->pids[i];
 		return cnt;
 	}

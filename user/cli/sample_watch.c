@@ -16,6 +16,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/stall.h"
 #include "base/vec.h"
 #include "cli/cmd.h"
 #include "export/mem_names.h"
@@ -330,6 +331,7 @@ static int child_main(const struct sample_watch_cfg *cfg, const struct sample_wa
 
 	setpgid(0, 0);
 	cfg->in_child(cfg->arg);
+	stall__watch(EXIT_FAILED);
 	if (cancel__install() || prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != parent)
 		return EXIT_FAILED;
 	log__set_quiet(true);
@@ -442,8 +444,7 @@ static void take_end(struct sample_watch *w)
 	uint64_t now = clock__mono_ns();
 	int status = 0;
 
-	while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR)
-		;
+	stall__wait(w->pid, &status);
 	if (WIFSIGNALED(status))
 		pr_error("the process that follows steps was ended by signal %d", WTERMSIG(status));
 	if (now > w->start_ns + STEADY_NS)

@@ -18,6 +18,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/stall.h"
 #include "cli/cmd.h"
 #include "cli/sample_thin.h"
 #include "record/recorder.h"
@@ -285,6 +286,7 @@ static bool enter_child(const struct sample_window_spec *spec, pid_t parent)
 		metrics_server__child(spec->server);
 	if (spec->control)
 		control_server__child(spec->control);
+	stall__watch(EXIT_FAILED);
 	return !cancel__install() && !prctl(PR_SET_PDEATHSIG, SIGTERM) && getppid() == parent;
 }
 
@@ -522,8 +524,7 @@ void sample_spare__end(struct sample_spare *sp)
 		return;
 	close(sp->orders);
 	kill(sp->pid, SIGTERM);
-	while (waitpid(sp->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	stall__wait(sp->pid, NULL);
 	close(sp->pipe);
 	if (sp->pidfd >= 0)
 		close(sp->pidfd);
@@ -542,14 +543,15 @@ void sample_window__read(struct sample_window *w)
 
 int sample_window__end(struct sample_window *w)
 {
-	int status = 0;
+	int status = 0, err;
 
 	sample_window__read(w);
-	while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR)
-		;
+	err = stall__wait(w->pid, &status);
 	close(w->pipe);
 	if (w->pidfd >= 0)
 		close(w->pidfd);
+	if (err == -EAGAIN)
+		return EXIT_FAILED; /* reported */
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
 	pr_error("window %llu: its process was ended by signal %d", (unsigned long long)w->spec.nr,

@@ -28,6 +28,7 @@
 #include <linux/perf_event.h>
 
 #include "base/clock.h"
+#include "base/stall.h"
 #include "probe/probe_state.h"
 
 #define NICE_MOST (-20)
@@ -284,8 +285,11 @@ void sampler__run(struct sampler *sa, struct ptbpf_bpf *s, const struct proc *pr
 	__atomic_store_n(&s->bss->sample_late_ns, now > sa->due_ns ? now - sa->due_ns : 0,
 			 __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < cnt; i++)
-		if (procs[i].threads)
+		if (procs[i].threads) {
+			stall__begin(procs[i].tgid);
 			iter__run(procs[i].threads); /* an error: the process has ended */
+			stall__end();
+		}
 	sa->slot += ticks;
 	arm(sa);
 }

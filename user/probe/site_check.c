@@ -8,6 +8,7 @@
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
+#include "base/stall.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -107,9 +108,12 @@ static int read_each(struct batch *b)
 			return errno == ENOENT ? -ESRCH : -errno;
 	}
 	for (uint32_t i = 0; i < b->cnt; i++) {
-		ssize_t n = pread(b->mem, b->bytes[i], b->remote[i].iov_len,
-				  (off_t)(uintptr_t)b->remote[i].iov_base);
+		ssize_t n;
 
+		stall__begin(b->tgid);
+		n = pread(b->mem, b->bytes[i], b->remote[i].iov_len,
+			  (off_t)(uintptr_t)b->remote[i].iov_base);
+		stall__end();
 		if (n != (ssize_t)b->remote[i].iov_len)
 			return n ? -EFAULT : -ESRCH;
 	}
@@ -118,11 +122,15 @@ static int read_each(struct batch *b)
 
 static int flush(struct batch *b)
 {
+	ssize_t n;
 	int err = 0;
 
 	if (!b->cnt)
 		return 0;
-	if (process_vm_readv(b->tgid, b->local, b->cnt, b->remote, b->cnt, 0) != (ssize_t)b->len)
+	stall__begin(b->tgid);
+	n = process_vm_readv(b->tgid, b->local, b->cnt, b->remote, b->cnt, 0);
+	stall__end();
+	if (n != (ssize_t)b->len)
 		err = errno == ESRCH ? -ESRCH : read_each(b);
 	for (uint32_t i = 0; i < b->cnt && !err; i++)
 		err = check_bytes(b, i);

@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "base/sort.h"
+#include "base/stall.h"
 #include "base/vec.h"
+#include "target/pid_hold.h"
 #include "target/proc_info.h"
 #include "target/torch_proc.h"
 
@@ -62,6 +64,13 @@ static bool matches(const struct proc_select *sel, pid_t pid)
 static bool has_torch(pid_t pid)
 {
 	return pid != getpid() && torch_proc__peek(pid) > 0;
+}
+
+bool proc_select__given_up(pid_t pid)
+{
+	uint64_t ns = stall__given_up(pid);
+
+	return ns && pid_hold__began_by(pid, ns);
 }
 
 /* ---- the list ---- */
@@ -120,7 +129,7 @@ int proc_select__find(const struct proc_select *sel, struct proc_list *list)
 		pid_t pid = (pid_t)strtol(de->d_name, NULL, 10);
 		struct stat st;
 
-		if (pid > 0 && matches(sel, pid) && has_torch(pid) &&
+		if (pid > 0 && matches(sel, pid) && has_torch(pid) && !proc_select__given_up(pid) &&
 		    !fstatat(dirfd(d), de->d_name, &st, 0))
 			err = proc_list__add(&now, pid, st.st_uid);
 	}

@@ -38,6 +38,9 @@ void proc_list__replace(struct proc_list *list, struct proc_list *now);
 /* All processes that have PyTorch mapped now; those that were in the list keep their turn. 0, or negative errno: the list is as it was. */
 int proc_select__find(const struct proc_select *sel, struct proc_list *list);
 
+/* Has a read of its memory been given up (base/stall.h)? Then it is not selected. */
+bool proc_select__given_up(pid_t pid);
+
 /* Are there processes that have PyTorch mapped and are not selected? */
 bool proc_select__leaves_out(const struct proc_select *sel);
 

@@ -14,10 +14,21 @@
 #include <unistd.h>
 
 #include "base/demangle.h"
+#include "base/stall.h"
 
 #define PAGE_SZ 4096u  /* the smallest there is on x86-64: reads are cut at its multiples */
 #define BATCH_MAX 512u /* below IOV_MAX */
 #define MANGLED_MAX 1024
+
+static ssize_t read_vm(pid_t pid, const struct iovec *local, const struct iovec *remote, uint32_t cnt)
+{
+	ssize_t n;
+
+	stall__begin(pid);
+	n = process_vm_readv(pid, local, cnt, remote, cnt, 0);
+	stall__end();
+	return n;
+}
 
 static bool must_fall_back(int err)
 {
@@ -38,8 +49,11 @@ int remote__open(pid_t pid, int flags)
 
 int remote__write(int mem, uint64_t addr, const void *buf, size_t len)
 {
-	ssize_t n = pwrite(mem, buf, len, (off_t)addr);
+	ssize_t n;
 
+	stall__begin(0);
+	n = pwrite(mem, buf, len, (off_t)addr);
+	stall__end();
 	if (n == (ssize_t)len)
 		return 0;
 	return n < 0 ? -errno :
@@ -54,8 +68,10 @@ static ssize_t read_by_mem_file(pid_t pid, uint64_t addr, void *buf, size_t len)
 
 	if (fd < 0)
 		return fd;
+	stall__begin(pid);
 	n = pread(fd, buf, len, (off_t)addr);
 	err = errno;
+	stall__end();
 	close(fd);
 	if (n > 0)
 		return n;
@@ -74,7 +90,7 @@ ssize_t remote__read_some(pid_t pid, uint64_t addr, void *buf, size_t len)
 		return 0;
 	if (len > PTRDIFF_MAX || addr > UINT64_MAX - len)
 		return -EFAULT;
-	n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+	n = read_vm(pid, &local, &remote, 1);
 	if (n > 0)
 		return n;
 	if (n < 0 && must_fall_back(errno))
@@ -108,7 +124,7 @@ static int read_batch(pid_t pid, struct remote_piece *pieces, uint32_t cnt)
 		remote[i].iov_base = (void *)(uintptr_t)pieces[i].addr;
 		local[i].iov_len = remote[i].iov_len = pieces[i].len;
 	}
-	n = process_vm_readv(pid, local, cnt, remote, cnt, 0);
+	n = read_vm(pid, local, remote, cnt);
 	if (n < 0)
 		return -errno;
 	for (i = 0; i < cnt && (size_t)n >= pieces[i].len; i++) {

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See stall.h. */
+#include "base/stall.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define POLL_NS 250000000L /* how often the thread looks */
+#define POLLS_A_SECOND (1000000000L / POLL_NS)
+#define WAIT_NS 10000000L
+#define FOUND_MAX 64 /* of the last ones */
+
+/* A read is under way while the two differ. */
+static atomic_ullong begun, ended;
+static atomic_int of_pid;
+
+struct found {
+	pid_t pid, child;
+	uint64_t ns;
+};
+
+/* Shared with the processes that this one forks. */
+static struct {
+	atomic_uint cnt;
+	struct found rows[FOUND_MAX];
+} * shared;
+
+static void pause_ns(long ns)
+{
+	const struct timespec ts = { .tv_nsec = ns };
+
+	nanosleep(&ts, NULL);
+}
+
+/* A signal that would end the program has come, and the thread that is to handle it waits. */
+static int waiting_signal(void)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	sigset_t set;
+
+	if (sigpending(&set))
+		return 0;
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		if (sigismember(&set, signals[i]))
+			return signals[i];
+	return 0;
+}
+
+static void __attribute__((noreturn)) give_up(pid_t pid, int code)
+{
+	char whose[32];
+
+	if (shared) {
+		uint32_t at = atomic_fetch_add(&shared->cnt, 1) % FOUND_MAX;
+
+		shared->rows[at] = (struct found){ pid, getpid(), clock__mono_ns() };
+	}
+	snprintf(whose, sizeof(whose), pid ? "pid %d" : "a process", pid);
+	pr_error("a read of the memory of %s is not answered: whoever serves what it maps does not respond (FUSE, userfaultfd)",
+		 whose);
+	pr_hint("nothing is traced any more; what was captured remains in the .partial file; this process ends when that server does");
+	syscall(SYS_close_range, 0, ~0U, 0); /* whoever reads its output waits for nothing, either */
+	_exit(code);
+}
+
+static void *watch(void *arg)
+{
+	const int code = (int)(intptr_t)arg;
+	unsigned long long now, last = 0;
+	uint32_t polls = 0; /* not a time: this process may have been stopped */
+
+	for (;; pause_ns(POLL_NS)) {
+		int sig;
+
+		now = atomic_load(&begun);
+		if (now == atomic_load(&ended) || now != last) {
+			last = now;
+			polls = 0;
+			continue;
+		}
+		polls++;
+		sig = polls > POLLS_A_SECOND ? waiting_signal() : 0;
+		if (sig || polls > STALL_S * POLLS_A_SECOND)
+			give_up(atomic_load(&of_pid), sig ? 128 + sig : code);
+	}
+	return NULL;
+}
+
+void stall__watch(int exit_code)
+{
+	pthread_t thread;
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all); /* signals are for the other threads; it only sees that they wait */
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&thread, NULL, watch, (void *)(intptr_t)exit_code);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		pr_warn("reads of processes' memory are not watched: %s", errstr(err));
+	else
+		pthread_detach(thread);
+}
+
+void stall__begin(pid_t pid)
+{
+	atomic_store_explicit(&of_pid, pid, memory_order_relaxed);
+	atomic_fetch_add_explicit(&begun, 1, memory_order_release);
+}
+
+void stall__end(void)
+{
+	int saved = errno;
+
+	atomic_fetch_add_explicit(&ended, 1, memory_order_release);
+	errno = saved;
+}
+
+int stall__share(void)
+{
+	void *p = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return -ENOMEM;
+	shared = p;
+	return 0;
+}
+
+uint64_t stall__given_up(pid_t pid)
+{
+	uint64_t ns = 0;
+
+	for (uint32_t i = 0; shared && i < FOUND_MAX; i++)
+		if (shared->rows[i].pid == pid && shared->rows[i].ns > ns)
+			ns = shared->rows[i].ns;
+	return ns;
+}
+
+bool stall__is_stuck(pid_t child)
+{
+	for (uint32_t i = 0; shared && child && i < FOUND_MAX; i++)
+		if (shared->rows[i].child == child)
+			return true;
+	return false;
+}
+
+int stall__wait(pid_t child, int *status)
+{
+	pid_t got;
+
+	while (!(got = waitpid(child, status, WNOHANG)) || (got < 0 && errno == EINTR)) {
+		if (stall__is_stuck(child))
+			return -EAGAIN;
+		pause_ns(WAIT_NS);
+	}
+	return got < 0 ? -errno : 0;
+}

@@ -236,7 +236,7 @@ void streams__end_elsewhere(uint64_t rf)
 		uint32_t cnt = __atomic_load_n(&s->open.h.cnt, __ATOMIC_ACQUIRE);
 
 		for (uint32_t i = 0; i < cnt; i++) {
-			uint64_t same = rf;
+			__u64 same = rf;
 
 			if (__atomic_compare_exchange_n(&s->open.ops[i].rf, &same, 0, false,
 							__ATOMIC_RELAXED, __ATOMIC_RELAXED))

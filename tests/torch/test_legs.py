@@ -27,10 +27,10 @@ def repeated(option, words):
 
 
 def options(which):
-    """All windows on the main leg, of the 82,000 calls of the broad payload one. On the others `names` covers all threads, `full` arguments and Execution Traces, `held`
-    memory: `shapes` and `memory` are parts of these. The agent and memory only with torches other than the main one."""
+    """`names` covers all threads, `full` arguments and Execution Traces, `held` memory: `shapes` and `memory` are parts of these. All
+    payloads on the main leg, of the 82,000 calls of the broad one one window. The agent and memory only with torches other than the main one."""
     if which == "main":
-        return [*([] if soak() else ["--brief"]), *WITH_AGENT, "--agent-windows", "names,full,held"]
+        return [*([] if soak() else ["--brief", "--windows", "names,full,held"]), *WITH_AGENT, "--agent-windows", "names,full,held"]
     if soak():
         return ["--brief", *WITH_AGENT, "--agent-windows", "full", *repeated("--agent-payload", SOME)]
     if which.startswith("chroot"):

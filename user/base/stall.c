@@ -57,18 +57,26 @@ static int waiting_signal(void)
 	return 0;
 }
 
+const char *stall__text(pid_t pid, char *buf, size_t cap)
+{
+	if (pid > 0)
+		snprintf(buf, cap, "a read of the memory of pid %d is not answered", pid);
+	else
+		snprintf(buf, cap, "a read of the memory of a process is not answered");
+	return buf;
+}
+
 static void __attribute__((noreturn)) give_up(pid_t pid, int code)
 {
-	char whose[32];
+	char text[STALL_TEXT];
 
 	if (shared) {
 		uint32_t at = atomic_fetch_add(&shared->cnt, 1) % FOUND_MAX;
 
 		shared->rows[at] = (struct found){ pid, getpid(), clock__mono_ns() };
 	}
-	snprintf(whose, sizeof(whose), pid ? "pid %d" : "a process", pid);
-	pr_error("a read of the memory of %s is not answered: whoever serves what it maps does not respond (FUSE, userfaultfd)",
-		 whose);
+	pr_error("%s: whoever serves what it maps does not respond (FUSE, userfaultfd)",
+		 stall__text(pid, text, sizeof(text)));
 	pr_hint("nothing is traced any more; what was captured remains in the .partial file; this process ends when that server does");
 	syscall(SYS_close_range, 0, ~0U, 0); /* whoever reads its output waits for nothing, either */
 	_exit(code);
@@ -147,12 +155,12 @@ uint64_t stall__given_up(pid_t pid)
 	return ns;
 }
 
-bool stall__is_stuck(pid_t child)
+pid_t stall__stuck_on(pid_t child)
 {
 	for (uint32_t i = 0; shared && child && i < FOUND_MAX; i++)
 		if (shared->rows[i].child == child)
-			return true;
-	return false;
+			return shared->rows[i].pid;
+	return 0;
 }
 
 int stall__wait(pid_t child, int *status)
@@ -160,7 +168,7 @@ int stall__wait(pid_t child, int *status)
 	pid_t got;
 
 	while (!(got = waitpid(child, status, WNOHANG)) || (got < 0 && errno == EINTR)) {
-		if (stall__is_stuck(child))
+		if (stall__stuck_on(child))
 			return -EAGAIN;
 		pause_ns(WAIT_NS);
 	}

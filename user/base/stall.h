@@ -9,15 +9,16 @@
 #ifndef BASE_STALL_H
 #define BASE_STALL_H
 
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #define STALL_S 5
+#define STALL_TEXT 80
 
 /* Starts the thread: once in a process, and again in one that it forks. exit_code: of the process that is ended. Without it nothing is watched (reported). */
 void stall__watch(int exit_code);
-/* Around a read, by one thread at a time; pid: of the process whose memory it is, 0: not known. */
+/* Around a read, by one thread at a time; pid: of the process whose memory it is, -1: not known. */
 void stall__begin(pid_t pid);
 void stall__end(void);
 
@@ -27,8 +28,10 @@ void stall__end(void);
 int stall__share(void);
 /* When a read of the memory of pid was given up (CLOCK_MONOTONIC), the last time; 0: never. */
 uint64_t stall__given_up(pid_t pid);
-/* Has this child given up a read? Then it may never end. */
-bool stall__is_stuck(pid_t child);
+/* The process a read of whose memory this child has given up, so that it may never end; -1: not known which, 0: it has not. */
+pid_t stall__stuck_on(pid_t child);
+/* "a read of the memory of pid 4242 is not answered", for a pid of stall__stuck_on(). Returns buf. */
+const char *stall__text(pid_t pid, char *buf, size_t cap);
 /* waitpid(). -EAGAIN: it is stuck, and is left alone. */
 int stall__wait(pid_t child, int *status);
 

@@ -166,7 +166,7 @@ static int wait_events(struct sampler *s, uint64_t ns)
 		return -errno;
 	for (uint32_t i = s->window_cnt; i--;) { /* end_window() moves the last one here */
 		read_reports(s, &s->windows[i]);
-		if (polls[1 + 2 * i].revents || stall__is_stuck(s->windows[i].pid))
+		if (polls[1 + 2 * i].revents || stall__stuck_on(s->windows[i].pid))
 			sampler__end_window(s, i);
 	}
 	sample_metrics__serve(&s->metrics);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/jsonw.h"
 #include "base/log.h"
+#include "base/stall.h"
 #include "cli/cmd.h"
 #include "cli/sample_steps.h"
 #include "cli/sample_thin.h"
@@ -64,6 +65,18 @@ static void put_result(struct jsonw *j, const struct sample_window *w)
 		JSONW_STR(j, "incomplete", w->report.result.incomplete);
 }
 
+/* Why it has no capture, "": for another reason, or it has one. */
+static void why_nothing(const struct sample_window *w, char *buf, size_t cap)
+{
+	pid_t pid = stall__stuck_on(w->pid);
+	char text[STALL_TEXT];
+
+	if (pid)
+		snprintf(buf, cap, "nothing recorded: %s", stall__text(pid, text, sizeof(text)));
+	else
+		sample_steps__why(w, buf, cap);
+}
+
 /* False: out of memory, or it does not fit. */
 static bool write_line(const struct sampler *s, const struct sample_window *w, int code,
 		       struct jsonw_text *line)
@@ -100,7 +113,7 @@ static bool write_line(const struct sampler *s, const struct sample_window *w, i
 	sample_window__put_when(&j, w);
 	sample_steps__put(&j, w);
 	sample_multiple__put(&j, w);
-	sample_steps__why(w, why, sizeof(why));
+	why_nothing(w, why, sizeof(why));
 	if (why[0])
 		JSONW_STR(&j, "incomplete", why);
 	JSONW_U64(&j, "skipped_before", s->skipped);
@@ -126,7 +139,7 @@ static void print_window(const struct sample_window *w)
 	char cost[48] = "", when[96] = "", why[256];
 
 	when_text__numbers(&w->report.result.when, when, sizeof(when));
-	sample_steps__why(w, why, sizeof(why));
+	why_nothing(w, why, sizeof(why));
 	if (w->report.has_result && w->report.result.cost_share >= 0)
 		snprintf(cost, sizeof(cost), "; at least %.2f %% of the window",
 			 100 * w->report.result.cost_share);

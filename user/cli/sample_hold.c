@@ -37,7 +37,7 @@ static void reap(struct sampler *s, uint64_t now)
 			pr_info("--flight: the last %.3g s are held",
 				(double)s->cfg->run.rec.flight_ns / 1e9);
 		}
-	if (pid_hold__alive(s->hold.process.pidfd) && !stall__is_stuck(s->hold.process.pid))
+	if (pid_hold__alive(s->hold.process.pidfd) && !stall__stuck_on(s->hold.process.pid))
 		return;
 	if (!s->hold.ready)
 		pr_warn("--flight: nothing is held: that is tried again in %llu s", RETRY_NS / 1000000000);

@@ -257,7 +257,7 @@ int sampler__request(struct sampler *s, const struct window_request *rq, uint64_
 /* It ends while nobody has a window for it: when it cannot be prepared. */
 static void reap_spare(struct sampler *s, uint64_t now)
 {
-	if (!s->spare.pid || (pid_hold__alive(s->spare.pidfd) && !stall__is_stuck(s->spare.pid)))
+	if (!s->spare.pid || (pid_hold__alive(s->spare.pidfd) && !stall__stuck_on(s->spare.pid)))
 		return;
 	pr_warn("the process for requested windows has ended; the next one is prepared in %llu s",
 		RETRY_NS / 1000000000);

@@ -51,7 +51,7 @@ int remote__write(int mem, uint64_t addr, const void *buf, size_t len)
 {
 	ssize_t n;
 
-	stall__begin(0);
+	stall__begin(-1);
 	n = pwrite(mem, buf, len, (off_t)addr);
 	stall__end();
 	if (n == (ssize_t)len)

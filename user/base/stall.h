@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define STALL_S 5
+#define STALL_S 10 /* longer than to read pages that were swapped out to a slow disk */
 #define STALL_TEXT 80
 
 /* Starts the thread: once in a process, and again in one that it forks. exit_code: of the process that is ended. Without it nothing is watched (reported). */

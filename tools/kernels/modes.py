@@ -40,6 +40,13 @@ def target(kind):
     return targets[kind]
 
 
+def end_targets():
+    """Their output remains."""
+    for p in targets.values():
+        if p.alive():
+            p.__exit__()
+
+
 def bpf_objects():
     """Programs and links in the kernel, among them remains of ptbpf."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -246,6 +253,7 @@ def children():
 
 
 def record():
+    end_targets()  # the processor is theirs otherwise
     t = run_ptbpf("record", "-o", "/run/r.ptb", "--trace", f"{OUT}/record.json", "--no-table", "--", PYTHON, LOOP, 40)
     check("finished 40 steps" in t.out, t.text())
     check(len(slices(load_trace(f"{OUT}/record.json"), cat="cpu_op")) > 1000, "few operators")
@@ -256,6 +264,7 @@ def losses_equal():
     """The traced loops compute the same losses as one without ptbpf."""
     if "plain" not in targets:
         raise Skip("no mode has run before")
+    end_targets()
     with workload("train_loop.py", 40) as ref:
         check(ref.finish() == 0, ref.text())
         want = [line for line in ref.out if line.startswith("step ")]
@@ -296,6 +305,5 @@ if __name__ == "__main__":
         modes = MODES if release() >= (5, 15) else TOO_OLD
         results = [run(fn) for fn in modes if not sys.argv[1:] or fn.__name__ in sys.argv[1:]]
     finally:
-        for p in targets.values():
-            p.__exit__()
+        end_targets()
     sys.exit(0 if all(results) else 1)

@@ -46,15 +46,11 @@ static void pause_ns(long ns)
 /* A signal that would end the program has come, and the thread that is to handle it waits. */
 static int waiting_signal(void)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 	sigset_t set;
 
 	if (sigpending(&set))
 		return 0;
-	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
-		if (sigismember(&set, signals[i]))
-			return signals[i];
-	return 0;
+	return sigismember(&set, SIGINT) ? SIGINT : sigismember(&set, SIGTERM) ? SIGTERM : 0;
 }
 
 const char *stall__text(pid_t pid, char *buf, size_t cap)

@@ -198,8 +198,8 @@ def schedule():
     """Two windows of `ptbpf sample`, the second with the programs of the first."""
     p = target("plain")
     before = bpf_objects()
-    run_ptbpf("sample", "--pid", p.pid, "--dir", f"{OUT}/windows", "--schedule", "wait=20s,active=5s,repeat=2", "--max-overhead", "100%",
-              "--control", "off", expect=(0, 3))
+    run_ptbpf("sample", "--pid", p.pid, "--dir", f"{OUT}/windows", "--schedule", "wait=20s,active=5s,repeat=2", "--control", "off",
+              expect=(0, 3))
     with open(f"{OUT}/windows/windows.jsonl", encoding="utf-8") as f:
         windows = [json.loads(line) for line in f]
     wait_for(lambda: bpf_objects() == before, "the kernel to let go of programs and links")

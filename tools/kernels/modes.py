@@ -195,7 +195,7 @@ def stages():
 
 
 def schedule():
-    """Two windows of `ptbpf sample`, the second with the programs of the first."""
+    """Windows of `ptbpf sample`. An emulated machine may take so long to attach that the first one is skipped."""
     p = target("plain")
     before = bpf_objects()
     run_ptbpf("sample", "--pid", p.pid, "--dir", f"{OUT}/windows", "--schedule", "wait=20s,active=5s,repeat=2", "--control", "off",
@@ -203,10 +203,11 @@ def schedule():
     with open(f"{OUT}/windows/windows.jsonl", encoding="utf-8") as f:
         windows = [json.loads(line) for line in f]
     wait_for(lambda: bpf_objects() == before, "the kernel to let go of programs and links")
-    for nr, w in enumerate(windows):
-        run_ptbpf("export", w["capture"], "--format", "chrome", "-o", f"{OUT}/w{nr}.json", expect=(0, 3))
+    recorded = [w["capture"] for w in windows if "capture" in w]
+    check(len(windows) == 2 and recorded, f"{windows}")
+    for nr, capture in enumerate(recorded):
+        run_ptbpf("export", capture, "--format", "chrome", "-o", f"{OUT}/w{nr}.json", expect=(0, 3))
         has_operators(load_trace(f"{OUT}/w{nr}.json"))
-    check(len(windows) == 2, f"{windows}")
 
 
 def killed():

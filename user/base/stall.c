@@ -81,15 +81,15 @@ static void __attribute__((noreturn)) give_up(pid_t pid, int code)
 static void *watch(void *arg)
 {
 	const int code = (int)(intptr_t)arg;
-	unsigned long long now, last = 0;
+	unsigned long long call, last = 0;
 	uint32_t polls = 0; /* not a time: this process may have been stopped */
 
 	for (;; pause_ns(POLL_NS)) {
 		int sig;
 
-		now = atomic_load(&begun);
-		if (now == atomic_load(&ended) || now != last) {
-			last = now;
+		call = atomic_load(&begun);
+		if (call == atomic_load(&ended) || call != last) {
+			last = call;
 			polls = 0;
 			continue;
 		}
@@ -125,10 +125,27 @@ void stall__begin(pid_t pid)
 
 void stall__end(void)
 {
-	int saved = errno;
-
 	atomic_fetch_add_explicit(&ended, 1, memory_order_release);
-	errno = saved;
+}
+
+ssize_t stall__readv(pid_t pid, const struct iovec *local, const struct iovec *remote, uint32_t cnt)
+{
+	ssize_t n;
+
+	stall__begin(pid);
+	n = process_vm_readv(pid, local, cnt, remote, cnt, 0);
+	stall__end();
+	return n;
+}
+
+ssize_t stall__pread(pid_t pid, int mem, void *buf, size_t len, off_t addr)
+{
+	ssize_t n;
+
+	stall__begin(pid);
+	n = pread(mem, buf, len, addr);
+	stall__end();
+	return n;
 }
 
 int stall__share(void)

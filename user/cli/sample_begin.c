@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/stall.h"
 #include "cli/sample_steps.h"
 #include "cli/sample_thin.h"
 #include "cli/sampler.h"

@@ -7,9 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/stall.h"
 #include "cli/sampler.h"
-#include "target/pid_hold.h"
 
 #define RETRY_NS 60000000000ULL
 
@@ -37,7 +35,7 @@ static void reap(struct sampler *s, uint64_t now)
 			pr_info("--flight: the last %.3g s are held",
 				(double)s->cfg->run.rec.flight_ns / 1e9);
 		}
-	if (pid_hold__alive(s->hold.process.pidfd) && !stall__stuck_on(s->hold.process.pid))
+	if (sample_spare__lives(&s->hold.process))
 		return;
 	if (!s->hold.ready)
 		pr_warn("--flight: nothing is held: that is tried again in %llu s", RETRY_NS / 1000000000);

@@ -7,10 +7,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/stall.h"
 #include "cli/sampler.h"
 #include "sample/control_msg.h"
-#include "target/pid_hold.h"
 #include "target/torch_proc.h"
 
 #define LEAD_NS 2000000000ULL /* as for windows of the schedule */
@@ -257,7 +255,7 @@ int sampler__request(struct sampler *s, const struct window_request *rq, uint64_
 /* It ends while nobody has a window for it: when it cannot be prepared. */
 static void reap_spare(struct sampler *s, uint64_t now)
 {
-	if (!s->spare.pid || (pid_hold__alive(s->spare.pidfd) && !stall__stuck_on(s->spare.pid)))
+	if (!s->spare.pid || sample_spare__lives(&s->spare))
 		return;
 	pr_warn("the process for requested windows has ended; the next one is prepared in %llu s",
 		RETRY_NS / 1000000000);

@@ -505,10 +505,15 @@ int sample_hold__start(struct sample_spare *sp, const struct sample_window_spec 
 	return start_spare(sp, first, hold_main);
 }
 
+bool sample_spare__lives(const struct sample_spare *sp)
+{
+	return sp->pid && pid_hold__alive(sp->pidfd) && !stall__stuck_on(sp->pid);
+}
+
 bool sample_spare__use(struct sample_spare *sp, struct sample_window *w)
 {
-	if (!sp->pid || !pid_hold__alive(sp->pidfd) ||
-	    send(sp->orders, &w->spec, sizeof(w->spec), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(w->spec))
+	if (!sample_spare__lives(sp) || send(sp->orders, &w->spec, sizeof(w->spec),
+					     MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(w->spec))
 		return false;
 	close(sp->orders);
 	w->pid = sp->pid;

@@ -127,6 +127,8 @@ struct sample_spare {
 };
 /* For windows as first, but for number, processes, times and files. Its pointers must be valid until it is used. 0 or negative errno (reported). */
 int sample_spare__start(struct sample_spare *sp, const struct sample_window_spec *first);
+/* There is one, and it can still become the process of a window. */
+bool sample_spare__lives(const struct sample_spare *sp);
 /* Makes it the process of the window. False: it has ended; nothing has changed. */
 bool sample_spare__use(struct sample_spare *sp, struct sample_window *w);
 void sample_spare__end(struct sample_spare *sp); /* if there is one */

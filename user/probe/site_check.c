@@ -108,12 +108,9 @@ static int read_each(struct batch *b)
 			return errno == ENOENT ? -ESRCH : -errno;
 	}
 	for (uint32_t i = 0; i < b->cnt; i++) {
-		ssize_t n;
+		ssize_t n = stall__pread(b->tgid, b->mem, b->bytes[i], b->remote[i].iov_len,
+					 (off_t)(uintptr_t)b->remote[i].iov_base);
 
-		stall__begin(b->tgid);
-		n = pread(b->mem, b->bytes[i], b->remote[i].iov_len,
-			  (off_t)(uintptr_t)b->remote[i].iov_base);
-		stall__end();
 		if (n != (ssize_t)b->remote[i].iov_len)
 			return n ? -EFAULT : -ESRCH;
 	}
@@ -122,15 +119,11 @@ static int read_each(struct batch *b)
 
 static int flush(struct batch *b)
 {
-	ssize_t n;
 	int err = 0;
 
 	if (!b->cnt)
 		return 0;
-	stall__begin(b->tgid);
-	n = process_vm_readv(b->tgid, b->local, b->cnt, b->remote, b->cnt, 0);
-	stall__end();
-	if (n != (ssize_t)b->len)
+	if (stall__readv(b->tgid, b->local, b->remote, b->cnt) != (ssize_t)b->len)
 		err = errno == ESRCH ? -ESRCH : read_each(b);
 	for (uint32_t i = 0; i < b->cnt && !err; i++)
 		err = check_bytes(b, i);

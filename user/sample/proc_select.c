@@ -129,7 +129,7 @@ int proc_select__find(const struct proc_select *sel, struct proc_list *list)
 		pid_t pid = (pid_t)strtol(de->d_name, NULL, 10);
 		struct stat st;
 
-		if (pid > 0 && matches(sel, pid) && has_torch(pid) && !proc_select__given_up(pid) &&
+		if (pid > 0 && matches(sel, pid) && !proc_select__given_up(pid) && has_torch(pid) &&
 		    !fstatat(dirfd(d), de->d_name, &st, 0))
 			err = proc_list__add(&now, pid, st.st_uid);
 	}

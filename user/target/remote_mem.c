@@ -20,16 +20,6 @@
 #define BATCH_MAX 512u /* below IOV_MAX */
 #define MANGLED_MAX 1024
 
-static ssize_t read_vm(pid_t pid, const struct iovec *local, const struct iovec *remote, uint32_t cnt)
-{
-	ssize_t n;
-
-	stall__begin(pid);
-	n = process_vm_readv(pid, local, cnt, remote, cnt, 0);
-	stall__end();
-	return n;
-}
-
 static bool must_fall_back(int err)
 {
 	return err == ENOSYS || err == EPERM || err == EACCES;
@@ -68,10 +58,8 @@ static ssize_t read_by_mem_file(pid_t pid, uint64_t addr, void *buf, size_t len)
 
 	if (fd < 0)
 		return fd;
-	stall__begin(pid);
-	n = pread(fd, buf, len, (off_t)addr);
+	n = stall__pread(pid, fd, buf, len, (off_t)addr);
 	err = errno;
-	stall__end();
 	close(fd);
 	if (n > 0)
 		return n;
@@ -90,7 +78,7 @@ ssize_t remote__read_some(pid_t pid, uint64_t addr, void *buf, size_t len)
 		return 0;
 	if (len > PTRDIFF_MAX || addr > UINT64_MAX - len)
 		return -EFAULT;
-	n = read_vm(pid, &local, &remote, 1);
+	n = stall__readv(pid, &local, &remote, 1);
 	if (n > 0)
 		return n;
 	if (n < 0 && must_fall_back(errno))
@@ -124,7 +112,7 @@ static int read_batch(pid_t pid, struct remote_piece *pieces, uint32_t cnt)
 		remote[i].iov_base = (void *)(uintptr_t)pieces[i].addr;
 		local[i].iov_len = remote[i].iov_len = pieces[i].len;
 	}
-	n = read_vm(pid, local, remote, cnt);
+	n = stall__readv(pid, local, remote, cnt);
 	if (n < 0)
 		return -errno;
 	for (i = 0; i < cnt && (size_t)n >= pieces[i].len; i++) {

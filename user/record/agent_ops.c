@@ -171,13 +171,19 @@ static bool began_before_window(const struct agent_proc *p, uint64_t number)
 	return least && number < *least;
 }
 
-/* The operator's Python stack, before it. None: it has no frames, or was lost, which is counted where it was. */
-static void put_stack_of(struct recorder *r, struct agent_proc *p, const struct ptb_rec_hdr *op,
-			 uint64_t number)
+/*
+ * The operator's Python stack, before it. None: it was begun before the window, which *op then says, it has no frames,
+ * or was lost, which is counted where it was.
+ */
+static void put_stack_of(struct recorder *r, struct agent_proc *p, struct ptb_rec_hdr *op, uint64_t number)
 {
 	const uint64_t *id = hashmap__get(&p->stacks, number, 0);
 	struct ptb_py_stack s = { .h = *op };
 
+	if (!id && began_before_window(p, number)) {
+		op->ts_ns = r->begin_ns;
+		op->flags |= PTB_F_OPEN;
+	}
 	if (!id)
 		return;
 	s.h.len = sizeof(s);
@@ -233,9 +239,6 @@ void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct pt
 	} else if (!make_begin(r, p, c, a, ts, &u, &stack_number)) {
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
-	} else if (stack_number && began_before_window(p, stack_number)) {
-		u.h.ts_ns = r->begin_ns;
-		u.h.flags |= PTB_F_OPEN;
 	} else if (stack_number) {
 		put_stack_of(r, p, &u.h, stack_number);
 	}

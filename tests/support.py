@@ -120,6 +120,11 @@ class Child:
         self.proc = subprocess.Popen(argv, env=env, text=True, preexec_fn=end_with_parent, **kw)
         self.pid = self.proc.pid
 
+    def send(self, *words):
+        """A line on its stdin, which must be a pipe."""
+        self.proc.stdin.write(" ".join(map(str, words)) + "\n")
+        self.proc.stdin.flush()
+
     def reap(self):
         self.proc.wait()
 
@@ -284,12 +289,8 @@ class CommandTarget(Child):
                 return line[len(start):].strip()
         raise Failure("the target ended")
 
-    def send(self, *words):
-        """Sends a command; answer() waits for the answer."""
-        self.proc.stdin.write(" ".join(map(str, words)) + "\n")
-        self.proc.stdin.flush()
-
     def answer(self):
+        """Of what send() sent."""
         return self.line("answer")
 
     def ask(self, *words):

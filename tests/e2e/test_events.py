@@ -27,8 +27,7 @@ class Job(Process):
 
     def request(self, *words):
         since = len(self.out)
-        self.proc.stdin.write(" ".join(map(str, words)) + "\n")
-        self.proc.stdin.flush()
+        self.send(*words)
         return since
 
     def do(self, *words):

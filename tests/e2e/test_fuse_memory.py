@@ -43,11 +43,6 @@ def tracer(server, *args):
             server.abort()
 
 
-def replace_memory(hostile):
-    hostile.proc.stdin.write("now\n")
-    hostile.proc.stdin.flush()
-
-
 def check_victim(victim):
     """It goes on, and has no probes."""
     wait_for(lambda: not modified_code(victim.pid), "the probes of the other process to go")
@@ -57,7 +52,7 @@ def check_victim(victim):
 @pytest.mark.parametrize("sig", [None, signal.SIGINT], ids=["alone", "signal"])
 def test_at_attach(sig):
     with processes("data") as (victim, hostile, server, ws):
-        replace_memory(hostile)
+        hostile.send()
         hostile.wait_line("^replaced$")
         with tracer(server, "attach", "--pid", f"{victim.pid},{hostile.pid}", "-o", ws + "/a.ptb") as t:
             wait_for(lambda: server.unanswered, "the memory to be read")
@@ -76,7 +71,7 @@ def test_in_a_window_of_samples():
     with processes("stack") as (_, hostile, server, ws):
         with tracer(server, "attach", "--pid", hostile.pid, "--sample-stacks", 99, "-o", ws + "/a.ptb") as t:
             t.wait_attached()
-            replace_memory(hostile)
+            hostile.send()
             t.wait_line(STALLED, stream=t.err)
             server.abort()
             code = t.finish()
@@ -87,7 +82,7 @@ def test_in_a_window_of_samples():
 def test_left_out_of_later_windows():
     """The next window begins when the read has been given up."""
     with processes("data") as (victim, hostile, server, ws):
-        replace_memory(hostile)
+        hostile.send()
         hostile.wait_line("^replaced$")
         with tracer(server, "sample", "--pid", f"{victim.pid},{hostile.pid}", "--dir", ws + "/w", "--schedule", "wait=18s,active=1s,repeat=2",
                     "--max-overhead", "50%") as t:

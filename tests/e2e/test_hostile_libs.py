@@ -30,8 +30,7 @@ class Target(Process):
 
     def map(self, path):
         since = len(self.out)
-        self.proc.stdin.write(path + "\n")
-        self.proc.stdin.flush()
+        self.send(path)
         self.wait_news("^mapped$", since=since)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import environments
 from support import ROOT, Tracer, check, load_trace, loss_counters, run_ptbpf
-from test_stacks import go_on, target
+from test_stacks import target
 
 
 MODULES = {"Net": 1, "TransformerEncoderLayer": 1, "MultiheadAttention": 1, "LayerNorm": 2, "Dropout": 3, "Sequential": 3, "ReLU": 2, "Linear": 7,
@@ -22,7 +22,7 @@ def record(p, ws, *options):
     p.wait_line("^ready")
     with Tracer("attach", "--pid", p.pid, "--with-modules", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table", *options) as t:
         t.wait_attached()
-        go_on(p)
+        p.send()
         p.wait_line("^done")
         t.stop((0, 3))
     return load_trace(ws + "/a.json"), t
@@ -30,7 +30,7 @@ def record(p, ws, *options):
 
 def profiled(p):
     """The same, as torch.profiler sees it; nothing where it sees no modules."""
-    go_on(p)
+    p.send()
     rows = json.loads(p.wait_line("^profiled (.*)").group(1))
     return [dict(zip(("tid", "ts", "dur", "name", "module"), row)) for row in rows or []]
 

@@ -19,11 +19,6 @@ def target(*args, agent=AGENT):
     return workload("open_ops.py", *args, stdin=subprocess.PIPE, env={"LD_PRELOAD": agent} if agent else {})
 
 
-def say(p, text):
-    p.proc.stdin.write(text + "\n")
-    p.proc.stdin.flush()
-
-
 def tids_of(p, word):
     return {tid: name for name, tid in json.loads(p.wait_line(f"^{word} (.*)").group(1)).items()}
 
@@ -58,7 +53,7 @@ def record(ws, p, *options, seconds=0.5):
     tids = tids_of(p, "running")
     with Tracer("attach", "--pid", p.pid, "--sample-stacks", HZ, "--activities", "cpu", "-o", ws + "/a.ptb", "--no-table", *options) as t:
         t.wait_attached()
-        say(p, "")
+        p.send()
         tids = tids_of(p, "more")
         busy = [tid for tid, name in tids.items() if name in ("multiply", "nested", "backward")]
         before = {tid: cpu_seconds(p.pid, tid) for tid in busy}
@@ -138,7 +133,7 @@ def test_late(ws):
         p.wait_line("^ready")
         with Tracer("attach", "--pid", p.pid, "--sample-stacks", HZ, "--activities", "cpu", "-o", ws + "/a.ptb", "--no-table") as t:
             t.wait_attached()
-            say(p, "")
+            p.send()
             tids = tids_of(p, "running")
             wait_for(lambda: is_asked(p.pid), "the agent to be asked")
             before = {tid: cpu_seconds(p.pid, tid) for tid in tids}

@@ -283,8 +283,7 @@ def test_reused_addresses(where, mode, ws, detail):
         lib = f"/proc/{p.pid}/root{lib}"
         with Process([STACKS, str(p.pid), lib, point_offset(lib), mode], stdin=subprocess.PIPE) as tool:
             tool.wait_line("^ready$")
-            p.proc.stdin.write("\n")
-            p.proc.stdin.flush()
+            p.send()
             truth = json.loads(p.wait_line(r"^\[\[").string)
             tool.proc.stdin.close()
             tool.finish()

@@ -21,11 +21,6 @@ def target(*args, python=PYTHON):
     return workload("sample_work.py", *args, stdin=subprocess.PIPE, python=python)
 
 
-def say(p, text):
-    p.proc.stdin.write(text + "\n")
-    p.proc.stdin.flush()
-
-
 def answer(p, word):
     return json.loads(p.wait_line(f"^{word} (.*)").group(1))
 
@@ -72,7 +67,7 @@ def record(ws, p, seconds):
         t.wait_attached()
         before = cpu_seconds(p.pid, tids)
         links = links_of(t.proc.pid)
-        say(p, "late")
+        p.send("late")
         tids = answer(p, "late")
         wait_for(lambda: all(cpu_seconds(p.pid, tids)[name] - before.get(name, 0) > seconds for name in ("spin", "native", "late")), "the threads to run")
         after = cpu_seconds(p.pid, tids)
@@ -140,12 +135,12 @@ def test_churn(ws, options, detail):
         with target("churn") as p:
             p.wait_line("^ready")
             if not trace:
-                say(p, "")
+                p.send()
                 p.wait_line("^executed")
                 return [line for line in p.out if line != "ready"], None
             with Tracer("attach", "--pid", p.pid, "--sample-stacks", 999, "-o", ws + "/a.ptb", "--no-table", *options) as t:
                 t.wait_attached()
-                say(p, "")
+                p.send()
                 p.wait_line("^executed")
                 t.expect(0, 3)
                 return [line for line in p.out if line != "ready"], t

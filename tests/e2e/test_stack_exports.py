@@ -28,8 +28,7 @@ def record():
             p.wait_line("^ready")
             with Tracer("attach", "--pid", p.pid, "--with-stack", "--profile-memory", "-o", capture, "--no-table") as t:
                 t.wait_attached()
-                p.proc.stdin.write("\n")
-                p.proc.stdin.flush()
+                p.send()
                 p.wait_line("^done")
                 t.stop((0, 3))
         with open(out, encoding="utf-8") as f:

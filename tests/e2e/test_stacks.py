@@ -45,11 +45,6 @@ def target(cases, env="main", source="probes", variables=None, script="stack_wor
     return Process(command, stdin=subprocess.PIPE, env={"LD_PRELOAD": agent} if agent else None)
 
 
-def go_on(p):
-    p.proc.stdin.write("\n")
-    p.proc.stdin.flush()
-
-
 def noted(p):
     """{(process, thread): stacks at its calls}, as the program saw them."""
     p.wait_line("^done")
@@ -76,11 +71,11 @@ def record(p, ws, *options, source="probes", expect=(0, 3), children=0):
     options = [*options, "--children", "--log", "targets"] if children else options
     with Tracer("attach", "--pid", p.pid, "--with-stack", "-o", ws + "/a.ptb", "--no-table", *options) as t:
         t.wait_attached()
-        go_on(p)
+        p.send()
         for nr in range(children):
             pid = p.wait_news(r"^child (\d+)", nr + 1, since=0).group(1)
             t.wait_line(f"pid {pid}: its probes are in place", stream=t.err)
-            go_on(p)
+            p.send()
         truth = noted(p)
         t.stop(expect)
     check(("by the agent" in "\n".join(t.err)) == (source == "agent"), t.text())

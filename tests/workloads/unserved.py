@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A program that replaces its own memory by a file, whose server does not answer, so that a read of it waits.
+"""A program that, when a line comes, replaces its own memory by a file whose server does not answer, so that a read of it waits.
 
-  unserved.py FILE data      what PyTorch's libraries have in their writable memory, while the program waits for input
-  unserved.py FILE stack     the frames of its Python stack, when a line comes
+  unserved.py FILE data      what PyTorch's libraries have in their writable memory
+  unserved.py FILE stack     the frames of its Python stack
 """
 
 import ctypes

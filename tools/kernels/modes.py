@@ -43,8 +43,7 @@ def target(kind):
 def end_targets():
     """Their output remains."""
     for p in targets.values():
-        if p.alive():
-            p.__exit__()
+        p.__exit__()
 
 
 def bpf_objects():
@@ -188,7 +187,7 @@ def samples():
 
 
 def stages():
-    doc, ops, t = attach("plain", "stages", "--when", "forward", "--every", "2")
+    _, ops, t = attach("plain", "stages", "--when", "forward", "--every", "2")
     outside = [e for e in ops if e["name"].startswith("autograd::engine")]
     check(not outside and "skipped by --every" in summary(t), f"{len(outside)} operators are outside of the stage\n{t.text()}")
     return summary(t)

@@ -235,11 +235,15 @@ def test_interval(ws, job):
 
 def test_hang_in_the_interval(ws, job):
     """A hang that is reported while nothing may open a window opens one when the time has come."""
-    with watch(ws, job, "--open-interval", "10s", "--traces", "none", rules="annotation=evaluate,hang=3s") as t:
-        provoke(ws, job, "annotation", "annotate", "evaluate")
-        since = job.request("hang")
+    interval = 20  # far longer than the first window takes on a busy machine
+    with watch(ws, job, "--open-interval", f"{interval}s", "--traces", "none", rules="annotation=evaluate,hang=3s") as t:
+        job.request("annotate", "evaluate")
+        since = job.request("hang")  # in the step after it
         job.wait_news("^hangs", since=since)
         w = wait_logged(ws + "/w", lambda w: w["trigger"] == "hang", "a window for the hang")
+        first = log_of(ws + "/w")[0]
+        due, first_due = (x["begin_unix_ns"] / 1e9 - x["late_seconds"] for x in (w, first))
+        check(first["trigger"] == "annotation" and due - first_due > interval - 0.1, f"windows: {first}, {w}")
         check(w["event"]["ignored_before"] > 0, f"window: {w}")
         job.request("go")
         end(t, job, 0)

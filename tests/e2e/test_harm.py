@@ -25,7 +25,7 @@ MODES = ((), ("--record-shapes",), ("--execution-trace",), ("--profile-memory",)
 SLOW_MODE, SLOW_EVERY = ("--perf-uprobes",), 20
 # Seconds between the steps of the targets that are traced at the same time, because an attach mostly waits for the kernel.
 # The first one computes most of the time; the others leave the processors to the tracers.
-RESTS = (0.002,) + (0.02,) * (7 if soak() else 2)
+RESTS = (0.002,) + (0.02,) * (3 if soak() else 2)
 CYCLES = 10000 if soak() else 20
 KILLS = 1000 if soak() else 12
 THREADS = 10000 if soak() else 2000

@@ -21,7 +21,7 @@
 
 #include "ptb_args.h"
 
-#define PTB_AGENT_ABI 2
+#define PTB_AGENT_ABI 3
 #define PTB_AGENT_PROVIDER "ptbpf"
 #define PTB_AGENT_CTL_SYMBOL "ptbpf_agent_ctl"
 #define PTB_AGENT_FILE "libptbpf_agent.so"
@@ -126,13 +126,15 @@ struct ptb_agent_ctl {
 	__u32 abi;     /* PTB_AGENT_ABI */
 	__u32 size;    /* of this struct */
 	/* written by the agent */
+	__u32 requests;         /* those that it has acted on: 1 << PTB_AGENT_SITE_* */
 	__u32 state;            /* PTB_AGENT_* */
 	__u32 ops_why, gpu_why; /* enum ptb_agent_why */
 	__u32 cupti_error;      /* CUptiResult of CUPTI_ERROR */
 	__u32 cupti_version;    /* cuptiGetVersion() */
 	__u32 tid;              /* of its thread, in its own pid namespace */
-	__u64 chunks;           /* sent since it was loaded */
-	__u64 dropped;          /* records dropped since then */
+	__u32 pad;
+	__u64 chunks;  /* sent since it was loaded */
+	__u64 dropped; /* records dropped since then */
 	/* written by the tracer */
 	__u32 cfg_abi;  /* PTB_AGENT_ABI when cfg is whole; written last */
 	__u32 cfg_size; /* sizeof(struct ptb_agent_cfg) */

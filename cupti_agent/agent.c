@@ -82,6 +82,21 @@ static uint32_t raised_requests(void)
 	return requests & AGENT_REQUEST(CHUNK) && !is_child() ? requests : 0;
 }
 
+/*
+ * The same for a round. Semaphores rise one after the other, while a tracer looks at the control block: what it has just
+ * raised again must not be there any more as acted on when this round ends it.
+ */
+static uint32_t take_requests(void)
+{
+	uint32_t requests;
+
+	do {
+		requests = raised_requests();
+		__atomic_and_fetch(&ptbpf_agent_ctl.requests, requests, __ATOMIC_SEQ_CST);
+	} while (raised_requests() != requests);
+	return requests;
+}
+
 bool agent__listening(void)
 {
 	return ptbpf_semaphores[PTB_AGENT_SITE_CHUNK] != 0;
@@ -260,13 +275,14 @@ static void find_torch(uint64_t now)
 static void poll_round(void)
 {
 	uint64_t now = agent__mono_ns();
-	uint32_t requests = raised_requests();
+	uint32_t requests = take_requests();
 
 	if (atomic_load(&agent.leaving))
 		return;
 	find_torch(now);
 	check_ops(requests);
 	check_gpu(requests, false);
+	__atomic_store_n(&ptbpf_agent_ctl.requests, requests, __ATOMIC_SEQ_CST);
 	if (agent.began_in_init) { /* since cuInit() may have left something for the process's end */
 		agent.began_in_init = false;
 		leave_at_exit(true);
@@ -353,6 +369,7 @@ static void in_child(void)
 	ops__forked();
 	cupti__forked();
 	ptbpf_agent_ctl.state &= PTB_AGENT_TORCH | PTB_AGENT_CUPTI | PTB_AGENT_TSC | PTB_AGENT_INJECTED;
+	ptbpf_agent_ctl.requests = 0;
 	ptbpf_agent_ctl.ops_why = PTB_AGENT_WHY_FORKED;
 	ptbpf_agent_ctl.gpu_why = PTB_AGENT_WHY_FORKED;
 	ptbpf_agent_ctl.tid = 0;

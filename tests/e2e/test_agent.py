@@ -4,6 +4,7 @@ tracers that die, other observers, agents that cannot do what is requested."""
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import time
 from agent_target import ALIVE, OPS_ON, TORCH, AgentTarget, Window, change_semaphores, semaphores, sources_of
 from support import (AGENT, PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, require_root, run_ptbpf, slices,
                      wait_for, workload, workspace)
+from test_budgets import flood
 
 
 def need():
@@ -277,14 +279,15 @@ def test_torch_observer_beside(ws):
         check((w.count("aten::exp"), theirs) == (100, 110), f"ptbpf {w.count('aten::exp')} of 100, torch {theirs} of 110")
 
 
-def patched(ws, old, new, times=1):
-    """A copy of the agent's library with some bytes replaced."""
+def patched(ws, old, new):
+    """A copy of the agent's library in which bytes that match `old` are replaced."""
     with open(AGENT, "rb") as f:
         raw = f.read()
-    check(raw.count(old) >= 1 and len(old) == len(new), f"{old!r} is not in the agent's library")
+    found = re.search(old, raw, re.S)
+    check(found and len(found[0]) == len(new), f"{old!r} is not in the agent's library")
     path = os.path.join(ws, os.path.basename(AGENT))
     with open(path, "wb") as f:
-        f.write(raw.replace(old, new))
+        f.write(re.sub(old, new, raw, flags=re.S))
     return path
 
 
@@ -292,7 +295,7 @@ def test_refused_agents(ws, detail):
     """An agent of another version, and one that finds no torch: probes are used instead, and the trace has the reason."""
     need()
     texts = []
-    for old, new in ((b"PTBAGEN\0\2\0\0\0", b"PTBAGEN\0\x63\0\0\0"), (b"addGlobalCallback", b"addGlobalCallbacc")):
+    for old, new in ((b"PTBAGEN\0....", b"PTBAGEN\0\x63\0\0\0"), (b"addGlobalCallback", b"addGlobalCallbacc")):
         with AgentTarget(agent=patched(ws, old, new)) as target:
             with Window(ws, target, "--agent", "auto", expect=(0, 3)) as w:
                 target.ask("ops", "exp", 60)
@@ -379,6 +382,16 @@ def test_no_torch():
         check(all(target.ask("load", AGENT, 20)) and all(target.ask("load", ws + "/again.so", 3)), "could not be loaded again")
         target.proc.stdin.close()
         check(target.proc.wait(180) == 0, f"ended with {target.proc.returncode}")
+
+
+def test_acts_late(ws):
+    """The window begins when the agent has acted on all requests, though its state, of another tracer's requests, says that it records."""
+    with flood("slow") as p:
+        p.wait_line("ready")
+        with Tracer("attach", "--activities", "cuda,sync", "--pid", p.pid, "-o", ws + "/a.ptb", "--no-table") as t:
+            t.wait_attached()
+            check("acted" in p.out, "the window began before")
+            t.stop()
 
 
 def test_loaded_twice(ws):

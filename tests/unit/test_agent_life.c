@@ -89,6 +89,30 @@ static void test_threads(void)
 	}
 }
 
+/* ---- requests ---- */
+
+static bool acts_on(uint32_t requests)
+{
+	for (uint32_t i = 0; i < 1000 && host__ctl()->requests != requests; i++)
+		usleep(10000);
+	return host__ctl()->requests == requests;
+}
+
+/* The control block has what it has acted on, until it finds that it is not requested any more. */
+static void test_requests(void)
+{
+	host__configure_right();
+	CU_ASSERT_EQUAL(host__ctl()->requests, 0);
+	for (uint32_t round = 0; round < 3; round++) {
+		CU_ASSERT_FATAL(host__attach(REQUEST(OPS)));
+		CU_ASSERT(acts_on(REQUEST(CHUNK) | REQUEST(OPS)));
+		CU_ASSERT(host__ctl()->state & PTB_AGENT_OPS_ON);
+		CU_ASSERT(host__detach());
+		CU_ASSERT(acts_on(0));
+		CU_ASSERT(!(host__ctl()->state & PTB_AGENT_OPS_ON));
+	}
+}
+
 /* ---- forks ---- */
 
 static int in_child(void)
@@ -96,8 +120,8 @@ static int in_child(void)
 	struct ptb_agent_ctl *c = host__ctl();
 	uint64_t chunks = c->chunks;
 
-	if (c->state & (PTB_AGENT_ALIVE | PTB_AGENT_OPS_ON) || c->ops_why != PTB_AGENT_WHY_FORKED ||
-	    c->tid)
+	if (c->state & (PTB_AGENT_ALIVE | PTB_AGENT_OPS_ON) || c->requests ||
+	    c->ops_why != PTB_AGENT_WHY_FORKED || c->tid)
 		return 1;
 	for (uint32_t i = 0; i < 5000; i++)
 		host__run_op(&mock_add);
@@ -258,6 +282,7 @@ static void test_second_copy(void)
 int main(int argc, char **argv)
 {
 	static const CU_TestInfo tests[] = {
+		{ "requests", test_requests },
 		{ "threads", test_threads },
 		{ "forks", test_forks },
 		{ "the process ends", test_exit },

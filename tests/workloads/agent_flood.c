@@ -4,6 +4,8 @@
  * attached: names, clocks, streams, operators that wait for a clock. Its argument
  * is a list of these, separated by commas, or "all". Prints "ready", then "sent N" now and then.
  *
+ * "slow": sends nothing, and acts on requests half a second after they were raised; then it prints "acted".
+ *
  * "forks N": at a line of its input it has N children, one after the other, and prints "forked".
  */
 #include <pthread.h>
@@ -115,6 +117,21 @@ static int fork_at_lines(long n)
 	return 0;
 }
 
+static int act_slowly(void)
+{
+	const struct timespec nap = { .tv_nsec = 1000000 }, slow = { .tv_nsec = 500000000 };
+	uint32_t requests;
+
+	while (!((requests = fake_agent__semaphores()) & 1u << PTB_AGENT_SITE_GPU))
+		nanosleep(&nap, NULL);
+	nanosleep(&slow, NULL);
+	printf("acted\n");
+	fflush(stdout);
+	ptbpf_agent_ctl.requests = requests;
+	pause();
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const struct timespec nap = { .tv_nsec = 1000000 };
@@ -124,6 +141,9 @@ int main(int argc, char **argv)
 	ptbpf_agent_ctl.state = PTB_AGENT_ALIVE | PTB_AGENT_CUPTI | PTB_AGENT_GPU_ON | PTB_AGENT_TSC;
 	printf("ready\n");
 	fflush(stdout);
+	if (!strcmp(what, "slow"))
+		return act_slowly();
+	ptbpf_agent_ctl.requests = UINT32_MAX;
 	if (!strcmp(what, "forks"))
 		return fork_at_lines(argc > 2 ? atol(argv[2]) : 1);
 	for (;;) {

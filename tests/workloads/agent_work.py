@@ -16,7 +16,7 @@ if sys.argv[1:] != ["notorch"]:
     import torch
     from torch.autograd.profiler import record_function
 
-MEMBERS = ("state", "ops_why", "gpu_why", "cupti_error", "cupti_version", "tid", "chunks", "dropped")
+MEMBERS = ("requests", "state", "ops_why", "gpu_why", "cupti_error", "cupti_version", "tid", "pad", "chunks", "dropped")
 
 
 class Commands:
@@ -100,7 +100,7 @@ class Commands:
         except ValueError:
             return None
         raw = bytes(block)
-        return dict(zip(MEMBERS, struct.unpack("<6I2Q", raw[16:56])), magic=raw[:8].decode(errors="replace"))
+        return dict(zip(MEMBERS, struct.unpack("<8I2Q", raw[16:64])), magic=raw[:8].decode(errors="replace"))
 
     def ctl_address(self):
         return ctypes.addressof(ctypes.c_char.in_dll(ctypes.CDLL(None), "ptbpf_agent_ctl"))

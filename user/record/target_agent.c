@@ -261,6 +261,12 @@ static bool gpu_answered(const struct target_agent *ta, const struct ptb_agent_c
 	return !(ta->requests & BIT(GPU)) || (ctl->state & PTB_AGENT_GPU_ON) || ctl->gpu_why;
 }
 
+/* Its state may follow from the requests that were raised first, or from another tracer's. One that was forked never acts. */
+static bool has_acted(const struct target_agent *ta, const struct ptb_agent_ctl *ctl)
+{
+	return !(ta->requests & ~ctl->requests) || !(ctl->state & PTB_AGENT_ALIVE);
+}
+
 static void take_gpu_state(struct target_agent *ta, const struct ptb_agent_ctl *ctl)
 {
 	ta->graphs |= (ctl->state & PTB_AGENT_GRAPHS_ON) != 0;
@@ -332,7 +338,7 @@ enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid)
 	ta->ops_why = ops_requested ? ctl.ops_why : PTB_AGENT_WHY_NONE;
 	take_gpu_state(ta, &ctl);
 	if ((!ops_requested || ta->ops || (ta->ops_why && ta->ops_why != PTB_AGENT_WHY_NO_TORCH)) &&
-	    gpu_answered(ta, &ctl))
+	    gpu_answered(ta, &ctl) && has_acted(ta, &ctl))
 		ta->answer = AGENT_DONE;
 	else if (late)
 		ta->answer = ta->ops || ta->gpu ? AGENT_DONE : AGENT_SILENT;

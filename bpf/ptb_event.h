@@ -688,7 +688,7 @@ enum ptb_stop_reason {
 	X(AGENT_BAD,       35, 1, "invalid records of an agent")        \
 	X(GPU_DROPPED,     36, 1, "activity records that CUPTI dropped")                          \
 	X(CUDA_LATE_NS,    40, 0, "time during which loaded CUDA libraries had no probes yet, ns") \
-	X(AGENT_CUT,       39, 1, "processes that exited before their agent sent its last 0.2 s") \
+	X(AGENT_CUT,       39, 1, "processes whose agent did not send its last 0.2 s: they exited, or another tracer uses it") \
 	X(AGENT_GAVE_UP,   38, 1, "agents that stopped in the window; probes replaced them")     \
 	X(AGENT_REFUSED,   37, 1, "processes whose agent could not record their GPUs (the trace says why)") \
 	X(OVER_MEMORY,     41, 1, "records and facts dropped: the collector's memory is at its limit") \
@@ -712,6 +712,7 @@ enum ptb_stop_reason {
 	X(PY_CLASS_GONE,   60, 1, "modules whose class could not be read") \
 	X(OPEN_UNREAD,     61, 0, "samples of which it is not known which operator was open: the agent had just begun or stopped, or more than 127 were") \
 	X(CHANGES_NS,      62, 0, "processor time of placing and removing probes, ns") \
+	X(AGENT_RESTARTED, 63, 1, "times that an agent began anew for another tracer, or without inputs: what ran then is missing") \
 	X(WHEN_OUTSIDE,    70, 0, "probe hits outside the annotations of --when")                \
 	X(WHEN_RECORDED,   71, 0, "annotations of --when recorded")                              \
 	X(WHEN_SKIPPED,    72, 0, "annotations of --when skipped by --every")                    \

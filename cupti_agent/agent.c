@@ -83,8 +83,8 @@ static uint32_t raised_requests(void)
 }
 
 /*
- * The same for a round. Semaphores rise one after the other, while a tracer looks at the control block: what it has just
- * raised again must not be there any more as acted on when this round ends it.
+ * Those of a round. What is no longer requested leaves the control block before it is switched off. So a tracer that requests
+ * it at that very moment is either noticed here, or does not find it in the control block and waits.
  */
 static uint32_t take_requests(void)
 {

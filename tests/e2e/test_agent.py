@@ -10,6 +10,8 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 from agent_target import ALIVE, OPS_ON, TORCH, AgentTarget, Window, change_semaphores, semaphores, sources_of
 from support import (AGENT, PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, require_root, run_ptbpf, slices,
                      wait_for, workload, workspace)
@@ -385,13 +387,29 @@ def test_no_torch():
 
 
 def test_acts_late(ws):
-    """The window begins when the agent has acted on all requests, though its state, of another tracer's requests, says that it records."""
+    """The window begins after the agent has acted on all requests, although it says before that it records, as it does for another tracer."""
     with flood("slow") as p:
         p.wait_line("ready")
         with Tracer("attach", "--activities", "cuda,sync", "--pid", p.pid, "-o", ws + "/a.ptb", "--no-table") as t:
             t.wait_attached()
             check("acted" in p.out, "the window began before")
             t.stop()
+
+
+@pytest.mark.parametrize("others, source_of_other", [((), "agent"), (("--record-shapes",), "probes")])
+def test_two_tracers(ws, agent_target, others, source_of_other):
+    """A second tracer comes and goes within the window of the first, which misses nothing for that. With other options it uses probes."""
+    need()
+    with Window(ws, agent_target, name="a", expect=(0,) if others else (0, 3)) as first:  # who ends last cannot see the other's end
+        agent_target.ask("busy_start")
+        for k in range(2):
+            with Window(ws, agent_target, *others, name=f"b{k}", expect=(0, 3)) as w:
+                agent_target.ask("ops", "exp", 100)
+            check(w.count("aten::exp") == 100, f"{w.count('aten::exp')} of 100 in window {k}")
+            used = source(w, agent_target)
+            check(used == (source_of_other, "another tracer uses it with other options" if others else ""), f"source {used}")
+        cnt = agent_target.ask("busy_stop")
+    check(source(first, agent_target)[0] == "agent" and first.count("aten::cos") == cnt, f"{first.count('aten::cos')} of {cnt}")
 
 
 def test_loaded_twice(ws):

@@ -229,6 +229,55 @@ static void held(void)
 	close_and_count(cnt);
 }
 
+/* One chunk of the agent's own stream. */
+static void agent_state(uint32_t state)
+{
+	static uint32_t seq;
+	struct {
+		struct ptb_agent_data d;
+		struct ptb_chunk c;
+		struct ptb_arec_state s;
+	} rec_data = { .c = { .magic = PTB_CHUNK_MAGIC,
+			      .abi = PTB_AGENT_ABI,
+			      .kind = PTB_CHUNK_STATE,
+			      .len = sizeof(rec_data.c) + sizeof(rec_data.s),
+			      .tid = me,
+			      .stream = 1,
+			      .seq = ++seq },
+		       .s = { .r = { .len = sizeof(rec_data.s), .kind = PTB_AREC_STATE },
+			      .state = state } };
+
+	rec_data.d.bytes = rec_data.c.len;
+	rec_data.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)sizeof(rec_data),
+					     .kind = PTB_REC_AGENT_DATA,
+					     .ts_ns = 1000 + seq,
+					     .tgid = me,
+					     .tid = me };
+	recorder__agent_data(rec, &rec_data.d);
+	recorder__agent_round(rec, UINT64_MAX);
+}
+
+/* An agent that is switched off and on again in the window, for another tracer: counted. Its first begin and its end are none. */
+static void agent_restarts(void)
+{
+	const struct agent_facts facts = { .pid = getpid(), .tsc = true };
+	const uint32_t states[] = {
+		0, PTB_AGENT_OPS_ON, 0, PTB_AGENT_OPS_ON, PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON, 0
+	};
+	const uint64_t expected[] = { 0, 0, 0, 1, 1, 1 };
+	uint64_t cnt[256];
+
+	open_recording();
+	CU_ASSERT_EQUAL_FATAL(recorder__agent(rec, &facts), 0);
+	rec->begin_ns = 1000;
+	for (uint32_t i = 0; i < sizeof(states) / sizeof(*states); i++) {
+		agent_state(states[i]);
+		CU_ASSERT_EQUAL(rec->agents[0]->reported.state, states[i]);
+		CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_RESTARTED), expected[i]);
+	}
+	close_and_count(cnt);
+}
+
 /* Pairs of clocks within the rate, for hours. */
 static void clocks_kept(void)
 {
@@ -315,6 +364,7 @@ static const CU_TestInfo tests[] = {
 	{ "schemas", schemas },
 	{ "threads", threads },
 	{ "held without a clock", held },
+	{ "begun anew", agent_restarts },
 	{ "clocks for hours", clocks_kept },
 	{ "stacks without operators", agent_stacks },
 	{ "threads of another namespace", agent_threads },

@@ -143,7 +143,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	if (!strcmp(what, "slow"))
 		return act_slowly();
-	ptbpf_agent_ctl.requests = UINT32_MAX;
+	ptbpf_agent_ctl.requests = 1u << PTB_AGENT_SITE_GPU;
 	if (!strcmp(what, "forks"))
 		return fork_at_lines(argc > 2 ? atol(argv[2]) : 1);
 	for (;;) {

@@ -61,7 +61,14 @@ bool agent__fact_allowed(struct recorder *r, struct agent_proc *p)
 
 uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id)
 {
-	return id == PTB_CNT_OVER_AGENT ? r->over_agent : r->agent_counts[id - PTB_CNT_AGENT_LOST];
+	switch (id) {
+	case PTB_CNT_OVER_AGENT:
+		return r->over_agent;
+	case PTB_CNT_AGENT_RESTARTED:
+		return r->agent_restarts;
+	default:
+		return r->agent_counts[id - PTB_CNT_AGENT_LOST];
+	}
 }
 
 bool recorder__agent_gpu(const struct recorder *r)
@@ -267,6 +274,8 @@ static void state_record(struct recorder *r, struct agent_proc *p, const struct 
 	} else if (a->kind == PTB_AREC_STATE) {
 		const struct ptb_arec_state *s = (const void *)a;
 
+		if (r->begin_ns && p->reported.ever & s->state & ~p->reported.state & PTB_AGENT_OPS_ON)
+			r->agent_restarts++;
 		p->reported =
 			(struct agent_reported){ s->state, p->reported.ever | s->state, s->ops_why };
 	} else if (a->kind == PTB_AREC_GPU_CLOCK) {

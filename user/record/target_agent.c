@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "inject/inject.h"
@@ -217,6 +219,31 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 	return w;
 }
 
+/*
+ * Waits until no other tracer has requests that differ: with more requests the agent begins anew, and both tracers miss what runs
+ * at that moment. 0, -EBUSY or negative errno (ta->why).
+ */
+static int wait_for_others(struct target_agent *ta, pid_t pid)
+{
+	const struct timespec nap = { .tv_nsec = 10000000 };
+	uint64_t until = clock__mono_ns() + PTB_AGENT_ANSWER_NS;
+	struct ptb_agent_ctl ctl;
+	uint32_t others;
+	int err;
+
+	while (!(err = agent_lib__read(pid, &ta->lib, &ctl))) {
+		others = ctl.requests & ~BIT(CHUNK);
+		if (!others || others == ta->requests || cancel__pending())
+			return 0;
+		if (clock__mono_ns() > until) {
+			snprintf(ta->why, sizeof(ta->why), "another tracer uses it with other options");
+			return -EBUSY;
+		}
+		nanosleep(&nap, NULL);
+	}
+	return err;
+}
+
 int target_agent__request(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
 			  bool stacks, struct proc_ops *po, struct probe_set *ps, struct recorder *rec)
 {
@@ -238,6 +265,10 @@ int target_agent__request(struct target_agent *ta, pid_t pid, const struct recor
 			snprintf(ta->why, sizeof(ta->why), "its library lacks required sites");
 		return -ENOTSUP;
 	}
+	if (!ta->late)
+		err = wait_for_others(ta, pid);
+	if (err)
+		return err;
 	proc_cfg__agent(po, &cfg);
 	if (ta->requests & (BIT(OPS) | BIT(OPEN)))
 		err = agent_lib__configure(pid, &ta->lib, &cfg);
@@ -261,7 +292,7 @@ static bool gpu_answered(const struct target_agent *ta, const struct ptb_agent_c
 	return !(ta->requests & BIT(GPU)) || (ctl->state & PTB_AGENT_GPU_ON) || ctl->gpu_why;
 }
 
-/* Its state may follow from the requests that were raised first, or from another tracer's. One that was forked never acts. */
+/* Its state alone may be the result of another tracer's requests, or of only some of these. After a fork it never acts. */
 static bool has_acted(const struct target_agent *ta, const struct ptb_agent_ctl *ctl)
 {
 	return !(ta->requests & ~ctl->requests) || !(ctl->state & PTB_AGENT_ALIVE);
@@ -312,7 +343,8 @@ bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, 
 			 w.ops_why ? agent__why_text(w.ops_why) : "it stopped by itself");
 		return true;
 	}
-	if (w.ever & ~w.state & PTB_AGENT_INPUTS_ON && !ta->no_values) {
+	if (w.ever & ~w.state & PTB_AGENT_INPUTS_ON &&
+	    ta->requests & (BIT(INPUTS) | BIT(OUTPUTS)) && !ta->no_values) {
 		ta->no_values = true;
 		pr_warn("pid %d: its agent stopped recording shapes: %s", pid,
 			agent__why_text(w.ops_why));

@@ -175,7 +175,7 @@ def test_execs(ws, detail):
         got = len(slices(load_trace(ws + "/a.json"), "aten::exp"))
         # records that the agent has not sent yet, of 0.2 s at most, are lost with the program, and ptbpf reports that
         check(got >= 100 and any("exec" in line for line in t.err), f"{got} of 500 operators before exec\n{t.text()}")
-        check("before their agent sent" in t.text(), t.text())
+        check("whose agent did not send its last" in t.text(), t.text())
         detail(f"{got} of 500 operators before exec")
 
 

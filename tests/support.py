@@ -178,7 +178,10 @@ class Process(Child):
                 raise Failure(f"{self.name()} ended with {self.proc.returncode} before it printed {pattern!r}\n{self.text()}")
             return hits[count - 1] if len(hits) >= count else None
 
-        return wait_for(found, what or f"{self.name()} to print {pattern!r}", deadline)
+        try:
+            return wait_for(found, what or f"{self.name()} to print {pattern!r}", deadline)
+        except Failure as e:
+            raise Failure(f"{e}\n{self.text()}\n{self.kernel_stack()}") from None
 
     def name(self):
         return " ".join(map(str, self.argv))[:160]

@@ -54,12 +54,12 @@ class Agent:
         self.ctl = ctypes.addressof(ctypes.c_char.in_dll(ctypes.CDLL(None), "ptbpf_agent_ctl"))
 
     def dropped(self):
-        return ctypes.c_uint64.from_address(self.ctl + 48).value
+        return ctypes.c_uint64.from_address(self.ctl + 56).value
 
     def rounds(self, haste, cnt):
         """Registers and removes the callback so many times; returns what went wrong."""
         sem = (ctypes.c_void_p * 4)(*map(ctypes.addressof, self.sem))
-        err = haste.agent_rounds(sem, ctypes.c_void_p(self.ctl + 16), cnt, ctypes.byref(self.seed), 60)
+        err = haste.agent_rounds(sem, ctypes.c_void_p(self.ctl + 20), cnt, ctypes.byref(self.seed), 60)
         return (None, "it was not registered", "it was not removed")[-err]
 
 

@@ -120,6 +120,7 @@ static void test_refused(void)
 		"(Dict(str x) -> ()",
 		"(* Tensor x) -> ()",
 		"(*,) -> ()",
+		"() -> (..., ...)",
 		"(Tensor x, ) -> ()",
 		"(Tensor(a|b|c|d|e|f|g|h|i|j) x) -> ()",
 		"(__torch__. x) -> ()",

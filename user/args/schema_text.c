@@ -638,7 +638,7 @@ static void read_returns(struct parser *p, struct schema *s)
 	while (!p->bad && !(tuple && peek(p, ")"))) {
 		if (s->ret_cnt || s->varret)
 			put_str(p, ", ");
-		if (tuple && take(p, "...")) {
+		if (tuple && !s->varret && take(p, "...")) {
 			s->varret = true;
 			put_str(p, "...");
 		} else if (s->ret_cnt == SCHEMA_ARGS_MAX) {

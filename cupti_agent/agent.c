@@ -83,7 +83,7 @@ static uint32_t raised_requests(void)
 }
 
 /*
- * Those of a round. What is no longer requested leaves the control block before it is switched off. So a tracer that requests
+ * The requests of a round. What is no longer requested leaves the control block before it is switched off. So a tracer that requests
  * it at that very moment is either noticed here, or does not find it in the control block and waits.
  */
 static uint32_t take_requests(void)

@@ -51,15 +51,16 @@ class Agent:
         sem = semaphores(path)
         self.sem = [ctypes.c_uint16.from_address(base + sem[n]) for n in ("chunk", "ops", "inputs", "outputs")]
         self.seed = ctypes.c_uint(1)
-        self.ctl = ctypes.addressof(ctypes.c_char.in_dll(ctypes.CDLL(None), "ptbpf_agent_ctl"))
+        self.ctl = ctypes.byref(ctypes.c_char.in_dll(ctypes.CDLL(None), "ptbpf_agent_ctl"))
 
-    def dropped(self):
-        return ctypes.c_uint64.from_address(self.ctl + 56).value
+    def dropped(self, haste):
+        haste.agent_dropped.restype = ctypes.c_uint64
+        return haste.agent_dropped(self.ctl)
 
     def rounds(self, haste, cnt):
         """Registers and removes the callback so many times; returns what went wrong."""
         sem = (ctypes.c_void_p * 4)(*map(ctypes.addressof, self.sem))
-        err = haste.agent_rounds(sem, ctypes.c_void_p(self.ctl + 20), cnt, ctypes.byref(self.seed), 60)
+        err = haste.agent_rounds(sem, self.ctl, cnt, ctypes.byref(self.seed), 60)
         return (None, "it was not registered", "it was not removed")[-err]
 
 
@@ -201,7 +202,7 @@ def target(opts):
     if problem or load.bad:
         raise SystemExit(problem or load.bad[0])
     print(f"PASS torch.agent_stress.{torch.__version__}: {opts.rounds} times registered and removed in "
-          f"{time.monotonic() - begin:.0f} s, {load.done} computations, all bits equal, {agent.dropped()} dropped")
+          f"{time.monotonic() - begin:.0f} s, {load.done} computations, all bits equal, {agent.dropped(haste)} dropped")
 
 
 if __name__ == "__main__":

@@ -187,74 +187,51 @@ static void threads(void)
 	CU_ASSERT_EQUAL(cnt[PTB_REC_THREAD], own + LIMIT_THREADS + 20);
 }
 
+/* Sends one chunk of the agent of this process. */
+static void agent_chunk(struct ptb_chunk c, const void *body, uint32_t bytes)
+{
+	static struct {
+		struct ptb_agent_data d;
+		char chunk[PTB_CHUNK_MAX];
+	} rec_data;
+
+	c.magic = PTB_CHUNK_MAGIC;
+	c.abi = PTB_AGENT_ABI;
+	c.len = sizeof(c) + bytes;
+	c.tid = me;
+	memcpy(rec_data.chunk, &c, sizeof(c));
+	memcpy(rec_data.chunk + sizeof(c), body, bytes);
+	rec_data.d.bytes = c.len;
+	rec_data.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)(sizeof(rec_data.d) + c.len),
+					     .kind = PTB_REC_AGENT_DATA,
+					     .ts_ns = 1000 + c.seq,
+					     .tgid = me,
+					     .tid = me };
+	recorder__agent_data(rec, &rec_data.d);
+	recorder__agent_round(rec, UINT64_MAX);
+}
+
 /* No clock ever comes: what an agent's operators wait for one with is bounded. */
 static void held(void)
 {
 	const struct agent_facts facts = { .pid = getpid(), .tsc = true };
-	static struct {
-		struct ptb_agent_data d;
-		struct ptb_chunk c;
-		struct ptb_arec_end ends[1000];
-	} rec_data;
+	static struct ptb_arec_end ends[1000];
 	uint64_t cnt[256];
 	uint32_t most = 0;
 
 	open_recording();
 	CU_ASSERT_EQUAL_FATAL(recorder__agent(rec, &facts), 0);
 	for (uint32_t i = 0; i < 1000; i++)
-		rec_data.ends[i].r = (struct ptb_arec){ .len = sizeof(rec_data.ends[0]),
-							.kind = PTB_AREC_END,
-							.ticks = 1 };
-	for (uint32_t i = 0; i < LIMIT_AGENT_HELD / sizeof(rec_data.ends) + 20; i++) {
-		rec_data.c = (struct ptb_chunk){ .magic = PTB_CHUNK_MAGIC,
-						 .abi = PTB_AGENT_ABI,
-						 .kind = PTB_CHUNK_OPS,
-						 .len = sizeof(rec_data.c) + sizeof(rec_data.ends),
-						 .tid = me,
-						 .stream = 2,
-						 .seq = i + 1 };
-		rec_data.d.bytes = rec_data.c.len;
-		rec_data.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)sizeof(rec_data),
-						     .kind = PTB_REC_AGENT_DATA,
-						     .ts_ns = 1000 + i,
-						     .tgid = me,
-						     .tid = me };
-		recorder__agent_data(rec, &rec_data.d);
-		recorder__agent_round(rec, UINT64_MAX);
+		ends[i].r = (struct ptb_arec){ .len = sizeof(ends[0]), .kind = PTB_AREC_END, .ticks = 1 };
+	for (uint32_t i = 1; i <= LIMIT_AGENT_HELD / sizeof(ends) + 20; i++) {
+		agent_chunk((struct ptb_chunk){ .kind = PTB_CHUNK_OPS, .stream = 2, .seq = i },
+			    ends, sizeof(ends));
 		most = rec->agents[0]->held_len > most ? rec->agents[0]->held_len : most;
 	}
 	CU_ASSERT(most <= LIMIT_AGENT_HELD);
 	CU_ASSERT(most > LIMIT_AGENT_HELD / 10 * 9);
 	CU_ASSERT(rec->agents[0]->held_len < LIMIT_AGENT_HELD / 10);
 	close_and_count(cnt);
-}
-
-/* One chunk of the agent's own stream. */
-static void agent_state(uint32_t state)
-{
-	static uint32_t seq;
-	struct {
-		struct ptb_agent_data d;
-		struct ptb_chunk c;
-		struct ptb_arec_state s;
-	} rec_data = { .c = { .magic = PTB_CHUNK_MAGIC,
-			      .abi = PTB_AGENT_ABI,
-			      .kind = PTB_CHUNK_STATE,
-			      .len = sizeof(rec_data.c) + sizeof(rec_data.s),
-			      .tid = me,
-			      .stream = 1,
-			      .seq = ++seq },
-		       .s = { .r = { .len = sizeof(rec_data.s), .kind = PTB_AREC_STATE },
-			      .state = state } };
-
-	rec_data.d.bytes = rec_data.c.len;
-	rec_data.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)sizeof(rec_data),
-					     .kind = PTB_REC_AGENT_DATA,
-					     .ts_ns = 1000 + seq,
-					     .tgid = me,
-					     .tid = me };
-	recorder__agent_data(rec, &rec_data.d);
-	recorder__agent_round(rec, UINT64_MAX);
 }
 
 /* An agent that is switched off and on again in the window, for another tracer: counted. Its first begin and its end are none. */
@@ -271,9 +248,14 @@ static void agent_restarts(void)
 	CU_ASSERT_EQUAL_FATAL(recorder__agent(rec, &facts), 0);
 	rec->begin_ns = 1000;
 	for (uint32_t i = 0; i < sizeof(states) / sizeof(*states); i++) {
-		agent_state(states[i]);
+		const struct ptb_arec_state state = {
+			.r = { .len = sizeof(state), .kind = PTB_AREC_STATE }, .state = states[i]
+		};
+
+		agent_chunk((struct ptb_chunk){ .kind = PTB_CHUNK_STATE, .stream = 1, .seq = i + 1 },
+			    &state, sizeof(state));
 		CU_ASSERT_EQUAL(rec->agents[0]->reported.state, states[i]);
-		CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_RESTARTED), expected[i]);
+		CU_ASSERT_EQUAL(rec->agents[0]->reported.restarts, expected[i]);
 	}
 	close_and_count(cnt);
 }

@@ -12,8 +12,14 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT int agent_rounds(volatile __u16 *const sem[4], const volatile __u32 *state,
+EXPORT int agent_rounds(volatile __u16 *const sem[4], const volatile struct ptb_agent_ctl *ctl,
 			unsigned int rounds, unsigned int *seed, int limit_s);
+EXPORT __u64 agent_dropped(const volatile struct ptb_agent_ctl *ctl);
+
+__u64 agent_dropped(const volatile struct ptb_agent_ctl *ctl)
+{
+	return ctl->dropped;
+}
 
 EXPORT int nanosleep(const struct timespec *want, struct timespec *left)
 {
@@ -43,12 +49,12 @@ static void rest(unsigned int us)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 }
 
-static int wait_for(const volatile __u32 *state, int on, int limit_s)
+static int wait_for(const volatile struct ptb_agent_ctl *ctl, int on, int limit_s)
 {
 	struct timespec now, begin;
 
 	clock_gettime(CLOCK_MONOTONIC, &begin);
-	while (((*state & PTB_AGENT_OPS_ON) != 0) != on) {
+	while (((ctl->state & PTB_AGENT_OPS_ON) != 0) != on) {
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		if (now.tv_sec - begin.tv_sec > limit_s)
 			return -1;
@@ -59,8 +65,8 @@ static int wait_for(const volatile __u32 *state, int on, int limit_s)
 
 /* Requests operators, with and without values, and takes the request back; the semaphores are those of the sites chunk,
  * ops, inputs, outputs. 0; -1, -2: the agent did not register, remove its callback in time. */
-int agent_rounds(volatile __u16 *const sem[4], const volatile __u32 *state, unsigned int rounds,
-		 unsigned int *seed, int limit_s)
+int agent_rounds(volatile __u16 *const sem[4], const volatile struct ptb_agent_ctl *ctl,
+		 unsigned int rounds, unsigned int *seed, int limit_s)
 {
 	unsigned int what;
 
@@ -70,14 +76,14 @@ int agent_rounds(volatile __u16 *const sem[4], const volatile __u32 *state, unsi
 		*sem[2] = what >= 1;
 		*sem[0] = 1;
 		*sem[1] = 1;
-		if (wait_for(state, 1, limit_s))
+		if (wait_for(ctl, 1, limit_s))
 			return -1;
 		if (rnd(seed) % 3 == 0)
 			rest(rnd(seed) % 3000);
 		*sem[1] = 0; /* sometimes the listener goes first, as when it is killed */
 		if (rnd(seed) % 2)
 			*sem[0] = 0;
-		if (wait_for(state, 0, limit_s))
+		if (wait_for(ctl, 0, limit_s))
 			return -2;
 	}
 	return 0;

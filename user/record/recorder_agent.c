@@ -61,14 +61,7 @@ bool agent__fact_allowed(struct recorder *r, struct agent_proc *p)
 
 uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id)
 {
-	switch (id) {
-	case PTB_CNT_OVER_AGENT:
-		return r->over_agent;
-	case PTB_CNT_AGENT_RESTARTED:
-		return r->agent_restarts;
-	default:
-		return r->agent_counts[id - PTB_CNT_AGENT_LOST];
-	}
+	return id == PTB_CNT_OVER_AGENT ? r->over_agent : r->agent_counts[id - PTB_CNT_AGENT_LOST];
 }
 
 bool recorder__agent_gpu(const struct recorder *r)
@@ -275,9 +268,10 @@ static void state_record(struct recorder *r, struct agent_proc *p, const struct 
 		const struct ptb_arec_state *s = (const void *)a;
 
 		if (r->begin_ns && p->reported.ever & s->state & ~p->reported.state & PTB_AGENT_OPS_ON)
-			r->agent_restarts++;
-		p->reported =
-			(struct agent_reported){ s->state, p->reported.ever | s->state, s->ops_why };
+			p->reported.restarts++;
+		p->reported.state = s->state;
+		p->reported.ever |= s->state;
+		p->reported.ops_why = s->ops_why;
 	} else if (a->kind == PTB_AREC_GPU_CLOCK) {
 		agent_gpu__clock(r, p, (const void *)a);
 	}
@@ -457,7 +451,7 @@ struct agent_reported recorder__agent_reported(const struct recorder *r, pid_t p
 {
 	const struct agent_proc *p = find_agent(r, (uint32_t)pid);
 
-	return p ? p->reported : (struct agent_reported){ 0, 0, 0 };
+	return p ? p->reported : (struct agent_reported){ 0 };
 }
 
 bool recorder__agent_idle(const struct recorder *r, pid_t pid)

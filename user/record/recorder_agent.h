@@ -19,10 +19,11 @@ struct agent_facts {
 
 /* Chunks of this process are expected from now on. 0 or -ENOMEM. */
 int recorder__agent(struct recorder *r, const struct agent_facts *facts);
-struct agent_reported {   /* by an agent of itself; 0: nothing */
-	uint32_t state;   /* PTB_AGENT_*, as its last STATE record says */
-	uint32_t ever;    /* bits that any of them had */
-	uint32_t ops_why; /* enum ptb_agent_why */
+struct agent_reported {    /* by an agent of itself; 0: nothing */
+	uint32_t state;    /* PTB_AGENT_*, as its last STATE record says */
+	uint32_t ever;     /* bits that any of them had */
+	uint32_t ops_why;  /* enum ptb_agent_why */
+	uint32_t restarts; /* operators were switched off and on again within the window */
 };
 struct agent_reported recorder__agent_reported(const struct recorder *r, pid_t pid);
 /* No more come: what is held back is written as well as it can be. Returns what it reported last: while it has one of

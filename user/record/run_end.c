@@ -55,8 +55,7 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 		recorder__counter(run->targets.rec, id, recorder__agent_counter(run->targets.rec, id));
 	recorder__counter(run->targets.rec, PTB_CNT_AGENT_CUT, run->targets.agents_cut);
 	recorder__counter(run->targets.rec, PTB_CNT_AGENT_GAVE_UP, run->targets.agents_gave_up);
-	recorder__counter(run->targets.rec, PTB_CNT_AGENT_RESTARTED,
-			  recorder__agent_counter(run->targets.rec, PTB_CNT_AGENT_RESTARTED));
+	recorder__counter(run->targets.rec, PTB_CNT_AGENT_RESTARTED, run->targets.agents_restarted);
 	recorder__counter(run->targets.rec, PTB_CNT_AGENT_REFUSED, targets__gpu_refused(&run->targets));
 	recorder__counter(run->targets.rec, PTB_CNT_OVER_MEMORY, mem_limit__refused());
 	recorder__counter(run->targets.rec, PTB_CNT_OVER_NAMES, st.over_names);

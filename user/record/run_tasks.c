@@ -43,6 +43,7 @@ void run__end_agent(struct run *run, struct target *t)
 	struct agent_reported last = recorder__agent_end(run->targets.rec, t->pid);
 
 	run->targets.agents_cut += (last.state & PTB_AGENT_SENDS) != 0;
+	run->targets.agents_restarted += last.restarts;
 	if (t->agent && last.ever & PTB_AGENT_GPU_ON)
 		t->agent->gpu = true; /* the process may have ended before its state was polled */
 }

@@ -220,19 +220,18 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 }
 
 /*
- * Waits until no other tracer has requests that differ: with more requests the agent begins anew, and both tracers miss what runs
- * at that moment. 0, -EBUSY or negative errno (ta->why).
+ * Reads the control block, once no other tracer has requests that differ: with more requests the agent begins anew, and both
+ * tracers miss what runs at that moment. 0, -EBUSY (ta->why) or negative errno.
  */
-static int wait_for_others(struct target_agent *ta, pid_t pid)
+static int wait_for_others(struct target_agent *ta, pid_t pid, struct ptb_agent_ctl *ctl)
 {
 	const struct timespec nap = { .tv_nsec = 10000000 };
 	uint64_t until = clock__mono_ns() + PTB_AGENT_ANSWER_NS;
-	struct ptb_agent_ctl ctl;
 	uint32_t others;
 	int err;
 
-	while (!(err = agent_lib__read(pid, &ta->lib, &ctl))) {
-		others = ctl.requests & ~BIT(CHUNK);
+	while (!(err = agent_lib__read(pid, &ta->lib, ctl))) {
+		others = ctl->requests & ~BIT(CHUNK);
 		if (!others || others == ta->requests || cancel__pending())
 			return 0;
 		if (clock__mono_ns() > until) {
@@ -253,24 +252,19 @@ int target_agent__request(struct target_agent *ta, pid_t pid, const struct recor
 				     .old_string_abi = po->plan->layout.old_string_abi };
 	struct ptb_agent_cfg cfg;
 	struct ptb_agent_ctl ctl = { .state = PTB_AGENT_TSC }; /* one that sleeps: its pairs fit either clock */
-	int err = ta->late ? 0 : agent_lib__read(pid, &ta->lib, &ctl);
+	int err;
 
-	if (err)
-		return err;
-	facts.tsc = ctl.state & PTB_AGENT_TSC;
-	ta->cupti_version = ctl.cupti_version;
 	ta->requests = choose_requests(ta, opts, stacks, po->plan);
 	if (!ta->requests) {
 		if (!ta->why[0])
 			snprintf(ta->why, sizeof(ta->why), "its library lacks required sites");
 		return -ENOTSUP;
 	}
-	if (!ta->late)
-		err = wait_for_others(ta, pid);
-	if (err)
-		return err;
+	err = ta->late ? 0 : wait_for_others(ta, pid, &ctl);
+	facts.tsc = ctl.state & PTB_AGENT_TSC;
+	ta->cupti_version = ctl.cupti_version;
 	proc_cfg__agent(po, &cfg);
-	if (ta->requests & (BIT(OPS) | BIT(OPEN)))
+	if (!err && ta->requests & (BIT(OPS) | BIT(OPEN)))
 		err = agent_lib__configure(pid, &ta->lib, &cfg);
 	if (!err)
 		err = probe_set__add_process(ps, &pc, NULL, 0, &ta->proc_idx);

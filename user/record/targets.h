@@ -75,6 +75,7 @@ struct targets { /* zeroed: plans can be made, nothing is attached */
 	uint64_t over_processes; /* beyond LIMIT_PROCESSES */
 	uint64_t over_libs;      /* processes with more than LIMIT_CUDA_LIBS */
 	uint64_t agents_cut; /* processes that ended, or agents that fell silent, with records not sent */
+	uint64_t agents_restarted; /* how often they began anew within the window */
 	uint64_t agents_gave_up; /* in the midst of a window: what came until probes were there is missing */
 	uint64_t no_shapes, unplaced; /* processes without shapes; arguments whose place is not known */
 	uint64_t no_stacks;           /* processes whose Python stacks cannot be read */

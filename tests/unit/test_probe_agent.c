@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Listening to an agent, requests, and its chunks: whole, in order, and every loss counted. */
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -79,6 +81,66 @@ static void test_requests_single(void)
 {
 	run_requests(LINKS_SINGLE, TARGET_AGENT_NOP1);
 	run_requests(LINKS_SINGLE, TARGET_AGENT_NOP5);
+}
+
+struct order {
+	const struct agent_target *at;
+	uint32_t others; /* requested with operators */
+	atomic_bool end;
+	atomic_uint ops; /* rounds in which operators were requested */
+	uint32_t early;  /* and not all others */
+};
+
+/* What one round reads of the others lies between two reads of the semaphore of operators, which is raised once. */
+static void *watch_order(void *arg)
+{
+	struct order *o = arg;
+	uint32_t last = 0, bits;
+
+	while (!atomic_load(&o->end)) {
+		bits = semaphore_bits(o->at, o->at->t.pid);
+		if (last & bits & BIT(OPS)) {
+			atomic_fetch_add(&o->ops, 1);
+			o->early += (last & o->others) != o->others;
+		}
+		last = bits;
+	}
+	return NULL;
+}
+
+/* An agent that finds operators requested finds everything else that was requested with them. */
+static void run_order(enum links links)
+{
+	struct probe_set *ps = open_agent_set(0, links);
+	struct agent_target at;
+	struct order o = { .at = &at, .others = BIT(INPUTS) | BIT(OUTPUTS) | BIT(SYNC) };
+	pthread_t thread;
+	uint32_t proc;
+
+	agent_target__start(&at, TARGET_AGENT_NOP1);
+	proc = add_agent_process(ps, &at);
+	CU_ASSERT_EQUAL(probe_set__agent_listen(ps, proc, &at.pa), 0);
+	for (int i = 0; i < 20; i++) {
+		atomic_store(&o.end, false);
+		atomic_store(&o.ops, 0);
+		CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, watch_order, &o), 0);
+		CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, BIT(OPS) | o.others), 0);
+		while (!atomic_load(&o.ops))
+			usleep(100);
+		probe_set__agent_withdraw(ps, proc);
+		atomic_store(&o.end, true);
+		pthread_join(thread, NULL);
+	}
+	CU_ASSERT_EQUAL(o.early, 0);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
+}
+
+static void test_order(void)
+{
+	run_order(LINKS_MULTI);
+	run_order(LINKS_TRACE);
+	run_order(LINKS_SINGLE);
 }
 
 /* ---- chunks ---- */
@@ -470,6 +532,7 @@ int main(void)
 		{ "semaphores rise and fall (uprobe_multi)", test_requests_multi },
 		{ "semaphores rise and fall (tracefs)", test_requests_trace },
 		{ "semaphores rise and fall (single events)", test_requests_single },
+		{ "operators are requested last", test_order },
 		{ "chunks of all sizes, five threads (uprobe_multi)", test_chunks_multi },
 		{ "chunks of all sizes, five threads (tracefs)", test_chunks_trace },
 		{ "chunks of all sizes, five threads (single events)", test_chunks_single },

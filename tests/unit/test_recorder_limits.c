@@ -234,19 +234,18 @@ static void held(void)
 	close_and_count(cnt);
 }
 
-/* An agent that is switched off and on again in the window, for another tracer: counted. Its first begin and its end are none. */
+/* An agent that is switched off and on again in the window, for another tracer: counted. Its first begin, its end, and what it did before the window are none. */
 static void agent_restarts(void)
 {
 	const struct agent_facts facts = { .pid = getpid(), .tsc = true };
-	const uint32_t states[] = {
-		0, PTB_AGENT_OPS_ON, 0, PTB_AGENT_OPS_ON, PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON, 0
-	};
-	const uint64_t expected[] = { 0, 0, 0, 1, 1, 1 };
+	const uint32_t on = PTB_AGENT_OPS_ON;
+	const uint32_t states[] = { 0, on, 0, on, 0, on, on | PTB_AGENT_GPU_ON, 0 };
+	const uint64_t expected[] = { 0, 0, 0, 0, 0, 1, 1, 1 };
 	uint64_t cnt[256];
 
 	open_recording();
 	CU_ASSERT_EQUAL_FATAL(recorder__agent(rec, &facts), 0);
-	rec->begin_ns = 1000;
+	rec->begin_ns = 1004; /* agent_chunk() counts from 1001 */
 	for (uint32_t i = 0; i < sizeof(states) / sizeof(*states); i++) {
 		const struct ptb_arec_state state = {
 			.r = { .len = sizeof(state), .kind = PTB_AREC_STATE }, .state = states[i]

@@ -136,31 +136,35 @@ int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const stru
 			     uint32_t requests)
 {
 	const uint32_t stacks = requests & 1u << PTB_AGENT_SITE_STACKS;
+	const uint32_t ops = requests & 1u << PTB_AGENT_SITE_OPS;
 	struct proc *proc = &ps->procs[proc_idx < PTB_PROC_MAX ? proc_idx : 0];
-	struct link_list links = {};
-	struct agent_req ar = { .pa = pa, .wanted = requests, .links = &links };
-	int err = requests & 1u << PTB_AGENT_SITE_CHUNK ? -EINVAL : check_request(ps, proc_idx, &ar);
+	struct link_list links = {}, ops_links = {};
+	struct agent_req ar[] = {
+		{ pa, stacks, PTB_PROG_AGENT_STACK, &links },
+		{ pa, requests & ~(stacks | ops), PTB_PROG_AGENT_REQUEST, &links },
+		/* last, since the agent would begin anew with each of the others */
+		{ pa, ops, PTB_PROG_AGENT_REQUEST, &ops_links },
+	};
+	const struct agent_req whole = { .pa = pa, .wanted = requests };
+	int err = requests & 1u << PTB_AGENT_SITE_CHUNK ? -EINVAL : check_request(ps, proc_idx, &whole);
 
 	if (!err && stacks && !ps->progs[PTB_PROG_AGENT_STACK])
 		err = -EINVAL;
-	if (!err && stacks) { /* before the others, so that the agent finds it raised when it begins */
-		ar.wanted = stacks;
-		ar.prog = PTB_PROG_AGENT_STACK;
-		err = attach_agent(ps, proc_idx, &ar);
-	}
-	if (!err && requests != stacks) {
-		ar.wanted = requests & ~stacks;
-		ar.prog = PTB_PROG_AGENT_REQUEST;
-		err = attach_agent(ps, proc_idx, &ar);
-	}
+	for (uint32_t i = 0; i < sizeof(ar) / sizeof(*ar) && !err; i++)
+		err = ar[i].wanted ? attach_agent(ps, proc_idx, &ar[i]) : 0;
 	if (!err)
 		err = link_list__move(&proc->request_links, &links);
+	if (!err)
+		err = link_list__move(&proc->ops_links, &ops_links);
+	link_list__clear(&ops_links);
 	link_list__clear(&links);
 	return err;
 }
 
 void probe_set__agent_withdraw(struct probe_set *ps, uint32_t proc_idx)
 {
-	if (proc_idx < PTB_PROC_MAX)
-		link_list__clear(&ps->procs[proc_idx].request_links);
+	if (proc_idx >= PTB_PROC_MAX)
+		return;
+	link_list__clear(&ps->procs[proc_idx].ops_links); /* first, as they came last */
+	link_list__clear(&ps->procs[proc_idx].request_links);
 }

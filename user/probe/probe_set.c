@@ -694,6 +694,7 @@ void probe_set__detach(struct probe_set *ps)
 
 	/* together, because each link waits for the kernel; without memory one process at a time */
 	for (uint32_t i = 0; i < PTB_PROC_MAX; i++) {
+		(void)link_list__move(&all, &ps->procs[i].ops_links);
 		(void)link_list__move(&all, &ps->procs[i].request_links);
 		(void)link_list__move(&all, &ps->procs[i].links);
 	}

@@ -132,10 +132,10 @@ struct probe_agent { /* its USDT sites, by enum ptb_agent_site: file offsets, 0:
 /* Listens: from now on its chunks come as AGENT_DATA records, in the window or not; they end with
  * remove_process() or detach(). 0 or negative errno (reported). */
 int probe_set__agent_listen(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa);
-/* Raises the semaphores of these requests (bits 1 << enum ptb_agent_site, CHUNK not among them); all or none. */
+/* Raises the semaphores of these requests (bits 1 << enum ptb_agent_site, CHUNK not among them), that of operators last; all or none. */
 int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa,
 			     uint32_t requests);
-/* Takes all requests of the process back; listening goes on, so that what it still has can come. */
+/* Takes all requests of the process back, that of operators first; listening goes on, so that what it still has can come. */
 void probe_set__agent_withdraw(struct probe_set *ps, uint32_t proc_idx);
 
 /* Also deliver fork/exec/exit/new-thread records of this tgid (add_process does it for its own). */

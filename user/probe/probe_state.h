@@ -131,7 +131,8 @@ struct proc {
 	struct bpf_link *threads; /* iterator over them; NULL: they are not sampled */
 	pid_t tgid;
 	struct link_list links;
-	struct link_list request_links; /* to the agent; they come and go while it is listened to */
+	/* to the agent's sites: that of operators, and all others; they come and go while it is listened to */
+	struct link_list ops_links, request_links;
 };
 
 struct probe_set {

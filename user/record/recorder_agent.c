@@ -267,7 +267,8 @@ static void state_record(struct recorder *r, struct agent_proc *p, const struct 
 	} else if (a->kind == PTB_AREC_STATE) {
 		const struct ptb_arec_state *s = (const void *)a;
 
-		if (r->begin_ns && p->reported.ever & s->state & ~p->reported.state & PTB_AGENT_OPS_ON)
+		if (r->begin_ns && p->now_ns > r->begin_ns &&
+		    p->reported.ever & s->state & ~p->reported.state & PTB_AGENT_OPS_ON)
 			p->reported.restarts++;
 		p->reported.state = s->state;
 		p->reported.ever |= s->state;

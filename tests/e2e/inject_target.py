@@ -48,7 +48,8 @@ class Target(Child):
 
 
 def copies(ws, cnt, stem="lib"):
-    paths = [os.path.join(ws, f"{stem}{i}.so") for i in range(cnt)]
+    """Of the library, with names that no other run of pytest uses in the directories that all processes share."""
+    paths = [os.path.join(ws, f"{stem}{i}-{os.getpid()}.so") for i in range(cnt)]
     for p in paths:
         shutil.copy(LIBRARY, p)
     return paths

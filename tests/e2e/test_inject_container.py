@@ -3,6 +3,7 @@
 where ptbpf's file does not exist."""
 
 import errno
+import glob
 import os
 import subprocess
 
@@ -199,8 +200,9 @@ class Contained(Target):
         self.check_clean()
 
     def check_clean(self):
-        names = [name for d in TEMPORARY for name in os.listdir(f"/proc/{self.pid}/root{d}")]
-        left = [name for name in names if name.endswith((".so", ".py")) and name.startswith(("lib", "ptbpf-"))]
+        """Nothing of these tests is left, nor an agent in /tmp, which the container has for itself."""
+        left = glob.glob(f"/proc/{self.pid}/root/tmp/*ptbpf*")
+        left += [path for d in TEMPORARY for path in glob.glob(f"/proc/{self.pid}/root{d}/*-{os.getpid()}-*")]
         check(not left, f"files are left behind: {left}")
 
 

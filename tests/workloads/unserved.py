@@ -15,6 +15,7 @@ libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
 PROT_READ, MAP_PRIVATE, MAP_FIXED = 1, 2, 16
 PAGE = 4096
+CHUNK = 4 * PAGE  # DATA_STACK_CHUNK_SIZE, cpython Python/pystate.c
 
 
 def mappings():
@@ -26,17 +27,20 @@ def mappings():
 
 
 def replace(fd, begin, end):
-    return libc.mmap(begin, end - begin, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0)
+    if libc.mmap(begin, end - begin, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) != begin:
+        raise OSError(ctypes.get_errno(), "mmap")
 
 
 def stack_chunk():
-    """CPython's memory for frames (PyThreadState.datastack_chunk): the only pointer there to the beginning of a mapping."""
+    """CPython's memory for frames (PyThreadState.datastack_chunk). Other pointers there may be to the begin of a page, too, but only
+    in this one the second word is its size (_PyStackChunk, cpython Include/cpython/pystate.h)."""
     ctypes.pythonapi.PyThreadState_Get.restype = ctypes.c_void_p
     state = ctypes.pythonapi.PyThreadState_Get()
     words = (ctypes.c_uint64 * 64).from_address(state)
     spans = {begin: end for begin, end, access, path in mappings() if access == "rw-p" and not path}
     pages = [w for w in words if w and w % PAGE == 0 and any(begin <= w < end for begin, end in spans.items())]
-    return pages[0], pages[0] + 4 * PAGE
+    chunk, = [p for p in pages if ctypes.c_uint64.from_address(p + 8).value == CHUNK]
+    return chunk, chunk + CHUNK
 
 
 def main():

@@ -102,7 +102,7 @@ else
 	ptbpf=$build/ptbpf agent=$build/libptbpf_agent.so dump=$build/tests/workloads/libagent_dump.so
 	for f in "$ptbpf" "$agent" "$dump"; do [ -e "$f" ] || die "$f is not built"; done
 fi
-if ! ls /dev/nvidia[0-9]* /dev/dxg >/dev/null 2>&1; then
+if ! compgen -G '/dev/nvidia[0-9]*' >/dev/null && [ ! -e /dev/dxg ]; then
 	die "no NVIDIA GPU here (no /dev/nvidia*)" 2
 fi
 python=$(find_python) || die "no Python here has a PyTorch that can use the GPU (PTBPF_PYTHON=... names one)" 2

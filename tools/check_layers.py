@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""No part includes a part above or beside it; outside headers are included only where permitted; HACKING.md lists the parts."""
+"""No part includes a part above or beside it; outside headers are included only where permitted; HACKING.md lists the parts. Only PROC_HOME reads
+what a process may keep its reader waiting for."""
 
 import os
 import re
@@ -30,6 +31,22 @@ PARTS = {
 }
 OUTSIDE = re.compile(r"(bpf/|capstone/|elfutils/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|microhttpd\.h|ptbpf\.skel\.h)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
+
+PROC_HOME = "user/base/proc_read.c"
+# what is below /proc/PID and takes no lock of the process's memory: directories, links, and status files
+PROC_PATH = re.compile(r'"/proc/(?:%[^/"]*|self|thread-self)/[^"]*"')
+PROC_FREE = re.compile(r'"/proc/(%\w+/(task"|ns/|exe"|root"|fd/)|self/(fd/|ns/|exe"|status"|statm"))')
+PROC_READ = re.compile(r"\b(process_vm_(?:read|write)v\(\s*[^)\s]|SYS_process_vm_\w+|PTRACE_(?:PEEK|POKE)\w+)")
+
+
+def process_reads(path, text):
+    if path == PROC_HOME:
+        return
+    for found in PROC_PATH.findall(text):
+        if not PROC_FREE.match(found):
+            yield f"{path}: {found} is read beside {PROC_HOME}"
+    for found in PROC_READ.findall(text):
+        yield f"{path}: {found} beside {PROC_HOME}"
 
 
 def problems(part, path, text):
@@ -68,7 +85,8 @@ def main():
             if name.endswith((".c", ".h")):
                 files += 1
                 with open(os.path.join(ROOT, path), encoding="utf-8") as f:
-                    found += problems(part, path, f.read())
+                    text = f.read()
+                found += [*problems(part, path, text), *process_reads(path, text)]
     for line in found:
         print("    " + line)
     print(f"FAIL check.layers: {len(found)} problems" if found else f"PASS check.layers: {files} files")

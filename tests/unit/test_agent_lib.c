@@ -14,7 +14,7 @@
 #include "suite.h"
 #include "target/elf_file.h"
 #include "target/elf_notes.h"
-#include "target/remote_mem.h"
+#include "base/proc_read.h"
 
 /* ---- a live agent ---- */
 
@@ -52,11 +52,11 @@ static void test_find(void)
 
 static void write_open(const struct agent_target *at, const struct ptb_agent_open *open)
 {
-	int fd = remote__open(at->t.pid, O_RDWR);
+	struct remote_mem *rm;
 
-	CU_ASSERT_FATAL(fd >= 0);
-	CU_ASSERT_EQUAL(remote__write(fd, at->al.open, open, sizeof(*open)), 0);
-	close(fd);
+	CU_ASSERT_EQUAL_FATAL(remote_mem__open(at->t.pid, true, &rm), 0);
+	CU_ASSERT_EQUAL(remote_mem__write(rm, at->al.open, open, sizeof(*open)), 0);
+	remote_mem__close(rm);
 }
 
 /* Nothing but an address below the thread's pointer is taken. */

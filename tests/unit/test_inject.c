@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/proc_read.h"
 #include "inject/divert.h"
 #include "inject/inject.h"
 #include "inject/py_remote.h"
@@ -529,16 +530,13 @@ static void test_other_memory(void)
 	struct inject_result res;
 	int fds[2][2], st;
 	pid_t pid[2];
-	char path[64];
 
 	for (int i = 0; i < 2; i++)
 		pid[i] = waiting_child(fds[i]);
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid[1]);
-	opts.mem = open(path, O_RDWR | O_CLOEXEC);
-	CU_ASSERT_FATAL(opts.mem > 0);
+	CU_ASSERT_EQUAL_FATAL(remote_mem__open(pid[1], true, &opts.mem), 0);
 	CU_ASSERT_EQUAL(inject__load(pid[0], &opts, &res), -EBUSY);
 	CU_ASSERT(OWN_ALLOCATOR || res.tries > 0);
-	close(opts.mem);
+	remote_mem__close(opts.mem);
 	for (int i = 0; i < 2; i++) {
 		CU_ASSERT_EQUAL(write(fds[i][1], "x", 1), 1);
 		CU_ASSERT_EQUAL(waitpid(pid[i], &st, 0), pid[i]);

@@ -16,7 +16,7 @@
 #include "probe_target.h"
 #include "ptb_agent.h"
 #include "suite.h"
-#include "target/remote_mem.h"
+#include "base/proc_read.h"
 
 #define SAMPLE_HZ 50
 #define TIMER_HZ 2000
@@ -376,10 +376,11 @@ static uint64_t room_in(pid_t pid)
 
 static void write_open(const struct run *run, uint64_t room, struct open_memory m)
 {
-	int fd = remote__open(run->t.pid, O_RDWR);
+	struct remote_mem *rm;
 
-	CU_ASSERT_EQUAL_FATAL(remote__write(fd, room, &m, sizeof(m)), 0);
-	close(fd);
+	CU_ASSERT_EQUAL_FATAL(remote_mem__open(run->t.pid, true, &rm), 0);
+	CU_ASSERT_EQUAL_FATAL(remote_mem__write(rm, room, &m, sizeof(m)), 0);
+	remote_mem__close(rm);
 }
 
 /* What samples say that are taken from now on, running and blocked: all the same. False: there are different ones. */

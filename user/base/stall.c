@@ -128,26 +128,6 @@ void stall__end(void)
 	atomic_fetch_add_explicit(&ended, 1, memory_order_release);
 }
 
-ssize_t stall__readv(pid_t pid, const struct iovec *local, const struct iovec *remote, uint32_t cnt)
-{
-	ssize_t n;
-
-	stall__begin(pid);
-	n = process_vm_readv(pid, local, cnt, remote, cnt, 0);
-	stall__end();
-	return n;
-}
-
-ssize_t stall__pread(pid_t pid, int mem, void *buf, size_t len, off_t addr)
-{
-	ssize_t n;
-
-	stall__begin(pid);
-	n = pread(mem, buf, len, addr);
-	stall__end();
-	return n;
-}
-
 int stall__share(void)
 {
 	void *p = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

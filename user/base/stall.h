@@ -12,19 +12,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <sys/uio.h>
 
 #define STALL_S 10 /* longer than to read pages that were swapped out to a slow disk */
 #define STALL_TEXT 80
 
 /* Starts the thread: once in a process, and again in one that it forks. exit_code: of the process that is ended. Without it nothing is watched (reported). */
 void stall__watch(int exit_code);
-/* Around a read, by one thread at a time; pid: of the process whose memory it is, -1: not known. */
+/* Around a read (proc_read.h), by one thread at a time; pid: of the process whose memory it is, -1: not known. */
 void stall__begin(pid_t pid);
 void stall__end(void);
-/* process_vm_readv(), and pread() of /proc/PID/mem, between the two. */
-ssize_t stall__readv(pid_t pid, const struct iovec *local, const struct iovec *remote, uint32_t cnt);
-ssize_t stall__pread(pid_t pid, int mem, void *buf, size_t len, off_t addr);
 
 /* ---- in a process that has others record ---- */
 

@@ -15,6 +15,7 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/proc_read.h"
 #include "base/log.h"
 #include "base/stall.h"
 #include "base/vec.h"

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/proc_read.h"
 #include "inject/inject_priv.h"
 #include "inject/safe_point.h"
 #include "inject/seccomp_check.h"
@@ -194,7 +195,7 @@ static int start_detour(struct divert_req *req, const struct user_regs_struct *r
 	if (!err)
 		err = sig_frame__build(req->cp, &in, d);
 	if (!err)
-		err = remote__write(req->mem, d->addr, d->bytes, d->len); /* below the red zone: unused stack */
+		err = remote_mem__write(req->mem, d->addr, d->bytes, d->len); /* below the red zone: unused stack */
 	if (!err)
 		err = check_written(req, d);
 	if (!err)

@@ -17,6 +17,8 @@
 
 #include "inject/target_code.h"
 
+struct remote_mem;
+
 enum divert_end {
 	DIVERT_DONE,    /* its detour has begun */
 	DIVERT_NOT_NOW, /* why: a sentence about the thread */
@@ -26,7 +28,8 @@ enum divert_end {
 
 struct divert_req {
 	pid_t pid, tid;
-	int pidfd, mem; /* of the job */
+	int pidfd;                    /* of the job */
+	const struct remote_mem *mem; /* likewise */
 	const struct target_code *cp;
 	const char *path;
 	bool asleep_too; /* also out of a system call in which it waits: see ptrace_load.c */

@@ -18,6 +18,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/proc_read.h"
 #include "base/sandbox.h"
 #include "inject/inject_priv.h"
 #include "inject/root_file.h"
@@ -87,18 +88,21 @@ bool inject__is_running(int pidfd)
 }
 
 /* Before anything is read of the process, so that all of it is about this address space or leads nowhere. */
-static int open_process(struct inject_job *job, int mem)
+static int open_process(struct inject_job *job, struct remote_mem *mem)
 {
+	int err = 0;
+
 	job->pidfd = (int)syscall(SYS_pidfd_open, job->pid, 0);
 	if (job->pidfd < 0) {
 		refuse(job, "there is no such process");
 		return -ESRCH;
 	}
-	job->mem = mem ? mem : remote__open(job->pid, O_RDWR);
-	if (job->mem < 0) {
-		refuse(job, "there is no such process, or its memory cannot be opened: %s",
-		       errstr(job->mem));
-		return job->mem;
+	job->mem = mem;
+	if (!mem)
+		err = remote_mem__open(job->pid, true, &job->mem);
+	if (err) {
+		refuse(job, "there is no such process, or its memory cannot be opened: %s", errstr(err));
+		return err;
 	}
 	if (!inject__is_running(job->pidfd)) {
 		refuse(job, "the process has ended");
@@ -268,7 +272,7 @@ static int load_by_methods(struct inject_job *job, const struct inject_opts *opt
 int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result *res)
 {
 	struct inject_job job = {
-		.pid = pid, .pidfd = -1, .mem = -1, .path = opts->lib_path, .res = res, .copy = ROOT_TEMP_NONE
+		.pid = pid, .pidfd = -1, .path = opts->lib_path, .res = res, .copy = ROOT_TEMP_NONE
 	};
 	int err;
 
@@ -276,8 +280,8 @@ int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result
 	job.deadline_ns = clock__mono_ns() + (opts->limit_ns ? opts->limit_ns : DEFAULT_LIMIT_NS);
 	err = load_by_methods(&job, opts);
 	root_temp__remove(&job.copy);
-	if (job.mem >= 0 && !opts->mem)
-		close(job.mem);
+	if (!opts->mem)
+		remote_mem__close(job.mem);
 	if (job.pidfd >= 0)
 		close(job.pidfd);
 	if (!err)

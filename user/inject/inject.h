@@ -11,12 +11,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct remote_mem;
+
 enum inject_method { INJECT_NONE, INJECT_REMOTE_EXEC, INJECT_PTRACE };
 
 struct inject_opts {
 	const char *lib_path; /* absolute; for a target that has no such file it is copied, while it is loaded */
-	int mem; /* /proc/PID/mem, opened before anything was learnt of the process, so that a program which it executes
-		  * later is not loaded into; 0: opened now. The caller's to close */
+	struct remote_mem *mem; /* opened before anything was learnt of the process, so that a program which it executes
+		  * later is not loaded into; NULL: opened now. The caller's to close */
 	uint64_t limit_ns;       /* for all of it; 0: 5 s */
 	enum inject_method only; /* for tests: this one or none; INJECT_NONE: as above */
 };

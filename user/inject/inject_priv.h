@@ -12,10 +12,10 @@
 
 struct inject_job {
 	pid_t pid;
-	int pidfd; /* a process that gets the same pid later is another one */
-	int mem; /* /proc/PID/mem: of the address space that it had at first; what it executes later has
+	int pidfd;              /* a process that gets the same pid later is another one */
+	struct remote_mem *mem; /* of the address space that it had at first; what it executes later has
 			       * another one, which is never written to */
-	const char *path;    /* as the process names it */
+	const char *path;       /* as the process names it */
 	char real[PATH_MAX]; /* ... and without links */
 	struct stat file;    /* of it, or of its copy */
 	struct root_temp copy;

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/proc_read.h"
 #include "inject/inject_priv.h"
 #include "inject/py_remote.h"
 #include "inject/root_file.h"
@@ -136,8 +137,8 @@ static int write_request(struct inject_job *job, const struct py_remote *pr, con
 
 	if (strlen(s->text.path) + 1 > pr->off.path_size)
 		return -ENAMETOOLONG;
-	err = remote__write(job->mem, path_addr(pr), s->text.path, strlen(s->text.path) + 1);
-	return err ? err : remote__write(job->mem, pending_addr(pr), &one, sizeof(one));
+	err = remote_mem__write(job->mem, path_addr(pr), s->text.path, strlen(s->text.path) + 1);
+	return err ? err : remote_mem__write(job->mem, pending_addr(pr), &one, sizeof(one));
 }
 
 /* Makes the interpreter check for a script. Only the low byte: the rest is not about events. */
@@ -151,7 +152,7 @@ static void request_eval(struct inject_job *job, const struct py_remote *pr)
 	bits &= (uint8_t)~GIL_DROP_REQUEST;
 	bits |= (uint8_t)(STOP_REQUESTED | OTHERS_BITS |
 			  (pr->off.free_threaded ? OTHERS_BITS_FREE_THREADED : 0));
-	remote__write(job->mem, addr, &bits, sizeof(bits));
+	remote_mem__write(job->mem, addr, &bits, sizeof(bits));
 }
 
 /* True: it will not run. False: the interpreter has it already. */
@@ -163,10 +164,10 @@ static bool withdraw_request(struct inject_job *job, const struct py_remote *pr)
 	if (!is_pending(job->pid, pr))
 		return false;
 	/* a name first: with an empty one the interpreter does nothing, should it check right now */
-	remote__write(job->mem, path_addr(pr), &empty, sizeof(empty));
+	remote_mem__write(job->mem, path_addr(pr), &empty, sizeof(empty));
 	if (!is_pending(job->pid, pr))
 		return false;
-	remote__write(job->mem, pending_addr(pr), &none, sizeof(none));
+	remote_mem__write(job->mem, pending_addr(pr), &none, sizeof(none));
 	return true;
 }
 

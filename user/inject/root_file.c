@@ -14,6 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/proc_read.h"
 #include "target/file_server.h"
 #include "target/proc_info.h"
 

@@ -11,12 +11,14 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/proc_read.h"
 #include "target/elf_file.h"
 #include "target/mapped_file.h"
 #include "target/proc_maps.h"
 #include "target/remote_mem.h"
 
 #define RTLD_NOW_FLAG 2u
+#define AUXV_MAX 64 /* entries; the kernel has some 24 (mm_types.h, AT_VECTOR_SIZE) */
 /* clang-format off */
 #define OLD_DLOPEN_FLAG 0x80000000u /* __RTLD_DLOPEN (glibc include/dlfcn.h), for __libc_dlopen_mode */
 /* clang-format on */
@@ -186,18 +188,13 @@ static int learn_allocator(const struct elf_file *ef, const void *arg, uint8_t *
 /* Base address of the program's interpreter, from the kernel (AT_BASE). 0: none, a static program. */
 static uint64_t loader_base(pid_t pid)
 {
-	uint64_t pair[2], base = 0;
-	char path[64];
-	FILE *f;
+	uint64_t pairs[AUXV_MAX][2] = { 0 };
 
-	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
-	f = fopen(path, "re");
-	while (f && fread(pair, sizeof(pair), 1, f) == 1 && pair[0] != AT_NULL)
-		if (pair[0] == AT_BASE)
-			base = pair[1];
-	if (f)
-		fclose(f);
-	return base;
+	if (proc_file__read_some(pid, "auxv", pairs, sizeof(pairs)) > 0)
+		for (size_t i = 0; i < AUXV_MAX && pairs[i][0] != AT_NULL; i++)
+			if (pairs[i][0] == AT_BASE)
+				return pairs[i][1];
+	return 0;
 }
 
 /* ---- objects ---- */

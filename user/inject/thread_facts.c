@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/proc_read.h"
 #include "target/proc_info.h"
 
 static bool is_pipe(pid_t pid, uint64_t fd)

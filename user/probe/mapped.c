@@ -7,7 +7,6 @@
 #include "base/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "base/proc_read.h"
 #include "base/vec.h"
 #include "probe/probe_impl.h"
 
@@ -23,36 +23,32 @@
  * serve it, and never answer. */
 static bool is_file(pid_t tgid, uint64_t start, uint64_t end, const struct stat *file)
 {
-	char name[96];
 	struct statx st;
+	int err = proc_map_file__stat(tgid, start, end, &st);
 
-	snprintf(name, sizeof(name), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)tgid, start, end);
-	if (statx(AT_FDCWD, name, AT_STATX_DONT_SYNC, STATX_INO, &st))
-		return errno != EACCES; /* which is a file system of FUSE that not even root may use */
+	if (err)
+		return err != -EACCES; /* which is a file system of FUSE that not even root may use */
 	return makedev(st.stx_dev_major, st.stx_dev_minor) == file->st_dev && st.stx_ino == file->st_ino;
 }
 
 int code_maps__read_all(struct code_maps *m, pid_t tgid)
 {
-	char name[64], line[1024], perms[5];
+	char *text, *line, *next, perms[5];
 	struct code_map map;
-	int err = 0;
-	FILE *f;
+	size_t len;
+	int err = proc_file__read(tgid, 0, "maps", &text, &len);
 
 	memset(m, 0, sizeof(*m));
-	snprintf(name, sizeof(name), "/proc/%d/maps", (int)tgid);
-	f = fopen(name, "re");
-	if (!f)
-		return errno == ENOENT ? -ESRCH : -errno;
-	while (!err && fgets(line, sizeof(line), f)) {
+	for (line = text; !err && line && *line; line = next) {
+		next = line + strcspn(line, "\n");
+		if (*next)
+			*next++ = 0; /* sscanf() looks for the end of its text */
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64, &map.start,
 			   &map.end, perms, &map.off, &map.ino) == 5 &&
 		    map.ino && perms[2] == 'x')
 			err = vec_push(m->items, m->cnt, m->cap, map);
-		while (!strchr(line, '\n') && fgets(line, sizeof(line), f))
-			; /* rest of a long path */
 	}
-	fclose(f);
+	free(text);
 	return err;
 }
 

@@ -8,7 +8,7 @@
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
-#include "base/stall.h"
+#include "base/proc_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -83,7 +83,7 @@ struct batch {
 	uint8_t bytes[BATCH][PROBE_INSN_MAX];
 	uint32_t cnt;
 	size_t len;
-	int mem; /* /proc/PID/mem, where process_vm_readv() is not allowed; -1: not opened yet */
+	struct remote_mem *mem; /* where process_vm_readv() is not allowed */
 	bool quiet, armed;
 };
 
@@ -99,22 +99,16 @@ static int check_bytes(const struct batch *b, uint32_t i)
 /* One by one: slower, and in system-call filters that do not know process_vm_readv(). */
 static int read_each(struct batch *b)
 {
-	char path[32];
+	int err = b->mem ? 0 : remote_mem__open(b->tgid, false, &b->mem);
 
-	if (b->mem < 0) {
-		snprintf(path, sizeof(path), "/proc/%d/mem", (int)b->tgid);
-		b->mem = open(path, O_RDONLY | O_CLOEXEC);
-		if (b->mem < 0)
-			return errno == ENOENT ? -ESRCH : -errno;
-	}
-	for (uint32_t i = 0; i < b->cnt; i++) {
-		ssize_t n = stall__pread(b->tgid, b->mem, b->bytes[i], b->remote[i].iov_len,
-					 (off_t)(uintptr_t)b->remote[i].iov_base);
+	for (uint32_t i = 0; i < b->cnt && !err; i++) {
+		ssize_t n = remote_mem__read(b->mem, (uintptr_t)b->remote[i].iov_base, b->bytes[i],
+					     b->remote[i].iov_len);
 
 		if (n != (ssize_t)b->remote[i].iov_len)
-			return n ? -EFAULT : -ESRCH;
+			err = n == -ESRCH ? -ESRCH : -EFAULT;
 	}
-	return 0;
+	return err;
 }
 
 static int flush(struct batch *b)
@@ -123,7 +117,7 @@ static int flush(struct batch *b)
 
 	if (!b->cnt)
 		return 0;
-	if (stall__readv(b->tgid, b->local, b->remote, b->cnt) != (ssize_t)b->len)
+	if (proc_mem__readv(b->tgid, b->local, b->remote, b->cnt) != (ssize_t)b->len)
 		err = errno == ESRCH ? -ESRCH : read_each(b);
 	for (uint32_t i = 0; i < b->cnt && !err; i++)
 		err = check_bytes(b, i);
@@ -172,14 +166,13 @@ static int compare_memory(pid_t tgid, const struct code_maps *maps, const struct
 	if (b) {
 		b->tgid = tgid;
 		b->lib = lib;
-		b->mem = -1;
 		b->quiet = quiet;
 		b->armed = armed;
 	}
 	for (uint32_t i = 0; i < maps->cnt && !err; i++)
 		err = check_mapping(b, &maps->items[i]);
-	if (b && b->mem >= 0)
-		close(b->mem);
+	if (b)
+		remote_mem__close(b->mem);
 	free(b);
 	if (armed && !err && !maps->cnt)
 		return -ENOENT;

@@ -49,7 +49,7 @@ int target_agent__file(char *buf, size_t cap)
 }
 
 /* Loads it into a process that was not prepared. 0 or negative errno (why). */
-static int inject(pid_t pid, int mem, char *why, size_t cap)
+static int inject(pid_t pid, struct remote_mem *mem, char *why, size_t cap)
 {
 	struct inject_opts opts = { .mem = mem };
 	struct inject_result res = { .method = INJECT_NONE };
@@ -93,8 +93,8 @@ static struct target_agent *agent_new(struct agent_lib *lib)
 	return ta;
 }
 
-struct target_agent *target_agent__find(pid_t pid, int mem, const struct record_opts *opts,
-					char *why, size_t cap)
+struct target_agent *target_agent__find(pid_t pid, struct remote_mem *mem,
+					const struct record_opts *opts, char *why, size_t cap)
 {
 	struct ptb_agent_ctl ctl;
 	struct agent_lib lib = { 0 };

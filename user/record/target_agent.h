@@ -16,6 +16,8 @@
 #include "ptb_python.h"
 #include "target/agent_lib.h"
 
+struct remote_mem;
+
 struct recorder;
 
 enum agent_answer {
@@ -45,8 +47,8 @@ struct target_agent {
  * Finds the agent of pid; loads it if opts request that, into the program whose memory is `mem` (inject.h). NULL: there is none,
  * or it may not be used: *why (of cap bytes) has a sentence where the user should know, else "". To be freed by target_agent__free().
  */
-struct target_agent *target_agent__find(pid_t pid, int mem, const struct record_opts *opts,
-					char *why, size_t cap);
+struct target_agent *target_agent__find(pid_t pid, struct remote_mem *mem,
+					const struct record_opts *opts, char *why, size_t cap);
 void target_agent__free(struct target_agent *ta); /* NULL is fine */
 bool target_agent__is_there(pid_t pid);           /* one that answers, or one that does not */
 /* Is there one that would answer? */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/proc_read.h"
 #include "python/layout.h"
 #include "record/targets.h"
 #include "target/file_server.h"
@@ -94,14 +95,10 @@ int target_python__await(struct targets *ts, struct target *t)
 static int open_interpreter(const struct target *t)
 {
 	const struct py_code_end *ce = &t->python.code_end;
-	char path[96];
-	int fd, err;
+	int fd = proc_map_file__open(t->pid, ce->start, ce->end), err;
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, t->pid, ce->start,
-		 ce->end);
-	fd = open(path, O_PATH | O_CLOEXEC);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	err = file_server__check(fd, t->pid, FILE_SERVER_ROOTS);
 	if (!err)
 		return fd;

@@ -19,6 +19,7 @@
 #include "base/jsonw.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/proc_read.h"
 #include "base/vec.h"
 #include "plan/plan_failures.h"
 #include "record/recorder_agent.h"
@@ -742,15 +743,16 @@ static int attach(struct targets *ts, struct target *t)
 
 int targets__attach(struct targets *ts, struct target *t)
 {
-	int mem = ts->opts->agent == AGENT_INJECT ? remote__open(t->pid, O_RDWR) : 0;
+	struct remote_mem *mem = NULL;
 	uint32_t at = (uint32_t)(t - ts->items);
 	int err;
 
-	t->mem = mem > 0 ? mem : 0; /* whoever needs it says why it cannot be had */
+	if (ts->opts->agent == AGENT_INJECT)
+		remote_mem__open(t->pid, true, &mem); /* whoever needs it says why it cannot be had */
+	t->mem = mem;
 	err = attach(ts, t);
-	ts->items[at].mem = 0; /* the array may have moved */
-	if (mem > 0)
-		close(mem);
+	ts->items[at].mem = NULL; /* the array may have moved */
+	remote_mem__close(mem);
 	return err;
 }
 

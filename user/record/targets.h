@@ -23,7 +23,7 @@ enum target_state { TARGET_WAITING, TARGET_TRACED, TARGET_GONE };
 struct target {
 	pid_t pid;
 	int pidfd; /* negative when it could not be had: it had ended */
-	int mem; /* with --agent inject, while it is attached: /proc/PID/mem of the program that is examined; else 0 */
+	struct remote_mem *mem; /* with --agent inject, while it is attached: of the program that is examined; else NULL */
 	enum target_state state;
 	uint32_t parent;
 	bool inherits;        /* forked from a traced process and not exec'd: it has torch */

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/proc_read.h"
 #include "base/sort.h"
 #include "base/stall.h"
 #include "base/vec.h"

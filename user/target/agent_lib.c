@@ -20,6 +20,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/proc_read.h"
 #include "target/elf_file.h"
 #include "target/elf_notes.h"
 #include "target/mapped_file.h"
@@ -169,11 +170,12 @@ static int check_ctl(const struct ptb_agent_ctl *ctl, char *why, size_t cap)
 	return 0;
 }
 
-static int read_ctl(int fd, uint64_t addr, struct ptb_agent_ctl *out, char *why, size_t cap)
+static int read_ctl(const struct remote_mem *rm, uint64_t addr, struct ptb_agent_ctl *out,
+		    char *why, size_t cap)
 {
-	ssize_t n = addr > INT64_MAX ? -1 : pread(fd, out, sizeof(*out), (off_t)addr);
+	ssize_t n = remote_mem__read(rm, addr, out, sizeof(*out));
 
-	if (n == 0) /* its address space is gone */
+	if (n == -ESRCH) /* its address space is gone */
 		return -ESRCH;
 	if (n != (ssize_t)sizeof(*out))
 		return explain(why, cap, -EPROTO, "its control block cannot be read");
@@ -182,26 +184,26 @@ static int read_ctl(int fd, uint64_t addr, struct ptb_agent_ctl *out, char *why,
 
 int agent_lib__read(pid_t pid, const struct agent_lib *al, struct ptb_agent_ctl *out)
 {
-	int fd = remote__open(pid, O_RDONLY), err;
+	struct remote_mem *rm;
+	int err = remote_mem__open(pid, false, &rm);
 	char why[128];
 
-	if (fd < 0)
-		return fd;
-	err = read_ctl(fd, al->ctl, out, why, sizeof(why));
-	close(fd);
+	if (!err)
+		err = read_ctl(rm, al->ctl, out, why, sizeof(why));
+	remote_mem__close(rm);
 	return err == -EAGAIN ? -EPROTO : err;
 }
 
 int agent_lib__read_open(pid_t pid, const struct agent_lib *al, struct ptb_agent_open *out)
 {
-	int fd = al->open && al->open <= INT64_MAX ? remote__open(pid, O_RDONLY) : -EPROTO;
-	ssize_t n;
+	struct remote_mem *rm;
+	ssize_t n = al->open ? remote_mem__open(pid, false, &rm) : -EPROTO;
 
-	if (fd < 0)
-		return fd;
-	n = pread(fd, out, sizeof(*out), (off_t)al->open);
-	close(fd);
-	if (!n)
+	if (n < 0)
+		return (int)n;
+	n = remote_mem__read(rm, al->open, out, sizeof(*out));
+	remote_mem__close(rm);
+	if (n == -ESRCH)
 		return -ESRCH;
 	/* thread-local variables of libraries are below the thread's pointer */
 	return n == (ssize_t)sizeof(*out) && out->size == sizeof(*out) && out->tls < 0 &&
@@ -211,36 +213,36 @@ int agent_lib__read_open(pid_t pid, const struct agent_lib *al, struct ptb_agent
 }
 
 /* Another tracer may have written them before: the same are left alone, its requests stand on them. */
-static int write_cfg(int fd, uint64_t ctl_addr, const struct ptb_agent_cfg *cfg)
+static int write_cfg(const struct remote_mem *rm, uint64_t ctl_addr, const struct ptb_agent_cfg *cfg)
 {
 	const uint32_t none = 0, abi = PTB_AGENT_ABI, size = sizeof(*cfg);
 	const uint64_t abi_addr = ctl_addr + offsetof(struct ptb_agent_ctl, cfg_abi);
 	struct ptb_agent_ctl now;
 	char why[128];
-	int err = read_ctl(fd, ctl_addr, &now, why, sizeof(why));
+	int err = read_ctl(rm, ctl_addr, &now, why, sizeof(why));
 
 	if (err)
 		return err == -EAGAIN ? -EPROTO : err;
 	if (now.cfg_abi == abi && now.cfg_size == size && !memcmp(&now.cfg, cfg, sizeof(*cfg)))
 		return 0;
-	err = remote__write(fd, abi_addr, &none, sizeof(none));
+	err = remote_mem__write(rm, abi_addr, &none, sizeof(none));
 	if (!err)
-		err = remote__write(fd, ctl_addr + offsetof(struct ptb_agent_ctl, cfg), cfg,
-				    sizeof(*cfg));
+		err = remote_mem__write(rm, ctl_addr + offsetof(struct ptb_agent_ctl, cfg), cfg,
+					sizeof(*cfg));
 	if (!err)
-		err = remote__write(fd, ctl_addr + offsetof(struct ptb_agent_ctl, cfg_size), &size,
-				    sizeof(size));
-	return err ? err : remote__write(fd, abi_addr, &abi, sizeof(abi));
+		err = remote_mem__write(rm, ctl_addr + offsetof(struct ptb_agent_ctl, cfg_size),
+					&size, sizeof(size));
+	return err ? err : remote_mem__write(rm, abi_addr, &abi, sizeof(abi));
 }
 
 int agent_lib__configure(pid_t pid, const struct agent_lib *al, const struct ptb_agent_cfg *cfg)
 {
-	int fd = remote__open(pid, O_RDWR), err;
+	struct remote_mem *rm;
+	int err = remote_mem__open(pid, true, &rm);
 
-	if (fd < 0)
-		return fd;
-	err = write_cfg(fd, al->ctl, cfg);
-	close(fd);
+	if (!err)
+		err = write_cfg(rm, al->ctl, cfg);
+	remote_mem__close(rm);
 	return err;
 }
 
@@ -251,7 +253,8 @@ static int check_memory(pid_t pid, const struct proc_maps *maps, const struct pr
 			char *why, size_t cap)
 {
 	struct ptb_agent_ctl ctl;
-	int fd, err;
+	struct remote_mem *rm;
+	int err;
 
 	if (!al->site[PTB_AGENT_SITE_CHUNK])
 		return explain(why, cap, -EPROTO,
@@ -262,11 +265,10 @@ static int check_memory(pid_t pid, const struct proc_maps *maps, const struct pr
 			return explain(why, cap, -EPROTO, "its semaphores are not in writable memory");
 	if (!al->ctl || f->ctl_size < sizeof(ctl.magic) || !is_writable(maps, code, al->ctl, sizeof(ctl)))
 		return explain(why, cap, -EPROTO, "it exports no control block");
-	fd = remote__open(pid, O_RDONLY);
-	if (fd < 0)
-		return fd;
-	err = read_ctl(fd, al->ctl, &ctl, why, cap);
-	close(fd);
+	err = remote_mem__open(pid, false, &rm);
+	if (!err)
+		err = read_ctl(rm, al->ctl, &ctl, why, cap);
+	remote_mem__close(rm);
 	if (!err)
 		*state = ctl.state;
 	return err;

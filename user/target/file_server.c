@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/proc_read.h"
 #include "target/proc_info.h"
 
 #define BACKING_DEVICES "/sys/class/bdi"

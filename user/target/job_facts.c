@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/proc_read.h"
 #include "target/proc_info.h"
 
 #define ENVIRON_MAX (1u << 20) /* bytes of an environment that are searched */
@@ -194,25 +195,12 @@ void job_facts__of_environ(struct job_facts *f, const char *text, size_t len)
 
 static void read_environ(pid_t pid, struct job_facts *f)
 {
-	char path[64], *text = malloc(ENVIRON_MAX);
-	size_t len = 0;
-	ssize_t got;
-	int fd;
+	char *text = malloc(ENVIRON_MAX);
+	ssize_t len = text ? proc_file__read_some(pid, "environ", text, ENVIRON_MAX) : 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
-	fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	while (fd >= 0 && len < ENVIRON_MAX) {
-		got = read(fd, text + len, ENVIRON_MAX - len);
-		if (got > 0)
-			len += (size_t)got;
-		else if (!got || errno != EINTR)
-			break;
-	}
-	if (fd >= 0)
-		close(fd);
-	job_facts__of_environ(f, text, len);
+	job_facts__of_environ(f, text, len > 0 ? (size_t)len : 0);
 	if (text)
-		explicit_bzero(text, len);
+		explicit_bzero(text, ENVIRON_MAX);
 	free(text);
 }
 

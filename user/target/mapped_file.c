@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/proc_read.h"
 #include "target/file_server.h"
 #include "target/remote_mem.h"
 #include "target/torch_proc.h"
@@ -105,13 +106,10 @@ static int open_regular(pid_t pid, int name, struct statx *st)
  */
 static int open_mapped(pid_t pid, const struct proc_map *map, enum identity *id)
 {
-	char name[96];
 	struct statx st;
-	int fd;
+	int fd = proc_map_file__open(pid, map->start, map->end);
 
 	*id = ID_SAME;
-	snprintf(name, sizeof(name), "/proc/%d/map_files/%lx-%lx", pid, map->start, map->end);
-	fd = open(name, O_PATH | O_CLOEXEC);
 	if (fd >= 0)
 		return open_regular(pid, fd, &st);
 	fd = open_regular(pid, file_server__open(pid, map->path, FILE_SERVER_ROOTS), &st);

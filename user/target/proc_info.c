@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,62 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/proc_read.h"
 #include "base/vec.h"
 
-#define FILE_MAX (64u << 20) /* vm.max_map_count's default makes maps of about 10 MiB */
 #define CMDLINE_MAX 4096
 
-/* ---- files ---- */
-
-static int read_all(int fd, char **text, size_t *len)
-{
-	uint32_t cap = 0;
-	ssize_t got;
-
-	for (*len = 0; *len <= FILE_MAX; *len += (size_t)got) {
-		if (vec_reserve((void **)text, &cap, *len + 4096 + 1, 1))
-			return -ENOMEM;
-		do
-			got = read(fd, *text + *len, cap - *len - 1);
-		while (got < 0 && errno == EINTR);
-		if (got < 0)
-			return -errno;
-		if (!got) {
-			(*text)[*len] = 0;
-			return 0;
-		}
-	}
-	return -EFBIG;
-}
-
-static int read_path(const char *path, char **text, size_t *len)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
-
-	*text = NULL;
-	if (fd < 0)
-		return -errno;
-	err = read_all(fd, text, len);
-	close(fd);
-	if (err) {
-		free(*text);
-		*text = NULL;
-	}
-	return err;
-}
-
-int proc_file__read(pid_t pid, pid_t tid, const char *name, char **text, size_t *len)
-{
-	char path[96];
-	int err;
-
-	if (tid)
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
-	else
-		snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	err = read_path(path, text, len);
-	return err == -ENOENT ? -ESRCH : err;
-}
+/* ---- texts ---- */
 
 const char *proc_file__field(const char *text, const char *name)
 {
@@ -365,21 +314,16 @@ char *proc_info__exe_name(pid_t pid)
 
 char *proc_info__cmdline(pid_t pid)
 {
-	size_t len = 0;
-	char *text;
+	char *text = calloc(1, CMDLINE_MAX + 1);
+	ssize_t len = text ? proc_file__read_some(pid, "cmdline", text, CMDLINE_MAX) : -1;
 
-	if (proc_file__read(pid, 0, "cmdline", &text, &len))
-		return strdup("");
-	if (len > CMDLINE_MAX)
-		len = CMDLINE_MAX;
-	while (len && !text[len - 1])
+	while (len > 0 && !text[len - 1])
 		len--;
-	for (size_t i = 0; i < len; i++) {
+	for (ssize_t i = 0; i < len; i++) {
 		if (!text[i])
 			text[i] = ' ';
 		else if (iscntrl((unsigned char)text[i])) /* it is shown on terminals */
 			text[i] = '?';
 	}
-	text[len] = 0;
 	return text;
 }

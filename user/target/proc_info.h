@@ -10,11 +10,8 @@
 
 #include "ptb_event.h"
 
-/* ---- files ---- */
+/* ---- texts ---- */
 
-/* All of /proc/PID/NAME, or of /proc/PID/task/TID/NAME, NUL-terminated, from malloc. 0; -ESRCH: no such process or
- * thread; -EFBIG; another negative errno. */
-int proc_file__read(pid_t pid, pid_t tid, const char *name, char **text, size_t *len);
 /* What follows `name` in a text of lines, "" if it is not there. name: "\nVmSize:" */
 const char *proc_file__field(const char *text, const char *name);
 /* Cuts off the " (deleted)" that the kernel appends to a path. True: it was there. */

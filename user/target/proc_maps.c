@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/proc_read.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "target/proc_info.h"

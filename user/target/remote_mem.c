@@ -6,15 +6,12 @@
 #include "target/remote_mem.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "base/demangle.h"
-#include "base/stall.h"
+#include "base/proc_read.h"
 
 #define PAGE_SZ 4096u  /* the smallest there is on x86-64: reads are cut at its multiples */
 #define BATCH_MAX 512u /* below IOV_MAX */
@@ -25,47 +22,15 @@ static bool must_fall_back(int err)
 	return err == ENOSYS || err == EPERM || err == EACCES;
 }
 
-int remote__open(pid_t pid, int flags)
-{
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	fd = open(path, flags | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	return fd;
-}
-
-int remote__write(int mem, uint64_t addr, const void *buf, size_t len)
-{
-	ssize_t n;
-
-	stall__begin(-1);
-	n = pwrite(mem, buf, len, (off_t)addr);
-	stall__end();
-	if (n == (ssize_t)len)
-		return 0;
-	return n < 0 ? -errno :
-	       n     ? -EFAULT :
-		       -ESRCH; /* Linux fs/proc/base.c, mem_rw(): 0 without users */
-}
-
 static ssize_t read_by_mem_file(pid_t pid, uint64_t addr, void *buf, size_t len)
 {
-	int fd = addr > INT64_MAX ? -EFAULT : remote__open(pid, O_RDONLY), err;
-	ssize_t n;
+	struct remote_mem *rm;
+	ssize_t n = remote_mem__open(pid, false, &rm);
 
-	if (fd < 0)
-		return fd;
-	n = stall__pread(pid, fd, buf, len, (off_t)addr);
-	err = errno;
-	close(fd);
-	if (n > 0)
-		return n;
-	if (!n) /* the process is gone, its memory is none */
-		return -ESRCH;
-	return err == EIO ? -EFAULT : -err;
+	if (!n)
+		n = remote_mem__read(rm, addr, buf, len);
+	remote_mem__close(rm);
+	return n;
 }
 
 ssize_t remote__read_some(pid_t pid, uint64_t addr, void *buf, size_t len)
@@ -78,7 +43,7 @@ ssize_t remote__read_some(pid_t pid, uint64_t addr, void *buf, size_t len)
 		return 0;
 	if (len > PTRDIFF_MAX || addr > UINT64_MAX - len)
 		return -EFAULT;
-	n = stall__readv(pid, &local, &remote, 1);
+	n = proc_mem__readv(pid, &local, &remote, 1);
 	if (n > 0)
 		return n;
 	if (n < 0 && must_fall_back(errno))
@@ -112,7 +77,7 @@ static int read_batch(pid_t pid, struct remote_piece *pieces, uint32_t cnt)
 		remote[i].iov_base = (void *)(uintptr_t)pieces[i].addr;
 		local[i].iov_len = remote[i].iov_len = pieces[i].len;
 	}
-	n = stall__readv(pid, local, remote, cnt);
+	n = proc_mem__readv(pid, local, remote, cnt);
 	if (n < 0)
 		return -errno;
 	for (i = 0; i < cnt && (size_t)n >= pieces[i].len; i++) {

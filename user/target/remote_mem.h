@@ -34,11 +34,4 @@ ssize_t remote__read_some(pid_t pid, uint64_t addr, void *buf, size_t len);
  */
 int remote__class_name(pid_t pid, uint64_t vptr, uint64_t *spent_ns, char *buf, size_t cap);
 
-/* ---- one address space, whatever the process executes later ---- */
-
-/* A descriptor of the process's memory as it is now, or negative errno. */
-int remote__open(pid_t pid, int flags);
-/* Writes exactly these bytes. 0; -ESRCH: no process has the address space any more; another negative errno. */
-int remote__write(int mem, uint64_t addr, const void *buf, size_t len);
-
 #endif /* TARGET_REMOTE_MEM_H */

@@ -4,7 +4,7 @@
 import os
 import subprocess
 
-from support import Process, Tracer, check, report_json, run_ptbpf, workload, workspace
+from support import Process, Tracer, check, report_json, run_ptbpf, wait_for, workload, workspace
 
 
 def refused(pid, *words, code=1, folder=None, extra=()):
@@ -33,6 +33,21 @@ def test_not_pytorch():
 
 def test_kernel_thread():
     refused(2)
+
+
+def test_main_thread_gone(ws):
+    """A process that lives on in other threads is not said to be none, by any command."""
+    leave = ("import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
+             "print('ready', flush=True)\nctypes.CDLL(None).pthread_exit(None)")
+    with Process(["python3", "-c", leave]) as p:
+        p.wait_line("ready")
+        wait_for(lambda: not os.path.exists(f"/proc/{p.pid}/exe"), "the main thread to end")
+        for extra in ((), ("--sample-stacks", "99"), ("--wait",), ("--dry-run",)):
+            refused(p.pid, "its main thread has ended", extra=extra)
+        done = run_ptbpf("doctor", "--pid", p.pid, expect=1)
+        check("its main thread has ended" in done.text(), done.text())
+        done = run_ptbpf("sample", "--pid", p.pid, "--dir", ws + "/w", "--schedule", "wait=0,active=1,repeat=1", expect=(1, 3))
+        check("its main thread has ended" in done.text(), done.text())
 
 
 def test_torch_not_loaded(ws):

@@ -137,6 +137,11 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
 			 "file (%s)",
 			 pid, errstr(err));
 		break;
+	case TORCH_PROC_MAIN_ENDED:
+		pr_error("cannot attach to pid %d: its main thread has ended, and the kernel finds no memory of it "
+			 "although other threads run",
+			 pid);
+		break;
 	case TORCH_PROC_IS_KTHREAD:
 		pr_error("cannot attach to pid %d: it is a kernel thread or has no address space", pid);
 		break;

@@ -71,9 +71,9 @@ int proc_stat__read(pid_t pid, struct proc_stat *out)
 	p = strrchr(text, ')'); /* the name before it may hold blanks and parentheses */
 	if (!p || sscanf(p + 1,
 			 " %c %d %*d %*d %*d %*d %" SCNu32 " %" SCNu64 " %*u %" SCNu64
-			 " %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
+			 " %*u %*u %*u %*d %*d %*d %*d %" SCNu32 " %*d %" SCNu64,
 			 &out->state, &out->parent, &out->flags, &out->minor, &out->major,
-			 &out->start) != 6)
+			 &out->threads, &out->start) != 7)
 		err = -EPROTO;
 	free(text);
 	return err;

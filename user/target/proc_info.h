@@ -36,6 +36,7 @@ struct proc_stat {
 	pid_t parent;
 	uint32_t flags;        /* PF_* of the kernel */
 	uint64_t minor, major; /* page faults of the process since it began */
+	uint32_t threads;      /* one that has ended is among them if it is the first */
 	uint64_t start;        /* clock ticks since boot */
 };
 

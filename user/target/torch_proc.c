@@ -30,8 +30,13 @@ static int read_process(struct torch_proc *tp, struct proc_maps *maps, enum torc
 	int err;
 
 	*why = TORCH_PROC_NO_SUCH_PID;
-	if (tp->pid <= 0 || proc_stat__read(tp->pid, &stat) || stat.state == 'Z' || stat.state == 'X')
+	if (tp->pid <= 0 || proc_stat__read(tp->pid, &stat))
 		return -ESRCH;
+	if (stat.state == 'Z' || stat.state == 'X') {
+		if (stat.threads > 1)
+			*why = TORCH_PROC_MAIN_ENDED;
+		return -ESRCH;
+	}
 	/* /proc shows a thread like a process, but no probe would fire */
 	if (!thread_status__read(tp->pid, 0, &status) && status.tgid && status.tgid != tp->pid) {
 		pr_hint("%d is a thread of process %d", tp->pid, status.tgid);

@@ -61,6 +61,7 @@ enum torch_proc_why {
 	TORCH_PROC_NO_TORCH,    /* -ENOENT: no torch library is mapped (yet) */
 	TORCH_PROC_BAD_LIB, /* -ENOEXEC: a torch library is mapped but cannot be read as ELF x86-64; -EXDEV: nor at all */
 	TORCH_PROC_IS_KTHREAD, /* -EINVAL */
+	TORCH_PROC_MAIN_ENDED, /* -ESRCH: its first thread, which the kernel knows its memory by, others run */
 };
 
 /*

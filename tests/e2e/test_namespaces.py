@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A target in another pid and mount namespace, as in a container: traced from outside by its outer pid."""
+"""A target in other namespaces, as in a container: traced from outside by its outer pid. A container that is paused."""
 
+import contextlib
 import os
+import signal
 import subprocess
 
-from support import PYTHON, WORKLOADS, Process, Skip, check, children_of, load_trace, run_ptbpf, slices, wait_for
+import pytest
+
+from support import (AGENT, PTBPF, PYTHON, WORKLOADS, Process, Skip, check, children_of, load_trace, require_root, run_ptbpf, slices,
+                     wait_for, workload)
 
 
 def in_container(ws):
@@ -34,3 +39,81 @@ def test_container(ws):
         check(any("container" in line for line in done.out), f"doctor does not mention the namespace\n{done.text()}")
         os.kill(pid, 9)
         p.finish()
+
+
+IN_THE_FUTURE = ["unshare", "--time", "--monotonic", "86400", "--boottime", "86400"]
+
+
+def need_time_namespaces():
+    require_root()
+    if subprocess.run([*IN_THE_FUTURE, "true"], capture_output=True).returncode:
+        raise Skip("time namespaces cannot be made here")
+
+
+@pytest.mark.parametrize("agent", (False, True))
+def test_time_namespace(ws, agent):
+    """A process whose clock is a day ahead is recorded by the kernel's clock; its agent, which reads its own, is not used."""
+    need_time_namespaces()
+    env = dict(os.environ, LD_PRELOAD=AGENT) if agent else None
+    with workload("spin.py", wrap=IN_THE_FUTURE, env=env) as p:
+        p.wait_line("rate")
+        t = run_ptbpf("attach", "--pid", p.pid, "-d", "500ms", "-o", ws + "/a.ptb", "--trace", ws + "/a.json")
+        check(any("another time namespace" in line for line in t.err) == agent, t.text())
+        check(len(slices(load_trace(ws + "/a.json"), "aten::neg")) > 1000, f"no operators\n{t.text()}")
+        doctor = run_ptbpf("doctor", "--pid", p.pid).text()
+        check(("another time namespace" in doctor) == agent, doctor)
+
+
+def test_own_time_namespace(ws):
+    """ptbpf itself reads another clock than the kernel's: it says so and records nothing."""
+    need_time_namespaces()
+    with workload("spin.py") as p:
+        p.wait_line("rate")
+        t = Process([*IN_THE_FUTURE, PTBPF, "attach", "--pid", str(p.pid), "-d", "1s", "-o", ws + "/a.ptb"])
+        check(t.finish() == 1 and "time namespace" in t.text() and not os.listdir(ws), t.text())
+
+
+def freezers():
+    """(group, how to freeze it, how to thaw it) of both versions of control groups, as far as the machine has them."""
+    for root, file, freeze, thaw in (("/sys/fs/cgroup", "cgroup.freeze", "1", "0"), ("/sys/fs/cgroup/unified", "cgroup.freeze", "1", "0"),
+                                     ("/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED")):
+        group = f"{root}/ptbpf-pause-{os.getpid()}"
+        with contextlib.suppress(OSError):
+            os.mkdir(group)
+            if os.path.exists(f"{group}/{file}"):
+                yield group, f"{group}/{file}", freeze, thaw
+            os.rmdir(group)
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(str(text))
+
+
+def test_stopped(ws, spin):
+    """A target that SIGSTOP or a freezer (docker pause) has stopped is said to be, and one that runs is not."""
+    spin.wait_line("rate")
+
+    def attach():
+        return run_ptbpf("attach", "--pid", spin.pid, "-d", "200ms", "-o", ws + "/a.ptb", "--no-table").text()
+    os.kill(spin.pid, signal.SIGSTOP)
+    try:
+        text = attach()
+    finally:
+        os.kill(spin.pid, signal.SIGCONT)
+    check(f"pid {spin.pid} is stopped by a signal" in text, text)
+    frozen = 0
+    for group, file, freeze, thaw in freezers():
+        home = group.rpartition("/")[0] + "/cgroup.procs"
+        write(group + "/cgroup.procs", spin.pid)
+        write(file, freeze)
+        try:
+            text = attach()
+        finally:
+            write(file, thaw)
+            write(home, spin.pid)
+        check(f"pid {spin.pid} is stopped by the freezer" in text, f"{group}\n{text}")
+        frozen += 1
+    check(frozen or not os.path.exists("/sys/fs/cgroup/cgroup.freeze"), "no freezer was tried")
+    text = attach()
+    check("is stopped" not in text, text)

@@ -148,7 +148,9 @@ static void check_agent(pid_t pid, const struct torch_plan *plan)
 	}
 	if (!err)
 		err = agent_lib__read(pid, &lib, &ctl);
-	if (err) {
+	if (!proc__same_timens(pid)) {
+		row("no", "agent", "loaded, but in another time namespace: kernel probes are used");
+	} else if (err) {
 		row("no", "agent", "loaded, but not usable: %s", why[0] ? why : errstr(err));
 	} else if (!(ctl.state & PTB_AGENT_ALIVE)) {
 		row("no", "agent", "loaded, but does not run: %s", agent__why_text(ctl.ops_why));

@@ -396,10 +396,28 @@ static enum feature_state check_pidns(char *detail, size_t cap)
 	return answer(FEATURE_YES, detail, cap, "initial");
 }
 
+/* Times of records are the kernel's clock; those of windows are read here. */
+static enum feature_state check_clock(char *detail, size_t cap)
+{
+	FILE *f = fopen("/proc/self/timens_offsets", "re");
+	int64_t seconds = 0, ns = 0;
+
+	if (f) {
+		(void)!fscanf(f, "monotonic %" SCNd64 " %" SCNd64, &seconds, &ns);
+		fclose(f);
+	}
+	if (seconds || ns)
+		return answer(FEATURE_NO, detail, cap,
+			      "this time namespace differs from the kernel's time by %" PRId64 " s",
+			      seconds);
+	return answer(FEATURE_YES, detail, cap, "CLOCK_MONOTONIC is the kernel's");
+}
+
 const struct feature kern_features[] = {
 	{ "machine", true, check_kernel, "run ptbpf on Linux on x86-64" },
 	{ "libbpf", true, check_libbpf, "install libbpf 1.3 or later (Debian 12: from its backports)" },
 	{ "capabilities", true, check_caps, "run ptbpf as root (in a container: --privileged)" },
+	{ "clock", true, check_clock, "run ptbpf outside of this time namespace" },
 	{ "kernel lockdown", true, check_lockdown,
 	  "boot without lockdown=confidentiality (or turn secure boot's lockdown off)" },
 	{ "kernel types (BTF)", true, check_btf, "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y" },

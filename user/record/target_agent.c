@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "inject/inject.h"
 #include "record/recorder_agent.h"
+#include "target/proc_info.h"
 
 #define BIT(site) (1u << PTB_AGENT_SITE_##site)
 /* A program that is just being loaded: its agent waits, as its operators do, for the loader. */
@@ -106,6 +107,12 @@ struct target_agent *target_agent__find(pid_t pid, struct remote_mem *mem,
 	if (opts->agent == AGENT_OFF && !opts->when)
 		return NULL;
 	err = agent_lib__find(pid, &lib, why, cap);
+	if ((err != -ENOENT || opts->agent == AGENT_INJECT) && !proc__same_timens(pid)) {
+		agent_lib__clear(&lib);
+		snprintf(why, cap,
+			 "the process is in another time namespace, and its clock is not ptbpf's");
+		return NULL;
+	}
 	if (opts->when) {
 		agent_lib__clear(&lib);
 		snprintf(why, cap, "%s", err ? "" : "only they know the annotations of --when");

@@ -25,6 +25,7 @@
 #include "record/recorder_agent.h"
 #include "record/target_open.h"
 #include "target/pid_hold.h"
+#include "target/proc_info.h"
 #include "target/remote_mem.h"
 
 #define FACTS_EVERY_NS 500000000ULL /* how often a young process's dispatcher is polled */
@@ -718,6 +719,15 @@ static int open_target(const struct targets *ts, const struct target *t, struct 
 	return -EAGAIN;
 }
 
+/* Nobody is left to wonder why a window is empty. */
+static void say_if_stopped(const struct targets *ts, const struct target *t)
+{
+	const char *by = ts->stopped || t->born_ns ? NULL : proc__stopped(t->pid);
+
+	if (by)
+		pr_warn("pid %d is stopped by %s: nothing runs in it until it is continued", t->pid, by);
+}
+
 static int attach(struct targets *ts, struct target *t)
 {
 	struct torch_proc *tp;
@@ -730,6 +740,7 @@ static int attach(struct targets *ts, struct target *t)
 			targets__say_why(t->pid, TORCH_PROC_NO_SUCH_PID, -ESRCH);
 		return -ESRCH;
 	}
+	say_if_stopped(ts, t);
 	if (ts->opts->sample_hz)
 		return attach_samples(ts, t);
 	err = open_target(ts, t, &tp);

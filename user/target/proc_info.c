@@ -288,14 +288,77 @@ int proc__comm(pid_t pid, pid_t tid, char buf[16])
 	return 0;
 }
 
+static bool same_namespace(pid_t pid, const char *kind)
+{
+	char own_path[64], path[64];
+	struct stat own, other;
+
+	snprintf(own_path, sizeof(own_path), "/proc/self/ns/%s", kind);
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid, kind);
+	return !stat(own_path, &own) && !stat(path, &other) && own.st_dev == other.st_dev &&
+	       own.st_ino == other.st_ino;
+}
+
 bool proc__same_pidns(pid_t pid)
 {
-	struct stat own, other;
-	char path[64];
+	return same_namespace(pid, "pid");
+}
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
-	return !stat("/proc/self/ns/pid", &own) && !stat(path, &other) &&
-	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+bool proc__same_timens(pid_t pid)
+{
+	return access("/proc/self/ns/time", F_OK) || same_namespace(pid, "time");
+}
+
+/* ---- stopped processes ---- */
+
+static bool group_says(const char *folder, const struct proc_cgroup *cg, const char *file,
+		       const char *what)
+{
+	char *path, *text = NULL;
+	size_t len;
+	bool yes;
+
+	if (asprintf(&path, "/sys/fs/cgroup%s%.*s/%s", folder, (int)cg->len, cg->path, file) < 0)
+		return false;
+	yes = !read_path(path, &text, &len) && strstr(text, what);
+	free(text);
+	free(path);
+	return yes;
+}
+
+/* By its group, or by one above, in either version of control groups. */
+static bool is_frozen(pid_t pid)
+{
+	static const char v1[] = ":freezer:";
+	const size_t v1_len = sizeof(v1) - 1;
+	struct proc_cgroup cg;
+	bool frozen = false;
+	const char *at;
+	char *text;
+	size_t len;
+
+	if (proc_file__read(pid, 0, "cgroup", &text, &len))
+		return false;
+	for (at = text; !frozen && proc_cgroup__next(&at, &cg);)
+		if (cg.v2)
+			frozen = group_says("", &cg, "cgroup.events", "frozen 1") ||
+				 group_says("/unified", &cg, "cgroup.events", "frozen 1");
+		else if ((size_t)(cg.path - text) > v1_len && !strncmp(cg.path - v1_len, v1, v1_len))
+			frozen = group_says("/freezer", &cg, "freezer.state", "FROZEN");
+	free(text);
+	return frozen;
+}
+
+const char *proc__stopped(pid_t pid)
+{
+	switch (proc__state(pid)) {
+	case 'T':
+		return "a signal";
+	case 't':
+		return "a debugger";
+	default:
+		return is_frozen(pid) ? "the freezer of its control group" : NULL;
+	}
 }
 
 char *proc_info__exe_name(pid_t pid)

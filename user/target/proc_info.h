@@ -83,6 +83,10 @@ int proc__threads(pid_t pid, pid_t **tids);
 /* Direct children of all threads of pid (descendants: call again on them). Count or negative errno. */
 int proc__children(pid_t pid, pid_t **pids);
 int proc__comm(pid_t pid, pid_t tid, char buf[16]); /* tid 0: the process */
-bool proc__same_pidns(pid_t pid);                   /* same pid namespace as ptbpf's own */
+/* Same namespace as ptbpf's own: of pids; of time, where CLOCK_MONOTONIC is the same. */
+bool proc__same_pidns(pid_t pid);
+bool proc__same_timens(pid_t pid);
+/* What has stopped it as a whole ("a signal"); NULL: nothing. */
+const char *proc__stopped(pid_t pid);
 
 #endif /* TARGET_PROC_INFO_H */

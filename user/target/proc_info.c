@@ -314,14 +314,17 @@ bool proc__same_timens(pid_t pid)
 static bool group_says(const char *folder, const struct proc_cgroup *cg, const char *file,
 		       const char *what)
 {
-	char *path, *text = NULL;
-	size_t len;
-	bool yes;
+	char *path, line[64];
+	bool yes = false;
+	FILE *f;
 
 	if (asprintf(&path, "/sys/fs/cgroup%s%.*s/%s", folder, (int)cg->len, cg->path, file) < 0)
 		return false;
-	yes = !read_path(path, &text, &len) && strstr(text, what);
-	free(text);
+	f = fopen(path, "re");
+	while (f && !yes && fgets(line, sizeof(line), f))
+		yes = strstr(line, what) != NULL;
+	if (f)
+		fclose(f);
 	free(path);
 	return yes;
 }

@@ -5,6 +5,7 @@
  */
 #define LOG_DOMAIN "features"
 #include "base/log.h"
+#include "base/proc_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -399,13 +400,13 @@ static enum feature_state check_pidns(char *detail, size_t cap)
 /* Times of records are the kernel's clock; those of windows are read here. */
 static enum feature_state check_clock(char *detail, size_t cap)
 {
-	FILE *f = fopen("/proc/self/timens_offsets", "re");
 	int64_t seconds = 0, ns = 0;
+	char *text = NULL;
+	size_t len;
 
-	if (f) {
-		(void)!fscanf(f, "monotonic %" SCNd64 " %" SCNd64, &seconds, &ns);
-		fclose(f);
-	}
+	if (!proc_file__read(getpid(), 0, "timens_offsets", &text, &len))
+		(void)!sscanf(text, "monotonic %" SCNd64 " %" SCNd64, &seconds, &ns);
+	free(text);
 	if (seconds || ns)
 		return answer(FEATURE_NO, detail, cap,
 			      "this time namespace differs from the kernel's time by %" PRId64 " s",

@@ -156,7 +156,7 @@ class Work:
             block = (ctypes.c_uint32 * 10).in_dll(ctypes.CDLL(None), "ptbpf_agent_ctl")
         except ValueError:
             return None
-        return list(block[4:9])
+        return list(block[6:10])
 
     def facts(self):
         p = torch.cuda.get_device_properties(0)

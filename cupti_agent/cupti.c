@@ -255,21 +255,22 @@ static int set_kinds(const int *kinds, size_t cnt, bool on)
 	return first;
 }
 
-/* The driver's calls that traces have, and not those of the runtime that they do not; where CUPTI can distinguish
- * them (12.5 and later). */
+/*
+ * The driver's calls, and of all calls only those that traces have where CUPTI can distinguish them (12.5 and later).
+ * A call that is enabled by itself has no record unless its kind is enabled, too, so the kind goes first.
+ */
 static int set_calls(bool on)
 {
 	static const int driver = PTB_CUPTI_DRIVER;
+	int err = set_kinds(&driver, 1, on);
 
-	if (!api.enable_driver_api || !api.enable_runtime_api)
-		return set_kinds(&driver, 1, on);
-	for (uint32_t cbid = 1; cbid < CUPTI_CBIDS; cbid++) {
-		if (cupti_call__is_wanted(CUPTI_CB_DOMAIN_DRIVER_API, cbid))
-			api.enable_driver_api(cbid, on);
-		if (on && !cupti_call__is_wanted(CUPTI_CB_DOMAIN_RUNTIME_API, cbid))
+	for (uint32_t cbid = 1; cbid < CUPTI_CBIDS && on && !err; cbid++) {
+		if (api.enable_driver_api && !cupti_call__is_wanted(CUPTI_CB_DOMAIN_DRIVER_API, cbid))
+			api.enable_driver_api(cbid, 0);
+		if (api.enable_runtime_api && !cupti_call__is_wanted(CUPTI_CB_DOMAIN_RUNTIME_API, cbid))
 			api.enable_runtime_api(cbid, 0);
 	}
-	return 0;
+	return err;
 }
 
 static void disable_all(void)

@@ -26,7 +26,7 @@ static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER; /* of the buffer; fu
 static struct mock_activity queue[QUEUE];
 static uint32_t queued;
 static uint64_t kinds, reported, made, lost, dropped_since;
-static bool runtime_off[CBIDS], driver_on[CBIDS], running;
+static bool off[2][CBIDS], running; /* off: calls of the runtime, of the driver */
 static bool event_times __attribute__((unused)); /* taken, as every event has its time here */
 static int thread_id_type;
 static void *subscriber;
@@ -120,11 +120,12 @@ CUptiResult mock_cupti__enter(const char *name)
 
 static bool is_on(const struct mock_activity *a)
 {
-	uint32_t cbid = a->what == MOCK_CALL ? mock_cupti__cbid(a->domain, a->name) : 0;
+	bool driver = a->domain != MOCK_RUNTIME;
 
-	if (a->what != MOCK_CALL || a->domain == MOCK_RUNTIME)
-		return kinds >> mock_cupti__kind(a) & 1 && !(a->what == MOCK_CALL && runtime_off[cbid]);
-	return (!a->nested || settings.nested) && (kinds >> 4 & 1 || driver_on[cbid]);
+	if (!(kinds >> mock_cupti__kind(a) & 1))
+		return false;
+	return a->what != MOCK_CALL || (!off[driver][mock_cupti__cbid(a->domain, a->name)] &&
+					(!driver || !a->nested || settings.nested));
 }
 
 static void report_activity(const struct mock_activity *a)
@@ -378,8 +379,6 @@ static void listen_if_needed(void)
 	bool any = kinds != 0;
 	pthread_t thread;
 
-	for (uint32_t i = 0; i < CBIDS; i++)
-		any |= driver_on[i];
 	if (cuda_listen)
 		cuda_listen(any ? report_activity : NULL);
 	if (any && !__atomic_exchange_n(&running, true, __ATOMIC_ACQ_REL) &&
@@ -396,8 +395,8 @@ CUptiResult cuptiActivityEnable(int kind)
 		return CUPTI_ERROR_NOT_INITIALIZED;
 	pthread_mutex_lock(&lock);
 	kinds |= 1ULL << kind;
-	if (kind == 5)
-		memset(runtime_off, 0, sizeof(runtime_off));
+	if (kind == 4 || kind == 5)
+		memset(off[kind == 4], 0, sizeof(off[0]));
 	pthread_mutex_unlock(&lock);
 	listen_if_needed();
 	return CUPTI_SUCCESS;
@@ -466,12 +465,13 @@ CUptiResult cuptiGetThreadIdType(int *type)
 }
 
 #ifdef MOCK_CUPTI_NEW /* what versions before have not */
+/* A call has records while its kind is enabled; enabling the kind enables all of its calls (seen in CUPTI 13.0). */
 CUptiResult cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t on)
 {
 	ENTER();
 	if (cbid >= CBIDS)
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	runtime_off[cbid] = !on;
+	off[0][cbid] = !on;
 	return CUPTI_SUCCESS;
 }
 
@@ -480,8 +480,7 @@ CUptiResult cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t on)
 	ENTER();
 	if (cbid >= CBIDS)
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	driver_on[cbid] = on;
-	listen_if_needed();
+	off[1][cbid] = !on;
 	return CUPTI_SUCCESS;
 }
 
@@ -508,11 +507,7 @@ CUptiResult cuptiActivityGetEnabledKinds(void *of, int *list, uint32_t *size, ui
 
 uint64_t mock_cupti_kinds(void)
 {
-	uint64_t all = kinds;
-
-	for (uint32_t i = 0; i < CBIDS; i++)
-		all |= driver_on[i] ? 1 << 4 : 0;
-	return all;
+	return kinds;
 }
 
 bool mock_cupti_subscribed(void)

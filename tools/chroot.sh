@@ -14,7 +14,6 @@ debian_tree() {
 		fi
 		apt_install debootstrap || return 1
 		note "making a Debian of $release"
-		mkdir -p "$PTBPF_ENV_DIR"
 		rm -rf --one-file-system "$tar.dir"
 		debootstrap --variant=minbase "$release" "$tar.dir" "$uri" >"$tar.log" 2>&1 || {
 			note "debootstrap: $(tail -n 1 "$tar.log")"

@@ -88,7 +88,7 @@ why=
 venv() {
 	local name=$1 version=$2 dir=$PTBPF_ENV_DIR/$1 free
 	env_complete "$name" && return 0
-	if [ -x "$dir/bin/python" ] && "$dir/bin/python" -c "import torch; assert torch.__version__.split('+')[0] == '$version'" \
+	if [ -x "$dir/bin/python" ] && "$dir/bin/python" -I -c "import torch; assert torch.__version__.split('+')[0] == '$version'" \
 		2>/dev/null; then
 		env_stamp "$name" # made by somebody else, or before the stamp could be written
 		return 0
@@ -100,7 +100,7 @@ venv() {
 	fi
 	note "installing PyTorch $version into $dir"
 	rm -rf "$dir"
-	python3 -m venv "$dir" || { why="python3 -m venv failed"; return 1; }
+	python3 -I -m venv "$dir" || { why="no virtual environment could be made"; return 1; }
 	if ! "$dir/bin/pip" install -q --no-cache-dir "torch==$version" numpy setuptools >"$dir.log" 2>&1; then
 		why="pip: $(grep -m1 ERROR "$dir.log" || tail -n 1 "$dir.log")"
 		rm -rf "$dir"
@@ -111,7 +111,7 @@ venv() {
 
 # The distribution's own PyTorch, for its own /usr/bin/python3.
 distribution_torch() {
-	/usr/bin/python3 -c 'import torch' 2>/dev/null && return 0
+	/usr/bin/python3 -I -c 'import torch' 2>/dev/null && return 0
 	apt_update
 	[ -n "$(candidate python3-torch)" ] || { why="this distribution has no python3-torch"; return 1; }
 	apt_install python3-torch python3-numpy || { why="apt-get install python3-torch failed"; return 1; }
@@ -178,7 +178,7 @@ chroot_pip() {
 	mkdir -p "$dir/opt/torch" "$dir/ptbpf-tests"
 	unshare --mount sh -ec '
 		mount --bind /proc "$1/proc"; mount --bind /sys "$1/sys"; mount --bind /dev "$1/dev"
-		exec chroot "$1" python3 -m pip install -q --no-cache-dir --target /opt/torch "torch==$2" numpy setuptools
+		exec chroot "$1" python3 -I -m pip install -q --no-cache-dir --target /opt/torch "torch==$2" numpy setuptools
 	' sh "$dir" "$PTBPF_MAIN_TORCH"
 	printf '#!/bin/sh\nPYTHONPATH=/opt/torch exec /usr/bin/python3 "$@"\n' >"$dir/usr/local/bin/leg-python"
 	chmod 755 "$dir/usr/local/bin/leg-python"
@@ -190,9 +190,9 @@ frameworks_env() {
 	env_complete frameworks && return 0
 	note "installing PyTorch Lightning, Accelerate and torchtitan into $dir"
 	rm -rf "$dir"
-	main=$("$(venv_python "torch-$PTBPF_MAIN_TORCH")" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') &&
-		python3 -m venv "$dir" || { why="python3 -m venv failed"; return 1; }
-	printf '%s\n' "$main" >"$("$dir/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main.pth"
+	main=$("$(venv_python "torch-$PTBPF_MAIN_TORCH")" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))') &&
+		python3 -I -m venv "$dir" || { why="no virtual environment could be made"; return 1; }
+	printf '%s\n' "$main" >"$("$dir/bin/python" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main.pth"
 	# shellcheck disable=SC2086 # a list of packages
 	if ! { "$dir/bin/pip" install -q --no-cache-dir $PTBPF_FRAMEWORKS &&
 		"$dir/bin/pip" install -q --no-cache-dir --no-deps $PTBPF_TITAN; } >"$dir.log" 2>&1; then
@@ -250,13 +250,12 @@ setup_legs() {
 }
 
 need_root "tools/setup.sh"
-mkdir -p "$PTBPF_ENV_DIR"
 case ${1:-build} in
 build) setup_build ;;
 fuzz) setup_fuzz ;;
 torch)
 	setup_build
-	python3 -c 'import torch' >/dev/null 2>&1 || setup_main
+	python3 -I -c 'import torch' >/dev/null 2>&1 || setup_main
 	;;
 main)
 	setup_build

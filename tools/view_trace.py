@@ -29,6 +29,7 @@ import time
 ENV = os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "consumers")
 SKIP = 77
 DEADLINE = 120
+subprocess.run(["bash", os.path.join(os.path.dirname(os.path.abspath(__file__)), "env.sh")], check=True)  # is ENV ours alone?
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):

@@ -24,7 +24,7 @@ NO_VIEWER = 77
 
 def installed():
     return os.path.exists(ENV_PYTHON) and not subprocess.run(
-        [ENV_PYTHON, "-c", "import hta, torch_tb_profiler, ijson, jsonschema, viztracer"], stderr=subprocess.DEVNULL).returncode
+        [ENV_PYTHON, "-I", "-c", "import hta, torch_tb_profiler, ijson, jsonschema, viztracer"], stderr=subprocess.DEVNULL).returncode
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,8 @@ def python():
     """The interpreter of the environment."""
     try:
         if not installed():
-            subprocess.run([sys.executable, "-m", "venv", ENV], check=True)
-            subprocess.run([ENV_PYTHON, "-m", "pip", "install", "-q", *PACKAGES], check=True)
+            subprocess.run([sys.executable, "-I", "-m", "venv", ENV], check=True)
+            subprocess.run([ENV_PYTHON, "-I", "-m", "pip", "install", "-q", *PACKAGES], check=True)
     except (OSError, subprocess.CalledProcessError) as err:
         pytest.skip(f"HolisticTraceAnalysis and torch-tb-profiler could not be installed: {err}")
     return ENV_PYTHON

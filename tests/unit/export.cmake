@@ -28,9 +28,10 @@ target_link_libraries(fake_et PRIVATE ptbpf_flags ptbpf_export)
 # GPUs: a made-up process with two of them; NVIDIA's calculator of occupancy if CUDA's headers are found.
 set(GPU_WORLD "${U}/gpu_world.c;${FAKE_SESSION}")
 unit_test(gpu_occupancy "${U}/test_gpu_occupancy.c" ptbpf_export)
+execute_process(COMMAND bash -c ". tools/env.sh; printf %s \"$PTBPF_ENV_DIR\"" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+  OUTPUT_VARIABLE env_dir) # none where another user can change it
 file(GLOB cuda_includes /usr/local/cuda*/include /usr/local/cuda*/targets/*/include
-  $ENV{PTBPF_ENV_DIR}/*/lib/python3*/site-packages/nvidia/*/include
-  /var/tmp/ptbpf-envs/*/lib/python3*/site-packages/nvidia/*/include)
+  ${env_dir}/*/lib/python3*/site-packages/nvidia/*/include)
 find_path(CUDA_OCCUPANCY_DIR cuda_occupancy.h PATHS ${cuda_includes})
 if(CUDA_OCCUPANCY_DIR)
   target_compile_definitions(test_gpu_occupancy PRIVATE CUDA_OCCUPANCY_H)

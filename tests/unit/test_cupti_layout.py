@@ -33,7 +33,7 @@ def fetch():
         if os.path.isdir(into):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d",
+            subprocess.run([sys.executable, "-I", "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d",
                             folder, "--platform", "manylinux1_x86_64", "--platform", "manylinux2014_x86_64",
                             "--platform", "manylinux_2_17_x86_64", wheel], check=False, timeout=300)
             for path in glob.glob(folder + "/*.whl"):

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,15 @@ static const char *env_dir(void)
 	return dir && *dir ? dir : "/var/tmp/ptbpf-envs";
 }
 
+/* As env_check() of tools/env.sh, without the directories above. */
+static bool may_run(const char *dir)
+{
+	struct stat st;
+
+	return !lstat(dir, &st) && S_ISDIR(st.st_mode) && !(st.st_mode & 022) &&
+	       (!st.st_uid || st.st_uid == geteuid());
+}
+
 size_t torch_env__find(struct torch_env envs[TORCH_ENV_MAX])
 {
 	static const char tail[] = "/lib/python3*/site-packages/torch/lib/libtorch_cpu.so";
@@ -29,7 +39,7 @@ size_t torch_env__find(struct torch_env envs[TORCH_ENV_MAX])
 	glob_t g;
 
 	snprintf(pattern, sizeof(pattern), "%s/torch-*%s", env_dir(), tail);
-	if (glob(pattern, 0, NULL, &g))
+	if (!may_run(env_dir()) || glob(pattern, 0, NULL, &g))
 		return 0;
 	for (size_t i = 0; i < g.gl_pathc && cnt < TORCH_ENV_MAX; i++) {
 		struct torch_env *env = &envs[cnt];

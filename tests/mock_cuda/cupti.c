@@ -26,7 +26,7 @@ static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER; /* of the buffer; fu
 static struct mock_activity queue[QUEUE];
 static uint32_t queued;
 static uint64_t kinds, reported, made, lost, dropped_since;
-static bool off[2][CBIDS], running; /* off: calls of the runtime, of the driver */
+static bool off[2][CBIDS], running;              /* off: calls of the runtime, of the driver */
 static bool event_times __attribute__((unused)); /* taken, as every event has its time here */
 static int thread_id_type;
 static void *subscriber;

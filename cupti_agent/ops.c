@@ -148,7 +148,8 @@ static bool name_ok(const unsigned char *rf, uint64_t addr, bool schema)
 	return !schema || t.len;
 }
 
-static bool layout_ok(const unsigned char *rf, bool start)
+/* The number of the thread that constructed it may be another's: gloo begins its collectives on a thread of its own. */
+static bool layout_ok(const unsigned char *rf)
 {
 	const struct ptb_rf_cfg *c = &ops.cfg.rf;
 	unsigned char copy[RF_MAX];
@@ -159,8 +160,8 @@ static bool layout_ok(const unsigned char *rf, bool start)
 	index = copy[c->fn_index_off];
 	return copy[c->scope_off] < SCOPES_MAX && index <= 1 &&
 	       (int64_t)word(copy, c->seq_off) >= -1 && (int64_t)word(copy, c->seq_off) < 1ll << 48 &&
-	       word(copy, c->fwd_thread_off) < 1u << 31 &&
-	       (!start || word(copy, c->thread_off) == ops.torch->current_thread_id()) &&
+	       word(copy, c->fwd_thread_off) < 1u << 31 && word(copy, c->thread_off) &&
+	       word(copy, c->thread_off) < 1u << 31 &&
 	       name_ok(rf, index ? word(copy, c->fn_off) : (uint64_t)(uintptr_t)rf + c->fn_off, index);
 }
 
@@ -171,7 +172,7 @@ static inline bool trusted(const unsigned char *rf, bool start)
 
 	if (__builtin_expect(left <= 0, 1))
 		return true;
-	if (left > CAREFUL_CALLS || !layout_ok(rf, start)) {
+	if (left > CAREFUL_CALLS || !layout_ok(rf)) {
 		fail(PTB_AGENT_WHY_BAD_LAYOUT);
 		return false;
 	}
@@ -347,7 +348,8 @@ static inline void begin(struct stream *s, const unsigned char *rf)
 	if (!b)
 		return;
 	at = (unsigned char *)(b + 1);
-	atomic_store_explicit(&s->logical, word(rf, c->thread_off), memory_order_relaxed);
+	if (__builtin_expect(!atomic_load_explicit(&s->logical, memory_order_relaxed), 0))
+		atomic_store_explicit(&s->logical, ops.torch->current_thread_id(), memory_order_relaxed);
 	b->rf = (uint64_t)(uintptr_t)rf;
 	b->schema = schema;
 	b->seq = (int64_t)word(rf, c->seq_off);

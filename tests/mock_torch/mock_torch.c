@@ -109,7 +109,8 @@ EXPORT bool mock__begin(struct mock_rf *rf)
 		cb = manager.begin->callback;
 	pthread_mutex_unlock(&manager.mutex);
 	rf->end = NULL;
-	rf->thread = thread_id();
+	if (!rf->thread) /* else another thread constructed it */
+		rf->thread = thread_id();
 	if (!cb.start || !cb.scopes[rf->scope] || cb.sampling < 1)
 		return false;
 	rf->end = cb.end;

@@ -85,6 +85,32 @@ static void test_records(void)
 	CU_ASSERT_EQUAL(host__counts().added, 1);
 }
 
+/* What gloo does: it begins on a thread of its own what its caller constructed, here from the first call on. */
+static void test_begins_elsewhere(void)
+{
+	static struct first_records h;
+	struct mock_rf own, foreign;
+
+	host__be_schema(&own, &mock_add);
+	host__configure_right();
+	CU_ASSERT_FATAL(host__attach(REQUEST(OPS)));
+	for (uint32_t i = 0; i < 20; i++) {
+		host__be_text(&foreign, "gloo:all_reduce");
+		foreign.thread = 77;
+		CU_ASSERT(host__begin(&foreign));
+		host__end(&foreign);
+	}
+	CU_ASSERT(host__begin(&own));
+	host__end(&own);
+	CU_ASSERT(host__detach());
+	CU_ASSERT_EQUAL(host__ctl()->ops_why, PTB_AGENT_WHY_NONE);
+	CU_ASSERT_EQUAL(host__count(PTB_AREC_BEGIN), 21);
+	h.cnt = 0;
+	host__each(PTB_CHUNK_OPS, collect_records, &h);
+	for (uint32_t i = 0; i < h.cnt; i++)
+		CU_ASSERT_EQUAL(h.r[i].logical, own.thread);
+}
+
 /* Each operator has a number of its own at the site where stacks are read, if that is requested. */
 static void test_stack_numbers(void)
 {
@@ -385,6 +411,7 @@ int main(void)
 {
 	static const CU_TestInfo tests[] = {
 		{ "recording", test_records },
+		{ "begun elsewhere than constructed", test_begins_elsewhere },
 		{ "numbers for stacks", test_stack_numbers },
 		{ "ends behind the window", test_late_end },
 		{ "named once", test_names_once },

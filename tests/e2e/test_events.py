@@ -233,20 +233,41 @@ def test_interval(ws, job):
         end(t, job, 0)
 
 
-def test_hang_in_the_interval(ws, job):
-    """A hang that is reported while nothing may open a window opens one when the time has come."""
-    interval = 20  # far longer than the first window takes on a busy machine
+def test_one_kind_silences_no_other(ws, job):
+    """An event of another kind opens a window of its own; a hang that is reported in the interval of its kind, when that has passed."""
+    interval = 20  # far longer than a window takes on a busy machine
     with watch(ws, job, "--open-interval", f"{interval}s", "--traces", "none", rules="annotation=evaluate,hang=3s") as t:
-        job.request("annotate", "evaluate")
-        since = job.request("hang")  # in the step after it
-        job.wait_news("^hangs", since=since)
-        w = wait_logged(ws + "/w", lambda w: w["trigger"] == "hang", "a window for the hang")
-        first = log_of(ws + "/w")[0]
-        passed = (w["begin_unix_ns"] - first["begin_unix_ns"]) / 1e9
-        check(first["trigger"] == "annotation" and passed > interval - 0.1, f"windows: {first}, {w}")
-        check(w["event"]["ignored_before"] > 0, f"window: {w}")
-        job.request("go")
+        provoke(ws, job, "annotation", "annotate", "evaluate")
+        for n in (1, 2):
+            since = job.request("hang")
+            job.wait_news("^hangs", since=since)
+            wait_for(lambda k=n: sum(w["trigger"] == "hang" for w in log_of(ws + "/w")) == k, "a window for the hang")
+            since = job.request("go")
+            job.wait_news("^step", 3, since=since)
+        first, hang, again = log_of(ws + "/w")
+        check(first["trigger"] == "annotation" and hang["begin_unix_ns"] - first["begin_unix_ns"] < interval * 1e9, f"windows: {first}, {hang}")
+        check(again["begin_unix_ns"] - hang["begin_unix_ns"] > (interval - 0.1) * 1e9, f"windows: {hang}, {again}")
+        check(again["event"]["ignored_before"] > 0, f"window: {again}")
+        said = [line for line in t.err if "no window is opened" in line]
+        check(len(said) == 1 and f"pid {job.pid}: hang" in said[0] and "--open-interval" in said[0], f"what the log says: {said}")
         end(t, job, 0)
+
+
+def test_one_process_takes_no_other_ones_events(ws, job):
+    """A process whose events open windows leaves those of another one their own; what it has beyond its interval is counted, in one line."""
+    with Job() as greedy:
+        with Tracer("sample", "--pid", f"{greedy.pid},{job.pid}", "--dir", ws + "/w", "--schedule", "none", "--open-on", "annotation=evaluate",
+                    "--open-interval", "1h") as t:
+            t.wait_line("following the steps of 2 processes", "the watch", t.err)
+            w, _ = provoke(ws, greedy, "annotation", "annotate", "evaluate")
+            check(w["event"]["pid"] == greedy.pid, f"window: {w}")
+            for _ in range(3):
+                greedy.do("annotate", "evaluate")
+            w, _ = provoke(ws, job, "annotation", "annotate", "evaluate")
+            check(w["event"]["pid"] == job.pid and w["event"]["ignored_before"] > 0, f"window: {w}")
+            end(t, job, 0)
+        said = [line for line in t.err if "no window is opened" in line]
+        check(len(said) == 1 and f"pid {greedy.pid}" in said[0], f"what the log says: {said}")
 
 
 LOOP = "from torch.profiler import record_function\nprint('runs', flush=True)\nwhile True:\n    with record_function('x'):\n        pass"

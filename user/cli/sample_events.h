@@ -7,10 +7,21 @@
 
 struct sampler;
 
+#define EVENT_SOURCES_MAX 512 /* kinds of processes that are remembered; the oldest is forgotten */
+
+/* The events of one kind in one process. */
+struct event_source {
+	pid_t pid;
+	enum event_kind kind;
+	uint64_t last_ns; /* CLOCK_MONOTONIC: when one opened a window; 0: none has */
+	uint64_t said_ns; /* likewise, when the log said that one opens none; 0: not since last_ns */
+};
+
 struct sample_events {
 	struct sample_watch watch;
-	uint64_t last_ns; /* CLOCK_MONOTONIC: of the last event that opened a window; 0: none has */
-	uint64_t ignored; /* events since then that opened none */
+	struct event_source sources[EVENT_SOURCES_MAX];
+	uint32_t source_cnt;
+	uint64_t ignored; /* events that opened none, since one did */
 };
 
 void sample_events__init(struct sample_events *e);

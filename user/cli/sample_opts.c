@@ -42,7 +42,7 @@ static const struct opt_def sample_opts[] = {
 	{ OPT_STR, 0, "open-on", offsetof(struct sample_cfg, open_on), "LIST",
 	  "open a window when it happens in a process: slow=1.5x (a step takes so many times the median of the last ones), grows=1GiB (its resident memory does), hang=60s (no step ends for so long: a window of samples), annotation=NAME (it begins), oom (PyTorch cannot allocate memory); without --schedule there are no other windows" },
 	{ OPT_DURATION, 0, "open-interval", offsetof(struct sample_cfg, open_interval_ns), "TIME",
-	  "at least so long between two such windows (10m)" },
+	  "at least so long between two such windows for one kind of event in one process (10m)" },
 	{ OPT_DURATION, 0, "flight", offsetof(struct sample_cfg, run.rec.flight_ns), "TIME",
 	  "with --pid: these windows begin so long before the event; all that a window records is then recorded all the time, at the cost of that, and kept in memory" },
 	{ OPT_SIZE, 0, "flight-buffer", offsetof(struct sample_cfg, run.rec.flight_bytes), "SIZE",

@@ -13,6 +13,7 @@
 	10 /* of a process, until its memory has the level that growth is measured from */
 #define MEMORY_EVERY_NS 1000000000ULL
 #define SILENT_NS 60000000000ULL
+#define EVENTS_MAX EVENT_PROCS_MAX /* that wait to be taken */
 
 struct thread {
 	uint32_t tid;
@@ -38,8 +39,9 @@ struct event_watch {
 	uint32_t cnt;
 	uint64_t since_ns; /* steps that began before do not count */
 	bool paused;
-	bool pending[EVENT_KIND_CNT];
-	struct event events[EVENT_KIND_CNT];
+	uint64_t dropped; /* events for which there was no room */
+	uint32_t event_cnt;
+	struct event events[EVENTS_MAX]; /* to be taken, also of processes that have ended; of each one of a kind */
 };
 
 const char *event__name(enum event_kind kind)
@@ -114,35 +116,46 @@ bool event_watch__idle(const struct event_watch *w, uint64_t now_ns, uint32_t *p
 	return true;
 }
 
-/* Where the text of the event belongs; NULL: events are not wanted now, or there is one of this kind. */
+/* Where the text of the event belongs; NULL: events are not wanted now, or there is one of this kind and process. */
 static struct event *put(struct event_watch *w, enum event_kind kind, uint32_t pid, uint64_t ts_ns)
 {
-	struct event *ev = &w->events[kind];
+	struct event *ev = w->events;
 
-	if (w->paused || w->pending[kind])
+	if (w->paused)
 		return NULL;
-	w->pending[kind] = true;
+	for (; ev < w->events + w->event_cnt; ev++)
+		if (ev->kind == kind && ev->pid == pid) {
+			ev->more++;
+			return NULL;
+		}
+	if (w->event_cnt == EVENTS_MAX) {
+		w->dropped++;
+		return NULL;
+	}
+	w->event_cnt++;
 	*ev = (struct event){ .kind = kind, .pid = pid, .ts_ns = ts_ns };
 	return ev;
 }
 
 bool event_watch__any(const struct event_watch *w)
 {
-	for (int k = 0; k < EVENT_KIND_CNT; k++)
-		if (w->pending[k])
-			return true;
-	return false;
+	return w->event_cnt > 0;
 }
 
 bool event_watch__take(struct event_watch *w, struct event *ev)
 {
-	for (int k = EVENT_KIND_CNT; k--;)
-		if (w->pending[k]) {
-			w->pending[k] = false;
-			*ev = w->events[k];
-			return true;
-		}
-	return false;
+	uint32_t next = 0;
+
+	for (uint32_t i = 1; i < w->event_cnt; i++)
+		if (w->events[i].kind > w->events[next].kind)
+			next = i;
+	if (!w->event_cnt)
+		return false;
+	*ev = w->events[next];
+	ev->more += w->dropped;
+	w->dropped = 0;
+	w->events[next] = w->events[--w->event_cnt];
+	return true;
 }
 
 static struct thread *find_thread(struct proc *p, uint32_t tid)
@@ -309,7 +322,7 @@ void event_watch__tick(struct event_watch *w, uint64_t now_ns)
 			continue;
 		ev = put(w, EVENT_HANG, p->pid, now_ns);
 		if (!ev)
-			return;
+			continue;
 		p->hangs = true;
 		snprintf(ev->text, sizeof(ev->text), "no step ended and no annotation began for %.1f s",
 			 (double)(now_ns - p->last_ns) / 1e9);

@@ -34,6 +34,7 @@ struct event {
 	enum event_kind kind;
 	uint32_t pid;
 	uint64_t ts_ns;
+	uint64_t more; /* further ones that nobody is told of: mostly of this kind and process */
 	char text[EVENT_TEXT_MAX]; /* what happened, with figures */
 };
 
@@ -73,7 +74,7 @@ void event_watch__again(struct event_watch *w, uint32_t pid, uint64_t ns);
 /* A process in which no step has ended for a minute, each once: what is said of steps cannot be evaluated for it. False: none. */
 bool event_watch__silent(struct event_watch *w, uint64_t now_ns, uint32_t *pid);
 bool event_watch__any(const struct event_watch *w); /* is there an event to be taken? */
-/* The next event, the last kind first: a process that is out of memory may end. False: there is none. */
+/* The next event, the last kind first: a process that is out of memory may end. Of each process one of a kind waits. False: there is none. */
 bool event_watch__take(struct event_watch *w, struct event *ev);
 
 #endif /* SAMPLE_EVENT_WATCH_H */

@@ -30,7 +30,9 @@ uint64_t step_history__median(const struct step_history *h)
 
 bool step_history__is_slow(const struct step_history *h, uint64_t ns, double factor)
 {
-	if (h->cnt < STEP_HISTORY_MIN || (double)ns <= factor * (double)step_history__median(h))
+	uint64_t median = step_history__median(h);
+
+	if (h->cnt < STEP_HISTORY_MIN || (double)ns <= factor * (double)median || ns < median + STEP_SLOW_NS)
 		return false;
 	for (uint32_t i = 0; i < h->cnt; i++)
 		if (h->ns[i] >= ns)

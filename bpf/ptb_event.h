@@ -699,7 +699,7 @@ enum ptb_stop_reason {
 	X(OVER_LIBS,       47, 1, "processes with more CUDA libraries than the limit: the rest has no probes") \
 	X(UNWRITTEN_NS,    48, 1, "the window's end, which could not be written, ns")            \
 	X(FOREIGN_FILES,   49, 1, "libraries without probes: a process of another user serves their file system (FUSE)") \
-	X(REFUSED_PIDS,    50, 1, "processes of --pid that could not be traced")                \
+	X(REFUSED_PIDS,    50, 1, "processes that could not be traced")                          \
 	X(PY_NO_STATE,     51, 1, "Python stacks not read: the thread's state was not where it should be") \
 	X(PY_CUT,          52, 1, "Python stacks truncated at 128 frames")                       \
 	X(PY_FAULT,        53, 1, "Python stacks with a frame that could not be read")           \

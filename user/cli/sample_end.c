@@ -73,6 +73,8 @@ static void why_nothing(const struct sample_window *w, char *buf, size_t cap)
 
 	if (pid)
 		snprintf(buf, cap, "nothing recorded: %s", stall__text(pid, text, sizeof(text)));
+	else if (sample_window__all_ended(w))
+		snprintf(buf, cap, "nothing recorded: its processes had ended before it began");
 	else
 		sample_steps__why(w, buf, cap);
 }
@@ -101,6 +103,8 @@ static bool write_line(const struct sampler *s, const struct sample_window *w, i
 	jsonw__end_arr(&j);
 	if (w->spec.selected > w->spec.pid_cnt)
 		JSONW_U64(&j, "selected", w->spec.selected);
+	if (w->report.ended)
+		JSONW_U64(&j, "ended", w->report.ended);
 	window_jobs__write(&j, &w->spec.jobs);
 	JSONW_I64(&j, "exit", code);
 	if (w->report.traced)
@@ -236,7 +240,7 @@ void sampler__end_window(struct sampler *s, uint32_t i)
 	    !(w.spec.measure && code == EXIT_DONE)) { /* else it was to begin later */
 		s->any |= w.report.has_result;
 		s->spent_ns += (double)(w.report.cost_known ? w.report.cost_ns : w.spec.max_cost_ns);
-		s->incomplete |= code != EXIT_DONE;
+		s->incomplete |= code != EXIT_DONE && !sample_window__all_ended(&w);
 		s->lost += w.report.has_result ? w.report.result.lost : 0;
 		s->last_real_ns = w.spec.real_ns;
 		if (!w.report.has_result)

@@ -57,9 +57,10 @@ void sample_metrics__ended(struct sample_metrics *sm, const struct sample_window
 {
 	struct metrics *m = &sm->sums;
 
-	m->windows[code == EXIT_DONE       ? METRICS_COMPLETE :
-		   code == EXIT_INCOMPLETE ? METRICS_INCOMPLETE :
-					     METRICS_FAILED]++;
+	m->windows[code == EXIT_DONE           ? METRICS_COMPLETE :
+		   code == EXIT_INCOMPLETE     ? METRICS_INCOMPLETE :
+		   sample_window__all_ended(w) ? METRICS_SKIPPED :
+						 METRICS_FAILED]++;
 	if (!sm->server || !w->report.has_result)
 		return;
 	m->begin_unix_ns = w->spec.real_ns;

@@ -127,15 +127,17 @@ static bool add_processes(struct window_run *wr)
 
 	run__expect(wr->live.run, wr->spec->pids, wr->spec->pid_cnt);
 	for (uint32_t i = 0; i < wr->spec->pid_cnt && may_add(wr, t0, wr->spec->pid_cnt - i); i++) {
-		if (run__add_chosen(wr->live.run, wr->spec->pids[i], wr->spec->chosen_ns))
+		if (run__add_chosen(wr->live.run, wr->spec->pids[i], wr->spec->chosen_ns)) {
+			wr->report.ended += pid_hold__ended(wr->spec->pids[i], wr->spec->chosen_ns);
 			continue; /* reported, or it has unloaded PyTorch */
+		}
 		added++;
 		if (wr->spec->cfg->rec.children)
 			run__add_descendants(wr->live.run, wr->spec->pids[i]);
 	}
 	wr->report.attach_ns = clock__mono_ns() - t0;
 	wr->report.failure_cnt = plan_failures__own(wr->report.failures, WINDOW_FAILURES_MAX);
-	run__refused(wr->live.run, wr->spec->pid_cnt - added);
+	run__refused(wr->live.run, wr->spec->pid_cnt - added - wr->report.ended);
 	return added > 0;
 }
 
@@ -220,8 +222,12 @@ static int end_window(struct window_run *wr, int code)
 		wr->report.cost_known = true;
 		wr->report.cost_ns = run__cost_ns(wr->live.run) + wr->multiple.cost_ns;
 	}
-	if (code)
+	if (code) { /* perhaps because they have ended since they were attached to */
+		wr->report.ended = 0;
+		for (uint32_t i = 0; i < wr->spec->pid_cnt; i++)
+			wr->report.ended += pid_hold__ended(wr->spec->pids[i], wr->spec->chosen_ns);
 		send_report(wr);
+	}
 	if (!code && !wr->spec->measure) {
 		wr->report.sealed = true;
 		send_report(wr);

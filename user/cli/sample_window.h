@@ -78,7 +78,8 @@ struct sample_report {
 	uint32_t traced;    /* processes when the window began, 0: it has not begun */
 	uint64_t late_ns;   /* after spec.begin_ns it began */
 	uint64_t attach_ns; /* it took to attach to its processes */
-	bool sealed;        /* nothing is attached any more; the rest is export */
+	uint32_t ended; /* of its processes, before they were attached to or, where there is no window, before it began */
+	bool sealed; /* nothing is attached any more; the rest is export */
 	bool has_result;
 	struct sample_step_report steps;
 	struct sample_multiple_report multiple;
@@ -105,6 +106,12 @@ struct sample_window {
 static inline bool sample_window__unsealed(const struct sample_window *w)
 {
 	return !w->report.sealed;
+}
+
+/* All its processes ended before it began: there was nothing to record. */
+static inline bool sample_window__all_ended(const struct sample_window *w)
+{
+	return w->report.ended && w->report.ended == w->spec.pid_cnt;
 }
 
 /* Its end is a number of steps. */

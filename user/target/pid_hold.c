@@ -52,6 +52,16 @@ bool pid_hold__began_by(pid_t pid, uint64_t ns)
 	return began <= (int64_t)ns + SLACK_NS;
 }
 
+bool pid_hold__ended(pid_t pid, uint64_t ns)
+{
+	int fd = pid_hold__open(pid);
+	bool lives = pid_hold__alive(fd) && pid_hold__began_by(pid, ns);
+
+	if (fd >= 0)
+		close(fd);
+	return !lives;
+}
+
 bool pid_hold__has_parent(pid_t pid, pid_t parent)
 {
 	struct proc_stat st;

@@ -38,7 +38,7 @@ KEYS = ["schemaVersion", "deviceProperties", "trace_id", "host_name", "distribut
         "baseTimeNanoseconds", "traceEvents", "ptbpf_totals", "traceName"]
 # slice arg -> counter in ptbpf_totals.totals
 MARKS = {"ptbpf.open_at_attach": "open_at_begin", "finished": "unfinished", "ptbpf.unwound": "unwound",
-         "ptbpf.end_lost": "end_lost", "ptbpf.derived": "steps", "ptbpf.partial": "partial_steps", "ptbpf.truncated": "truncated_annotations"}
+         "ptbpf.end_lost": "end_lost", "ptbpf.derived": "steps", "ptbpf.partial": "partial_steps"}
 
 
 class Findings:
@@ -439,6 +439,8 @@ def check_account(doc, threads, findings):
               "annotations": sum(s.event["cat"] == "user_annotation" and "ptbpf.derived" not in s.event["args"]
                                  for s in slices),
               "flows": sum(e.get("ph") == "s" and e.get("cat") == "fwdbwd" for e in doc["traceEvents"])}
+    for total, cat in (("truncated_annotations", "user_annotation"), ("truncated_operators", "cpu_op")):
+        counts[total] = sum("ptbpf.truncated" in s.event["args"] and s.event["cat"] == cat for s in slices)
     counts.update({total: sum(mark in s.event["args"] for s in slices) for mark, total in MARKS.items()})
     for key, cnt in counts.items():
         if totals["totals"][key] != cnt and not (only_one and totals["totals"][key] > cnt):

@@ -29,7 +29,9 @@ static int put(struct slice sl)
 	totals.unwound += !!(sl.flags & SLICE_UNWOUND);
 	totals.end_lost += !!(sl.flags & SLICE_END_LOST);
 	totals.open_at_begin += !!(sl.flags & SLICE_OPEN_AT_BEGIN);
-	totals.truncated_annotations += !!(sl.flags & SLICE_TRUNCATED);
+	if (sl.flags & SLICE_TRUNCATED)
+		++*(sl.cat == SLICE_USER_ANNOTATION ? &totals.truncated_annotations :
+						      &totals.truncated_ops);
 	totals.unfinished += !!(sl.flags & SLICE_UNFINISHED);
 	return sink.slice(sink.arg, &sl);
 }

@@ -32,6 +32,11 @@ static void test_complete(void)
 	s.counters[PTB_CNT_PROBES] = 900;
 	CU_ASSERT_FALSE(account(&s, &t));
 	CU_ASSERT_STRING_EQUAL(text, "complete: nothing lost");
+	t.truncated_annotations = 1;
+	t.truncated_ops = 7;
+	CU_ASSERT_FALSE(account(&s, &t));
+	CU_ASSERT(says("nothing lost; cut where they cross an annotation (marked ptbpf.truncated): 1 annotation, 7 "
+		       "operators"));
 }
 
 /* Operators that cannot be seen are counted; other refusals are not, and neither makes the session incomplete. */

@@ -210,7 +210,7 @@ static void other_threads(void)
 	text(b, 2000000, 0xa0, USER, "async");
 	op(b, 2000100, 0xb0, MM, -1);
 	builder__rf_end(b, 2000200, 0xb0);
-	text(b, 2000300, 0xc0, USER, "cut");
+	text(b, 2000300, 0xc0, USER, "other");
 	op(b, 2000400, 0xb0, ADD, -1);
 	builder__thread(b, 10, 11);
 	builder__ring(b, 1);
@@ -228,12 +228,57 @@ static void other_threads(void)
 	CU_ASSERT_EQUAL(slice_log__must(log, "async", 0)->flags, SLICE_OTHER_THREAD_END);
 	CU_ASSERT_EQUAL(slice_log__must(log, "async", 0)->end_ns, 2000900);
 	CU_ASSERT_EQUAL(slice_log__must(log, "async", 0)->tid, 10);
-	CU_ASSERT_EQUAL(slice_log__must(log, "cut", 0)->flags, SLICE_OTHER_THREAD_END | SLICE_TRUNCATED);
-	CU_ASSERT_TRUE(slice_log__must(log, "cut", 0)->end_ns < 2000400);
-	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 0)->flags, 0);
+	CU_ASSERT_EQUAL(slice_log__must(log, "other", 0)->flags, SLICE_OTHER_THREAD_END);
+	CU_ASSERT_EQUAL(slice_log__must(log, "other", 0)->end_ns, 2000500);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 0)->flags, SLICE_TRUNCATED);
 	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 0)->parent,
-			slice_log__must(log, "async", 0)->id);
+			slice_log__must(log, "other", 0)->id);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 1);
+	slice_log__done(log, b);
+}
+
+/* Annotations in a dispatch mode, and some that cross each other: each end that comes belongs to something. */
+static void crossing(void)
+{
+	struct builder *b = new_builder();
+	const struct slice *sl;
+	struct slice_log *log;
+
+	text(b, 2000000, 0xa0, FUNCTION, "PythonDispatchMode");
+	text(b, 2000100, 0xb0, USER, "inner");
+	builder__rf_end(b, 2000200, 0xa0);
+	op(b, 2000300, 0xc0, MM, -1);
+	builder__rf_end(b, 2001000, 0xc0);
+	text(b, 2002000, 0xa0, FUNCTION, "PythonDispatchMode");
+	builder__rf_end(b, 2002100, 0xb0);
+	op(b, 2002110, 0xc0, MM, -1); /* what the mode does beside */
+	builder__rf_end(b, 2002120, 0xc0);
+	builder__rf_end(b, 2002200, 0xa0);
+	text(b, 2003000, 0xa0, USER, "first");
+	text(b, 2003100, 0xb0, USER, "second");
+	op(b, 2003200, 0xc0, ADD, -1);
+	builder__rf_end(b, 2003300, 0xc0);
+	builder__rf_end(b, 2003400, 0xa0);
+	op(b, 2003500, 0xc0, ADD, -1);
+	builder__rf_end(b, 2003600, 0xc0);
+	builder__rf_end(b, 2003700, 0xb0);
+	log = slice_log__of(b, NULL);
+	sl = slice_log__must(log, "inner", 0);
+	CU_ASSERT_EQUAL(sl->begin_ns, 2000100);
+	CU_ASSERT_EQUAL(sl->end_ns, 2002100);
+	CU_ASSERT_EQUAL(sl->flags, 0);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::mm", 0)->parent, sl->id);
+	CU_ASSERT_EQUAL(slice_log__must(log, "PythonDispatchMode", 1)->parent, sl->id);
+	CU_ASSERT_EQUAL(slice_log__must(log, "PythonDispatchMode", 0)->flags, SLICE_TRUNCATED);
+	CU_ASSERT_EQUAL(slice_log__must(log, "PythonDispatchMode", 0)->end_ns, 2000097);
+	CU_ASSERT_EQUAL(slice_log__must(log, "PythonDispatchMode", 1)->end_ns, 2002097);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::mm", 1)->parent, 0);
+	CU_ASSERT_EQUAL(slice_log__must(log, "first", 0)->end_ns, 2003400);
+	CU_ASSERT_EQUAL(slice_log__must(log, "second", 0)->flags, SLICE_TRUNCATED);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::add", 1)->parent, 0);
+	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 1);
+	CU_ASSERT_EQUAL(log->totals.truncated_ops, 2);
+	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 0);
 	slice_log__done(log, b);
 }
 
@@ -456,6 +501,7 @@ static const CU_TestInfo tests[] = {
 	{ "autograd", autograd },
 	{ "autograd, threads learnt", autograd_learnt },
 	{ "other threads", other_threads },
+	{ "annotations that cross", crossing },
 	{ "edges of the window and of threads", edges },
 	{ "open at the window's begin", open_at_begin },
 	{ "lost ends", lost_ends },

@@ -205,11 +205,12 @@ static void ends_on_another_thread(void)
 	slice_log__done(log, b);
 }
 
-/* Generators: an annotation ends while a later one, or an operator inside it, is open. */
+/* Generators: annotations that cross each other, and operators in which one begins or ends. */
 static void generators(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
 	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
+	const struct slice *sl;
 	struct slice_log *log;
 
 	builder__annotate(b, 2000000, 0x8000, 0x1, "outer");
@@ -217,30 +218,98 @@ static void generators(void)
 	builder__enter(b, f, 2000200, 0x8000);
 	builder__exit(b, f, 2000300, 0x7f00);
 	builder__scope_end(b, 2000400, 0x8000, 0x1); /* outer is reported unchanged, inner is cut */
+	builder__enter(b, f, 2000410, 0x8000);
+	builder__exit(b, f, 2000420, 0x7f00);
 	builder__scope_end(b, 2000500, 0x8000, 0x2);
-	builder__annotate(b, 2001000, 0x8000, 0x1, "crossed");
-	builder__enter(b, f, 2001100, 0x9000);
-	builder__exit(b, f, 2001200, 0x8f00);
+	builder__annotate(b, 2001000, 0x8000, 0x1, "ends inside");
 	builder__enter(b, g, 2001300, 0x9000);
-	builder__scope_end(b, 2001400, 0x8000, 0x1); /* operators win */
+	builder__scope_end(b, 2001400, 0x8000, 0x1);
+	builder__enter(b, f, 2001410, 0x8000);
+	builder__exit(b, f, 2001420, 0x7f00);
 	builder__exit(b, g, 2001500, 0x8f00);
 	builder__enter(b, g, 2002000, 0x9000);
-	builder__annotate(b, 2002100, 0x8000, 0x1, "left open");
+	builder__annotate(b, 2002100, 0x8000, 0x1, "goes on");
+	builder__enter(b, f, 2002200, 0x7000);
+	builder__exit(b, f, 2002300, 0x6f00);
 	builder__exit(b, g, 2002500, 0x8f00);
 	builder__scope_end(b, 2002900, 0x8000, 0x1);
 	log = slice_log__of(b, NULL);
 	CU_ASSERT_EQUAL(slice_log__get(log, "outer")->flags, 0);
-	CU_ASSERT_EQUAL(slice_log__get(log, "outer")->end_ns, 2000403);
+	CU_ASSERT_EQUAL(slice_log__get(log, "outer")->end_ns, 2000400);
 	CU_ASSERT_EQUAL(slice_log__get(log, "inner")->flags, SLICE_TRUNCATED);
-	CU_ASSERT_EQUAL(slice_log__get(log, "inner")->end_ns, 2000400);
-	CU_ASSERT_EQUAL(slice_log__get(log, "crossed")->flags, SLICE_TRUNCATED);
-	CU_ASSERT_EQUAL(slice_log__get(log, "crossed")->end_ns, 2001297);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 0)->parent, 0);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 0)->end_ns, 2001500);
-	CU_ASSERT_EQUAL(slice_log__get(log, "left open")->flags, SLICE_TRUNCATED);
-	CU_ASSERT_EQUAL(slice_log__get(log, "left open")->end_ns, 2002497);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 1)->flags, 0);
-	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 3);
+	CU_ASSERT_EQUAL(slice_log__get(log, "inner")->end_ns, 2000397);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::f", 1)->parent, 0);
+	sl = slice_log__get(log, "ends inside");
+	CU_ASSERT_EQUAL(sl->flags, 0);
+	CU_ASSERT_EQUAL(sl->end_ns, 2001400);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 0)->parent, sl->id);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 0)->flags, SLICE_TRUNCATED);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 0)->end_ns, 2001397);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::f", 2)->parent, 0);
+	sl = slice_log__get(log, "goes on");
+	CU_ASSERT_EQUAL(sl->flags, 0);
+	CU_ASSERT_EQUAL(sl->begin_ns, 2002100);
+	CU_ASSERT_EQUAL(sl->end_ns, 2002900);
+	CU_ASSERT_EQUAL(sl->parent, 0);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::f", 3)->parent, sl->id);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 1)->flags, SLICE_TRUNCATED);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 1)->end_ns, 2002097);
+	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 1);
+	CU_ASSERT_EQUAL(log->totals.truncated_ops, 2);
+	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 0);
+	slice_log__done(log, b);
+}
+
+static void dispatched(struct builder *b, uint32_t box, uint64_t ts, uint64_t opdef)
+{
+	builder__macro(b, ts, 0x9000, 0x10, 0x400);
+	builder__boxed(b, box, ts + 10, 0x8800, opdef);
+	if (opdef == 0x1000)
+		builder__annotate(b, ts + 20, 0x8000, 0x1, "inner");
+	else
+		builder__scope_end(b, ts + 20, 0x8000, 0x1);
+	builder__exit(b, box, ts + 30, 0x8700);
+	builder__scope_end(b, ts + 40, 0x9000, 0x10);
+}
+
+/* Annotations in a dispatch mode: torch opens a scope of its own around the calls that begin and end one. */
+static void dispatch_mode(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"),
+		 box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
+	const struct slice *outer, *inner, *mode;
+	struct slice_log *log;
+
+	builder__caller(b, 1, 0x400, "PythonDispatchMode");
+	builder__opdef(b, 1, 0x1000, "profiler::_record_function_enter_new", false);
+	builder__opdef(b, 1, 0x2000, "profiler::_record_function_exit._RecordFunction", false);
+	builder__annotate(b, 2000000, 0x8000, 0x2, "outer");
+	dispatched(b, box, 2001000, 0x1000);
+	builder__enter(b, f, 2002000, 0x9000);
+	builder__exit(b, f, 2003000, 0x8f00);
+	dispatched(b, box, 2004000, 0x2000);
+	builder__scope_end(b, 2005000, 0x8000, 0x2);
+	log = slice_log__of(b, NULL);
+	outer = slice_log__must(log, "outer", 0);
+	inner = slice_log__must(log, "inner", 0);
+	CU_ASSERT_EQUAL(outer->end_ns - outer->begin_ns, 5000);
+	CU_ASSERT_EQUAL(inner->begin_ns, 2001020);
+	CU_ASSERT_EQUAL(inner->end_ns, 2004020);
+	CU_ASSERT_EQUAL(inner->parent, outer->id);
+	CU_ASSERT_EQUAL(slice_log__must(log, "aten::f", 0)->parent, inner->id);
+	mode = slice_log__must(log, "PythonDispatchMode", 0);
+	CU_ASSERT_EQUAL(mode->flags, SLICE_TRUNCATED);
+	CU_ASSERT_EQUAL(mode->begin_ns, 2001000);
+	CU_ASSERT_TRUE(mode->end_ns < 2001020);
+	mode = slice_log__must(log, "PythonDispatchMode", 1);
+	CU_ASSERT_EQUAL(mode->flags, SLICE_TRUNCATED);
+	CU_ASSERT_EQUAL(mode->parent, inner->id);
+	CU_ASSERT_EQUAL(mode->end_ns, 2004017);
+	CU_ASSERT_EQUAL(log->cnt, 5);
+	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 0);
+	CU_ASSERT_EQUAL(log->totals.truncated_ops, 2);
+	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 0);
 	slice_log__done(log, b);
 }
 
@@ -325,6 +394,7 @@ static void random_records(void)
 		for (int i = 0; i < 3; i++)
 			f[i] = builder__op(b, i == 0 ? "aten::a" : i == 1 ? "aten::b" : "aten::c");
 		box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
+		builder__caller(b, 1, 0x400, "macro");
 		builder__opdef(b, 1, 0x1000, "profiler::_record_function_enter_new", false);
 		if (seed % 3 == 0)
 			builder__lost(b, 2050000, 2050100, 1);
@@ -334,7 +404,7 @@ static void random_records(void)
 
 			ts += (uint64_t)(random() % 40);
 			builder__thread(b, 1, 1 + (uint32_t)(random() % 2));
-			switch (random() % 9) {
+			switch (random() % 10) {
 			case 0:
 			case 1:
 				builder__enter(b, f[random() % 3], ts, sp);
@@ -358,6 +428,9 @@ static void random_records(void)
 			case 8:
 				builder__catch(b, ts, sp);
 				break;
+			case 9:
+				builder__macro(b, ts, sp, h + 2, 0x400);
+				break;
 			}
 		}
 		log = slice_log__of(b, NULL);
@@ -376,6 +449,7 @@ static const CU_TestInfo tests[] = {
 	{ "detach within aten::detach", detach },
 	{ "end on another thread", ends_on_another_thread },
 	{ "generators", generators },
+	{ "annotations in a dispatch mode", dispatch_mode },
 	{ "begun after an exception", begun_after_an_exception },
 	{ "an address is used again", address_used_again },
 	{ "a lost end", lost_end },

@@ -121,6 +121,11 @@ static void print_summary(const struct outputs *o, const struct session *s,
 	fputs(when[0] ? "; " : "", stderr);
 	term_text__put(stderr, when, SIZE_MAX);
 	print_step_on(info);
+	if (t->truncated_annotations || t->truncated_ops)
+		fprintf(stderr, "; cut where they cross an annotation: %llu annotation%s, %llu operator%s",
+			(unsigned long long)t->truncated_annotations,
+			t->truncated_annotations == 1 ? "" : "s",
+			(unsigned long long)t->truncated_ops, t->truncated_ops == 1 ? "" : "s");
 	fputc('\n', stderr);
 }
 

@@ -246,6 +246,12 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 			 "more than the clock error (marked "
 			 "ptbpf.before_launch)",
 			 totals->gpu_before_launch, totals->gpu_work);
+	if (totals->truncated_annotations || totals->truncated_ops)
+		add_text(&s,
+			 "; cut where they cross an annotation (marked ptbpf.truncated): %" PRIu64
+			 " annotation%s, %" PRIu64 " operator%s",
+			 totals->truncated_annotations, totals->truncated_annotations == 1 ? "" : "s",
+			 totals->truncated_ops, totals->truncated_ops == 1 ? "" : "s");
 	if (unseen)
 		add_text(&s, "; %u operator%s not visible (attach --dry-run lists them)", unseen,
 			 unseen == 1 ? "" : "s");

@@ -35,7 +35,7 @@ struct args {
 	bool has_seq;
 };
 
-/* One open slice, or an open frame that makes none (hidden). */
+/* One open slice, or what is open and makes none, or none any more (hidden). */
 struct entry {
 	uint64_t sp; /* stack pointer at the entry; frames only */
 	uint64_t begin_ns;
@@ -83,7 +83,6 @@ struct thread {
 	bool lives;            /* is in that list */
 	struct entry *stack;
 	uint32_t cnt, cap;
-	uint32_t annotations; /* open ones that may end at any time: not steps, nor functions that the agent recorded */
 	uint32_t frames;      /* open entries that are no annotations */
 	uint32_t hiding;      /* open entries that hide what is below them */
 	uint64_t last_ns;     /* last begin or end given to a slice */
@@ -210,7 +209,7 @@ void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts);
  * here). The entry, or NULL (m->err is set, or the stack is too deep and it was counted). */
 struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto,
 				uint64_t ts);
-/* The same for an annotation; goes below hidden frames at the top, which it may outlive. */
+/* The same for an annotation, which may outlive what is below it. */
 struct entry *stack__push_annotation(struct model *m, struct thread *t, const struct entry *proto,
 				     uint64_t ts);
 /* An exit site of func was reached; r carries the results. */

@@ -74,10 +74,10 @@ static void end_lost_twin(struct model *m, struct thread *t, const char *name, u
 {
 	if (!m->lost_pos)
 		return;
-	effort__spend((uint64_t)t->annotations * ENTRY_COST);
 	for (uint32_t i = t->cnt; i--;) {
 		const struct entry *e = &t->stack[i];
 
+		effort__spend(ENTRY_COST);
 		if (!e->annotation && !e->hidden)
 			return;
 		if (e->annotation && e->name == name && stack__lost_since(m, e->begin_ns)) {

@@ -255,6 +255,8 @@ static void count_slice(struct session_totals *n, const struct slice *sl, const 
 		n->annotations++;
 	else
 		n->ops++;
+	if (sl->flags & SLICE_TRUNCATED)
+		++*(sl->cat == SLICE_USER_ANNOTATION ? &n->truncated_annotations : &n->truncated_ops);
 	n->unwound += !!(sl->flags & SLICE_UNWOUND);
 	n->end_lost += !!(sl->flags & SLICE_END_LOST);
 	n->open_at_begin += !!(sl->flags & SLICE_OPEN_AT_BEGIN);

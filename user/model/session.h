@@ -171,7 +171,7 @@ enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 #define SLICE_THREAD_EXIT 0x80   /* its thread or process ended while it was open */
 #define SLICE_OTHER_THREAD_END 0x100 /* an annotation that ended on another thread than it began */
 #define SLICE_ARGS_CUT 0x400     /* some of its arguments or results were too many or too long to be recorded */
-#define SLICE_TRUNCATED 0x200    /* an annotation cut short because its true end would cross another slice */
+#define SLICE_TRUNCATED 0x200    /* cut short because its true end would cross an annotation */
 #define SLICE_PARTIAL 0x800      /* with DERIVED: a step of which the window has only a part; not named ProfilerStep#N,
 				    which readers take for whole ones */
 /* clang-format on */
@@ -406,10 +406,11 @@ struct session_totals { /* after a run */
 	uint64_t steps;            /* derived; partial ones are among them */
 	uint64_t partial_steps;
 	uint64_t own_steps;             /* whole ProfilerStep#N of the program's own */
-	uint64_t truncated_annotations; /* still open annotations cut to keep strict nesting */
-	uint64_t flows;                 /* forward-backward pairs */
-	uint64_t freed_unknown;         /* CPU blocks freed that were allocated before the window */
-	uint64_t live_blocks;           /* allocated in the window and not freed at its end */
+	uint64_t truncated_annotations; /* cut where they cross one that began earlier */
+	uint64_t truncated_ops; /* operators and scopes of torch cut where they cross an annotation */
+	uint64_t flows;         /* forward-backward pairs */
+	uint64_t freed_unknown;  /* CPU blocks freed that were allocated before the window */
+	uint64_t live_blocks;    /* allocated in the window and not freed at its end */
 	uint64_t frees_inferred; /* frees that were not seen: the address was given out again */
 	uint64_t gpu_work;       /* kernels, copies, fills */
 	uint64_t gpu_unlinked;   /* of them, without a launch in the capture */

@@ -23,16 +23,20 @@
  *
  * Annotations (record_function) live in time, not on this stack: an object begins in one function and
  * ends in another, perhaps on another thread. They stand in the same array where they began, between
- * frames, and strict nesting is kept by these rules:
- *  - a frame found dead that lies below an annotation ended before that annotation began: objects end
- *    when a frame is unwound (they are RAII objects or `with` blocks), so this one is younger;
- *  - a frame that exits normally cuts the annotations begun inside it and still open;
- *  - an annotation that ends while operators begun inside it are open is cut to the begin of the
- *    outermost of them; if only annotations are open inside it, those are cut instead.
- * Cut ones are marked and counted.
+ * frames. An annotation of the program begins and ends when the program says so; where it crosses what torch opened
+ * (dispatch modes and hooks of the backward pass open a slice around the call that begins or ends one), torch's is cut:
  *
- * Functions that the agent records (rf_slices.c) stand there too, but ends in order as frames do; what is open
- * in one that ends, ends with it.
+ *	|-- torch's --|                    |-- torch's --|
+ *	      |-- annotation --|    |-- annotation --|
+ *	|-t's-|-- annotation --|    |-- annotation --|     the cut one's own exit, or end, says nothing any more
+ *
+ *  - what ends while an annotation that began in it is open ended just before that began;
+ *  - what is open in an annotation that ends is cut there, and stays on the stack, hidden, until its own end. That goes for
+ *    annotations, too: of two that cross (generators, async code) the one that began first is whole;
+ *  - a frame found dead that lies below an annotation ended before that annotation began: objects end
+ *    when a frame is unwound (they are RAII objects or `with` blocks), so this one is younger.
+ * What is cut is marked and counted. Scopes of torch's own (the macro RECORD_FUNCTION) and functions that the agent
+ * records (rf_slices.c) stand there too, but end in order as frames do; what is open in one that ends, ends with it.
  *
  * Times. Within a thread every begin and end gets a time of its own, at least GAP_NS after the one before,
  * so nesting is strict, and stays so for readers that round. When several slices end at once the
@@ -72,10 +76,10 @@ static bool is_derived(const struct entry *e)
 	return e->flags & SLICE_DERIVED;
 }
 
-/* May it end while what was begun in it is open? Functions that the agent records may not. */
-static bool is_free(const struct entry *e)
+/* An annotation of the program's: it may end while what was begun in it is open. */
+static bool is_users(const struct entry *e)
 {
-	return e->annotation && !is_derived(e) && (!e->rf || e->kind == PTB_FUNC_SCOPE);
+	return e->annotation && !is_derived(e) && e->cat == SLICE_USER_ANNOTATION;
 }
 
 void stack__reserve_begin(struct thread *t, uint64_t at)
@@ -105,7 +109,7 @@ static uint64_t free_time(const struct thread *t, uint64_t ts)
 
 /* ---- opening ---- */
 
-static struct entry *insert_entry(struct model *m, struct thread *t, uint32_t i, const struct entry *proto)
+static struct entry *push_entry(struct model *m, struct thread *t, const struct entry *proto)
 {
 	if (t->cnt >= STACK_MAX) {
 		m->totals->bad_records++;
@@ -116,13 +120,8 @@ static struct entry *insert_entry(struct model *m, struct thread *t, uint32_t i,
 		m->err = -ENOMEM;
 		return NULL;
 	}
-	if (i < t->cnt) {
-		effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST * 4);
-		memmove(&t->stack[i + 1], &t->stack[i], (t->cnt - i) * sizeof(*t->stack));
-	}
-	t->stack[i] = *proto;
-	t->cnt++;
-	return &t->stack[i];
+	t->stack[t->cnt] = *proto;
+	return &t->stack[t->cnt++];
 }
 
 /* Parent of the entry at index i: the innermost visible entry under it, NULL if none. */
@@ -159,7 +158,7 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 	up = set_parent(t, (uint32_t)(e - t->stack));
 	e->fwd_stack = up ? up->fwd_stack : 0;
 	e->backward = e->scope == SCOPE_BACKWARD || (up && up->backward);
-	if (t->annotations || (e->rf && t->frames))
+	if (is_users(e) || (e->annotation && t->frames))
 		gap += GAP_NS * (uint64_t)(e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS);
 	if (e->begin_ns < t->last_ns + gap)
 		e->begin_ns = t->last_ns + gap;
@@ -174,7 +173,7 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 
 struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto, uint64_t ts)
 {
-	struct entry *e = insert_entry(m, t, t->cnt, proto);
+	struct entry *e = push_entry(m, t, proto);
 
 	if (!e)
 		return NULL;
@@ -190,28 +189,55 @@ struct entry *stack__push_frame(struct model *m, struct thread *t, const struct 
 struct entry *stack__push_annotation(struct model *m, struct thread *t, const struct entry *proto,
 				     uint64_t ts)
 {
-	uint32_t i = t->cnt;
-	struct entry *e;
+	struct entry *e = push_entry(m, t, proto);
 
-	while (i && t->stack[i - 1].hidden)
-		i--;
-	effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST);
-	e = insert_entry(m, t, i, proto);
 	if (!e)
 		return NULL;
 	e->annotation = true;
-	t->annotations += is_free(e);
 	set_begin(m, t, e, ts);
 	return e;
 }
 
 /* ---- closing ---- */
 
+/* It is visible, and is no longer on the stack, or no longer visible there. */
+static void emit_entry(struct model *m, struct thread *t, struct entry *e, struct entry *up,
+		       uint64_t end_ns, uint32_t flags)
+{
+	if (end_ns <= e->begin_ns)
+		end_ns = e->begin_ns + 1;
+	if (end_ns > t->last_ns)
+		t->last_ns = end_ns;
+	e->flags |= flags;
+	if (up)
+		up->child_ns += end_ns - e->begin_ns;
+	if (up && !is_derived(up)) {
+		up->child_cnt++;
+	} else if (!is_derived(e)) {
+		t->top_cnt++;
+		t->top_ns += end_ns - e->begin_ns;
+	}
+	if (e->mem)
+		memory__end(t, e);
+	if (e->is_step && m->gpu)
+		gpu__step(m, t, e, false);
+	t->step_due |= e->is_step_end;
+	if (is_derived(e) && flags)
+		steps__cut(m, e);
+	model__deliver(m, t, e, end_ns);
+	if (e->mem)
+		memory__drop(m, e);
+	args__free(m, e->args);
+	if (e->fwd_pos)
+		autograd__forward_done(t, e);
+	if (e->kind == PTB_FUNC_NODE_CALL)
+		autograd__backward_done(m, t, e);
+}
+
 /* Takes the entry out of the stack and emits it. */
 static void finish_entry(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns, uint32_t flags)
 {
 	struct entry e = t->stack[i];
-	struct entry *up;
 
 	t->cnt--;
 	if (i < t->cnt) {
@@ -223,49 +249,31 @@ static void finish_entry(struct model *m, struct thread *t, uint32_t i, uint64_t
 	if (e.hides_children)
 		t->hiding--;
 	if (e.annotation) {
-		t->annotations -= is_free(&e);
 		scopes__forget(m, t, &e);
 		if (e.deep)
 			rf__forget(m, t, &e);
 	} else {
 		t->frames--;
 	}
-	if (e.hidden) {
-		if (e.mem)
-			memory__hide(m, t, &e);
-		args__free(m, e.args);
+	if (!e.hidden) {
+		emit_entry(m, t, &e, is_derived(&e) ? NULL : stack__visible_below(t, i), end_ns, flags);
 		return;
 	}
-	if (end_ns <= e.begin_ns)
-		end_ns = e.begin_ns + 1;
-	if (end_ns > t->last_ns)
-		t->last_ns = end_ns;
-	e.flags |= flags;
-	up = is_derived(&e) ? NULL : stack__visible_below(t, i);
-	if (up)
-		up->child_ns += end_ns - e.begin_ns;
-	if (up && !is_derived(up)) {
-		up->child_cnt++;
-	} else if (!is_derived(&e)) {
-		t->top_cnt++;
-		t->top_ns += end_ns - e.begin_ns;
-	}
 	if (e.mem)
-		memory__end(t, &e);
-	if (e.is_step && m->gpu)
-		gpu__step(m, t, &e, false);
-	t->step_due |= e.is_step_end;
-	if (is_derived(&e) && flags)
-		steps__cut(m, &e);
-	model__deliver(m, t, &e, end_ns);
-	if (e.mem)
-		memory__drop(m, &e);
-	if (e.args)
-		args__free(m, e.args);
-	if (e.fwd_pos)
-		autograd__forward_done(t, &e);
-	if (e.kind == PTB_FUNC_NODE_CALL)
-		autograd__backward_done(m, t, &e);
+		memory__hide(m, t, &e);
+	args__free(m, e.args);
+}
+
+/* Emits the entry and keeps it, hidden, until its own end. */
+static void cut_entry(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns, uint32_t flags)
+{
+	struct entry e = t->stack[i], *kept = &t->stack[i];
+
+	kept->hidden = true;
+	kept->mem = NULL;
+	kept->args = NULL;
+	kept->is_step_end = false;
+	emit_entry(m, t, &e, stack__visible_below(t, i), end_ns, flags);
 }
 
 /* The same for one that has to end before the one at `next` began. */
@@ -287,20 +295,30 @@ bool stack__lost_since(const struct model *m, uint64_t begin_ns)
 
 static bool rf_end_lost(const struct model *m, const struct entry *e)
 {
-	return e->rf && !is_free(e) && (m->agent_lost || stack__lost_since(m, e->begin_ns));
+	return e->rf && !is_users(e) && (m->agent_lost || stack__lost_since(m, e->begin_ns));
 }
 
-static uint32_t gone_flags(struct model *m, const struct entry *e)
+static uint32_t gone_flags(const struct model *m, const struct entry *e)
 {
-	if (rf_end_lost(m, e))
-		return SLICE_END_LOST;
-	if (e->annotation) {
-		m->totals->truncated_annotations++;
-		return SLICE_TRUNCATED;
-	}
 	if (e->synthetic || e->no_exit)
 		return SLICE_END_INFERRED;
-	return stack__lost_since(m, e->begin_ns) ? SLICE_END_LOST : SLICE_UNWOUND;
+	if (rf_end_lost(m, e) || stack__lost_since(m, e->begin_ns))
+		return SLICE_END_LOST;
+	return e->annotation ? SLICE_TRUNCATED : SLICE_UNWOUND;
+}
+
+/* Ends the entry at a time at which an annotation around it ends. */
+static void end_inside(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns)
+{
+	const struct entry *e = &t->stack[i];
+	uint32_t flags = gone_flags(m, e);
+
+	if (flags == SLICE_UNWOUND)
+		flags = SLICE_TRUNCATED;
+	if (e->annotation && (m->lost_pos || m->agent_lost)) /* its own end may be lost */
+		finish_entry(m, t, i, end_ns, flags);
+	else
+		cut_entry(m, t, i, end_ns, flags);
 }
 
 static uint32_t visible_cnt(const struct thread *t, uint32_t from)
@@ -322,18 +340,47 @@ static uint64_t first_end(const struct thread *t, uint32_t from, uint64_t ts)
 	return free_time(t, end);
 }
 
-/* Ends all entries from index `from` on at ts; the lowest one by its own exit if MATCHED. */
+/* Parents of the entries from index i on, after entries below them went. */
+static void relink(struct thread *t, uint32_t i)
+{
+	for (; i < t->cnt; i++)
+		set_parent(t, i);
+}
+
+/* An annotation that goes on though what is below it has ended: by an exception, or by its own exit. */
+static bool outlives(const struct model *m, const struct entry *e, enum close_why why)
+{
+	return e->annotation &&
+	       (why == CLOSE_GONE || (is_users(e) && !stack__lost_since(m, e->begin_ns)));
+}
+
+/* Ends all entries from index `from` on at ts, the lowest one by its own exit if MATCHED; but not annotations that
+ * outlive it, and what lies below one of these ended before that began. */
 static void close_from(struct model *m, struct thread *t, uint32_t from, uint64_t ts, enum close_why why)
 {
-	uint64_t end = first_end(t, from, ts);
+	uint32_t next = UINT32_MAX, k = t->cnt; /* the annotation last passed; what is above the uppermost */
+	uint64_t end;
 
+	while (k > from &&
+	       (k == from + 1 || t->stack[k - 1].hidden || !outlives(m, &t->stack[k - 1], why)))
+		k--;
+	end = first_end(t, k, ts);
 	for (uint32_t i = t->cnt; i-- > from;) {
-		struct entry *e = &t->stack[i];
-		bool hidden = e->hidden;
+		const struct entry *e = &t->stack[i];
+		bool matched = i == from && why == CLOSE_MATCHED, hidden = e->hidden;
+		uint32_t flags = matched || hidden ? 0 : gone_flags(m, e);
 
-		finish_entry(m, t, i, end, i == from && why == CLOSE_MATCHED ? 0 : gone_flags(m, e));
-		end += hidden ? 0 : GAP_NS;
+		if (i > from && outlives(m, e, why)) {
+			next = hidden ? next : i;
+		} else if (next != UINT32_MAX) {
+			finish_before(m, t, i, next--,
+				      why == CLOSE_MATCHED ? flags | SLICE_TRUNCATED : flags);
+		} else {
+			finish_entry(m, t, i, end, flags);
+			end += hidden ? 0 : GAP_NS;
+		}
 	}
+	relink(t, from);
 }
 
 void stack__close_top(struct model *m, struct thread *t, uint64_t ts, uint32_t flags)
@@ -355,33 +402,6 @@ void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t f
 		finish_entry(m, t, t->cnt - 1, end, flags);
 		end += hidden ? 0 : GAP_NS;
 	}
-}
-
-/* Parents of the entries from index i on, after entries below them went. */
-static void relink(struct thread *t, uint32_t i)
-{
-	for (; i < t->cnt; i++)
-		set_parent(t, i);
-}
-
-/* Frames from `lowest` on are dead, and annotation(s) stand above some: those frames ended before the
- * annotation next above them began. */
-static void close_below_annotations(struct model *m, struct thread *t, uint32_t lowest, uint64_t ts)
-{
-	uint32_t k = t->cnt;
-
-	while (!t->stack[k - 1].annotation)
-		k--;
-	close_from(m, t, k, ts, CLOSE_GONE);
-	for (k--; k > lowest; k--) { /* stack[k] is an annotation */
-		while (k > lowest && !t->stack[k - 1].annotation) {
-			finish_before(m, t, k - 1, k, gone_flags(m, &t->stack[k - 1]));
-			k--;
-		}
-		if (k == lowest)
-			break;
-	}
-	relink(t, lowest);
 }
 
 /* The innermost frame of its own at or below index i - 1; its index, UINT32_MAX if there is none. */
@@ -406,18 +426,6 @@ static uint32_t lowest_gone(const struct thread *t, uint64_t sp)
 	return lowest;
 }
 
-static void close_gone(struct model *m, struct thread *t, uint32_t lowest, uint64_t ts)
-{
-	effort__spend((uint64_t)(t->cnt - lowest) * ENTRY_COST);
-	for (uint32_t i = lowest; i < t->cnt; i++) {
-		if (t->stack[i].annotation) {
-			close_below_annotations(m, t, lowest, ts);
-			return;
-		}
-	}
-	close_from(m, t, lowest, ts, CLOSE_GONE);
-}
-
 void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts)
 {
 	uint32_t lowest;
@@ -429,7 +437,7 @@ void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts)
 		t->scope_name = NULL; /* whoever announced it has returned */
 	lowest = lowest_gone(t, sp);
 	if (lowest != UINT32_MAX)
-		close_gone(m, t, lowest, ts);
+		close_from(m, t, lowest, ts, CLOSE_GONE);
 }
 
 /* The innermost operator inside (or, if there is none, around) the innermost annotation. */
@@ -586,32 +594,23 @@ void stack__hide(struct model *m, struct thread *t, uint32_t i)
 
 void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64_t ts, uint32_t flags)
 {
-	uint32_t k, first = UINT32_MAX; /* the lowest visible entry above */
-	bool frame = false;
+	uint64_t end;
 
-	if (!is_free(&t->stack[i])) { /* functions return in order: what is open in it has lost its end */
+	if (t->stack[i].hidden) { /* it was cut */
+		finish_entry(m, t, i, 0, 0);
+		return;
+	}
+	if (!is_users(&t->stack[i])) { /* functions return in order: what is open in it has lost its end */
 		t->stack[i].flags |= flags;
 		close_from(m, t, i, ts, CLOSE_MATCHED);
 		return;
 	}
-	effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST * 2);
-	for (k = i + 1; k < t->cnt; k++) {
-		const struct entry *e = &t->stack[k];
-
-		if (e->hidden)
+	end = first_end(t, i, ts);
+	for (uint32_t k = t->cnt; k-- > i + 1;) {
+		if (t->stack[k].hidden)
 			continue;
-		if (first == UINT32_MAX)
-			first = k;
-		frame |= !is_free(e) && !rf_end_lost(m, e);
+		end_inside(m, t, k, end);
+		end += GAP_NS;
 	}
-	if (frame) { /* cut to the begin of what it would cross; that had room kept before it */
-		m->totals->truncated_annotations++;
-		finish_before(m, t, i, first, flags | SLICE_TRUNCATED);
-		relink(t, i);
-		return;
-	}
-	for (k = t->cnt; k-- > i + 1;)
-		if (t->stack[k].annotation)
-			finish_entry(m, t, k, free_time(t, ts), gone_flags(m, &t->stack[k]));
-	finish_entry(m, t, i, free_time(t, ts), flags);
+	finish_entry(m, t, i, end, flags);
 }

@@ -3,11 +3,13 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 
 import pytest
 
+from own_torch import own_torch
 from support import (AGENT, PTBPF, PYTHON, WORKLOADS, Process, Skip, check, children_of, load_trace, require_root, run_ptbpf, slices,
                      wait_for, workload)
 
@@ -39,6 +41,42 @@ def test_container(ws):
         check(any("container" in line for line in done.out), f"doctor does not mention the namespace\n{done.text()}")
         os.kill(pid, 9)
         p.finish()
+
+
+@contextlib.contextmanager
+def in_overlay():
+    """A target with its own PyTorch and agent in an overlay, as in an image of a container, and the folder of these as root sees it."""
+    require_root()
+    where = "/mnt/layers/merged"
+    with own_torch() as env:
+        low = env["PYTHONPATH"]
+        shutil.copy(AGENT, low)
+        mount = (f"mount -t tmpfs tmpfs /mnt && mkdir /mnt/layers /mnt/layers/up /mnt/layers/work {where} && mount -t overlay overlay "
+                 f"-o lowerdir={low},upperdir=/mnt/layers/up,workdir=/mnt/layers/work {where}")
+        if subprocess.run(["unshare", "--mount", "sh", "-c", mount], capture_output=True).returncode:
+            raise Skip("overlays cannot be made here")
+        env = {"PYTHONPATH": where, "LD_PRELOAD": f"{where}/{os.path.basename(AGENT)}"}
+        start = mount + "".join(f" && export {name}={value}" for name, value in env.items()) + ' && exec "$@"'
+        with workload("spin.py", wrap=["unshare", "--mount", "sh", "-c", start, "sh"]) as p:
+            p.wait_line("rate")
+            yield p, f"/proc/{p.pid}/root{where}"
+
+
+def test_copied_up(ws):
+    """A library that was changed in an overlay is another file than the mapped one: it is refused, where no probe would hit."""
+    with in_overlay() as (p, files):
+        args = ("attach", "--pid", p.pid, "-d", "500ms", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table")
+        run_ptbpf(*args)
+        check(load_trace(ws + "/a.json")["ptbpf"]["agents"], "the agent is not used")
+        os.utime(f"{files}/{os.path.basename(AGENT)}")
+        t = run_ptbpf(*args)
+        check(any("runs other code than that of the file" in line for line in t.err), f"the agent\n{t.text()}")
+        check(len(slices(load_trace(ws + "/a.json"), "aten::neg")) > 1000, f"no operators without the agent\n{t.text()}")
+        os.utime(f"{files}/torch/lib/libtorch_cpu.so")
+        for links in (), ("--perf-uprobes",):
+            t = run_ptbpf(*args, *links, expect=1)
+            check(any("libtorch_cpu.so' of process" in line and "runs other code" in line for line in t.err), t.text())
+        check(p.alive(), "the target died")
 
 
 IN_THE_FUTURE = ["unshare", "--time", "--monotonic", "86400", "--boottime", "86400"]

@@ -109,7 +109,7 @@ static int attach_agent(struct probe_set *ps, uint32_t proc_idx, const struct ag
 	if (!err && req.attached != cnt)
 		err = -EOPNOTSUPP;
 	if (!err)
-		err = probe_set__verify(req.tgid, &lib, 1);
+		err = probe_set__verify_armed(ps, req.tgid, &lib, 1);
 	if (!err)
 		err = link_list__move(ar->links, &links);
 	if (err && err != -ESRCH && err != -ESTALE)

@@ -45,7 +45,7 @@ int code_maps__read_all(struct code_maps *m, pid_t tgid)
 			*next++ = 0; /* sscanf() looks for the end of its text */
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64, &map.start,
 			   &map.end, perms, &map.off, &map.ino) == 5 &&
-		    map.ino && perms[2] == 'x')
+		    map.ino && perms[2] == 'x' && perms[3] == 'p') /* the kernel probes no others */
 			err = vec_push(m->items, m->cnt, m->cap, map);
 	}
 	free(text);

@@ -102,12 +102,14 @@ void code_maps__free(struct code_maps *m);
 
 /* ---- site_check.c ---- */
 
-/* all: the process's code. 0; -ESTALE: one differs (logged, with its offset); -EINVAL: a site without bytes; another negative
- * errno (logged unless -ESRCH). Breakpoints, our own and other tracers', are not differences. */
-int site_check__lib(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib);
-/* The process's memory alone, in these mappings of the library; nothing is logged. armed: sites that are not refused must have a
- * breakpoint, else -ENOENT. */
-int site_check__memory(pid_t tgid, const struct code_maps *maps, const struct probe_lib *lib, bool armed);
+/* all: the process's code; armed: NULL, or by enum ptb_prog what is linked: its sites, unless refused, must have a breakpoint. 0; -ESTALE: one
+ * differs or has none (logged); -EINVAL: a site without bytes; another negative errno (logged unless -ESRCH). Breakpoints, our own and
+ * other tracers', are not differences. */
+int site_check__lib(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib,
+		    struct bpf_program *const *armed);
+/* The process's memory alone, in these mappings of the library; nothing is logged. -ENOENT: a site without a breakpoint. */
+int site_check__memory(pid_t tgid, const struct code_maps *maps, const struct probe_lib *lib,
+		       struct bpf_program *const *armed);
 
 /* ---- rings.c ---- */
 

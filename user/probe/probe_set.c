@@ -337,7 +337,8 @@ int probe_set__attach_progs(struct probe_set *ps, uint32_t proc, pid_t tgid, str
 	return err ? err : cnt;
 }
 
-int probe_set__verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt)
+static int verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt,
+		  struct bpf_program *const *armed)
 {
 	struct code_maps all;
 	int err = code_maps__read_all(&all, tgid);
@@ -345,9 +346,20 @@ int probe_set__verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt
 	if (err && err != -ESRCH)
 		pr_error("the code of process %d cannot be found: %s", (int)tgid, errstr(err));
 	for (uint32_t l = 0; l < lib_cnt && !err; l++)
-		err = site_check__lib(tgid, &all, &libs[l]);
+		err = site_check__lib(tgid, &all, &libs[l], armed);
 	code_maps__free(&all);
 	return err;
+}
+
+int probe_set__verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt)
+{
+	return verify(tgid, libs, lib_cnt, NULL);
+}
+
+int probe_set__verify_armed(const struct probe_set *ps, pid_t tgid, const struct probe_lib *libs,
+			    uint32_t lib_cnt)
+{
+	return verify(tgid, libs, lib_cnt, ps->progs);
 }
 
 /* All or nothing: the instructions are compared immediately before and after. */
@@ -366,7 +378,7 @@ static int attach_own(struct probe_set *ps, uint32_t proc, pid_t tgid, struct pr
 		cnt += n;
 	}
 	if (!err && lib_cnt)
-		err = probe_set__verify(tgid, libs, lib_cnt);
+		err = probe_set__verify_armed(ps, tgid, libs, lib_cnt);
 	if (!err)
 		err = link_list__move(&ps->procs[proc].links, &links);
 	link_list__clear(&links); /* what was not kept */

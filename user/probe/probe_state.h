@@ -154,6 +154,9 @@ struct probe_set {
 
 /* ---- probe_set.c ---- */
 
+/* As probe_set__verify(), of links that have been made: the process must have their breakpoints. */
+int probe_set__verify_armed(const struct probe_set *ps, pid_t tgid, const struct probe_lib *libs,
+			    uint32_t lib_cnt);
 /* With the kind of links that this set uses; as attach__bisect(). */
 int probe_set__attach_sites(struct probe_set *ps, struct attach_req *req);
 /* All sites of a library; proc: for the cookies; tgid 0: in all processes. Their number or negative errno (reported, if it is one process). */

@@ -156,7 +156,7 @@ static bool all_match(const struct shared *sh, uint64_t inode, const struct prob
 
 		if (m->inode != inode || !m->exec)
 			continue;
-		err = site_check__memory((pid_t)m->tgid, &maps, lib, false);
+		err = site_check__memory((pid_t)m->tgid, &maps, lib, NULL);
 		if (err && err != -ESRCH) {
 			pr_debug("each process has its own probes of '%s': process %u: %s",
 				 lib->name, m->tgid, errstr(err));
@@ -290,7 +290,7 @@ int shared__join(struct probe_set *ps, uint32_t proc_idx, const struct code_maps
 		lib->sites[i].refused = sl->sites[i].refused;
 	err = code_maps__pick(all, tgid, lib->access_path, &maps);
 	if (!err)
-		err = site_check__memory(tgid, &maps, lib, true);
+		err = site_check__memory(tgid, &maps, lib, ps->progs);
 	code_maps__free(&maps);
 	if (!err)
 		err = enter(ps, proc_idx, l);

@@ -83,9 +83,15 @@ struct batch {
 	uint8_t bytes[BATCH][PROBE_INSN_MAX];
 	uint32_t cnt;
 	size_t len;
-	struct remote_mem *mem; /* where process_vm_readv() is not allowed */
-	bool quiet, armed;
+	struct remote_mem *mem;           /* where process_vm_readv() is not allowed */
+	struct bpf_program *const *armed; /* those that are linked; NULL: their sites need no breakpoint */
+	bool quiet;
 };
+
+static bool has_probe(const struct batch *b, const struct probe_site *s)
+{
+	return b->armed && b->armed[s->prog] && !s->refused;
+}
 
 static int check_bytes(const struct batch *b, uint32_t i)
 {
@@ -93,7 +99,7 @@ static int check_bytes(const struct batch *b, uint32_t i)
 
 	if (!in_memory(s, b->bytes[i]))
 		return b->quiet ? -ESTALE : differs(b->tgid, b->lib, s->offset, "in its memory");
-	return b->armed && !s->refused && !is_armed(s, b->bytes[i]) ? -ENOENT : 0;
+	return has_probe(b, s) && !is_armed(s, b->bytes[i]) ? -ENOENT : 0;
 }
 
 /* One by one: slower, and in system-call filters that do not know process_vm_readv(). */
@@ -126,6 +132,12 @@ static int flush(struct batch *b)
 	return err;
 }
 
+static bool is_in(const struct code_map *m, const struct probe_site *s)
+{
+	return s->offset >= m->off && s->offset - m->off < m->end - m->start &&
+	       s->insn_len <= m->end - m->start - (s->offset - m->off);
+}
+
 static int check_mapping(struct batch *b, const struct code_map *m)
 {
 	int err = 0;
@@ -134,8 +146,7 @@ static int check_mapping(struct batch *b, const struct code_map *m)
 		const struct probe_site *s = &b->lib->sites[i];
 		uint64_t addr = m->start + (s->offset - m->off);
 
-		if (s->offset < m->off || s->offset - m->off >= m->end - m->start ||
-		    s->insn_len > m->end - addr)
+		if (!is_in(m, s))
 			continue;
 		b->sites[b->cnt] = s;
 		b->local[b->cnt] = (struct iovec){ b->bytes[b->cnt], s->insn_len };
@@ -145,6 +156,20 @@ static int check_mapping(struct batch *b, const struct code_map *m)
 			err = flush(b);
 	}
 	return err ? err : flush(b);
+}
+
+/* A part of the code may be elsewhere: some programs copy theirs to huge pages. */
+static int find_unmapped(const struct batch *b, const struct code_maps *maps)
+{
+	for (uint32_t i = 0; i < b->lib->cnt; i++) {
+		uint32_t m = 0;
+
+		while (m < maps->cnt && !is_in(&maps->items[m], &b->lib->sites[i]))
+			m++;
+		if (m == maps->cnt && has_probe(b, &b->lib->sites[i]))
+			return -ENOENT;
+	}
+	return 0;
 }
 
 /* A process that executes another program meanwhile has lost the mapping. */
@@ -158,47 +183,60 @@ static bool is_mapped(pid_t tgid, const struct probe_lib *lib)
 }
 
 static int compare_memory(pid_t tgid, const struct code_maps *maps, const struct probe_lib *lib,
-			  bool quiet, bool armed)
+			  bool quiet, struct bpf_program *const *armed)
 {
 	struct batch *b = calloc(1, sizeof(*b));
-	int err = b ? 0 : -ENOMEM;
+	int err;
 
-	if (b) {
-		b->tgid = tgid;
-		b->lib = lib;
-		b->quiet = quiet;
-		b->armed = armed;
-	}
+	if (!b)
+		return -ENOMEM;
+	b->tgid = tgid;
+	b->lib = lib;
+	b->quiet = quiet;
+	b->armed = armed;
+	err = find_unmapped(b, maps);
 	for (uint32_t i = 0; i < maps->cnt && !err; i++)
 		err = check_mapping(b, &maps->items[i]);
-	if (b)
-		remote_mem__close(b->mem);
+	remote_mem__close(b->mem);
 	free(b);
-	if (armed && !err && !maps->cnt)
-		return -ENOENT;
 	return err == -EFAULT && !is_mapped(tgid, lib) ? -ESRCH : err;
 }
 
-int site_check__memory(pid_t tgid, const struct code_maps *maps, const struct probe_lib *lib, bool armed)
+int site_check__memory(pid_t tgid, const struct code_maps *maps, const struct probe_lib *lib,
+		       struct bpf_program *const *armed)
 {
 	return compare_memory(tgid, maps, lib, true, armed);
 }
 
-static int check_memory(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib)
+/* The kernel places breakpoints where the file of this name is mapped, and reports no error where the process has mapped another. */
+static int not_armed(pid_t tgid, const struct probe_lib *lib)
+{
+	pr_error("'%s' of process %d is not probed: the process runs other code than that of the file "
+		 "(an overlay makes a new file of one that is changed, by chown or touch, too)",
+		 lib->name, (int)tgid);
+	pr_hint("restart the process");
+	return -ESTALE;
+}
+
+static int check_memory(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib,
+			struct bpf_program *const *armed)
 {
 	struct code_maps maps = { 0 };
 	int err = code_maps__pick(all, tgid, lib->access_path, &maps);
 
-	if (!err)
-		err = compare_memory(tgid, &maps, lib, false, false);
+	if (!err && maps.cnt) /* else it has executed another program, or it was said that probes do not hit */
+		err = compare_memory(tgid, &maps, lib, false, armed);
 	code_maps__free(&maps);
+	if (err == -ENOENT)
+		return not_armed(tgid, lib);
 	if (err && err != -ESTALE && err != -ESRCH)
 		pr_error("the code of process %d cannot be compared with '%s': %s", (int)tgid,
 			 lib->name, errstr(err));
 	return err;
 }
 
-int site_check__lib(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib)
+int site_check__lib(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib,
+		    struct bpf_program *const *armed)
 {
 	int fd, err;
 
@@ -212,5 +250,5 @@ int site_check__lib(pid_t tgid, const struct code_maps *all, const struct probe_
 	}
 	err = check_file(tgid, lib, fd);
 	close(fd);
-	return err ? err : check_memory(tgid, all, lib);
+	return err ? err : check_memory(tgid, all, lib, armed);
 }

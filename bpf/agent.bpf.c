@@ -101,6 +101,13 @@ PROBE(agent_stack)
 	return 0;
 }
 
+/* An operator begins or ends: what happened to its thread until now is in the ring already (kmem_boundary()). */
+PROBE(agent_edge)
+{
+	count(PTB_CNT_AGENT_EDGES);
+	return 0;
+}
+
 /* A probe on the site is the request: it raises the site's semaphore. The site itself does not run. */
 PROBE(agent_request)
 {

@@ -5,8 +5,9 @@
  *
  * Four channels, none of which anybody but root can use:
  *  - Requests: USDT sites (provider "ptbpf") that never run. A tracer's probe on one raises its semaphore,
- *    which the agent reads; the kernel lowers it when the tracer goes, however it goes. One of them runs while it is
- *    requested: "stacks", on the operator's thread before its BEGIN, with the number in rdi that the BEGIN has.
+ *    which the agent reads; the kernel lowers it when the tracer goes, however it goes. Two of them run while they are
+ *    requested, on the operator's thread: "stacks" before its BEGIN, with the number in rdi that the BEGIN has; "edges" before the
+ *    clock is read for a BEGIN or an END, so that what the tracer has summed up until then belongs to what was open until then.
  *  - Settings and state: the control block, the agent's exported object `ptbpf_agent_ctl`. The tracer
  *    writes `cfg` (through /proc/PID/mem) before it raises a request and reads the rest.
  *  - Open operators: the agent's exported object `ptbpf_agent_open` and what it leads to, which the tracer reads.
@@ -41,7 +42,8 @@
 	X(SYNC,    5, "sync",    "with them synchronisation and events")                         \
 	X(GRAPHS,  6, "graphs",  "with them the nodes of CUDA graphs, as they are captured")     \
 	X(STACKS,  7, "stacks",  "with operators the moment at which their Python stack can be read") \
-	X(OPEN,    8, "open",    "which operators are open on each thread, without a record of each")
+	X(OPEN,    8, "open",    "which operators are open on each thread, without a record of each") \
+	X(EDGES,   9, "edges",   "with operators the moments at which they begin and end")
 /* clang-format on */
 
 enum ptb_agent_site {

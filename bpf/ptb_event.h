@@ -718,6 +718,7 @@ enum ptb_stop_reason {
 	X(WHEN_SKIPPED,    72, 0, "annotations of --when skipped by --every")                    \
 	X(WHEN_NO_ROOM,    73, 1, "annotations or ends of operators lost with --when: more than 128 operators inside one another, more than 1024 annotations at a time, or no memory") \
 	X(SCOPES_FULL,     74, 1, "ends of annotations lost: more than 16384 are open at a time")  \
+	X(AGENT_EDGES,    75, 0, "probe hits at which operators of an agent began or ended, for kernel memory")  \
 	X(MERGE_LEFT_OUT,  80, 1, "records left out when captures were merged: damaged, or of kinds that are not known")
 /* clang-format on */
 
@@ -730,6 +731,6 @@ enum ptb_counter_id {
 #define PTB_CNT_IS_BPF(id)                                                                              \
 	((id) < PTB_CNT_BPF_MAX || ((id) >= PTB_CNT_PY_NO_STATE && (id) <= PTB_CNT_PY_NO_ROOM) ||       \
 	 ((id) >= PTB_CNT_SAMPLES_LATE && (id) <= PTB_CNT_SAMPLES_NS) || (id) == PTB_CNT_OPEN_UNREAD || \
-	 ((id) >= PTB_CNT_WHEN_OUTSIDE && (id) <= PTB_CNT_SCOPES_FULL))
+	 ((id) >= PTB_CNT_WHEN_OUTSIDE && (id) <= PTB_CNT_AGENT_EDGES))
 
 #endif /* PTB_EVENT_H */

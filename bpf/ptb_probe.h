@@ -17,7 +17,7 @@
  * removes the rest.
  *
  * loaded: ALL, or with which options (probe_set.h): VALUES (any arguments), RESULTS (arguments in full), MEMORY, OOM, CUDA,
- * AGENT, IDENTITIES, STACKS, AGENT_STACKS (both).
+ * AGENT, IDENTITIES, STACKS, AGENT_STACKS (both), AGENT_EDGES (agent and kernel memory).
  * stack: where Python stacks are recorded, the thread's comes before the program's record (PY_STACK). YES; ENTRY: if the
  * cookie says that the program makes the record itself, because no exit is seen; NO.
  */
@@ -55,7 +55,8 @@
 	X(API_EXIT,       api_exit,        MEMORY,     YES,   "the same call's result")                    \
 	X(CUDA_ENTER,     cuda_enter,      CUDA,       ENTRY, "what the cookie names (PTB_CUDA_ARGS)")     \
 	X(CUDA_EXIT,      cuda_exit,       CUDA,       YES,   "eax: the same call's result")               \
-	X(AGENT_STACK,    agent_stack,     AGENT_STACKS, NO,  "rdi: which operator; reads its Python stack")
+	X(AGENT_STACK,    agent_stack,     AGENT_STACKS, NO,  "rdi: which operator; reads its Python stack") \
+	X(AGENT_EDGE,     agent_edge,      AGENT_EDGES, NO,   "nothing: an operator begins or ends")
 /* clang-format on */
 
 /* They run while no window is open, too. */

@@ -221,7 +221,8 @@ static void check_ops(uint32_t requests)
 {
 	uint32_t want = (requests & AGENT_REQUEST(OPS) ?
 				 requests & (AGENT_REQUEST(OPS) | AGENT_REQUEST(INPUTS) |
-					     AGENT_REQUEST(OUTPUTS) | AGENT_REQUEST(STACKS)) :
+					     AGENT_REQUEST(OUTPUTS) | AGENT_REQUEST(STACKS) |
+					     AGENT_REQUEST(EDGES)) :
 				 0) |
 			(requests & AGENT_REQUEST(OPEN));
 	enum ptb_agent_why trouble = ops__on() ? ops__trouble() : PTB_AGENT_WHY_NONE;
@@ -229,8 +230,8 @@ static void check_ops(uint32_t requests)
 	if (trouble) {
 		ops_stop();
 		if (trouble == PTB_AGENT_WHY_BAD_TENSORS)
-			ops_start(agent.ops_request &
-				  (AGENT_REQUEST(OPS) | AGENT_REQUEST(STACKS) | AGENT_REQUEST(OPEN)));
+			ops_start(agent.ops_request & (AGENT_REQUEST(OPS) | AGENT_REQUEST(STACKS) |
+						       AGENT_REQUEST(EDGES) | AGENT_REQUEST(OPEN)));
 		ptbpf_agent_ctl.ops_why = trouble;
 	}
 	if (want == agent.ops_request && !agent.ops_retry)

@@ -34,7 +34,7 @@ static struct {
 	atomic_bool on;                     /* recording */
 	atomic_int careful, careful_values; /* calls that are still to be checked */
 	bool records;                       /* else only what is open */
-	bool inputs, outputs, stacks, open;
+	bool inputs, outputs, stacks, edges, open;
 	struct ptb_agent_cfg cfg; /* changes only while no thread is inside */
 	atomic_int numel_score;
 	atomic_uint why;
@@ -333,6 +333,12 @@ __attribute__((noinline)) static uint64_t mark_stack(struct stream *s)
 	return number;
 }
 
+/* A tracer's program sums up here what the thread did until now: before the clock is read, so that it comes first. */
+__attribute__((noinline)) static void mark_edge(void)
+{
+	USDT_SITE(EDGES, "edges", "");
+}
+
 static inline void begin(struct stream *s, const unsigned char *rf)
 {
 	const struct ptb_rf_cfg *c = &ops.cfg.rf;
@@ -368,6 +374,8 @@ static inline void begin(struct stream *s, const unsigned char *rf)
 	if (ops.inputs)
 		at = put_values(rf, false, at, limit(s, b), &r.flags);
 	r.len = (uint16_t)(at - (unsigned char *)b);
+	if (ops.edges)
+		mark_edge();
 	r.ticks = clock__ticks(); /* what it cost is not the operator's time */
 	b->r = r;
 	stream__ends(s, at);
@@ -428,10 +436,14 @@ static void *on_start(void **context, const void *rf)
 
 static void on_end(const void *rf, void *context)
 {
-	uint64_t ticks = ops.records ? clock__ticks() : 0;
-	struct stream *s = enter();
+	uint64_t ticks;
+	struct stream *s;
 
 	(void)context;
+	if (ops.edges)
+		mark_edge();
+	ticks = ops.records ? clock__ticks() : 0;
+	s = enter();
 	if (s) {
 		if (ops.open && !open__end(&s->open, (uint64_t)(uintptr_t)rf))
 			streams__end_elsewhere((uint64_t)(uintptr_t)rf);
@@ -517,6 +529,7 @@ int ops__start(uint32_t requests, const struct ptb_agent_cfg *cfg)
 	ops.open = requests & AGENT_REQUEST(OPEN);
 	ops.outputs = requests & AGENT_REQUEST(OUTPUTS) && cfg->tensor.shapes_on;
 	ops.stacks = requests & AGENT_REQUEST(STACKS);
+	ops.edges = requests & AGENT_REQUEST(EDGES);
 	ops.inputs = (requests & AGENT_REQUEST(INPUTS) && cfg->tensor.shapes_on) || ops.outputs;
 	atomic_store(&ops.why,
 		     ops.inputs || !(requests & (AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS))) ?

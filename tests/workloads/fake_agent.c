@@ -63,6 +63,7 @@ __attribute__((noinline, used)) void requests(void)
 	__asm__ volatile(NOTE("graphs", "semaphore_GRAPHS") : : : "memory");
 	__asm__ volatile(NOTE("stacks", "semaphore_STACKS") : : : "memory");
 	__asm__ volatile(NOTE("open", "semaphore_OPEN") : : : "memory");
+	__asm__ volatile(NOTE("edges", "semaphore_EDGES") : : : "memory");
 }
 
 EXPORT uint32_t fake_agent__semaphores(void)

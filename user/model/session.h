@@ -90,11 +90,12 @@ static inline uint64_t session_info__counter(const struct session_info *info, ui
 	return id < info->counter_cnt ? info->counters[id] : 0;
 }
 
-/* Hits of probes in the window: with --when, also those of which there is no record. */
+/* Hits of probes in the window: also those of which there is no record. */
 static inline uint64_t session_info__hits(const struct session_info *info)
 {
 	return session_info__counter(info, PTB_CNT_HITS) +
-	       session_info__counter(info, PTB_CNT_WHEN_OUTSIDE);
+	       session_info__counter(info, PTB_CNT_WHEN_OUTSIDE) +
+	       session_info__counter(info, PTB_CNT_AGENT_EDGES);
 }
 
 /* What the probes cost the target, ns: hits times the cost of one that was measured at attach. */

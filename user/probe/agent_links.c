@@ -136,19 +136,22 @@ int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const stru
 			     uint32_t requests)
 {
 	const uint32_t stacks = requests & 1u << PTB_AGENT_SITE_STACKS;
+	const uint32_t edges = requests & 1u << PTB_AGENT_SITE_EDGES;
 	const uint32_t ops = requests & 1u << PTB_AGENT_SITE_OPS;
 	struct proc *proc = &ps->procs[proc_idx < PTB_PROC_MAX ? proc_idx : 0];
 	struct link_list links = {}, ops_links = {};
 	struct agent_req ar[] = {
 		{ pa, stacks, PTB_PROG_AGENT_STACK, &links },
-		{ pa, requests & ~(stacks | ops), PTB_PROG_AGENT_REQUEST, &links },
+		{ pa, edges, PTB_PROG_AGENT_EDGE, &links },
+		{ pa, requests & ~(stacks | edges | ops), PTB_PROG_AGENT_REQUEST, &links },
 		/* last, since the agent would begin anew with each of the others */
 		{ pa, ops, PTB_PROG_AGENT_REQUEST, &ops_links },
 	};
 	const struct agent_req whole = { .pa = pa, .wanted = requests };
 	int err = requests & 1u << PTB_AGENT_SITE_CHUNK ? -EINVAL : check_request(ps, proc_idx, &whole);
 
-	if (!err && stacks && !ps->progs[PTB_PROG_AGENT_STACK])
+	if (!err && ((stacks && !ps->progs[PTB_PROG_AGENT_STACK]) ||
+		     (edges && !ps->progs[PTB_PROG_AGENT_EDGE])))
 		err = -EINVAL;
 	for (uint32_t i = 0; i < sizeof(ar) / sizeof(*ar) && !err; i++)
 		err = ar[i].wanted ? attach_agent(ps, proc_idx, &ar[i]) : 0;

@@ -38,6 +38,7 @@ static const char *const prog_names[PTB_PROG_CNT] = {
 #define LOADED_AGENT (opts->agent)
 #define LOADED_IDENTITIES (opts->identities)
 #define LOADED_STACKS (opts->stacks && !opts->sample_hz)
+#define LOADED_AGENT_EDGES (opts->agent && opts->kernel_memory)
 #define LOADED_AGENT_STACKS (opts->agent && opts->stacks && !opts->sample_hz)
 
 static void choose_programs(const struct ptbpf_bpf *s, const struct probe_set_opts *opts,

@@ -512,7 +512,7 @@ const char *run__no_python(struct run *run, pid_t pid)
 static uint64_t all_hits(const struct run *run)
 {
 	static const uint32_t kinds[] = { PTB_CNT_HITS, PTB_CNT_RING_FULL, PTB_CNT_OUT_OF_WINDOW,
-					  PTB_CNT_WHEN_OUTSIDE };
+					  PTB_CNT_WHEN_OUTSIDE, PTB_CNT_AGENT_EDGES };
 	uint64_t hits = 0;
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)

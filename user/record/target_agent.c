@@ -208,8 +208,11 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 		return choose_open(ta, plan);
 	if (!no_ops && stacks && !ta->sites.site[PTB_AGENT_SITE_STACKS]) {
 		snprintf(ta->why, sizeof(ta->why), "its library is an older one, without Python stacks");
+	} else if (!no_ops && opts->kernel_memory && !ta->sites.site[PTB_AGENT_SITE_EDGES]) {
+		snprintf(ta->why, sizeof(ta->why),
+			 "its library is an older one, without the edges of operators that kernel memory needs");
 	} else if (plan->layout.rf.size && !no_ops) {
-		w |= BIT(OPS) | (stacks ? BIT(STACKS) : 0);
+		w |= BIT(OPS) | (stacks ? BIT(STACKS) : 0) | (opts->kernel_memory ? BIT(EDGES) : 0);
 		if (opts->args != PROBE_ARGS_NONE && plan->layout.tensor.shapes_on)
 			w |= BIT(INPUTS);
 		if (opts->args == PROBE_ARGS_FULL && plan->layout.tensor.shapes_on)

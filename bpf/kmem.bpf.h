@@ -137,7 +137,7 @@ static __always_inline void rss_begin(__u32 tgid, struct kmem_acc *acc, struct t
 	if (!rss_read(task, &acc->reading))
 		return;
 	v->window = kmem_window;
-	v->growth = 0;
+	v->growth = v->change = 0;
 	v->last = rss_sum(acc->reading.sum) - acc->reading.cached;
 	acc->rss_cached = acc->reading.cached;
 	__builtin_memcpy(v->kinds, acc->reading.sum, sizeof(v->kinds));
@@ -149,7 +149,8 @@ static __always_inline void rss_begin(__u32 tgid, struct kmem_acc *acc, struct t
  * kernel keeps up to 64 pages with the thread whose faults brought them. That thread counts them at once; when the
  * kernel adds them to the process's sum, the thread that reads that counts them again and their thread subtracts them. A call
  * that frees memory hides what faults of other threads bring meanwhile, so each fault reads the counters while such a
- * call is under way (kmem_shrinking).
+ * call is under way (kmem_shrinking). What goes while there is none was taken from outside (reclaim, process_madvise() of another
+ * process): no thread of the process did it.
  */
 static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc,
 					      struct task_struct *task, bool by_call)
@@ -179,7 +180,9 @@ static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc,
 	grown = common - last;
 	moved = acc->reading.cached - acc->rss_cached;
 	acc->rss_cached = acc->reading.cached;
-	acc->rss_pages += grown + moved;
+	if (grown < 0 && !by_call && *(volatile __u32 *)&kmem_shrinking <= acc->shrinks)
+		grown = 0;
+	__sync_fetch_and_add(&r->change, grown + moved);
 	if (by_call)
 		grown = grown + moved > 0 ? grown + moved : 0;
 	else
@@ -200,7 +203,7 @@ static __always_inline void rss_leave(__u32 tgid, struct kmem_acc *acc)
 	if (!r || r->window != acc->window || !acc->rss_cached)
 		return;
 	__sync_fetch_and_add(&r->growth, -acc->rss_cached);
-	acc->rss_pages -= acc->rss_cached;
+	__sync_fetch_and_add(&r->change, -acc->rss_cached);
 	acc->rss_cached = 0;
 }
 
@@ -244,7 +247,6 @@ static __always_inline void kmem_fill(struct ptb_kmem *r, const struct kmem_acc 
 	r->compactions = acc->compactions;
 	r->reclaim_ns = acc->reclaim_ns;
 	r->compact_ns = acc->compact_ns;
-	r->rss_delta = acc->rss_pages * (__s64)PAGE_BYTES;
 }
 
 /* All but what is under way. */
@@ -260,7 +262,6 @@ static __always_inline void kmem_clear(struct kmem_acc *acc)
 	acc->brk_bytes = 0;
 	acc->reclaims = acc->compactions = 0;
 	acc->reclaim_ns = acc->compact_ns = 0;
-	acc->rss_pages = 0;
 }
 
 /*
@@ -289,6 +290,8 @@ static __noinline int emit_kmem(const struct hit *hit, struct kmem_acc *acc, str
 		r->minor = (__u32)minor;
 		r->major = (__u32)major;
 		r->fault_bytes = rss ? rss_take_growth(rss, minor + major) * PAGE_BYTES : 0;
+		r->rss_delta =
+			rss ? (__s64)__sync_lock_test_and_set(&rss->change, 0) * (__s64)PAGE_BYTES : 0;
 #pragma unroll
 		for (__u32 i = 0; i < PTB_RSS_KINDS; i++)
 			r->rss[i] = rss ? (__u64)rss->kinds[i] * PAGE_BYTES : 0;

@@ -58,7 +58,7 @@ struct task_struct;
 
 struct mm_struct {
 	struct percpu_counter rss_stat[4];
-	unsigned long brk;
+	unsigned long brk, total_vm;
 	struct task_struct *owner; /* CONFIG_MEMCG */
 } KTYPE;
 

@@ -296,6 +296,7 @@ struct kmem_rss {
 	__u32 pad;
 	__s64 last; /* file, anonymous and shared ones, but for what the kernel keeps with its threads */
 	__s64 growth; /* by faults, not recorded yet; below 0: counted twice */
+	__s64 change; /* by what its threads did, not recorded yet */
 	__s64 kinds[PTB_RSS_KINDS];
 };
 
@@ -321,13 +322,12 @@ struct kmem_acc {
 	__s64 brk_bytes;
 	__u32 reclaims, compactions;
 	__u64 reclaim_ns, compact_ns;
-	__s64 rss_pages;  /* growth of the process that this thread has noticed */
 	__s64 rss_cached; /* rss_reading.cached when it was read last */
 	/* under way */
 	__u64 call_ns; /* 0: no call */
 	__u64 call_args[4];
-	__u64 call_brk;
-	__u64 stall_ns[3]; /* enum ptb_kmem_stalls */
+	__u64 call_brk, call_vm; /* mm->brk, mm->total_vm when it began */
+	__u64 stall_ns[3];       /* enum ptb_kmem_stalls */
 	__u32 stall_order[3];
 	__u32 shrinks; /* the call is one of kmem_shrinking */
 	/* room to work in: the programs' stacks are small where they are called from others */

@@ -40,6 +40,7 @@
 #include "agent.bpf.c"
 #include "task.bpf.c"
 #include "kmem.bpf.c"
+#include "kmem_calls.bpf.c"
 #include "sample.bpf.c"
 #include "regs.bpf.c"
 

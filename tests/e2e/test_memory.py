@@ -5,8 +5,11 @@ import json
 import os
 import signal
 
-from support import (PTBPF, PYTHON, Process, Skip, Tracer, check, load_trace, report_json, run_ptbpf, slices,
+import pytest
+
+from support import (PTBPF, PYTHON, WORKLOADS, Process, Skip, Tracer, check, load_trace, report_json, run_ptbpf, slices,
                      wait_for, workload, workspace)
+from agent_target import sources_of
 from memory_cgroup import Limited
 
 MIB = 1 << 20
@@ -97,6 +100,64 @@ def test_kernel_counters(ws, detail):
     check(doc["kernel_memory"] is True, "the report does not say that kernel memory was recorded")
     worst = check_rss(r)
     detail(f"{sum(r.faults)} faults, RSS within {worst / 1024:.0f} KiB at {len(r.marked('rss'))} instants")
+
+
+def record_known(ws, source, *work, rounds=20):
+    """Slices of kernel_memory.py with operators of that source, and what `report --memory` says of each annotation."""
+    run_ptbpf("record", "--agent", source, "--kernel-memory", "--no-table", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--",
+              PYTHON, os.path.join(WORKLOADS, "kernel_memory.py"), rounds, *work,
+              env=dict(os.environ, MALLOC_MMAP_THRESHOLD_=str(MIB)))
+    trace = load_trace(ws + "/r.json")
+    used = {name for name, _ in sources_of(trace).values()}
+    check((used == {"agent"}) == (source == "auto"), f"--agent {source}: operators by {used}")
+    doc = json.loads("\n".join(run_ptbpf("report", ws + "/r.ptb", "--memory", "--json", "--row-limit", "-1").out))
+    return trace, doc["processes"][0]
+
+
+def figures(trace, name, *keys, skip=3, least=10):
+    """Of each slice of that name, but for the first ones, which also load code."""
+    found = sorted(slices(trace, name), key=lambda e: e["ts"])[skip:]
+    check(len(found) >= least, f"{len(found)} slices {name}")
+    return [tuple(e["args"].get(key, 0) for key in keys) for e in found]
+
+
+@pytest.mark.parametrize("source", ["auto", "off"])
+def test_faults_of_the_operator_that_had_them(ws, source):
+    """Faults and resident memory belong to what was open when they happened, whichever source records operators."""
+    trace, _ = record_known(ws, source, "operators")
+    made = 16 * MIB
+    want = {"touch": (100, 100 * PAGE), "aten::neg": (0, 0), "aten::fill_": (made // PAGE, made),
+            "make": (made // PAGE + 1, made + PAGE), "free": (0, -made - PAGE)}
+    for name, (faults, grown) in want.items():
+        got = figures(trace, name, "Page Faults", "RSS Delta")
+        wrong = [g for g in got if g != (faults, grown)]
+        check(len(wrong) <= len(got) // 10, f"{name}: {wrong} of {len(got)}, expected {faults} faults, {grown} bytes")
+        check(sum(g[0] for g in got) <= (faults + 1) * len(got), f"{name}: {got}, expected {faults} faults")
+
+
+@pytest.mark.parametrize("source", ["auto", "off"])
+def test_address_space_is_not_memory(ws, source):
+    """Mapped bytes are what the address space grew by, whatever the calls were asked for."""
+    _, process = record_known(ws, source, "address_space")
+    net = {k["annotation"]: k["mapped_bytes"] - k["unmapped_bytes"] for k in process["kernel"]["by_faults"] if k["annotation"]}
+    want = {"nothing is there": 0, "reserve": 20 << 40, "give back": -20 << 40, "grow": 20 * (64 * MIB + PAGE),
+            "shrink": -20 * 56 * MIB, "free": -20 * (8 * MIB + PAGE)}
+    for name, size in want.items():
+        check(net.get(name, 0) == size, f"{name}: {net.get(name, 0)} mapped, net, of 20 rounds, expected {size}")
+
+
+@pytest.mark.parametrize("source", ["auto", "off"])
+def test_taken_from_outside(ws, source):
+    """Pages that another process takes away are no operator's, whichever is open."""
+    with open(ws + "/data", "wb") as f:
+        f.write(b"x" * 64 * MIB)
+        f.flush()
+        os.fsync(f.fileno())
+    trace, _ = record_known(ws, source, "outside", ws + "/data", rounds=6)
+    read = figures(trace, "read it", "RSS Delta", skip=1, least=5)
+    lost = figures(trace, "taken away meanwhile", "RSS Delta", skip=1, least=5)
+    check(all(abs(grown - 64 * MIB) < MIB for grown, in read), f"64 MiB were read: {read}")
+    check(all(0 <= grown < MIB for grown, in lost), f"nothing but 4 pages was touched: {lost}")
 
 
 def check_rss(r):

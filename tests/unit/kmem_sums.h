@@ -28,7 +28,9 @@ enum {
 	DO_SMALL,
 	DO_FILE,
 	DO_COLLAPSE,
-	DO_COMPACT
+	DO_COMPACT,
+	DO_HOLE,
+	DO_REPLACE,
 };
 
 static inline struct probe_set *open_traced(struct target *t)

@@ -114,6 +114,7 @@ static void test_calls(void)
 	s = work(ps, &t, DO_WRITE, 1000, &r, &faults);
 	s = work(ps, &t, DO_REMAP, 2000, &r, &faults);
 	CU_ASSERT_EQUAL(s.remaps, 1);
+	CU_ASSERT_EQUAL(s.map_bytes, 1000 * PAGE);
 	c = find_call(&r, PTB_CALL_MREMAP);
 	check_call(c, 2000 * PAGE);
 	CU_ASSERT_EQUAL(c->old_bytes, 1000 * PAGE);
@@ -134,6 +135,38 @@ static void test_calls(void)
 	CU_ASSERT(s.maps == 100 && s.unmaps == 100 && s.small_calls == 200);
 	CU_ASSERT_EQUAL(s.map_bytes, 100 * PAGE);
 	CU_ASSERT_PTR_NULL(find_call(&r, PTB_CALL_MMAP));
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+/* A call counts by what it changes: munmap() of nothing changes nothing, MAP_FIXED replaces, mremap() grows or shrinks. */
+static void test_address_space(void)
+{
+	struct records r = {};
+	struct probe_set *ps;
+	struct target t;
+	uint64_t faults;
+	struct sums s;
+
+	ps = open_traced(&t);
+	probe_set__activate(ps);
+	target__run(&t, "work 7 1");
+	s = work(ps, &t, DO_HOLE, 4l << 30, &r, &faults);
+	CU_ASSERT(s.unmaps == 1 && s.map_bytes == 0 && s.unmap_bytes == 0);
+	work(ps, &t, DO_MAP, 3000, &r, &faults);
+	s = work(ps, &t, DO_REPLACE, 2000, &r, &faults);
+	CU_ASSERT(s.maps == 1 && s.map_bytes == 0 && s.unmap_bytes == 0);
+	s = work(ps, &t, DO_UNMAP, 1000, &r, &faults);
+	CU_ASSERT_EQUAL(s.unmap_bytes, 1000 * PAGE);
+	s = work(ps, &t, DO_REPLACE, 2000, &r, &faults); /* of which 1000 are still there */
+	CU_ASSERT(s.map_bytes == 1000 * PAGE && s.unmap_bytes == 0);
+	s = work(ps, &t, DO_REMAP, 500, &r, &faults);
+	CU_ASSERT(s.remaps == 1 && s.map_bytes == 0 && s.unmap_bytes == 2500 * PAGE);
+	s = work(ps, &t, DO_REMAP, 4000, &r, &faults);
+	CU_ASSERT(s.remaps == 1 && s.map_bytes == 3500 * PAGE && s.unmap_bytes == 0);
+	s = work(ps, &t, DO_UNMAP, 4000, &r, &faults);
+	CU_ASSERT(s.map_bytes == 0 && s.unmap_bytes == 4000 * PAGE);
 	records__clear(&r);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
@@ -497,6 +530,7 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "faults of a call", test_faults },
 		{ "mmap, mremap, munmap, brk", test_calls },
+		{ "address space that changes", test_address_space },
 		{ "a call that fails", test_failed_call },
 		{ "windows", test_window },
 		{ "flush", test_flush },

@@ -166,6 +166,8 @@ enum {
 	WORK_FILE,
 	WORK_COLLAPSE,
 	WORK_COMPACT,
+	WORK_HOLE,
+	WORK_REPLACE,
 };
 
 #ifndef MADV_COLLAPSE
@@ -227,6 +229,15 @@ static void calls_that_change_maps(long what, size_t n)
 	case WORK_REMAP:
 		region = mremap(region, region_pages * PAGE, n * PAGE, MREMAP_MAYMOVE);
 		region_pages = n;
+		break;
+	case WORK_HOLE:
+		if (munmap((void *)0x200000000000, n * PAGE))
+			abort();
+		break;
+	case WORK_REPLACE:
+		if (mmap(region, n * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+			 0) != region)
+			abort();
 		break;
 	case WORK_FILE:
 		write_file(n);

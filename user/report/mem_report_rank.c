@@ -300,7 +300,9 @@ static int fill_view(struct mem_report *mr, struct mr_view *v, uint32_t nr, stru
 	v->periods_before = periods_before(v->proc);
 	PICK(v, devices, device_cnt, mr->devices, mr->device_cnt, true);
 	PICK(v, live, live_cnt, mr->groups, mr->group_cnt, mr->groups[n_].kept_cnt);
-	PICK(v, faults, fault_cnt, mr->kernels, mr->kernel_cnt, mr->kernels[n_].faults);
+	PICK(v, faults, fault_cnt, mr->kernels, mr->kernel_cnt,
+	     mr->kernels[n_].faults || mr->kernels[n_].map_bytes || mr->kernels[n_].unmap_bytes ||
+		     mr->kernels[n_].brk_bytes);
 	PICK(v, stalls, stall_cnt, mr->kernels, mr->kernel_cnt,
 	     mr->kernels[n_].reclaim_ns || mr->kernels[n_].compact_ns);
 	PICK(v, apis, api_cnt, mr->apis, mr->api_cnt, true);

@@ -687,6 +687,7 @@ enum ptb_stop_reason {
 	X(AGENT_LATE,      34, 1, "records that arrived too late to be sorted")            \
 	X(AGENT_BAD,       35, 1, "invalid records of an agent")        \
 	X(GPU_DROPPED,     36, 1, "activity records that CUPTI dropped")                          \
+	X(GPU_NO_TIMES,    44, 1, "activity records of CUPTI that have no times")                 \
 	X(CUDA_LATE_NS,    40, 0, "time during which loaded CUDA libraries had no probes yet, ns") \
 	X(AGENT_CUT,       39, 1, "processes whose agent did not send its last 0.2 s: they exited, or another tracer uses it") \
 	X(AGENT_GAVE_UP,   38, 1, "agents that stopped in the window; probes replaced them")     \

@@ -11,6 +11,8 @@ NEVER = ("cudaGetDevice", "cudaSetDevice", "cudaGetLastError", "cudaEventCreate"
          "cudaEventDestroy")
 LAUNCHES = ("Launch", "GraphLaunch", "Memcpy", "Memset")
 SYNC_ROW, OWNER_ROW = 1000000, 10000000
+UNNAMED = "unknown call"
+DEVICE_PIDS = 5000000  # of devices whose number a process has
 
 
 def by_category(events):
@@ -24,7 +26,7 @@ def by_category(events):
 def is_launch(e):
     name = e["name"]
     verb = name[4:] if name.startswith("cuda") else name[2:]
-    return verb.startswith(LAUNCHES) and not verb.startswith("LaunchHostFunc")
+    return name == UNNAMED or verb.startswith(LAUNCHES) and not verb.startswith("LaunchHostFunc")
 
 
 def check_calls(calls, findings):
@@ -56,7 +58,7 @@ def check_rows(cats, findings):
         a = e["args"]
         device = a.get("device", a.get("inDevice"))
         row = 1 if a["stream"] == -1 else a["stream"] + (SYNC_ROW if e["name"] == "Stream Sync" else 0)
-        if e["pid"] != device or e["tid"] % OWNER_ROW != row % OWNER_ROW:
+        if e["pid"] not in (device, DEVICE_PIDS + device) or e["tid"] % OWNER_ROW != row % OWNER_ROW:
             findings.add("gpu", f"not on the row of its device and stream: {e}")
         if e["cat"] in WORK and a["stream"] < 1:
             findings.add("gpu", f"work on stream {a['stream']}: consumers take it for the CPU's: {e}")

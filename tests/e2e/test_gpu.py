@@ -243,6 +243,22 @@ def test_dropped(ws, detail):
     detail(f"{dropped} of {2 * len(run.did)} records")
 
 
+def test_wrong_times(ws, detail):
+    """CUPTI's times of some kernels are none, reversed or far away: they are counted by that reason, and the exit code is 3."""
+    need()
+    run = Run(ws, ("many", 2000), env={"MOCK_CUPTI_WRONG": "5"}, expect=(3,))
+    lost = len(run.did) - len(run.work())
+    text = "\n".join(run.err)
+    none = int(re.search(r"(\d+) activity records of CUPTI that have no times", text)[1])
+    wrong = int(re.search(r"(\d+) GPU records left out: they end before they begin", text)[1])
+    check(none >= 90 and none + wrong == lost and abs(wrong - 3 * none) <= 3, f"{none} and {wrong} of {lost}: {text}")
+    check("buffers" not in text and "damaged" not in text, f"another reason: {text}")
+    totals = run.trace["ptbpf_totals"]
+    check(totals["totals"]["gpu_wrong_times"] == wrong and totals["totals"]["gpu_outside"] < 10, f"{totals['totals']}")
+    valid(run.path)
+    detail(f"{none} without times, {wrong} with wrong ones")
+
+
 def test_many_launches(ws, detail):
     """More than any buffer holds; all are recorded."""
     need()

@@ -59,6 +59,7 @@ void mock_cupti_reload(void)
 	settings.drift_ppm = number("MOCK_CUPTI_DRIFT_PPM", 0);
 	settings.reorder = number("MOCK_CUPTI_REORDER", 0) > 0;
 	settings.nested = number("MOCK_CUPTI_NESTED", 0) > 0;
+	settings.wrong = (uint32_t)number("MOCK_CUPTI_WRONG", 0);
 	settings.heap = number("MOCK_CUPTI_HEAP", 0) > 0;
 	settings.early = number("MOCK_CUPTI_EARLY", 1) > 0;
 	settings.fail = getenv("MOCK_CUPTI_FAIL");

@@ -8,6 +8,7 @@
  *   MOCK_CUPTI_FAIL=name:error[,...]  that function returns the error, always
  *   MOCK_CUPTI_BATCH_MS=N      how often its own thread puts records into buffers (10)
  *   MOCK_CUPTI_NESTED=1        the driver's calls within the runtime's are recorded too, with the same correlation
+ *   MOCK_CUPTI_WRONG=N         of every Nth call's kernel the times are, in turn: none, reversed, an hour early, an hour late
  *   MOCK_CUPTI_HEAP=1          keeps the buffers' functions outside of its data
  *   MOCK_CUPTI_EARLY=0         refuses calls until cuInit() has returned
  * A function of the interface also fails on request by mock_cuda_fail("cuptiActivityEnable", error, times).
@@ -35,6 +36,7 @@ struct mock_cupti_settings {
 	int64_t offset, drift_ppm;
 	bool reorder, nested, heap, early;
 	const char *fail;
+	uint32_t wrong;
 };
 const struct mock_cupti_settings *mock_cupti__settings(void);
 uint64_t mock_cupti__time(uint64_t mono_ns);

@@ -157,6 +157,17 @@ static uint64_t time_of(uint64_t mono)
 	return mono ? mock_cupti__time(mono) : 0;
 }
 
+static void set_wrong_times(struct kernel *k)
+{
+	const uint64_t hour = 3600000000000, begin = k->start, end = k->end;
+	uint32_t every = mock_cupti__settings()->wrong;
+
+	if (!every || k->correlation % every)
+		return;
+	k->start = (uint64_t[]){ 0, end + 1, begin - hour, begin + hour }[k->correlation / every % 4];
+	k->end = (uint64_t[]){ 0, begin, end - hour, end + hour }[k->correlation / every % 4];
+}
+
 static void make_kernel(void *to, const struct mock_activity *a)
 {
 	struct kernel k = { .kind = 10,
@@ -177,6 +188,7 @@ static void make_kernel(void *to, const struct mock_activity *a)
 			    .channel_type = 1,
 			    .priority = -1 };
 
+	set_wrong_times(&k);
 	memcpy(k.grid, a->grid, sizeof(k.grid));
 	memcpy(k.block, a->block, sizeof(k.block));
 	memcpy(to, &k, sizeof(k));

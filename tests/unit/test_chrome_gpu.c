@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* GPUs in a Chrome trace: kineto's slices key by key, flows with both ends, calls nested among operators. */
+/*
+ * GPUs in a Chrome trace: kineto's slices key by key, flows with both ends, calls nested among operators.
+ *
+ * Longer than 600 lines because its cases share one made-up process.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -430,6 +434,56 @@ static void test_processes(void)
 	cJSON_Delete(doc);
 }
 
+/* As in a container: the row of GPU 1 is not that of the process. */
+static void test_process_1_and_gpu_1(void)
+{
+	static const struct session_process first = { .tgid = 1, .comm = "python" };
+	const cJSON *e;
+	struct gw_item *c;
+	double pid;
+
+	start();
+	w.s.info.processes = &first;
+	w.s.info.process_cnt = 1;
+	w.tgid = 1;
+	gw__context(&w, 1, 0, NULL, NULL);
+	c = gw__call(&w, "cudaLaunchKernel", GW_BEGIN + 10 * US, GW_BEGIN + 12 * US);
+	gw__kernel(&w, "a", 1, 1, GW_BEGIN + 20 * US, GW_BEGIN + 30 * US, c);
+	gw__kernel(&w, "b", 0, 1, GW_BEGIN + 20 * US, GW_BEGIN + 30 * US, c);
+	finish();
+	e = must("X", "kernel", "a", 0);
+	pid = num(e, "pid");
+	CU_ASSERT(pid > 4194304); /* PID_MAX_LIMIT of the kernel */
+	CU_ASSERT_EQUAL(num(args(e), "device"), 1);
+	CU_ASSERT_EQUAL(num(must("X", "kernel", "b", 0), "pid"), 0);
+	CU_ASSERT_EQUAL(num(must("s", "ac2g", NULL, 0), "pid"), 1);
+	CU_ASSERT(num(must("f", "ac2g", NULL, 0), "pid") == pid ||
+		  num(must("f", "ac2g", NULL, 1), "pid") == pid);
+	e = event("M", NULL, "process_labels", 0);
+	for (int i = 1; e && num(e, "pid") != pid; i++)
+		e = event("M", NULL, "process_labels", i);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(e);
+	CU_ASSERT_STRING_EQUAL(str(args(e), "labels"), "GPU 1");
+	cJSON_Delete(doc);
+}
+
+/* Of a CUPTI that is newer than its names, or whose name did not arrive. */
+static void test_unnamed_launch(void)
+{
+	struct gw_item *c;
+
+	start();
+	c = gw__call(&w, "", GW_BEGIN + 10 * US, GW_BEGIN + 12 * US);
+	gw__kernel(&w, "a", 0, 7, GW_BEGIN + 20 * US, GW_BEGIN + 21 * US, c);
+	gw__call(&w, "", GW_BEGIN + 14 * US, GW_BEGIN + 15 * US); /* launches nothing */
+	finish();
+	CU_ASSERT_EQUAL(num(args(must("X", "cuda_runtime", "unknown call", 0)), "correlation"), 1001);
+	CU_ASSERT_EQUAL(num(must("s", "ac2g", NULL, 0), "id"), 1001);
+	CU_ASSERT_EQUAL(num(must("f", "ac2g", NULL, 0), "id"), 1001);
+	CU_ASSERT_EQUAL(gpu_total("flows"), 1);
+	cJSON_Delete(doc);
+}
+
 /* ---- nesting ---- */
 
 static void one_call(uint64_t begin, uint64_t end, uint64_t *got_begin, uint64_t *got_end)
@@ -580,14 +634,24 @@ static void test_train(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "kernel", test_kernel },         { "unknown device", test_unknown_device },
-		{ "memory", test_memory },         { "synchronisation", test_sync },
-		{ "flows", test_flows },           { "hidden", test_hidden },
-		{ "annotation", test_annotation }, { "captures of graphs", test_captured },
-		{ "metadata", test_metadata },     { "host only", test_host_only },
-		{ "processes", test_processes },   { "nesting", test_nesting },
-		{ "random", test_random },         { "window", test_window },
-		{ "train", test_train },           CU_TEST_INFO_NULL,
+		{ "kernel", test_kernel },
+		{ "unknown device", test_unknown_device },
+		{ "memory", test_memory },
+		{ "synchronisation", test_sync },
+		{ "flows", test_flows },
+		{ "hidden", test_hidden },
+		{ "annotation", test_annotation },
+		{ "captures of graphs", test_captured },
+		{ "metadata", test_metadata },
+		{ "host only", test_host_only },
+		{ "processes", test_processes },
+		{ "nesting", test_nesting },
+		{ "random", test_random },
+		{ "window", test_window },
+		{ "train", test_train },
+		{ "process 1 and GPU 1", test_process_1_and_gpu_1 },
+		{ "unnamed launch", test_unnamed_launch },
+		CU_TEST_INFO_NULL,
 	};
 	int fd = mkstemp(path), rc;
 

@@ -460,7 +460,7 @@ static void hostile(void)
 	kernel(b, 99999, 2000500, 2000600, UINT32_MAX);
 	kernel(b, k, UINT64_MAX / 2 - OFF, UINT64_MAX / 2 - OFF + 1, 1);
 	put_kernel(b, (struct ptb_gpu_kernel){ .name = k }); /* no times */
-	kernel(b, k, 900000, 1100000, 1);                    /* began before the window */
+	kernel(b, k, 900000, 1100000, 1);                    /* began before its launch */
 	kernel(b, k, 8999000, 9001000, 1);                   /* ends after it */
 	api(b, 99999, 2000000, 1000000, 1, false);
 	api(b, 99999, 2000000, 2000010, 1, true);
@@ -469,8 +469,34 @@ static void hostile(void)
 	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 0)->begin_ns, 2000500);
 	CU_ASSERT_STRING_EQUAL(nth(log, GPU_KERNEL, 0)->name, "");
 	CU_ASSERT_EQUAL(nth(log, GPU_API, 0)->begin_ns, 2000000);
+	CU_ASSERT_EQUAL(log->totals.gpu_outside, 1);
+	CU_ASSERT_EQUAL(log->totals.gpu_wrong_times, 5);
+	CU_ASSERT_EQUAL(log->totals.bad_records, 1); /* the pair that came at the end of time */
+	done(log, b);
+}
+
+/* CUPTI's timestamps may be wrong for some kernels of a healthy recording: that is neither damage nor "outside". */
+static void wrong_times(void)
+{
+	struct builder *b = new_builder();
+	uint32_t l = builder__name(b, "cudaLaunchKernel"), k = builder__name(b, "k");
+	struct gpu_log *log;
+
+	pairs(b);
+	for (uint32_t i = 1; i <= 6; i++)
+		api(b, l, 4000000 + i * 1000, 4000500 + i * 1000, i, false);
+	kernel(b, k, 5000000, 5001000, 1);
+	kernel(b, k, 8999000, 9001000, 2);             /* the window ended first */
+	kernel(b, k, 10000, 11000, 3);                 /* before the window that its launch is in */
+	kernel(b, k, 3600000000000, 3600000001000, 4); /* an hour after it arrived */
+	kernel(b, k, 5002000, 5001000, 5);             /* ends first */
+	put_kernel(b, (struct ptb_gpu_kernel){ .correlation = 6 }); /* none */
+	kernel(b, k, 10000, 11000, 99);                             /* launched before the window */
+	log = gpu_log__run(builder__session(b, NULL));
+	CU_ASSERT_EQUAL(log->totals.gpu_work, 1);
 	CU_ASSERT_EQUAL(log->totals.gpu_outside, 2);
-	CU_ASSERT_EQUAL(log->totals.bad_records, 5); /* with the pair that came at the end of time */
+	CU_ASSERT_EQUAL(log->totals.gpu_wrong_times, 4);
+	CU_ASSERT_EQUAL(log->totals.bad_records, 0);
 	done(log, b);
 }
 
@@ -524,6 +550,7 @@ static const CU_TestInfo tests[] = {
 	{ "calls seen from the host", host_calls },
 	{ "hostile records", hostile },
 	{ "offset and drift", drift },
+	{ "wrong times", wrong_times },
 	CU_TEST_INFO_NULL,
 };
 

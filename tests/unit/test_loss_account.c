@@ -172,6 +172,9 @@ static void test_gpu(void)
 	t.gpu_no_clock = 5;
 	CU_ASSERT(account(&s, &t));
 	CU_ASSERT(says("5 GPU records of processes whose agent sent no clock pair; 2 of 100"));
+	t = (struct session_totals){ .gpu_wrong_times = 4 };
+	CU_ASSERT(account(&s, &t));
+	CU_ASSERT(says("4 GPU records left out: they end before they begin"));
 }
 
 /* All at once: one sentence with all parts. */

@@ -537,13 +537,14 @@ static void test_gpu(void)
 	send(500);
 	CU_ASSERT(recorder__agent_gpu(rec));
 	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_BAD), 3);
-	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_GPU_DROPPED), 8);
+	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_GPU_DROPPED), 7);
+	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_GPU_NO_TIMES), 1);
 	close_recording(&s);
 	CU_ASSERT_EQUAL(s.kernel.correlation, 3);
 	CU_ASSERT_EQUAL(s.kernel.h.tgid, (uint32_t)getpid());
 	CU_ASSERT(s.kernel.name != 0 && s.kernel.begin == 5);
 	check_device(&s.device);
-	CU_ASSERT_EQUAL(s.notes[PTB_GPU_DROPPED], 8);
+	CU_ASSERT_EQUAL(s.notes[PTB_GPU_DROPPED], 7);
 	CU_ASSERT_EQUAL(s.notes[PTB_GPU_UNKNOWN], 1);
 	CU_ASSERT(s.node.at_ns == 450 && s.node.node == 0x200000001 && s.node.original == 0x100000001);
 	CU_ASSERT(s.node.h.tid == (uint32_t)getpid() && s.node.h.tgid == (uint32_t)getpid());

@@ -175,13 +175,18 @@ static int note_launch(struct chrome_gpu *cg, uint64_t corr, uint32_t tgid, uint
 	return err ? err : hashmap__put(&cg->calls, corr, 0, known | cg->launch_cnt);
 }
 
+static bool may_launch(enum gpu_api_kind kind)
+{
+	return gpu_api__is_launch(kind) || kind == GPU_API_UNNAMED;
+}
+
 /* Calls that torch does not show, and those that would be a second launch of the same work. */
 static bool is_hidden(const struct chrome_gpu *cg, const struct gpu_slice *g,
 		      enum gpu_api_kind kind, uint64_t corr)
 {
 	if (kind == GPU_API_NEVER)
 		return true;
-	if (gpu_api__is_launch(kind) && (uint32_t)known_of(cg, corr))
+	if (may_launch(kind) && (uint32_t)known_of(cg, corr))
 		return true;
 	if (!g->driver || g->host_only)
 		return false;
@@ -237,7 +242,8 @@ static int write_api_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 	}
 	if (corr && !g->driver && hashmap__put(&cg->calls, corr, 0, known_of(cg, corr) | CALL_RUNTIME))
 		return -ENOMEM;
-	begin_slice(cg, g->driver ? "cuda_driver" : "cuda_runtime", g->name, tgid, g->at.tid, begin, end);
+	begin_slice(cg, g->driver ? "cuda_driver" : "cuda_runtime",
+		    *g->name ? g->name : "unknown call", tgid, g->at.tid, begin, end);
 	chrome_gpu_args__call(cg->w, g, corr);
 	if (cut > CUT_SHOWN_NS)
 		JSONW_US(cg->w, "ptbpf.clipped_us", cut);
@@ -247,12 +253,19 @@ static int write_api_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 		cg->totals.clipped++;
 	else if (cut > CUT_SHOWN_NS)
 		cg->totals.clipped_more++;
-	return corr && gpu_api__is_launch(kind) && !g->host_only ?
+	return corr && may_launch(kind) && !g->host_only ?
 		       note_launch(cg, corr, tgid, g->at.tid, begin) :
 		       cg->w->err;
 }
 
 /* ---- rows of devices ---- */
+
+/* A device is the process of its number, as kineto has it, unless a process has that number (in a container: 1). No
+ * process has one so high. */
+static uint32_t device_pid(const struct chrome_gpu *cg, uint32_t device)
+{
+	return session__process(cg->s, device) ? GPU_SORT_INDEX + device : device;
+}
 
 /* The row's number within its device; its name is written at the end. */
 static int row_of(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner,
@@ -294,7 +307,8 @@ static void put_flows(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t
 		l->written = true;
 	}
 	chrome_event__flow(cg->w, "ac2g", false,
-			   &(struct chrome_flow){ corr, g->device, tid, gpu_time(cg, g->begin_ns) });
+			   &(struct chrome_flow){ corr, device_pid(cg, g->device), tid,
+						  gpu_time(cg, g->begin_ns) });
 	cg->totals.flows++;
 }
 
@@ -306,8 +320,8 @@ static void put_work(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t 
 	char line[PY_TEXT_MAX] = "";
 
 	/* kineto renames what is only called "kernel" */
-	begin_slice(cg, cats[g->what], strcmp(g->name, "kernel") ? g->name : "Kernel", g->device,
-		    tid, g->begin_ns, g->end_ns);
+	begin_slice(cg, cats[g->what], strcmp(g->name, "kernel") ? g->name : "Kernel",
+		    device_pid(cg, g->device), tid, g->begin_ns, g->end_ns);
 	if (g->origin)
 		py_text__line(&cg->paths, cg->s, g->origin->stack, line, sizeof(line));
 	chrome_gpu_args__work(cg->w, g, corr, line);
@@ -321,26 +335,26 @@ static int write_on_device(struct chrome_gpu *cg, const struct gpu_slice *g, con
 {
 	const struct ptb_gpu_sync *s = g->what == GPU_SYNC ? (const void *)g->rec : NULL;
 	uint64_t corr = corr_of(owner, g->correlation);
-	uint32_t tid;
+	uint32_t tid, pid = device_pid(cg, g->device);
 	int err = row_of(cg, g, owner, s && s->what == GPU_SYNC_STREAM, &tid);
 
 	if (err)
 		return err;
 	switch (g->what) {
 	case GPU_SYNC:
-		begin_slice(cg, "cuda_sync", g->name, g->device, tid, g->begin_ns, g->end_ns);
+		begin_slice(cg, "cuda_sync", g->name, pid, tid, g->begin_ns, g->end_ns);
 		chrome_gpu_args__sync(cg->w, g, corr, corr_of(owner, s->event_correlation));
 		chrome_event__end(cg->w);
 		cg->totals.syncs++;
 		break;
 	case GPU_EVENT:
-		begin_slice(cg, "cuda_event", g->name, g->device, tid, g->begin_ns, g->begin_ns + 1);
+		begin_slice(cg, "cuda_event", g->name, pid, tid, g->begin_ns, g->begin_ns + 1);
 		chrome_gpu_args__event(cg->w, g, corr);
 		chrome_event__end(cg->w);
 		cg->totals.events++;
 		break;
 	case GPU_ANNOTATION: /* wider than its work by 1 ns on each side, as torch draws it: readers nest by time */
-		begin_slice(cg, "gpu_user_annotation", g->name, g->device, tid,
+		begin_slice(cg, "gpu_user_annotation", g->name, pid, tid,
 			    g->begin_ns ? g->begin_ns - 1 : 0, g->end_ns + 1);
 		JSONW_U64(cg->w, "External id", g->at.slice);
 		chrome_event__end(cg->w);
@@ -394,7 +408,8 @@ static void put_row(struct chrome_gpu *cg, const struct row *r)
 	if (r->owner && n > 0)
 		snprintf(name + n, sizeof(name) - (size_t)n, "%sprocess %u",
 			 r->sync || r->annotation ? " " : "", cg->owners[r->owner].tgid);
-	chrome_event__thread(cg->w, r->device, r->tid, name, gpu_time(cg, cg->info->begin_ns));
+	chrome_event__thread(cg->w, device_pid(cg, r->device), r->tid, name,
+			     gpu_time(cg, cg->info->begin_ns));
 }
 
 static void put_device_meta(struct chrome_gpu *cg, uint32_t device)
@@ -402,8 +417,9 @@ static void put_device_meta(struct chrome_gpu *cg, uint32_t device)
 	char label[32];
 
 	snprintf(label, sizeof(label), "GPU %u", device);
-	chrome_event__process(cg->w, device, cg->info->process_cnt ? cg->info->processes : NULL,
-			      label, GPU_SORT_INDEX + device, gpu_time(cg, cg->info->begin_ns));
+	chrome_event__process(cg->w, device_pid(cg, device),
+			      cg->info->process_cnt ? cg->info->processes : NULL, label,
+			      GPU_SORT_INDEX + device, gpu_time(cg, cg->info->begin_ns));
 }
 
 static int by_device(const void *a, const void *b)

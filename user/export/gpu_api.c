@@ -60,6 +60,8 @@ enum gpu_api_kind gpu_api__kind(const char *name)
 	};
 	const char *verb = begins(name, "cuda") ? name + 4 : begins(name, "cu") ? name + 2 : name;
 
+	if (!*name)
+		return GPU_API_UNNAMED;
 	if (is_one_of(name, never))
 		return GPU_API_NEVER;
 	if (is_one_of(name, map))

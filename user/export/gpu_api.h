@@ -14,10 +14,11 @@ enum gpu_api_kind {
 	GPU_API_LAUNCH, /* of a kernel or a graph */
 	GPU_API_COPY,
 	GPU_API_FILL,
-	GPU_API_SYNC,  /* the host waits for the GPU */
-	GPU_API_WAIT,  /* a stream waits: cudaStreamWaitEvent */
-	GPU_API_MAP,   /* of the driver: what torch shows of its virtual memory management */
-	GPU_API_NEVER, /* of the runtime: torch never records it */
+	GPU_API_SYNC,    /* the host waits for the GPU */
+	GPU_API_WAIT,    /* a stream waits: cudaStreamWaitEvent */
+	GPU_API_MAP,     /* of the driver: what torch shows of its virtual memory management */
+	GPU_API_NEVER,   /* of the runtime: torch never records it */
+	GPU_API_UNNAMED, /* its name is not known: a launch if there is work with its number */
 };
 enum gpu_api_kind gpu_api__kind(const char *name);
 /* Puts work on the GPU: such a call is a launch, of which there is one per correlation. */

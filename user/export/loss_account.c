@@ -84,6 +84,8 @@ static const char *advice(uint32_t id)
 		return "the target has the agent of another ptbpf: restart it with this one's";
 	case PTB_CNT_GPU_DROPPED:
 		return "CUPTI had no buffers left: record a shorter window";
+	case PTB_CNT_GPU_NO_TIMES:
+		return "the GPU's driver could not take them; restart the target";
 	default:
 		return "";
 	}
@@ -163,6 +165,9 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 		{ t->end_lost, "slice", "whose end may be among the lost records (marked ptbpf.end_lost)" },
 		{ t->stacks_unknown, "Python stack", "whose frames are not in the capture" },
 		{ t->gpu_no_clock, "GPU record", "of processes whose agent sent no clock pair" },
+		{ t->gpu_wrong_times, "GPU record",
+		  "left out: they end before they begin, before the window that they were launched in, or after they "
+		  "arrived (the clock of CUPTI is wrong; restart the target)" },
 		/* limits that captures made by ptbpf never reach */
 		{ t->unread_bytes, NULL,
 		  "bytes of the capture not read: it has more records than the "

@@ -381,6 +381,7 @@ void session_json__write_totals(struct jsonw *w, const struct session_info *info
 		{ "gpu_calls", t->gpu_calls },
 		{ "gpu_outside", t->gpu_outside },
 		{ "gpu_no_clock", t->gpu_no_clock },
+		{ "gpu_wrong_times", t->gpu_wrong_times },
 		{ "gpu_host_dropped", t->gpu_host_dropped },
 		{ "bad_records", t->bad_records },
 		{ "late_records", t->late_records },

@@ -310,6 +310,7 @@ void gpu__emit(struct model *m)
 	m->totals->gpu_outside = g->outside;
 	m->totals->gpu_left_out = g->left_out;
 	m->totals->gpu_no_clock = g->no_clock;
+	m->totals->gpu_wrong_times = g->wrong_times;
 	m->totals->gpu_host_dropped = g->host_dropped;
 	m->totals->bad_records += g->bad;
 	hashmap__clear(&n.by_stream);

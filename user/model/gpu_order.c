@@ -165,13 +165,32 @@ static int link_work(struct gpu *g)
 			continue;
 		w->call = n.v[at].call;
 		c = &g->calls[w->call];
-		if (!gpu_work__counts(w))
+		if (!gpu_work__counts(w) || w->outside)
 			continue;
 		c->work_ns += w->end_ns - w->begin_ns;
 		w->before_launch = w->begin_ns + g->clock_err_ns < c->begin_ns;
 	}
 	free(n.v);
 	return err;
+}
+
+/* Some of what is launched within the window ends after it, but none before it began. */
+static void drop_outside(struct gpu *g)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->work_cnt; i++) {
+		const struct gpu_work *w = &g->works[i];
+
+		if (!w->outside)
+			g->works[n++] = *w;
+		else if (w->call != GPU_NONE && gpu_work__counts(w) &&
+			 w->begin_ns + GPU_TIME_SLACK_NS < g->calls[w->call].begin_ns)
+			g->wrong_times++;
+		else
+			g->outside++;
+	}
+	g->work_cnt = n;
 }
 
 int gpu__order(struct gpu *g)
@@ -187,5 +206,8 @@ int gpu__order(struct gpu *g)
 	if (err)
 		return err;
 	drop_calls(g);
-	return link_work(g); /* the indices have changed */
+	err = link_work(g); /* the indices have changed */
+	if (!err)
+		drop_outside(g);
+	return err;
 }

@@ -11,6 +11,7 @@
 #include "model/model_priv.h"
 
 #define GPU_NONE UINT32_MAX
+#define GPU_TIME_SLACK_NS 1000000 /* clocks that differ by less do not make a time impossible */
 
 /* ---- gpu_clock.c ---- */
 
@@ -41,6 +42,7 @@ struct gpu_proc {
 	/* While CUPTI reported its calls those that probes saw are the same ones. In CUPTI's time, after the fit on
 	 * CLOCK_MONOTONIC; until 0: it reported none. */
 	uint64_t api_from, api_until;
+	uint64_t last_ns; /* when the last record arrived, CLOCK_MONOTONIC */
 };
 
 struct gpu_call_context { /* of calls, in the current pass */
@@ -69,6 +71,7 @@ struct gpu_work { /* all that runs on a device, and overhead */
 	uint32_t call; /* that launched it, GPU_NONE */
 	enum gpu_what what;
 	bool before_launch;
+	bool outside; /* of the window: not emitted */
 };
 
 struct gpu_bytes;
@@ -131,7 +134,8 @@ struct gpu {
 	uint64_t clock_err_ns;
 	uint32_t clock_cnt;
 	uint64_t bad, outside, no_clock, host_dropped;
-	uint64_t left_out; /* records for which there was no memory in the limits */
+	uint64_t wrong_times; /* that nothing can have had: CUPTI's clock is wrong */
+	uint64_t left_out;    /* records for which there was no memory in the limits */
 };
 
 /* Reads what the capture has, between the two times. *out is NULL where there is nothing. 0 or -ENOMEM. */

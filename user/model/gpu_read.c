@@ -296,6 +296,8 @@ static int read_record(void *arg, const struct ptb_rec_hdr *h)
 	p = gpu_proc_of(g, h->tgid);
 	if (!p)
 		return -ENOMEM;
+	if (h->ts_ns > p->last_ns && h->ts_ns < TS_MAX)
+		p->last_ns = h->ts_ns;
 	if (h->kind == PTB_REC_GPU_NOTE)
 		return 0;
 	if (h->kind == PTB_REC_GPU_CLOCK)
@@ -318,7 +320,8 @@ static int read_record(void *arg, const struct ptb_rec_hdr *h)
 
 /* ---- times, once all clocks are known ---- */
 
-/* CUPTI's times become those of CLOCK_MONOTONIC; false: counted, and not to be emitted. */
+/* CUPTI's times become those of CLOCK_MONOTONIC; false: counted, and not to be emitted. What ends after all records have
+ * arrived has a time that CUPTI cannot know. */
 static bool convert_times(struct gpu *g, const struct gpu_proc *p, uint64_t *begin_ns, uint64_t *end_ns)
 {
 	if (!p->clock.cnt) {
@@ -326,8 +329,8 @@ static bool convert_times(struct gpu *g, const struct gpu_proc *p, uint64_t *beg
 		return false;
 	}
 	if (!*begin_ns || *end_ns < *begin_ns || !gpu_clock__to_mono(&p->clock, *begin_ns, begin_ns) ||
-	    !gpu_clock__to_mono(&p->clock, *end_ns, end_ns)) {
-		g->bad++;
+	    !gpu_clock__to_mono(&p->clock, *end_ns, end_ns) || *end_ns > p->last_ns + GPU_TIME_SLACK_NS) {
+		g->wrong_times++;
 		return false;
 	}
 	if (*end_ns <= *begin_ns)
@@ -335,13 +338,10 @@ static bool convert_times(struct gpu *g, const struct gpu_proc *p, uint64_t *beg
 	return true;
 }
 
-static bool in_window(struct gpu *g, uint32_t tgid, uint64_t begin_ns, uint64_t end_ns)
+static bool in_window(const struct gpu *g, uint32_t tgid, uint64_t begin_ns, uint64_t end_ns)
 {
-	bool inside = begin_ns >= facts__begin_of(g->facts, tgid, g->begin_ns) &&
-		      end_ns <= facts__end_of(g->facts, tgid, g->end_ns);
-
-	g->outside += !inside;
-	return inside;
+	return begin_ns >= facts__begin_of(g->facts, tgid, g->begin_ns) &&
+	       end_ns <= facts__end_of(g->facts, tgid, g->end_ns);
 }
 
 /* Recorded when it returned; without a result that time is only when it was known to be over. */
@@ -368,10 +368,12 @@ static int fit_times(struct gpu *g)
 
 		if (cancel__pending())
 			return -ECANCELED;
-		if (!(c->host_only ? host_times(g, p, c) : convert_times(g, p, &c->begin_ns, &c->end_ns)) ||
-		    !in_window(g, c->tgid, c->begin_ns, c->end_ns))
+		if (!(c->host_only ? host_times(g, p, c) : convert_times(g, p, &c->begin_ns, &c->end_ns)))
 			continue;
-		g->calls[n++] = *c;
+		if (in_window(g, c->tgid, c->begin_ns, c->end_ns))
+			g->calls[n++] = *c;
+		else
+			g->outside++;
 	}
 	g->call_cnt = n;
 	for (uint32_t i = n = 0; i < g->work_cnt; i++) {
@@ -379,9 +381,10 @@ static int fit_times(struct gpu *g)
 
 		if (cancel__pending())
 			return -ECANCELED;
-		if (convert_times(g, gpu_proc_of(g, w->tgid), &w->begin_ns, &w->end_ns) &&
-		    in_window(g, w->tgid, w->begin_ns, w->end_ns))
-			g->works[n++] = *w;
+		if (!convert_times(g, gpu_proc_of(g, w->tgid), &w->begin_ns, &w->end_ns))
+			continue;
+		w->outside = !in_window(g, w->tgid, w->begin_ns, w->end_ns);
+		g->works[n++] = *w; /* gpu__order() drops those outside, once it knows their launches */
 	}
 	g->work_cnt = n;
 	return 0;

@@ -422,6 +422,7 @@ struct session_totals { /* after a run */
 	uint64_t gpu_outside; /* calls and GPU work not wholly inside the window: not emitted, as torch does */
 	uint64_t gpu_left_out; /* records for which there was no memory within LIMIT_READ_MEMORY */
 	uint64_t gpu_no_clock; /* records of processes without a pair of clocks: not emitted */
+	uint64_t gpu_wrong_times; /* records with times that they cannot have had: not emitted */
 	uint64_t gpu_host_dropped; /* host-side calls of processes whose calls CUPTI reported as well */
 	uint64_t unread_bytes;     /* of the file, behind LIMIT_READ_RAW */
 	uint32_t stopped;          /* enum effort_end: the pass ended early, at stopped_ns */

@@ -96,8 +96,7 @@ static void put_activity(struct recorder *r, struct agent_proc *p, const struct 
 		p->gpu.unknown++;
 		break;
 	case CUPTI_INCOMPLETE:
-		p->gpu.incomplete++;
-		agent__count(r, PTB_CNT_GPU_DROPPED, 1);
+		r->gpu_no_times++;
 		break;
 	}
 }
@@ -153,9 +152,7 @@ void agent_gpu__end(struct recorder *r, struct agent_proc *p)
 {
 	if (p->gpu.unknown)
 		put_note(r, p, PTB_GPU_UNKNOWN, p->gpu.unknown);
-	if (p->gpu.incomplete)
-		put_note(r, p, PTB_GPU_DROPPED, p->gpu.incomplete);
-	p->gpu.unknown = p->gpu.incomplete = 0;
+	p->gpu.unknown = 0;
 }
 
 void agent_gpu__free(struct agent_gpu *g)

@@ -61,6 +61,8 @@ bool agent__fact_allowed(struct recorder *r, struct agent_proc *p)
 
 uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id)
 {
+	if (id == PTB_CNT_GPU_NO_TIMES)
+		return r->gpu_no_times;
 	return id == PTB_CNT_OVER_AGENT ? r->over_agent : r->agent_counts[id - PTB_CNT_AGENT_LOST];
 }
 

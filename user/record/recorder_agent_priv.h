@@ -40,7 +40,7 @@ struct agent_clock {
 struct agent_gpu {            /* of a process; a zeroed struct is a new one */
 	struct hashmap names; /* the agent's name ids -> the capture's */
 	struct cupti_decoder decoder;
-	uint64_t unknown, incomplete; /* records */
+	uint64_t unknown; /* records */
 };
 
 struct agent_proc {

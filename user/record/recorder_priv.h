@@ -56,7 +56,7 @@ struct recorder {
 	uint32_t proc_cnt, proc_cap;
 	uint32_t next_func, next_site;
 	uint64_t records;
-	uint64_t over_names, over_operators, over_unknown, over_agent;
+	uint64_t over_names, over_operators, over_unknown, over_agent, gpu_no_times;
 	uint64_t last_tgid_tid; /* thread of the record before, which is known */
 	bool args;              /* arguments are recorded */
 	bool identities;        /* of tensors are */

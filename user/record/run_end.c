@@ -53,6 +53,8 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->targets.rec, PTB_CNT_PY_CLASS_GONE, st.py_classes_gone);
 	for (uint32_t id = PTB_CNT_AGENT_LOST; id <= PTB_CNT_GPU_DROPPED; id++)
 		recorder__counter(run->targets.rec, id, recorder__agent_counter(run->targets.rec, id));
+	recorder__counter(run->targets.rec, PTB_CNT_GPU_NO_TIMES,
+			  recorder__agent_counter(run->targets.rec, PTB_CNT_GPU_NO_TIMES));
 	recorder__counter(run->targets.rec, PTB_CNT_AGENT_CUT, run->targets.agents_cut);
 	recorder__counter(run->targets.rec, PTB_CNT_AGENT_GAVE_UP, run->targets.agents_gave_up);
 	recorder__counter(run->targets.rec, PTB_CNT_AGENT_RESTARTED, run->targets.agents_restarted);

@@ -270,23 +270,33 @@ static pid_t only_child(pid_t of)
 	return pid;
 }
 
+/* The only child that is another one than before, when it is locked in. */
+static pid_t next_child(pid_t of, pid_t before)
+{
+	uint64_t end = clock__mono_ns() + 10000000000ull;
+	struct status st;
+	pid_t kid;
+
+	do
+		kid = only_child(of);
+	while ((!kid || kid == before || !read_status(kid, &st) || st.seccomp != 2) &&
+	       clock__mono_ns() < end);
+	return kid;
+}
+
 /* A process that runs a job which does not end by itself; *kid: the job's child, locked in. */
 static pid_t start_runner(pid_t *kid)
 {
-	uint64_t end = clock__mono_ns() + 10000000000ull;
 	pid_t runner;
-	struct status st;
 
 	fflush(stdout);
 	runner = fork();
 	if (!runner) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		cancel__install();
-		_exit(error_of(wait_for_ever, NULL) == -ECANCELED ? 42 : 1);
+		_exit(-error_of(wait_for_ever, NULL));
 	}
-	do
-		*kid = only_child(runner);
-	while ((!*kid || !read_status(*kid, &st) || st.seccomp != 2) && clock__mono_ns() < end);
+	*kid = next_child(runner, 0);
 	return runner;
 }
 
@@ -305,7 +315,7 @@ static void test_identity_and_death(void)
 	struct status st;
 
 	CU_ASSERT_FATAL(kid > 0 && read_status(kid, &st));
-	CU_ASSERT(st.uid == 65534 && st.gid == 65534);
+	CU_ASSERT(st.uid >= 0x80000000u && st.gid == st.uid); /* nobody's */
 	CU_ASSERT(!st.caps && st.nnp == 1 && st.seccomp == 2 && st.groups == 0);
 	CU_ASSERT(!nobody_may_trace(kid));
 	kill(runner, SIGKILL);
@@ -326,8 +336,27 @@ static void test_signal_ends_the_wait(void)
 		CU_ASSERT_FATAL(kid > 0);
 		kill(runner, signals[i]);
 		waitpid(runner, &status, 0);
-		CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+		CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == ECANCELED);
 		CU_ASSERT(is_gone(kid));
+	}
+}
+
+/* A signal that the input cannot have caused says nothing about it: once it is tried again, and then it is no damaged file. */
+static void test_killed_by_others(void)
+{
+	static const int signals[] = { SIGKILL, SIGTERM };
+
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		pid_t kid, again, runner = start_runner(&kid);
+		int status = 0;
+
+		CU_ASSERT_FATAL(kid > 0);
+		kill(kid, signals[i]);
+		again = next_child(runner, kid);
+		CU_ASSERT_FATAL(again > 0 && again != kid);
+		kill(again, signals[i]);
+		waitpid(runner, &status, 0);
+		CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == EINTR);
 	}
 }
 
@@ -342,6 +371,16 @@ static int spin(void *arg, uint8_t **out, size_t *len)
 	for (;;)
 		++*n;
 	return 0;
+}
+
+/* Then SIGKILL follows. */
+static int spin_without_signals(void *arg, uint8_t **out, size_t *len)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	return spin(arg, out, len);
 }
 
 static int eat_memory(void *arg, uint8_t **out, size_t *len)
@@ -370,6 +409,7 @@ static void test_limits(void)
 	size_t len;
 
 	CU_ASSERT_EQUAL(error_of(spin, &n), -ETIMEDOUT);
+	CU_ASSERT_EQUAL(error_of(spin_without_signals, &n), -ETIMEDOUT);
 	CU_ASSERT_EQUAL(sandbox__run(&slow, &out, &len), -ETIMEDOUT);
 	if (!SANITIZED) /* there RLIMIT_AS is left alone, see base/sandbox.c */
 		CU_ASSERT_EQUAL(error_of(eat_memory, NULL), -ENOMEM);
@@ -437,6 +477,7 @@ static const CU_TestInfo tests[] = {
 	{ "a child that is taken over can only compute", test_taken_over_child_can_only_compute },
 	{ "identity, and death with the parent", test_identity_and_death },
 	{ "a signal ends the wait", test_signal_ends_the_wait },
+	{ "killed by others", test_killed_by_others },
 	{ "limits", test_limits },
 	{ "a truncated file kills the child only", test_truncated_file_kills_the_child_only },
 	{ "messages are printable", test_messages_are_printable },

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -67,7 +68,8 @@ struct running {
 
 /* ---- in the child: giving up privileges ---- */
 
-#define NOBODY 65534
+#define UNUSED_IDS                                                                                 \
+	0x80000000u /* from here on distributions, containers and directories give ids to nobody */
 
 #ifdef __SANITIZE_ADDRESS__
 /* AddressSanitizer reserves 20 TiB of addresses: RLIMIT_AS would leave it none. */
@@ -159,17 +161,22 @@ static int set_limits(const struct sandbox_limits *l)
 
 /* ---- identity ---- */
 
+/* A user that has no other process: one of the same user could send signals, or lower limits. */
 static int drop_privileges(pid_t parent)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[2] = { 0 };
+	uid_t id;
 
+	if (getrandom(&id, sizeof(id), 0) != (ssize_t)sizeof(id))
+		return -EIO;
+	id = UNUSED_IDS | (id >> 2); /* not -1, which means none */
 	/* only who may can become another user: the rest holds for any user */
 	if (setgroups(0, NULL) && errno != EPERM)
 		return -errno;
-	if (setresgid(NOBODY, NOBODY, NOBODY) && errno != EPERM && errno != EINVAL)
+	if (setresgid(id, id, id) && errno != EPERM && errno != EINVAL)
 		return -errno;
-	if (setresuid(NOBODY, NOBODY, NOBODY) && errno != EPERM && errno != EINVAL)
+	if (setresuid(id, id, id) && errno != EPERM && errno != EINVAL)
 		return -errno;
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* they go with the permitted ones anyway */
 	if (syscall(SYS_capset, &head, none) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
@@ -282,13 +289,17 @@ static int write_all(int fd, const uint8_t *data, size_t len)
 	return 0;
 }
 
+/* What a process that parses a hostile file gets for what it does itself. Others come from root or the kernel (no memory). */
+static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS };
+
 static void default_signals(void)
 {
-	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGPIPE };
 	sigset_t none;
 
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
 		signal(faults[i], SIG_DFL);
+	signal(SIGXCPU, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL);
 	cancel__child();
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -424,8 +435,16 @@ static int stopped(const struct running *r, int err)
 	return err;
 }
 
-/* How the child ended by itself. */
-static int verdict(const struct running *r, int status)
+static bool is_fault(int sig)
+{
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		if (faults[i] == sig)
+			return true;
+	return false;
+}
+
+/* How the child ended by itself, or by a signal of somebody else: that says nothing about the input. */
+static int verdict(const struct running *r, int status, const struct rusage *used)
 {
 	const char *what = r->job->what;
 	int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -434,25 +453,31 @@ static int verdict(const struct running *r, int status)
 		return -EPERM;
 	if (WIFEXITED(status))
 		return -WEXITSTATUS(status);
-	if (sig == SIGXCPU) {
+	/* SIGXCPU can be blocked: SIGKILL follows a second later */
+	if (sig == SIGXCPU || used->ru_utime.tv_sec + used->ru_stime.tv_sec >= r->job->limits.cpu_s) {
 		pr_error("the analysis of %s took more than %u s of processor time and was stopped",
 			 what, r->job->limits.cpu_s);
 		return -ETIMEDOUT;
 	}
-	pr_error("the analysis of %s was ended by signal %d: a file is damaged, or was truncated "
-		 "while it was read",
-		 what, sig);
-	return -EIO;
+	if (is_fault(sig)) {
+		pr_error("the analysis of %s was ended by signal %d: a file is damaged, or was truncated "
+			 "while it was read",
+			 what, sig);
+		return -EIO;
+	}
+	pr_warn("the analysis of %s was ended by signal %d: memory was short, or somebody sent the signal",
+		what, sig);
+	return -EINTR;
 }
 
 /* One that waits for a file system that does not answer does not even end by SIGKILL, before that does. */
-static int reap(const struct running *r, int *status)
+static int reap(const struct running *r, int *status, struct rusage *used)
 {
 	const struct timespec nap = { .tv_nsec = 500000 };
 	uint64_t end = clock__mono_ns() + REAP_NS;
 	pid_t pid;
 
-	while ((pid = waitpid(r->pid, status, WNOHANG)) != r->pid) {
+	while ((pid = wait4(r->pid, status, WNOHANG, used)) != r->pid) {
 		if (pid < 0 && errno != EINTR)
 			return -errno;
 		if (clock__mono_ns() > end) {
@@ -466,9 +491,10 @@ static int reap(const struct running *r, int *status)
 	return 0;
 }
 
-int sandbox__run(const struct sandbox_job *job, uint8_t **out, size_t *len)
+static int run_once(const struct sandbox_job *job, uint8_t **out, size_t *len)
 {
 	struct running r = { .job = job };
+	struct rusage used = { 0 };
 	int err, reaped, status = 0;
 
 	*out = NULL;
@@ -480,9 +506,9 @@ int sandbox__run(const struct sandbox_job *job, uint8_t **out, size_t *len)
 		err = collect(&r);
 		if (err)
 			kill(r.pid, SIGKILL);
-		reaped = reap(&r, &status);
+		reaped = reap(&r, &status, &used);
 		print_messages(&r.messages);
-		err = err ? stopped(&r, err) : reaped ? reaped : verdict(&r, status);
+		err = err ? stopped(&r, err) : reaped ? reaped : verdict(&r, status, &used);
 	}
 	stream__close(&r.out);
 	stream__close(&r.messages);
@@ -494,4 +520,11 @@ int sandbox__run(const struct sandbox_job *job, uint8_t **out, size_t *len)
 	*out = r.out.data;
 	*len = r.out.len;
 	return 0;
+}
+
+int sandbox__run(const struct sandbox_job *job, uint8_t **out, size_t *len)
+{
+	int err = run_once(job, out, len);
+
+	return err == -EINTR ? run_once(job, out, len) : err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Runs a function on hostile input in a child process that can only compute: no privileges (another user,
- * no capabilities), a seccomp filter that allows memory, time and writing to its own pipes, no file but the
+ * Runs a function on hostile input in a child process that can only compute: no privileges (a user that has no other
+ * process, no capabilities), a seccomp filter that allows memory, time and writing to its own pipes, no file but the
  * given descriptors, limits on memory, processor time, wall-clock time and output. It dies with its parent,
  * and nobody can attach to it. What comes back may be anything, since the input may have taken over the
  * child: the caller checks every byte, and runs inputs of different owners in different children.
@@ -33,7 +33,8 @@ struct sandbox_job {
 /*
  * Waits for the child, but not longer than until a signal is pending (base/cancel.h). 0 and *out (the caller's to
  * free), *len; fn's own error, with nothing in *out; -ECANCELED: a signal is pending; -ETIMEDOUT, -E2BIG, -EIO
- * (reported once): it was ended at a limit, or by a signal of its own. A child that cannot be ended, since it waits for a file
+ * (reported once): it was ended at a limit, or by a signal of its own; -EINTR (reported): twice by a signal of somebody
+ * else, which says nothing about the input. A child that cannot be ended, since it waits for a file
  * system that does not answer, is left behind; another negative errno: no child could be made.
  */
 int sandbox__run(const struct sandbox_job *job, uint8_t **out, size_t *len);

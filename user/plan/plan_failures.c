@@ -53,7 +53,7 @@ void plan_failures__note(const struct plan_key *key, int err, uint64_t took_ns, 
 {
 	struct plan_failure f = { .err = err, .until_ns = now_ns + VALID_NS };
 
-	if (!key->known || took_ns < LONG_NS || err == -ECANCELED || err == -ESTALE)
+	if (!key->known || took_ns < LONG_NS || err == -ECANCELED || err == -EINTR || err == -ESTALE)
 		return;
 	memcpy(f.digest, key->digest, sizeof(f.digest));
 	put(&f, true);

@@ -19,7 +19,7 @@ FILE_INODE = 2
 class FuseServer:
     """Mounts at `path` a directory that contains `name` with the bytes `data`; user: the uid of the server."""
 
-    def __init__(self, path, name, data, user, inode=FILE_INODE):
+    def __init__(self, path, name, data, user, inode=FILE_INODE, source="none"):
         if not os.path.exists("/dev/fuse"):
             raise Skip("no /dev/fuse")
         self.path, self.name, self.data, self.inode = path, name, data, inode
@@ -30,7 +30,7 @@ class FuseServer:
         self.held = []  # read requests since it became slow: answered after release
         self.fd = os.open("/dev/fuse", os.O_RDWR)
         options = f"fd={self.fd},rootmode=40000,user_id={user},group_id=0,allow_other"
-        done = subprocess.run(["mount", "-i", "-t", "fuse", "-o", options, "none", path], pass_fds=(self.fd,),
+        done = subprocess.run(["mount", "-i", "-t", "fuse", "-o", options, source, path], pass_fds=(self.fd,),
                               capture_output=True, text=True)
         if done.returncode:
             os.close(self.fd)

@@ -43,6 +43,17 @@ def test_torch_on_a_silent_server(ws, detail):
         detail(text.splitlines()[0])
 
 
+def test_source_with_roots_id(ws):
+    """Who mounts chooses the source's name, which stands before the server's user in the list of mounts."""
+    os.mkdir(ws + "/mnt")
+    with Target() as target, FuseServer(ws + "/mnt", "libtorch_cpu.so", library(ws), NOBODY, source="user_id=0,x") as server:
+        target.map(server.file())
+        server.stop_answering()
+        with Tracer("attach", "--pid", target.pid, "-o", ws + "/a.ptb") as t:
+            text = finish(t, server, (1,))
+        check("FUSE" in text, f"the message has no reason\n{text}")
+
+
 def test_another_library_on_a_silent_server(ws):
     """Only a library of CUDA is on such a file system: everything else is traced, and what is missing is reported and
     counted."""

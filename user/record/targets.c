@@ -130,7 +130,8 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
 	case TORCH_PROC_BAD_LIB:
 		if (err == -EXDEV) {
 			pr_error("cannot attach to pid %d: its PyTorch library is on a file "
-				 "system served by a process of another user (FUSE)",
+				 "system that a process of another user serves (FUSE) or may serve (an "
+				 "overlay that a user mounted)",
 				 pid);
 			break;
 		}

@@ -24,17 +24,15 @@
 #define FIRST_USER_NS 0xeffffffdu
 
 /*
- * Does the kernel itself serve the file system? One of FUSE or NFS has an anonymous device with a backing device of its
- * own, named after it (Linux fs/fuse/inode.c, fs/nfs/super.c: super_setup_bdi_name()); overlays and memory have none.
+ * Does a process or another machine serve the file system? One of FUSE or NFS has an anonymous device with a backing device of
+ * its own, named after it (Linux fs/fuse/inode.c, fs/nfs/super.c: super_setup_bdi_name()); overlays and memory have none.
  */
-static bool is_kernels(const struct statx *st)
+static bool is_served(const struct statx *st)
 {
 	char path[64];
 
-	if (st->stx_dev_major)
-		return true;
 	snprintf(path, sizeof(path), "%s/%u:%u", BACKING_DEVICES, st->stx_dev_major, st->stx_dev_minor);
-	return !access(BACKING_DEVICES, F_OK) && access(path, F_OK);
+	return access(BACKING_DEVICES, F_OK) || !access(path, F_OK);
 }
 
 /* Was everything in this mount namespace mounted by root of the machine, or in its name by a set-user-id program? */
@@ -59,37 +57,105 @@ static bool is_roots_namespace(pid_t pid)
 }
 
 /* "36 35 98:0 / /mnt rw master:1 - ext3 /dev/sda1 rw,errors=continue" (proc_pid_mountinfo(5)); blanks are escaped. */
-static bool is_trusted_line(const char *line, bool roots_namespace)
-{
-	const char *type = strstr(line, " - "), *user;
+struct mount_row {
+	uint64_t mount;
+	unsigned int major, minor; /* of the file system: statx() may say another one */
+	const char *type, *opts;   /* "ext3 /dev/sda1 rw,errors=continue", "rw,errors=continue" */
+};
 
-	if (!type)
+static bool parse_row(const char *line, struct mount_row *row)
+{
+	unsigned long long mount;
+
+	row->type = strstr(line, " - ");
+	if (!row->type || sscanf(line, "%llu %*u %u:%u", &mount, &row->major, &row->minor) != 3)
 		return false;
-	type += 3;
-	if (strncmp(type, "fuse", 4) != 0)
-		return true;
-	user = strstr(type, "user_id=");
-	return roots_namespace && user && !strncmp(user, "user_id=0,", 10);
+	row->mount = mount;
+	row->type += 3;
+	row->opts = strrchr(row->type, ' '); /* what is before them is the user's text */
+	return true;
 }
 
-/* Is the mount in the process's list, and one that only root can have made? */
-static bool is_roots_mount(pid_t pid, uint64_t mount)
+static bool is_overlay(const struct mount_row *row)
 {
-	char *text, *line, *end;
-	bool found = false, roots = false;
+	return !strncmp(row->type, "overlay ", 8);
+}
+
+/* The first row of a process's mounts that is the one that is searched for. *text: of the row, from malloc. */
+static bool find_row(pid_t pid, bool (*is_it)(const struct mount_row *row, const void *arg),
+		     const void *arg, char **text, struct mount_row *row)
+{
+	char *line, *end;
+	bool found = false;
 	size_t len;
 
-	if (proc_file__read(pid, 0, "mountinfo", &text, &len))
+	if (proc_file__read(pid, 0, "mountinfo", text, &len))
 		return false;
-	for (line = text; line && *line && !found; line = end) {
+	for (line = *text; line && *line && !found; line = end) {
 		end = strchr(line, '\n');
 		if (end)
 			*end++ = '\0';
-		found = strtoull(line, NULL, 10) == mount;
-		roots = found && is_trusted_line(line, is_roots_namespace(pid));
+		found = parse_row(line, row) && is_it(row, arg);
 	}
+	if (!found)
+		free(*text);
+	return found;
+}
+
+static bool has_number(const struct mount_row *row, const void *mount)
+{
+	return row->mount == *(const uint64_t *)mount;
+}
+
+static bool is_same_overlay(const struct mount_row *row, const void *arg)
+{
+	const struct mount_row *other = arg;
+
+	return is_overlay(row) && row->major == other->major && row->minor == other->minor;
+}
+
+/* Is an overlay also in a namespace where only root mounts? A container's is that has users of its own. */
+static bool is_roots_overlay(const struct mount_row *row)
+{
+	const pid_t pids[] = { getpid(), 1 };
+	struct mount_row found;
+	char *text;
+
+	for (size_t i = 0; i < sizeof(pids) / sizeof(pids[0]); i++) {
+		if (!is_roots_namespace(pids[i]) ||
+		    !find_row(pids[i], is_same_overlay, row, &text, &found))
+			continue;
+		free(text);
+		return true;
+	}
+	return false;
+}
+
+/* Users can mount FUSE, and in a user namespace overlays, which hide the FUSE that is below them. */
+static bool is_trusted(const struct mount_row *row, pid_t pid)
+{
+	const char *user;
+
+	if (is_overlay(row))
+		return is_roots_namespace(pid) || is_roots_overlay(row);
+	if (strncmp(row->type, "fuse", 4) != 0)
+		return true;
+	user = row->opts ? strstr(row->opts, ",user_id=") : NULL;
+	return is_roots_namespace(pid) && user && !strncmp(user, ",user_id=0,", 11);
+}
+
+/* Is the mount in the process's list, and can no user have put something there that a process of his serves? */
+static bool is_trusted_mount(pid_t pid, uint64_t mount)
+{
+	struct mount_row row;
+	bool trusted;
+	char *text;
+
+	if (!find_row(pid, has_number, &mount, &text, &row))
+		return false;
+	trusted = is_trusted(&row, pid);
 	free(text);
-	return roots;
+	return trusted;
 }
 
 int file_server__check(int fd, pid_t pid, enum file_server_rule rule)
@@ -100,11 +166,13 @@ int file_server__check(int fd, pid_t pid, enum file_server_rule rule)
 		return -errno;
 	if (S_ISLNK(st.stx_mode))
 		return -ELOOP;
-	if (is_kernels(&st))
+	if (st.stx_dev_major)
 		return 0;
-	if (rule == FILE_SERVER_KERNEL || !(st.stx_mask & STATX_MNT_ID))
+	if ((rule == FILE_SERVER_KERNEL && is_served(&st)) || !(st.stx_mask & STATX_MNT_ID))
 		return -EXDEV;
-	return is_roots_mount(pid, st.stx_mnt_id) || is_roots_mount(getpid(), st.stx_mnt_id) ? 0 : -EXDEV;
+	return is_trusted_mount(pid, st.stx_mnt_id) || is_trusted_mount(getpid(), st.stx_mnt_id) ?
+		       0 :
+		       -EXDEV;
 }
 
 /*

@@ -2,7 +2,8 @@
 /*
  * Which process serves a file. A file system of FUSE is served by a process, which may never answer: a call that opens,
  * reads or stats a file there waits for it, where not even SIGKILL helps, and the kernel reads a page of a library while it
- * places a probe, with every fork on the machine waiting. Nothing here sends a request to such a server.
+ * places a probe, with every fork on the machine waiting. Nothing here sends a request to such a server. An overlay hides what
+ * is below it, so one that a user can have mounted counts as served by that user.
  */
 #ifndef TARGET_FILE_SERVER_H
 #define TARGET_FILE_SERVER_H

@@ -157,8 +157,8 @@ static int refuse_served_file(pid_t pid, const struct proc_map *map)
 			return -EXDEV;
 	refused_files[refused_cnt++ % REFUSED_MAX] = r;
 	pr_warn("'%s' of process %d is not read: a process of a user other than root serves its "
-		"file system (FUSE) and could block ptbpf and, with a probe there, every fork on "
-		"this machine",
+		"file system (FUSE), or may do so below an overlay that a user mounted, and could block "
+		"ptbpf and, with a probe there, every fork on this machine",
 		map->path, pid);
 	return -EXDEV;
 }

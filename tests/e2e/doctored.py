@@ -5,7 +5,8 @@ import mmap
 import shutil
 import struct
 
-SHT_DYNSYM, STT_FUNC = 11, 2
+SHT_SYMTAB, SHT_DYNSYM, STT_FUNC = 2, 11, 2
+REX_B = 0x41
 CLD = 0xfc  # one byte that the kernel does not emulate: the probe goes to the instruction after it
 
 
@@ -31,6 +32,31 @@ def functions(elf, part, last):
             at = next((off + addr - start for start, off, length in code if start <= addr < start + length), None)
             if at is not None:
                 yield at, size
+
+
+def shift_names(source, copy):
+    """The same code, but the symbols of operators point to the second byte of a two-byte push, which is a push of one byte.
+    Returns the file offsets there, as hexadecimal numbers."""
+    shutil.copyfile(source, copy)
+    offsets = set()
+    with open(copy, "r+b") as f, mmap.mmap(f.fileno(), 0) as elf:
+        table = sections(elf)
+        code = [(s[3], s[4], s[5]) for s in table if s[2] & 4]
+        for symbols in (s for s in table if s[1] in (SHT_SYMTAB, SHT_DYNSYM)):
+            names = table[symbols[6]]
+            for entry in range(symbols[4], symbols[4] + symbols[5], 24):
+                name, info, _, _, addr, size = struct.unpack_from("<IBBHQQ", elf, entry)
+                if info & 15 != STT_FUNC or size < 16:
+                    continue
+                begin = names[4] + name
+                text = elf[begin:elf.find(b"\0", begin)]
+                at = next((off + addr - start for start, off, length in code if start <= addr < start + length), None)
+                if b"2at4_ops" not in text or b"4callE" not in text or at is None:
+                    continue
+                if elf[at] == REX_B and 0x50 <= elf[at + 1] <= 0x57:
+                    struct.pack_into("<QQ", elf, entry + 8, addr + 1, size - 1)
+                    offsets.add(f"{at + 1:x}")
+    return offsets
 
 
 def make(source, copy):

@@ -13,6 +13,8 @@ import tempfile
 import doctored
 from support import PTBPF, PYTHON, WORKLOADS, Process, check, load_trace, run_ptbpf, slices, wait_for, workload
 
+NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+
 
 @contextlib.contextmanager
 def private_cache():
@@ -57,8 +59,7 @@ def attacker(victim):
         runtime = next(line.split()[5] for line in f if "libstdc++" in line)
     lib = torch_lib()
     copy = doctored_copy(lib)
-    wrap = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-    argv = [*wrap, "/usr/bin/python3", "-u", os.path.join(WORKLOADS, "map_libs.py"), os.path.join(lib, "libc10.so"),
+    argv = [*NOBODY, "/usr/bin/python3", "-u", os.path.join(WORKLOADS, "map_libs.py"), os.path.join(lib, "libc10.so"),
             runtime, copy, os.path.join(lib, "libtorch_python.so")]
     read, write = os.pipe()
     with Process(["bash", "-c", 'exec "$@" <&' + str(read), "bash", *argv], pass_fds=(read,)) as p:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What a plan is valid for: the same bytes of the same file, independent of its build-id and its name. */
+/* What a plan is valid for: the same bytes, independent of their file's build-id, name and identity. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/limits.h"
@@ -52,8 +54,8 @@ static void set_times(const char *path, const struct timespec *at)
 	CU_ASSERT_EQUAL(utimensat(AT_FDCWD, path, both, 0), 0);
 }
 
-/* A copy is another file, though every byte is the same; so is what was written over it, though its time is. */
-static void test_identity(void)
+/* A copy has the same key, since every byte is the same; what was written over it has another one, though its time is the same. */
+static void test_content(void)
 {
 	static const struct timespec old = { .tv_sec = 1000000000 };
 	struct plan_key a, b, c;
@@ -66,7 +68,7 @@ static void test_identity(void)
 	CU_ASSERT_EQUAL(key_of(lib, false, &b), 0);
 	CU_ASSERT(a.known && plan_key__same(&a, &b));
 	CU_ASSERT_EQUAL(key_of(copy, false, &b), 0);
-	CU_ASSERT(!plan_key__same(&a, &b));
+	CU_ASSERT(plan_key__same(&a, &b));
 	usleep(20000); /* another tick of the file system's clock */
 	fill(lib, 2);
 	set_times(lib, &old);
@@ -81,13 +83,46 @@ static uint32_t hashes(void)
 	FILE *f;
 	uint32_t n = 0;
 
-	snprintf(name, sizeof(name), "ls %s 2>/dev/null | grep -c '[.]id$'", cache);
+	snprintf(name, sizeof(name), "ls %s 2>/dev/null | grep -c '[.]hash$'", cache);
 	f = popen(name, "r");
 	CU_ASSERT_FATAL(f != NULL);
 	CU_ASSERT(fscanf(f, "%u", &n) == 1);
 	pclose(f);
 	CU_ASSERT(!n || (!stat(cache, &st) && (st.st_mode & 0777) == 0700));
 	return n;
+}
+
+/* Of what a later file may have too, nothing is remembered: of a write just now, and of devices whose numbers come again. */
+static void test_lasting(void)
+{
+	struct file_id id = { .ino = 7, .size = 8, .mtime_s = 1000000000, .ctime_s = 1000000000 };
+
+	id.dev = makedev(254, 1);
+	CU_ASSERT(file_id__is_lasting(&id));
+	id.dev = makedev(0, 40); /* an overlay, memory, FUSE */
+	CU_ASSERT(!file_id__is_lasting(&id));
+	id.mount = 1ull << 32;
+	CU_ASSERT(file_id__is_lasting(&id));
+	id.mount = 0;
+	id.dev = makedev(7, 1); /* an image of whoever mounts it */
+	CU_ASSERT(!file_id__is_lasting(&id));
+	id.dev = makedev(254, 1);
+	id.ctime_s = time(NULL);
+	CU_ASSERT(!file_id__is_lasting(&id));
+}
+
+/* Hashes of earlier versions, which knew a file on any device by its identity. */
+static void test_dropped(void)
+{
+	char path[160];
+	struct plan_key key;
+
+	CU_ASSERT(!mkdir(cache, 0700) || errno == EEXIST);
+	snprintf(path, sizeof(path), "%s/28-7-8-1.1-1.1.id", cache);
+	fill(path, 1);
+	fill(lib, 1);
+	CU_ASSERT_EQUAL(key_of(lib, true, &key), 0);
+	CU_ASSERT(access(path, F_OK) && errno == ENOENT);
 }
 
 /* A file that was written just now may be written again under the same identity: its hash is not kept. */
@@ -186,7 +221,9 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = { { "identity and content", test_identity },
+	static const CU_TestInfo tests[] = { { "content", test_content },
+					     { "identities that last", test_lasting },
+					     { "forgeable hashes are dropped", test_dropped },
 					     { "hashes are remembered", test_remembered },
 					     { "a write is noticed", test_holds },
 					     { "failures", test_failures },

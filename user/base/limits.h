@@ -56,6 +56,7 @@
 	X(ELF_SPENT_MS,    30000,       NONE,            "time for all files of one process that take long, ms") \
 	X(HASH_MIB,        64,          NONE,            "memory to hash one file, MiB; the time is that of a plan") \
 	X(PLAN_MIB,        2048,        NONE,            "memory to plan the probes of one process, MiB")        \
+	X(PLAN_FILES_MIB,  4096,        NONE,            "its libraries, which are copied to be analysed, MiB")  \
 	X(PLAN_CPU_S,      120,         NONE,            "processor time for it, s")                             \
 	X(PLAN_WALL_MS,    180000,      NONE,            "wall-clock time for it, ms")                           \
 	X(PLAN_CACHE_MIB,  256,         NONE,            "MiB of the cache of plans; the oldest are deleted")      \

@@ -43,8 +43,30 @@ static int check_dir(int fd, const char *path)
 	return 0;
 }
 
+/* Hashes that earlier versions remembered under identities that users can forge. */
+static void drop_forgeable(int dir)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const char *dot;
+	struct dirent *e;
+
+	if (!d) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	while ((e = readdir(d)) != NULL) {
+		dot = strrchr(e->d_name, '.');
+		if (dot && !strcmp(dot, ".id"))
+			unlinkat(dir, e->d_name, 0);
+	}
+	closedir(d);
+}
+
 int cache_dir__open(const char *path)
 {
+	static bool dropped;
 	int fd, err;
 
 	if (!path)
@@ -65,6 +87,9 @@ int cache_dir__open(const char *path)
 		close(fd);
 		return err;
 	}
+	if (!dropped)
+		drop_forgeable(fd);
+	dropped = true;
 	return fd;
 }
 

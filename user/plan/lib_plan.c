@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,16 +21,20 @@
 #include "plan/plan_build.h"
 #include "plan/plan_cache.h"
 
-/* In a static build one file plays several roles; it is analysed for the first of them. */
-static bool same_file(const struct torch_lib *libs, enum torch_lib_role a, enum torch_lib_role b)
+/*
+ * In a static build one file plays several roles; it is analysed for the first of them. Nothing but the content decides, as
+ * the plan is for all processes whose libraries have it.
+ */
+static bool is_analysed_before(const struct torch_lib *libs, const struct plan_key *key,
+			       enum torch_lib_role role)
 {
-	const struct torch_lib *x = &libs[a], *y = &libs[b];
+	const struct torch_lib *first = &libs[TORCH_LIB_CPU];
 
-	if (!x->present || !y->present || x->load_bias != y->load_bias)
+	if (role == TORCH_LIB_CPU || !first->present)
 		return false;
-	if (x->id.ino && y->id.ino)
-		return x->id.dev == y->id.dev && x->id.ino == y->id.ino;
-	return !strcmp(x->access_path, y->access_path);
+	if (key->known)
+		return !memcmp(key->hashes[TORCH_LIB_CPU], key->hashes[role], FILE_HASH_SZ);
+	return !strcmp(first->access_path, libs[role].access_path);
 }
 
 /* What user/plan knows how to look for in the libraries of one role. */
@@ -91,7 +96,7 @@ static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch
 	return err;
 }
 
-static int make_plan(const struct torch_lib *libs, struct torch_plan *plan)
+static int make_plan(const struct torch_lib *libs, const struct plan_key *key, struct torch_plan *plan)
 {
 	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON, TORCH_LIB_CXX,
 					 TORCH_LIB_C10, TORCH_LIB_CUDART, TORCH_LIB_CUDA };
@@ -100,7 +105,7 @@ static int make_plan(const struct torch_lib *libs, struct torch_plan *plan)
 
 	layout__init(&plan->layout);
 	for (uint32_t i = 0; i < sizeof(order) && !err; i++) {
-		if (!libs[order[i]].present || (i && same_file(libs, order[0], order[i])))
+		if (!libs[order[i]].present || is_analysed_before(libs, key, order[i]))
 			continue;
 		err = analyse(&b, &libs[order[i]], order[i]);
 		if (err != -ENOMEM && is_optional(order[i]))
@@ -117,9 +122,10 @@ static int make_plan(const struct torch_lib *libs, struct torch_plan *plan)
 /* ---- the child ---- */
 
 struct analysis {
-	struct torch_lib libs[TORCH_LIB_ROLES]; /* shallow copies, each with its fd open */
-	int fds[TORCH_LIB_ROLES], opened[TORCH_LIB_ROLES]; /* the latter are ours to close */
-	uint32_t fd_cnt, opened_cnt;
+	const struct plan_key *key;
+	struct torch_lib libs[TORCH_LIB_ROLES]; /* shallow copies, each with an fd of what is analysed */
+	int fds[TORCH_LIB_ROLES];               /* they are ours to close */
+	uint32_t fd_cnt;
 	uint64_t file_bytes;
 };
 
@@ -128,7 +134,7 @@ static int encode_plan(void *arg, uint8_t **out, size_t *len)
 {
 	const struct analysis *a = arg;
 	struct torch_plan *plan = calloc(1, sizeof(*plan));
-	int err = plan ? make_plan(a->libs, plan) : -ENOMEM;
+	int err = plan ? make_plan(a->libs, a->key, plan) : -ENOMEM;
 
 	if (!err)
 		err = plan_cache__encode(plan, out, len);
@@ -136,22 +142,53 @@ static int encode_plan(void *arg, uint8_t **out, size_t *len)
 	return err;
 }
 
-static int open_library(struct analysis *a, struct torch_lib *lib)
+/*
+ * The bytes of a library in memory, where nobody changes them between the hash and the analysis. Its owner could show the
+ * bytes of another user's library to the one and his own to the other, and have his plan used for that library.
+ */
+static int copy_library(const struct torch_lib *lib, uint64_t size, const uint8_t hash[FILE_HASH_SZ])
 {
+	uint8_t copied[FILE_HASH_SZ];
+	int fd = memfd_create("library", MFD_CLOEXEC), err;
+
+	if (fd < 0)
+		return -errno;
+	err = ftruncate(fd, (off_t)size) ? -errno : file_hash__get(lib->fd, size, fd, copied);
+	if (!err && memcmp(copied, hash, FILE_HASH_SZ))
+		err = -ESTALE;
+	if (err == -ESTALE)
+		pr_error("cannot analyse %s: it is being written", lib->path);
+	else if (err && err != -ECANCELED)
+		pr_error("cannot read %s: %s", lib->path, errstr(err));
+	if (err)
+		close(fd);
+	return err ? err : fd;
+}
+
+static int open_library(struct analysis *a, enum torch_lib_role role)
+{
+	struct torch_lib *lib = &a->libs[role];
 	struct stat st;
 
-	if (lib->fd <= 0) { /* found by its name: a file of our own, in tests */
+	if (a->key->known) {
+		a->file_bytes += a->key->files[role].size;
+		if (a->file_bytes > (uint64_t)LIMIT_PLAN_FILES_MIB << 20) {
+			pr_error("cannot analyse %s: with the libraries that belong to it, it is larger than %d MiB",
+				 lib->path, LIMIT_PLAN_FILES_MIB);
+			return -EFBIG;
+		}
+		lib->fd = copy_library(lib, a->key->files[role].size, a->key->hashes[role]);
+	} else { /* found by its name: a file of our own, in tests */
 		lib->fd = open(lib->access_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-		if (lib->fd < 0) {
+		if (lib->fd < 0 || fstat(lib->fd, &st)) {
 			pr_error("cannot read %s: %s", lib->path, errstr(errno));
 			return -errno;
 		}
-		a->opened[a->opened_cnt++] = lib->fd;
+		a->file_bytes += (uint64_t)st.st_size;
 	}
+	if (lib->fd < 0)
+		return lib->fd;
 	a->fds[a->fd_cnt++] = lib->fd;
-	if (fstat(lib->fd, &st))
-		return -errno;
-	a->file_bytes += (uint64_t)st.st_size;
 	return 0;
 }
 
@@ -160,9 +197,10 @@ static int open_library(struct analysis *a, struct torch_lib *lib)
  * megabytes that it walks through must not count as memory of a collector that may run for hours. It can open no file.
  * What it returns may be anything: plan_cache__decode() checks it.
  */
-static int make_in_child(const struct torch_lib *libs, uint8_t **image, size_t *len)
+static int make_in_child(const struct torch_lib *libs, const struct plan_key *key, uint8_t **image,
+			 size_t *len)
 {
-	struct analysis a = { 0 };
+	struct analysis a = { .key = key };
 	struct sandbox_job job = {
 		.what = "the libraries of PyTorch or CUDA",
 		.fn = encode_plan,
@@ -177,14 +215,14 @@ static int make_in_child(const struct torch_lib *libs, uint8_t **image, size_t *
 	*len = 0;
 	memcpy(a.libs, libs, sizeof(a.libs));
 	for (uint32_t i = 0; i < TORCH_LIB_ROLES && !err; i++)
-		if (libs[i].present)
-			err = open_library(&a, &a.libs[i]);
+		if (libs[i].present && !is_analysed_before(libs, key, i))
+			err = open_library(&a, i);
 	job.fd_cnt = a.fd_cnt;
 	job.limits.mem_bytes += a.file_bytes;
 	if (!err)
 		err = sandbox__run(&job, image, len);
-	while (a.opened_cnt)
-		close(a.opened[--a.opened_cnt]);
+	while (a.fd_cnt)
+		close(a.fds[--a.fd_cnt]);
 	return err;
 }
 
@@ -208,9 +246,13 @@ int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts, 
 	uint8_t *image = NULL;
 	struct plan_key key;
 	size_t len = 0;
-	int err = plan_key__get(libs, use_cache, dir, &key);
+	int err = 0;
 
 	*out = NULL;
+	if (opts && opts->key)
+		key = *opts->key;
+	else
+		err = plan_key__get(libs, use_cache, dir, &key);
 	if (err)
 		return err;
 	if (use_cache && !plan_cache__read(&key, dir, out)) {
@@ -219,7 +261,7 @@ int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts, 
 			 (unsigned long long)(clock__mono_ns() - begin) / 1000);
 		return 0;
 	}
-	err = make_in_child(libs, &image, &len);
+	err = make_in_child(libs, &key, &image, &len);
 	if (!err)
 		err = plan_cache__decode(image, len, &plan);
 	if (!err && !plan_key__holds(libs, &key)) {

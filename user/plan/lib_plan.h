@@ -2,7 +2,7 @@
 /*
  * The plan: which functions of a set of torch libraries are probed where, under which name, or why
  * not. A pure function of the libraries' bytes (plus, in proc_plan, of a few values read from the live
- * process); places nothing. Cached, and shared by processes, for the very same files only (plan_key.h).
+ * process); places nothing. Cached, and shared by processes, for the very same bytes only (plan_key.h).
  */
 #ifndef PLAN_LIB_PLAN_H
 #define PLAN_LIB_PLAN_H
@@ -100,8 +100,9 @@ struct torch_plan {
 };
 
 struct plan_opts {
-	bool use_cache;        /* default true */
-	const char *cache_dir; /* NULL: /var/cache/ptbpf */
+	bool use_cache;             /* default true */
+	const char *cache_dir;      /* NULL: /var/cache/ptbpf */
+	const struct plan_key *key; /* of the libraries; NULL: not known yet */
 };
 
 /* Analyses libraries that belong together (or reads the cache): libs is an array by role, of all of PyTorch's in a

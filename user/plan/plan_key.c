@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/*
- * See plan_key.h. Identity and hash are both in the key: a process that can write the file while it is hashed and
- * analysed can show different content to each, so a plan made of one file must never be used for another one.
- */
+/* See plan_key.h. */
 #define LOG_DOMAIN "plan_key"
 #include "plan/plan_key.h"
 
@@ -44,7 +41,7 @@ static bool recall(struct file_key *fk)
 
 static void id_name(const struct file_id *id, char *name, size_t cap)
 {
-	snprintf(name, cap, "%llx-%llx-%llx-%llx.%lx-%llx.%lx.id", (unsigned long long)id->dev,
+	snprintf(name, cap, "%llx-%llx-%llx-%llx.%lx-%llx.%lx.hash", (unsigned long long)id->dev,
 		 (unsigned long long)id->ino, (unsigned long long)id->size,
 		 (unsigned long long)id->mtime_s, (long)id->mtime_ns,
 		 (unsigned long long)id->ctime_s, (long)id->ctime_ns);
@@ -57,15 +54,15 @@ static bool recall_from(int dir, struct file_key *fk)
 	size_t len;
 
 	id_name(&fk->id, name, sizeof(name));
-	if (dir < 0 || cache_dir__read(dir, name, FILE_HASH_SZ, FILE_HASH_SZ, &data, &len))
+	if (dir < 0 || fk->id.mount ||
+	    cache_dir__read(dir, name, FILE_HASH_SZ, FILE_HASH_SZ, &data, &len))
 		return false;
 	memcpy(fk->hash, data, FILE_HASH_SZ);
 	free(data);
 	return true;
 }
 
-/* An identity that may stand for a later write too is not remembered beyond this run. */
-static void remember(int dir, const struct file_key *fk, bool settled)
+static void remember(int dir, const struct file_key *fk)
 {
 	char name[160];
 	int err;
@@ -73,7 +70,7 @@ static void remember(int dir, const struct file_key *fk, bool settled)
 	memo[memo_next % MEMO_CNT] = *fk;
 	if (++memo_next == 2 * MEMO_CNT)
 		memo_next = MEMO_CNT;
-	if (dir < 0 || !settled)
+	if (dir < 0 || fk->id.mount) /* the mount's number is for this boot */
 		return;
 	id_name(&fk->id, name, sizeof(name));
 	err = cache_dir__write(dir, name, fk->hash, sizeof(fk->hash));
@@ -85,14 +82,14 @@ static int hash_file(int dir, const struct torch_lib *lib, struct file_key *fk)
 {
 	struct file_id after;
 	uint64_t t0 = clock__mono_ns();
-	bool settled;
+	bool lasting;
 	int err = file_id__get(lib->fd, &fk->id);
 
-	if (!err && (recall(fk) || recall_from(dir, fk)))
+	lasting = !err && file_id__is_lasting(&fk->id); /* before it is read */
+	if (lasting && (recall(fk) || recall_from(dir, fk)))
 		return 0;
-	settled = !err && file_id__settled(&fk->id);
 	if (!err)
-		err = file_hash__get(lib->fd, fk->id.size, fk->hash);
+		err = file_hash__get(lib->fd, fk->id.size, -1, fk->hash);
 	if (!err)
 		err = file_id__get(lib->fd, &after);
 	if (!err && !file_id__same(&fk->id, &after))
@@ -106,7 +103,8 @@ static int hash_file(int dir, const struct torch_lib *lib, struct file_key *fk)
 	if (err)
 		return err;
 	pr_debug("hash of %s in %llu us", lib->path, (unsigned long long)(clock__mono_ns() - t0) / 1000);
-	remember(dir, fk, settled);
+	if (lasting)
+		remember(dir, fk);
 	return 0;
 }
 
@@ -127,7 +125,7 @@ static const uint8_t *tool_id(void)
 	return id;
 }
 
-static void digest(const struct file_key *files, const struct torch_lib *libs, uint8_t out[FILE_HASH_SZ])
+static void digest(const struct plan_key *key, const struct torch_lib *libs, uint8_t out[FILE_HASH_SZ])
 {
 	SHA256_CTX ctx;
 
@@ -137,18 +135,17 @@ static void digest(const struct file_key *files, const struct torch_lib *libs, u
 		uint8_t there = libs[role].present;
 
 		SHA256_Update(&ctx, &there, 1);
-		SHA256_Update(&ctx, &files[role], sizeof(files[role]));
+		SHA256_Update(&ctx, key->hashes[role], FILE_HASH_SZ);
 	}
 	SHA256_Final(out, &ctx);
 }
 
 int plan_key__get(const struct torch_lib *libs, bool cache, const char *dir, struct plan_key *key)
 {
-	struct file_key files[TORCH_LIB_ROLES];
+	struct file_key file = { 0 };
 	int dir_fd, err = 0;
 
 	memset(key, 0, sizeof(*key));
-	memset(files, 0, sizeof(files));
 	for (uint32_t role = 0; role < TORCH_LIB_ROLES; role++)
 		if (libs[role].present && libs[role].fd <= 0)
 			return 0;
@@ -156,13 +153,14 @@ int plan_key__get(const struct torch_lib *libs, bool cache, const char *dir, str
 	for (uint32_t role = 0; role < TORCH_LIB_ROLES && !err; role++) {
 		if (!libs[role].present)
 			continue;
-		err = hash_file(dir_fd, &libs[role], &files[role]);
-		key->files[role] = files[role].id;
+		err = hash_file(dir_fd, &libs[role], &file);
+		key->files[role] = file.id;
+		memcpy(key->hashes[role], file.hash, FILE_HASH_SZ);
 	}
 	if (dir_fd >= 0)
 		close(dir_fd);
 	if (!err)
-		digest(files, libs, key->digest);
+		digest(key, libs, key->digest);
 	key->known = !err;
 	return err;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What a plan was made from, and so what it is valid for: the files of all roles, each by its identity and by the
- * hash of its content, and this build of ptbpf. A build-id proves nothing: the file's owner writes it.
+ * What a plan was made from, and so what it is valid for: the content of the files of all roles, by its hash, and this build
+ * of ptbpf. A build-id proves nothing, since the file's owner writes it; nor does an identity, which the owner of a file
+ * system chooses.
  */
 #ifndef PLAN_PLAN_KEY_H
 #define PLAN_PLAN_KEY_H
@@ -14,13 +15,13 @@
 
 struct plan_key {
 	bool known; /* false: a library is known by its name only; then the plan is for nothing else */
-	uint8_t digest[FILE_HASH_SZ];
+	uint8_t digest[FILE_HASH_SZ], hashes[TORCH_LIB_ROLES][FILE_HASH_SZ];
 	struct file_id files[TORCH_LIB_ROLES];
 };
 
 /*
- * Of the files that tp has open. Each file is read wholly once per identity: hashes are remembered in this process,
- * and in the cache's directory if cache is true (dir NULL: PLAN_CACHE_DIR). 0 or negative errno (logged).
+ * Of the files that tp has open. Each file is read wholly, but for those whose hash is remembered: in this process where the
+ * identity is lasting (file_id.h), and of files on disks in the cache's directory if cache is true (dir NULL: PLAN_CACHE_DIR). 0 or negative errno (logged).
  */
 int plan_key__get(const struct torch_lib *libs, bool cache, const char *dir, struct plan_key *key);
 bool plan_key__same(const struct plan_key *a, const struct plan_key *b);

@@ -156,10 +156,10 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
 
 struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *libs, bool no_cache)
 {
-	struct plan_opts opts = { .use_cache = !no_cache };
+	struct plan_key key;
+	struct plan_opts opts = { .use_cache = !no_cache, .key = &key };
 	uint64_t t0 = clock__mono_ns();
 	struct shared_plan *sp;
-	struct plan_key key;
 	int err;
 
 	if (plan_key__get(libs, !no_cache, NULL, &key))

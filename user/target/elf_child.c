@@ -113,12 +113,14 @@ static const struct cached_answer *find_cached(const struct file_id *id, const s
 	return NULL;
 }
 
-/* Is it the same the next time? Not an error of our own, nor the answer about a file that was written just now. */
+/* Is it the same the next time? Not an error of our own, nor the answer about a file whose identity may be another's. */
 static bool is_lasting(const struct file_id *id, int err, size_t len)
 {
+	if (!file_id__is_lasting(id))
+		return false;
 	switch (err) {
 	case 0:
-		return len <= CACHED_MAX && file_id__settled(id);
+		return len <= CACHED_MAX;
 	case -ENOEXEC:
 	case -ETIMEDOUT:
 	case -E2BIG:

@@ -45,7 +45,7 @@ struct elf_answer {
 };
 
 /*
- * name: of the file, for messages. Answers and failures are remembered while the file is the same. 0; -ENOEXEC:
+ * name: of the file, for messages. Answers and failures are remembered where an identity is of one file only (file_id__is_lasting()). 0; -ENOEXEC:
  * not ELF x86-64, or damaged, or cut meanwhile; -ETIMEDOUT, -E2BIG, -EFBIG: beyond a limit; -ECANCELED: a signal is
  * pending; fn's own error; another negative errno. Failures are logged when they happen.
  */

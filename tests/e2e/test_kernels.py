@@ -9,12 +9,16 @@ SHIM = os.path.join(os.path.dirname(PTBPF), "tests", "workloads", "libold_kernel
 COOKIE, LOOP = 174, 181  # enum bpf_func_id: get_attach_cookie (Linux 5.15), loop (5.17)
 
 
-def without(helper):
-    """An environment for ptbpf on a kernel that lacks a helper."""
+def old_kernel(**variables):
+    """An environment for ptbpf on a kernel that is like that."""
     require_root()
     if not os.path.exists(SHIM):
         raise Skip(f"{SHIM} is not built")
-    return dict(os.environ, LD_PRELOAD=SHIM, OLD_KERNEL_LACKS=str(helper))
+    return dict(os.environ, LD_PRELOAD=SHIM, **variables)
+
+
+def without(helper):
+    return old_kernel(OLD_KERNEL_LACKS=str(helper))
 
 
 def test_too_old(ws):
@@ -61,3 +65,17 @@ def test_stacks_refused(ws):
         t = run_ptbpf("attach", "--pid", p.pid, "-d", "300ms", "--with-stack", "-o", ws + "/s.ptb", expect=1, env=without(LOOP))
         check(any("Python stacks: missing: bpf_loop" in line for line in t.err), f"--with-stack\n{t.text()}")
         check(any("5.17" in line for line in t.err), f"--with-stack\n{t.text()}")
+
+
+def test_links_of_one_thread(ws):
+    """Linux 6.6 to 6.9, where a uprobe_multi link to a process serves one of its threads: other links are used, and all threads recorded."""
+    env = old_kernel(OLD_KERNEL_THREAD_LINKS="1")
+    doctor = run_ptbpf("doctor", env=env)
+    check(any(line.startswith("no ") and "serves its main thread only" in line for line in doctor.out), f"doctor\n{doctor.text()}")
+    program = (PYTHON, os.path.join(WORKLOADS, "many_threads.py"), "8")
+    for agent in ("off", "auto"):
+        t = run_ptbpf("record", "--agent", agent, "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", *program, env=env)
+        trace = load_trace(ws + "/r.json")
+        check(bool(trace["ptbpf"].get("agents")) == (agent == "auto"), f"{agent}: agents {trace['ptbpf'].get('agents')}")
+        tids = {e["tid"] for e in slices(trace, "aten::neg")}
+        check(len(tids) == 8, f"{agent}: operators of {len(tids)} of 8 threads\n{t.text()}")

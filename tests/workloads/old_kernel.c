@@ -3,10 +3,14 @@
  * Preloaded into ptbpf: simulates an older kernel's helpers of BPF programs. Calls of $OLD_KERNEL_LACKS (numbers of
  * enum bpf_func_id, "174,181") become calls of a helper that no kernel has, so that the verifier refuses a program
  * that could reach it, and accepts one where it is dead code; libbpf's feature checks fail in the same way.
+ *
+ * With $OLD_KERNEL_THREAD_LINKS a uprobe_multi link with a pid does not serve the process, as before Linux 6.10, where it served one
+ * of its threads: here it serves nobody but ptbpf. Negative pids are no mistake there, but those of nobody.
  */
 #include <linux/bpf.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "wrap_syscall.h"
 
@@ -47,7 +51,30 @@ static long load_program(const long *a)
 	return ret;
 }
 
+#define UPROBE_MULTI 48
+#define LINK_TYPE                                                                                  \
+	2 /* in words: of union bpf_attr, for BPF_LINK_CREATE; older headers have no uprobe_multi */
+#define LINK_PID 14
+
+static long create_link(const long *a)
+{
+	__u32 *attr = (__u32 *)a[1], given = attr[LINK_PID];
+	long ret;
+
+	if (attr[LINK_TYPE] != UPROBE_MULTI || !given || !getenv("OLD_KERNEL_THREAD_LINKS"))
+		return raw_syscall(SYS_bpf, a);
+	attr[LINK_PID] = (__u32)getpid();
+	ret = raw_syscall(SYS_bpf, a);
+	attr[LINK_PID] = given;
+	if ((int)given > 0 || ret < 0)
+		return ret;
+	close((int)ret);
+	return -ESRCH;
+}
+
 static long wrap_syscall(long nr, const long *a)
 {
+	if (nr == SYS_bpf && a[0] == BPF_LINK_CREATE)
+		return create_link(a);
 	return nr == SYS_bpf && a[0] == BPF_PROG_LOAD ? load_program(a) : raw_syscall(nr, a);
 }

@@ -68,7 +68,7 @@ int attach_multi__sites(struct attach_req *req)
 }
 
 /* The smallest program, linked to an instruction of this process or, with another path, to nothing. A descriptor or negative errno. */
-static int link_smallest(const char *path, unsigned long offset)
+static int link_smallest(const char *path, unsigned long offset, pid_t pid)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
 	int prog = load_smallest("ptb_try_multi", UAPI_BPF_TRACE_UPROBE_MULTI), link, err;
@@ -78,7 +78,7 @@ static int link_smallest(const char *path, unsigned long offset)
 	opts.uprobe_multi.path = path;
 	opts.uprobe_multi.offsets = &offset;
 	opts.uprobe_multi.cnt = 1;
-	opts.uprobe_multi.pid = (__u32)getpid();
+	opts.uprobe_multi.pid = (__u32)pid;
 	link = bpf_link_create(prog, 0, (enum bpf_attach_type)UAPI_BPF_TRACE_UPROBE_MULTI, &opts);
 	err = -errno;
 	close(prog);
@@ -92,20 +92,19 @@ int attach_multi__try(void)
 	int link = probe_cost__sites(&path, &push_off, &jcc_off);
 
 	if (!link)
-		link = link_smallest(path, push_off);
+		link = link_smallest(path, push_off, getpid());
 	if (link < 0)
 		return link;
 	close(link);
-	return 0;
+	return attach_multi__supported() ? 0 : -ESRCH;
 }
 
-/* A kernel that knows these links refuses a directory as such (kernel/trace/bpf_trace.c, bpf_uprobe_multi_link_attach()). To make
- * and remove a real one waits for tens of milliseconds. */
+/*
+ * A kernel that knows these links refuses a directory as such (kernel/trace/bpf_trace.c, bpf_uprobe_multi_link_attach()). To make
+ * and remove a real one waits for tens of milliseconds. Before commit 46ba0e49b642 (Linux 6.10) a link with a pid served that thread
+ * alone and not the process: the same commit refuses negative pids, before it looks at the path.
+ */
 bool attach_multi__supported(void)
 {
-	int link = link_smallest("/", 1);
-
-	if (link >= 0)
-		close(link);
-	return link >= 0 || link == -EBADF;
+	return link_smallest("/", 1, getpid()) == -EBADF && link_smallest("/", 1, -1) == -EINVAL;
 }

@@ -236,6 +236,9 @@ static enum feature_state check_uprobe_multi(char *detail, size_t cap)
 
 	if (!err)
 		return answer(FEATURE_YES, detail, cap, "a link to ptbpf itself works");
+	if (err == -ESRCH)
+		return answer(FEATURE_NO, detail, cap,
+			      "a link to a process serves its main thread only: perf-event probes are used instead");
 	return answer(FEATURE_NO, detail, cap, "refused (%s): perf-event probes are used instead",
 		      errstr(err));
 }
@@ -427,7 +430,7 @@ const struct feature kern_features[] = {
 	{ "BPF ring buffers", true, check_ringbuf, "boot Linux 5.8 or later" },
 	{ "cookies of probes", true, check_cookies, "boot Linux 5.15 or later" },
 	{ "uprobes", true, check_uprobe_pmu, "boot a kernel built with CONFIG_UPROBE_EVENTS=y" },
-	{ "uprobe_multi links", false, check_uprobe_multi, "boot Linux 6.6 or later" },
+	{ "uprobe_multi links", false, check_uprobe_multi, "boot Linux 6.10 or later" },
 	{ "probes in groups (tracefs)", false, check_trace_fs,
 	  "boot a kernel built with CONFIG_UPROBE_EVENTS=y; run ptbpf with CAP_SYS_ADMIN" },
 	{ "left-over probes in groups", false, check_left_over,

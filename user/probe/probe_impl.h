@@ -64,7 +64,7 @@ bool attach__is_hard_error(int err);
 /* ---- the three kinds of links, each as attach__bisect() ---- */
 
 bool attach_multi__supported(void);
-int attach_multi__try(void); /* links to ptbpf itself; 0 or negative errno */
+int attach_multi__try(void); /* links to ptbpf itself; 0; -ESRCH: a link serves one thread; another negative errno */
 int attach_multi__sites(struct attach_req *req);
 
 struct trace_fs;

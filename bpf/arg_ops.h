@@ -222,7 +222,7 @@ ARG_FN void op_cell(struct arg_scratch *s, const struct ptb_arg_op *op, const st
 
 	switch (op->op) {
 	case PTB_ARG_WORD:
-		op_as(s, op, word);
+		op_as(s, op, op->flags & PTB_ARG_F_INT32 ? (__u64)(__s64)(__s32)word : word);
 		break;
 	case PTB_ARG_BYTE:
 		cell_word(s, PTB_VAL_INT, 0, word & 0xff);

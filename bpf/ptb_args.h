@@ -154,6 +154,7 @@ enum ptb_arg_opcode {
 #define PTB_ARG_F_DEREF 0x1
 #define PTB_ARG_F_NULL_NONE 0x2
 #define PTB_ARG_F_DOUBLE 0x4 /* WORDS: DOUBLES */
+#define PTB_ARG_F_INT32 0x8  /* WORD: an int, whose upper half is not defined */
 
 enum ptb_arg_reg { /* bases of SLOT */
 		   PTB_REG_RSP,

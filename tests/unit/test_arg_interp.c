@@ -53,6 +53,17 @@ static void test_words(void)
 	CU_ASSERT_EQUAL(arena.reads, 0);
 }
 
+/* The upper half of a C int in a register may be anything. */
+static void test_int32(void)
+{
+	begin(false);
+	add_op(PTB_ARG_WORD)->flags = PTB_ARG_F_INT32;
+	w[0] = 0x7fffffff00000000 | (uint32_t)-2;
+	run(false);
+	expect_int((uint64_t)-2);
+	expect_end();
+}
+
 static void test_bool_array_late_unknown(void)
 {
 	begin(false);
@@ -565,6 +576,7 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "words and bytes", test_words },
 		{ "arrays of bool, late doubles, unknown", test_bool_array_late_unknown },
+		{ "a C int", test_int32 },
 		{ "doubles at the late site", test_late_site },
 		{ "values behind pointers", test_pointers },
 		{ "SymInt at its limit", test_symint_edge },

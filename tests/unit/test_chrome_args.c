@@ -328,6 +328,19 @@ static void test_no_inputs(void)
 	CU_ASSERT_STRING_EQUAL(out, "{}");
 }
 
+/* An operator without inputs is told from one whose inputs are not known. */
+static void test_unknown_inputs(void)
+{
+	boxed_schema = "aten::x(Tensor self) -> Tensor";
+	CU_ASSERT_EQUAL(write_args(0), 0); /* arguments are not recorded */
+	opts.inputs = true;
+	CU_ASSERT_EQUAL(write_args(0), CHROME_ARGS_UNKNOWN);
+	CU_ASSERT_STRING_EQUAL(out, "{}");
+	CU_ASSERT_EQUAL(write_args(VALUES_PRESENT), 0);
+	boxed_schema = NULL;
+	opts.inputs = false;
+}
+
 /* More than are kept decoded, with the last of another kind. */
 static void test_many(void)
 {
@@ -412,6 +425,7 @@ int main(void)
 		{ "lists of scalars", test_scalar_lists },
 		{ "missing", test_missing },
 		{ "no inputs", test_no_inputs },
+		{ "inputs that are not known", test_unknown_inputs },
 		{ "many", test_many },
 		{ "hostile", test_hostile },
 		{ "damaged", test_damaged },

@@ -44,6 +44,8 @@ __asm__(".pushsection .text\n"
 	/* 11: one path comes from code that is never reached with the values */
 	"f11: sub $0x18,%rsp; movsd %xmm0,8(%rsp); movsd %xmm1,(%rsp); test %edi,%edi; jne 2f;"
 	"1: nop; ret; 2: movsd 8(%rsp),%xmm0; call callee; movsd (%rsp),%xmm0; jmp 1b\n"
+	/* 12: what is pushed is on the stack until the next call, whose argument it may be */
+	"f12: movq %xmm0,%rbx; movq %xmm1,%r12; push %r12; call callee; push %rbx; nop; ret\n"
 	"tracked: lea tracked_text(%rip),%rbx; xor %esi,%esi; mov $7,%ecx; mov %rbx,%rdx;"
 	"test %eax,%eax; je 1f; nop; 1: cmpb $0,(%rdi); tracked_call: call callee; mov (%rsp),%rdi;"
 	"tracked_call2: call callee; ret\n"
@@ -52,11 +54,12 @@ __asm__(".pushsection .text\n"
 	".popsection\n"
 	".pushsection .rodata\ntracked_text: .asciz \"aten::x\"\n.popsection\n");
 extern const uint8_t code_begin[], code_end[];
-extern const uint8_t f0[], f1[], f2[], f3[], f4[], f5[], f6[], f7[], f8[], f9[], f10[], f11[], callee[];
+extern const uint8_t f0[], f1[], f2[], f3[], f4[], f5[], f6[], f7[], f8[], f9[], f10[], f11[],
+	f12[], callee[];
 extern const uint8_t tracked[], tracked_call[], tracked_call2[], tracked_text[];
 
-static const uint8_t *const funcs[] = { f0, f1, f2,  f3,  f4,      f5,     f6,      f7,
-					f8, f9, f10, f11, tracked, callee, code_end };
+static const uint8_t *const funcs[] = { f0, f1, f2,  f3,  f4,  f5,      f6,     f7,
+					f8, f9, f10, f11, f12, tracked, callee, code_end };
 
 static const uint8_t *text(void *arg, uint64_t addr, uint64_t *avail)
 {
@@ -130,6 +133,7 @@ static const struct value_location expected[][2] = {
 	{ LOST, SLOT(REG_RBP, -16) },
 	{ LOST, LOST },
 	{ SLOT(REG_RSP, 8), SLOT(REG_RSP, 0) },
+	{ SLOT(REG_RSP, 0), REGISTER(12) },
 };
 
 static void test_doubles(void)

@@ -57,13 +57,10 @@ static bool in_frame(const struct insn_operand *m)
 	return m->kind == OPERAND_MEM && (m->reg == arch.sp || m->reg == arch.fp);
 }
 
-/* The location bit of a memory operand, 0: none. make: a new slot may be begun. */
-static uint64_t slot_of(struct value_locations *v, const struct value_state *st,
-			const struct insn_operand *m, bool make)
+/* The location bit of a slot, 0: none. make: a new one may be begun. */
+static uint64_t slot_at(struct value_locations *v, int32_t off, bool make)
 {
-	int32_t off = frame_off(st, m);
-
-	if (off == VALUE_NO_FRAME || m->index != REG_NONE)
+	if (off == VALUE_NO_FRAME)
 		return 0;
 	for (uint32_t i = 0; i < v->slot_cnt; i++)
 		if (v->slots[i] == off)
@@ -72,6 +69,13 @@ static uint64_t slot_of(struct value_locations *v, const struct value_state *st,
 		return 0;
 	v->slots[v->slot_cnt] = off;
 	return SLOT_BIT(v->slot_cnt++);
+}
+
+/* The same of a memory operand. */
+static uint64_t slot_of(struct value_locations *v, const struct value_state *st,
+			const struct insn_operand *m, bool make)
+{
+	return m->index == REG_NONE ? slot_at(v, frame_off(st, m), make) : 0;
 }
 
 /* All slots that a store of so many bytes touches. */
@@ -86,7 +90,7 @@ static uint64_t slots_hit(const struct value_locations *v, const struct value_st
 	if (off == VALUE_NO_FRAME || m->index != REG_NONE)
 		return SLOT_ALL;
 	for (uint32_t i = 0; i < v->slot_cnt; i++)
-		if (v->slots[i] < off + (int32_t)size && off < v->slots[i] + 8)
+		if (v->slots[i] < off + (int32_t)size && off < v->slots[i] + v->size)
 			hit |= SLOT_BIT(i);
 	return hit;
 }
@@ -114,19 +118,33 @@ static uint64_t location_bit(struct value_locations *v, const struct value_state
 	}
 }
 
+/* The values that are there, by number. */
+static uint32_t values_at(const struct value_state *st, uint64_t location)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < VALUES_MAX; i++)
+		if (st->at[i] & location)
+			found |= 1u << i;
+	return found;
+}
+
+static void put_values(struct value_state *st, uint32_t values, uint64_t to)
+{
+	for (uint32_t i = 0; i < VALUES_MAX; i++)
+		if (values & 1u << i)
+			st->at[i] |= to;
+}
+
 static void apply_move(struct value_locations *v, struct value_state *st, const struct insn *in,
 		       const struct value_seeds *seeds)
 {
-	uint64_t from = location_bit(v, st, &in->ops[1], false), to, moved = 0;
+	uint64_t from = location_bit(v, st, &in->ops[1], false), to;
+	uint32_t moved = in->copied >= seeds->size ? values_at(st, from) : 0;
 
-	for (uint32_t i = 0; i < VALUES_MAX; i++)
-		if (in->copied >= seeds->size && (st->at[i] & from))
-			moved |= 1ULL << i;
 	to = location_bit(v, st, &in->ops[0], moved != 0);
 	kill(st, in_frame(&in->ops[0]) ? slots_hit(v, st, &in->ops[0], in->ops[0].size) : to);
-	for (uint32_t i = 0; i < VALUES_MAX; i++)
-		if (moved & 1ULL << i)
-			st->at[i] |= to;
+	put_values(st, moved, to);
 }
 
 /* What an instruction overwrites that is no move. */
@@ -181,10 +199,11 @@ static void move_frame(const struct insn *in, struct value_state *st)
 static void transfer(struct value_locations *v, const struct insn *in,
 		     const struct value_seeds *seeds, struct value_state *st)
 {
+	uint32_t pushed = 0;
 	int32_t was = st->sp;
 
 	if (insn__is_call(in))
-		kill(st, XMM_ALL | GPR_LOST | slots_below(v, st->sp));
+		kill(st, XMM_ALL | GPR_LOST | v->pushed | slots_below(v, st->sp));
 	if (in->cls != INSN_OTHER)
 		return;
 	if (in->opaque) {
@@ -192,6 +211,8 @@ static void transfer(struct value_locations *v, const struct insn *in,
 		st->bp = VALUE_NO_FRAME;
 		return;
 	}
+	if (in->form == FORM_PUSH)
+		pushed = values_at(st, location_bit(v, st, &in->ops[0], false));
 	if (in->form == FORM_MOVE)
 		apply_move(v, st, in, seeds);
 	else
@@ -199,6 +220,12 @@ static void transfer(struct value_locations *v, const struct insn *in,
 	move_frame(in, st);
 	if (was != VALUE_NO_FRAME && st->sp != VALUE_NO_FRAME && st->sp < was) /* push, sub */
 		kill(st, slots_below(v, was));
+	if (pushed) {
+		uint64_t to = slot_at(v, st->sp, true);
+
+		v->pushed |= to;
+		put_values(st, pushed, to);
+	}
 }
 
 /* ---- the fixed point ---- */
@@ -255,6 +282,8 @@ int value_locations__run(struct value_locations *v, const struct flow *f, const 
 		v->in[seeds->start].at[i] = 1ULL << seeds->location[i];
 	v->slots[0] = seeds->slot;
 	v->slot_cnt = 1;
+	v->pushed = 0;
+	v->size = seeds->size;
 	v->queue[waiting++] = seeds->start;
 	v->queued[seeds->start] = 1;
 	while (waiting) {
@@ -295,6 +324,17 @@ bool value_locations__loads(const struct value_locations *v, const struct flow *
 bool value_locations__is_at(const struct value_locations *v, uint32_t node, uint32_t value, uint8_t location)
 {
 	return v->in[node].seen && (v->in[node].at[value] & 1ULL << location);
+}
+
+bool value_locations__is_on_stack(const struct value_locations *v, uint32_t node, uint32_t value,
+				  int32_t above)
+{
+	const struct value_state *st = &v->in[node];
+
+	for (uint32_t i = 0; st->seen && i < v->slot_cnt; i++)
+		if (v->slots[i] == shifted(st->sp, above) && v->slots[i] != VALUE_NO_FRAME)
+			return st->at[value] & SLOT_BIT(i);
+	return false;
 }
 
 bool value_locations__find(const struct value_locations *v, uint32_t node, uint32_t value,

@@ -28,6 +28,8 @@ struct value_locations {
 	uint8_t *queued;
 	int32_t slots[VALUE_SLOTS];
 	uint32_t slot_cnt;
+	int32_t size;    /* of the values that are followed */
+	uint64_t pushed; /* slots that a push wrote: a callee may change its arguments */
 };
 
 /* What to follow from where: value i is in location[i] before node `start`. */
@@ -59,6 +61,10 @@ bool value_locations__find(const struct value_locations *v, uint32_t node, uint3
 /* Is the value in this location there? */
 bool value_locations__is_at(const struct value_locations *v, uint32_t node, uint32_t value,
 			    uint8_t location);
+
+/* Is the value in the stack word so far above rsp there? */
+bool value_locations__is_on_stack(const struct value_locations *v, uint32_t node, uint32_t value,
+				  int32_t above);
 
 /* Does the instruction load this location from a slot of the frame? *slot: as in value_seeds. */
 bool value_locations__loads(const struct value_locations *v, const struct flow *f, uint32_t node,

@@ -47,6 +47,19 @@ const struct value *elem_walk__next(struct elem_walk *e); /* NULL at the end */
 bool tensor__is_nested(const struct value *v, const struct session_keys *keys);
 bool tensor__is_strided(const struct value *v, const struct session_keys *keys);
 
+static inline bool slice__is_operator(const struct slice *sl)
+{
+	return sl->kind == PTB_FUNC_OP || sl->kind == PTB_FUNC_BOXED;
+}
+
+/* Has it inputs that were not recorded? Annotations may have arguments, evaluate_function has none. */
+static inline bool slice__lacks_inputs(const struct slice *sl)
+{
+	return !(sl->in.flags & VALUES_PRESENT) &&
+	       (slice__is_operator(sl) || sl->kind == PTB_FUNC_NODE_CALL ||
+		sl->kind == PTB_FUNC_PYFUNC || sl->kind == PTB_FUNC_SCRIPT);
+}
+
 /* As std::to_string(): "0.500000", "inf", "-nan". */
 #define TEXT_FIXED_MAX 328
 size_t text__fixed(char *buf, double d);

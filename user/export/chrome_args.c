@@ -342,7 +342,7 @@ uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struc
 	struct writer cw; /* not cleared: it is large, and a trace has millions of slices */
 
 	if (!(sl->in.flags & VALUES_PRESENT))
-		return 0;
+		return opts->inputs && slice__lacks_inputs(sl) ? CHROME_ARGS_UNKNOWN : 0;
 	cw.w = w;
 	cw.keys = sl->keys;
 	cw.opts = opts;

@@ -22,10 +22,11 @@ uint64_t chrome_clock__in_window(const struct chrome_clock *c, const struct sess
 /* chrome_args.c: torch's keys for a slice's inputs; returns what of them is missing. */
 struct chrome_args_opts {
 	bool kernel_memory; /* --kernel-memory */
+	bool inputs;        /* arguments are recorded */
 	struct op_schemas *schemas;
 };
 /* clang-format off */
-#define CHROME_ARGS_UNKNOWN 0x1 /* a value is not known, and stands there as one that torch would not show */
+#define CHROME_ARGS_UNKNOWN 0x1 /* values are not known: all, or some that stand there as such that torch would not show */
 #define CHROME_ARGS_CUT 0x2     /* inputs, elements or dimensions that torch would show are left out */
 /* clang-format on */
 uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts);

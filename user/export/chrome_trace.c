@@ -366,6 +366,7 @@ static int begin_trace(struct chrome_trace *ct, const char *path, const struct s
 	ct->clock = chrome_clock__init(ct->info);
 	ct->args.schemas = &ct->schemas;
 	ct->args.kernel_memory = ct->info->has_kernel_memory;
+	ct->args.inputs = ct->info->has_shapes;
 	ct->trace_name = strdup(opts->trace_name ? opts->trace_name : path);
 	ct->memory = chrome_memory__new(&ct->w, ct->info, &ct->clock, ct->only);
 	ct->gpu = chrome_gpu__new(&ct->w, s, &ct->clock);

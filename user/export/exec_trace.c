@@ -185,11 +185,6 @@ static void put_note(struct jsonw *w, const struct slice *sl, uint32_t lacks)
 		jsonw__more(w, "\"}", 2);
 }
 
-static bool is_operator(const struct slice *sl)
-{
-	return sl->kind == PTB_FUNC_OP || sl->kind == PTB_FUNC_BOXED;
-}
-
 /* "ns::f(...) -> ()" */
 static bool returns_nothing(const struct slice *sl)
 {
@@ -199,16 +194,12 @@ static bool returns_nothing(const struct slice *sl)
 	return len > sizeof(nothing) && !strcmp(sl->schema + len - (sizeof(nothing) - 1), nothing);
 }
 
-/* Only operators always have inputs and results that were to be read; annotations may have arguments, and
- * evaluate_function has none. */
 static uint32_t what_lacks(const struct slice *sl)
 {
-	bool takes = is_operator(sl) || sl->kind == PTB_FUNC_NODE_CALL ||
-		     sl->kind == PTB_FUNC_PYFUNC || sl->kind == PTB_FUNC_SCRIPT;
-	bool gives = is_operator(sl) && !(sl->flags & (SLICE_UNFINISHED | SLICE_UNWOUND)) &&
+	bool gives = slice__is_operator(sl) && !(sl->flags & (SLICE_UNFINISHED | SLICE_UNWOUND)) &&
 		     !returns_nothing(sl);
 
-	return (takes && !(sl->in.flags & VALUES_PRESENT) ? LACKS_INPUTS : 0) |
+	return (slice__lacks_inputs(sl) ? LACKS_INPUTS : 0) |
 	       (gives && !(sl->out.flags & VALUES_PRESENT) ? LACKS_OUTPUTS : 0);
 }
 

@@ -131,6 +131,8 @@ static uint8_t reference_kind(struct text t, struct arg_type *out)
 	if (equals(t, "c10::List<std::optional<at::Tensor>>") ||
 	    equals(t, "c10::List<c10::optional<at::Tensor>>"))
 		return ARG_OPT_TENSORS;
+	if (strip_front(&t, "c10::intrusive_ptr<"))
+		return ARG_OBJECT;
 	out->optional = strip_optional(&t);
 	if (equals(t, "at::Tensor"))
 		return ARG_TENSOR;
@@ -160,6 +162,10 @@ static struct arg_type one_type(struct text t, enum optional_abi optional)
 			out.kind = ARG_UNKNOWN;
 		return out;
 	}
+	if (strip_front(&t, "std::vector<") || equals(t, "at::Tensor")) { /* by the address of a copy */
+		out.kind = ARG_REFERENCE;
+		return out;
+	}
 	out.optional = strip_optional(&t);
 	out.kind = value_kind(t, &out);
 	return out;
@@ -184,12 +190,16 @@ int arg_types__parse(const char *demangled, enum optional_abi optional,
 		     struct arg_type types[ARG_TYPES_MAX])
 {
 	static const char call[] = "::call(";
-	const char *p = strstr(demangled, call), *start;
+	const char *p = strstr(demangled, call);
+
+	return p ? arg_types__list(p + sizeof(call) - 1, optional, types) : -1;
+}
+
+int arg_types__list(const char *params, enum optional_abi optional, struct arg_type types[ARG_TYPES_MAX])
+{
+	const char *p = params, *start = p;
 	int cnt = 0, depth = 0;
 
-	if (!p)
-		return -1;
-	start = p += sizeof(call) - 1;
 	if (!strcmp(p, ")"))
 		return 0;
 	for (; *p; p++) {

@@ -33,6 +33,7 @@ enum arg_kind {
 	ARG_BOOLS,       /* array<bool, n> */
 	ARG_ILIST,       /* IListRef<Tensor> const& */
 	ARG_OPT_TENSORS, /* List<optional<Tensor>> const& */
+	ARG_OBJECT, /* intrusive_ptr<T> const&: an object of a class that is registered with torch */
 	/* ArrayRef of */
 	ARG_INTS,
 	ARG_SYMINTS,
@@ -71,6 +72,8 @@ struct arg_location {
  */
 int arg_types__parse(const char *demangled, enum optional_abi optional,
 		     struct arg_type types[ARG_TYPES_MAX]);
+/* The same of any list of parameters: what is behind its '('. */
+int arg_types__list(const char *params, enum optional_abi optional, struct arg_type types[ARG_TYPES_MAX]);
 /* One type's text; exposed for tests. */
 struct arg_type arg_types__one(const char *text, size_t len, enum optional_abi optional);
 

@@ -20,6 +20,7 @@
 #include "base/vec.h"
 #include "code/cxx_name.h"
 #include "plan/op_names.h"
+#include "plan/typed_args.h"
 
 /* at::RecordScope, pytorch aten/src/ATen/record_function.h */
 enum { SCOPE_FUNCTION = 0, SCOPE_BACKWARD_FUNCTION = 1 };
@@ -255,9 +256,12 @@ static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangl
 		why = PTB_REFUSE_NONE;
 	}
 	err = plan_build__probe_built(b, &fp, why);
-	if (!err)
-		b->plan->funcs[plan_build__last(b)].handle = a.handle;
-	return err;
+	if (err)
+		return err;
+	b->plan->funcs[plan_build__last(b)].handle = a.handle;
+	return b->plan->site_cnt && b->plan->sites[b->plan->site_cnt - 1].func == plan_build__last(b) ?
+		       typed_args__add(b, plan_build__last(b), mangled) :
+		       0;
 }
 
 /* ---- all callers ---- */

@@ -38,6 +38,8 @@ static const struct topic_row topic_rows[] = {
 	{ "_ZN3c1010TensorImpl17release_resourcesE", TOPIC_TENSOR_RELEASE, STT_FUNC },
 	{ "_ZTVN5torch8autograd", TOPIC_VTABLE, STT_OBJECT },
 	{ "_ZTVN5torch11distributed8autograd", TOPIC_VTABLE, STT_OBJECT },
+	{ "_ZN3c1010Dispatcher27callWithDispatchKeySlowPathI", TOPIC_SLOW_PATH, STT_FUNC },
+	{ "_ZNK3c1010Dispatcher27callWithDispatchKeySlowPathI", TOPIC_SLOW_PATH, STT_FUNC },
 	{ "_ZZN3c1010Dispatcher9singletonEvE1s", TOPIC_SINGLETON, STT_OBJECT },
 };
 

@@ -46,6 +46,7 @@ enum sym_topic {
 	TOPIC_MEM_OOM,        /* c10::reportOutOfMemoryToProfiler */
 	TOPIC_TENSOR_END,     /* c10::TensorImpl::~TensorImpl */
 	TOPIC_TENSOR_RELEASE, /* c10::TensorImpl::release_resources */
+	TOPIC_SLOW_PATH,      /* c10::Dispatcher::callWithDispatchKeySlowPath */
 	TOPIC_CNT
 };
 

@@ -87,6 +87,24 @@ def test_sharp_window(ws, agent_target):
     check(len(open_end) == 1 and open_end[0]["args"].get("finished") in (False, "false"), f"not marked: {open_end}")
 
 
+def test_open_all_the_time(ws, agent_target):
+    """An annotation around everything, and a thread in which nothing begins or ends: whoever comes later cannot see them, and says so."""
+    need()
+    agent_target.ask("begin", "around everything")
+    said = {}
+    for option in ("auto", "off"):
+        for ops in (0, 10):
+            with Window(ws, agent_target, "--agent", option, name=f"{option}{ops}") as w:
+                if ops:
+                    agent_target.ask("ops", "exp", ops)
+            check(w.count("aten::exp") == ops and not w.count("around everything"), f"{slices(w.trace)}")
+            said[option, ops] = w.trace["ptbpf_totals"]["account"], w.tracer.text()
+    agent_target.ask("end")
+    for (option, ops), texts in said.items():
+        text = "no annotation began or ended" if ops else "nothing began or ended"
+        check(all(text in t for t in texts), f"--agent {option}, {ops} operators: {texts}")
+
+
 def test_busy_edges(ws, agent_target):
     """Windows over a thread that never pauses: nothing outside of the window, nothing lost, no gap."""
     need()

@@ -39,6 +39,25 @@ static void test_complete(void)
 		       "operators"));
 }
 
+/* What is open all the time is not seen where ptbpf came later than the program, and only annotations tell of annotations. */
+static void test_open_all_the_time(void)
+{
+	struct session s = fake_session();
+	struct session_totals t = { 0 };
+
+	CU_ASSERT_FALSE(account(&s, &t));
+	CU_ASSERT_STRING_EQUAL(text, "complete: nothing lost");
+	s.info.open_unknown = true;
+	CU_ASSERT_FALSE(account(&s, &t));
+	CU_ASSERT(says("; nothing began or ended: an operator or annotation that is open all the time is not seen"));
+	t.slices = t.ops = 4;
+	CU_ASSERT_FALSE(account(&s, &t));
+	CU_ASSERT(says("; no annotation began or ended: one that is open all the time is not seen"));
+	t.annotations = 1;
+	CU_ASSERT_FALSE(account(&s, &t));
+	CU_ASSERT_STRING_EQUAL(text, "complete: nothing lost");
+}
+
 /* Operators that cannot be seen are counted; other refusals are not, and neither makes the session incomplete. */
 static void test_refused(void)
 {
@@ -231,6 +250,7 @@ int main(void)
 {
 	static const CU_TestInfo tests[] = {
 		{ "complete", test_complete },
+		{ "open all the time", test_open_all_the_time },
 		{ "refused", test_refused },
 		{ "every counter", test_every_counter },
 		{ "late samples", test_late_samples },

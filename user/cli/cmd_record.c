@@ -25,6 +25,7 @@
 #include "cli/cmd.h"
 #include "cli/live.h"
 #include "cli/outputs.h"
+#include "record/recorder.h"
 #include "record/run.h"
 #include "record/targets.h"
 #include "target/proc_info.h"
@@ -371,6 +372,7 @@ int cmd_record(int argc, char **argv)
 	stall__watch(EXIT_FAILED);
 	code = live__open(&live, &cfg, pid);
 	if (!code) {
+		recorder__meta(run__recorder(live.run), "started", "true"); /* nothing was open before */
 		started = write(go, "", 1) == 1;
 		code = started ? code : EXIT_FAILED;
 	}

@@ -221,11 +221,21 @@ uint32_t loss_account__unseen_operators(const struct session_info *info)
 	return cnt;
 }
 
+const char *loss_account__unseen_open(const struct session_info *info, const struct session_totals *t)
+{
+	if (!info->open_unknown || t->annotations)
+		return NULL;
+	return t->slices ? "no annotation began or ended: one that is open all the time is not seen" :
+			   "nothing began or ended: an operator or annotation that is open all the time is not "
+			   "seen (--sample-stacks says where threads are)";
+}
+
 bool loss_account__incomplete(const struct session_info *info, const struct session_totals *totals,
 			      char *text, size_t cap)
 {
 	struct sentence s = { .text = text, .cap = cap };
 	uint32_t unseen = loss_account__unseen_operators(info);
+	const char *open = loss_account__unseen_open(info, totals);
 	bool incomplete;
 
 	if (cap)
@@ -260,6 +270,8 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 	if (unseen)
 		add_text(&s, "; %u operator%s not visible (attach --dry-run lists them)", unseen,
 			 unseen == 1 ? "" : "s");
+	if (open)
+		add_text(&s, "; %s", open);
 	if (s.cap && s.len >= s.cap && s.cap > 4) /* cut: mark it */
 		memcpy(text + cap - 4, "...", 4);
 	return incomplete;

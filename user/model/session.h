@@ -71,8 +71,9 @@ struct session_info {
 	bool has_cuda_calls;    /* CUDA calls, seen from the host's side without an agent */
 	bool has_py_stacks;     /* --with-stack, --sample-stacks */
 	uint32_t sample_hz; /* --sample-stacks: there are samples of stacks, and nothing else; 0: not */
-	bool has_modules; /* --with-modules */
-	bool merged;      /* of several captures: see struct session_process */
+	bool has_modules;  /* --with-modules */
+	bool merged;       /* of several captures: see struct session_process */
+	bool open_unknown; /* ptbpf came later than the program: what began before the window and does not end in it is not seen */
 	const struct ptb_gpu_device *const *devices; /* by their id; NULL: not known */
 	uint32_t device_cnt;
 	uint64_t gpu_clock_err_ns; /* bound of GPU times against CLOCK_MONOTONIC; 0 without has_gpu */

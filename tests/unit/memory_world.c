@@ -9,7 +9,9 @@
 
 void world__init(struct world *w, uint32_t tgid)
 {
-	*w = (struct world){ .s = fake_session(), .tgid = tgid, .step = -1, .next_addr = 0x7f0000000000 };
+	*w = (struct world){
+		.s = fake_session(), .tgid = tgid, .tid = tgid, .step = -1, .next_addr = 0x7f0000000000
+	};
 	w->s.info.has_memory = w->s.info.has_kernel_memory = true;
 	w->now = w->s.info.begin_ns + 1000;
 	w->rss[PTB_RSS_FILE] = 100 * MIB;
@@ -29,7 +31,7 @@ void world__place(struct world *w, const char *outer, const char *op, const char
 static struct op_context position(const struct world *w)
 {
 	return (struct op_context){ .tgid = w->tgid,
-				    .tid = w->tgid,
+				    .tid = w->tid,
 				    .op = w->op,
 				    .outer_op = w->outer,
 				    .annotation = w->annotation,

@@ -16,7 +16,7 @@ struct world {
 	struct memory_block live[WORLD_BLOCKS];
 	uint32_t live_cnt;
 	uint64_t now, next_addr, allocated;
-	uint32_t tgid;
+	uint32_t tgid, tid;
 	int64_t step;
 	const char *op, *outer, *annotation, *shapes; /* of what comes next */
 	uint64_t rss[PTB_RSS_KINDS];

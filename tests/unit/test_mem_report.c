@@ -440,6 +440,64 @@ static void test_oscillation_with_leak(void)
 	CU_ASSERT(says("RSS by +4.0 MiB a step"));
 }
 
+static void run_slice(uint32_t tid)
+{
+	struct slice sl = fake_slice(1, "aten::mm", w.now, w.now + 1000);
+
+	sl.tid = tid;
+	CU_ASSERT_EQUAL(w.sink.slice(w.sink.arg, &sl), 0);
+}
+
+/* A thread that never has an operator, such as one of a pool, has begun none before the window. */
+static void test_threads_without_operators(void)
+{
+	start();
+	world__place(&w, "", SESSION_OP_UNSEEN, "", "");
+	w.tid = 101;
+	world__kmem(&w, &(struct ptb_kmem){ .minor = 500, .fault_bytes = 2 * MIB });
+	w.tid = 102;
+	world__kmem(&w, &(struct ptb_kmem){ .minor = 30 });
+	world__stall(&w, 20000000);
+	run_slice(102);
+	w.tid = 103;
+	world__kmem(&w, &(struct ptb_kmem){ .minor = 7 });
+	finish();
+	CU_ASSERT(says("     2.0 MiB       507       0         0 B  (threads without operators)\n"));
+	CU_ASSERT(says("         0 B        30       0         0 B  (begun before the window)\n"));
+}
+
+/* 4 MiB more in each fiftieth of the window until the given one, operators from the other one on. */
+static void grow_until(uint32_t until, uint32_t runs)
+{
+	uint64_t begin, part;
+
+	start();
+	begin = w.s.info.begin_ns;
+	part = (w.s.info.end_ns - begin) / 50;
+	for (uint32_t i = 0; i < 50; i++) {
+		w.now = begin + i * part + part / 2;
+		w.rss[PTB_RSS_ANON] += i < until ? 4 * MIB : 0;
+		world__kmem(&w, &(struct ptb_kmem){ .minor = 1 });
+		if (i >= runs)
+			run_slice(w.tid);
+	}
+	finish();
+}
+
+/* What a program brings in before its first operator, by importing, is no leak; what it does after it can be one. */
+static void test_imports(void)
+{
+	grow_until(25, 26);
+	CU_ASSERT_PTR_NULL(strstr(text, "GROWS"));
+	CU_ASSERT(says("RSS            peak 400.0 MiB"));
+	grow_until(50, 50);
+	CU_ASSERT_PTR_NULL(strstr(text, "GROWS"));
+	grow_until(50, 0);
+	CU_ASSERT(says("RSS by +20.0 MiB a tenth"));
+	grow_until(50, 10);
+	CU_ASSERT(says("RSS by +20.0 MiB a tenth"));
+}
+
 /* Of more steps than are held the growth is still that of a step. */
 static void test_many_steps(void)
 {
@@ -531,6 +589,8 @@ int main(void)
 		{ "foreign growth", test_foreign_growth },
 		{ "what goes up and down does not grow", test_oscillation },
 		{ "what goes up and down, and a leak", test_oscillation_with_leak },
+		{ "threads without operators", test_threads_without_operators },
+		{ "a program that imports does not grow", test_imports },
 		{ "noisy size", test_noisy_size },
 		{ "many steps", test_many_steps },
 		{ "mapped", test_mapped },

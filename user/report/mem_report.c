@@ -45,6 +45,7 @@ void mem_report__free(struct mem_report *mr)
 	hashmap__clear(&mr->proc_ids);
 	hashmap__clear(&mr->device_ids);
 	hashmap__clear(&mr->api_ids);
+	hashmap__clear(&mr->op_threads);
 	free(mr->procs);
 	free(mr->devices);
 	free(mr->groups);
@@ -178,16 +179,41 @@ struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *
 			 text_ids__get(&mr->texts, b->shapes));
 }
 
-static struct mr_kernel *get_kernel(struct mem_report *mr, uint32_t proc, const struct mr_who *who)
+static struct mr_kernel *get_kernel(struct mem_report *mr, uint32_t proc, const struct mr_who *who,
+				    uint32_t unseen_tid)
 {
 	uint32_t who_nr = who_id(mr, who);
-	struct mr_kernel *k = who_nr ? list__keyed(KEYED_LIST(mr, kernels, kernel), who_nr, proc) : NULL;
+	struct mr_kernel *k = who_nr ? list__keyed(KEYED_LIST(mr, kernels, kernel), who_nr,
+						   (uint64_t)unseen_tid << 32 | proc) :
+				       NULL;
 
 	if (k) {
 		k->proc = proc;
 		k->who = *who;
+		k->unseen_tid = unseen_tid;
 	}
 	return k;
+}
+
+static bool is_unseen(const struct op_context *at)
+{
+	return !strcmp(at->op, SESSION_OP_UNSEEN);
+}
+
+static struct mr_kernel *kernel_at(struct mem_report *mr, const struct mr_proc *p,
+				   const struct op_context *at)
+{
+	struct mr_who who = who_at(mr, at);
+
+	return get_kernel(mr, proc_nr(mr, p), &who, is_unseen(at) ? at->tid : 0);
+}
+
+/* An operator or annotation: from now on the process does what it is for. */
+static void runs_from_now(struct mr_proc *p)
+{
+	if (!p->runs)
+		mr_growth__init(&p->growth);
+	p->runs = true;
 }
 
 /* ---- steps ---- */
@@ -377,6 +403,8 @@ static int count_memory(void *arg, const struct memory_event *ev)
 	if (!p)
 		return -ENOMEM;
 	step_at(p, ev->at.step);
+	if (ev->at.slice || ev->at.step >= 0)
+		runs_from_now(p);
 	switch (ev->what) {
 	case MEMORY_ALLOC:
 	case MEMORY_FREE:
@@ -407,14 +435,28 @@ static void add_kmem(struct mr_kernel *k, const struct ptb_kmem *r)
 	k->unmap_bytes += r->unmap_bytes;
 	k->advise_bytes += r->advise_bytes;
 	k->brk_bytes += r->brk_bytes;
-	k->rss_delta += r->rss_delta;
+}
+
+static void add_kernel(struct mr_kernel *to, const struct mr_kernel *k)
+{
+	to->faults += k->faults;
+	to->major += k->major;
+	to->fault_bytes += k->fault_bytes;
+	to->reclaims += k->reclaims;
+	to->compactions += k->compactions;
+	to->reclaim_ns += k->reclaim_ns;
+	to->compact_ns += k->compact_ns;
+	to->longest_ns = k->longest_ns > to->longest_ns ? k->longest_ns : to->longest_ns;
+	to->map_bytes += k->map_bytes;
+	to->unmap_bytes += k->unmap_bytes;
+	to->advise_bytes += k->advise_bytes;
+	to->brk_bytes += k->brk_bytes;
 }
 
 static int count_kmem(struct mem_report *mr, struct mr_proc *p, const struct op_context *at,
 		      const struct ptb_kmem *r)
 {
-	struct mr_who who = who_at(mr, at);
-	struct mr_kernel *k = get_kernel(mr, proc_nr(mr, p), &who);
+	struct mr_kernel *k = kernel_at(mr, p, at);
 	uint64_t rss[PTB_RSS_KINDS];
 
 	if (!k)
@@ -431,8 +473,7 @@ static int count_stall(struct mem_report *mr, const struct mr_proc *p, const str
 		       const struct ptb_kmem_stall *st)
 {
 	uint64_t ns = st->begin_ns && st->begin_ns < st->h.ts_ns ? st->h.ts_ns - st->begin_ns : 0;
-	struct mr_who who = who_at(mr, at);
-	struct mr_kernel *k = get_kernel(mr, proc_nr(mr, p), &who);
+	struct mr_kernel *k = kernel_at(mr, p, at);
 
 	if (!k)
 		return -ENOMEM;
@@ -478,6 +519,8 @@ static int count_kernel_record(void *arg, const struct kernel_event *ev)
 	if (!p)
 		return -ENOMEM;
 	step_at(p, ev->at.step);
+	if (ev->at.slice || ev->at.step >= 0)
+		runs_from_now(p);
 	switch (h->kind) {
 	case PTB_REC_KMEM:
 		return count_kmem(mr, p, &ev->at, (const struct ptb_kmem *)h);
@@ -490,9 +533,47 @@ static int count_kernel_record(void *arg, const struct kernel_event *ev)
 	}
 }
 
+static int note_slice(void *arg, const struct slice *sl)
+{
+	struct mem_report *mr = arg;
+	const uint64_t *proc = hashmap__get(&mr->proc_ids, sl->tgid, 0);
+
+	if (proc)
+		runs_from_now(&mr->procs[*proc]);
+	return hashmap__get(&mr->op_threads, sl->tgid, sl->tid) ?
+		       0 :
+		       hashmap__put(&mr->op_threads, sl->tgid, sl->tid, 1);
+}
+
+/* A thread that has not shown an operator yet may be within one: only at the end it is known which ones never had any. */
+int mr__merge_threads(struct mem_report *mr)
+{
+	uint32_t cnt = mr->kernel_cnt;
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		const struct mr_kernel one = mr->kernels[i];
+		uint32_t tgid = mr->procs[one.proc].tgid;
+		struct mr_who who = one.who;
+		struct mr_kernel *all;
+
+		if (!one.unseen_tid)
+			continue;
+		if (one.unseen_tid != tgid && !hashmap__get(&mr->op_threads, tgid, one.unseen_tid))
+			who.op = text_ids__get(&mr->texts, MR_NO_OPS);
+		all = get_kernel(mr, one.proc, &who, 0);
+		if (!all)
+			return -ENOMEM;
+		add_kernel(all, &one);
+		mr->kernels[i] = (struct mr_kernel){ .proc = one.proc, .who = who };
+	}
+	return 0;
+}
+
 struct session_sink mem_report__sink(struct mem_report *mr)
 {
-	return (struct session_sink){ .arg = mr, .memory = count_memory, .kernel = count_kernel_record };
+	return (struct session_sink){
+		.arg = mr, .slice = note_slice, .memory = count_memory, .kernel = count_kernel_record
+	};
 }
 
 int mem_report__print(struct mem_report *mr, struct session_totals *totals,

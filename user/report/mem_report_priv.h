@@ -21,6 +21,9 @@
  */
 #define MR_LEAK_PERIODS_MIN 3
 
+#define MR_NO_OPS                                                                                  \
+	"(threads without operators)" /* stands for the operator: pools of threads, data loaders' */
+
 #define MR_OOM_MAX 1000 /* kept; more are only counted */
 
 /* Who: ids in mem_report.texts. */
@@ -83,11 +86,12 @@ struct mr_device {
 /* What the kernel did below one operator and annotation. */
 struct mr_kernel {
 	uint32_t proc;
+	uint32_t unseen_tid; /* this thread before its first operator, if it has any; 0: of all threads */
 	struct mr_who who;
 	uint64_t faults, major, fault_bytes;
 	uint64_t reclaims, compactions, reclaim_ns, compact_ns, longest_ns;
 	uint64_t map_bytes, unmap_bytes, advise_bytes;
-	int64_t brk_bytes, rss_delta;
+	int64_t brk_bytes;
 };
 
 struct mr_api {
@@ -113,7 +117,8 @@ struct mr_proc {
 	uint64_t rss_begin[PTB_RSS_KINDS], rss[PTB_RSS_KINDS], rss_peak[PTB_RSS_KINDS];
 	uint64_t rss_peak_ts;
 	int64_t rss_peak_step;
-	struct mr_growths growth; /* of the resident size */
+	bool runs; /* an operator or annotation of it was recorded */
+	struct mr_growths growth; /* of the resident size, from then on: what a program imports before is no leak */
 	uint64_t freed_unknown;
 	uint64_t ooms, oom_kills, huge_pages, migrated;
 	struct mr_kernel sum; /* of its operators */
@@ -138,6 +143,7 @@ struct mem_report {
 	struct hashmap who_ids; /* (op, outer), (line, annotation) -> small number, so that two words name a group */
 	struct hashmap group_ids, kernel_ids;
 	struct hashmap proc_ids, device_ids, api_ids; /* process; its number, device; its number, name */
+	struct hashmap op_threads; /* (process, thread) that had an operator or annotation */
 	uint32_t who_cnt;
 	uint32_t rss_next; /* sample of info->rss that is not counted yet */
 };
@@ -168,6 +174,7 @@ bool mr__has_room(const struct mem_report *mr, uint32_t tgid);
 bool mr__has_device_room(const struct mem_report *mr, uint32_t tgid, int32_t type, int32_t index);
 struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b); /* NULL: out of memory */
 int mr__count_samples(struct mem_report *mr, uint64_t until); /* of /proc, up to a time */
+int mr__merge_threads(struct mem_report *mr); /* rows of single threads into those of all; 0 or -ENOMEM */
 uint32_t mr__time_period(const struct mem_report *mr, uint64_t ts);
 
 /* ---- conclusions: lists of one process, in the order in which they are to be read ---- */

@@ -355,6 +355,8 @@ int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
 			 last_period(&mr->procs[k.items[i].proc]));
 	if (!err)
 		err = sort__array_r(k.items, k.item_cnt, sizeof(*k.items), cmp_kept, mr);
+	if (!err)
+		err = mr__merge_threads(mr);
 	weigh(mr);
 	list = err ? NULL : calloc((size_t)mr->proc_cnt + 1, sizeof(*list));
 	if (!err && !list)

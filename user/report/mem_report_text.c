@@ -151,7 +151,7 @@ static void put_foreign_growth(const struct printer *p)
 	const struct mr_proc *pr = v->proc;
 	double rss, torch = 0.0, one;
 
-	if (!mr_growth__noisy_slope(&pr->growth, v->by_step, &rss) || rss < 0)
+	if (!pr->runs || !mr_growth__noisy_slope(&pr->growth, v->by_step, &rss) || rss < 0)
 		return;
 	for (uint32_t i = 0; i < v->device_cnt; i++)
 		if (!v->devices[i]->type && mr_growth__slope(&v->devices[i]->growth, v->by_step, &one))

@@ -105,7 +105,14 @@ struct syscall_trace_exit {
 } KTYPE;
 
 struct seq_file;
-struct inode;
+struct super_block {
+	unsigned int s_dev;
+	unsigned long s_magic;
+} KTYPE;
+
+struct inode {
+	struct super_block *i_sb;
+} KTYPE;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;

@@ -95,12 +95,13 @@ struct ptb_shared_proc {
 	__u16 proc[PTB_SHARED_MAX]; /* by library: index in `proc_cfg` + 1; 0: the process is not traced there (yet) */
 };
 
-/* A mapping of a file into which the kernel would put breakpoints, as the program `mappings` writes it. */
+/* A mapping of a file, as the program `mappings` writes it: one into which the kernel would put breakpoints, or one of FUSE. */
 struct ptb_mapping {
-	__u64 inode; /* any number; the same one for the same file */
+	__u64 inode; /* any number; the same one for the same file; 0: there would be no breakpoints */
 	__u64 start, end, off;
 	__u32 tgid;
 	__u32 exec;
+	__u64 fuse; /* number of the connection; 0: another file system */
 };
 
 /*

@@ -94,10 +94,11 @@ int BPF_PROG(task_exit, struct task_struct *task)
 #define VM_MAYEXEC 0x40
 #define VM_MAYSHARE 0x80
 #define VM_HUGETLB 0x400000
+#define FUSE_MAGIC 0x65735546 /* Linux fs/fuse/inode.c */
 
 /*
  * Which process has mapped which file, as the kernel decides it for a probe (kernel/events/uprobes.c, valid_vma()): not only as
- * code, and whatever names a file has in containers. /proc/PID/maps has neither, and may not be readable.
+ * code, and whatever names a file has in containers. /proc/PID/maps has neither, and may not be readable. And who has mapped files of FUSE.
  */
 SEC("iter/task_vma")
 int mappings(struct bpf_iter__task_vma *ctx)
@@ -105,15 +106,22 @@ int mappings(struct bpf_iter__task_vma *ctx)
 	struct task_struct *task = ctx->task;
 	struct vm_area_struct *vma = ctx->vma;
 	struct ptb_mapping m = {};
+	struct super_block *sb;
+	struct inode *inode;
 	__u64 flags;
 
 	if (!task || !vma)
 		return 0;
-	flags = BPF_CORE_READ(vma, vm_flags);
-	if ((flags & (VM_MAYEXEC | VM_MAYSHARE | VM_HUGETLB)) != VM_MAYEXEC)
+	inode = BPF_CORE_READ(vma, vm_file, f_inode);
+	if (!inode)
 		return 0;
-	m.inode = (__u64)BPF_CORE_READ(vma, vm_file, f_inode);
-	if (!m.inode)
+	flags = BPF_CORE_READ(vma, vm_flags);
+	sb = BPF_CORE_READ(inode, i_sb);
+	if (BPF_CORE_READ(sb, s_magic) == FUSE_MAGIC)
+		m.fuse = BPF_CORE_READ(sb, s_dev); /* which fuse_ctl_add_conn() names it by */
+	if ((flags & (VM_MAYEXEC | VM_MAYSHARE | VM_HUGETLB)) == VM_MAYEXEC)
+		m.inode = (__u64)inode;
+	else if (!m.fuse)
 		return 0;
 	m.start = BPF_CORE_READ(vma, vm_start);
 	m.end = BPF_CORE_READ(vma, vm_end);

@@ -35,7 +35,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 PROC_HOME = "user/base/proc_read.c"
 # what is below /proc/PID and takes no lock of the process's memory: directories, links, and status files
 PROC_PATH = re.compile(r'"/proc/(?:%[^/"]*|self|thread-self)/[^"]*"')
-PROC_FREE = re.compile(r'"/proc/(%\w+/(task"|ns/|exe"|root"|fd/)|self/(fd/|ns/|exe"|status"|statm"))')
+PROC_FREE = re.compile(r'"/proc/(%\w+/(task"|ns/|exe"|root"|fd/|stat(us)?")|self/(fd/|ns/|exe"|status"|statm"))')
 PROC_READ = re.compile(r"\b(process_vm_(?:read|write)v\(\s*[^)\s]|SYS_process_vm_\w+|PTRACE_(?:PEEK|POKE)\w+)")
 
 

@@ -18,6 +18,7 @@
 	X(NAME_BYTES,      4096,        OVER_NAMES,      "bytes of one of them, except a process's schemas; also where a capture is read") \
 	X(ADDRESSES,       1u << 18,    OVER_NAMES,      "addresses of one kind whose names are remembered (operators, classes, kernels); of one process at most half of what is left") \
 	X(UNKNOWN,         1u << 16,    NAME_UNRESOLVED, "addresses of one process whose names are asked for")  \
+	X(MAPPERS,         1000,        NONE,            "processes that map a library that is probed; each makes it slower to place and remove probes") \
 	X(PROCESSES,       1024,        OVER_PROCESSES,  "processes that are followed at the same time")        \
 	X(THREADS,         1u << 18,    NONE,            "threads whose names are remembered; beyond, all are recorded again") \
 	X(STEP_THREADS,    1u << 14,    NONE,            "threads with annotations that live at the same time; steps of more are not counted") \

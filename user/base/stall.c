@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/link_guard.h"
 #include "base/log.h"
 
 #define POLL_NS 250000000L /* how often the thread looks */
@@ -74,7 +75,9 @@ static void __attribute__((noreturn)) give_up(pid_t pid, int code)
 	pr_error("%s: whoever serves what it maps does not respond (FUSE, userfaultfd)",
 		 stall__text(pid, text, sizeof(text)));
 	pr_hint("nothing is traced any more; what was captured remains in the .partial file; this process ends when that server does");
+	link_guard__begin();
 	syscall(SYS_close_range, 0, ~0U, 0); /* whoever reads its output waits for nothing, either */
+	link_guard__abort();                 /* what it waits for, so that it ends */
 	_exit(code);
 }
 
@@ -107,6 +110,7 @@ void stall__watch(int exit_code)
 	sigset_t all, old;
 	int err;
 
+	link_guard__start();
 	sigfillset(&all); /* signals are for the other threads; it only sees that they wait */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&thread, NULL, watch, (void *)(intptr_t)exit_code);

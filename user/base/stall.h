@@ -16,7 +16,7 @@
 #define STALL_S 10 /* longer than to read pages that were swapped out to a slow disk */
 #define STALL_TEXT 80
 
-/* Starts the thread: once in a process, and again in one that it forks. exit_code: of the process that is ended. Without it nothing is watched (reported). */
+/* Starts the thread, and the process of link_guard.h: once in a process, and again in one that it forks. exit_code: of the process that is ended. Without it nothing is watched (reported). */
 void stall__watch(int exit_code);
 /* Around a read (proc_read.h), by one thread at a time; pid: of the process whose memory it is, -1: not known. */
 void stall__begin(pid_t pid);

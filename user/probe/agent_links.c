@@ -103,6 +103,8 @@ static int attach_agent(struct probe_set *ps, uint32_t proc_idx, const struct ag
 	lib.cnt = req.cnt = cnt;
 	err = take_nops(req.tgid, &lib);
 	if (!err)
+		err = mappings__check(ps, req.tgid, &lib, 1);
+	if (!err)
 		err = probe_set__verify(req.tgid, &lib, 1);
 	if (!err)
 		err = probe_set__attach_sites(ps, &req);
@@ -112,7 +114,7 @@ static int attach_agent(struct probe_set *ps, uint32_t proc_idx, const struct ag
 		err = probe_set__verify_armed(ps, req.tgid, &lib, 1);
 	if (!err)
 		err = link_list__move(ar->links, &links);
-	if (err && err != -ESRCH && err != -ESTALE)
+	if (err && err != -ESRCH && err != -ESTALE && err != -EUSERS)
 		pr_error("cannot attach to the agent of process %d: %s", (int)req.tgid, errstr(err));
 	link_list__clear(&links); /* what was not kept */
 	return err;

@@ -29,6 +29,7 @@
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
 
+#include "base/link_guard.h"
 #include "base/strtab.h"
 #include "probe/probe_impl.h"
 
@@ -285,10 +286,13 @@ static int link_event(const struct attach_req *req, int id, struct probe_link *o
 		.sample_period = 1,
 		.wakeup_events = 1,
 	};
-	int err, fd = (int)syscall(SYS_perf_event_open, &attr, req->tgid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	int slot = link_guard__begin();
+	int fd = (int)syscall(SYS_perf_event_open, &attr, req->tgid, -1, -1, PERF_FLAG_FD_CLOEXEC),
+	    err = -errno;
 
+	link_guard__end(slot);
 	if (fd < 0)
-		return -errno;
+		return err;
 	*out = (struct probe_link){ .lib = bpf_program__attach_perf_event(req->prog, fd) }; /* owns fd from here */
 	if (out->lib)
 		return 0;

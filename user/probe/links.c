@@ -17,6 +17,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "base/link_guard.h"
 #include "base/vec.h"
 #include "probe/probe_impl.h"
 
@@ -59,8 +60,10 @@ static void close_link(const struct probe_link *link)
 	int last = !link->lib     ? link->fd :
 		   link->shielded ? fcntl(bpf_link__fd(link->lib), F_DUPFD_CLOEXEC, 0) :
 				    -1;
+	int slot = link_guard__begin();
 
 	bpf_link__destroy(link->lib);
+	link_guard__end(slot);
 	if (last >= 0)
 		shielded__close(last);
 }

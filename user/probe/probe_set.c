@@ -272,6 +272,7 @@ void probe_set__free(struct probe_set *ps)
 		__atomic_store_n(&ps->skel->bss->active, 0, __ATOMIC_RELAXED);
 	probe_set__detach(ps);
 	shared__forget(&ps->shared);
+	free(ps->mappings.items);
 	kmem__free(&ps->kmem);
 	sampler__free(&ps->sampler);
 	trace_fs__free(ps->trace);
@@ -368,8 +369,10 @@ static int attach_own(struct probe_set *ps, uint32_t proc, pid_t tgid, struct pr
 		      uint32_t lib_cnt)
 {
 	struct link_list links = {};
-	int err = lib_cnt ? probe_set__verify(tgid, libs, lib_cnt) : 0, cnt = 0;
+	int err = lib_cnt ? mappings__check(ps, tgid, libs, lib_cnt) : 0, cnt = 0;
 
+	if (!err && lib_cnt)
+		err = probe_set__verify(tgid, libs, lib_cnt);
 	for (uint32_t l = 0; l < lib_cnt && !err; l++) {
 		int n = shared__create(ps, proc, &libs[l]);
 

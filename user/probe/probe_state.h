@@ -89,6 +89,22 @@ int when__add_sites(const struct ptbpf_bpf *s, const struct probe_lib *lib);
 /* A window begins: what was open in an earlier one is forgotten. */
 void when__begin(const struct ptbpf_bpf *s);
 
+/* ---- mappings.c: who else has mapped a library ---- */
+
+struct mappings {
+	struct ptb_mapping *items; /* of all processes of the machine */
+	uint32_t cnt, cap;
+	uint64_t read_ns;
+};
+
+int mappings__read(struct probe_set *ps); /* 0 or negative errno */
+/* The library's file, by one of the process's mappings of it; 0: not known. */
+uint64_t mappings__inode(const struct mappings *all, pid_t tgid, const struct probe_lib *lib);
+/* The next process that maps the file, once each, as they come one after the other; *i: begins with 0. 0: no more. */
+pid_t mappings__next(const struct mappings *all, uint64_t inode, uint32_t *i);
+/* Before probes of this process are placed: nobody who maps these libraries as well makes that take long. 0 or -EUSERS (reported). */
+int mappings__check(struct probe_set *ps, pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt);
+
 /* ---- shared_links.c: one set of links to a library for several processes ---- */
 
 struct shared_lib {
@@ -102,10 +118,8 @@ struct shared_lib {
 };
 
 struct shared {
-	pid_t *expected; /* probe_set__expect() */
+	pid_t *expected; /* probe_set__expect(); none: no more such links are made */
 	uint32_t expected_cnt;
-	struct ptb_mapping *maps; /* of all processes of the machine; none: no more such links are made */
-	uint32_t map_cnt, map_cap;
 	struct shared_lib libs[PTB_SHARED_MAX];
 	uint64_t others_ns; /* of probe_set__changes_ns(), what each process has of the others' links */
 };
@@ -148,6 +162,7 @@ struct probe_set {
 	struct link_list cost_links; /* to a child that is gone: closed with the others, it takes time */
 	struct kmem kmem;
 	struct sampler sampler;
+	struct mappings mappings;
 	struct shared shared;
 	uint64_t loss_seen_ns[RINGS_MAX]; /* end of the last interval taken */
 };

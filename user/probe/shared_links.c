@@ -20,7 +20,6 @@
 #include "base/vec.h"
 #include "probe/probe_state.h"
 
-#define MAPS_AT_ONCE 512
 #define SHARE_MIN 4 /* processes that map the library: with fewer, each has its own links */
 
 /* ---- which processes map what ---- */
@@ -33,47 +32,11 @@ static bool is_expected(const struct shared *sh, pid_t pid)
 	return false;
 }
 
-/* All mappings of the machine into which the kernel would put breakpoints. */
-static int read_mappings(struct shared *sh, int fd)
-{
-	ssize_t n = 1;
-
-	while (n > 0) {
-		char *at;
-
-		if (vec_reserve((void **)&sh->maps, &sh->map_cap,
-				(uint64_t)sh->map_cnt + MAPS_AT_ONCE, sizeof(*sh->maps)))
-			return -ENOMEM;
-		at = (char *)&sh->maps[sh->map_cnt];
-		n = iter__read(fd, at, MAPS_AT_ONCE * sizeof(*sh->maps));
-		if (n < 0)
-			return (int)n;
-		if (n % (ssize_t)sizeof(*sh->maps))
-			return -EIO;
-		sh->map_cnt += (uint32_t)((size_t)n / sizeof(*sh->maps));
-	}
-	return 0;
-}
-
-static int scan(struct probe_set *ps)
-{
-	struct bpf_link *link = bpf_program__attach_iter(ps->skel->progs.mappings, NULL);
-	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1;
-	int err = fd < 0 ? -errno : read_mappings(&ps->shared, fd);
-
-	if (fd >= 0)
-		close(fd);
-	bpf_link__destroy(link);
-	return err;
-}
-
 void shared__forget(struct shared *sh)
 {
 	free(sh->expected);
-	free(sh->maps);
 	sh->expected = NULL;
-	sh->maps = NULL;
-	sh->expected_cnt = sh->map_cnt = sh->map_cap = 0;
+	sh->expected_cnt = 0;
 }
 
 /* Outside of the machine's pid namespace there may be processes that are not seen. */
@@ -94,47 +57,21 @@ void probe_set__expect(struct probe_set *ps, const pid_t *pids, uint32_t cnt)
 		return;
 	sh->expected = vec_dup(pids, cnt, sizeof(*pids));
 	sh->expected_cnt = sh->expected ? cnt : 0;
-	err = sh->expected ? scan(ps) : -ENOMEM;
+	err = sh->expected ? mappings__read(ps) : -ENOMEM;
 	if (!err)
 		return;
 	pr_debug("each process has its own probes: %s", errstr(err)); /* who maps the libraries is not known */
 	shared__forget(sh);
 }
 
-/* The library's file, by one of the process's mappings of it; 0: not known. */
-static uint64_t inode_of(const struct shared *sh, pid_t tgid, const struct probe_lib *lib)
-{
-	struct code_maps maps;
-	uint64_t inode = 0;
-	int err = code_maps__read(&maps, tgid, lib->access_path);
-
-	for (uint32_t i = 0; i < sh->map_cnt && !err && maps.cnt && !inode; i++)
-		if (sh->maps[i].tgid == (uint32_t)tgid && sh->maps[i].start == maps.items[0].start)
-			inode = sh->maps[i].inode;
-	code_maps__free(&maps);
-	return inode;
-}
-
-/* The next process that maps the file, once each, as they come one after the other; *i: begins with 0. 0: no more. */
-static pid_t next_mapper(const struct shared *sh, uint64_t inode, uint32_t *i)
-{
-	uint32_t last = 0;
-
-	for (uint32_t k = *i; k-- && !last;)
-		last = sh->maps[k].inode == inode ? sh->maps[k].tgid : 0;
-	for (; *i < sh->map_cnt; ++*i)
-		if (sh->maps[*i].inode == inode && sh->maps[*i].tgid != last)
-			return (pid_t)sh->maps[(*i)++].tgid;
-	return 0;
-}
-
 /* How many processes that are expected map the file; 0: another process does, too. */
-static uint32_t count_mappers(const struct shared *sh, uint64_t inode, const struct probe_lib *lib)
+static uint32_t count_mappers(const struct probe_set *ps, uint64_t inode, const struct probe_lib *lib)
 {
+	const struct shared *sh = &ps->shared;
 	uint32_t n = 0, i = 0;
 	pid_t pid;
 
-	while ((pid = next_mapper(sh, inode, &i))) {
+	while ((pid = mappings__next(&ps->mappings, inode, &i))) {
 		if (!is_expected(sh, pid)) {
 			pr_debug("each process has its own probes of '%s': process %d maps it, too",
 				 lib->name, (int)pid);
@@ -146,10 +83,10 @@ static uint32_t count_mappers(const struct shared *sh, uint64_t inode, const str
 }
 
 /* Before a breakpoint comes into any of them: each process has the instructions that were analysed. */
-static bool all_match(const struct shared *sh, uint64_t inode, const struct probe_lib *lib)
+static bool all_match(const struct mappings *all, uint64_t inode, const struct probe_lib *lib)
 {
-	for (uint32_t i = 0; i < sh->map_cnt; i++) {
-		const struct ptb_mapping *m = &sh->maps[i];
+	for (uint32_t i = 0; i < all->cnt; i++) {
+		const struct ptb_mapping *m = &all->items[i];
 		struct code_map map = { .start = m->start, .end = m->end, .off = m->off };
 		const struct code_maps maps = { .items = &map, .cnt = 1 };
 		int err;
@@ -308,7 +245,7 @@ static void announce(const struct probe_set *ps, uint64_t inode)
 	static const struct ptb_shared_proc none;
 	uint32_t key, i = 0;
 
-	while ((key = (uint32_t)next_mapper(&ps->shared, inode, &i)))
+	while ((key = (uint32_t)mappings__next(&ps->mappings, inode, &i)))
 		bpf_map_update_elem(bpf_map__fd(ps->skel->maps.shared_procs), &key, &none,
 				    BPF_NOEXIST); /* there already: with another library */
 }
@@ -316,16 +253,16 @@ static void announce(const struct probe_set *ps, uint64_t inode)
 int shared__create(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *lib)
 {
 	struct stat st;
-	uint32_t l = ps->shared.map_cnt ? find_shared(ps, lib, &st) : PTB_SHARED_MAX, mappers = 0;
+	uint32_t l = ps->shared.expected_cnt ? find_shared(ps, lib, &st) : PTB_SHARED_MAX, mappers = 0;
 	uint64_t ns = shielded__cpu_ns(), inode = 0;
 	struct shared_lib *sl;
 	int n;
 
 	if (l != PTB_SHARED_MAX && !ps->shared.libs[l].members)
-		inode = inode_of(&ps->shared, ps->procs[proc_idx].tgid, lib);
+		inode = mappings__inode(&ps->mappings, ps->procs[proc_idx].tgid, lib);
 	if (inode)
-		mappers = count_mappers(&ps->shared, inode, lib);
-	if (mappers < SHARE_MIN || !all_match(&ps->shared, inode, lib))
+		mappers = count_mappers(ps, inode, lib);
+	if (mappers < SHARE_MIN || !all_match(&ps->mappings, inode, lib))
 		return 0;
 	announce(ps, inode);
 	sl = &ps->shared.libs[l];

@@ -16,6 +16,7 @@
 #include <linux/perf_event.h>
 
 #include "base/clock.h"
+#include "base/link_guard.h"
 #include "probe/probe_impl.h"
 
 #define STACK_BYTES 65536
@@ -30,8 +31,10 @@ struct call {
 static int child(void *arg)
 {
 	struct call *c = arg;
+	int slot = link_guard__begin();
 
 	c->fn(c->arg);
+	link_guard__end(slot);
 	__atomic_fetch_add(&cpu_ns, clock__cpu_ns(), __ATOMIC_RELAXED);
 	return 0;
 }
@@ -47,7 +50,7 @@ void shielded__run(void (*fn)(void *arg), void *arg)
 	pthread_sigmask(SIG_SETMASK, &all, &old); /* no handler runs twice */
 	pid = clone(child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, &c);
 	if (pid < 0)
-		fn(arg);
+		child(&c);
 	while (pid > 0 && waitpid(pid, NULL, (int)__WCLONE) < 0 && errno == EINTR)
 		;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

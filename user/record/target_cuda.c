@@ -148,7 +148,7 @@ static int attach_lib(struct targets *ts, enum cuda_purpose p, struct target *t,
 		ts->probes += (uint64_t)n;
 		targets__record_refusals(ts, sp, p == CUDA_MEMORY ? REFUSALS_MEMORY : REFUSALS_CUDA_CALLS);
 		targets__report_refusals(ts, sp, &lib, 1);
-	} else if (n != -ESRCH && n != -ESTALE && n != -ECANCELED) {
+	} else if (n != -ESRCH && n != -ESTALE && n != -EUSERS && n != -ECANCELED) {
 		pr_warn("pid %d: no probes on '%s': %s", t->pid, cl->lib.path, errstr(n));
 	}
 	free(lib.sites);

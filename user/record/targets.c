@@ -366,7 +366,7 @@ static int attach_probes(struct targets *ts, struct target *t, struct proc_ops *
 		if (!ts->active)
 			ts->attach_ns += clock__mono_ns() - t0;
 		targets__report_refusals(ts, sp, libs, TORCH_LIB_ROLES);
-	} else if (err != -ESRCH && err != -ESTALE && err != -ECANCELED) {
+	} else if (err != -ESRCH && err != -ESTALE && err != -EUSERS && err != -ECANCELED) {
 		pr_error("cannot attach to pid %d: %s", t->pid, errstr(err));
 	}
 	for (int i = 0; i < TORCH_LIB_ROLES; i++)

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Whatever a process may keep its reader waiting for is given up: its memory where nobody serves it, and what needs the lock of its memory, which it
+ * holds. Each read runs in a child to which a signal has come, so that it is given up a second later.
+ */
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/proc_read.h"
+#include "base/stall.h"
+#include "lock_holder.h"
+#include "suite.h"
+#include "target/agent_lib.h"
+#include "target/job_facts.h"
+#include "target/proc_info.h"
+
+static void read_environ(const struct lock_holder *h)
+{
+	struct job_facts f;
+
+	job_facts__read(h->pid, &f);
+	job_facts__clear(&f);
+}
+
+static void read_cmdline(const struct lock_holder *h)
+{
+	free(proc_info__cmdline(h->pid));
+}
+
+static void find_mapped_file(const struct lock_holder *h)
+{
+	struct statx st;
+
+	proc_map_file__stat(h->pid, h->page, h->page + 4096, &st);
+}
+
+static void read_control_block(const struct lock_holder *h)
+{
+	const struct agent_lib al = { .ctl = h->page };
+	struct ptb_agent_ctl ctl;
+
+	agent_lib__read(h->pid, &al, &ctl);
+}
+
+static void read_open_operators(const struct lock_holder *h)
+{
+	const struct agent_lib al = { .open = h->page };
+	struct ptb_agent_open open;
+
+	agent_lib__read_open(h->pid, &al, &open);
+}
+
+static void write_memory(const struct lock_holder *h)
+{
+	struct remote_mem *rm;
+
+	if (!remote_mem__open(h->pid, true, &rm))
+		remote_mem__write(rm, h->page, "x", 1);
+	remote_mem__close(rm);
+}
+
+static void run(void (*fn)(const struct lock_holder *h), bool locked)
+{
+	struct lock_holder h;
+	int status = 0;
+	uint64_t t0;
+	pid_t pid;
+
+	CU_ASSERT_FATAL(lock_holder__start(&h, "/proc/self/exe", 65534));
+	if (locked)
+		lock_holder__hold(&h, true);
+	else
+		lock_holder__map(&h);
+	CU_ASSERT_EQUAL_FATAL(stall__share(), 0);
+	t0 = clock__mono_ns();
+	pid = fork();
+	if (!pid) {
+		sigset_t set;
+
+		sigemptyset(&set);
+		sigaddset(&set, SIGTERM);
+		sigprocmask(SIG_BLOCK, &set, NULL);
+		stall__watch(7);
+		kill(getpid(), SIGTERM);
+		fn(&h);
+		_exit(0);
+	}
+	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+	CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM);
+	CU_ASSERT(clock__mono_ns() - t0 < 4000000000ull);
+	CU_ASSERT_NOT_EQUAL(stall__given_up(h.pid), 0); /* its process is known */
+	if (locked)
+		(void)lock_holder__was_answered(&h);
+	lock_holder__end(&h);
+}
+
+/* It does not wait until the server answers. */
+static void test_killed(void)
+{
+	struct lock_holder h;
+	uint64_t begin_ns = clock__mono_ns();
+	int status = 0;
+	pid_t pid;
+
+	CU_ASSERT_FATAL(lock_holder__start(&h, "/proc/self/exe", 65534));
+	lock_holder__map(&h);
+	pid = fork();
+	if (!pid) {
+		stall__watch(7);
+		read_control_block(&h);
+		_exit(0);
+	}
+	usleep(500000);
+	kill(pid, SIGKILL);
+	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+	CU_ASSERT(WIFSIGNALED(status) && clock__mono_ns() - begin_ns < 3500000000ull);
+	lock_holder__end(&h);
+}
+
+static void test_environ(void)
+{
+	run(read_environ, true);
+}
+
+static void test_cmdline(void)
+{
+	run(read_cmdline, true);
+}
+
+static void test_map_files(void)
+{
+	run(find_mapped_file, true);
+}
+
+static void test_control_block(void)
+{
+	run(read_control_block, false);
+}
+
+static void test_open_operators(void)
+{
+	run(read_open_operators, false);
+}
+
+static void test_write(void)
+{
+	run(write_memory, false);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "the environment of a process that holds its own lock", test_environ },
+		{ "its command line", test_cmdline },
+		{ "its mapped files", test_map_files },
+		{ "a control block that is not served", test_control_block },
+		{ "operators of an agent that are not served", test_open_operators },
+		{ "a write to memory that is not served", test_write },
+		{ "kill -9 of who reads", test_killed },
+		CU_TEST_INFO_NULL,
+	};
+
+	if (geteuid() || access("/dev/fuse", W_OK))
+		return 77;
+	return run_suite("proc_read", tests);
+}

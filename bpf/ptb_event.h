@@ -678,7 +678,7 @@ enum ptb_stop_reason {
 	X(UNCOVERED_NS,    25, 1, "time during which a followed process had no probes yet, ns") \
 	X(COLLECTOR_CPU_NS, 26, 0, "processor time of the collector, ns")                       \
 	X(COLLECTOR_RSS,   27, 0, "peak resident memory of the collector, bytes")               \
-	X(CHILDREN_MISSED, 28, 1, "child processes that exited before they had probes")           \
+	X(CHILDREN_MISSED, 28, 1, "child processes that had no probes before they exited or the window ended") \
 	X(NO_SHAPES,       29, 1, "processes without shapes: the layout of their tensors failed its check") \
 	X(ARGS_UNPLACED,   30, 0, "arguments and results whose location in a call is not known")   \
 	X(NO_TRACEPOINT,   31, 0, "kinds of kernel memory events that this kernel does not report") \

@@ -93,6 +93,24 @@ def test_many_processes(ws, detail):
     detail(f"{counters}")
 
 
+def test_children_do_not_prolong_the_window(ws, detail):
+    """It ends when it is to end, and children that had no probes by then are counted."""
+    count = 80
+    with workload("fork_many.py", count, stdin=subprocess.PIPE) as p:
+        p.wait_line("ready")
+        with Tracer("attach", "--pid", p.pid, "--children", "-d", "2s", "--agent", "off", "--no-table", "-o", ws + "/a.ptb",
+                    "--trace", ws + "/a.json") as t:
+            t.wait_attached()
+            p.send()
+            check(t.finish() == 3, t.text())
+    counters = loss_counters(load_trace(ws + "/a.json"))
+    seconds, processes = re.search(r"a\.ptb: ([\d.]+) s, (\d+) process", t.text()).groups()
+    traced, missed = int(processes) - 1, counters.get("CHILDREN_MISSED", 0)
+    check(float(seconds) < 8, f"a window of {seconds} s")  # 2 s, and the child that has been begun, on a busy machine
+    check(missed and missed + traced <= count, f"{counters}, {traced} traced")  # the others were forked later
+    detail(f"{seconds} s, {traced} children of {count}, {counters}")
+
+
 def test_forks_at_once(ws, detail):
     """More forks than one round of draining takes, because ptbpf does not run meanwhile: those beyond are counted."""
     more = 500

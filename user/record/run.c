@@ -399,8 +399,7 @@ static bool all_gone(const struct run *run)
 	return run->targets.cnt > 0;
 }
 
-/* When the window ends; UINT64_MAX: not by the clock. */
-static uint64_t window_end(const struct run *run)
+uint64_t run__window_end(const struct run *run)
 {
 	bool ends = run->targets.active && (run->opts.duration_ns || run->opts.flight_ns);
 	uint64_t end = ends && !run->holding && !run->kept ? run->opened_ns + run->opts.duration_ns :
@@ -411,7 +410,7 @@ static uint64_t window_end(const struct run *run)
 
 static int remaining_ms(const struct run *run, uint64_t now)
 {
-	uint64_t end = window_end(run);
+	uint64_t end = run__window_end(run);
 
 	if (run->wake_ns > now && run->wake_ns < end)
 		end = run->wake_ns;
@@ -480,9 +479,10 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 			run->stop_reason = PTB_STOP_SIGNAL;
 		if (run->signal || run->stop)
 			return 0;
-		if (now >= window_end(run)) {
-			run->stop_reason = window_end(run) == run->opts.end_ns ? PTB_STOP_NEXT_WINDOW :
-										 PTB_STOP_DURATION;
+		if (now >= run__window_end(run)) {
+			run->stop_reason = run__window_end(run) == run->opts.end_ns ?
+						   PTB_STOP_NEXT_WINDOW :
+						   PTB_STOP_DURATION;
 			return 0;
 		}
 		if (steps_end(run, now))

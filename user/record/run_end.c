@@ -169,6 +169,7 @@ int run__finish(struct run *run, int *capture)
 	probe_set__detach(run->targets.ps);
 	t0 = clock__mono_ns() - t0;
 	run__drain(run); /* records of programs that ran when the window closed */
+	run__count_missed(run, end);
 	end = cut_window(run, end);
 	recorder__clock(run->targets.rec);
 	recorder__window(run->targets.rec, false, end, run->stop_reason);

@@ -43,6 +43,8 @@ struct run {
 	uint32_t stop_reason, no_tracepoint, refused_pids;
 };
 
+/* When the window ends; UINT64_MAX: not by the clock. */
+uint64_t run__window_end(const struct run *run);
 /* A counter of the BPF programs in the window: what it had in the warm-up is not in it. */
 uint64_t run__counted(const struct run *run, uint32_t id);
 /* Empties the rings; reads no process. 0 or negative errno (reported). */
@@ -63,6 +65,8 @@ void run__end_agent(struct run *run, struct target *t);
 void run__mark_gone(struct run *run, struct target *t);
 /* Follows the forks and execs of targets that have been drained. */
 void run__act_on_tasks(struct run *run);
+/* The window has ended: forks of traced processes that had no probes by then. */
+void run__count_missed(struct run *run, uint64_t end);
 /* Attaches to processes that had no torch when last polled, and have it now. */
 void run__try_waiting(struct run *run);
 /* After the drain: what a process did before it ended (exec) has been acted upon by then. */

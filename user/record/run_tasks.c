@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "probe/probe_set.h"
@@ -17,6 +18,12 @@
 
 #define CHILD_TRY_NS 20000000ULL /* how often a process without torch is polled */
 #define TRIES_SLOWER 6           /* of them, each after twice the time */
+
+/* Probes that are placed from now on record nothing, and each keeps the window from ending. */
+static bool is_over(const struct run *run)
+{
+	return run->signal || cancel__pending() || clock__mono_ns() >= run__window_end(run);
+}
 
 static void on_fork(struct run *run, const struct ptb_task *task)
 {
@@ -34,7 +41,8 @@ static void on_fork(struct run *run, const struct ptb_task *task)
 		t->inherits = inherits;
 		t->python = python;
 		run->targets.no_stacks += python.state == PYTHON_REFUSED;
-		targets__attach(&run->targets, t);
+		if (!is_over(run))
+			targets__attach(&run->targets, t);
 	}
 }
 
@@ -121,6 +129,31 @@ void run__act_on_tasks(struct run *run)
 	memmove(run->tasks, run->tasks + i, run->task_cnt * sizeof(*run->tasks));
 }
 
+/* Those that execute another program are not forks any more. */
+void run__count_missed(struct run *run, uint64_t end)
+{
+	if (run->task_cnt)
+		qsort(run->tasks, run->task_cnt, sizeof(*run->tasks), by_time);
+	for (uint32_t i = 0; i < run->task_cnt && run->opts.children; i++) {
+		const struct ptb_task *task = &run->tasks[i];
+		struct target *t = targets__find(&run->targets, (pid_t)task->h.tgid);
+
+		if (task->h.kind == PTB_REC_EXEC && t) {
+			t->inherits = false;
+		} else if (task->h.kind == PTB_REC_FORK && task->h.ts_ns < end && t &&
+			   (t->state == TARGET_TRACED || t->inherits) &&
+			   !targets__find(&run->targets, (pid_t)task->child_tgid)) {
+			t = targets__add(&run->targets, (pid_t)task->child_tgid, task->h.tgid,
+					 task->h.ts_ns);
+			if (t)
+				t->inherits = true;
+		}
+	}
+	for (uint32_t i = 0; i < run->targets.cnt; i++)
+		run->targets.children_missed += run->targets.items[i].state == TARGET_WAITING &&
+						run->targets.items[i].inherits;
+}
+
 /* Python is searched for in all files of a process, which costs more than a look for torch. */
 static uint64_t next_try_after(const struct run *run, struct target *t)
 {
@@ -133,7 +166,7 @@ void run__try_waiting(struct run *run)
 {
 	uint64_t now = clock__mono_ns();
 
-	for (uint32_t i = 0; i < run->targets.cnt; i++) {
+	for (uint32_t i = 0; i < run->targets.cnt && !is_over(run); i++) {
 		struct target *t = &run->targets.items[i];
 		int err;
 

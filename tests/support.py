@@ -325,6 +325,14 @@ def report_json(capture):
     return json.loads("\n".join(done.out))
 
 
+def torch_violations(path):
+    """What torch's own validator finds in a trace; [] where this torch has none."""
+    done = subprocess.run([PYTHON, "-c", "import sys\ntry: from torch.profiler._trace_validator import validate_trace\n"
+                           "except ImportError: sys.exit()\nfor v in validate_trace(sys.argv[1])[1]: print(v)", path],
+                          check=True, capture_output=True, text=True)
+    return done.stdout.splitlines()
+
+
 def require_root():
     if os.geteuid() != 0:
         raise Skip("needs root")

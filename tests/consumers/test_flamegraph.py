@@ -112,6 +112,38 @@ def test_difference(browser, ws):
     check(labels(browser).count("aten::addmm") == 1, "the new operator is as wide as in the first capture")
 
 
+# A page that loads nothing, not even what is in an address itself.
+BLOCKED = """await new Promise(done => {
+	const what = [], image = new Image();
+	document.addEventListener('securitypolicyviolation', e => {
+		what.push(e.effectiveDirective);
+		if (what.length === 2)
+			done(what.sort().join(' '));
+	});
+	image.src = 'data:image/gif;base64,R0lGODlhAQABAAAAACw=';
+	fetch('data:,x').catch(() => {});
+	setTimeout(() => done(what.sort().join(' ')), 5000);
+})"""
+
+
+@pytest.mark.parametrize("form", ("flamegraph", "memory-html"))
+def test_content_security_policy(browser, ws, form):
+    """What a text of a capture could smuggle into a page cannot load anything, should it get there."""
+    page = ws + "/page.html"
+    if form == "flamegraph":
+        page = page_of(ws)
+    else:
+        maker = os.path.join(os.path.dirname(MAKER), "fake_hostile_capture")
+        subprocess.run([maker, ws + "/c.ptb"], check=True)
+        run_ptbpf("export", ws + "/c.ptb", "--format", form, "-o", page, expect=(0, 3))
+    browser.call("Page.navigate", url="file://" + page)
+    browser.wait_for("document.readyState === 'complete'", "the page does not load")
+    blocked = browser.js(BLOCKED)
+    check(blocked == "connect-src img-src", f"blocked: {blocked}")
+    styled = browser.js("getComputedStyle(document.querySelector('svg, canvas')).display")
+    check(styled, "its own style or script does not run")
+
+
 def test_many_nodes(browser, ws):
     """100,000 nodes: those narrower than a pixel are left out, and a deep chain is drawn."""
     page = page_of(ws)

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from agent_target import Window
-from support import AGENT, PYTHON, ROOT, WORKLOADS, CommandTarget, check, load_trace, report_json, run_ptbpf, slices
+from support import AGENT, PYTHON, ROOT, WORKLOADS, CommandTarget, check, load_trace, report_json, run_ptbpf, slices, torch_violations
 
 # Of two that cross each other the one that began later ends with the other.
 CUT = ("second generator", "coroutine 1", "coroutine 2")
@@ -59,10 +59,7 @@ def same_as_torch(truth, trace, detail):
 def is_sound(path):
     """Nested strictly, each mark counted; and as torch's own validator wants it, where it exists."""
     subprocess.run([sys.executable, os.path.join(ROOT, "tools", "validate_trace.py"), path], check=True)
-    done = subprocess.run([PYTHON, "-c", "import sys\ntry: from torch.profiler._trace_validator import validate_trace\n"
-                           "except ImportError: sys.exit()\nfor v in validate_trace(sys.argv[1])[1]: print(v)", path],
-                          check=True, capture_output=True, text=True)
-    check(not done.stdout, done.stdout)
+    check(not torch_violations(path), f"{torch_violations(path)}")
 
 
 @pytest.mark.parametrize("source", ["probes", "agent"])

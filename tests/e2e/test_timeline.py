@@ -121,4 +121,4 @@ def test_without_tensors(ws):
     run_ptbpf("export", path, "--format", "memory-html", "-o", ws + "/a.html")
     with open(ws + "/a.html", encoding="utf-8") as f:
         page = f.read()
-    check("peak: " in page and "aten::" in page and "http" not in page, "the page lacks its peak or its owners")
+    check("peak: " in page and "aten::" in page and "http:" not in page and "https:" not in page, "the page lacks its peak or its owners")

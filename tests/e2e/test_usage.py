@@ -13,7 +13,7 @@ pytestmark = pytest.mark.unprivileged
 WRONG = [
     [], ["no-such-command"], ["attach"], ["attach", "--pid"], ["attach", "--pid", "0"], ["attach", "--pid", "-5"],
     ["attach", "--pid", "12x"], ["attach", "--pid", "1,,2"], ["attach", "--pid", "1", "--no-such-option"],
-    ["attach", "--pid", "1", "-d", "five"], ["attach", "--pid", "1", "-d", "-5s"], ["attach", "--pid", "1", "-d", "1parsec"],
+    ["attach", "--pid", "1", "-d", "five"], ["attach", "--pid", "1", "-d", "0"], ["trigger", "-d", "0s"], ["attach", "--pid", "1", "-d", "-5s"], ["attach", "--pid", "1", "-d", "1parsec"],
     ["attach", "--pid", "1", "--ringbuf", "lots"], ["attach", "--pid", "1", "extra"], ["attach", "--pid", "99999999999"],
     ["record"], ["record", "--"], ["report"], ["report", "a", "b"], ["report", "a.ptb", "--sort-by", "beauty"],
     ["report", "a.ptb", "--row-limit", "many"], ["export"], ["export", "a.ptb", "--format", "no-such-format"],

@@ -76,7 +76,10 @@ static int store(const struct opt_def *def, void *cfg, const char *value)
 		*(int *)dst = (int)v;
 		return 0;
 	case OPT_DURATION:
-		return quantity__duration(value, dst);
+		/* a window of no time; 0 is what the absence of -d means, a window without an end */
+		return quantity__duration(value, dst) || (def->letter == 'd' && !*(uint64_t *)dst) ?
+			       -EINVAL :
+			       0;
 	case OPT_SIZE:
 		return quantity__size(value, dst);
 	case OPT_PIDS:

@@ -675,7 +675,7 @@ enum ptb_stop_reason {
 	X(PROBES,          22, 0, "probes attached")                                            \
 	X(REFUSED,         23, 0, "functions refused")                                          \
 	X(NAME_UNRESOLVED, 24, 1, "addresses whose name could not be read from the target")     \
-	X(UNCOVERED_NS,    25, 1, "time during which a followed process had no probes yet, ns") \
+	X(UNCOVERED_NS,    25, 1, "time during which a followed process had no probes, ns")\
 	X(COLLECTOR_CPU_NS, 26, 0, "processor time of the collector, ns")                       \
 	X(COLLECTOR_RSS,   27, 0, "peak resident memory of the collector, bytes")               \
 	X(CHILDREN_MISSED, 28, 1, "child processes that had no probes before they exited or the window ended") \

@@ -4,7 +4,8 @@
 import os
 import signal
 
-from support import Tracer, check, load_trace, report_json, require_root, slices, wait_for, workload, workspace
+from support import (PYTHON, Process, Tracer, check, load_trace, loss_counters, report_json, require_root, slices, wait_for, workload,
+                     workspace)
 
 
 def traced(end, codes=(0,), extra=()):
@@ -40,6 +41,41 @@ def test_is_killed():
         p.finish()
 
     traced(end)
+
+
+MAIN_ENDS = """
+import ctypes, os, signal, threading, time, torch
+def work():
+    end, x = time.monotonic() + 90, torch.ones(4, 4)
+    while time.monotonic() < end:
+        for _ in range(1000):
+            torch.neg(x)
+        print("round", flush=True)
+        time.sleep(0.02)
+    os._exit(0)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+threading.Thread(target=work).start()
+signal.sigwait({signal.SIGUSR1})
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_main_thread_ends(ws):
+    """The process lives on without its main thread: the kernel removes its probes sooner or later, and the summary says so."""
+    require_root()
+    with Process([PYTHON, "-c", MAIN_ENDS]) as p:
+        p.wait_line("round")
+        with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--perf-uprobes") as t:
+            t.wait_attached()
+            p.wait_news("round", 3)
+            p.signal(signal.SIGUSR1)
+            wait_for(lambda: not os.path.exists(f"/proc/{p.pid}/exe"), "the main thread to end")
+            p.wait_news("round", 3)
+            t.signal(signal.SIGINT)
+            t.expect(3)
+            check(f"pid {p.pid}: its main thread has ended" in t.text(), t.text())
+        doc = load_trace(ws + "/a.json")
+        check(slices(doc, "aten::neg") and loss_counters(doc).get("UNCOVERED_NS", 0) > 40e6, f"{loss_counters(doc)}\n{t.text()}")
 
 
 def test_execs():

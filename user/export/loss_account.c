@@ -71,7 +71,7 @@ static const char *advice(uint32_t id)
 	case PTB_CNT_PY_CLASS_GONE:
 		return "their calls are shown as functions: of modules whose class was dropped, or of a process that exited";
 	case PTB_CNT_UNCOVERED_NS:
-		return "a new process runs without probes until ptbpf finds it";
+		return "a new process has none until ptbpf finds it; one whose main thread ends loses them";
 	case PTB_CNT_CHUNK_FAULT:
 		return "the target was short of memory when they were sent";
 	case PTB_CNT_AGENT_LOST:

@@ -21,9 +21,14 @@
 static void on_task(void *arg, const struct ptb_task *task)
 {
 	struct run *run = arg;
+	struct target *t = NULL;
 
+	if (task->h.kind == PTB_REC_EXIT && task->h.tid == task->h.tgid && !task->group_dead)
+		t = targets__find(&run->targets, (pid_t)task->h.tgid);
+	if (t)
+		t->main_ended_ns = task->h.ts_ns;
 	if (task->h.kind == PTB_REC_THREAD_NEW || task->h.kind == PTB_REC_EXIT)
-		return; /* ends are seen by the pidfd */
+		return; /* ends of processes are seen by the pidfd */
 	if (run->task_cnt >= LIMIT_TASK_EVENTS ||
 	    vec_push(run->tasks, run->task_cnt, run->task_cap, *task))
 		run->targets.over_processes++;

@@ -14,6 +14,7 @@
 #include "record/recorder.h"
 #include "record/recorder_agent.h"
 #include "record/step_count.h"
+#include "target/proc_info.h"
 
 /* For agents, after a signal: everything ends within a second. */
 #define SIGNALLED_WAIT_NS 700000000ULL
@@ -148,6 +149,24 @@ static void refuse_waiting(struct run *run)
 	}
 }
 
+/* The kernel finds a process's memory by its main thread: it removes the probes of one that lives on without, at once or at the next change of any. */
+static void count_headless(struct run *run, uint64_t end)
+{
+	for (uint32_t i = 0; i < run->targets.cnt && !run->opts.sample_hz; i++) {
+		const struct target *t = &run->targets.items[i];
+		uint64_t since = t->main_ended_ns > run->begin_ns ? t->main_ended_ns : run->begin_ns;
+		struct proc_stat st;
+
+		if (t->state != TARGET_TRACED || !t->main_ended_ns ||
+		    proc_stat__read(t->pid, &st) || st.state != 'Z' || st.threads <= 1)
+			continue;
+		pr_warn("pid %d: its main thread has ended: what its other threads did since then is "
+			"missing, in part or as a whole",
+			t->pid);
+		run->targets.uncovered_ns += end > since ? end - since : 0;
+	}
+}
+
 int run__finish(struct run *run, int *capture)
 {
 	uint64_t end, t0;
@@ -162,6 +181,7 @@ int run__finish(struct run *run, int *capture)
 	if (run->opts.kernel_memory)
 		probe_set__flush_kmem(run->targets.ps);
 	end = clock__mono_ns();
+	count_headless(run, end);
 	probe_set__deactivate(run->targets.ps);
 	recorder__window_ends(run->targets.rec, end);
 	end_agents(run);

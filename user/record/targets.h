@@ -26,11 +26,12 @@ struct target {
 	struct remote_mem *mem; /* with --agent inject, while it is attached: of the program that is examined; else NULL */
 	enum target_state state;
 	uint32_t parent;
-	bool inherits;        /* forked from a traced process and not exec'd: it has torch */
-	uint64_t born_ns;     /* fork or exec seen in the window; 0: was there before */
-	uint64_t next_try_ns; /* WAITING: when to poll again, */
-	uint32_t tries;       /* and how often it was */
-	uint32_t proc_idx;    /* TRACED */
+	bool inherits;          /* forked from a traced process and not exec'd: it has torch */
+	uint64_t born_ns;       /* fork or exec seen in the window; 0: was there before */
+	uint64_t main_ended_ns; /* its main thread, with others left; 0: it has not */
+	uint64_t next_try_ns;   /* WAITING: when to poll again, */
+	uint32_t tries;         /* and how often it was */
+	uint32_t proc_idx;      /* TRACED */
 	/* TRACED before torch had registered its operators (record): facts that its dispatcher's table
 	 * will hold are read again */
 	bool facts_missing, no_args;

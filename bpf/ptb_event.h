@@ -370,7 +370,7 @@ struct ptb_rf_end {
  * "file+0x1234"; a last line "..." stands for frames that are missing; no text: the stack could not be read */
 struct ptb_text {
 	struct ptb_rec_hdr h;
-	__u32 id; /* NAME: name id, from 1; others: 0 */
+	__u32 id; /* NAME: name id, from 1; NATIVE_STACK: how long before h.ts_ns it was read, us; others: 0 */
 	__u32 text_len;
 };
 

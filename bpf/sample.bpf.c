@@ -290,7 +290,7 @@ SEC("iter.s/task")
 int py_sample_blocked(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	__u64 ticks = *(volatile __u64 *)&sample_ticks;
+	__u64 ticks = *(volatile __u64 *)&sample_ticks, once = ticks ? wait_sample_ns : 0;
 	struct hit hit = { .ts_ns = bpf_ktime_get_ns() };
 	struct ptb_py_layout *l;
 	struct py_seen *seen;
@@ -315,11 +315,11 @@ int py_sample_blocked(struct bpf_iter__task *ctx)
 	if (ticks > 1)
 		add_to_counter(PTB_CNT_SAMPLES_LATE, (ticks - 1) * wait_sample_ns / sample_ns);
 	if (see_task(&hit, task, proc, l, seen)) {
-		emit_sample(&hit, seen->id, seen->op, seen->flags | flags, wait_sample_ns);
+		emit_sample(&hit, seen->id, seen->op, seen->flags | flags, once);
 		return 0;
 	}
 	seen->window = 0;
 	count(PTB_CNT_SAMPLES_RAN);
-	emit_sample(&hit, 0, 0, PTB_SAMPLE_NO_STACK | flags, wait_sample_ns);
+	emit_sample(&hit, 0, 0, PTB_SAMPLE_NO_STACK | flags, once);
 	return 0;
 }

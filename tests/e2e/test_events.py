@@ -144,6 +144,23 @@ def test_open_operators(ws, job, detail):
         detail("; ".join(native[job.pid][:order[1] + 1]))
 
 
+def test_stacks_of_one_moment(ws, job, detail):
+    """The Python and the C++ functions of a thread are of the same moment, in a hang that goes from one place to another."""
+    with watch(ws, job, "--open-interval", "0s", "--traces", "none", rules="hang=3s") as t:
+        since = job.request("sway")
+        job.wait_news("^hangs", since=since)
+        w = wait_logged(ws + "/w", lambda w: w["trigger"] == "hang", "a window for the hang")
+        python, native = threads_of(w["threads"])
+        places = {"sleeps_here": "nanosleep", "waits_there": "select"}
+        at = [f.split(" ")[0] for f in python[job.pid] if f.split(" ")[0] in places]
+        check(len(at) == 1, f"the main thread: {python[job.pid]}")
+        check(places[at[0]] in native[job.pid][0], f"{python[job.pid][1]}, but {native[job.pid][0]}")
+        job.request("go")
+        job.wait_news("^done sway", since=since)
+        end(t, job, 0)
+        detail(f"{at[0]}: {native[job.pid][0]}")
+
+
 def notes_of(path):
     with open(path, encoding="utf-8") as f:
         return [tuple(map(int, line.split())) for line in f if line.endswith("\n")]

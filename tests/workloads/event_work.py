@@ -5,6 +5,7 @@
   grow MIB        it allocates so much, and touches it
   annotate NAME   it has an annotation of that name
   hang            it does not end until the next line comes
+  sway            likewise, but it goes from one place where it sleeps to another one and back
   read FIFO       likewise, but inside an operator, until somebody writes into the FIFO
   oom BYTES       it asks for so much memory of the CPU, which is refused
   die BYTES       the same, and it ends of that
@@ -22,6 +23,7 @@ Each step N has an annotation "step N" with N % 7 + 1 calls of torch.neg.
 import ctypes
 import os
 import queue
+import select
 import sys
 import threading
 import time
@@ -35,6 +37,14 @@ def ask_for(size):
         torch.empty(size, dtype=torch.uint8)
     except RuntimeError as e:
         print("refused", str(e).split("\n", maxsplit=1)[0], flush=True)
+
+
+def sleeps_here():
+    time.sleep(0.66)
+
+
+def waits_there():
+    select.select([], [], [], 0.66)
 
 
 def read_file(path):
@@ -91,6 +101,12 @@ def main():
             report_oom(*map(int, words[1:]))
         elif words == ["hang"]:
             print("hangs", flush=True)
+            requests.get()
+        elif words == ["sway"]:
+            print("hangs", flush=True)
+            while requests.empty():
+                sleeps_here()
+                waits_there()
             requests.get()
         elif words[:1] == ["read"]:
             print("hangs", flush=True)

@@ -22,7 +22,8 @@ enum { RUNNING, WAITING, BLOCKED, STATES };
 struct dumped_thread {
 	uint32_t tgid, tid;
 	uint64_t ns[STATES];
-	struct py_sample last; /* whose stack was read, if any was */
+	uint64_t native_ns;    /* when its C++ stack was read; 0: never */
+	struct py_sample last; /* whose stack was read, if any was; the first one since then */
 };
 
 struct thread_dump {
@@ -51,6 +52,10 @@ static int take_sample(void *arg, const struct py_sample *ps)
 	t->tgid = ps->tgid;
 	t->tid = ps->tid;
 	t->ns[state_of(ps)] += ps->ns;
+	if (!t->last.ts_ns)
+		t->native_ns = session__native_ns(td->s, ps->tgid, ps->tid);
+	if (t->native_ns && t->last.ts_ns >= t->native_ns)
+		return 0;
 	if (!t->last.ts_ns || !(ps->flags & PTB_SAMPLE_NO_STACK))
 		t->last = *ps;
 	return 0;

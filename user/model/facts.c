@@ -240,6 +240,15 @@ static int on_text_about(struct facts *f, struct hashmap *map, uint32_t tid, con
 	return id ? hashmap__put(map, t->h.tgid, tid, id) : -ENOMEM;
 }
 
+static int on_native_stack(struct facts *f, const struct ptb_text *t)
+{
+	int err = t->text_len ? hashmap__put(&f->native_ns, t->h.tgid, t->h.tid,
+					     t->h.ts_ns - t->id * 1000ULL) :
+				0;
+
+	return err ? err : on_text_about(f, &f->native_stacks, t->h.tid, t);
+}
+
 static int on_origin(struct facts *f, const struct ptb_origin *r)
 {
 	if (r->begin_ns < TS_MAX && r->end_ns < TS_MAX && r->begin_ns <= r->end_ns)
@@ -352,7 +361,7 @@ static int take_control(struct facts *f, const struct ptb_rec_hdr *rec)
 	case PTB_REC_JOB:
 		return on_text_about(f, &f->job_by_tgid, 0, (const void *)rec);
 	case PTB_REC_NATIVE_STACK:
-		return on_text_about(f, &f->native_stacks, rec->tid, (const void *)rec);
+		return on_native_stack(f, (const void *)rec);
 	case PTB_REC_ORIGIN:
 		return on_origin(f, (const void *)rec);
 	case PTB_REC_FUNC:
@@ -713,6 +722,7 @@ void facts__clear(struct facts *f)
 	hashmap__clear(&f->process_by_tgid);
 	hashmap__clear(&f->job_by_tgid);
 	hashmap__clear(&f->native_stacks);
+	hashmap__clear(&f->native_ns);
 	hashmap__clear(&f->metas);
 	hashmap__clear(&f->long_names);
 	free(f->processes);

@@ -96,6 +96,7 @@ struct facts {
 	struct hashmap process_by_tgid; /* tgid -> index */
 	struct hashmap job_by_tgid;     /* tgid -> id in texts */
 	struct hashmap native_stacks;   /* (tgid, tid) -> id in texts */
+	struct hashmap native_ns;       /* (tgid, tid) -> when that was read */
 	struct ptb_origin *origins;
 	uint32_t origin_cnt, origin_cap;
 	struct session_lost *lost; /* sorted by begin */

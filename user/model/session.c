@@ -197,6 +197,13 @@ const char *session__native_stack(const struct session *s, uint32_t tgid, uint32
 	return id ? strtab__text(s->facts.texts, (uint32_t)*id) : NULL;
 }
 
+uint64_t session__native_ns(const struct session *s, uint32_t tgid, uint32_t tid)
+{
+	const uint64_t *ns = hashmap__get(&s->facts.native_ns, tgid, tid);
+
+	return ns ? *ns : 0;
+}
+
 const char *session__name(const struct session *s, uint32_t name_id)
 {
 	const struct facts *f = &s->facts;

@@ -112,6 +112,8 @@ const struct session_process *session__process(const struct session *s, uint32_t
 const char *session__meta(const struct session *s, const char *key);
 /* Where a thread stood in C++ when the window began (NATIVE_STACK, bpf/ptb_event.h); "": its stack could not be read; NULL: it was not read. */
 const char *session__native_stack(const struct session *s, uint32_t tgid, uint32_t tid);
+/* When it was read: the sample that follows is of the same moment, unless there is no such stack. 0: it was not read. */
+uint64_t session__native_ns(const struct session *s, uint32_t tgid, uint32_t tid);
 /* Name of a thread ("python", "pt_autograd_0"), "" if not known. */
 const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_t tid);
 /* Text of a name id in a record (struct ptb_gpu_device.name), "" if not known. */

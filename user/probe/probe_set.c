@@ -654,6 +654,11 @@ void probe_set__sample_now(struct probe_set *ps)
 	sampler__run(&ps->sampler, ps->skel, ps->procs, PTB_PROC_MAX);
 }
 
+void probe_set__sample_once(struct probe_set *ps)
+{
+	sampler__run_once(&ps->sampler, ps->skel, ps->procs, PTB_PROC_MAX);
+}
+
 void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx)
 {
 	int fd = bpf_map__fd(ps->skel->maps.proc_cfg);

@@ -92,6 +92,8 @@ int probe_set__sample(struct probe_set *ps, uint32_t proc_idx);
 /* Polls readable when threads that do not run are to be sampled; -1: never. sample_now() does it if it is time. */
 int probe_set__sample_fd(const struct probe_set *ps);
 void probe_set__sample_now(struct probe_set *ps);
+/* In a window: a sample of each thread that does not run, for where it is at this moment only: it stands for no time. */
+void probe_set__sample_once(struct probe_set *ps);
 /* A process's layout failed its check: from now on no arguments are read in it. */
 void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx);
 

@@ -74,6 +74,9 @@ void sampler__begin(struct sampler *sa);
 void sampler__end(struct sampler *sa);
 int sampler__add(const struct sampler *sa, struct ptbpf_bpf *s, uint32_t idx, struct proc *p);
 void sampler__remove(const struct ptbpf_bpf *s, struct proc *p);
+/* One run at once, whose samples stand for no time. */
+void sampler__run_once(const struct sampler *sa, struct ptbpf_bpf *s, const struct proc *procs,
+		       uint32_t cnt);
 /* If it is time. */
 void sampler__run(struct sampler *sa, struct ptbpf_bpf *s, const struct proc *procs, uint32_t cnt);
 

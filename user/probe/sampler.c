@@ -272,6 +272,25 @@ void sampler__end(struct sampler *sa)
 	setpriority(PRIO_PROCESS, 0, sa->nice);
 }
 
+/* Samples that stand for so many periods each. */
+static void sample_blocked(struct ptbpf_bpf *s, const struct proc *procs, uint32_t cnt, uint64_t ticks)
+{
+	__atomic_store_n(&s->bss->sample_ticks, ticks, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < cnt; i++)
+		if (procs[i].threads) {
+			stall__begin(procs[i].tgid);
+			iter__run(procs[i].threads); /* an error: the process has ended */
+			stall__end();
+		}
+}
+
+void sampler__run_once(const struct sampler *sa, struct ptbpf_bpf *s, const struct proc *procs,
+		       uint32_t cnt)
+{
+	if (sa->hz)
+		sample_blocked(s, procs, cnt, 0);
+}
+
 void sampler__run(struct sampler *sa, struct ptbpf_bpf *s, const struct proc *procs, uint32_t cnt)
 {
 	uint64_t expired, now = clock__mono_ns(), slot, ticks;
@@ -281,15 +300,9 @@ void sampler__run(struct sampler *sa, struct ptbpf_bpf *s, const struct proc *pr
 	slot = now / sa->wait_ns;
 	ticks = slot > sa->slot + 2 ? slot - sa->slot - 1 :
 				      1; /* the next run makes up for one that is a period late */
-	__atomic_store_n(&s->bss->sample_ticks, ticks, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->bss->sample_late_ns, now > sa->due_ns ? now - sa->due_ns : 0,
 			 __ATOMIC_RELAXED);
-	for (uint32_t i = 0; i < cnt; i++)
-		if (procs[i].threads) {
-			stall__begin(procs[i].tgid);
-			iter__run(procs[i].threads); /* an error: the process has ended */
-			stall__end();
-		}
+	sample_blocked(s, procs, cnt, ticks);
 	sa->slot += ticks;
 	arm(sa);
 }

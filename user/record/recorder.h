@@ -94,7 +94,7 @@ int recorder__python(struct recorder *r, uint32_t tgid, uint32_t parent,
 		     const struct ptb_py_layout *layout);
 
 /* Where the threads of the process stand in C++. After recorder__python(). Takes up to seconds. */
-void recorder__native_stacks(struct recorder *r, uint32_t tgid);
+void recorder__native_stacks(struct recorder *r, struct probe_set *samples, uint32_t tgid);
 
 /* Callback for probe_set__drain(): arg is the recorder. */
 void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * NATIVE_STACK records: where the threads of a process that does nothing stand in C++, and so which operators are open. A stack is copied from outside
- * between two readings of the thread's registers; it counts if the thread has not run between them.
+ * between two readings of the thread's registers; it counts if the thread has not run between them. So does its Python stack, of which a sample
+ * is taken between them, too: both are from one moment, and the record has the time just before the sample.
  */
 #define LOG_DOMAIN "recorder"
 #include "base/log.h"
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/sort.h"
 #include "code/unwind.h"
@@ -25,8 +27,9 @@
 struct native_stacks {
 	pid_t pid;
 	struct thread_regs *program;
+	struct probe_set *samples;
 	struct unwind_thread *threads; /* those that there are at first */
-	bool *done;                    /* of the same index: its stack is that of its registers */
+	uint64_t *done_ns; /* of the same index: when its stack was that of its registers; 0: not yet */
 	uint32_t cnt;
 	uint64_t bytes;
 };
@@ -93,26 +96,30 @@ static int copy_round(struct native_stacks *ns)
 {
 	struct regs_table before, after = { .rows = NULL };
 	int err = read_regs(ns, &before);
+	uint64_t now;
 
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < ns->cnt && !err; i++) {
 		const struct ptb_thread_regs *row = find_row(&before, ns->threads[i].at.tid);
 
-		if (ns->done[i] || !row || row->running)
+		if (ns->done_ns[i] || !row || row->running)
 			continue;
 		ns->threads[i].at = *row;
 		err = copy_stack(ns, &ns->threads[i]);
 	}
+	now = clock__mono_ns();
+	probe_set__sample_once(ns->samples);
 	if (!err)
 		err = read_regs(ns, &after);
 	for (uint32_t i = 0; i < ns->cnt && !err; i++) {
 		const struct ptb_thread_regs *row = find_row(&after, ns->threads[i].at.tid);
 
-		if (ns->done[i] || !ns->threads[i].stack)
+		if (ns->done_ns[i] || !ns->threads[i].stack)
 			continue;
-		ns->done[i] = row && !row->running && row->switches == ns->threads[i].at.switches;
-		if (!ns->done[i])
+		if (row && !row->running && row->switches == ns->threads[i].at.switches)
+			ns->done_ns[i] = now;
+		else
 			drop_stack(ns, &ns->threads[i]);
 	}
 	free(before.rows);
@@ -123,7 +130,7 @@ static int copy_round(struct native_stacks *ns)
 static bool any_missing(const struct native_stacks *ns)
 {
 	for (uint32_t i = 0; i < ns->cnt; i++)
-		if (!ns->done[i])
+		if (!ns->done_ns[i])
 			return true;
 	return false;
 }
@@ -137,11 +144,11 @@ static int find_threads(struct native_stacks *ns)
 	if (err)
 		return err;
 	ns->threads = calloc(ns->cnt + 1, sizeof(*ns->threads));
-	ns->done = calloc(ns->cnt + 1, sizeof(*ns->done));
+	ns->done_ns = calloc(ns->cnt + 1, sizeof(*ns->done_ns));
 	for (uint32_t i = 0; i < ns->cnt && ns->threads; i++)
 		ns->threads[i].at = rows[i];
 	free(rows);
-	return ns->threads && ns->done ? 0 : -ENOMEM;
+	return ns->threads && ns->done_ns ? 0 : -ENOMEM;
 }
 
 static int copy_stacks(struct native_stacks *ns)
@@ -171,10 +178,14 @@ static size_t whole_lines(const char *text, size_t max)
 	return max;
 }
 
-static void put_stack(struct recorder *r, uint32_t tgid, uint32_t tid, const char *text)
+static void put_stack(struct recorder *r, uint32_t tgid, uint32_t tid, uint64_t ts_ns, const char *text)
 {
 	static const char rest[] = "...\n";
-	const struct ptb_text head = { .h.tgid = tgid, .h.tid = tid };
+	uint64_t now = clock__mono_ns();
+	const struct ptb_text head = { .h.ts_ns = now,
+				       .h.tgid = tgid,
+				       .h.tid = tid,
+				       .id = ts_ns ? (uint32_t)((now - ts_ns + 999) / 1000) : 0 };
 	size_t len = whole_lines(text, LIMIT_NATIVE_TEXT - sizeof(rest));
 	char *cut = NULL;
 
@@ -185,10 +196,10 @@ static void put_stack(struct recorder *r, uint32_t tgid, uint32_t tid, const cha
 	free(cut);
 }
 
-void recorder__native_stacks(struct recorder *r, uint32_t tgid)
+void recorder__native_stacks(struct recorder *r, struct probe_set *samples, uint32_t tgid)
 {
 	const struct recorder_proc *p = recorder__find_proc(r, tgid);
-	struct native_stacks ns = { .pid = (pid_t)tgid };
+	struct native_stacks ns = { .pid = (pid_t)tgid, .samples = samples };
 	int err = p ? copy_stacks(&ns) : -ESRCH;
 
 	if (!err && !recorder__is_there(p))
@@ -201,12 +212,12 @@ void recorder__native_stacks(struct recorder *r, uint32_t tgid)
 	}
 	for (uint32_t i = 0; i < ns.cnt && ns.threads; i++) {
 		if (!err)
-			put_stack(r, tgid, ns.threads[i].at.tid,
+			put_stack(r, tgid, ns.threads[i].at.tid, ns.done_ns[i],
 				  ns.threads[i].text ? ns.threads[i].text : "");
 		free(ns.threads[i].stack);
 		free(ns.threads[i].text);
 	}
 	free(ns.threads);
-	free(ns.done);
+	free(ns.done_ns);
 	thread_regs__close(ns.program);
 }

@@ -259,9 +259,6 @@ int run__activate(struct run *run)
 {
 	int err = 0;
 
-	for (uint32_t i = 0; i < run->targets.cnt && run->opts.native_stacks; i++)
-		if (run->targets.items[i].state == TARGET_TRACED)
-			recorder__native_stacks(run->targets.rec, (uint32_t)run->targets.items[i].pid);
 	activate(run);
 	run->begin_ns = run->opened_ns = run->last_clock_ns = clock__mono_ns();
 	if (run->opts.steps.name)
@@ -272,6 +269,10 @@ int run__activate(struct run *run)
 	else
 		recorder__window(run->targets.rec, true, run->begin_ns, 0);
 	run__sample_memory(run, run->begin_ns);
+	for (uint32_t i = 0; i < run->targets.cnt && run->opts.native_stacks; i++)
+		if (run->targets.items[i].state == TARGET_TRACED)
+			recorder__native_stacks(run->targets.rec, run->targets.ps,
+						(uint32_t)run->targets.items[i].pid);
 	return err;
 }
 

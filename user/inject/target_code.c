@@ -185,16 +185,22 @@ static int learn_allocator(const struct elf_file *ef, const void *arg, uint8_t *
 	return elf_answer__give(&has, sizeof(has), out, len);
 }
 
-/* Base address of the program's interpreter, from the kernel (AT_BASE). 0: none, a static program. */
-static uint64_t loader_base(pid_t pid)
+/* Base address of the program's interpreter, from the kernel (AT_BASE). Without one that of the program, which is static or
+ * is the loader itself (ld-linux-x86-64.so.2 python ...). */
+static uint64_t loader_base(pid_t pid, bool *is_program)
 {
-	uint64_t pairs[AUXV_MAX][2] = { 0 };
+	uint64_t pairs[AUXV_MAX][2] = { 0 }, base = 0, headers = 0;
 
-	if (proc_file__read_some(pid, "auxv", pairs, sizeof(pairs)) > 0)
-		for (size_t i = 0; i < AUXV_MAX && pairs[i][0] != AT_NULL; i++)
-			if (pairs[i][0] == AT_BASE)
-				return pairs[i][1];
-	return 0;
+	if (proc_file__read_some(pid, "auxv", pairs, sizeof(pairs)) <= 0)
+		pairs[0][0] = AT_NULL;
+	for (size_t i = 0; i < AUXV_MAX && pairs[i][0] != AT_NULL; i++) {
+		if (pairs[i][0] == AT_BASE)
+			base = pairs[i][1];
+		else if (pairs[i][0] == AT_PHDR)
+			headers = pairs[i][1];
+	}
+	*is_program = !base;
+	return base ? base : headers & ~0xfffULL;
 }
 
 /* ---- objects ---- */
@@ -321,9 +327,17 @@ static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base,
 		}
 }
 
-static const char *missing_part(const struct target_code *cp, uint64_t base)
+static bool has_libc(const struct target_code *cp)
 {
-	if (!base)
+	for (uint32_t i = 0; i < cp->obj_cnt; i++)
+		if (cp->objs[i].kind == CODE_LIBC)
+			return true;
+	return false;
+}
+
+static const char *missing_part(const struct target_code *cp, bool is_program)
+{
+	if (is_program && !has_libc(cp))
 		return "it is a static program, which has no loader";
 	if (cp->two_dlopens)
 		return "it has two C libraries (libc), one of which cannot be the real one";
@@ -336,7 +350,8 @@ static const char *missing_part(const struct target_code *cp, uint64_t base)
 
 int target_code__find(pid_t pid, struct target_code *out, char *why, size_t cap)
 {
-	uint64_t base = loader_base(pid);
+	bool is_program;
+	uint64_t base = loader_base(pid, &is_program);
 	struct proc_maps maps;
 	int err;
 
@@ -348,9 +363,9 @@ int target_code__find(pid_t pid, struct target_code *out, char *why, size_t cap)
 	}
 	find_in_maps(pid, &maps, base, out);
 	proc_maps__free(&maps);
-	if (!missing_part(out, base))
+	if (!missing_part(out, is_program))
 		return 0;
-	snprintf(why, cap, "%s", missing_part(out, base));
+	snprintf(why, cap, "%s", missing_part(out, is_program));
 	target_code__clear(out);
 	return -ENOTSUP;
 }

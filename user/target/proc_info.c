@@ -271,9 +271,37 @@ int proc__children(pid_t pid, pid_t **pids)
 
 /* ---- names ---- */
 
+#define LOADER "ld-linux" /* -x86-64.so.2: as the program, it is nobody's name */
+
+/* What a dynamic loader was told to run, by its command line: the first word that is no option, nor an option's value. */
+static char *loaded_program(pid_t pid)
+{
+	static const char *const with_value[] = {
+		"--library-path", "--inhibit-rpath",        "--preload",          "--audit",
+		"--argv0",        "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask"
+	};
+	char text[CMDLINE_MAX + 1] = "", *base;
+	ssize_t len = proc_file__read_some(pid, "cmdline", text, CMDLINE_MAX);
+	const char *word = text + strlen(text) + 1;
+
+	while (len > 0 && word < text + len && !strncmp(word, "--", 2)) {
+		bool skip = false;
+
+		for (size_t i = 0; i < sizeof(with_value) / sizeof(with_value[0]); i++)
+			skip |= !strcmp(word, with_value[i]);
+		word += strlen(word) + 1;
+		if (skip && word < text + len)
+			word += strlen(word) + 1;
+	}
+	if (len <= 0 || word >= text + len || !*word)
+		return NULL;
+	base = strrchr(word, '/');
+	return strdup(base ? base + 1 : word);
+}
+
 int proc__comm(pid_t pid, pid_t tid, char buf[16])
 {
-	char *text;
+	char *text, *program;
 	size_t len;
 	int err;
 
@@ -283,7 +311,9 @@ int proc__comm(pid_t pid, pid_t tid, char buf[16])
 		return err;
 	if (len && text[len - 1] == '\n')
 		text[--len] = 0;
-	snprintf(buf, 16, "%s", text);
+	program = strncmp(text, LOADER, sizeof(LOADER) - 1) ? NULL : loaded_program(pid);
+	snprintf(buf, 16, "%s", program ? program : text);
+	free(program);
 	free(text);
 	return 0;
 }
@@ -366,7 +396,7 @@ const char *proc__stopped(pid_t pid)
 
 char *proc_info__exe_name(pid_t pid)
 {
-	char path[64], target[4096], *base;
+	char path[64], target[4096], *base, *program;
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
@@ -375,7 +405,8 @@ char *proc_info__exe_name(pid_t pid)
 	base = strrchr(target, '/');
 	base = base ? base + 1 : target;
 	proc_path__cut_deleted(base);
-	return strdup(base);
+	program = strncmp(base, LOADER, sizeof(LOADER) - 1) ? NULL : loaded_program(pid);
+	return program ? program : strdup(base);
 }
 
 char *proc_info__cmdline(pid_t pid)

@@ -5,9 +5,11 @@ noted them; its memory is bounded; nothing is left when it is killed."""
 import os
 import re
 import signal
+import time
 
 import pytest
 
+from agent_target import AgentTarget
 from support import AGENT, PYTHON, WORKLOADS, Process, Tracer, check, load_trace, modified_code, run_ptbpf, slices, wait_for
 
 HELD = 1  # seconds
@@ -74,6 +76,27 @@ def test_seconds_before(ws, agent, more, options, detail):
         check(re.fullmatch(r"[0-9.]+ s before SIGUSR1", held), f"META: {held}")
         detail(f"{n} steps; {held}")
         check(not modified_code(job.pid), "probes are left")
+
+
+def test_open_all_the_time(ws):
+    """What began before the seconds that are held and goes on, which the agent has seen: open at both ends."""
+    with AgentTarget() as target, \
+            Tracer("attach", "--pid", target.pid, "--flight", f"{HELD}s", "-o", ws + "/f.ptb", "--trace", ws + "/f.json", "--no-table") as t:
+        t.wait_line("are held until", "the flight recorder", t.err)
+        for label in ("before", "around everything", "inside"):
+            target.ask("begin", label)
+        target.ask("end")
+        until = time.monotonic() + 5 * HELD
+        wait_for(lambda: target.ask("ops", "neg", 10) is None and time.monotonic() > until, "the seconds to pass")
+        t.signal(signal.SIGUSR1)
+        t.expect(0)
+    trace = load_trace(ws + "/f.json")
+    found = {e["name"]: e["args"] for e in slices(trace, cat="user_annotation")}
+    check(set(found) == {"before", "around everything"}, f"annotations: {found}")
+    for args in found.values():
+        check(args.get("ptbpf.open_at_attach") and args.get("finished") in (False, "false"), f"not open at both ends: {found}")
+    outer, = slices(trace, "around everything")
+    check(all(outer["ts"] < e["ts"] and e["ts"] + e["dur"] < outer["ts"] + outer["dur"] for e in slices(trace, "aten::neg")), "operators outside")
 
 
 def partial(ws):

@@ -145,7 +145,7 @@ static void test_capture(void)
 			CU_ASSERT_EQUAL(capture_writer__control(cw, &def.h), 0);
 	}
 	CU_ASSERT(capture_writer__bytes(cw) < 100); /* nothing but the file's header */
-	CU_ASSERT_EQUAL(capture_writer__release(cw, &since), 0);
+	CU_ASSERT_EQUAL(capture_writer__release(cw, &since, NULL, NULL), 0);
 	CU_ASSERT(since > 147 * SEC && since <= 150 * SEC);
 	for (; t < 165 * SEC; t += SEC / 10)
 		op(cw, t);
@@ -194,7 +194,7 @@ static void test_definitions(void)
 	}
 	CU_ASSERT(capture_writer__dropped(cw) > 10000);
 	op(cw, 100 * SEC);
-	CU_ASSERT_EQUAL(capture_writer__release(cw, &since), 0);
+	CU_ASSERT_EQUAL(capture_writer__release(cw, &since, NULL, NULL), 0);
 	CU_ASSERT_EQUAL(capture_writer__control(cw, &def.h), 0);
 	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
 }

@@ -46,8 +46,10 @@ int capture_writer__hold(struct capture_writer *cw, uint64_t keep_ns, uint64_t m
 int capture_writer__passing(struct capture_writer *cw, const struct ptb_rec_hdr *rec);
 /* A ring record that later ones refer to: it is not dropped. */
 int capture_writer__lasting(struct capture_writer *cw, const struct ptb_rec_hdr *rec);
-/* Writes what is held; from then on everything is. *since_ns: all records from this time on are there, 0: all are. Returns the first write error. */
-int capture_writer__release(struct capture_writer *cw, uint64_t *since_ns);
+/* Writes what is held; from then on everything is. *since_ns: all records from this time on are there, 0: all are. `first`, which may be NULL,
+ * is called with it and adds records that come before. Returns the first write error. */
+int capture_writer__release(struct capture_writer *cw, uint64_t *since_ns,
+			    void (*first)(void *arg, uint64_t since_ns), void *arg);
 /* Ends a drain round: all records with ts < watermark_ns are in. Flushes blocks that are full enough. */
 int capture_writer__round(struct capture_writer *cw, uint64_t watermark_ns);
 /* Writes everything out (not fsync). After a write error further calls return the first error, count what they

@@ -391,7 +391,8 @@ static int write_held(void *arg, const struct held_block *b)
 	return cw->err;
 }
 
-int capture_writer__release(struct capture_writer *cw, uint64_t *since_ns)
+int capture_writer__release(struct capture_writer *cw, uint64_t *since_ns,
+			    void (*first)(void *arg, uint64_t since_ns), void *arg)
 {
 	struct block_hold *bh;
 
@@ -400,6 +401,10 @@ int capture_writer__release(struct capture_writer *cw, uint64_t *since_ns)
 	cw->hold = NULL;
 	*since_ns = block_hold__since(bh);
 	cw->covered_ns = 0;
+	if (first) {
+		first(arg, *since_ns);
+		flush_all(cw);
+	}
 	block_hold__each(bh, write_held, cw);
 	block_hold__free(bh);
 	return cw->err ? cw->err : cw->full;

@@ -127,6 +127,21 @@ static void make_end(struct recorder *r, struct agent_proc *p, const struct ptb_
 
 /* ---- the window's begin ---- */
 
+static void keep_open(struct recorder *r, struct agent_opens *o, uint32_t stream,
+		      const struct ptb_rf_begin *rec)
+{
+	if (agent_open__add(o, stream, rec) == -E2BIG)
+		agent__over(r);
+}
+
+static void forget_open(struct agent_opens *opens, uint64_t rf)
+{
+	struct agent_open *o = agent_open__find(opens, rf);
+
+	if (o)
+		agent_open__remove(opens, o);
+}
+
 void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t stream)
 {
 	struct agent_open *o;
@@ -135,16 +150,24 @@ void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t s
 		o->rec.h.ts_ns = r->begin_ns;
 		o->rec.h.flags |= PTB_F_OPEN;
 		put_op(r, &o->rec.h);
+		if (r->holding)
+			keep_open(r, &p->now_open, o->stream, &o->rec);
 		agent_open__remove(&p->open, o);
 	}
 }
 
-static void forget_open(struct agent_proc *p, uint64_t rf)
+void agent_ops__record_held(struct recorder *r, struct agent_proc *p, uint64_t since_ns)
 {
-	struct agent_open *o = agent_open__find(&p->open, rf);
+	struct agent_open *o;
 
-	if (o)
-		agent_open__remove(&p->open, o);
+	while ((o = agent_open__first(&p->now_open, 0))) {
+		if (o->rec.h.ts_ns < since_ns) { /* else its record is held */
+			o->rec.h.ts_ns = since_ns;
+			o->rec.h.flags |= PTB_F_OPEN;
+			put_op(r, &o->rec.h);
+		}
+		agent_open__remove(&p->now_open, o);
+	}
 }
 
 static void before_window(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
@@ -153,11 +176,11 @@ static void before_window(struct recorder *r, struct agent_proc *p, const struct
 	uint64_t stack_number;
 
 	if (a->kind == PTB_AREC_END)
-		forget_open(p, ((const struct ptb_arec_end *)a)->rf);
+		forget_open(&p->open, ((const struct ptb_arec_end *)a)->rf);
 	else if (!make_begin(r, p, c, a, 0, u, &stack_number))
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
-	else if (agent_open__add(&p->open, c->stream, &u->begin) == -E2BIG)
-		agent__over(r);
+	else
+		keep_open(r, &p->open, c->stream, &u->begin);
 }
 
 /*
@@ -208,6 +231,28 @@ static void count_step(struct recorder *r, struct agent_proc *p, const struct pt
 	recorder__steps_record(r, &u.h);
 }
 
+/* Does it end with the next record, as most do? */
+static bool ends_next(const struct ptb_chunk *c, const struct ptb_arec *a, uint64_t rf)
+{
+	const char *next = (const char *)a + a->len, *end = (const char *)c + c->len;
+	const struct ptb_arec_end *e = (const void *)next;
+
+	return (size_t)(end - next) >= sizeof(*e) && e->r.kind == PTB_AREC_END && e->rf == rf;
+}
+
+static void follow_open(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+			const struct ptb_arec *a, const union rf_record *u)
+{
+	if (a->kind == PTB_AREC_END) {
+		if (u->end.rf != p->ends_next)
+			forget_open(&p->now_open, u->end.rf);
+		return;
+	}
+	p->ends_next = ends_next(c, a, u->begin.rf) ? u->begin.rf : 0;
+	if (!p->ends_next)
+		keep_open(r, &p->now_open, c->stream, &u->begin);
+}
+
 void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
 		       const struct ptb_arec *a)
 {
@@ -243,4 +288,6 @@ void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct pt
 		put_stack_of(r, p, &u.h, stack_number);
 	}
 	put_op(r, &u.h);
+	if (r->holding)
+		follow_open(r, p, c, a, &u);
 }

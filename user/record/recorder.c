@@ -314,7 +314,7 @@ int recorder__hold(struct recorder *r, uint64_t ts_ns, uint64_t keep_ns, uint64_
 void recorder__release(struct recorder *r, uint64_t *since_ns)
 {
 	r->holding = false;
-	keep_first_error(r, capture_writer__release(r->cw, since_ns));
+	keep_first_error(r, capture_writer__release(r->cw, since_ns, recorder__agents_open, r));
 }
 
 void recorder__counter(struct recorder *r, uint32_t id, uint64_t value)

@@ -103,6 +103,7 @@ int recorder__agent(struct recorder *r, const struct agent_facts *facts)
 static void free_agent(struct agent_proc *p)
 {
 	agent_open__clear(&p->open);
+	agent_open__clear(&p->now_open);
 	agent_clock__free(&p->clock);
 	hashmap__clear(&p->tids);
 	hashmap__clear(&p->streams);
@@ -448,6 +449,14 @@ void recorder__agent_round(struct recorder *r, uint64_t drained_ns)
 	for (uint32_t i = 0; i < r->agent_cnt; i++)
 		if (r->agents[i]->flushes >= FLUSHES_ALL)
 			agent_ops__record_open(r, r->agents[i], 0);
+}
+
+void recorder__agents_open(void *arg, uint64_t since_ns)
+{
+	struct recorder *r = arg;
+
+	for (uint32_t i = 0; i < r->agent_cnt; i++)
+		agent_ops__record_held(r, r->agents[i], since_ns);
 }
 
 struct agent_reported recorder__agent_reported(const struct recorder *r, pid_t pid)

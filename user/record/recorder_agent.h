@@ -37,6 +37,8 @@ void recorder__agent_stack(struct recorder *r, const struct ptb_agent_stack *s);
 void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d);
 /* Before a round ends: takes what was sent before drained_ns, when the draining of the rings began. */
 void recorder__agent_round(struct recorder *r, uint64_t drained_ns);
+/* Records are not held any more but written, from since_ns on; before them what was begun earlier and is open still. arg: struct recorder. */
+void recorder__agents_open(void *arg, uint64_t since_ns);
 /* enum ptb_counter_id AGENT_*, GPU_DROPPED. */
 uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id);
 bool recorder__agent_gpu(const struct recorder *r); /* some activity of a GPU came */

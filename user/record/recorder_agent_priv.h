@@ -61,8 +61,10 @@ struct agent_proc {
 	struct agent_gpu gpu;
 	char *held; /* chunks of operators that wait for a clock, from held_pos on */
 	uint32_t held_pos, held_len, held_cap;
-	bool clocked; /* a pair of clocks has come since they were last written */
-	struct agent_opens open;
+	bool clocked;            /* a pair of clocks has come since they were last written */
+	struct agent_opens open; /* when the window begins */
+	struct agent_opens now_open; /* now, while records are held: the begin of one may be dropped before its end comes */
+	uint64_t ends_next; /* the object that began last, if its end is the next record: it is not among them */
 };
 
 void agent__count(struct recorder *r, uint32_t id, uint64_t n);
@@ -79,6 +81,8 @@ void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct pt
 		       const struct ptb_arec *a);
 /* Writes what was open when the window began; of one stream, 0: of all. */
 void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t stream);
+/* The window begins at since_ns: writes what began before and is open still. */
+void agent_ops__record_held(struct recorder *r, struct agent_proc *p, uint64_t since_ns);
 
 /* ---- agent_open.c ---- */
 /* Keeps a copy of rec, in place of one of the same object. 0; -E2BIG: beyond the limit; -ENOMEM. */

@@ -12,8 +12,9 @@ import sys
 import pytest
 
 import memory_cgroup
+from agent_target import AgentTarget, Window
 from own_torch import own_torch
-from support import (PYTHON, ROOT, WORKLOADS, Process, Skip, Tracer, check, children_of, load_trace, run_ptbpf, slices, soak, wait_for,
+from support import (AGENT, PYTHON, ROOT, WORKLOADS, Process, Skip, Tracer, check, children_of, load_trace, run_ptbpf, slices, soak, wait_for,
                      workload)
 
 ID = "0123456789abcdef" * 4
@@ -60,6 +61,18 @@ def test_torchrun(ws):
         w = json.loads(f.read())
     run_id = job["environment"]["TORCHELASTIC_RUN_ID"]
     check(w["ranks"] == [0, 1] and w["jobs"] == ["torchrun:" + run_id], f"the log: {w}")
+
+
+@pytest.mark.parametrize("source", ("agent", "probes"))
+def test_names_are_the_last_ones(ws, source):
+    """A process that takes another name within the window, after its first operator, and runs none under that name."""
+    with AgentTarget(agent=AGENT if source == "agent" else None) as target:
+        with Window(ws, target) as w:
+            target.ask("ops", "neg", 10)
+            target.ask("rename", "last-name")
+    named = {e["name"]: e["args"]["name"] for e in w.trace["traceEvents"]
+             if e["ph"] == "M" and e["name"] in ("process_name", "thread_name") and e["tid"] in (0, target.pid)}
+    check(named == {"process_name": "last-name", "thread_name": f"thread {target.pid} (last-name)"}, f"names: {named}")
 
 
 def recorded(folder):

@@ -36,6 +36,11 @@ class Commands:
     def end(self):
         self.open.pop().__exit__(None, None, None)
 
+    def rename(self, name):
+        """The first thread, and so the process."""
+        with open("/proc/self/comm", "w") as f:
+            f.write(name)
+
     def threads(self, cnt, ops):
         """CNT threads, one after the other, that end at once after so many operators."""
         tids = []

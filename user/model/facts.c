@@ -290,6 +290,10 @@ static void on_clock(struct facts *f, const struct ptb_clock *r)
 
 static int on_thread(struct facts *f, const struct ptb_thread *r)
 {
+	const uint64_t *process = hashmap__get(&f->process_by_tgid, r->h.tgid, 0);
+
+	if (process && r->h.tid == r->h.tgid) /* its first thread's name is the process's */
+		f->process_names[*process * 3] = r->comm;
 	return hashmap__put(&f->thread_comm, r->h.tgid, r->h.tid, r->comm);
 }
 

@@ -414,11 +414,11 @@ void recorder__refused_site(struct recorder *r, const struct torch_plan *plan,
 		put_func(r, rp, plan, plan->sites[idx].func, PTB_REFUSE_KERNEL_REFUSED);
 }
 
-void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid)
+void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid, uint32_t name)
 {
 	if (r->threads.live >= LIMIT_THREADS)
 		hashmap__clear(&r->threads);
-	hashmap__put(&r->threads, tgid, tid, 1);
+	hashmap__put(&r->threads, tgid, tid, name);
 }
 
 void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm)
@@ -427,7 +427,7 @@ void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const cha
 
 	t.comm = recorder__name(r, tgid, comm);
 	recorder__put(r, PTB_REC_THREAD, &t.h, sizeof(t));
-	recorder__know_thread(r, tgid, tid);
+	recorder__know_thread(r, tgid, tid, t.comm);
 }
 
 static void record_threads(struct recorder *r, pid_t pid)

@@ -107,7 +107,7 @@ void recorder__remember(struct recorder *r, struct hashmap *m, uint32_t tgid, ui
 void recorder__forget(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key);
 /* May the process have another one in it? No: counted. */
 bool recorder__has_room(struct recorder *r, const struct hashmap *m, uint32_t tgid);
-void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid);
+void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid, uint32_t name);
 void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm);
 void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr,
 			 const char *name, uint32_t flags);

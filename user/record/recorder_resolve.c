@@ -247,9 +247,28 @@ static void peek_thread(struct recorder *r, const struct ptb_rec_hdr *h)
 	if (hashmap__get(&r->threads, h->tgid, h->tid))
 		return;
 	if (proc__comm((pid_t)h->tgid, (pid_t)h->tid, comm))
-		recorder__know_thread(r, h->tgid, h->tid); /* gone already: its EXIT record has it */
+		recorder__know_thread(r, h->tgid, h->tid, 0); /* gone already: its EXIT record has it */
 	else
 		recorder__thread(r, h->tgid, h->tid, comm);
+}
+
+void recorder__names_at_end(struct recorder *r)
+{
+	struct hashmap_slot *s;
+	uint64_t pos = 0;
+
+	while (!cancel__pending() && (s = hashmap__next(&r->threads, &pos))) {
+		struct ptb_thread t = { .h.tgid = (uint32_t)s->k0, .h.tid = (uint32_t)s->k1 };
+		struct recorder_proc *p = recorder__find_proc(r, t.h.tgid);
+		char comm[16];
+
+		if (!p || p->gone || proc__comm((pid_t)t.h.tgid, (pid_t)t.h.tid, comm) ||
+		    !pid_hold__alive(p->pidfd))
+			continue;
+		t.comm = recorder__name(r, t.h.tgid, comm);
+		if (t.comm != s->val)
+			recorder__put(r, PTB_REC_THREAD, &t.h, sizeof(t));
+	}
 }
 
 static void peek_task(struct recorder *r, const struct ptb_task *t)

@@ -112,7 +112,7 @@ static void abort_connection(int dir, uint32_t nr, uid_t uid)
 	snprintf(name, sizeof(name), "%u/abort", nr);
 	fd = openat(dir, name, O_WRONLY | O_CLOEXEC);
 	if (fd >= 0 && write(fd, "1", 1) == 1)
-		pr_warn("the FUSE file system %u of user %u is aborted: requests to it are not answered, while ptbpf and "
+		pr_warn("the FUSE file system of device 0:%u of user %u is aborted: requests to it are not answered, while ptbpf and "
 			"every fork on this machine may wait for a process that uses it",
 			nr, (unsigned int)uid);
 	if (fd >= 0)

@@ -13,6 +13,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "base/link_guard.h"
 #include "probe/probe_impl.h"
 
 #define UPROBE_MULTI_MAX (1u << 20) /* kernel: MAX_UPROBE_MULTI_CNT */
@@ -89,13 +90,15 @@ int attach_multi__try(void)
 {
 	uint64_t push_off, jcc_off;
 	const char *path;
-	int link = probe_cost__sites(&path, &push_off, &jcc_off);
+	int link = probe_cost__sites(&path, &push_off, &jcc_off), slot = link_guard__begin();
 
 	if (!link)
 		link = link_smallest(path, push_off, getpid());
+	if (link >= 0)
+		close(link);
+	link_guard__end(slot);
 	if (link < 0)
 		return link;
-	close(link);
 	return attach_multi__supported() ? 0 : -ESRCH;
 }
 

@@ -23,7 +23,7 @@ if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):
     sys.exit("PR_SET_MDWE is refused")
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-EXPOSURE_MAX = 50  # tenths, as systemd-analyze security counts
+EXPOSURE_MAX = 35  # tenths, as systemd-analyze security counts
 
 
 def setting(name):

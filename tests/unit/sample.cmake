@@ -5,6 +5,7 @@ unit_test(window_dir ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_window_dir.c ptbpf_sa
 unit_test(thin ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_thin.c ptbpf_sample)
 unit_test(step_multiple ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_step_multiple.c ptbpf_sample)
 unit_test(event_watch ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_event_watch.c ptbpf_sample)
+unit_test(left_out ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_left_out.c ptbpf_sample)
 unit_test(metrics ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_metrics.c ptbpf_sample)
 unit_test(metrics_server ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_metrics_server.c ptbpf_sample)
 unit_test(control_msg ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_control_msg.c ptbpf_sample)

@@ -9,12 +9,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/stall.h"
 #include "base/vec.h"
 
 #define FILE_MAX (64u << 20) /* vm.max_map_count's default makes maps of about 10 MiB */
 
+static uint64_t limit_ns;
+
 /* ---- files ---- */
+
+void proc_read__limit(uint64_t cpu_ns)
+{
+	limit_ns = cpu_ns;
+}
 
 /* To open some of them waits, too. */
 static int open_file(pid_t pid, pid_t tid, const char *name, int flags)
@@ -55,6 +63,8 @@ static int read_all(pid_t pid, int fd, char **text, size_t *len)
 	for (*len = 0; *len <= FILE_MAX; *len += (size_t)got) {
 		if (vec_reserve((void **)text, &cap, *len + 4096 + 1, 1))
 			return -ENOMEM;
+		if (limit_ns && clock__cpu_ns() > limit_ns)
+			return -ETIME;
 		got = read_file(pid, fd, *text + *len, cap - *len - 1);
 		if (got < 0)
 			return (int)got;

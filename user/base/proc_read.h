@@ -19,6 +19,8 @@
 /* All of /proc/PID/NAME, or of /proc/PID/task/TID/NAME, NUL-terminated, from malloc. 0; -ESRCH: no such process or
  * thread; -EFBIG; another negative errno. */
 int proc_file__read(pid_t pid, pid_t tid, const char *name, char **text, size_t *len);
+/* From now on it fails with -ETIME when the program has taken so much processor time, as of clock__cpu_ns(); 0: it does not. */
+void proc_read__limit(uint64_t cpu_ns);
 /* The first cap bytes of /proc/PID/NAME: the count, or negative errno. */
 ssize_t proc_file__read_some(pid_t pid, const char *name, void *buf, size_t cap);
 

@@ -11,6 +11,7 @@
 #include "cli/sample_thin.h"
 #include "cli/sampler.h"
 #include "record/run.h"
+#include "sample/proc_scout.h"
 #include "target/pid_hold.h"
 
 #define LEAD_NS 2000000000ULL /* before probes are attached: programs and ring buffers are made */
@@ -28,7 +29,7 @@ static uint32_t process_limit(const struct sampler *s, uint32_t selected)
 	if (s->cfg->process_limit != SAMPLE_LIMIT_AUTO)
 		return (uint32_t)s->cfg->process_limit;
 	if (selected <= SAMPLE_LIMIT_OWN || selected > SAMPLE_LIMIT_SHARED || !run__can_share() ||
-	    proc_select__leaves_out(&s->cfg->select))
+	    proc_scout__others(&s->cfg->select))
 		return SAMPLE_LIMIT_OWN;
 	return SAMPLE_LIMIT_SHARED;
 }
@@ -41,11 +42,11 @@ uint32_t sampler__select(struct sampler *s, pid_t *pids, uint32_t *selected)
 
 	if (named->cnt) {
 		for (uint32_t i = 0; i < named->cnt; i++)
-			if (pid_hold__alive(s->holds[i]) && !proc_select__given_up(named->pids[i]))
+			if (pid_hold__alive(s->holds[i]) && !proc_scout__left_out(named->pids[i]))
 				pids[cnt++] = named->pids[i];
 		return cnt;
 	}
-	err = proc_select__find(&s->cfg->select, &s->procs);
+	err = proc_scout__select(&s->cfg->select, &s->procs);
 	if (err) {
 		pr_error("cannot list the processes: %s", errstr(err));
 		return 0;
@@ -160,9 +161,19 @@ bool sampler__name_files(const struct sampler *s, struct sample_window_spec *spe
 	return true;
 }
 
+static void read_jobs(struct sample_window_spec *spec)
+{
+	struct proc_facts facts[OPT_PIDS_MAX];
+
+	spec->jobs.cnt = spec->jobs.job_cnt = spec->jobs.other_cnt = 0;
+	proc_scout__facts(spec->pids, spec->pid_cnt, facts);
+	for (uint32_t i = 0; i < spec->pid_cnt; i++)
+		window_jobs__add(&spec->jobs, facts[i].rank, facts[i].job);
+}
+
 int sampler__launch(struct sampler *s, struct sample_window *w, const char **why)
 {
-	window_jobs__read(w->spec.pids, w->spec.pid_cnt, &w->spec.jobs);
+	read_jobs(&w->spec);
 	if (!sampler__name_files(s, &w->spec)) {
 		*why = "the names of its files are too long";
 		return -ENAMETOOLONG;

@@ -20,6 +20,7 @@
 #include "cli/sampler.h"
 #include "export/session_json.h"
 #include "report/report_out.h"
+#include "sample/proc_scout.h"
 
 static void put_trigger(struct jsonw *j, const struct window_trigger *trigger)
 {
@@ -224,10 +225,30 @@ void sampler__trim(const struct sampler *s)
 	window_dir__trim(&s->dir, s->cfg->max_disk, clock__pair().real_ns, keep, 1 + s->window_cnt);
 }
 
+/* Processes that took this window from the others. */
+static void strike_slow(const struct sampler *s, const struct sample_window *w)
+{
+	const struct slow_process *slow = &w->report.slow;
+	pid_t stuck = stall__stuck_on(w->pid), pid = stuck > 0 ? stuck : slow->pid;
+	struct proc_id id = { .pid = pid };
+	char why[96] = "a read of its memory is not answered";
+
+	for (uint32_t i = 0; i < s->procs.cnt; i++)
+		if (s->procs.items[i].pid == pid)
+			id = s->procs.items[i].id;
+	if (stuck <= 0)
+		snprintf(why, sizeof(why), "to read and attach to it took %.1f s of processor time",
+			 (double)slow->cpu_ns / 1e9);
+	if (pid)
+		proc_scout__strike(&id, stuck > 0 || slow->failed ? LEFT_OUT_STRIKES : 1, why);
+}
+
 void sampler__end_window(struct sampler *s, uint32_t i)
 {
 	struct sample_window w = s->windows[i];
 	int code = sample_window__end(&w);
+
+	strike_slow(s, &w);
 
 	s->windows[i] = s->windows[--s->window_cnt];
 	if (s->schedule.in_steps)

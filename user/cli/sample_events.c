@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/sampler.h"
+#include "sample/proc_scout.h"
 #include "target/pid_hold.h"
 
 #define HANG_WINDOW_NS                                                                             \
@@ -57,7 +58,7 @@ static int select_all(const struct sampler *s, struct proc_list *procs)
 	int err = 0;
 
 	if (!named->cnt)
-		return proc_select__find(&s->cfg->select, procs); /* reported when a window is due */
+		return proc_scout__select(&s->cfg->select, procs); /* reported when a window is due */
 	for (uint32_t i = 0; i < named->cnt && !err; i++)
 		if (pid_hold__alive(s->holds[i]))
 			err = proc_list__add(procs, named->pids[i], 0);

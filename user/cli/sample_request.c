@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "cli/sampler.h"
 #include "sample/control_msg.h"
-#include "target/torch_proc.h"
+#include "sample/proc_scout.h"
 
 #define LEAD_NS 2000000000ULL /* as for windows of the schedule */
 /* How long before a given time probes are attached: so many times as long as it took last, within limits. */
@@ -133,8 +133,13 @@ static int check_targets(const struct sampler *s, const struct window_request *r
 {
 	bool any_process = s->cfg->run.rec.sample_hz || (rq->held && s->hold.ready);
 
+	struct proc_facts facts[OPT_PIDS_MAX];
+
+	if (any_process)
+		return 0;
+	proc_scout__facts(rq->pids, rq->pid_cnt, facts);
 	for (uint32_t i = 0; i < rq->pid_cnt; i++)
-		if (any_process || torch_proc__peek(rq->pids[i]) > 0)
+		if (facts[i].torch)
 			return 0;
 	if (rq->pid_cnt)
 		snprintf(why, cap, "%s",
@@ -283,7 +288,7 @@ void sampler__keep_spare(struct sampler *s)
 		first.pid_cnt = s->cfg->run.pids.cnt;
 		memcpy(first.pids, s->cfg->run.pids.pids, first.pid_cnt * sizeof(*first.pids));
 	} else {
-		if (!proc_select__find(&s->cfg->select, &procs))
+		if (!proc_scout__select(&s->cfg->select, &procs))
 			first.pid_cnt = proc_select__turn(&procs, PROC_SELECT_MAX, first.pids);
 		proc_list__free(&procs);
 	}

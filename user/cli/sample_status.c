@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "cli/sampler.h"
+#include "sample/proc_scout.h"
 #include "target/pid_hold.h"
-#include "target/proc_info.h"
 
 #define LIST_NS                                                                                    \
 	1000000000ULL /* how often processes and files are listed, however often they are asked for */
@@ -29,7 +29,7 @@ static void list(struct sampler *s)
 			if (pid_hold__alive(s->holds[i]))
 				sc->pids[sc->pid_cnt++] = named->pids[i];
 	} else {
-		if (!proc_select__find(&s->cfg->select, &procs))
+		if (!proc_scout__select(&s->cfg->select, &procs))
 			sc->pid_cnt = proc_select__turn(&procs, PROC_SELECT_MAX, sc->pids);
 	}
 	sc->selected = named->cnt ? sc->pid_cnt : procs.cnt;
@@ -55,21 +55,20 @@ static void put_daemon(const struct sampler *s, struct jsonw *w)
 static void put_targets(const struct sampler *s, struct jsonw *w)
 {
 	const struct sample_control *sc = &s->control;
+	struct proc_facts facts[PROC_SELECT_MAX];
 
+	proc_scout__facts(sc->pids, sc->pid_cnt, facts);
 	JSONW_U64(w, "selected", sc->selected);
 	JSONW_ARR(w, "targets");
 	for (uint32_t i = 0; i < sc->pid_cnt; i++) {
-		char comm[16] = "", job[80];
-		int32_t rank = window_jobs__of(sc->pids[i], job);
-
 		jsonw__begin_obj(w);
 		JSONW_I64(w, "pid", sc->pids[i]);
-		if (!proc__comm(sc->pids[i], 0, comm))
-			JSONW_STR(w, "name", comm);
-		if (rank >= 0)
-			JSONW_I64(w, "rank", rank);
-		if (*job)
-			JSONW_STR(w, "job", job);
+		if (*facts[i].comm)
+			JSONW_STR(w, "name", facts[i].comm);
+		if (facts[i].rank >= 0)
+			JSONW_I64(w, "rank", facts[i].rank);
+		if (*facts[i].job)
+			JSONW_STR(w, "job", facts[i].job);
 		jsonw__end_obj(w);
 	}
 	jsonw__end_arr(w);

@@ -20,17 +20,17 @@
 #include "base/log.h"
 #include "base/stall.h"
 #include "cli/cmd.h"
+#include "cli/sample_learn.h"
 #include "cli/sample_thin.h"
 #include "record/recorder.h"
 #include "sample/control_server.h"
 #include "sample/window_dir.h"
+#include "target/elf_child.h"
 #include "target/pid_hold.h"
-#include "target/torch_proc.h"
 
 #define EXPORT_NICE 10
 #define LAST_ORDER_MS 3000 /* of a process that holds what happened, after the end of the targets */
 #define ADD_MAX_NS 600000000000ULL /* to attach to all processes */
-#define LEARN_NS 5000000000ULL     /* to read libraries of processes before a window */
 #define MEASURED_ENDS 3            /* of steps; what a step takes is known from the second on */
 
 _Static_assert(sizeof(struct sample_report) <= PIPE_BUF, "a report is written whole or not at all");
@@ -127,7 +127,11 @@ static bool add_processes(struct window_run *wr)
 
 	run__expect(wr->live.run, wr->spec->pids, wr->spec->pid_cnt);
 	for (uint32_t i = 0; i < wr->spec->pid_cnt && may_add(wr, t0, wr->spec->pid_cnt - i); i++) {
-		if (run__add_chosen(wr->live.run, wr->spec->pids[i], wr->spec->chosen_ns)) {
+		uint64_t since = sample_learn__cpu_ns();
+		int err = run__add_chosen(wr->live.run, wr->spec->pids[i], wr->spec->chosen_ns);
+
+		sample_learn__note(&wr->report.slow, wr->spec->pids[i], since, err);
+		if (err) {
 			wr->report.ended += pid_hold__ended(wr->spec->pids[i], wr->spec->chosen_ns);
 			continue; /* reported, or it has unloaded PyTorch */
 		}
@@ -277,6 +281,10 @@ static int record_window(const struct sample_window_spec *spec, int fd, struct r
 		code = live__open(&wr.live, &cfg, spec->pids[0]);
 	if (!code)
 		write_meta(spec, run__recorder(wr.live.run));
+	if (!code) {
+		sample_learn__targets(spec, &wr.report.slow);
+		send_report(&wr); /* so that what has been learned is heard now */
+	}
 	if (!code && (!wait_until(spec->warmup_ns) || !add_processes(&wr) || !is_in_time(&wr)))
 		code = EXIT_FAILED;
 	if (!code)
@@ -296,8 +304,9 @@ static bool enter_child(const struct sample_window_spec *spec, pid_t parent)
 	return !cancel__install() && !prctl(PR_SET_PDEATHSIG, SIGTERM) && getppid() == parent;
 }
 
-static int child_main(const struct sample_window_spec *spec, int fd, pid_t parent)
+static int child_main(const struct sample_window_spec *spec, int fd, int answers, pid_t parent)
 {
+	elf_child__tell(answers);
 	return enter_child(spec, parent) ? record_window(spec, fd, NULL) : EXIT_FAILED;
 }
 
@@ -421,31 +430,23 @@ static int hold_main(const struct sample_window_spec *first, int fd, int orders,
 
 /* ---- in ptbpf sample ---- */
 
-/*
- * Reads the targets' libraries. The processes of the windows inherit what is known of them (target/elf_child.h). What takes long is left to these,
- * as nothing else is done meanwhile.
- */
-static void learn_targets(const pid_t *pids, uint32_t cnt)
+static void close_answers(const int *fds)
 {
-	uint64_t begin = clock__mono_ns();
-
-	for (uint32_t i = 0; i < cnt && !cancel__pending() && clock__mono_ns() - begin < LEARN_NS; i++) {
-		struct torch_proc *tp = NULL;
-		enum torch_proc_why why;
-
-		if (!torch_proc__open_any(pids[i], &tp, &why)) /* errors come again in the window's process */
-			torch_proc__free(tp);
-	}
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 }
 
 int sample_window__start(struct sample_window *w)
 {
 	pid_t parent = getpid();
-	int fds[2], err;
+	int fds[2], answers[2], err;
 
-	learn_targets(w->spec.pids, w->spec.pid_cnt);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, answers))
+		answers[0] = answers[1] = -1;
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
 		err = -errno;
+		close_answers(answers);
 		pr_error("cannot start window %llu: %s", (unsigned long long)w->spec.nr, errstr(err));
 		return err;
 	}
@@ -453,12 +454,15 @@ int sample_window__start(struct sample_window *w)
 	w->pid = fork();
 	if (!w->pid) {
 		close(fds[0]);
-		_exit(child_main(&w->spec, fds[1], parent));
+		_exit(child_main(&w->spec, fds[1], answers[1], parent));
 	}
 	err = -errno;
 	close(fds[1]);
+	close(answers[1]);
+	w->answers = answers[0];
 	if (w->pid < 0) {
 		close(fds[0]);
+		close(answers[0]);
 		pr_error("cannot start window %llu: %s", (unsigned long long)w->spec.nr, errstr(err));
 		return err;
 	}
@@ -474,7 +478,6 @@ static int start_spare(struct sample_spare *sp, const struct sample_window_spec 
 	int fds[2] = { -1, -1 }, orders[2] = { -1, -1 }, err;
 	pid_t parent = getpid(), pid = -1;
 
-	learn_targets(first->pids, first->pid_cnt);
 	if (!pipe2(fds, O_CLOEXEC | O_NONBLOCK) &&
 	    !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, orders)) {
 		fflush(NULL);
@@ -524,6 +527,7 @@ bool sample_spare__use(struct sample_spare *sp, struct sample_window *w)
 	close(sp->orders);
 	w->pid = sp->pid;
 	w->pipe = sp->pipe;
+	w->answers = -1;
 	w->pidfd = sp->pidfd;
 	sp->pid = 0;
 	return true;
@@ -548,6 +552,7 @@ void sample_window__read(struct sample_window *w)
 
 	while (read(w->pipe, &r, sizeof(r)) == sizeof(r))
 		w->report = r;
+	elf_child__hear(w->answers);
 	for (uint32_t i = 0; i < w->report.failure_cnt && i < WINDOW_FAILURES_MAX; i++)
 		plan_failures__add(&w->report.failures[i]); /* the next windows inherit them */
 }
@@ -559,6 +564,8 @@ int sample_window__end(struct sample_window *w)
 	sample_window__read(w);
 	err = stall__wait(w->pid, &status);
 	close(w->pipe);
+	if (w->answers >= 0)
+		close(w->answers);
 	if (w->pidfd >= 0)
 		close(w->pidfd);
 	if (err == -EAGAIN)

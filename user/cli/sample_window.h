@@ -87,6 +87,11 @@ struct sample_report {
 	bool cost_known;
 	uint64_t cost_ns;       /* then: by run__cost_ns(), when it was sealed or given up */
 	uint64_t begin_cost_ns; /* likewise, when it began */
+	struct slow_process {
+		pid_t pid; /* the one that took most processor time of ptbpf to read and attach to; 0: none took SLOW_CPU_NS */
+		bool failed; /* for nothing */
+		uint64_t cpu_ns;
+	} slow;
 	struct plan_failure failures[WINDOW_FAILURES_MAX]; /* of plans, while it attached */
 	uint32_t failure_cnt;
 	struct outputs_result result;
@@ -98,6 +103,7 @@ struct sample_window {
 	struct sample_settings *settings; /* held */
 	pid_t pid;
 	int pidfd, pipe;
+	int answers;  /* what it learns of libraries (target/elf_child.h); -1: nothing comes */
 	bool counted; /* in steps: its steps and its end have been taken into account */
 	struct sample_report report; /* the last one */
 };

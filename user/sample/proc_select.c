@@ -2,13 +2,9 @@
 /* See proc_select.h. */
 #include "sample/proc_select.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/proc_read.h"
 #include "base/sort.h"
@@ -16,7 +12,6 @@
 #include "base/vec.h"
 #include "target/pid_hold.h"
 #include "target/proc_info.h"
-#include "target/torch_proc.h"
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
 
@@ -53,18 +48,13 @@ static bool is_in_cgroup(pid_t pid, const char *group)
 	return found;
 }
 
-static bool matches(const struct proc_select *sel, pid_t pid)
+bool proc_select__matches(const struct proc_select *sel, pid_t pid)
 {
 	char comm[16];
 
 	if (sel->comm && (proc__comm(pid, 0, comm) || fnmatch(sel->comm, comm, 0) != 0))
 		return false;
 	return !sel->cgroup || is_in_cgroup(pid, sel->cgroup);
-}
-
-static bool has_torch(pid_t pid)
-{
-	return pid != getpid() && torch_proc__peek(pid) > 0;
 }
 
 bool proc_select__given_up(pid_t pid)
@@ -115,46 +105,6 @@ void proc_list__replace(struct proc_list *list, struct proc_list *now)
 	proc_list__free(list);
 	*list = *now;
 	*now = (struct proc_list){ .cnt = 0 };
-}
-
-int proc_select__find(const struct proc_select *sel, struct proc_list *list)
-{
-	struct proc_list now = { .cnt = 0 };
-	DIR *d = opendir("/proc");
-	struct dirent *de;
-	int err = 0;
-
-	if (!d)
-		return -errno;
-	while (!err && (de = readdir(d))) {
-		pid_t pid = (pid_t)strtol(de->d_name, NULL, 10);
-		struct stat st;
-
-		if (pid > 0 && matches(sel, pid) && !proc_select__given_up(pid) && has_torch(pid) &&
-		    !fstatat(dirfd(d), de->d_name, &st, 0))
-			err = proc_list__add(&now, pid, st.st_uid);
-	}
-	closedir(d);
-	if (!err)
-		proc_list__replace(list, &now);
-	proc_list__free(&now);
-	return err;
-}
-
-bool proc_select__leaves_out(const struct proc_select *sel)
-{
-	DIR *d = sel->comm || sel->cgroup ? opendir("/proc") : NULL;
-	struct dirent *de;
-	bool found = false;
-
-	while (d && !found && (de = readdir(d))) {
-		pid_t pid = (pid_t)strtol(de->d_name, NULL, 10);
-
-		found = pid > 0 && !matches(sel, pid) && has_torch(pid);
-	}
-	if (d)
-		closedir(d);
-	return found;
 }
 
 /* ---- turns ---- */

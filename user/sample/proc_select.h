@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sample/left_out.h"
+
 #define PROC_SELECT_MAX 256 /* processes of a window; others have their turn later */
 
 struct proc_select {
@@ -18,8 +20,9 @@ struct proc_select {
 struct proc_item {
 	pid_t pid;
 	uid_t uid;
-	uint64_t turn; /* the last one that it was chosen in; 0: none, or the process is new */
-	uint32_t rank; /* of proc_select__turn() */
+	struct proc_id id; /* of proc_scout.h, else zeroed */
+	uint64_t turn;     /* the last one that it was chosen in; 0: none, or the process is new */
+	uint32_t rank;     /* of proc_select__turn() */
 };
 
 /* In the order of their pids. Zeroed: empty. */
@@ -35,14 +38,11 @@ int proc_list__add(struct proc_list *list, pid_t pid, uid_t uid);
 /* The list becomes `now`, which has been filled in any order and is empty then; what is in both keeps its turn. */
 void proc_list__replace(struct proc_list *list, struct proc_list *now);
 
-/* All processes that have PyTorch mapped now; those that were in the list keep their turn. 0, or negative errno: the list is as it was. */
-int proc_select__find(const struct proc_select *sel, struct proc_list *list);
+/* Is it one of those, with PyTorch or without? */
+bool proc_select__matches(const struct proc_select *sel, pid_t pid);
 
 /* Has a read of its memory been given up (base/stall.h)? Then it is not selected. */
 bool proc_select__given_up(pid_t pid);
-
-/* Are there processes that have PyTorch mapped and are not selected? */
-bool proc_select__leaves_out(const struct proc_select *sel);
 
 /*
  * Those of the next window, at most `limit`, in the order of their pids: of each user as many as of any other, as far as they have so many, and of a

@@ -50,16 +50,13 @@ int32_t window_jobs__of(pid_t pid, char job[80])
 	return rank;
 }
 
-void window_jobs__read(const pid_t *pids, uint32_t cnt, struct window_jobs *wj)
+void window_jobs__add(struct window_jobs *wj, int32_t rank, const char *job)
 {
-	*wj = (struct window_jobs){ .cnt = cnt < WINDOW_JOBS_PIDS ? cnt : WINDOW_JOBS_PIDS };
-	for (uint32_t i = 0; i < wj->cnt; i++) {
-		char job[sizeof(wj->jobs[0])];
-
-		wj->ranks[i] = window_jobs__of(pids[i], job);
-		if (*job)
-			add_job(wj, job);
-	}
+	if (wj->cnt == WINDOW_JOBS_PIDS)
+		return;
+	wj->ranks[wj->cnt++] = rank;
+	if (*job)
+		add_job(wj, job);
 }
 
 void window_jobs__write(struct jsonw *w, const struct window_jobs *wj)

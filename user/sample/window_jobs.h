@@ -22,7 +22,8 @@ struct window_jobs {
 
 /* Of one process: its rank, -1: none; job: its job, "": not known. */
 int32_t window_jobs__of(pid_t pid, char job[80]);
-void window_jobs__read(const pid_t *pids, uint32_t cnt, struct window_jobs *wj);
+/* Of the next process: what window_jobs__of() says of it. */
+void window_jobs__add(struct window_jobs *wj, int32_t rank, const char *job);
 /* The keys "ranks" and "jobs", as far as something is known. */
 void window_jobs__write(struct jsonw *w, const struct window_jobs *wj);
 

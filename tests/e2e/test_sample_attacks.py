@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Processes that keep `ptbpf sample` waiting or busy: it leaves them out, goes on to serve, and others have their windows."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+import urllib.request
+
+from fuse_server import FuseServer
+from support import PYTHON, WORKLOADS, Process, Tracer, check, run_ptbpf
+from test_sample import Job, wait_logged
+
+
+def worst_scrape(t, until, seconds):
+    """How long a scrape took at most until until(), for so many seconds at most."""
+    url = t.wait_line("metrics: (.*)$", "the server", t.err)[1]
+    end, worst = time.monotonic() + seconds, 0
+    while time.monotonic() < end and not until():
+        begin = time.monotonic()
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            answer.read()
+        worst = max(worst, time.monotonic() - begin)
+        time.sleep(0.1)
+    check(until(), f"not within {seconds} s\n" + "\n".join(t.err))
+    return worst
+
+
+def left_out(t):
+    return [line for line in t.err if "is left out for" in line]
+
+
+def test_thousands_of_mappings(ws, detail):
+    """Processes whose mappings take seconds to read: they are left out, scrapes are answered, and another process has windows."""
+    with Job("pt_maps_job") as job, contextlib.ExitStack() as stack:
+        run_ptbpf("attach", "--pid", job.pid, "--dry-run", expect=(0, 3))
+        for _ in range(3):
+            p = stack.enter_context(Process([PYTHON, "-u", f"{WORKLOADS}/many_maps.py", ws, "60000"], stdin=subprocess.PIPE))
+            p.wait_line("^mapped")
+        with Tracer("sample", "--comm", "pt_maps*", "--dir", ws + "/w", "--schedule", "wait=4s,active=1s", "--metrics", "0") as t:
+            worst = worst_scrape(t, lambda: len(left_out(t)) >= 2, 60)
+            wait_logged(ws + "/w", lambda w: job.pid in w["pids"] and w["exit"] in (0, 3) and "capture" in w, "a window of the other one")
+            t.signal(signal.SIGTERM)
+            t.expect(0, 1, 3)
+    check(worst < 5, f"a scrape took {worst:.1f} s")
+    detail(f"scrapes took {worst:.2f} s at most; {left_out(t)}")
+
+
+def test_lock_of_an_address_space(ws, detail):
+    """A process that holds the lock of its own address space, so that reading its environment waits: it is left out, and the rest is served."""
+    os.mkdir(ws + "/fuse")
+    with FuseServer(ws + "/fuse", "torch.so", b"x" * 8192, 0) as server:
+        with Process([PYTHON, "-u", f"{WORKLOADS}/lock_holder.py", ws + "/fuse/torch.so"], stdin=subprocess.PIPE) as holder, contextlib.ExitStack() as stack:
+            holder.wait_line("^mapped")
+            server.silent.set()
+            holder.send("go")
+            holder.wait_line("^holds")
+            time.sleep(1)
+            stack.callback(server.abort)
+            with Tracer("sample", "--comm", "pt_lock", "--dir", ws + "/w", "--schedule", "wait=3s,active=300ms", "--metrics", "0") as t:
+                worst = worst_scrape(t, lambda: left_out(t), 60)
+                begin = time.monotonic()
+                t.signal(signal.SIGTERM)
+                t.expect(0, 1, 3)
+                took = time.monotonic() - begin
+    check(worst < 8 and took < 15, f"a scrape took {worst:.1f} s, the end {took:.1f} s")
+    check(re.search(f"pid {holder.pid} is left out for 60 minutes", left_out(t)[0]), left_out(t))
+    detail(f"scrapes took {worst:.2f} s at most; {left_out(t)}")

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See proc_scout.h. */
+#define LOG_DOMAIN "sample"
+#include "sample/proc_scout.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/proc_read.h"
+#include "sample/window_jobs.h"
+#include "target/proc_info.h"
+#include "target/torch_proc.h"
+
+#define USERS_MAX 64
+#define LOST_MAX 32 /* children that are waited for */
+#define REAP_MS 20
+#define CUT_SAY_NS 3600000000000ULL
+
+enum scout_task { SCOUT_SELECT, SCOUT_OTHERS, SCOUT_FACTS };
+
+struct question {
+	enum scout_task task;
+	const struct proc_select *sel;
+	const pid_t *pids;
+	uint32_t cnt;
+	pid_t parent;
+};
+
+enum answer_kind { ANSWER_PROCESS, ANSWER_SLOW, ANSWER_CUT, ANSWER_END };
+
+struct answer {
+	enum answer_kind kind;
+	uint32_t nr; /* of SCOUT_FACTS: in its list */
+	struct proc_facts facts;
+};
+
+static struct left_out left_out;
+static struct proc_id *shared_at; /* which one the child looks at */
+static pid_t lost[LOST_MAX];
+static uint32_t lost_cnt;
+static uint64_t cut_said_ns;
+
+/* ---- in the child ---- */
+
+struct child {
+	const struct question *q;
+	int fd;
+	uint64_t now_ns;
+	struct {
+		uid_t uid;
+		uint64_t cpu_ns;
+	} users[USERS_MAX];
+	uint32_t user_cnt, cut;
+};
+
+static void say(const struct child *c, enum answer_kind kind, uint32_t nr, const struct proc_facts *facts)
+{
+	struct answer a;
+
+	memset(&a, 0, sizeof(a));
+	a.kind = kind;
+	a.nr = nr;
+	if (facts)
+		a.facts = *facts;
+	if (write(c->fd, &a, sizeof(a)) != sizeof(a))
+		_exit(1); /* nobody listens */
+}
+
+/* False: there is no such process any more. */
+static bool identify(pid_t pid, struct proc_id *id)
+{
+	char path[32];
+	struct proc_stat st;
+	struct stat dir;
+	struct statx exe;
+
+	*id = (struct proc_id){ .pid = pid };
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (stat(path, &dir) || proc_stat__read(pid, &st))
+		return false;
+	id->uid = dir.st_uid;
+	id->start = st.start;
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	if (!statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &exe)) { /* whoever serves it is not asked */
+		id->dev = makedev(exe.stx_dev_major, exe.stx_dev_minor);
+		id->ino = exe.stx_ino;
+	}
+	return true;
+}
+
+static uint64_t *spent_of(struct child *c, uid_t uid)
+{
+	for (uint32_t i = 0; i < c->user_cnt; i++)
+		if (c->users[i].uid == uid)
+			return &c->users[i].cpu_ns;
+	if (c->user_cnt < USERS_MAX)
+		c->users[c->user_cnt++].uid = uid;
+	return &c->users[c->user_cnt - 1].cpu_ns;
+}
+
+/* Does it have PyTorch, within its time and its user's? */
+static bool has_torch(struct child *c, const struct proc_facts *f)
+{
+	uint64_t *spent = spent_of(c, f->id.uid), begin = clock__cpu_ns();
+	int found;
+
+	if (*spent >= SCOUT_USER_NS) {
+		c->cut++;
+		return false;
+	}
+	*shared_at = f->id;
+	proc_read__limit(begin + SCOUT_PROC_NS);
+	found = torch_proc__peek(f->id.pid);
+	proc_read__limit(0);
+	*spent += clock__cpu_ns() - begin;
+	if (found == -ETIME)
+		say(c, ANSWER_SLOW, 0, f);
+	return found > 0;
+}
+
+/* True: that is all. */
+static bool look_at(struct child *c, pid_t pid)
+{
+	struct proc_facts f = { .rank = -1 };
+	bool wanted = c->q->task == SCOUT_SELECT;
+
+	if (pid == c->q->parent || !identify(pid, &f.id) ||
+	    proc_select__matches(c->q->sel, pid) != wanted || proc_select__given_up(pid) ||
+	    left_out__has(&left_out, &f.id, c->now_ns) || !has_torch(c, &f))
+		return false;
+	say(c, ANSWER_PROCESS, 0, &f);
+	return !wanted;
+}
+
+static void look_at_all(struct child *c)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *de;
+	bool done = false;
+
+	if (!d)
+		_exit(1);
+	while (!done && (de = readdir(d))) {
+		pid_t pid = (pid_t)strtol(de->d_name, NULL, 10);
+
+		done = pid > 0 && pid != getpid() && look_at(c, pid);
+	}
+	closedir(d);
+}
+
+static void find_facts(struct child *c)
+{
+	for (uint32_t i = 0; i < c->q->cnt; i++) {
+		struct proc_facts f = { .rank = -1 };
+
+		if (!identify(c->q->pids[i], &f.id) || left_out__has(&left_out, &f.id, c->now_ns))
+			continue;
+		f.torch = has_torch(c, &f);
+		*shared_at = f.id;
+		proc__comm(f.id.pid, 0, f.comm);
+		f.rank = window_jobs__of(f.id.pid, f.job);
+		say(c, ANSWER_PROCESS, i, &f);
+	}
+}
+
+static _Noreturn void child_main(const struct question *q, int fd)
+{
+	struct child c = { .q = q, .fd = 0, .now_ns = clock__mono_ns() };
+
+	/* it may be lost, with all that it has open: that is nothing but its pipe */
+	if (dup2(fd, 0) || syscall(SYS_close_range, 1, ~0U, 0) || open("/dev/null", O_RDWR) != 1 ||
+	    dup2(1, 2) != 2 || setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != q->parent)
+		_exit(1);
+	cancel__child();
+	signal(SIGPIPE, SIG_IGN);
+	if (q->task == SCOUT_FACTS)
+		find_facts(&c);
+	else
+		look_at_all(&c);
+	if (c.cut)
+		say(&c, ANSWER_CUT, c.cut, NULL);
+	say(&c, ANSWER_END, 0, NULL);
+	_exit(0);
+}
+
+/* ---- in ptbpf sample ---- */
+
+static void reap_lost(void)
+{
+	for (uint32_t i = 0; i < lost_cnt;) {
+		if (waitpid(lost[i], NULL, WNOHANG))
+			lost[i] = lost[--lost_cnt];
+		else
+			i++;
+	}
+}
+
+void proc_scout__strike(const struct proc_id *id, uint32_t strikes, const char *why)
+{
+	if (left_out__add(&left_out, id, strikes, clock__mono_ns()))
+		pr_warn("pid %d is left out for %llu minutes: %s", id->pid,
+			LEFT_OUT_NS / 60000000000, why);
+}
+
+bool proc_scout__left_out(pid_t pid)
+{
+	const struct proc_id id = { .pid = pid };
+
+	return proc_select__given_up(pid) || left_out__has(&left_out, &id, clock__mono_ns());
+}
+
+static void say_cut(uint32_t cnt)
+{
+	uint64_t now = clock__mono_ns();
+
+	if (cut_said_ns && now < cut_said_ns + CUT_SAY_NS)
+		return;
+	cut_said_ns = now;
+	pr_warn("%u processes are not looked at for PyTorch: others of their user have taken %llu ms of processor time for that",
+		cnt, SCOUT_USER_NS / 1000000);
+}
+
+typedef int (*answer_fn)(void *arg, const struct answer *a);
+
+/* Takes what is answered until ANSWER_END. 0; -ETIMEDOUT, -EIO: there is no end; an error of fn. */
+static int take_answers(int fd, answer_fn fn, void *arg)
+{
+	uint64_t end = clock__mono_ns() + SCOUT_NS, now;
+	struct answer a;
+	ssize_t n;
+
+	while ((now = clock__mono_ns()) < end) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		int err = 0;
+
+		if (poll(&p, 1, (int)((end - now) / 1000000) + 1) <= 0)
+			continue;
+		n = read(fd, &a, sizeof(a)); /* written whole, since it is less than PIPE_BUF */
+		if (n != sizeof(a))
+			return -EIO;
+		if (a.kind == ANSWER_END)
+			return 0;
+		if (a.kind == ANSWER_SLOW)
+			proc_scout__strike(&a.facts.id, LEFT_OUT_STRIKES,
+					   "its mappings are so many that to read them takes too long");
+		else if (a.kind == ANSWER_CUT)
+			say_cut(a.nr);
+		else
+			err = fn(arg, &a);
+		if (err)
+			return err;
+	}
+	return -ETIMEDOUT;
+}
+
+static void end_child(pid_t pid, int err)
+{
+	int ms = 0;
+
+	if (err)
+		kill(pid, SIGKILL);
+	if (err == -ETIMEDOUT && shared_at->pid)
+		proc_scout__strike(shared_at, LEFT_OUT_STRIKES, "whoever reads its files in /proc waits");
+	while (!waitpid(pid, NULL, WNOHANG)) {
+		if (err && ms++ == REAP_MS) {
+			lost[lost_cnt++] = pid;
+			return;
+		}
+		poll(NULL, 0, 1);
+	}
+}
+
+/* 0 or negative errno: fn has had a part of the answers. */
+static int ask(struct question *q, answer_fn fn, void *arg)
+{
+	int fds[2], err;
+	pid_t pid;
+
+	reap_lost();
+	if (lost_cnt == LOST_MAX)
+		return -EAGAIN;
+	if (!shared_at) {
+		shared_at = mmap(NULL, sizeof(*shared_at), PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		if (shared_at == MAP_FAILED) {
+			shared_at = NULL;
+			return -ENOMEM;
+		}
+	}
+	shared_at->pid = 0;
+	q->parent = getpid();
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	fflush(NULL);
+	pid = fork();
+	err = -errno;
+	if (!pid)
+		child_main(q, fds[1]);
+	close(fds[1]);
+	if (pid > 0) {
+		err = take_answers(fds[0], fn, arg);
+		end_child(pid, err);
+	}
+	close(fds[0]);
+	return err;
+}
+
+static int add_to_list(void *arg, const struct answer *a)
+{
+	struct proc_list *list = arg;
+	int err = proc_list__add(list, a->facts.id.pid, a->facts.id.uid);
+
+	if (!err)
+		list->items[list->cnt - 1].id = a->facts.id;
+	return err;
+}
+
+int proc_scout__select(const struct proc_select *sel, struct proc_list *list)
+{
+	struct question q = { .task = SCOUT_SELECT, .sel = sel };
+	struct proc_list now = { .cnt = 0 };
+	int err = ask(&q, add_to_list, &now);
+
+	if (err == -ETIMEDOUT) /* who kept it has been reported: the others are there */
+		err = 0;
+	if (!err)
+		proc_list__replace(list, &now);
+	proc_list__free(&now);
+	return err;
+}
+
+static int note_any(void *arg, const struct answer *a)
+{
+	(void)a;
+	*(bool *)arg = true;
+	return 0;
+}
+
+bool proc_scout__others(const struct proc_select *sel)
+{
+	struct question q = { .task = SCOUT_OTHERS, .sel = sel };
+	bool any = false;
+
+	if (!sel->comm && !sel->cgroup)
+		return false;
+	return ask(&q, note_any, &any) || any;
+}
+
+static int keep_facts(void *arg, const struct answer *a)
+{
+	struct proc_facts *facts = arg;
+
+	facts[a->nr] = a->facts;
+	return 0;
+}
+
+void proc_scout__facts(const pid_t *pids, uint32_t cnt, struct proc_facts *facts)
+{
+	struct question q = { .task = SCOUT_FACTS, .pids = pids, .cnt = cnt };
+
+	for (uint32_t i = 0; i < cnt; i++)
+		facts[i] = (struct proc_facts){ .rank = -1 };
+	if (cnt)
+		ask(&q, keep_facts, facts); /* what is missing is not known */
+}

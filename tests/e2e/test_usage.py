@@ -64,6 +64,15 @@ def no_reader():
     return os.fdopen(write, "w")
 
 
+def test_closed_stdout(ws):
+    """Named as such; no file that ptbpf opens takes its place."""
+    capture = ws + "/c.ptb"
+    subprocess.run([os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "fake_gpu_capture"), capture], check=True)
+    for words in (["report", capture], ["--version"]):
+        done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", PTBPF, *words], capture_output=True, text=True)
+        check(done.returncode == 1 and "standard output is closed" in done.stderr, f"{words}: exit {done.returncode}: {done.stderr}")
+
+
 def test_version():
     done = run_ptbpf("--version")
     check(any(c.isdigit() for c in "".join(done.out)), f"no version: {done.out}")

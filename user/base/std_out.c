@@ -30,7 +30,9 @@ int std_out__end(const char *what, int err)
 			err = errno ? -errno : -EIO;
 		clearerr(stdout);
 	}
-	if (err && err != -ECANCELED && what)
+	if (err == -EBADF && what)
+		pr_error("cannot write %s: standard output is closed", what);
+	else if (err && err != -ECANCELED && what)
 		pr_error("cannot write %s to standard output: %s", what, errstr(err));
 	return err;
 }

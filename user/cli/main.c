@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Dispatch to the commands. The only file that turns a result into the process's exit code. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cancel.h"
 #include "base/log.h"
@@ -79,9 +81,23 @@ static int dispatch(int argc, char **argv)
 	return EXIT_USAGE;
 }
 
+/* No file that is opened later becomes standard output, where it would be written into. */
+static void fill_closed(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	int code;
+
+	fill_closed();
 
 	/* a full disk or a closed pipe is an error of a write, not a reason to die half-way */
 	signal(SIGPIPE, SIG_IGN);

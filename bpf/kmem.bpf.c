@@ -204,6 +204,28 @@ static __always_inline void emit_happening(struct ptb_kmem_event *r, __u32 tgid,
 
 #define SCAN_SUCCEED 1 /* mm/khugepaged.c, enum scan_result */
 
+__u32 collapse_tid = 0, collapse_pages = 0; /* who puts pages together, and how many of them were not there */
+
+/* (page, pages that were not there, ...): the process grows by them if it succeeds */
+SEC("tp_btf/mm_collapse_huge_page_isolate")
+int kmem_huge_page_isolate(unsigned long long *ctx)
+{
+	if (!*(volatile __u32 *)&kmem_active)
+		return 0;
+	collapse_pages = (__u32)ctx[1];
+	collapse_tid = (__u32)bpf_get_current_pid_tgid();
+	return 0;
+}
+
+/* Another task did it: no thread of the process grows it. */
+static __always_inline void collapsed_from_outside(__u32 owner)
+{
+	struct kmem_rss *r = bpf_map_lookup_elem(&kmem_rss, &owner);
+
+	if (r && collapse_tid == (__u32)bpf_get_current_pid_tgid())
+		__sync_fetch_and_add(&r->last, (__s64)collapse_pages);
+}
+
 /* By the kernel's thread for any process, or by the process for itself. */
 SEC("tp_btf/mm_collapse_huge_page")
 int BPF_PROG(kmem_huge_page, struct mm_struct *mm, int isolated, int status)
@@ -225,6 +247,8 @@ int BPF_PROG(kmem_huge_page, struct mm_struct *mm, int isolated, int status)
 		return 0;
 	r.pages = status == SCAN_SUCCEED ? HUGE_PAGES : 0;
 	r.failed = (__u64)status;
+	if (r.pages && tgid != owner)
+		collapsed_from_outside(owner);
 	emit_happening(&r, owner, tgid == owner ? tid : 0);
 	return 0;
 }

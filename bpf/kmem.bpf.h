@@ -182,6 +182,9 @@ static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc,
 	acc->rss_cached = acc->reading.cached;
 	if (grown < 0 && !by_call && *(volatile __u32 *)&kmem_shrinking <= acc->shrinks)
 		grown = 0;
+	/* the call may have waited for mmap_lock while another process took more away than it can free itself */
+	if (by_call && acc->call_pages > 0 && grown < -acc->call_pages)
+		grown = -acc->call_pages;
 	__sync_fetch_and_add(&r->change, grown + moved);
 	if (by_call)
 		grown = grown + moved > 0 ? grown + moved : 0;

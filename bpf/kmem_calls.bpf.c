@@ -57,6 +57,12 @@ static __always_inline int call_enter(struct syscall_trace_enter *ctx, __u32 cal
 	acc->call_brk = task->mm ? task->mm->brk : 0;
 	acc->call_vm = task->mm ? task->mm->total_vm : 0;
 	acc->call_ns = hit.ts_ns;
+	acc->call_pages =
+		(__s64)((call == PTB_CALL_BRK ?
+				 acc->call_brk - acc->call_args[0] :
+				 acc->call_args[1] + acc->call_args[2] * (call == PTB_CALL_MREMAP)) /
+			PAGE_BYTES) +
+		1;
 	call_is_shrinking(acc, call_shrinks(acc, call));
 	if (acc->shrinks)
 		rss_settle(hit.tgid, acc, task, false);

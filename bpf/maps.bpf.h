@@ -326,6 +326,7 @@ struct kmem_acc {
 	/* under way */
 	__u64 call_ns; /* 0: no call */
 	__u64 call_args[4];
+	__s64 call_pages;        /* as many as it can free, most */
 	__u64 call_brk, call_vm; /* mm->brk, mm->total_vm when it began */
 	__u64 stall_ns[3];       /* enum ptb_kmem_stalls */
 	__u32 stall_order[3];

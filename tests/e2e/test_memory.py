@@ -160,6 +160,13 @@ def test_taken_from_outside(ws, source):
     check(all(0 <= grown < MIB for grown, in lost), f"nothing but 4 pages was touched: {lost}")
 
 
+def test_put_together_from_outside(ws):
+    """Pages that another process, or khugepaged, adds by putting a huge page together are no operator's."""
+    trace, _ = record_known(ws, "auto", "collapse", rounds=8)
+    grown = figures(trace, "put together meanwhile", "RSS Delta", skip=2, least=6)
+    check(all(0 <= g < MIB for g, in grown), f"511 pages came from outside: {grown}")
+
+
 def check_rss(r):
     track, worst = r.counter("RSS"), 0
     check(len(track) > 8, f"the RSS counter has {len(track)} values")

@@ -4,6 +4,7 @@
   kernel_memory.py ROUNDS operators       faults of an annotation and of an operator, beside an operator without any
   kernel_memory.py ROUNDS address_space   calls that change much address space and little memory
   kernel_memory.py ROUNDS outside FILE    another process takes away the pages of a mapped file
+  kernel_memory.py ROUNDS collapse        another process puts a huge page together where there are few pages
 
 One thread; huge pages are off, and malloc() maps what has 1 MiB or more (MALLOC_MMAP_THRESHOLD_).
 """
@@ -19,7 +20,7 @@ from torch.autograd.profiler import record_function
 
 MIB, PAGE = 1 << 20, 4096
 PR_SET_THP_DISABLE = 41
-MADV_PAGEOUT, MADV_NOHUGEPAGE = 21, 15
+MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_PAGEOUT, MADV_COLLAPSE = 14, 15, 21, 25
 SYS_PIDFD_OPEN, SYS_PROCESS_MADVISE = 434, 440
 MAP_FIXED, MAP_NORESERVE = 0x10, 0x4000
 HOLE, TIB = 0x200000000000, 1 << 40
@@ -78,12 +79,15 @@ def mapped(path):
         return next(int(line.split("-")[0], 16) for line in f if line.rstrip().endswith(path))
 
 
-def take_away(pid, at, size):
-    """What another process can do to the pages of this one."""
-    iov = (ctypes.c_size_t * 2)(at, size)
-    done = libc.syscall(SYS_PROCESS_MADVISE, libc.syscall(SYS_PIDFD_OPEN, pid, 0), iov, ctypes.c_size_t(1), MADV_PAGEOUT,
-                        ctypes.c_size_t(0))
-    return done == size
+def by_another(at, size, advice):
+    """What another process does to the pages of this one."""
+    pid, iov = os.getpid(), (ctypes.c_size_t * 2)(at, size)
+    child = os.fork()
+    if not child:
+        pidfd = libc.syscall(SYS_PIDFD_OPEN, pid, 0)
+        done = libc.syscall(SYS_PROCESS_MADVISE, pidfd, iov, ctypes.c_size_t(1), advice, ctypes.c_size_t(0))
+        os._exit(done != size)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def outside(path, held=[]):
@@ -91,22 +95,31 @@ def outside(path, held=[]):
         with open(path, "rb") as f:
             held.append(mmap.mmap(f.fileno(), 64 * MIB, mmap.MAP_SHARED, mmap.PROT_READ))
             held[0].madvise(mmap.MADV_RANDOM)
-    m, pid, at = held[0], os.getpid(), mapped(path)
+    m = held[0]
     with record_function("read it"):
         for i in range(0, 64 * MIB, PAGE):
             m[i]
     with record_function("taken away meanwhile"):
-        child = os.fork()
-        if not child:
-            os._exit(not take_away(pid, at, 64 * MIB))
-        assert os.waitpid(child, 0)[1] == 0
+        by_another(mapped(path), 64 * MIB, MADV_PAGEOUT)
         for i in range(0, 16 * MIB, 4 * MIB):
             m[i]
 
 
+def collapse():
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    p = libc.mmap(None, 4 * MIB, mmap.PROT_READ | mmap.PROT_WRITE, private, -1, 0)
+    at = (p + 2 * MIB - 1) & ~(2 * MIB - 1)
+    libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(2 * MIB), MADV_NOHUGEPAGE)
+    ctypes.memset(at, 1, PAGE)
+    libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(2 * MIB), MADV_HUGEPAGE)
+    with record_function("put together meanwhile"):
+        by_another(at, 2 * MIB, MADV_COLLAPSE)
+    libc.munmap(p, 4 * MIB)
+
+
 def main():
-    work = {"operators": operators, "address_space": address_space, "outside": outside}[sys.argv[2]]
-    libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+    work = {"operators": operators, "address_space": address_space, "outside": outside, "collapse": collapse}[sys.argv[2]]
+    libc.prctl(PR_SET_THP_DISABLE, int(work is not collapse), 0, 0, 0)
     torch.set_num_threads(1)
     for _ in range(int(sys.argv[1])):
         work(*sys.argv[3:])

@@ -56,6 +56,7 @@ static const struct {
 	{ "mm_compaction_begin", false, KMEM_COMPACTION },
 	{ "mm_compaction_end", false, KMEM_COMPACTION },
 	{ "mm_collapse_huge_page", false, KMEM_HUGE_PAGES },
+	{ "mm_collapse_huge_page_isolate", false, KMEM_HUGE_PAGES },
 	{ "mm_migrate_pages", false, KMEM_MIGRATION },
 	{ "mark_victim", false, KMEM_OOM },
 	{ "sched_process_fork", false, KMEM_LIFE },

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -110,7 +111,9 @@ static void abort_connection(int dir, uint32_t nr, uid_t uid)
 	int fd;
 
 	snprintf(name, sizeof(name), "%u/abort", nr);
+	setfsuid(uid); /* the file is the user's, and a service may lack CAP_DAC_OVERRIDE */
 	fd = openat(dir, name, O_WRONLY | O_CLOEXEC);
+	setfsuid(geteuid());
 	if (fd >= 0 && write(fd, "1", 1) == 1)
 		pr_warn("the FUSE file system of device 0:%u of user %u is aborted: requests to it are not answered, while ptbpf and "
 			"every fork on this machine may wait for a process that uses it",

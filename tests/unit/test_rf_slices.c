@@ -338,12 +338,12 @@ static void open_at_begin(void)
 }
 
 /* Ends are lost: an object around them, or one at the same address, shows that they have ended. */
-static void lost_ends(void)
+static void lost_ends_by(uint32_t counter)
 {
 	struct builder *b = new_builder();
 	struct slice_log *log;
 
-	builder__counter(b, PTB_CNT_AGENT_LOST, 1);
+	builder__counter(b, counter, 1);
 	text(b, 2000000, 0xa0, USER, "train");
 	op(b, 2000100, 0xb0, ADD, -1);
 	op(b, 2000200, 0xc0, MM, -1);
@@ -368,6 +368,17 @@ static void lost_ends(void)
 	CU_ASSERT_EQUAL(slice_log__must(log, "train", 0)->flags, 0);
 	CU_ASSERT_EQUAL(slice_log__must(log, "next", 0)->parent, 0);
 	slice_log__done(log, b);
+}
+
+static void lost_ends(void)
+{
+	lost_ends_by(PTB_CNT_AGENT_LOST);
+}
+
+/* What was open when an agent stopped in the window has no end either. */
+static void agent_gave_up(void)
+{
+	lost_ends_by(PTB_CNT_AGENT_GAVE_UP);
 }
 
 /* A deep stack, and very many objects that are not in it: each is searched for, but not in the whole stack. */
@@ -505,6 +516,7 @@ static const CU_TestInfo tests[] = {
 	{ "edges of the window and of threads", edges },
 	{ "open at the window's begin", open_at_begin },
 	{ "lost ends", lost_ends },
+	{ "agent gave up", agent_gave_up },
 	{ "deep stack", deep_stack },
 	{ "steps", steps },
 	{ "memory", memory },

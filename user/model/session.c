@@ -697,7 +697,7 @@ static bool agent_lost(const uint64_t *counters)
 {
 	return counters[PTB_CNT_AGENT_LOST] || counters[PTB_CNT_AGENT_DROPPED] ||
 	       counters[PTB_CNT_AGENT_LATE] || counters[PTB_CNT_AGENT_BAD] ||
-	       counters[PTB_CNT_CHUNK_FAULT];
+	       counters[PTB_CNT_AGENT_GAVE_UP] || counters[PTB_CNT_CHUNK_FAULT];
 }
 
 static int start_pass(struct session *s, struct model *m)

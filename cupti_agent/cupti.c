@@ -256,7 +256,7 @@ static int set_kinds(const int *kinds, size_t cnt, bool on)
 }
 
 /*
- * The driver's calls, and of all calls only those that traces have where CUPTI can distinguish them (12.5 and later).
+ * The driver's calls, and of all calls not those that traces never have where CUPTI can distinguish them (12.5 and later).
  * A call that is enabled by itself has no record unless its kind is enabled, too, so the kind goes first.
  */
 static int set_calls(bool on)
@@ -265,9 +265,9 @@ static int set_calls(bool on)
 	int err = set_kinds(&driver, 1, on);
 
 	for (uint32_t cbid = 1; cbid < CUPTI_CBIDS && on && !err; cbid++) {
-		if (api.enable_driver_api && !cupti_call__is_wanted(CUPTI_CB_DOMAIN_DRIVER_API, cbid))
+		if (api.enable_driver_api && cupti_call__is_unwanted(CUPTI_CB_DOMAIN_DRIVER_API, cbid))
 			api.enable_driver_api(cbid, 0);
-		if (api.enable_runtime_api && !cupti_call__is_wanted(CUPTI_CB_DOMAIN_RUNTIME_API, cbid))
+		if (api.enable_runtime_api && cupti_call__is_unwanted(CUPTI_CB_DOMAIN_RUNTIME_API, cbid))
 			api.enable_runtime_api(cbid, 0);
 	}
 	return err;

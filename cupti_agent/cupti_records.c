@@ -165,9 +165,9 @@ static uint32_t call_id(uint32_t domain, uint32_t cbid, bool send)
 	return *slot = id;
 }
 
-bool cupti_call__is_wanted(uint32_t domain, uint32_t cbid)
+bool cupti_call__is_unwanted(uint32_t domain, uint32_t cbid)
 {
-	return call_id(domain, cbid, false) + 1 > 1; /* neither 0 nor UNWANTED */
+	return call_id(domain, cbid, false) == UNWANTED;
 }
 
 /* ---- records ---- */

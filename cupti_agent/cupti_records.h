@@ -25,7 +25,7 @@ void cupti_records__drop(uint32_t cnt);
 /* The id of a text, which is sent first where it is new; 0: none. */
 uint32_t cupti_name__id(const char *text);
 
-/* Do traces have this call? Of the driver's: launches, and what moves or maps memory. */
-bool cupti_call__is_wanted(uint32_t domain, uint32_t cbid);
+/* Do traces never have this call? Of the driver's they have launches, and what moves or maps memory. */
+bool cupti_call__is_unwanted(uint32_t domain, uint32_t cbid);
 
 #endif /* CUPTI_RECORDS_H */

@@ -9,7 +9,7 @@
 #include "target/torch_proc.h"
 
 #define SLOW_CPU_NS                                                                                \
-	3000000000ULL /* a process that takes more is left out next time, or the time after */
+	10000000000ULL /* a process that takes more is left out next time, or the time after */
 
 uint64_t sample_learn__cpu_ns(void)
 {

@@ -22,15 +22,18 @@ static struct value_words words;
 static struct op_schemas schemas;
 static struct chrome_args_opts opts = { .schemas = &schemas };
 static const char *boxed_schema; /* the slice is a boxed call of it */
+static const char *name = "aten::x";
+static struct slice_values results;
 
 /* Writes the arguments of a slice with these inputs as one object into `out`. */
 static uint32_t write_args(uint32_t flags)
 {
-	struct slice sl = fake_slice(1, "aten::x", 1, 2);
+	struct slice sl = fake_slice(1, name, 1, 2);
 	struct jsonw w;
 	uint32_t missing;
 
 	sl.in = vw__values(&words);
+	sl.out = results;
 	sl.in.flags = flags;
 	if (boxed_schema) {
 		sl.kind = PTB_FUNC_BOXED;
@@ -342,6 +345,54 @@ static void test_unknown_inputs(void)
 }
 
 /* More than are kept decoded, with the last of another kind. */
+/* The arguments of an all_reduce of NCCL, as the wheel 2.11.0 has them, and what torch.profiler wrote of it (nccl 2.28, one GPU). */
+static void put_collective(const char *group)
+{
+	const int64_t splits[] = { 5, 7 };
+
+	vw__list(&words, PTB_VAL_TENSORS, 1, 1);
+	vw__shape(&words, 1, (const int64_t[]){ 18914304 });
+	vw__list(&words, PTB_VAL_TUPLE, 2, 2);
+	vw__int(&words, 3);
+	vw__bool(&words, false);
+	vw__list(&words, PTB_VAL_TUPLE, 2, 2);
+	vw__string(&words, group);
+	vw__string(&words, "default_pg");
+	vw__int(&words, 0);
+	vw__string(&words, "allreduce");
+	vw__ints(&words, 2, splits);
+	vw__list(&words, PTB_VAL_LIST, 0, 0);
+	vw__int(&words, 0);
+	vw__int(&words, 1);
+	vw__int(&words, 1);
+}
+
+static void test_collective(void)
+{
+	static struct value_words out_words;
+
+	name = "record_param_comms";
+	vw__shape(&out_words, 1, (const int64_t[]){ 100 });
+	vw__shape(&out_words, 1, (const int64_t[]){ 11 });
+	results = vw__values(&out_words);
+	put_collective("\"0\\");
+	CU_ASSERT_EQUAL(write_args(VALUES_PRESENT), 0);
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(out, "\"Collective name\": \"allreduce\", \"dtype\": \"Float\", \"In msg nelems\": 18914304, "
+			    "\"Out msg nelems\": 111, \"In split size\": \"[5, 7]\", \"Out split size\": \"[]\", "
+			    "\"Global rank start\": 0, \"Global rank stride\": 1, \"Group size\": 1, "
+			    "\"Process Group Name\": \"\\\"0\\\\\", \"Process Group Description\": \"default_pg\", "
+			    "\"Rank\": 0"));
+	results = (struct slice_values){ .words = NULL };
+	put_collective("0");
+	CU_ASSERT_EQUAL(write_args(VALUES_PRESENT), 0);
+	CU_ASSERT_PTR_NULL(strstr(out, "Out msg nelems"));
+	vw__int(&words, 1); /* another list of arguments than this one */
+	CU_ASSERT_EQUAL(write_args(VALUES_PRESENT), 0);
+	CU_ASSERT_PTR_NULL(strstr(out, "Collective name"));
+	name = "aten::x";
+}
+
 static void test_many(void)
 {
 	int i, n = ARGS_MANY;
@@ -426,6 +477,7 @@ int main(void)
 		{ "missing", test_missing },
 		{ "no inputs", test_no_inputs },
 		{ "inputs that are not known", test_unknown_inputs },
+		{ "collective", test_collective },
 		{ "many", test_many },
 		{ "hostile", test_hostile },
 		{ "damaged", test_damaged },

@@ -322,59 +322,60 @@ void values__name_tensors(uint64_t *words, uint32_t cnt,
 
 /*
  * By number of c10::ScalarType, which only grows (pytorch torch/headeronly/core/ScalarType.h: the order is
- * that of the serialization format). Names as GCC spells the types, which is what TypeMeta::name() holds.
+ * that of the serialization format). The first name is as GCC spells the type, which
+ * is what TypeMeta::name() holds; the second is c10::toString()'s.
  */
 static const struct {
-	const char *cxx;
+	const char *cxx, *name;
 	uint32_t size;
 } dtypes[] = {
-	{ "unsigned char", 1 },
-	{ "signed char", 1 },
-	{ "short int", 2 },
-	{ "int", 4 },
-	{ "long int", 8 },
-	{ "c10::Half", 2 },
-	{ "float", 4 },
-	{ "double", 8 },
-	{ "c10::complex<c10::Half>", 4 },
-	{ "c10::complex<float>", 8 },
-	{ "c10::complex<double>", 16 },
-	{ "bool", 1 },
-	{ "c10::qint8", 1 },
-	{ "c10::quint8", 1 },
-	{ "c10::qint32", 4 },
-	{ "c10::BFloat16", 2 },
-	{ "c10::quint4x2", 1 },
-	{ "c10::quint2x4", 1 },
-	{ "c10::bits1x8", 1 },
-	{ "c10::bits2x4", 1 },
-	{ "c10::bits4x2", 1 },
-	{ "c10::bits8", 1 },
-	{ "c10::bits16", 2 },
-	{ "c10::Float8_e5m2", 1 },
-	{ "c10::Float8_e4m3fn", 1 },
-	{ "c10::Float8_e5m2fnuz", 1 },
-	{ "c10::Float8_e4m3fnuz", 1 },
-	{ "short unsigned int", 2 },
-	{ "unsigned int", 4 },
-	{ "long unsigned int", 8 },
-	{ "c10::dummy_uint1_7_t<1>", 1 },
-	{ "c10::dummy_uint1_7_t<2>", 1 },
-	{ "c10::dummy_uint1_7_t<3>", 1 },
-	{ "c10::dummy_uint1_7_t<4>", 1 },
-	{ "c10::dummy_uint1_7_t<5>", 1 },
-	{ "c10::dummy_uint1_7_t<6>", 1 },
-	{ "c10::dummy_uint1_7_t<7>", 1 },
-	{ "c10::dummy_int1_7_t<1>", 1 },
-	{ "c10::dummy_int1_7_t<2>", 1 },
-	{ "c10::dummy_int1_7_t<3>", 1 },
-	{ "c10::dummy_int1_7_t<4>", 1 },
-	{ "c10::dummy_int1_7_t<5>", 1 },
-	{ "c10::dummy_int1_7_t<6>", 1 },
-	{ "c10::dummy_int1_7_t<7>", 1 },
-	{ "c10::Float8_e8m0fnu", 1 },
-	{ "c10::Float4_e2m1fn_x2", 1 },
-	{ "c10::complex<c10::BFloat16>", 4 },
+	{ "unsigned char", "Byte", 1 },
+	{ "signed char", "Char", 1 },
+	{ "short int", "Short", 2 },
+	{ "int", "Int", 4 },
+	{ "long int", "Long", 8 },
+	{ "c10::Half", "Half", 2 },
+	{ "float", "Float", 4 },
+	{ "double", "Double", 8 },
+	{ "c10::complex<c10::Half>", "ComplexHalf", 4 },
+	{ "c10::complex<float>", "ComplexFloat", 8 },
+	{ "c10::complex<double>", "ComplexDouble", 16 },
+	{ "bool", "Bool", 1 },
+	{ "c10::qint8", "QInt8", 1 },
+	{ "c10::quint8", "QUInt8", 1 },
+	{ "c10::qint32", "QInt32", 4 },
+	{ "c10::BFloat16", "BFloat16", 2 },
+	{ "c10::quint4x2", "QUInt4x2", 1 },
+	{ "c10::quint2x4", "QUInt2x4", 1 },
+	{ "c10::bits1x8", "Bits1x8", 1 },
+	{ "c10::bits2x4", "Bits2x4", 1 },
+	{ "c10::bits4x2", "Bits4x2", 1 },
+	{ "c10::bits8", "Bits8", 1 },
+	{ "c10::bits16", "Bits16", 2 },
+	{ "c10::Float8_e5m2", "Float8_e5m2", 1 },
+	{ "c10::Float8_e4m3fn", "Float8_e4m3fn", 1 },
+	{ "c10::Float8_e5m2fnuz", "Float8_e5m2fnuz", 1 },
+	{ "c10::Float8_e4m3fnuz", "Float8_e4m3fnuz", 1 },
+	{ "short unsigned int", "UInt16", 2 },
+	{ "unsigned int", "UInt32", 4 },
+	{ "long unsigned int", "UInt64", 8 },
+	{ "c10::dummy_uint1_7_t<1>", "UInt1", 1 },
+	{ "c10::dummy_uint1_7_t<2>", "UInt2", 1 },
+	{ "c10::dummy_uint1_7_t<3>", "UInt3", 1 },
+	{ "c10::dummy_uint1_7_t<4>", "UInt4", 1 },
+	{ "c10::dummy_uint1_7_t<5>", "UInt5", 1 },
+	{ "c10::dummy_uint1_7_t<6>", "UInt6", 1 },
+	{ "c10::dummy_uint1_7_t<7>", "UInt7", 1 },
+	{ "c10::dummy_int1_7_t<1>", "Int1", 1 },
+	{ "c10::dummy_int1_7_t<2>", "Int2", 1 },
+	{ "c10::dummy_int1_7_t<3>", "Int3", 1 },
+	{ "c10::dummy_int1_7_t<4>", "Int4", 1 },
+	{ "c10::dummy_int1_7_t<5>", "Int5", 1 },
+	{ "c10::dummy_int1_7_t<6>", "Int6", 1 },
+	{ "c10::dummy_int1_7_t<7>", "Int7", 1 },
+	{ "c10::Float8_e8m0fnu", "Float8_e8m0fnu", 1 },
+	{ "c10::Float4_e2m1fn_x2", "Float4_e2m1fn_x2", 1 },
+	{ "c10::complex<c10::BFloat16>", "BComplex32", 4 },
 };
 
 #define DTYPE_CNT (sizeof(dtypes) / sizeof(dtypes[0]))
@@ -382,6 +383,11 @@ static const struct {
 const char *dtype__cxx_name(uint32_t dtype)
 {
 	return dtype < DTYPE_CNT ? dtypes[dtype].cxx : NULL;
+}
+
+const char *dtype__name(uint32_t dtype)
+{
+	return dtype < DTYPE_CNT ? dtypes[dtype].name : NULL;
 }
 
 uint32_t dtype__itemsize(uint32_t dtype)

@@ -90,6 +90,7 @@ uint32_t values__first_words(const uint64_t *words, uint32_t cnt);
 /* "float", "c10::BFloat16", "long int": C++ names of torch's scalar types (pytorch c10/util/typeid.h); NULL:
  * not a scalar type that torch can name. */
 const char *dtype__cxx_name(uint32_t dtype);
+const char *dtype__name(uint32_t dtype);             /* "Float", "BFloat16"; NULL: not known */
 uint32_t dtype__itemsize(uint32_t dtype);            /* 0: not known */
 const char *device__type_name(uint32_t device_type); /* "cpu", "cuda"; NULL: not known */
 

@@ -353,5 +353,6 @@ uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struc
 	for (uint32_t i = 0; i < cw.args.cnt; i++)
 		cw.shown[i] = classify_input(&cw, sl, i);
 	put_arrays(&cw);
+	chrome_comms__write(w, sl, &cw.args);
 	return cw.missing;
 }

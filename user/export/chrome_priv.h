@@ -30,6 +30,9 @@ struct chrome_args_opts {
 #define CHROME_ARGS_CUT 0x2     /* inputs, elements or dimensions that torch would show are left out */
 /* clang-format on */
 uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts);
+/* What the arguments of a collective say of it; nothing for other slices. */
+struct arg_list;
+void chrome_comms__write(struct jsonw *w, const struct slice *sl, const struct arg_list *al);
 
 /* Opens an event: on its own line, with its phase. */
 static inline void chrome_event__head(struct jsonw *w, const char *ph)

@@ -280,7 +280,8 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 		struct recorder_proc *p = t->group_dead ? recorder__find_proc(r, t->h.tgid) : NULL;
 
 		/* the last name a thread had; also of threads too short-lived to be read */
-		recorder__thread(r, t->h.tgid, t->h.tid, comm);
+		if (!proc__is_loader(comm) || !hashmap__get(&r->threads, t->h.tgid, t->h.tid))
+			recorder__thread(r, t->h.tgid, t->h.tid, comm);
 		hashmap__del(&r->threads, t->h.tgid, t->h.tid); /* its number may be another thread's next */
 		if (p)
 			p->gone = true;

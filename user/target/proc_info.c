@@ -299,6 +299,11 @@ static char *loaded_program(pid_t pid)
 	return strdup(base ? base + 1 : word);
 }
 
+bool proc__is_loader(const char *comm)
+{
+	return !strncmp(comm, LOADER, sizeof(LOADER) - 1);
+}
+
 int proc__comm(pid_t pid, pid_t tid, char buf[16])
 {
 	char *text, *program;
@@ -311,7 +316,7 @@ int proc__comm(pid_t pid, pid_t tid, char buf[16])
 		return err;
 	if (len && text[len - 1] == '\n')
 		text[--len] = 0;
-	program = strncmp(text, LOADER, sizeof(LOADER) - 1) ? NULL : loaded_program(pid);
+	program = proc__is_loader(text) ? loaded_program(pid) : NULL;
 	snprintf(buf, 16, "%s", program ? program : text);
 	free(program);
 	free(text);
@@ -405,7 +410,7 @@ char *proc_info__exe_name(pid_t pid)
 	base = strrchr(target, '/');
 	base = base ? base + 1 : target;
 	proc_path__cut_deleted(base);
-	program = strncmp(base, LOADER, sizeof(LOADER) - 1) ? NULL : loaded_program(pid);
+	program = proc__is_loader(base) ? loaded_program(pid) : NULL;
 	return program ? program : strdup(base);
 }
 

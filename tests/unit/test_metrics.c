@@ -179,9 +179,95 @@ static void add_window(unsigned int first, unsigned int cnt)
 	memset(&w, 0, sizeof(w));
 	for (unsigned int i = first; i < first + cnt; i++) {
 		snprintf(name, sizeof(name), "op::%u", i);
-		metrics_window__op(&w, &m, name, 1000 + i);
+		metrics_window__op(&w, &m, name, 1, 1000 + i);
 	}
 	metrics__add(&m, &w);
+}
+
+/* As add_window(), all of one user. */
+static void add_users(const char *prefix, uint32_t uid, unsigned int first, unsigned int cnt)
+{
+	char name[32];
+
+	for (unsigned int i = first; i < first + cnt; i++) {
+		snprintf(name, sizeof(name), "%s::%u", prefix, i);
+		metrics_window__op(&w, &m, name, uid, uid * 1000 + i);
+	}
+}
+
+static unsigned int names_of(const char *prefix)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < m.op_cnt; i++)
+		n += !strncmp(m.ops[i].name, prefix, strlen(prefix));
+	return n;
+}
+
+static uint64_t all_time(void)
+{
+	uint64_t sum = m.sum.rest_ns;
+
+	for (unsigned int i = 0; i < METRICS_OPS; i++)
+		sum += m.sum.op_ns[i];
+	return sum;
+}
+
+/* One user's process has had a hundred names with more time in each of many windows: another's come all the same. */
+static void test_share_of_users(void)
+{
+	uint64_t sum;
+
+	begin();
+	for (unsigned int k = 0; k < 20; k++) {
+		memset(&w, 0, sizeof(w));
+		add_users("loud", 2, 0, 100);
+		metrics__add(&m, &w);
+	}
+	CU_ASSERT_EQUAL(names_of("loud::"), METRICS_OPS);
+	for (unsigned int k = 0; k < 20; k++) {
+		memset(&w, 0, sizeof(w));
+		add_users("loud", 2, 100 * k, 100);
+		add_users("quiet", 1, 0, 20);
+		sum = all_time();
+		metrics__add(&m, &w);
+		CU_ASSERT(all_time() > sum);
+	}
+	CU_ASSERT_EQUAL(names_of("quiet::"), 20);
+	CU_ASSERT_EQUAL(names_of("loud::"), METRICS_OPS - 20);
+	for (unsigned int k = 0; k < 5; k++) { /* a name that several use is nobody's */
+		memset(&w, 0, sizeof(w));
+		add_users("quiet", 2, 0, 20);
+		metrics__add(&m, &w);
+	}
+	for (unsigned int i = 0; i < m.op_cnt; i++)
+		CU_ASSERT(strncmp(m.ops[i].name, "quiet", 5) != 0 || m.ops[i].uid == METRICS_NO_USER);
+}
+
+/* What has had no time for longest goes, and its time is among the others; a window that began before means the old name. */
+static void test_recent_names(void)
+{
+	struct metrics_window before;
+
+	begin();
+	for (unsigned int i = 0; i < METRICS_OPS; i += METRICS_NEW_OPS)
+		add_window(i, METRICS_NEW_OPS);
+	memset(&w, 0, sizeof(w));
+	metrics_window__op(&w, &m, "op::0", 1, 5);
+	metrics__add(&m, &w);
+	memset(&w, 0, sizeof(w));
+	add_users("op", 1, 0, METRICS_NEW_OPS);
+	before = w;
+	add_window(100, METRICS_NEW_OPS);
+	CU_ASSERT_EQUAL(m.op_cnt, METRICS_OPS);
+	CU_ASSERT_STRING_EQUAL(m.ops[0].name, "op::0");
+	CU_ASSERT_EQUAL(names_of("op::10"), METRICS_NEW_OPS);
+	for (unsigned int i = 1; i < METRICS_NEW_OPS; i++)
+		CU_ASSERT(atoi(m.ops[i].name + 4) >= 100);
+	CU_ASSERT_EQUAL(m.sum.op_ns[1], (uint64_t)(1000 + atoi(m.ops[1].name + 4)));
+	metrics__add(&m, &before);
+	CU_ASSERT_EQUAL(m.sum.op_ns[0], 1000 + 5 + 1000);
+	CU_ASSERT_EQUAL(m.sum.op_ns[1], (uint64_t)(1000 + atoi(m.ops[1].name + 4)));
 }
 
 /* No time of an operator is lost, and each has its whole time from the window on that gave it its name. */
@@ -193,11 +279,11 @@ static void test_names(void)
 	add_window(0, 30);
 	CU_ASSERT_EQUAL(m.op_cnt, METRICS_NEW_OPS);
 	for (unsigned int i = 0; i < m.op_cnt; i++)
-		CU_ASSERT(atoi(m.ops[i] + 4) >= 20); /* the ten with most time */
+		CU_ASSERT(atoi(m.ops[i].name + 4) >= 20); /* the ten with most time */
 	add_window(0, 30);
 	CU_ASSERT_EQUAL(m.op_cnt, 2 * METRICS_NEW_OPS);
 	for (unsigned int i = 0; i < METRICS_NEW_OPS; i++)
-		CU_ASSERT_EQUAL(m.sum.op_ns[i], 2 * (uint64_t)(1000 + atoi(m.ops[i] + 4)));
+		CU_ASSERT_EQUAL(m.sum.op_ns[i], 2 * (uint64_t)(1000 + atoi(m.ops[i].name + 4)));
 	for (unsigned int i = 0; i < 20; i++)
 		add_window(0, 200);
 	CU_ASSERT_EQUAL(m.op_cnt, METRICS_OPS);
@@ -223,17 +309,18 @@ static void test_overlapping_windows(void)
 		char name[] = "a::0";
 
 		name[3] = (char)('0' + i);
-		metrics_window__op(&a, &m, name, 10);
+		metrics_window__op(&a, &m, name, 1, 10);
 		name[0] = i ? 'b' : 'a';
-		metrics_window__op(&b, &m, name, 10 + i);
+		metrics_window__op(&b, &m, name, 1, 10 + i);
 	}
-	CU_ASSERT_EQUAL(a.new_op_cnt, 5);
+	CU_ASSERT_EQUAL(a.new_op_cnt, 6);
 	metrics__add(&m, &a);
 	CU_ASSERT_EQUAL(m.op_cnt, METRICS_OPS);
-	CU_ASSERT_EQUAL(m.sum.rest_ns, 10);
+	CU_ASSERT_EQUAL(m.sum.rest_ns, 1000); /* op::0 */
 	metrics__add(&m, &b);
 	CU_ASSERT_EQUAL(m.op_cnt, METRICS_OPS);
-	CU_ASSERT_EQUAL(m.sum.rest_ns + m.sum.op_ns[45], 10 + 10 + 10 + 11 + 12 + 13 + 14 + 15);
+	CU_ASSERT_EQUAL(m.sum.op_ns[45], 10 + 10);
+	CU_ASSERT_EQUAL(m.sum.rest_ns, 1000 + 1001 + 1002 + 1003 + 1004 + 1005);
 }
 
 static void test_texts(void)
@@ -241,20 +328,20 @@ static void test_texts(void)
 	char name[300], *text;
 
 	begin();
-	metrics_window__op(&w, &m, "a\"b\\c\nd\x01\xff", 5);
-	metrics_window__op(&w, &m, METRICS_OTHER, 7);
+	metrics_window__op(&w, &m, "a\"b\\c\nd\x01\xff", 1, 5);
+	metrics_window__op(&w, &m, METRICS_OTHER, 1, 7);
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	metrics_window__op(&w, &m, name, 1);
+	metrics_window__op(&w, &m, name, 1, 1);
 	name[sizeof(name) - 2] = 'y';
-	metrics_window__op(&w, &m, name, 1);
+	metrics_window__op(&w, &m, name, 1, 1);
 	metrics__add(&m, &w);
 	text = render(true);
 	HAS("ptbpf_operator_self_seconds_total{operator=\"a\\\"b\\\\c?d??\"} 0.000000005");
 	HAS("ptbpf_operator_self_seconds_total{operator=\"other\"} 0.000000007");
 	name[METRICS_OP_NAME - 1] = '\0';
 	CU_ASSERT_EQUAL(m.op_cnt, 2);
-	CU_ASSERT_STRING_EQUAL(m.ops[1], name);
+	CU_ASSERT_STRING_EQUAL(m.ops[1].name, name);
 	CU_ASSERT_EQUAL(m.sum.op_ns[1], 2);
 	free(text);
 }
@@ -269,6 +356,8 @@ int main(void)
 		{ "bytes", test_bytes },
 		{ "names of operators", test_names },
 		{ "overlapping windows", test_overlapping_windows },
+		{ "one user's names leave room for another's", test_share_of_users },
+		{ "names without time go", test_recent_names },
 		{ "texts of others", test_texts },
 		CU_TEST_INFO_NULL,
 	};

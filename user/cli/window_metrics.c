@@ -3,11 +3,15 @@
 #include "cli/window_metrics.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/hashmap.h"
 #include "base/list.h"
+#include "base/strtab.h"
+#include "base/vec.h"
 #include "model/key_averages.h"
 #include "report/gpu_report.h"
 
@@ -27,15 +31,55 @@ struct window_metrics {
 	struct device *devices;
 	uint32_t device_cnt, device_cap;
 	struct hashmap device_ids; /* process; type and index */
+	struct hashmap uids;       /* of processes */
+	struct strtab *ops;        /* names of operators */
+	struct hashmap op_ids;     /* (name pointer: the session interns) -> id in ops */
+	uint32_t *op_uids;         /* by that id - 1: whose processes have it */
+	uint32_t op_uid_cnt, op_uid_cap;
 	struct metrics_window w;
 };
 
-/* Derived, or of a torch.profiler in the program. */
+/* Those of processes that have ended, or hide whose they are (prctl(2), PR_SET_DUMPABLE), share what one user has. */
+static int uid_of(struct window_metrics *wm, uint32_t tgid, uint32_t *uid)
+{
+	const uint64_t *known = hashmap__get(&wm->uids, tgid, 0);
+	char path[32];
+	struct stat st;
+
+	if (known) {
+		*uid = (uint32_t)*known;
+		return 0;
+	}
+	snprintf(path, sizeof(path), "/proc/%u", tgid);
+	*uid = stat(path, &st) ? METRICS_NO_USER : st.st_uid;
+	return hashmap__put(&wm->uids, tgid, 0, *uid);
+}
+
+static int take_operator(struct window_metrics *wm, const struct slice *sl)
+{
+	const uint64_t *known = hashmap__get(&wm->op_ids, (uintptr_t)sl->name, 0);
+	uint32_t id = known ? (uint32_t)*known : strtab__add(wm->ops, sl->name, strlen(sl->name)), uid;
+	int err = uid_of(wm, sl->tgid, &uid);
+
+	if (err || !id)
+		return err ? err : -ENOMEM;
+	if (id > wm->op_uid_cnt)
+		err = vec_push(wm->op_uids, wm->op_uid_cnt, wm->op_uid_cap, uid);
+	if (!err && !known)
+		err = hashmap__put(&wm->op_ids, (uintptr_t)sl->name, 0, id);
+	if (!err && wm->op_uids[id - 1] != uid)
+		wm->op_uids[id - 1] = METRICS_NO_USER;
+	return err;
+}
+
+/* Steps are derived, or of a torch.profiler in the program. */
 static int take_slice(void *arg, const struct slice *sl)
 {
 	static const char step[] = SESSION_STEP_NAME;
 	struct window_metrics *wm = arg;
 
+	if (sl->cat == SLICE_CPU_OP)
+		return take_operator(wm, sl);
 	if (sl->cat != SLICE_USER_ANNOTATION ||
 	    (strncmp(sl->name, step, sizeof(step) - 1) != 0 && !(sl->flags & SLICE_PARTIAL)))
 		return 0;
@@ -88,9 +132,10 @@ struct window_metrics *window_metrics__new(const struct session *s)
 		return NULL;
 	wm->info = session__info(s);
 	wm->ka = key_averages__new(NULL);
+	wm->ops = strtab__new();
 	if (wm->info->has_gpu)
 		wm->gr = gpu_report__new(s);
-	if (!wm->ka || (wm->info->has_gpu && !wm->gr)) {
+	if (!wm->ka || !wm->ops || (wm->info->has_gpu && !wm->gr)) {
 		window_metrics__free(wm);
 		return NULL;
 	}
@@ -139,10 +184,15 @@ static int sum_operators(struct window_metrics *wm, const struct metrics *known)
 
 	if (!rows)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < cnt; i++)
+	for (uint32_t i = 0; i < cnt; i++) {
+		uint32_t id = strtab__find(wm->ops, rows[i].key, strlen(rows[i].key));
+
 		if (rows[i].category && !strcmp(rows[i].category, "cpu_op") &&
 		    (int64_t)rows[i].self_cpu_ns > 0)
-			metrics_window__op(&wm->w, known, rows[i].key, rows[i].self_cpu_ns);
+			metrics_window__op(&wm->w, known, rows[i].key,
+					   id ? wm->op_uids[id - 1] : METRICS_NO_USER,
+					   rows[i].self_cpu_ns);
+	}
 	return 0;
 }
 
@@ -197,6 +247,10 @@ void window_metrics__free(struct window_metrics *wm)
 	key_averages__free(wm->ka);
 	gpu_report__free(wm->gr);
 	hashmap__clear(&wm->device_ids);
+	hashmap__clear(&wm->uids);
+	hashmap__clear(&wm->op_ids);
+	strtab__free(wm->ops);
+	free(wm->op_uids);
 	free(wm->devices);
 	free(wm);
 }

@@ -13,10 +13,12 @@
 
 #include "ptb_event.h"
 
-#define METRICS_OPS 50     /* operators that ever get a name; the others are METRICS_OTHER */
+#define METRICS_OPS 50 /* operators that have a name at one time; the others are METRICS_OTHER */
 #define METRICS_NEW_OPS 10 /* of them, those that one window can add */
-#define METRICS_OP_NAME 80 /* longer names are cut */
+#define METRICS_OP_NAME 76 /* longer names are cut */
+#define METRICS_IDLE 100 /* windows, after which a name without time goes first, whoever's it is */
 #define METRICS_OTHER "other"
+#define METRICS_NO_USER UINT32_MAX /* of a name: it is not known, or several use it */
 #define METRICS_GPUS 16
 
 /* Upper bounds of the histogram of steps: ns, and as they are written. */
@@ -32,7 +34,14 @@
 
 struct metrics_op {
 	char name[METRICS_OP_NAME];
+	uint32_t uid;
 	uint64_t self_ns;
+};
+
+struct metrics_label {
+	char name[METRICS_OP_NAME];
+	uint32_t uid;         /* of the processes that have it */
+	uint64_t given, used; /* in which windows, by metrics.turn: it got its place, and had time last */
 };
 
 struct metrics_gpu {
@@ -43,7 +52,9 @@ struct metrics_gpu {
 /* One window. Of a fixed size, as its process sends it through a pipe. */
 struct metrics_window {
 	uint64_t window_ns, operators, cost_ns;
-	bool has_cost;                        /* it was measured */
+	bool has_cost;       /* it was measured */
+	uint64_t known_turn; /* what metrics.turn was when metrics.ops was read */
+	uint64_t shared;     /* bits: a user uses metrics.ops[i] whose name it is not */
 	uint64_t op_ns[METRICS_OPS], rest_ns; /* self time: of struct metrics.ops, and of others */
 	uint32_t new_op_cnt;
 	struct metrics_op new_ops[METRICS_NEW_OPS]; /* not in there */
@@ -79,8 +90,9 @@ struct metrics {
 	struct metrics_window last;
 	/* of all: only what are counters */
 	struct metrics_window sum;
+	uint64_t turn; /* windows that were added */
 	uint32_t op_cnt;
-	char ops[METRICS_OPS][METRICS_OP_NAME];
+	struct metrics_label ops[METRICS_OPS];
 };
 
 /* Bytes are what the program says: their sum must not wrap, which would look like a restart. */
@@ -90,9 +102,12 @@ static inline uint64_t metrics__sum(uint64_t a, uint64_t b)
 }
 
 void metrics_window__step(struct metrics_window *w, uint64_t ns);
-/* Self time of an operator, once for each. known: what w will be added to, perhaps later. */
+/*
+ * Self time of an operator of processes of that user, once for each. known: what w will be added to, perhaps later. Where
+ * there are too many names, that goes which has been without time for longest, of the user who has most.
+ */
 void metrics_window__op(struct metrics_window *w, const struct metrics *known, const char *name,
-			uint64_t self_ns);
+			uint32_t uid, uint64_t self_ns);
 void metrics__add(struct metrics *m, const struct metrics_window *w);
 /* From malloc, NULL: out of memory. */
 char *metrics__text(const struct metrics *m, bool openmetrics, size_t *len);

@@ -2,6 +2,7 @@
 """Processes that keep `ptbpf sample` waiting or busy: it leaves them out, goes on to serve, and others have their windows."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -68,3 +69,34 @@ def test_lock_of_an_address_space(ws, detail):
     check(worst < 8 and took < 15, f"a scrape took {worst:.1f} s, the end {took:.1f} s")
     check(re.search(f"pid {holder.pid} is left out for 60 minutes", left_out(t)[0]), left_out(t))
     detail(f"scrapes took {worst:.2f} s at most; {left_out(t)}")
+
+
+NAMED = """
+import ctypes, mmap, os, sys, time
+with open(sys.argv[1], "rb") as f:
+    at = ctypes.CDLL(None).mmap(None, 4096, mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE, f.fileno(), 0)
+ctypes.CDLL(None).prctl(15, b"\\x01" * 15)
+for _ in range(255):
+    if not os.fork():
+        break
+else:
+    print("mapped", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_names_of_control_characters(ws):
+    """Names that are six times as long in JSON as they are: the status of as many processes as a window takes is an answer."""
+    with open(ws + "/libtorch_cpu.so", "wb") as f:
+        f.write(b"x" * 4096)
+    env = {**os.environ, "TORCHELASTIC_RUN_ID": "\x02" * 64, "RANK": "100000", "WORLD_SIZE": "200000"}
+    with Process([PYTHON, "-c", NAMED, ws + "/libtorch_cpu.so"], stdin=subprocess.PIPE, env=env) as p:
+        p.wait_line("^mapped")
+        with Tracer("sample", "--comm", "\x01*", "--dir", ws + "/w", "--control", ws + "/s", "--schedule", "none") as t:
+            t.wait_line("sampling into", "the start", t.err)
+            out = run_ptbpf("status", "--json", "--control", ws + "/s").out
+            t.signal(signal.SIGTERM)
+            t.expect(0, 1, 3)
+    targets = json.loads("\n".join(out))["daemons"][0]["status"]["targets"]
+    check(len(targets) == 256, f"{len(targets)} processes")
+    check({(x["name"], x["job"]) for x in targets} == {("?" * 15, "torchrun:" + "?" * 64)}, targets[0])

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/term_text.h"
 #include "cli/sampler.h"
 #include "sample/proc_scout.h"
 #include "target/pid_hold.h"
@@ -52,6 +53,21 @@ static void put_daemon(const struct sampler *s, struct jsonw *w)
 	jsonw__end_obj(w);
 }
 
+/* At most twice its length in JSON: a target can name itself so that six times as much would not fit into an answer. */
+static void put_name(struct jsonw *w, const char *text)
+{
+	char plain[sizeof(((struct proc_facts *)0)->job)];
+
+	jsonw__str(w, term_text__copy(plain, sizeof(plain), text));
+}
+
+#define TARGET_BYTES                                                                               \
+	(2 * (sizeof(((struct proc_facts *)0)->comm) + sizeof(((struct proc_facts *)0)->job)) + 80)
+_Static_assert(SAMPLE_CONTROL_LINES * sizeof(((struct jsonw_text *)0)->text) +
+			       PROC_SELECT_MAX * TARGET_BYTES + 4 * PATH_MAX <=
+		       CONTROL_ANSWER_MAX,
+	       "a status fits into an answer");
+
 static void put_targets(const struct sampler *s, struct jsonw *w)
 {
 	const struct sample_control *sc = &s->control;
@@ -63,12 +79,16 @@ static void put_targets(const struct sampler *s, struct jsonw *w)
 	for (uint32_t i = 0; i < sc->pid_cnt; i++) {
 		jsonw__begin_obj(w);
 		JSONW_I64(w, "pid", sc->pids[i]);
-		if (*facts[i].comm)
-			JSONW_STR(w, "name", facts[i].comm);
+		if (*facts[i].comm) {
+			JSONW_KEY(w, "name");
+			put_name(w, facts[i].comm);
+		}
 		if (facts[i].rank >= 0)
 			JSONW_I64(w, "rank", facts[i].rank);
-		if (*facts[i].job)
-			JSONW_STR(w, "job", facts[i].job);
+		if (*facts[i].job) {
+			JSONW_KEY(w, "job");
+			put_name(w, facts[i].job);
+		}
 		jsonw__end_obj(w);
 	}
 	jsonw__end_arr(w);

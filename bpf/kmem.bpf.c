@@ -53,13 +53,12 @@ static __always_inline struct kmem_acc *kmem_acc_of(struct task_struct *task)
 	return *(volatile __u32 *)&kmem_lazy ? kmem_acc_late(task) : NULL;
 }
 
-/* Whether a call of this thread is one of kmem_shrinking. */
-static __always_inline void call_is_shrinking(struct kmem_acc *acc, bool is)
+/* A call of this thread may free so many pages; 0: none does. */
+static __always_inline void call_is_shrinking(struct kmem_acc *acc, __s64 pages)
 {
-	if (acc->shrinks == is)
-		return;
-	acc->shrinks = is;
-	__sync_fetch_and_add(&kmem_shrinking, is ? 1 : -1);
+	if (acc->shrinks != pages)
+		__sync_fetch_and_add(&kmem_shrinking, pages - acc->shrinks);
+	acc->shrinks = pages;
 }
 
 /* ---- page faults ---- */
@@ -81,7 +80,7 @@ int BPF_PROG(kmem_fault, unsigned long address, struct pt_regs *regs, unsigned l
 		acc->reads++;
 	faults = acc->reads + acc->writes;
 	acc->dirty = 1;
-	if (*(volatile __u32 *)&kmem_shrinking) {
+	if (*(volatile __s64 *)&kmem_shrinking) {
 		call_is_shrinking(acc, false); /* if the kernel has skipped its exit */
 		current_ids(&hit.tgid, &hit.tid);
 		rss_settle(hit.tgid, acc, task, false);
@@ -363,7 +362,7 @@ int BPF_PROG(kmem_task_exit, struct task_struct *task)
 	if (!acc)
 		return 0;
 	kmem_hit(&hit, bpf_ktime_get_ns());
-	call_is_shrinking(acc, false);
+	call_is_shrinking(acc, 0);
 	rss_leave(hit.tgid, acc);
 	if (kmem_changed(acc, me))
 		emit_kmem(&hit, acc, me);

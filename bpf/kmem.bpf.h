@@ -149,14 +149,14 @@ static __always_inline void rss_begin(__u32 tgid, struct kmem_acc *acc, struct t
  * kernel keeps up to 64 pages with the thread whose faults brought them. That thread counts them at once; when the
  * kernel adds them to the process's sum, the thread that reads that counts them again and their thread subtracts them. A call
  * that frees memory hides what faults of other threads bring meanwhile, so each fault reads the counters while such a
- * call is under way (kmem_shrinking). What goes while there is none was taken from outside (reclaim, process_madvise() of another
- * process): no thread of the process did it.
+ * call is under way (kmem_shrinking). What goes beyond what such calls can free was taken from outside (reclaim, process_madvise() of
+ * another process), perhaps while a call waited for mmap_lock: no thread of the process did it.
  */
 static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc,
 					      struct task_struct *task, bool by_call)
 {
 	struct kmem_rss *r = bpf_map_lookup_elem(&kmem_rss, &tgid);
-	__s64 last, common, grown, moved;
+	__s64 last, common, grown, moved, freed;
 	__u32 i;
 
 	if (!acc)
@@ -180,11 +180,9 @@ static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc,
 	grown = common - last;
 	moved = acc->reading.cached - acc->rss_cached;
 	acc->rss_cached = acc->reading.cached;
-	if (grown < 0 && !by_call && *(volatile __u32 *)&kmem_shrinking <= acc->shrinks)
-		grown = 0;
-	/* the call may have waited for mmap_lock while another process took more away than it can free itself */
-	if (by_call && acc->call_pages > 0 && grown < -acc->call_pages)
-		grown = -acc->call_pages;
+	freed = by_call ? acc->shrinks : *(volatile __s64 *)&kmem_shrinking - acc->shrinks;
+	if (grown < 0 && grown < -freed)
+		grown = -freed;
 	__sync_fetch_and_add(&r->change, grown + moved);
 	if (by_call)
 		grown = grown + moved > 0 ? grown + moved : 0;

@@ -40,6 +40,16 @@ static __always_inline bool call_shrinks(const struct kmem_acc *acc, __u32 call)
 	}
 }
 
+/* The most pages that it can free. */
+static __always_inline __s64 call_pages(const struct kmem_acc *acc, __u32 call)
+{
+	__u64 bytes = call == PTB_CALL_BRK ? acc->call_brk - acc->call_args[0] : acc->call_args[1];
+
+	if (call == PTB_CALL_MREMAP)
+		bytes += acc->call_args[2];
+	return (__s64)(bytes / PAGE_BYTES) + 1;
+}
+
 /* Not more arguments than the call has: else the kernel refuses to attach. */
 static __always_inline int call_enter(struct syscall_trace_enter *ctx, __u32 call, __u32 args)
 {
@@ -57,13 +67,7 @@ static __always_inline int call_enter(struct syscall_trace_enter *ctx, __u32 cal
 	acc->call_brk = task->mm ? task->mm->brk : 0;
 	acc->call_vm = task->mm ? task->mm->total_vm : 0;
 	acc->call_ns = hit.ts_ns;
-	acc->call_pages =
-		(__s64)((call == PTB_CALL_BRK ?
-				 acc->call_brk - acc->call_args[0] :
-				 acc->call_args[1] + acc->call_args[2] * (call == PTB_CALL_MREMAP)) /
-			PAGE_BYTES) +
-		1;
-	call_is_shrinking(acc, call_shrinks(acc, call));
+	call_is_shrinking(acc, call_shrinks(acc, call) ? call_pages(acc, call) : 0);
 	if (acc->shrinks)
 		rss_settle(hit.tgid, acc, task, false);
 	return 0;
@@ -172,7 +176,7 @@ static __always_inline int call_exit(struct syscall_trace_exit *ctx, __u32 call)
 	kmem_hit(&hit, bpf_ktime_get_ns());
 	if (acc->shrinks) {
 		rss_settle(hit.tgid, acc, task, true);
-		call_is_shrinking(acc, false);
+		call_is_shrinking(acc, 0);
 	}
 	hdr_fill(&r.h, sizeof(r), PTB_REC_KMEM_CALL, 0, &hit);
 	r.begin_ns = acc->call_ns;

@@ -63,8 +63,8 @@ __u32 rss_wrong = 0;    /* what was read of the own process was wrong: nothing i
 __u32 rss_packed = 0;   /* the four counters of a processor lie side by side */
 /* Counts what came to a thread's sums without a fault: on a line of its own, every hit reads it. */
 __u32 kmem_gen __attribute__((aligned(64))) = 0;
-/* Calls under way that may free memory of a process: read by every fault, written by these calls. */
-__u32 kmem_shrinking __attribute__((aligned(64))) = 0;
+/* Pages that calls under way may free: read by every fault, written by these calls. */
+__s64 kmem_shrinking __attribute__((aligned(64))) = 0;
 __u64 cpu_off[PTB_CPUS_MAX]
 	__attribute__((aligned(64))) = {}; /* where each processor's own memory is; before kmem_setup: its number */
 
@@ -326,11 +326,10 @@ struct kmem_acc {
 	/* under way */
 	__u64 call_ns; /* 0: no call */
 	__u64 call_args[4];
-	__s64 call_pages;        /* as many as it can free, most */
 	__u64 call_brk, call_vm; /* mm->brk, mm->total_vm when it began */
 	__u64 stall_ns[3];       /* enum ptb_kmem_stalls */
 	__u32 stall_order[3];
-	__u32 shrinks; /* the call is one of kmem_shrinking */
+	__s64 shrinks; /* what the call has in kmem_shrinking */
 	/* room to work in: the programs' stacks are small where they are called from others */
 	struct rss_reading reading;
 	struct kmem_rss fresh;

@@ -279,7 +279,7 @@ static void directories(void)
 	CU_ASSERT_EQUAL(try_directory("dirs/theirs", NULL), -EPERM);
 	CU_ASSERT_EQUAL(try_directory("dirs/theirs", "1000"), -EPERM);
 	CU_ASSERT_EQUAL(try_directory("dirs/theirs", "12345"), 0);
-	CU_ASSERT_EQUAL(try_directory("dirs/ours", NULL), 0);
+	CU_ASSERT_EQUAL(try_directory("dirs/ours", "12345"), 0);
 	CU_ASSERT_EQUAL(try_directory("dirs/new", "12345"), 0);
 	CU_ASSERT(!stat(at("dirs/new"), &st) && st.st_uid == OTHER && (st.st_mode & 07777) == 0700);
 	CU_ASSERT(!stat(at("secret"), &st) && st.st_uid == 0);
@@ -291,6 +291,29 @@ static void directories(void)
 	CU_ASSERT_EQUAL(try_directory("to_secret", NULL), 0);
 	CU_ASSERT_EQUAL(try_directory("secret/", NULL), 0);
 	CU_ASSERT_EQUAL(try_directory("secret/a/b", NULL), -ENOENT);
+}
+
+/* Who owns a directory, or may write to it, renames what is in it: what was checked is not what is written to. */
+static void parents_of_others(void)
+{
+	make_dir("above", 0755, OTHER);
+	make_dir("above/ours", 0755, 0);
+	make_dir("above/ours/w", 0700, 0);
+	CU_ASSERT_EQUAL(try_directory("above/ours", NULL), -EPERM);
+	CU_ASSERT_EQUAL(try_directory("above/ours/w", NULL), -EPERM);
+	CU_ASSERT_EQUAL(try_directory("above/ours/w", "1000"), -EPERM);
+	CU_ASSERT_EQUAL(try_directory("above/ours/w", "12345"), 0);
+	CU_ASSERT_EQUAL(try_directory("above/ours/new", NULL), -EPERM);
+	CU_ASSERT_EQUAL(access(at("above/ours/new"), F_OK), -1);
+	make_dir("open", 0777, 0);
+	make_dir("open/ours", 0700, 0);
+	CU_ASSERT_EQUAL(try_directory("open/ours", NULL), -EPERM);
+	make_dir("as_tmp", 01777, 0);
+	make_dir("as_tmp/ours", 0700, 0);
+	make_dir("as_tmp/theirs", 0755, OTHER);
+	make_dir("as_tmp/theirs/ours", 0700, 0);
+	CU_ASSERT_EQUAL(try_directory("as_tmp/ours", NULL), 0);
+	CU_ASSERT_EQUAL(try_directory("as_tmp/theirs/ours", NULL), -EPERM);
 }
 
 /* ---- the time between ---- */
@@ -345,6 +368,7 @@ int main(void)
 		{ "owner", owner },
 		{ "owner without root", owner_of_a_user },
 		{ "directories", directories },
+		{ "directories below another user's", parents_of_others },
 		{ "until the commit", until_the_commit },
 		{ "long names", long_names },
 		CU_TEST_INFO_NULL,

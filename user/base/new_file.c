@@ -45,6 +45,7 @@ struct walk {
 	char name[NAME_MAX + 1];
 	bool last;
 	bool exists;
+	bool moved;         /* somebody else can replace a directory on the way */
 	bool magic;         /* name is a link of /proc to something that has no path */
 	struct stat st;     /* of what exists */
 	const char *reason; /* why the walk was refused; NULL: errno says */
@@ -75,6 +76,31 @@ static enum trust trust_of(const struct stat *st)
 	return st->st_mode & S_ISVTX ? TRUST_STICKY : TRUST_FOREIGN;
 }
 
+/* Nobody but root, the effective user and the one who called sudo can put something there. */
+static const char *why_not_ours(const struct stat *st)
+{
+	uint32_t uid, gid;
+	bool sudo = new_file__caller(&uid, &gid);
+
+	if (st->st_mode & S_IWOTH)
+		return "every user may write there; use a directory of its own";
+	if (!is_ours(st->st_uid) && !(sudo && st->st_uid == uid))
+		return "it belongs to another user; use a directory of its own";
+	if (st->st_mode & S_IWGRP && st->st_gid && st->st_gid != getegid() && !(sudo && st->st_gid == gid))
+		return "a group of users may write there; use a directory of its own";
+	return NULL;
+}
+
+/* Of a directory on the way: nobody else can put another one in place of what comes next, which the next check says of a sticky one. */
+static bool is_way(const struct stat *st)
+{
+	struct stat as_ours = *st;
+
+	if (st->st_mode & S_ISVTX)
+		as_ours.st_mode &= ~(mode_t)(S_IWOTH | S_IWGRP);
+	return !why_not_ours(&as_ours);
+}
+
 static bool entry_trusted(const struct walk *w)
 {
 	return w->trust == TRUST_OURS || (w->trust == TRUST_STICKY && is_ours(w->st.st_uid));
@@ -92,6 +118,7 @@ static int enter(struct walk *w, int fd, bool fresh)
 	w->dir = fd;
 	if (fstat(fd, &st))
 		return -errno;
+	w->moved |= !is_way(&st);
 	if (fresh || w->trust != TRUST_FOREIGN)
 		w->trust = trust_of(&st);
 	return 0;
@@ -439,21 +466,6 @@ void new_file__free(struct new_file *nf)
 
 /* ---- directories ---- */
 
-/* Nobody but root, the effective user and the one who called sudo can put something there. */
-static const char *why_not_ours(const struct stat *st)
-{
-	uint32_t uid, gid;
-	bool sudo = new_file__caller(&uid, &gid);
-
-	if (st->st_mode & S_IWOTH)
-		return "every user may write there; use a directory of its own";
-	if (!is_ours(st->st_uid) && !(sudo && st->st_uid == uid))
-		return "it belongs to another user; use a directory of its own";
-	if (st->st_mode & S_IWGRP && st->st_gid && st->st_gid != getegid() && !(sudo && st->st_gid == gid))
-		return "a group of users may write there; use a directory of its own";
-	return NULL;
-}
-
 int new_file__directory(const char *path, const char **reason)
 {
 	struct walk w = { .dir = -1 };
@@ -463,6 +475,10 @@ int new_file__directory(const char *path, const char **reason)
 
 	if (err == -EISDIR && !(w.last && w.exists && S_ISDIR(w.st.st_mode)))
 		strcpy(w.name, "."); /* a slash at the end of a link's text: the walk is in it */
+	if (w.moved && (!err || err == -EISDIR)) {
+		w.reason = "another user can replace a directory above it; use one below root's directories";
+		err = -EPERM;
+	}
 	if (!err && w.exists)
 		err = -ENOTDIR;
 	else if (!err && !(made = !mkdirat(w.dir, w.name, 0700)) && errno != EEXIST)

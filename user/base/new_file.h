@@ -36,8 +36,8 @@ int new_file__open(const char *path, enum new_file_kind kind, struct new_file **
 int new_file__check(const char *path, enum new_file_kind kind);
 
 /*
- * A directory for files of ptbpf's own: opened, or created with mode 0700, by the same rules for links. Refused where others can write: those
- * who may are root, the effective user and the one who called sudo, to whom a new one belongs. Its descriptor, or negative errno: *reason has
+ * A directory for files of ptbpf's own: opened, or created with mode 0700, by the same rules for links. Refused where others can write, or can put another
+ * directory in place of one in its path: those who may are root, the effective user and the one who called sudo, to whom a new one belongs. Its descriptor, or negative errno: *reason has
  * a sentence, NULL: errno says it.
  */
 int new_file__directory(const char *path, const char **reason);

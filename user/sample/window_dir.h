@@ -26,7 +26,7 @@ struct window_dir {
 
 /*
  * Creates the directory, mode 0700, if it does not exist, and follows links as new_file.h says. Refused where users other than root, the
- * effective one and the one who called sudo can write, and while another ptbpf writes windows there: the lock passes to processes of windows by fork(), so when ptbpf
+ * effective one and the one who called sudo can write to it or replace a directory above it, and while another ptbpf writes windows there: the lock passes to processes of windows by fork(), so when ptbpf
  * has been killed its last window ends first. Then removes what killed windows have left: files without their final
  * names, and half a line at the end of the log. 0 or negative errno (reported).
  */

@@ -116,6 +116,7 @@ struct inode {
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	unsigned long long seq_num;
 } KTYPE;
 
 struct bpf_iter__task {

@@ -720,6 +720,7 @@ enum ptb_stop_reason {
 	X(WHEN_NO_ROOM,    73, 1, "annotations or ends of operators lost with --when: more than 128 operators inside one another, more than 1024 annotations at a time, or no memory") \
 	X(SCOPES_FULL,     74, 1, "ends of annotations lost: more than 16384 are open at a time")  \
 	X(AGENT_EDGES,    75, 0, "probe hits at which operators of an agent began or ended, for kernel memory")  \
+	X(OVER_THREADS,    76, 1, "samples of threads that did not run, not taken: beyond the limit of threads") \
 	X(MERGE_LEFT_OUT,  80, 1, "records left out when captures were merged: damaged, or of kinds that are not known")
 /* clang-format on */
 
@@ -732,6 +733,6 @@ enum ptb_counter_id {
 #define PTB_CNT_IS_BPF(id)                                                                              \
 	((id) < PTB_CNT_BPF_MAX || ((id) >= PTB_CNT_PY_NO_STATE && (id) <= PTB_CNT_PY_NO_ROOM) ||       \
 	 ((id) >= PTB_CNT_SAMPLES_LATE && (id) <= PTB_CNT_SAMPLES_NS) || (id) == PTB_CNT_OPEN_UNREAD || \
-	 ((id) >= PTB_CNT_WHEN_OUTSIDE && (id) <= PTB_CNT_AGENT_EDGES))
+	 ((id) >= PTB_CNT_WHEN_OUTSIDE && (id) <= PTB_CNT_OVER_THREADS))
 
 #endif /* PTB_EVENT_H */

@@ -298,6 +298,11 @@ int py_sample_blocked(struct bpf_iter__task *ctx)
 
 	if (!task || !*(volatile __u32 *)&active || is_on_cpu(task) || gave_way(task))
 		return 0;
+	if (ctx->meta->seq_num >= *(volatile __u64 *)&sample_room) {
+		count(PTB_CNT_OVER_THREADS);
+		return 0;
+	}
+	sample_looked++; /* only ptbpf's own thread is here */
 	hit.tgid = task_tgid(task);
 	hit.tid = task_tid(task);
 	l = sampled_layout(hit.tgid, &proc);

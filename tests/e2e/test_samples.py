@@ -174,3 +174,29 @@ def test_usage(ws):
     with Process(["/bin/cat"], stdin=subprocess.PIPE) as p:
         done = run_ptbpf("attach", "--pid", p.pid, "--sample-stacks", "99", "-o", ws + "/a.ptb", expect=1)
     check(any("no Python interpreter" in line for line in done.err), f"{done.err}")
+
+
+MANY = """
+import sys, threading
+threading.stack_size(65536)
+done = threading.Event()
+for _ in range(int(sys.argv[1])):
+    threading.Thread(target=done.wait, daemon=True).start()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_thousands_of_threads(ws, detail):
+    """Of one process no more threads that do not run are looked at than half of the limit; the samples that this lacks are counted."""
+    threads, limit = 6000, 8192 // 2
+    with Process([PYTHON, "-c", MANY, str(threads)], stdin=subprocess.PIPE) as p:
+        p.wait_line("ready")
+        run_ptbpf("attach", "--pid", p.pid, "--sample-stacks", HZ, "-d", "1s", "-o", ws + "/a.ptb", "--no-table", expect=3)
+    trace = export(ws)
+    tids = {e["tid"] for e in trace["traceEvents"] if e.get("cat") == "python_sample"}
+    left_out = loss_counters(trace)["OVER_THREADS"]
+    check(limit - 2 <= len(tids) <= limit, f"samples of {len(tids)} threads")
+    runs = left_out / (threads + 1 - limit)
+    check(left_out > 0 and abs(runs - round(runs)) < 0.01, f"{left_out} samples left out, of {runs} runs")
+    detail(f"{runs:.0f} runs, {left_out} samples left out")

@@ -28,6 +28,7 @@
 #include <linux/perf_event.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/stall.h"
 #include "probe/probe_state.h"
 
@@ -275,9 +276,15 @@ void sampler__end(struct sampler *sa)
 /* Samples that stand for so many periods each. */
 static void sample_blocked(struct ptbpf_bpf *s, const struct proc *procs, uint32_t cnt, uint64_t ticks)
 {
+	uint64_t looked;
+
 	__atomic_store_n(&s->bss->sample_ticks, ticks, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->bss->sample_looked, 0, __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < cnt; i++)
 		if (procs[i].threads) {
+			looked = __atomic_load_n(&s->bss->sample_looked, __ATOMIC_RELAXED);
+			__atomic_store_n(&s->bss->sample_room, (LIMIT_SAMPLED_THREADS - looked) / 2,
+					 __ATOMIC_RELAXED);
 			stall__begin(procs[i].tgid);
 			iter__run(procs[i].threads); /* an error: the process has ended */
 			stall__end();

@@ -1,6 +1,7 @@
 unit_test(jsonw ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_jsonw.c ptbpf_base PkgConfig::CJSON)
 unit_test(hashmap ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_hashmap.c ptbpf_base)
 unit_test(list ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_list.c ptbpf_base)
+unit_test(log ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_log.c ptbpf_base)
 unit_test(sort ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_sort.c ptbpf_base)
 unit_test(strtab ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_strtab.c ptbpf_base)
 unit_test(cancel ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_cancel.c ptbpf_base)

@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 
+#define LOG_REPEAT_NS 600000000000ULL
+
 enum log_level { LOG_ERROR, LOG_WARN, LOG_HINT, LOG_INFO, LOG_DEBUG };
 
 #ifndef LOG_DOMAIN
@@ -25,6 +27,11 @@ void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 /* Debug messages of these comma-separated domains ("all": every one) are shown; NULL: none. */
 void log__enable_domains(const char *domains);
 void log__set_quiet(bool quiet); /* no info messages */
+/*
+ * From now on, here and in the processes forked from here, an error or warning about one process (its format has "pid %") is printed once in
+ * LOG_REPEAT_NS, with the hint that follows; the next one says how many were left out. 0 or negative errno.
+ */
+int log__limit_repeats(void);
 /* True once an error was printed: one that comes up a call chain then has its sentence already. */
 bool log__has_error(void);
 /* What errors are about, printed before each ("FILE:LINE"); the caller's, until the next call. NULL: nothing. */

@@ -253,6 +253,9 @@ int cmd_sample(int argc, char **argv)
 	if (stall__share())
 		pr_warn("processes whose memory cannot be read are tried again in each window: %s",
 			errstr(-ENOMEM));
+	if (log__limit_repeats())
+		pr_warn("errors that come again in each window are printed each time: %s",
+			errstr(-ENOMEM));
 	sample_events__init(&s.events);
 	s.reload_fd = set->cfg.config ? cancel__reload_fd() : -1;
 	use_settings(&s, set);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* log: errors about one process that come again and again. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "suite.h"
+
+static char printed[65536];
+
+/* What is printed in a child, as the processes of windows print it. */
+static unsigned int lines_of(void (*print)(void))
+{
+	FILE *f = tmpfile();
+	pid_t pid;
+	unsigned int lines = 0;
+	size_t n;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		dup2(fileno(f), STDERR_FILENO);
+		print();
+		_exit(0);
+	}
+	CU_ASSERT_EQUAL(waitpid(pid, NULL, 0), pid);
+	rewind(f);
+	n = fread(printed, 1, sizeof(printed) - 1, f);
+	printed[n] = '\0';
+	for (size_t i = 0; i < n; i++)
+		lines += printed[i] == '\n';
+	fclose(f);
+	return lines;
+}
+
+static void print_attach(void)
+{
+	pr_error("pid %d: cannot attach: %s", 77, errstr(1));
+	pr_hint("try again");
+}
+
+static void print_other(void)
+{
+	pr_error("pid %d: cannot attach: %s", 78, errstr(1));
+	pr_warn("pid %d: no Python stacks: %s", 77, "why");
+}
+
+/* Names of processes say nothing about a line that is about something else. */
+static void print_windows(void)
+{
+	for (int i = 0; i < 3; i++)
+		pr_warn("window %d: %s", i, "a read of the memory of pid 77 is not answered");
+}
+
+static void test_repeated_lines_about_a_process(void)
+{
+	CU_ASSERT_EQUAL(lines_of(print_attach), 2);
+	CU_ASSERT_EQUAL(lines_of(print_attach), 2);
+	CU_ASSERT_EQUAL_FATAL(log__limit_repeats(), 0);
+	CU_ASSERT_EQUAL(lines_of(print_attach), 2);
+	for (int i = 0; i < 5; i++)
+		CU_ASSERT_EQUAL(lines_of(print_attach), 0);
+	CU_ASSERT_EQUAL(lines_of(print_other), 2);
+	CU_ASSERT_EQUAL(lines_of(print_windows), 3);
+	CU_ASSERT(!log__has_error());
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "repeated lines about a process", test_repeated_lines_about_a_process },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("log", tests);
+}

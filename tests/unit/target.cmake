@@ -6,6 +6,7 @@ unit_test(proc_maps ${T}/test_proc_maps.c ptbpf_target)
 unit_test(job_facts ${T}/test_job_facts.c ptbpf_target)
 unit_test(proc_memory ${T}/test_proc_memory.c ptbpf_target)
 unit_test(proc_read "${T}/test_proc_read.c;${T}/lock_holder.c" ptbpf_target)
+set_tests_properties(unit_proc_read PROPERTIES RUN_SERIAL TRUE) # for the reason of unit_link_guard
 unit_test(remote_mem ${T}/test_remote_mem.c ptbpf_target)
 unit_test(live_ops "${T}/test_live_ops.c;${T}/torch_env.c" ptbpf_target)
 

@@ -819,7 +819,7 @@ bool facts__has_func(const struct facts *f, enum ptb_func_kind kind, const char 
 		const struct func_fact *ff = &f->funcs[i];
 
 		if (ff->kind == kind && (!ff->reason || ff->reason == PTB_REFUSE_NO_EXIT) &&
-		    !strcmp(facts__name(f, ff->name), name))
+		    (!name || !strcmp(facts__name(f, ff->name), name)))
 			return true;
 	}
 	return false;

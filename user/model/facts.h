@@ -141,7 +141,7 @@ const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid);
 const char *facts__meta(const struct facts *f, const char *key);
 /* The text that it holds, the caller's to free; NULL if absent, or no text. */
 char *facts__meta_dup(const struct facts *f, const char *key);
-/* Was a function of this kind and name probed, in whatever process? */
+/* Was a function of this kind and name (NULL: any) probed, in whatever process? */
 bool facts__has_func(const struct facts *f, enum ptb_func_kind kind, const char *name);
 const struct site_fact *facts__site(const struct facts *f, uint32_t site); /* NULL: not known */
 

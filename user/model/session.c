@@ -77,7 +77,8 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->has_py_stacks = f->py.seen || i->sample_hz || is_true(facts__meta(f, "with_stack"));
 	i->has_modules = is_true(facts__meta(f, "with_modules"));
 	i->merged = facts__meta(f, "merged") != NULL;
-	i->open_unknown = i->func_cnt && !i->sample_hz && !i->merged && !facts__meta(f, "when") &&
+	i->open_unknown = facts__has_func(f, PTB_FUNC_SCOPE, NULL) && !i->sample_hz && !i->merged &&
+			  !facts__meta(f, "when") &&
 			  (!is_true(facts__meta(f, "started")) || facts__meta(f, "flight"));
 	i->has_kernel_memory = is_true(facts__meta(f, "kernel_memory"));
 	i->rss = f->rss;

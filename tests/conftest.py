@@ -4,11 +4,14 @@
 import contextlib
 import os
 import signal
+import subprocess
 
 import pytest
 
-import environments
 import support
+
+subprocess.run(["bash", os.path.join(support.ROOT, "tools", "env.sh")], check=True)  # ends where another user can change the environments
+import environments  # noqa: E402
 
 
 def pytest_addoption(parser):

@@ -27,7 +27,6 @@ BUILD = os.path.dirname(os.path.realpath(PTBPF))
 AGENT = os.path.join(BUILD, "libptbpf_agent.so")
 NO_FREE = os.path.join(BUILD, "tests", "workloads", "libno_free.so")
 ENVS = os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs")
-subprocess.run(["bash", os.path.join(ROOT, "tools", "env.sh")], check=True)  # ends where another user can change ENVS
 DEADLINE = float(os.environ.get("PTBPF_DEADLINE", "180"))
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)

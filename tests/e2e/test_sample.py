@@ -226,7 +226,7 @@ def sampled(ws, start, jobs, *selection):
                 w = wait_logged(folder, lambda w, pid=job.pid: pid in w["pids"] and w["exit"] == 0, "a window of the job")
                 check(w["pids"] == [job.pid], f"other processes are in the window: {w}")
         t.signal(signal.SIGTERM)
-        t.expect(0)
+        t.expect(0, 3)  # 3: on a busy machine windows are skipped
 
 
 def test_comm(ws, spin):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A program that the dynamic loader was told to run (ld-linux-x86-64.so.2 python ...): /proc calls it by the loader's name."""
+"""A program that the dynamic loader runs (ld-linux-x86-64.so.2 python ...): /proc calls it by the loader's name."""
 
 import os
 import re

@@ -188,7 +188,7 @@ sys.stdin.read()
 
 
 def test_thousands_of_threads(ws, detail):
-    """Of one process no more threads that do not run are looked at than half of the limit; the samples that this lacks are counted."""
+    """Of one process no more threads that do not run are sampled than half of the limit; the samples that this lacks are counted."""
     threads, limit = 6000, 8192 // 2
     with Process([PYTHON, "-c", MANY, str(threads)], stdin=subprocess.PIPE) as p:
         p.wait_line("ready")

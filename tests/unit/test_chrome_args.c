@@ -331,7 +331,7 @@ static void test_no_inputs(void)
 	CU_ASSERT_STRING_EQUAL(out, "{}");
 }
 
-/* An operator without inputs is told from one whose inputs are not known. */
+/* An operator without inputs differs from one whose inputs are not known. */
 static void test_unknown_inputs(void)
 {
 	boxed_schema = "aten::x(Tensor self) -> Tensor";

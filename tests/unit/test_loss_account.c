@@ -39,7 +39,7 @@ static void test_complete(void)
 		       "operators"));
 }
 
-/* What is open all the time is not seen where ptbpf came later than the program, and only annotations tell of annotations. */
+/* What is open all the time is not seen where ptbpf came later than the program, and only annotations show that annotations are recorded. */
 static void test_open_all_the_time(void)
 {
 	struct session s = fake_session();

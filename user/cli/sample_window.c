@@ -306,7 +306,7 @@ static bool enter_child(const struct sample_window_spec *spec, pid_t parent)
 
 static int child_main(const struct sample_window_spec *spec, int fd, int answers, pid_t parent)
 {
-	elf_child__tell(answers);
+	elf_child__send_to(answers);
 	return enter_child(spec, parent) ? record_window(spec, fd, NULL) : EXIT_FAILED;
 }
 
@@ -552,7 +552,7 @@ void sample_window__read(struct sample_window *w)
 
 	while (read(w->pipe, &r, sizeof(r)) == sizeof(r))
 		w->report = r;
-	elf_child__hear(w->answers);
+	elf_child__receive_from(w->answers);
 	for (uint32_t i = 0; i < w->report.failure_cnt && i < WINDOW_FAILURES_MAX; i++)
 		plan_failures__add(&w->report.failures[i]); /* the next windows inherit them */
 }

@@ -34,7 +34,7 @@ struct event {
 	enum event_kind kind;
 	uint32_t pid;
 	uint64_t ts_ns;
-	uint64_t more; /* further ones that nobody is told of: mostly of this kind and process */
+	uint64_t more; /* further ones that are not reported: mostly of this kind and process */
 	char text[EVENT_TEXT_MAX]; /* what happened, with figures */
 };
 

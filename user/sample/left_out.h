@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Processes that `ptbpf sample` leaves out for an hour, because to look at them takes what others need: by themselves, and by the file that they execute and
+ * Processes that `ptbpf sample` leaves out for an hour, because to inspect them takes what others need: by themselves, and by the file that they execute and
  * its user, since whoever wants to be in the way starts another one. A process is known by its pid and start, a file by device and inode, which stay when it is
  * written or touched.
  */

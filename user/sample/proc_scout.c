@@ -232,7 +232,7 @@ static void say_cut(uint32_t cnt)
 	if (cut_said_ns && now < cut_said_ns + CUT_SAY_NS)
 		return;
 	cut_said_ns = now;
-	pr_warn("%u processes are not looked at for PyTorch: others of their user have taken %llu ms of processor time for that",
+	pr_warn("%u processes are not searched for PyTorch: others of their user have taken %llu ms of processor time for that",
 		cnt, SCOUT_USER_NS / 1000000);
 }
 

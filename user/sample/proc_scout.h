@@ -2,7 +2,7 @@
 /*
  * What `ptbpf sample` wants to know of processes, found out by a child that may be lost: a process can keep whoever reads its files in /proc waiting, or busy. The
  * child answers by a pipe and has SCOUT_NS for it; what it has not said by then is not known, it is killed, and the process at which it was is left out
- * (left_out.h). So is one that takes more than SCOUT_PROC_NS of processor time; of one user's processes no more are looked at than SCOUT_USER_NS allows.
+ * (left_out.h). So is one that takes more than SCOUT_PROC_NS of processor time; of one user's processes no more are inspected than SCOUT_USER_NS allows.
  * One for the whole program, not in several threads.
  */
 #ifndef SAMPLE_PROC_SCOUT_H
@@ -33,7 +33,7 @@ bool proc_scout__others(const struct proc_select *sel);
 /* Of these processes, cnt of them, in their order. */
 void proc_scout__facts(const pid_t *pids, uint32_t cnt, struct proc_facts *facts);
 
-/* To look at this one was too much, for a reason that is said when it is left out. */
+/* To inspect this one took too much, for a reason that is reported when it is left out. */
 void proc_scout__strike(const struct proc_id *id, uint32_t strikes, const char *why);
 /* Is a process that is held left out? */
 bool proc_scout__left_out(pid_t pid);

@@ -154,7 +154,7 @@ static void cache_answer(const struct file_id *id, const struct elf_question *q,
 
 /* ---- what another process was answered ---- */
 
-struct told {
+struct sent_answer {
 	struct file_id id;
 	int (*fn)(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len);
 	size_t arg_sz, len;
@@ -163,15 +163,15 @@ struct told {
 
 static int tell_fd = -1;
 
-void elf_child__tell(int fd)
+void elf_child__send_to(int fd)
 {
 	tell_fd = fd;
 }
 
-static void tell(const struct file_id *id, const struct elf_question *q, int err,
-		 const uint8_t *data, size_t len)
+static void send_answer(const struct file_id *id, const struct elf_question *q, int err,
+			const uint8_t *data, size_t len)
 {
-	struct told t;
+	struct sent_answer t;
 	struct iovec parts[] = { { &t, sizeof(t) },
 				 { (void *)(uintptr_t)q->arg, q->arg_sz },
 				 { (void *)(uintptr_t)data, len } };
@@ -184,13 +184,13 @@ static void tell(const struct file_id *id, const struct elf_question *q, int err
 	t.len = len;
 	t.err = err;
 	if (tell_fd >= 0 && sendmsg(tell_fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		pr_debug("an answer about a file is not told: %s", errstr(errno));
+		pr_debug("an answer about a file is not sent: %s", errstr(errno));
 }
 
-void elf_child__hear(int fd)
+void elf_child__receive_from(int fd)
 {
-	static uint8_t buf[sizeof(struct told) + 2 * CACHED_MAX];
-	struct told t;
+	static uint8_t buf[sizeof(struct sent_answer) + 2 * CACHED_MAX];
+	struct sent_answer t;
 	ssize_t n;
 
 	while ((n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_TRUNC)) > 0) {
@@ -259,7 +259,7 @@ static int run_child(struct request *r, const struct file_id *id, uint8_t **data
 		err = -ENOEXEC;
 	if (is_lasting(id, err, *len)) {
 		cache_answer(id, r->q, err, *data, *len);
-		tell(id, r->q, err, *data, *len);
+		send_answer(id, r->q, err, *data, *len);
 	}
 	return err;
 }

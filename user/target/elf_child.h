@@ -55,8 +55,8 @@ void elf_answer__clear(struct elf_answer *a);
  * What this process is answered from now on is sent to fd (SOCK_SEQPACKET; what does not fit at once is not), from which another one that has been forked
  * before, or has forked it, remembers it, too.
  */
-void elf_child__tell(int fd);
-void elf_child__hear(int fd);
+void elf_child__send_to(int fd);
+void elf_child__receive_from(int fd);
 
 /* Copies an answer of a fixed size; false: it has another one. */
 bool elf_answer__get(const struct elf_answer *a, void *to, size_t sz);

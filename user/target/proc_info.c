@@ -273,7 +273,7 @@ int proc__children(pid_t pid, pid_t **pids)
 
 #define LOADER "ld-linux" /* -x86-64.so.2: as the program, it is nobody's name */
 
-/* What a dynamic loader was told to run, by its command line: the first word that is no option, nor an option's value. */
+/* What a dynamic loader runs, by its command line: the first word that is no option, nor an option's value. */
 static char *loaded_program(pid_t pid)
 {
 	static const char *const with_value[] = {

@@ -82,7 +82,7 @@ char *proc_info__cmdline(pid_t pid);  /* control characters replaced; NULL: out 
 int proc__threads(pid_t pid, pid_t **tids);
 /* Direct children of all threads of pid (descendants: call again on them). Count or negative errno. */
 int proc__children(pid_t pid, pid_t **pids);
-/* tid 0: the process. That of a program which the dynamic loader was told to run is the program's. */
+/* tid 0: the process. That of a program which the dynamic loader runs is the program's. */
 int proc__comm(pid_t pid, pid_t tid, char buf[16]);
 bool proc__is_loader(const char *comm); /* the kernel's name of such a program */
 /* Same namespace as ptbpf's own: of pids; of time, where CLOCK_MONOTONIC is the same. */

@@ -13,20 +13,8 @@
 
 #define SPLITS_SHOWN 30u /* kTruncatLength */
 
-/* The arguments in their order; a collective without tensors has no first one. */
-enum {
-	TENSORS,
-	SEQ,
-	GROUP,
-	RANK,
-	NAME,
-	IN_SPLIT,
-	OUT_SPLIT,
-	RANK_START,
-	RANK_STRIDE,
-	GROUP_SIZE,
-	ARG_CNT
-};
+/* The arguments in their order, behind the tensors, which some collectives do not have. */
+enum { SEQ, GROUP, RANK, NAME, IN_SPLIT, OUT_SPLIT, RANK_START, RANK_STRIDE, GROUP_SIZE, ARG_CNT };
 
 static void put_text(struct jsonw *w, const struct value *v)
 {
@@ -115,18 +103,18 @@ static void put_elements(struct jsonw *w, const struct slice *sl)
 
 void chrome_comms__write(struct jsonw *w, const struct slice *sl, const struct arg_list *al)
 {
-	const struct value *v = al->v;
+	bool has_tensors = al->cnt == ARG_CNT + 1;
+	const struct value *v = al->v + has_tensors;
 
-	if (strcmp(sl->name, "record_param_comms") || (al->cnt != ARG_CNT && al->cnt != ARG_CNT - 1))
+	if (strcmp(sl->name, "record_param_comms") || (!has_tensors && al->cnt != ARG_CNT))
 		return;
-	v -= al->cnt != ARG_CNT;
 	if (v[RANK].kind != PTB_VAL_INT || v[NAME].kind != PTB_VAL_STRING ||
 	    !is_ints(&v[IN_SPLIT]) || !is_ints(&v[OUT_SPLIT]) || v[RANK_START].kind != PTB_VAL_INT ||
 	    v[RANK_STRIDE].kind != PTB_VAL_INT || v[GROUP_SIZE].kind != PTB_VAL_INT)
 		return;
 	JSONW_KEY(w, "Collective name");
 	put_text(w, &v[NAME]);
-	if (al->cnt == ARG_CNT)
+	if (has_tensors)
 		put_elements(w, sl);
 	JSONW_KEY(w, "In split size");
 	put_splits(w, &v[IN_SPLIT]);

@@ -105,7 +105,7 @@ int attach_multi__try(void)
 /*
  * A kernel that knows these links refuses a directory as such (kernel/trace/bpf_trace.c, bpf_uprobe_multi_link_attach()). To make
  * and remove a real one waits for tens of milliseconds. Before commit 46ba0e49b642 (Linux 6.10) a link with a pid served that thread
- * alone and not the process: the same commit refuses negative pids, before it looks at the path.
+ * alone and not the process: the same commit refuses negative pids, before it resolves the path.
  */
 bool attach_multi__supported(void)
 {

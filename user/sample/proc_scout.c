@@ -51,7 +51,7 @@ struct answer {
 };
 
 static struct left_out left_out;
-static struct proc_id *shared_at; /* which one the child looks at */
+static struct proc_id *shared_at; /* which one the child inspects */
 static pid_t lost[LOST_MAX];
 static uint32_t lost_cnt;
 static uint64_t cut_said_ns;

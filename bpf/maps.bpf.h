@@ -39,7 +39,7 @@ const volatile __u64 tick_ns = 1;
 const volatile __u64 tick_function = 0; /* of the timers that are the processors' ticks */
 const volatile __u32 sample_cpus = 0;   /* possible ones */
 __u64 sample_ticks = 0; /* periods of wait_sample_ns that the run of the iterator stands for */
-__u64 sample_room = 0; /* threads of the process that the run may sample, and how many it has */
+__u64 sample_room = 0;  /* threads of the process that the run may sample, and how many it has */
 __u64 sample_looked = 0;
 __u64 sample_late_ns = 0; /* since the moment that it is for */
 

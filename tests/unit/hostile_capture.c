@@ -107,6 +107,13 @@ void put_process(uint32_t tgid)
 	put_control(&p, PTB_REC_PROCESS, sizeof(p));
 }
 
+void put_clock(uint64_t mono_ns, uint64_t real_ns, uint64_t err_ns)
+{
+	struct ptb_clock c = { .h.ts_ns = mono_ns, .real_ns = real_ns, .err_ns = err_ns };
+
+	put_control(&c, PTB_REC_CLOCK, sizeof(c));
+}
+
 void put_enter(uint32_t func, uint64_t ts, uint64_t sp)
 {
 	struct ptb_op_enter r = { .h.site = 2 * func, .sp = sp };
@@ -200,6 +207,7 @@ int main(int argc, char **argv)
 	w.begin = 0;
 	w.h.ts_ns = END_NS;
 	put_control(&w, PTB_REC_WINDOW, sizeof(w));
+	put_clock(BEGIN_NS, 1700000000000000000, 100);
 	put_process(TGID);
 	put_func(OP, "aten::add.Tensor", PTB_FUNC_OP);
 	put_func(BOXED, "callBoxed", PTB_FUNC_BOXED);

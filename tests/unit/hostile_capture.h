@@ -31,6 +31,7 @@ uint32_t put_name(const char *text);
 void put_meta(const char *key, const char *json);
 void put_func(uint32_t func, const char *name, uint32_t kind);
 void put_process(uint32_t tgid);
+void put_clock(uint64_t mono_ns, uint64_t real_ns, uint64_t err_ns);
 void put_enter(uint32_t func, uint64_t ts, uint64_t sp);
 void put_exit(uint32_t func, uint64_t ts, uint64_t sp);
 void put_scope(uint64_t ts, uint64_t sp, uint64_t handle, const char *text);

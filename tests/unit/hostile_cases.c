@@ -59,6 +59,17 @@ static void many_ranks(void)
 	}
 }
 
+/* Clock pairs that are as far apart as the reader takes them, and between them collectives. */
+static void clock_pairs(void)
+{
+	const uint64_t last = (1ULL << 62) - 1;
+	uint64_t i;
+
+	for_times (i, 300 * K)
+		put_clock(i % 2 ? last - i : i, i % 3 ? last - i : i, i % 5 ? 0 : last - i);
+	collectives();
+}
+
 /* ---- time ---- */
 
 static void timestamps_near_2_64(void)
@@ -831,15 +842,15 @@ static void samples(void)
 
 const struct hostile_case hostile_cases[] = {
 	{ "honest_launches", honest_launches, "G", 0 },
-	{ "timestamps_near_2_64", timestamps_near_2_64, "tmc", 0 },
+	{ "timestamps_near_2_64", timestamps_near_2_64, "tmcx", 0 },
 	{ "rounds", rounds, "t", 0 },
 	{ "threads_1_5m", threads_1_5m, "tc", 0 },
-	{ "processes", processes, "mjcf", 0 },
-	{ "process_names", process_names, "jc", 0 },
+	{ "processes", processes, "mjcfx", 0 },
+	{ "process_names", process_names, "jcx", 0 },
 	{ "equal_schemas", equal_schemas, "t", 0 },
 	{ "metadata", metadata, "j", 0 },
 	{ "operator_definitions", operator_definitions, "tc", 0 },
-	{ "lost_intervals", lost_intervals, "jc", 0 },
+	{ "lost_intervals", lost_intervals, "jcx", 0 },
 	{ "colliding_keys", colliding_keys, "t", 0 },
 	{ "zstd_expansion", zstd_expansion, "t", 20000 },
 	{ "deep_nesting", deep_nesting, "tf", 0 },
@@ -861,9 +872,10 @@ const struct hostile_case hostile_cases[] = {
 	{ "crossing_calls", crossing_calls, "gc", 0 },
 	{ "mangled_names", mangled_names, "tgc", 0 },
 	{ "long_names", long_names, "tmcrf", 0 },
-	{ "many_names", many_names, "jc", 0 },
-	{ "collectives", collectives, "R", 0 },
-	{ "many_ranks", many_ranks, "R", 0 },
+	{ "many_names", many_names, "jcx", 0 },
+	{ "collectives", collectives, "Rx", 0 },
+	{ "many_ranks", many_ranks, "Rx", 0 },
+	{ "clock_pairs", clock_pairs, "Rcx", 0 },
 	{ "python_stacks", python_stacks, "tclLkpf", 0 },
 	{ "samples", samples, "Tf", 0 },
 	{ NULL, NULL, NULL, 0 },

@@ -37,9 +37,12 @@ COMMANDS = {
     "f": ["export", "--format", "flamegraph"],
     "T": ["export", "--format", "threads"],
     "R": ["report", "--skew"],
+    "x": ["merge"],  # the capture and a copy of it, as those of two machines
 }
 HONEST_FIXED = 128 << 20  # bytes of memory that do not depend on the capture
-NOT_RECORDED = "contains no"  # a message, no failure
+# messages, no failures
+NOTHING_TO_SHOW = ("contains no", "has no", "nothing was allocated", "was not recorded", "no two processes",
+                   "is a merged capture")
 
 
 def run(command, capture, out):
@@ -47,7 +50,9 @@ def run(command, capture, out):
     size = os.path.getsize(capture)
     memory = (1 << 30) + 20 * size
     args = [PTBPF, command[0], capture] + command[1:]
-    if command[0] == "export":
+    if command[0] == "merge":
+        args += [capture]
+    if command[0] != "report":
         args += ["-o", out]
 
     cpu = int(DEADLINE_S * max(1, size / 100e6))
@@ -56,7 +61,7 @@ def run(command, capture, out):
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
 
-    with open(os.devnull if command[0] == "export" else out, "wb") as stdout, tempfile.TemporaryFile() as stderr:
+    with open(out if command[0] == "report" else os.devnull, "wb") as stdout, tempfile.TemporaryFile() as stderr:
         p = subprocess.Popen(args, stdout=stdout, stderr=stderr, preexec_fn=limit)
         _, status, usage = os.wait4(p.pid, 0)
         p.returncode = os.waitstatus_to_exitcode(status)
@@ -74,8 +79,7 @@ def problem(name, letter, result, out, capture):
     honest = name.startswith("honest_")
     if code not in (0, 1, 3):
         bad = "did not end in time" if code == -24 else f"ended with {code}"  # SIGXCPU
-    elif code == 1 and not (NOT_RECORDED in text or "has no" in text or
-                            "nothing was allocated" in text or "was not recorded" in text or "no two processes" in text):
+    elif code == 1 and not any(reason in text for reason in NOTHING_TO_SHOW):
         bad = "failed: " + last
     elif honest and (code == 3 or peak * 1024 > HONEST_FIXED + 20 * os.path.getsize(capture)):
         bad = f"took {peak >> 10} MiB: {last}"

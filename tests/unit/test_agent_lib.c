@@ -258,6 +258,27 @@ static void test_deleted(void)
 	rmdir(dir);
 }
 
+/* By whatever name it was loaded: maps names the file that a symbolic link leads to. */
+static void test_renamed(void)
+{
+	char dir[] = "/tmp/test_agent_lib.XXXXXX", lib[64], link[64];
+	struct agent_target at;
+
+	CU_ASSERT_FATAL(mkdtemp(dir) != NULL);
+	snprintf(lib, sizeof(lib), "%s/libprofiling.so", dir);
+	snprintf(link, sizeof(link), "%s/" PTB_AGENT_FILE, dir);
+	copy_file(FAKE_AGENT_LIB, lib);
+	CU_ASSERT_EQUAL_FATAL(symlink(lib, link), 0);
+	setenv("LD_LIBRARY_PATH", dir, 1);
+	agent_target__start(&at, TARGET_AGENT_NOP1);
+	unsetenv("LD_LIBRARY_PATH");
+	CU_ASSERT_STRING_EQUAL(at.al.path, lib);
+	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
+	unlink(link);
+	unlink(lib);
+	rmdir(dir);
+}
+
 /* A child process that has this file mapped as code; returns the message about it. */
 static int find_in_file(const char *path, char *why, size_t cap)
 {
@@ -496,6 +517,7 @@ int main(void)
 		{ "where open operators are", test_open },
 		{ "exec", test_exec },
 		{ "a library that was deleted or replaced", test_deleted },
+		{ "a library of another name", test_renamed },
 		{ "files with the agent's name", test_impostors },
 		{ "notes, and notes that were moved", test_notes },
 		{ "damaged notes", test_notes_fuzz },

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See agent_lib.h. A file is the agent's by its name first, which is cheap, and then by what it has: USDT
- * sites of ours with semaphores that can be written, and an exported control block that says in the process's
- * memory that it is one. All of it is the target's word, so every address is checked against the file's
+ * See agent_lib.h. A file may be the agent's by its name or by the name of the control block in its first bytes,
+ * which is cheap, and is the agent's by what it has: USDT sites of ours with semaphores that can be written, and an
+ * exported control block that says in the process's memory that it is one. All of it is the target's word, so every address is checked against the file's
  * segments and the process's mappings before it is used; a write goes only where a check was made through the
  * same descriptor, which is bound to one address space: a process that has since called exec is not touched.
  */
@@ -315,10 +315,24 @@ static int examine_agent(struct search *s, const struct proc_map *map, struct ag
 	return err;
 }
 
+/* A copy of another name has the control block's among the names that the dynamic linker reads; they stand near the
+ * begin of a file, which is mapped below the code. */
+static bool names_ctl(pid_t pid, const struct proc_map *begin, const struct proc_map *code)
+{
+	char buf[8192];
+	ssize_t n;
+
+	if (!begin || begin->off || !proc_map__same_file(begin, code))
+		return false;
+	n = remote__read_some(pid, begin->start, buf, sizeof(buf));
+	return n > 0 && memmem(buf, (size_t)n, PTB_AGENT_CTL_SYMBOL, sizeof(PTB_AGENT_CTL_SYMBOL));
+}
+
 /* Of several copies the one whose thread runs: the others have seen that and do nothing. */
 int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap)
 {
 	struct search s = { .pid = pid };
+	const struct proc_map *begin = NULL;
 	struct agent_lib found;
 	uint32_t state = 0;
 	int err, result = -ENOENT;
@@ -335,7 +349,10 @@ int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap)
 	     i < s.maps.cnt && !(state & PTB_AGENT_ALIVE) && s.files < LIMIT_AGENT_FILES; i++) {
 		const struct proc_map *map = &s.maps.items[i];
 
-		if (!map->exec || !strstr(proc_map__base(map), FILE_STEM))
+		if (!map->off)
+			begin = map;
+		if (!map->exec || (!strstr(proc_map__base(map), FILE_STEM) &&
+				   (!proc_maps__is_first(&s.maps, i) || !names_ctl(pid, begin, map))))
 			continue;
 		err = examine_agent(&s, map, &found, &state, text, sizeof(text));
 		if (!err ? result || (state & PTB_AGENT_ALIVE) :

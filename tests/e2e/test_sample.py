@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -277,6 +279,17 @@ def test_ended_before_it_was_attached_to(ws):
             t.signal(signal.SIGTERM)
             t.expect(0)
         check(not any("--pid" in line for line in t.err), f"a sentence about --pid: {t.err}")
+
+
+def test_without_torch(ws):
+    """A process that has not loaded PyTorch is named as such, in the message and in the log."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as p:
+        with Tracer("sample", "--pid", p.pid, "--dir", ws + "/w", "--schedule", "wait=1h,active=100ms,skip_first_wait=1") as t:
+            t.wait_line(f"pid {p.pid}: not recorded: it has not loaded PyTorch", "the reason", t.err)
+            w = wait_logged(ws + "/w", lambda w: w["exit"] == 1, "a window")
+            check("PyTorch is not loaded in 1 of its 1 processes" in w["incomplete"], f"window: {w}")
+            p.kill()
+            t.expect(1)
 
 
 def test_target_ends(ws):

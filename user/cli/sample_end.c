@@ -76,6 +76,9 @@ static void why_nothing(const struct sample_window *w, char *buf, size_t cap)
 		snprintf(buf, cap, "nothing recorded: %s", stall__text(pid, text, sizeof(text)));
 	else if (sample_window__all_ended(w))
 		snprintf(buf, cap, "nothing recorded: its processes had ended before it began");
+	else if (!w->report.traced && w->report.no_torch)
+		snprintf(buf, cap, "nothing recorded: PyTorch is not loaded in %u of its %u processes",
+			 w->report.no_torch, w->spec.pid_cnt);
 	else
 		sample_steps__why(w, buf, cap);
 }

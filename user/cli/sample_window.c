@@ -133,7 +133,12 @@ static bool add_processes(struct window_run *wr)
 		sample_learn__note(&wr->report.slow, wr->spec->pids[i], since, err);
 		if (err) {
 			wr->report.ended += pid_hold__ended(wr->spec->pids[i], wr->spec->chosen_ns);
-			continue; /* reported, or it has unloaded PyTorch */
+			if (err == -EAGAIN) {
+				wr->report.no_torch++;
+				pr_warn("pid %d: not recorded: it has not loaded PyTorch",
+					wr->spec->pids[i]);
+			}
+			continue; /* reported */
 		}
 		added++;
 		if (wr->spec->cfg->rec.children)

@@ -79,7 +79,8 @@ struct sample_report {
 	uint64_t late_ns;   /* after spec.begin_ns it began */
 	uint64_t attach_ns; /* it took to attach to its processes */
 	uint32_t ended; /* of its processes, before they were attached to or, where there is no window, before it began */
-	bool sealed; /* nothing is attached any more; the rest is export */
+	uint32_t no_torch; /* likewise, that have not loaded PyTorch */
+	bool sealed;       /* nothing is attached any more; the rest is export */
 	bool has_result;
 	struct sample_step_report steps;
 	struct sample_multiple_report multiple;

@@ -257,27 +257,48 @@ def test_cgroup(ws, spin):
         os.rmdir(path)
 
 
+def chosen_window(folder):
+    """The number of the window whose processes are chosen, and which has not begun; or None."""
+    status = json.loads("\n".join(run_ptbpf("status", "--json", "--dir", folder).out))["daemons"][0]["status"]
+    return next((w["window"] + 1 for w in status["windows"]["in_hand"] if w["state"] in ("waiting", "attaching")), None)
+
+
+def is_whole(w):
+    """Nothing is missing: it was recorded, or there was nothing to record."""
+    return not w["skipped_before"] and (w["exit"] == 0 or "had ended" in w.get("incomplete", ""))
+
+
+def kill_chosen(folder, name):
+    """Kills a process between its choice and the probes, for which there are 2 s; on a busy machine that takes several attempts.
+    The window's line and the process's pid."""
+    for _ in range(12):
+        with Job(name) as job:
+            nr = wait_for(lambda: chosen_window(folder), "the choice") - 1
+            job.proc.kill()
+            job.reap()
+            w = wait_logged(folder, lambda w, n=nr: w["window"] == n, "the window")
+        if w.get("ended") and is_whole(w):
+            return w, job.pid
+    raise AssertionError(f"no process ended in time: {log_of(folder)}")
+
+
 def test_ended_before_it_was_attached_to(ws):
     """A process that ends between the choice and the probes is in the log, and nothing is missing: neither of a window of others nor, where
     there is none, of the whole."""
     name = f"pt_{os.getpid()}"
-    with Job(name) as first, Job(name) as second:
-        run_ptbpf("attach", "--pid", first.pid, "--dry-run", expect=(0, 3))  # as planned()
+    with Job(name) as other:
+        run_ptbpf("attach", "--pid", other.pid, "--dry-run", expect=(0, 3))  # as planned()
         with Tracer("sample", "--comm", name, "--dir", ws + "/w", "--schedule", "wait=4s,active=300ms") as t:
             t.wait_line("^.*sampling into", "the schedule", t.err)
-            began = time.monotonic()
-            for nr, job in enumerate((first, second)):
-                wait_for(lambda n=nr: time.monotonic() > began + 4.3 * n + 2.5, "the choice, which is 2 s before the window")
-                job.proc.kill()
-                job.reap()
-                w = wait_logged(ws + "/w", lambda w, n=nr: w["window"] == n, "the window")
-                check(job.pid in w["pids"] and w.get("ended") == 1, f"window: {w}")
-            check(len(w["pids"]) == 1 and "had ended" in w["incomplete"], f"all of the second window have ended: {w}")
-            w = log_of(ws + "/w")[0]
-            check(w["exit"] == 0 and len(w["pids"]) == 2, f"the first window: {w}")
+            w, pid = kill_chosen(ws + "/w", name)
+            check(w["exit"] == 0 and sorted(w["pids"]) == sorted([pid, other.pid]), f"a window of two: {w}")
             check("--pid" not in json.dumps(report_json(w["capture"])), "a sentence about --pid")
+            other.proc.kill()
+            other.reap()
+            w, pid = kill_chosen(ws + "/w", name)
+            check(w["pids"] == [pid] and "had ended" in w["incomplete"], f"a window of one: {w}")
             t.signal(signal.SIGTERM)
-            t.expect(0)
+            t.expect(*((0,) if all(map(is_whole, log_of(ws + "/w"))) else (0, 3)))
         check(not any("--pid" in line for line in t.err), f"a sentence about --pid: {t.err}")
 
 

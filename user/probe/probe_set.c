@@ -440,12 +440,12 @@ static int proc__alloc(struct probe_set *ps, const struct ptb_proc_cfg *cfg, uin
 	return -ENOSPC;
 }
 
-/* The kernel attaches to a file that the process has not mapped, and nothing ever hits. */
+/* The kernel attaches to a file that the process has not mapped, and nothing ever hits. A process that has no code is ending. */
 static void warn_if_unmapped(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib)
 {
-	struct code_maps maps;
+	struct code_maps maps = { 0 };
 
-	if (!code_maps__pick(all, tgid, lib->access_path, &maps) && !maps.cnt)
+	if (all->cnt && !code_maps__pick(all, tgid, lib->access_path, &maps) && !maps.cnt)
 		pr_warn("'%s' does not seem to be mapped by process %d: its probes will not hit",
 			lib->name, (int)tgid);
 	code_maps__free(&maps);

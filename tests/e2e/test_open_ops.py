@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from support import AGENT, PYTHON, Tracer, check, load_trace, loss_counters, run_ptbpf, wait_for, workload
+from support import AGENT, PYTHON, Tracer, check, load_trace, loss_counters, run_ptbpf, slices, wait_for, workload
 from agent_target import semaphores
 from test_agent import patched
 
@@ -155,3 +155,24 @@ def test_record(ws):
     for counts in operators(export(ws), {}).values():
         ran += states(counts, "running")
     check(ran["aten::mm"] > 0, f"{ran}")
+
+
+@pytest.mark.parametrize("option", ("auto", "off"))
+def test_stuck_beside_active(ws, option):
+    """Without samples, what is open on a thread all the time is not seen: the account says on how many threads nothing began or ended."""
+    with target() as p:
+        tids_of(p, "running")
+        p.send()
+        tids = tids_of(p, "more")
+        before = set(map(int, os.listdir(f"/proc/{p.pid}/task")))
+        with Tracer("attach", "--pid", p.pid, "--agent", option, "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table") as t:
+            t.wait_attached()
+            wait_for(lambda: all(times_run(p.pid, tid) > 4 for tid, name in tids.items() if name in ("multiply", "nested", "raising")), "the threads to run")
+            t.stop((0, 3))
+        silent = before & set(map(int, os.listdir(f"/proc/{p.pid}/task")))
+    trace = load_trace(ws + "/a.json")
+    silent -= {e["tid"] for e in slices(trace)}
+    check({p.pid} | {tid for tid, name in tids.items() if name in ("hangs", "idle")} <= silent, f"{silent}, {tids}")
+    totals = trace["ptbpf_totals"]
+    text = f"nothing began or ended on {len(silent)} threads, the main thread of process {p.pid} among them: an operator or annotation that is open there"
+    check(text in totals["account"] and text in t.text() and totals["totals"]["silent_threads"] == len(silent), f"{totals['account']}, {silent}")

@@ -101,7 +101,7 @@ static void print_summary(const struct outputs *o, const struct session *s,
 	char cost[160], agent[96], thinned[128], when[WHEN_TEXT_MAX];
 	uint64_t lost = session_info__counter(info, PTB_CNT_RING_FULL);
 	uint32_t unseen = loss_account__unseen_operators(info);
-	const char *open = loss_account__unseen_open(info, t);
+	struct unseen_open open = loss_account__unseen_open(info, t);
 
 	cost_text(info, cost, sizeof(cost));
 	agent_text(info, agent, sizeof(agent));
@@ -127,7 +127,7 @@ static void print_summary(const struct outputs *o, const struct session *s,
 			(unsigned long long)t->truncated_annotations,
 			t->truncated_annotations == 1 ? "" : "s",
 			(unsigned long long)t->truncated_ops, t->truncated_ops == 1 ? "" : "s");
-	fprintf(stderr, "%s%s\n", open ? "; " : "", open ? open : "");
+	fprintf(stderr, "%s%s\n", open.text[0] ? "; " : "", open.text);
 }
 
 static int count_thread(void *arg, uint32_t tgid, uint32_t tid)

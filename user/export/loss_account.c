@@ -221,13 +221,38 @@ uint32_t loss_account__unseen_operators(const struct session_info *info)
 	return cnt;
 }
 
-const char *loss_account__unseen_open(const struct session_info *info, const struct session_totals *t)
+static void add_threads(struct sentence *s, const struct session_totals *t)
 {
-	if (!info->open_unknown || t->annotations)
-		return NULL;
-	return t->slices ? "no annotation began or ended: one that is open all the time is not seen" :
-			   "nothing began or ended: an operator or annotation that is open all the time is not "
-			   "seen (--sample-stacks says where threads are)";
+	add_text(s, " on %" PRIu64 " thread%s", t->silent_threads, t->silent_threads == 1 ? "" : "s");
+	if (t->silent_mains == 1)
+		add_text(s, ", the main thread of process %u among them", t->silent_main);
+	else if (t->silent_mains)
+		add_text(s, ", the main threads of %" PRIu64 " processes among them", t->silent_mains);
+}
+
+struct unseen_open loss_account__unseen_open(const struct session_info *info,
+					     const struct session_totals *t)
+{
+	struct unseen_open open = { "" };
+	struct sentence s = { .text = open.text, .cap = sizeof(open.text) };
+
+	if (!info->open_unknown)
+		return open;
+	if (t->slices && !t->annotations) {
+		begin_part(&s);
+		add_text(&s, "no annotation began or ended: one that is open all the time is not seen");
+	}
+	if (t->slices && !t->silent_threads)
+		return open;
+	begin_part(&s);
+	add_text(&s, "nothing began or ended");
+	if (t->silent_threads)
+		add_threads(&s, t);
+	add_text(&s,
+		 ": an operator or annotation that is open%s all the time is not seen "
+		 "(--sample-stacks says where threads are)",
+		 t->silent_threads ? " there" : "");
+	return open;
 }
 
 bool loss_account__incomplete(const struct session_info *info, const struct session_totals *totals,
@@ -235,7 +260,7 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 {
 	struct sentence s = { .text = text, .cap = cap };
 	uint32_t unseen = loss_account__unseen_operators(info);
-	const char *open = loss_account__unseen_open(info, totals);
+	struct unseen_open open = loss_account__unseen_open(info, totals);
 	bool incomplete;
 
 	if (cap)
@@ -270,8 +295,8 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 	if (unseen)
 		add_text(&s, "; %u operator%s not visible (attach --dry-run lists them)", unseen,
 			 unseen == 1 ? "" : "s");
-	if (open)
-		add_text(&s, "; %s", open);
+	if (open.text[0])
+		add_text(&s, "; %s", open.text);
 	if (s.cap && s.len >= s.cap && s.cap > 4) /* cut: mark it */
 		memcpy(text + cap - 4, "...", 4);
 	return incomplete;

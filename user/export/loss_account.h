@@ -27,8 +27,12 @@ struct loss_intervals loss_account__intervals(const struct session_info *info);
  * functions outside of at::_ops that may dispatch some operator, but which one is not known.
  */
 uint32_t loss_account__unseen_operators(const struct session_info *info);
-/* What may have been open in the whole window, unseen; NULL: nothing. */
-const char *loss_account__unseen_open(const struct session_info *info, const struct session_totals *t);
+/* What may have been open in the whole window, unseen; empty: nothing. */
+struct unseen_open {
+	char text[320];
+};
+struct unseen_open loss_account__unseen_open(const struct session_info *info,
+					     const struct session_totals *t);
 /* True when anything is missing that the user must know of (exit code 3); fills one sentence. */
 bool loss_account__incomplete(const struct session_info *info, const struct session_totals *totals,
 			      char *text, size_t cap);

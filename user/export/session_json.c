@@ -370,6 +370,7 @@ void session_json__write_totals(struct jsonw *w, const struct session_info *info
 		{ "unresolved_names", t->unresolved_names },
 		{ "truncated_annotations", t->truncated_annotations },
 		{ "truncated_operators", t->truncated_ops },
+		{ "silent_threads", t->silent_threads },
 		{ "flows", t->flows },
 		{ "forgotten_forwards", t->forgotten_forwards },
 		{ "freed_unknown", t->freed_unknown },

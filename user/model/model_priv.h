@@ -200,6 +200,10 @@ struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid);
 struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid);
 /* A thread or process began, ended, or became another program. */
 void model__task(struct model *m, const struct ptb_task *r);
+/* Of any record that is not in the window. */
+void model__task_outside(struct model *m, const struct ptb_rec_hdr *h);
+/* After the pass, where ptbpf came later than the program. */
+void model__count_silent(struct model *m);
 
 /* ---- thread_stack.c ---- */
 

@@ -641,8 +641,10 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		m->totals->bad_records++;
 		return 0;
 	}
-	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !is_for_threads(h))
+	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !is_for_threads(h)) {
+		model__task_outside(m, h);
 		return 0;
+	}
 	pass_losses(m, h->ts_ns);
 	if (m->gpu)
 		gpu__until(m, h->ts_ns);
@@ -771,6 +773,8 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 		err = s->facts.no_memory ? -ENOMEM : memory__live(&m, &s->live, &s->live_cnt);
 	m.totals->live_blocks = s->live_cnt;
 	m.totals->tensors_over = m.tensors.over;
+	if (s->info.open_unknown)
+		model__count_silent(&m);
 	s->run = NULL;
 	model_clear(&m);
 	return err;

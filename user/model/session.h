@@ -412,7 +412,10 @@ struct session_totals { /* after a run */
 	uint64_t own_steps;             /* whole ProfilerStep#N of the program's own */
 	uint64_t truncated_annotations; /* cut where they cross one that began earlier */
 	uint64_t truncated_ops; /* operators and scopes of torch cut where they cross an annotation */
-	uint64_t flows;         /* forward-backward pairs */
+	uint64_t silent_threads; /* there before ptbpf, and nothing began or ended on them; */
+	uint64_t silent_mains;   /* of them, the main threads of their processes, */
+	uint32_t silent_main;    /* such as this one */
+	uint64_t flows;          /* forward-backward pairs */
 	uint64_t freed_unknown;  /* CPU blocks freed that were allocated before the window */
 	uint64_t live_blocks;    /* allocated in the window and not freed at its end */
 	uint64_t frees_inferred; /* frees that were not seen: the address was given out again */

@@ -161,10 +161,37 @@ void model__task(struct model *m, const struct ptb_task *r)
 	case PTB_REC_EXIT:
 		facts__thread_seen(m->f, tgid, r->h.tid, r->comm);
 		t = model__known_thread(m, tgid, r->h.tid);
+		t = t ? t : new_thread(m, tgid, r->h.tid);
 		if (t)
 			end_thread(m, t, r->h.ts_ns);
 		if (r->group_dead)
 			end_process(m, tgid, r->h.ts_ns);
 		return;
+	}
+}
+
+void model__task_outside(struct model *m, const struct ptb_rec_hdr *h)
+{
+	const struct ptb_task *t = (const void *)h;
+
+	if (h->kind == PTB_REC_EXIT && h->ts_ns < m->begin_ns)
+		hashmap__del(&m->f->thread_comm, h->tgid, h->tid);
+	else if (h->kind == PTB_REC_THREAD_NEW && h->ts_ns > m->end_ns)
+		hashmap__del(&m->f->thread_comm, h->tgid, t->child_tid);
+}
+
+void model__count_silent(struct model *m)
+{
+	const struct hashmap_slot *s;
+	uint64_t pos = 0;
+
+	while ((s = hashmap__next(&m->f->thread_comm, &pos))) {
+		const struct thread *t = model__known_thread(m, (uint32_t)s->k0, (uint32_t)s->k1);
+
+		if (t && (t->seen || t->born))
+			continue;
+		m->totals->silent_threads++;
+		m->totals->silent_mains += s->k0 == s->k1;
+		m->totals->silent_main = s->k0 == s->k1 ? (uint32_t)s->k1 : m->totals->silent_main;
 	}
 }

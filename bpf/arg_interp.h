@@ -117,7 +117,10 @@ ARG_FN bool put_packed(struct arg_scratch *s, const struct arg_frame *f)
 ARG_FN bool fetch_object(struct arg_run *r, struct arg_frame *f)
 {
 	struct arg_scratch *s = r->s;
-	__u32 size = f->elem == ARG_E_IVALUE ? 16 : f->elem == ARG_E_PYTHON ? 8 : ARG_SCALAR_BYTES;
+	__u32 size = f->elem == ARG_E_IVALUE ? 16 :
+		     f->elem == ARG_E_PYTHON ? 8 :
+		     f->elem == ARG_E_VECTOR ? ARG_VECTOR_BYTES :
+					       ARG_SCALAR_BYTES;
 
 	if (ARG_READ(s->tmp, size, f->base + (__u64)size * f->idx)) {
 		cell_fault(s);
@@ -127,6 +130,8 @@ ARG_FN bool fetch_object(struct arg_run *r, struct arg_frame *f)
 		ivalue_cell(s, r->cfg, s->tmp[0], (__u32)s->tmp[1]);
 	else if (f->elem == ARG_E_PYTHON)
 		py_cell(s, &r->cfg->python, s->tmp[0]);
+	else if (f->elem == ARG_E_VECTOR)
+		cell_vector(s, PTB_VAL_TENSORS, ARG_E_TENSOR, s->tmp, 3);
 	else
 		scalar_cell(s, &r->cfg->tensor, s->tmp);
 	return true;

@@ -9,6 +9,7 @@
 #include "arg_state.h"
 
 #define ARG_SCALAR_BYTES 32 /* c10/core/Scalar.h: tag, alignment, a complex<double> */
+#define ARG_VECTOR_BYTES 24 /* libstdc++'s std::vector: begin, end, end of the storage */
 
 /*
  * c10/core/Scalar.h: Tag {HAS_d, HAS_i, HAS_u, HAS_z, HAS_b, HAS_sd, HAS_si, HAS_sb}: the symbolic

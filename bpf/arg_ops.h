@@ -167,8 +167,12 @@ ARG_FN void op_slot(struct arg_scratch *s, const struct ptb_arg_op *op)
 
 ARG_FN void op_vector(struct arg_scratch *s, const struct ptb_arg_op *op)
 {
-	if (!read_small(s, s->tmp, 16, word_of(s, op->loc[0]) + op->val_off))
+	if (!read_small(s, s->tmp, 16, word_of(s, op->loc[0]) + op->val_off) || s->tmp[1] < s->tmp[0])
 		cell_fault(s);
+	else if (op->as == PTB_VAL_LIST)
+		cell_list(s, 0, ARG_E_VECTOR, s->tmp[0], (s->tmp[1] - s->tmp[0]) / ARG_VECTOR_BYTES);
+	else if (op->as == PTB_VAL_INTS)
+		cell_mem(s, PTB_VAL_INTS, s->tmp[0], (s->tmp[1] - s->tmp[0]) / 8);
 	else
 		cell_vector(s, PTB_VAL_TENSORS, ARG_E_TENSOR, s->tmp, 3);
 }
@@ -208,7 +212,7 @@ ARG_FN void op_memory(struct arg_scratch *s, const struct ptb_arg_op *op, const 
 	case PTB_ARG_PTR_OPT_TENSORS:
 		op_ptr_opt_tensors(s, op, &cfg->tensor);
 		break;
-	case PTB_ARG_VEC_TENSOR:
+	case PTB_ARG_VECTOR:
 		op_vector(s, op);
 		break;
 	default:

@@ -44,6 +44,7 @@ enum arg_elem {
 	ARG_E_SCALAR, /* c10::Scalar */
 	ARG_E_IVALUE, /* c10::IValue */
 	ARG_E_PYTHON, /* PyObject* */
+	ARG_E_VECTOR, /* std::vector<Tensor> */
 };
 
 /* What is to be written next. */

@@ -135,7 +135,7 @@ enum ptb_opaque {
 	X(LATE,       17, "a double in XMM: value number aux of the late site; flag: low byte of loc[0] if != NONE") \
 	X(SLOT,       18, "late sites: 8 bytes at register loc[0] (enum ptb_arg_reg) + disp: DOUBLE number aux") \
 	X(SLOT_REG,   19, "late sites: register loc[0] itself: DOUBLE number aux")                        \
-	X(VEC_TENSOR, 20, "std::vector<Tensor> at *loc[0] as TENSORS")                                    \
+	X(VECTOR,     20, "std::vector at *loc[0] + val_off: TENSORS, INTS, or a LIST of std::vector<Tensor>") \
 	X(UNKNOWN,    21, "a value that cannot be read: PTB_VAL_UNKNOWN")                                 \
 	X(IVALUES,    22, "the last aux IValues of the std::vector at *loc[0] (boxed results)")           \
 	X(PTR_INT,    23, "8 bytes at *loc[0] + val_off as `as`: INT or DOUBLE (elements of a returned tuple); BOOL: one byte")

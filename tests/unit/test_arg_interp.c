@@ -546,7 +546,7 @@ static void test_tensor_lists(void)
 	ilist[2] = 1;
 	w[6] = arena__put(ilist, sizeof(ilist));
 	add_op(PTB_ARG_TENSORS);
-	add_op(PTB_ARG_VEC_TENSOR)->loc[0] = 2;
+	add_op(PTB_ARG_VECTOR)->loc[0] = 2;
 	add_op(PTB_ARG_ILIST)->loc[0] = 3;
 	add_op(PTB_ARG_ILIST)->loc[0] = 4;
 	add_op(PTB_ARG_PTR_OPT_TENSORS)->loc[0] = 5;

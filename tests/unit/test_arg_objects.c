@@ -556,6 +556,29 @@ static void test_opt_string(void)
 	expect_end();
 }
 
+static void test_vectors(void)
+{
+	static const uint8_t kinds[] = { PTB_VAL_LIST, PTB_VAL_INTS, PTB_VAL_LIST, PTB_VAL_INTS };
+	uint64_t mem[6] = {}, begin_end[2], wrong[2] = { 64, 32 };
+
+	begin(false);
+	begin_end[0] = arena__put(mem, sizeof(mem)); /* two empty vectors, or six numbers */
+	begin_end[1] = begin_end[0] + sizeof(mem);
+	w[0] = w[1] = arena__put(begin_end, sizeof(begin_end));
+	w[2] = w[3] = arena__put(wrong, sizeof(wrong));
+	for (uint8_t i = 0; i < 4; i++)
+		*add_op(PTB_ARG_VECTOR) =
+			(struct ptb_arg_op){ .op = PTB_ARG_VECTOR, .as = kinds[i], .loc = { i } };
+	run(false);
+	expect_val(PTB_VAL_LIST, 2, 2);
+	expect_val(PTB_VAL_TENSORS, 0, 0);
+	expect_val(PTB_VAL_TENSORS, 0, 0);
+	expect_val(PTB_VAL_INTS, 6, 6);
+	for (uint32_t i = 0; i < 8; i++)
+		expect(i < 6 ? 0 : head(PTB_VAL_UNKNOWN, PTB_VAL_F_FAULT, 0, 0));
+	expect_end();
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
@@ -569,6 +592,7 @@ int main(void)
 		{ "faults at every read", test_faults },
 		{ "Python objects", test_python },
 		{ "an optional string", test_opt_string },
+		{ "vectors", test_vectors },
 		CU_TEST_INFO_NULL,
 	};
 

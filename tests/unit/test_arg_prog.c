@@ -229,7 +229,7 @@ static void test_results(void)
 	CU_ASSERT(op[4].op == PTB_ARG_PTR_INT && op[4].as == PTB_VAL_INT && op[4].val_off == 16);
 	CU_ASSERT(op[3].as == PTB_VAL_BOOL && op[3].val_off == 24);
 	CU_ASSERT(op[2].as == PTB_VAL_DOUBLE && op[2].val_off == 32);
-	CU_ASSERT(op[1].op == PTB_ARG_VEC_TENSOR && op[1].val_off == 40);
+	CU_ASSERT(op[1].op == PTB_ARG_VECTOR && op[1].val_off == 40);
 	CU_ASSERT(op[0].as == PTB_VAL_BOOL && op[0].val_off == 64);
 	CU_ASSERT_EQUAL(c.unplaced, 0);
 	/* an element of unknown size hides those before it, which follow it in memory */
@@ -246,7 +246,7 @@ static void test_results(void)
 	CU_ASSERT_FATAL(compile("at::Tensor const&", "(Tensor x) -> Scalar", OPTIONAL_STD, &c));
 	CU_ASSERT(c.prog.ops[1].op == PTB_ARG_PTR_SCALAR && c.prog.result_loc == 0);
 	CU_ASSERT_FATAL(compile("at::Tensor const&", "(Tensor x) -> Tensor(a)[]", OPTIONAL_STD, &c));
-	CU_ASSERT(c.prog.ops[1].op == PTB_ARG_VEC_TENSOR);
+	CU_ASSERT(c.prog.ops[1].op == PTB_ARG_VECTOR);
 }
 
 /* ---- late doubles ---- */

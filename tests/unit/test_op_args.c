@@ -242,7 +242,7 @@ static void check_results(const struct torch_plan *p)
 	CU_ASSERT(op[0].op == PTB_ARG_PTR_TENSOR && op[0].val_off == 8 && op[1].val_off == 0);
 	op = out->ops + out->in_cnt;
 	CU_ASSERT(op[0].flags == PTB_ARG_F_DEREF && op[0].val_off == 8 && op[1].val_off == 0);
-	CU_ASSERT_EQUAL(split->ops[split->in_cnt].op, PTB_ARG_VEC_TENSOR);
+	CU_ASSERT_EQUAL(split->ops[split->in_cnt].op, PTB_ARG_VECTOR);
 	CU_ASSERT_EQUAL(item->ops[item->in_cnt].op, PTB_ARG_PTR_SCALAR);
 	op = equal->ops + equal->in_cnt;
 	CU_ASSERT(op->op == PTB_ARG_WORD && op->as == PTB_VAL_BOOL);

@@ -199,7 +199,7 @@ static struct returned returned_as(const struct schema_arg *r)
 		return (struct returned){ .opcode = PTB_ARG_UNKNOWN };
 	if (r->lists) /* std::vector of something */
 		return (struct returned){ .opcode = r->lists == 1 && !strcmp(r->base, "Tensor") ?
-							    PTB_ARG_VEC_TENSOR :
+							    PTB_ARG_VECTOR :
 							    PTB_ARG_UNKNOWN,
 					  .as = PTB_VAL_TENSORS,
 					  .size = 24,

@@ -116,6 +116,9 @@ static uint8_t value_kind(struct text t, struct arg_type *out)
 	return ARG_UNKNOWN;
 }
 
+#define TENSOR_VECTOR "std::vector<at::Tensor,std::allocator<at::Tensor>>"
+#define TENSOR_LISTS "std::vector<" TENSOR_VECTOR ",std::allocator<" TENSOR_VECTOR ">>"
+
 /* Passed by reference: "at::Tensor const&". */
 static uint8_t reference_kind(struct text t, struct arg_type *out)
 {
@@ -133,6 +136,12 @@ static uint8_t reference_kind(struct text t, struct arg_type *out)
 		return ARG_OPT_TENSORS;
 	if (strip_front(&t, "c10::intrusive_ptr<"))
 		return ARG_OBJECT;
+	if (equals(t, "c10::ArrayRef<at::Tensor>"))
+		return ARG_TENSORS_REF;
+	if (equals(t, TENSOR_LISTS))
+		return ARG_TENSOR_LISTS;
+	if (equals(t, "std::vector<long,std::allocator<long>>"))
+		return ARG_INT_VECTOR;
 	out->optional = strip_optional(&t);
 	if (equals(t, "at::Tensor"))
 		return ARG_TENSOR;

@@ -34,6 +34,9 @@ enum arg_kind {
 	ARG_ILIST,       /* IListRef<Tensor> const& */
 	ARG_OPT_TENSORS, /* List<optional<Tensor>> const& */
 	ARG_OBJECT, /* intrusive_ptr<T> const&: an object of a class that is registered with torch */
+	ARG_TENSORS_REF,  /* ArrayRef<Tensor> const& */
+	ARG_TENSOR_LISTS, /* vector<vector<Tensor>> const& */
+	ARG_INT_VECTOR,   /* vector<long> const& */
 	/* ArrayRef of */
 	ARG_INTS,
 	ARG_SYMINTS,

@@ -7,8 +7,9 @@
  *
  * whose name has the types A, and whose call has each argument where the System V rules put it. So what arrives there
  * unchanged from the function's entry is read at the entry: an argument of the function, or a field behind one, such as
- * opts.timeout. What the function makes itself (barrier's tensor) is UNKNOWN, as is everything where the name or the call is
- * missing.
+ * opts.timeout, or the reference to an ArrayRef that has the begin of a vector behind one. What the function makes itself (barrier's
+ * tensor, copies of vectors) is UNKNOWN, as is everything where the name or the call is missing. The function returns the
+ * operator's Work only, so lists of tensors that it results in are UNKNOWN, too.
  */
 #include "plan/typed_args.h"
 
@@ -21,7 +22,9 @@
 #include "plan/arg_types.h"
 
 #define OWN_ARGS 4    /* of callWithDispatchKeySlowPath, before the operator's */
-#define FIELDS_MAX 32 /* loads of what is behind an argument */
+#define FIELDS_MAX 64 /* loads of what is behind an argument, addresses in the frame */
+#define FRAME_MAX 65536
+#define RESULTS_MAX 4
 #define FIELD_OFF_MAX 1024
 
 /* What a word of the call is: the entry's word `loc`, or what is behind it. */
@@ -31,9 +34,10 @@ struct origin {
 	uint16_t off;
 };
 
-/* An instruction that loads a field or makes its address. */
+/* An instruction that loads a field or makes its address, or that of an object in the frame. */
 struct field {
 	struct origin from;
+	int32_t frame; /* less rsp at the entry; VALUE_NO_FRAME: it is a field */
 	uint32_t node;
 	uint8_t reg; /* it arrives there */
 	int32_t sp, bp;
@@ -45,8 +49,11 @@ struct typed_call {
 	uint32_t field_cnt, node; /* of the call */
 	struct arg_type types[ARG_TYPES_MAX];
 	struct arg_location at[ARG_TYPES_MAX];
-	struct origin words[ARG_TYPES_MAX]; /* the first word of each argument */
-	uint32_t cnt;                       /* with OWN_ARGS */
+	struct origin words[ARG_TYPES_MAX]; /* the first word of each argument, or of the ArrayRef that it refers to */
+	int32_t refs[ARG_TYPES_MAX]; /* where in the frame that ArrayRef is, VALUE_NO_FRAME: not known */
+	uint32_t cnt;                /* with OWN_ARGS */
+	uint8_t results[RESULTS_MAX]; /* opcodes */
+	uint8_t result_cnt;
 };
 
 /* ---- the call ---- */
@@ -115,6 +122,25 @@ static bool is_plain(const char *demangled)
 	       !strncmp(demangled, "long ", 5) || !strncmp(demangled, "at::Tensor& ", 12);
 }
 
+/* The operator's results: objects are only named, the others are not known. */
+static void read_results(const char *demangled, struct typed_call *c)
+{
+	static const char tuple[] = "std::tuple<", object[] = "c10::intrusive_ptr<";
+	bool many = !strncmp(demangled, tuple, sizeof(tuple) - 1);
+	const char *p = demangled + (many ? sizeof(tuple) - 1 : 0);
+	int depth;
+
+	if (!strncmp(p, "void ", 5))
+		return;
+	do {
+		p += strspn(p, " ");
+		c->results[c->result_cnt++] =
+			strncmp(p, object, sizeof(object) - 1) ? PTB_ARG_UNKNOWN : PTB_ARG_OPAQUE;
+		for (depth = 0; *p && depth >= 0 && (depth || *p != ','); p++)
+			depth += *p == '<' ? 1 : *p == '>' ? -1 : 0;
+	} while (many && *p++ == ',' && c->result_cnt < RESULTS_MAX);
+}
+
 /* Types and places of the arguments of the call; false: not understood. */
 static bool read_types(const struct plan_build *b, struct typed_call *c)
 {
@@ -126,11 +152,14 @@ static bool read_types(const struct plan_build *b, struct typed_call *c)
 		params = parameters(demangled);
 		cnt = params ? arg_types__list(params, OPTIONAL_NONE, c->types) : -1;
 	}
-	if (cnt >= OWN_ARGS && cnt - OWN_ARGS <= PTB_ARG_OPS_MAX) {
+	if (cnt >= OWN_ARGS && cnt - OWN_ARGS + RESULTS_MAX <= PTB_ARG_OPS_MAX) {
 		c->cnt = (uint32_t)cnt;
 		for (uint32_t i = 0; i < OWN_ARGS; i++) /* a word each; their texts may be long */
 			c->types[i] = (struct arg_type){ .kind = ARG_REFERENCE };
 		arg_types__locate(c->types, c->cnt, is_hidden(demangled), c->at);
+		for (uint32_t i = 0; i < c->cnt; i++)
+			c->refs[i] = VALUE_NO_FRAME;
+		read_results(demangled, c);
 	}
 	free(demangled);
 	return c->cnt != 0;
@@ -146,16 +175,60 @@ static bool is_there(const struct typed_call *c, uint32_t value, uint8_t loc)
 	return value_locations__is_on_stack(&c->locations, c->node, value, 8 * (loc - PTB_LOC_STACK));
 }
 
+/* Does the argument arrive in words? */
+static bool has_place(const struct typed_call *c, uint32_t i)
+{
+	return c->at[i].known && c->at[i].loc[0] != PTB_LOC_NONE;
+}
+
+static bool is_word(const struct typed_call *c, uint32_t value, uint32_t i)
+{
+	int32_t sp = c->locations.in[c->node].sp;
+
+	if (c->types[i].kind == ARG_TENSORS_REF)
+		return c->refs[i] != VALUE_NO_FRAME && sp != VALUE_NO_FRAME &&
+		       value_locations__is_on_stack(&c->locations, c->node, value, c->refs[i] - sp);
+	return is_there(c, value, c->at[i].loc[0]);
+}
+
 static void note_words(struct typed_call *c, uint32_t value, const struct origin *from)
 {
 	for (uint32_t i = OWN_ARGS; i < c->cnt; i++)
-		if (c->at[i].known && c->at[i].loc[0] != PTB_LOC_NONE && !c->words[i].known &&
-		    is_there(c, value, c->at[i].loc[0]))
+		if (has_place(c, i) && !c->words[i].known && is_word(c, value, i))
 			c->words[i] = *from;
 }
 
 /* The entry's words that are followed: the registers, and the first one on the stack. */
 #define ENTRY_WORDS (PTB_LOC_STACK + 1)
+
+/* What the memory operand of node n is. False: no field, and no object in the frame. */
+static bool find_origin(const struct typed_call *c, uint32_t n, const struct insn *in, struct field *fd)
+{
+	const struct value_state *st = &c->locations.in[n];
+	const struct insn_operand *m = &in->ops[1];
+	int32_t base = m->reg == arch.sp ? st->sp : m->reg == arch.fp ? st->bp : VALUE_NO_FRAME;
+
+	fd->frame = VALUE_NO_FRAME;
+	if (in->form == FORM_ADDRESS && base != VALUE_NO_FRAME && m->value > -FRAME_MAX &&
+	    m->value < FRAME_MAX) {
+		fd->frame = base + (int32_t)m->value;
+		return st->seen;
+	}
+	if (m->reg == arch.sp || m->reg == arch.fp || m->value < 0 || m->value > FIELD_OFF_MAX)
+		return false;
+	for (uint32_t k = 0; k < ENTRY_WORDS; k++) {
+		if (!value_locations__is_at(&c->locations, n, k, (uint8_t)VALUE_GPR(m->reg)))
+			continue;
+		fd->from = (struct origin){ .known = true,
+					    .field = in->form == FORM_MOVE,
+					    .address = in->form == FORM_ADDRESS,
+					    .loc = (uint8_t)k,
+					    .bytes = in->form == FORM_MOVE ? in->copied : 8,
+					    .off = (uint16_t)m->value };
+		return true;
+	}
+	return false;
+}
 
 static void find_fields(struct typed_call *c, const struct flow *f)
 {
@@ -163,28 +236,16 @@ static void find_fields(struct typed_call *c, const struct flow *f)
 		const struct insn *in = &f->nodes[n].in;
 		const struct insn_operand *to = &in->ops[0], *m = &in->ops[1];
 		uint32_t fall = f->nodes[n].fall;
+		struct field fd = { .node = n, .reg = to->reg };
 
 		if ((in->form != FORM_MOVE && in->form != FORM_ADDRESS) || in->cls != INSN_OTHER ||
 		    in->opaque || fall == FLOW_NONE || to->kind != OPERAND_GPR ||
 		    m->kind != OPERAND_MEM || m->reg >= REG_CNT || m->index != REG_NONE || m->tls ||
-		    m->reg == arch.sp || m->reg == arch.fp || m->value < 0 || m->value > FIELD_OFF_MAX)
+		    !find_origin(c, n, in, &fd))
 			continue;
-		for (uint32_t k = 0; k < ENTRY_WORDS; k++) {
-			if (!value_locations__is_at(&c->locations, n, k, (uint8_t)VALUE_GPR(m->reg)))
-				continue;
-			c->fields[c->field_cnt++] =
-				(struct field){ .from = { .known = true,
-							  .field = in->form == FORM_MOVE,
-							  .address = in->form == FORM_ADDRESS,
-							  .loc = (uint8_t)k,
-							  .bytes = in->form == FORM_MOVE ? in->copied : 8,
-							  .off = (uint16_t)m->value },
-						.node = n,
-						.reg = to->reg,
-						.sp = c->locations.in[fall].sp,
-						.bp = c->locations.in[fall].bp };
-			break;
-		}
+		fd.sp = c->locations.in[fall].sp;
+		fd.bp = c->locations.in[fall].bp;
+		c->fields[c->field_cnt++] = fd;
 	}
 }
 
@@ -221,7 +282,16 @@ static int follow_entry(struct plan_build *b, struct typed_call *c, uint8_t byte
 	return 0;
 }
 
-static int follow_fields(struct plan_build *b, struct typed_call *c)
+static void note_refs(struct typed_call *c, int32_t frame)
+{
+	for (uint32_t i = OWN_ARGS; i < c->cnt; i++)
+		if (c->types[i].kind == ARG_TENSORS_REF && has_place(c, i) &&
+		    is_there(c, 0, c->at[i].loc[0]))
+			c->refs[i] = frame;
+}
+
+/* refs: addresses in the frame, which must be known before what is in the ArrayRefs there. */
+static int follow_fields(struct plan_build *b, struct typed_call *c, bool refs)
 {
 	int err = 0;
 
@@ -232,14 +302,18 @@ static int follow_fields(struct plan_build *b, struct typed_call *c)
 					     .bp = fd->bp,
 					     .cnt = 1,
 					     .location = { (uint8_t)VALUE_GPR(fd->reg) },
-					     .size = fd->from.bytes };
+					     .size = refs ? 8 : fd->from.bytes };
 		bool before;
 
+		if (refs != (fd->frame != VALUE_NO_FRAME))
+			continue;
 		err = is_before_call(b, c, fd->node, &before);
 		if (err || !before)
 			continue;
 		err = value_locations__run(&c->locations, &b->flow, &seeds);
-		if (!err)
+		if (!err && refs)
+			note_refs(c, fd->frame);
+		else if (!err)
 			note_words(c, 0, &fd->from);
 	}
 	return err;
@@ -291,6 +365,28 @@ static void compile_tensor(const struct origin *o, uint8_t optional, struct ptb_
 		op->has_off = (uint8_t)(o->off + 8);
 }
 
+static void compile_vector(uint8_t kind, const struct origin *o, const char *demangled,
+			   struct ptb_arg_op *op)
+{
+	bool tensors = kind == ARG_TENSORS || kind == ARG_TENSORS_REF;
+
+	if (tensors ? !o->field || o->off || !is_tensor_vector(demangled, o->loc) :
+		      (kind != ARG_TENSOR_LISTS && kind != ARG_INT_VECTOR) || o->field || o->bytes < 8)
+		return;
+	op->op = PTB_ARG_VECTOR;
+	op->as = tensors ? PTB_VAL_TENSORS : kind == ARG_TENSOR_LISTS ? PTB_VAL_LIST : PTB_VAL_INTS;
+	op->val_off = o->off;
+}
+
+static struct ptb_arg_op object(void)
+{
+	return (struct ptb_arg_op){ .op = PTB_ARG_OPAQUE,
+				    .as = PTB_VAL_OPAQUE,
+				    .aux = PTB_OPAQUE_Object,
+				    .loc = { PTB_LOC_NONE, PTB_LOC_NONE, PTB_LOC_NONE },
+				    .has_off = PTB_LOC_NONE };
+}
+
 static struct ptb_arg_op compile_arg(const struct typed_call *c, uint32_t i, const char *demangled)
 {
 	const struct arg_type *t = &c->types[i];
@@ -299,12 +395,8 @@ static struct ptb_arg_op compile_arg(const struct typed_call *c, uint32_t i, con
 				 .loc = { PTB_LOC_NONE, PTB_LOC_NONE, PTB_LOC_NONE },
 				 .has_off = PTB_LOC_NONE };
 
-	if (t->kind == ARG_OBJECT) {
-		op.op = PTB_ARG_OPAQUE;
-		op.as = PTB_VAL_OPAQUE;
-		op.aux = PTB_OPAQUE_Object;
-		return op;
-	}
+	if (t->kind == ARG_OBJECT)
+		return object();
 	if (!o->known)
 		return op;
 	if (t->kind == ARG_TENSOR)
@@ -313,9 +405,8 @@ static struct ptb_arg_op compile_arg(const struct typed_call *c, uint32_t i, con
 		compile_number(o, PTB_VAL_INT, &op);
 	else if (t->kind == ARG_BOOL && !t->optional)
 		compile_number(o, PTB_VAL_BOOL, &op);
-	else if (t->kind == ARG_TENSORS && !t->optional && o->field && !o->off &&
-		 is_tensor_vector(demangled, o->loc))
-		op.op = PTB_ARG_VEC_TENSOR;
+	else if (!t->optional)
+		compile_vector(t->kind, o, demangled, &op);
 	if (op.op != PTB_ARG_UNKNOWN)
 		op.loc[0] = o->loc;
 	return op;
@@ -324,7 +415,10 @@ static struct ptb_arg_op compile_arg(const struct typed_call *c, uint32_t i, con
 static int add_program(struct plan_build *b, const struct typed_call *c, uint32_t func, const char *mangled)
 {
 	char *demangled = mangled ? demangle(mangled, NULL) : NULL;
-	struct ptb_arg_prog prog = { .in_cnt = (uint8_t)(c->cnt - OWN_ARGS), .result_loc = PTB_LOC_NONE };
+	struct ptb_arg_prog prog = { .in_cnt = (uint8_t)(c->cnt - OWN_ARGS),
+				     .out_cnt = c->result_cnt,
+				     .result_loc = PTB_LOC_NONE };
+	struct ptb_arg_op unknown = { .op = PTB_ARG_UNKNOWN };
 	uint32_t args;
 	int err;
 
@@ -337,6 +431,8 @@ static int add_program(struct plan_build *b, const struct typed_call *c, uint32_
 		if (op->loc[0] == PTB_LOC_STACK)
 			prog.stack_words = 1;
 	}
+	for (uint32_t i = 0; i < c->result_cnt; i++)
+		prog.ops[prog.in_cnt + i] = c->results[i] == PTB_ARG_OPAQUE ? object() : unknown;
 	free(demangled);
 	err = plan_build__prog(b, &prog, &args);
 	for (uint32_t i = b->plan->site_cnt; !err && i && b->plan->sites[i - 1].func == func; i--)
@@ -356,7 +452,9 @@ int typed_args__add(struct plan_build *b, uint32_t func, const char *mangled)
 		err = follow_entry(b, c, 8);
 		find_fields(c, &b->flow);
 		if (!err)
-			err = follow_fields(b, c);
+			err = follow_fields(b, c, true);
+		if (!err)
+			err = follow_fields(b, c, false);
 		if (!err)
 			err = follow_entry(b, c, 4);
 		if (!err)

@@ -594,7 +594,7 @@ static uint8_t inputs_by_ref(const struct ptb_arg_prog *prog)
 		case PTB_ARG_PTR_STRING:
 		case PTB_ARG_PTR_OPT_TENSORS:
 		case PTB_ARG_ILIST:
-		case PTB_ARG_VEC_TENSOR:
+		case PTB_ARG_VECTOR:
 			n++;
 		}
 	return n;

@@ -142,25 +142,6 @@ def test_max_overhead(ws, planned, detail):
     detail(f"{len(log)} windows, {1000 * spent:.0f} ms in 8 s; beyond the limit {', '.join(f'{1000 * b:.0f}' for b in beyond)} ms")
 
 
-def test_thinned(ws, spin, detail):
-    """What the limit does not allow for is left out, which every file says, and comes back when the limit allows for it."""
-    spin.wait_line("rate")
-    names, samples = "names only", "samples of Python stacks only"
-    with Tracer("sample", "--pid", spin.pid, "--dir", ws + "/w", "--record-shapes", "--traces", "json", "--max-overhead", "5%",
-                "--schedule", "wait=1500ms,active=500ms") as t:
-        w = wait_logged(ws + "/w", lambda w: "thinned" in w and "trace" in w, "a window that is thinned")
-        other = wait_logged(ws + "/w", lambda x: x["window"] > w["window"] and x.get("thinned") != w["thinned"], "one of another kind")
-        t.signal(signal.SIGTERM)
-        t.expect(0, 3)
-    facts = load_trace(w["trace"])["ptbpf"]["capture"]
-    check(w["thinned"] in (names, samples) and facts["thinned"].startswith(w["thinned"]), f"{w}, but the trace says {facts}")
-    check("args" not in facts and ("sample_hz" in facts) == (w["thinned"] == samples), f"something else was left out: {facts}")
-    check("max-overhead" in facts["thinned"], f"why it was left out: {facts}")
-    check("thinned: " + facts["thinned"] in "\n".join(run_ptbpf("report", w["capture"]).err), "the summary does not say it")
-    check(w["thinned"] in "\n".join(t.err), "the messages do not say it")
-    detail(f"window {w['window']}: {w['thinned']}; window {other['window']}: {other.get('thinned', 'all')}")
-
-
 def test_costly_warm_up(ws, spin):
     """A warm-up that costs all that is allowed: there is no window, and that is said."""
     spin.wait_line("rate")

@@ -15,7 +15,6 @@
 #include "base/stall.h"
 #include "cli/cmd.h"
 #include "cli/sample_steps.h"
-#include "cli/sample_thin.h"
 #include "cli/sampler.h"
 #include "record/targets.h"
 #include "target/pid_hold.h"
@@ -61,7 +60,7 @@ static void use_settings(struct sampler *s, struct sample_settings *set)
 	s->resumed = same ? s->resumed : 0;
 	s->schedule.repeat -= s->resumed;
 	s->max_overhead = set->max_overhead;
-	sample_thin__reset(&s->thin, &set->cfg.run);
+	s->fixed_ns = 0; /* of other options */
 	if (!same) {
 		s->next = 0;
 		s->start_ns = now;
@@ -132,7 +131,9 @@ static void read_reports(struct sampler *s, struct sample_window *w)
 		sample_steps__ended(&s->step_wait, w);
 	if (began || !w->report.traced)
 		return;
-	s->attach_ns[w->spec.thin] = w->report.attach_ns;
+	s->attach_ns = w->report.attach_ns;
+	if (!w->spec.samples && !w->spec.step_multiple) /* to remove probes costs what it costs to place them */
+		s->fixed_ns = 2 * (double)w->report.begin_cost_ns;
 	pr_info("window %llu: recording %u process%s", (unsigned long long)w->spec.nr,
 		w->report.traced, w->report.traced == 1 ? "" : "es");
 }

@@ -98,26 +98,24 @@ static void print_summary(const struct outputs *o, const struct session *s,
 			  const struct session_totals *t, uint64_t threads, uint64_t file_bytes)
 {
 	const struct session_info *info = session__info(s);
-	char cost[160], agent[96], thinned[128], when[WHEN_TEXT_MAX];
+	char cost[160], agent[96], when[WHEN_TEXT_MAX];
 	uint64_t lost = session_info__counter(info, PTB_CNT_RING_FULL);
 	uint32_t unseen = loss_account__unseen_operators(info);
 	struct unseen_open open = loss_account__unseen_open(info, t);
 
 	cost_text(info, cost, sizeof(cost));
 	agent_text(info, agent, sizeof(agent));
-	session_json__meta_text(s, "thinned", thinned, sizeof(thinned));
 	if (info->sample_hz)
 		snprintf(agent, sizeof(agent), "%s samples%s; ", cell__count(t->samples).text,
 			 t->samples_ops ? ", open operators by the agent" : "");
 	term_text__put(stderr, o->capture, SIZE_MAX);
 	fprintf(stderr,
 		": %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
-		"%llu; operators not visible %u; %s%s%s%s",
+		"%llu; operators not visible %u; %s%s",
 		(double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
 		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads, threads == 1 ? "" : "s",
 		cell__count(t->slices).text, cell__bytes((double)file_bytes).text,
-		(unsigned long long)lost, (unsigned long long)t->unwound, unseen, agent, cost,
-		thinned[0] ? "; thinned: " : "", thinned);
+		(unsigned long long)lost, (unsigned long long)t->unwound, unseen, agent, cost);
 	when_text__sentence(s, when, sizeof(when));
 	fputs(when[0] ? "; " : "", stderr);
 	term_text__put(stderr, when, SIZE_MAX);

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/sample_steps.h"
-#include "cli/sample_thin.h"
 #include "cli/sampler.h"
 #include "record/run.h"
 #include "sample/proc_scout.h"
@@ -114,10 +113,9 @@ static double allowance(const struct sampler *s, const struct schedule_window *a
  * When probes are attached: when the warm-up begins, or as long before the window as the last one took, so that it begins in time; but
  * not before the last one was to end.
  */
-static uint64_t attach_time(const struct sampler *s, const struct schedule_window *at,
-			    enum thin_level level)
+static uint64_t attach_time(const struct sampler *s, const struct schedule_window *at)
 {
-	uint64_t last = s->attach_ns[level], takes = last ? last * 5 / 4 : ATTACH_NS,
+	uint64_t last = s->attach_ns, takes = last ? last * 5 / 4 : ATTACH_NS,
 		 pause = s->schedule.wait + s->schedule.warmup;
 
 	if (takes > ATTACH_MAX_NS)
@@ -129,15 +127,13 @@ static uint64_t attach_time(const struct sampler *s, const struct schedule_windo
 	return s->start_ns + (at->begin - takes < at->warmup ? at->begin - takes : at->warmup);
 }
 
-/* What the window may cost, and what it records for that. False: there is none (reported). */
+/* What the window may cost. False: there is none (reported). */
 static bool set_budget(struct sampler *s, const struct schedule_window *at,
 		       struct sample_window_spec *spec)
 {
 	double ns = allowance(s, at);
 
-	if (!s->schedule.in_steps)
-		spec->thin = sample_thin__next(&s->thin, spec->nr, ns, s->schedule.active);
-	if (ns < COST_MIN_NS || !thin__may_begin(&s->thin, ns)) {
+	if (ns < COST_MIN_NS || ns <= s->fixed_ns) {
 		leave_out(s, "it would cost more than --max-overhead");
 		return false;
 	}
@@ -232,7 +228,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	if (s->max_overhead && !measure && !set_budget(s, at, spec))
 		return;
 	if (!s->schedule.in_steps)
-		spec->warmup_ns = attach_time(s, at, spec->thin);
+		spec->warmup_ns = attach_time(s, at);
 	if (sampler__launch(s, w, &why))
 		sampler__skip(s, s->nr, why);
 }

@@ -16,7 +16,6 @@
 #include "base/stall.h"
 #include "cli/cmd.h"
 #include "cli/sample_steps.h"
-#include "cli/sample_thin.h"
 #include "cli/sampler.h"
 #include "export/session_json.h"
 #include "report/report_out.h"
@@ -58,8 +57,6 @@ static void put_result(struct jsonw *j, const struct sample_window *w)
 		JSONW_DOUBLE(j, "cost_share", w->report.result.cost_share);
 	JSONW_DOUBLE(j, "charged_seconds", (double)w->report.cost_ns / 1e9);
 	JSONW_STR(j, "stopped_by", session_json__stop_text(w->report.result.stop_reason));
-	if (w->spec.thin)
-		JSONW_STR(j, "thinned", thin__text(w->spec.thin));
 	if (w->report.result.stop_reason == PTB_STOP_COST)
 		JSONW_BOOL(j, "shortened", true);
 	if (w->report.result.incomplete[0])
@@ -152,13 +149,12 @@ static void print_window(const struct sample_window *w)
 		snprintf(cost, sizeof(cost), "; at least %.2f %% of the window",
 			 100 * w->report.result.cost_share);
 	if (w->report.has_result)
-		pr_info("window %llu: %s: %.2f s, %s slices, lost %llu%s%s%s%s%s%s%s",
+		pr_info("window %llu: %s: %.2f s, %s slices, lost %llu%s%s%s%s%s",
 			(unsigned long long)w->spec.nr, w->spec.capture,
 			(double)w->report.result.window_ns / 1e9,
 			cell__count(w->report.result.slices).text,
 			(unsigned long long)w->report.result.lost, cost,
 			when[0] ? "; only inside --when: " : "", when,
-			w->spec.thin ? "; thinned: " : "", thin__text(w->spec.thin),
 			w->report.result.incomplete[0] ? "; incomplete: " : "",
 			w->report.result.incomplete);
 	else
@@ -269,7 +265,6 @@ void sampler__end_window(struct sampler *s, uint32_t i)
 		s->last_real_ns = w.spec.real_ns;
 		if (!w.report.has_result)
 			window_dir__remove_partial(&s->dir, w.spec.real_ns);
-		sample_thin__learn(&s->thin, &w);
 		sample_metrics__ended(&s->metrics, &w, code);
 		print_window(&w);
 		put_line(s, &w, code);

@@ -161,7 +161,7 @@ static int check_steps(const struct sampler *s, const struct window_request *rq,
 
 static uint64_t attach_lead(const struct sampler *s)
 {
-	uint64_t ns = s->attach_ns[THIN_FULL] * ATTACH_TIMES;
+	uint64_t ns = s->attach_ns * ATTACH_TIMES;
 
 	if (!ns)
 		return ATTACH_UNKNOWN_NS;

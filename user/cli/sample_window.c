@@ -21,7 +21,6 @@
 #include "base/stall.h"
 #include "cli/cmd.h"
 #include "cli/sample_learn.h"
-#include "cli/sample_thin.h"
 #include "record/recorder.h"
 #include "sample/control_server.h"
 #include "sample/window_dir.h"
@@ -29,6 +28,7 @@
 #include "target/pid_hold.h"
 
 #define EXPORT_NICE 10
+#define SAMPLES_HZ 99      /* of a job that hangs */
 #define LAST_ORDER_MS 3000 /* of a process that holds what happened, after the end of the targets */
 #define ADD_MAX_NS 600000000000ULL /* to attach to all processes */
 #define MEASURED_ENDS 3            /* of steps; what a step takes is known from the second on */
@@ -196,7 +196,6 @@ static void write_meta(const struct sample_window_spec *spec, struct recorder *r
 {
 	char event[EVENT_TEXT_MAX + 32];
 
-	sample_thin__meta(spec->thin, rec);
 	recorder__meta_text(rec, "trigger", spec->trigger.kind);
 	if (spec->off)
 		recorder__meta_text(rec, "switched_off", spec->off);
@@ -226,8 +225,6 @@ static int await_step(struct window_run *wr)
 static int end_window(struct window_run *wr, int code)
 {
 	if (wr->live.run) {
-		wr->report.over_cost = !wr->live.announced &&
-				       run__stop_reason(wr->live.run) == PTB_STOP_COST;
 		wr->report.cost_known = true;
 		wr->report.cost_ns = run__cost_ns(wr->live.run) + wr->multiple.cost_ns;
 	}
@@ -249,6 +246,17 @@ static int end_window(struct window_run *wr, int code)
 	return code;
 }
 
+/* 0 or negative errno (reported). */
+static int only_samples(struct run_cfg *cfg)
+{
+	cfg->record_shapes = cfg->with_flops = cfg->by_shape = cfg->execution_trace = false;
+	cfg->exact_memory = false;
+	cfg->rec.stacks = cfg->rec.modules = cfg->rec.memory = cfg->rec.kernel_memory = false;
+	cfg->rec.sample_hz = SAMPLES_HZ;
+	cfg->activities = cfg->agent = NULL;
+	return live__check(cfg);
+}
+
 /* run: prepared, NULL: not yet; it goes with the window */
 static int record_window(const struct sample_window_spec *spec, int fd, struct run *run)
 {
@@ -265,7 +273,7 @@ static int record_window(const struct sample_window_spec *spec, int fd, struct r
 	}
 	cfg.rec.max_cost_ns = spec->max_cost_ns;
 	cfg.rec.end_ns = spec->end_ns;
-	if (sample_thin__apply(spec->samples ? THIN_SAMPLES : spec->thin, &cfg))
+	if (spec->samples && only_samples(&cfg))
 		return EXIT_FAILED;
 	cfg.rec.native_stacks = spec->samples;
 	cfg.trace = spec->trace[0] ? spec->trace : NULL;

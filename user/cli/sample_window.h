@@ -18,7 +18,6 @@
 #include "sample/event_watch.h"
 #include "sample/metrics.h"
 #include "sample/metrics_server.h"
-#include "sample/thin.h"
 #include "sample/window_jobs.h"
 #include "sample/step_wait.h"
 
@@ -59,7 +58,6 @@ struct sample_window_spec {
 	uint64_t real_ns;             /* Unix time of the begin */
 	bool measure;                 /* the time of a step, and nothing else */
 	struct step_wait step_wait;   /* in steps: what is known when it starts */
-	enum thin_level thin;
 	uint64_t step_multiple; /* it begins with a step that has such a number; 0: by the clock */
 	uint64_t step_lead_ns;  /* probes are attached so long before it */
 	bool held; /* its begin is in the memory of a process that holds it (--flight), if there is one */
@@ -84,7 +82,6 @@ struct sample_report {
 	bool has_result;
 	struct sample_step_report steps;
 	struct sample_multiple_report multiple;
-	bool over_cost; /* before it could begin */
 	bool cost_known;
 	uint64_t cost_ns;       /* then: by run__cost_ns(), when it was sealed or given up */
 	uint64_t begin_cost_ns; /* likewise, when it began */

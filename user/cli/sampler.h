@@ -13,7 +13,6 @@
 #include "cli/sample_metrics.h"
 #include "cli/sample_opts.h"
 #include "cli/sample_window.h"
-#include "sample/thin.h"
 #include "sample/window_dir.h"
 
 #define SAMPLER_WINDOWS_MAX 4  /* at the same time, exports included */
@@ -62,8 +61,8 @@ struct sampler {
 	struct sample_spare spare; /* --prepared */
 	uint64_t spare_retry_ns;   /* not before this */
 	struct sample_hold hold;   /* --flight */
-	struct thin thin;
-	uint64_t attach_ns[THIN_LEVEL_CNT]; /* it takes to attach, as of the last such window; 0: not known */
+	uint64_t attach_ns;        /* it takes to attach, as of the last window; 0: not known */
+	double fixed_ns; /* that it costs to place and remove the probes, as of the last window; 0: not known */
 	double spent_ns; /* that windows have cost, each the process that it cost most */
 	uint64_t lost;   /* records, in all windows */
 	struct sample_metrics metrics;

@@ -104,7 +104,7 @@ PROBE(agent_stack)
 /* An operator begins or ends: what happened to its thread until now is in the ring already (kmem_boundary()). */
 PROBE(agent_edge)
 {
-	count(PTB_CNT_AGENT_EDGES);
+	count_bare(PTB_CNT_AGENT_EDGES, hit->tgid);
 	return 0;
 }
 

@@ -123,7 +123,7 @@ PROBE(boxed_enter)
 	if (!cfg)
 		return 0;
 	if (hit->outside) {
-		count(PTB_CNT_WHEN_OUTSIDE);
+		count_bare(PTB_CNT_WHEN_OUTSIDE, hit->tgid);
 		if (!cfg->scope_enter_opdef)
 			return 0;
 	}

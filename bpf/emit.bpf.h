@@ -112,12 +112,11 @@ static __always_inline void hit_outside(struct pt_regs *ctx)
 {
 	__u32 tgid, tid;
 
-	if (by_tgid && PTB_COOKIE_PROC(bpf_get_attach_cookie(ctx)) >= PTB_PROC_SHARED) {
-		current_ids(&tgid, &tid);
-		if (!bpf_map_lookup_elem(&shared_procs, &tgid))
-			return;
-	}
-	count(PTB_CNT_OUT_OF_WINDOW);
+	current_ids(&tgid, &tid);
+	if (by_tgid && PTB_COOKIE_PROC(bpf_get_attach_cookie(ctx)) >= PTB_PROC_SHARED &&
+	    !bpf_map_lookup_elem(&shared_procs, &tgid))
+		return;
+	count_bare(PTB_CNT_OUT_OF_WINDOW, tgid);
 }
 
 /* The same for programs that run in windows only: false outside of them, and outside of the annotations of --when. */
@@ -181,7 +180,7 @@ static __always_inline void ring_full(__u32 idx, const struct hit *hit)
 	__sync_val_compare_and_swap(&loss_first_ns[idx], 0, hit->ts_ns);
 	loss_last_ns[idx] = hit->ts_ns;
 	__sync_fetch_and_add(&loss_cnt[idx], 1);
-	count(PTB_CNT_RING_FULL);
+	count_bare(PTB_CNT_RING_FULL, hit->tgid);
 }
 
 /* A record in its ring, to be filled and submitted; `rec` NULL: there is none, and that is counted. */

@@ -164,6 +164,14 @@ struct {
 	__type(value, __u32);
 } sampled SEC(".maps");
 
+/* Hits that have no record, by process. Entries are made by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_PERCPU_HASH);
+	__uint(max_entries, 2 * PTB_PROC_MAX);
+	__type(key, __u32); /* tgid */
+	__type(value, __u64);
+} bare_hits SEC(".maps");
+
 /* Processes that share links. Entries are made by user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -370,6 +378,16 @@ static __always_inline void count(__u32 id)
 
 	if (v) /* a probed thread can be preempted by another one: per-CPU alone is not enough */
 		__sync_fetch_and_add(v, 1);
+}
+
+/* A hit of this process that has no record. */
+static __always_inline void count_bare(__u32 id, __u32 tgid)
+{
+	__u64 *v = bpf_map_lookup_elem(&bare_hits, &tgid);
+
+	if (v)
+		__sync_fetch_and_add(v, 1);
+	count(id);
 }
 
 #endif /* PTB_MAPS_BPF_H */

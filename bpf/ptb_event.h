@@ -427,6 +427,8 @@ struct ptb_process {          /* h.tgid: the process; comm also of its threads b
 	__u32 pad;
 };
 
+/* UNPROBED: from h.ts_ns on process h.tgid has no probes, although it lives; struct ptb_rec_hdr. */
+
 struct ptb_thread { /* h.tgid, h.tid */
 	struct ptb_rec_hdr h;
 	__u32 comm; /* name id */
@@ -557,7 +559,8 @@ struct ptb_origin {
 	X(PY_LINE,     82, ptb_py_line,      0)            \
 	X(JOB,         83, ptb_text,         1)            \
 	X(ORIGIN,      84, ptb_origin,       0)            \
-	X(NATIVE_STACK, 85, ptb_text,        1)
+	X(NATIVE_STACK, 85, ptb_text,        1)            \
+	X(UNPROBED,    86, ptb_rec_hdr,      0)
 /* clang-format on */
 
 enum ptb_rec_kind {
@@ -721,6 +724,7 @@ enum ptb_stop_reason {
 	X(SCOPES_FULL,     74, 1, "ends of annotations lost: more than 16384 are open at a time")  \
 	X(AGENT_EDGES,    75, 0, "probe hits at which operators of an agent began or ended, for kernel memory")  \
 	X(OVER_THREADS,    76, 1, "samples of threads that did not run, not taken: beyond the limit of threads") \
+	X(OVER_COST,       77, 1, "processes that lost their probes in the window: they had cost what --max-overhead allows") \
 	X(MERGE_LEFT_OUT,  80, 1, "records left out when captures were merged: damaged, or of kinds that are not known")
 /* clang-format on */
 

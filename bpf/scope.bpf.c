@@ -39,7 +39,7 @@ static __always_inline bool name_passes(struct pt_regs *ctx, const struct hit *h
 {
 	if (!when_on || when_announce(hit, PT_REGS_SP(ctx), when_matches(named_text(b), &b->text), own))
 		return true;
-	count(PTB_CNT_WHEN_OUTSIDE);
+	count_bare(PTB_CNT_WHEN_OUTSIDE, hit->tgid);
 	text_rec_drop(b);
 	return false;
 }
@@ -193,7 +193,7 @@ static __always_inline bool object_passes(const struct hit *hit, __u64 handle, _
 	when_object(hit, sp, itself, s);
 	if (!s->outside)
 		return true;
-	count(PTB_CNT_WHEN_OUTSIDE);
+	count_bare(PTB_CNT_WHEN_OUTSIDE, hit->tgid);
 	if (s->occurrence || s->scope == WHEN_USER_SCOPE)
 		scope_remember(hit, handle, s);
 	return false;
@@ -316,7 +316,7 @@ PROBE(scope_end)
 	if (when_on && s.occurrence)
 		when_end(s.occurrence);
 	if (s.outside) {
-		count(PTB_CNT_WHEN_OUTSIDE);
+		count_bare(PTB_CNT_WHEN_OUTSIDE, hit->tgid);
 		return 0;
 	}
 	hdr_fill(&r.h, sizeof(r), PTB_REC_SCOPE_END, 0, hit);

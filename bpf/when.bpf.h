@@ -432,7 +432,7 @@ static __always_inline void when_leave(void)
 static __always_inline bool when_counted(const struct hit *hit, bool passes)
 {
 	if (!passes)
-		count(PTB_CNT_WHEN_OUTSIDE);
+		count_bare(PTB_CNT_WHEN_OUTSIDE, hit->tgid);
 	return passes;
 }
 

@@ -229,6 +229,13 @@ void builder__lost(struct builder *b, uint64_t begin_ns, uint64_t end_ns, uint64
 	control(b, &l.h, PTB_REC_LOST, sizeof(l));
 }
 
+void builder__unprobed(struct builder *b, uint32_t tgid, uint64_t ts_ns)
+{
+	struct ptb_rec_hdr h = { .tgid = tgid, .ts_ns = ts_ns };
+
+	control(b, &h, PTB_REC_UNPROBED, sizeof(h));
+}
+
 void builder__counter(struct builder *b, uint32_t id, uint64_t value)
 {
 	struct ptb_counter c = { .id = id, .value = value };

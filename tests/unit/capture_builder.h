@@ -43,6 +43,8 @@ void builder__opdef(struct builder *b, uint32_t tgid, uint64_t addr, const char 
 void builder__node_type(struct builder *b, uint32_t tgid, uint64_t vptr, const char *name);
 void builder__caller(struct builder *b, uint32_t tgid, uint64_t addr, const char *name);
 void builder__lost(struct builder *b, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt);
+/* From then on the process has no probes. */
+void builder__unprobed(struct builder *b, uint32_t tgid, uint64_t ts_ns);
 void builder__counter(struct builder *b, uint32_t id, uint64_t value);
 void builder__meta(struct builder *b, const char *key, const char *json);
 void builder__clock(struct builder *b, uint64_t mono_ns, uint64_t real_ns, uint64_t err_ns);

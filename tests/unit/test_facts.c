@@ -127,6 +127,7 @@ static void jobs(void)
 	builder__process(b, 1, "python", "python3", 0);
 	builder__process(b, 2, "python", "python3", 0);
 	builder__process(b, 3, "python", "python3", 0);
+	builder__unprobed(b, 2, BEGIN + 50);
 	builder__job(b, 1, "{\"ns_pid\": 1}");
 	builder__job(b, 2, "{\"ns_pid\": 2}");
 	builder__job(b, 2, "{\"ns_pid\": 3}");
@@ -136,6 +137,8 @@ static void jobs(void)
 	CU_ASSERT_STRING_EQUAL(info->processes[0].job, "{\"ns_pid\": 1}");
 	CU_ASSERT_STRING_EQUAL(info->processes[1].job, "{\"ns_pid\": 3}");
 	CU_ASSERT_STRING_EQUAL(info->processes[2].job, "");
+	CU_ASSERT_EQUAL(info->processes[0].unprobed_ns, 0);
+	CU_ASSERT_EQUAL(info->processes[1].unprobed_ns, BEGIN + 50);
 	builder__free(b);
 }
 

@@ -107,6 +107,9 @@ static void test_all_recorded(void)
 	check_calls(ps, &late, 10, false);
 	check_calls(ps, &t[3], 10, false);
 	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_OUT_OF_WINDOW), 4020);
+	CU_ASSERT_EQUAL(probe_set__bare_hits(ps, (uint32_t)t[1].pid), 4000);
+	CU_ASSERT_EQUAL(probe_set__bare_hits(ps, (uint32_t)t[3].pid), 20);
+	CU_ASSERT_EQUAL(probe_set__bare_hits(ps, (uint32_t)t[2].pid), 0);
 	CU_ASSERT_EQUAL(foreign(ps), 5000);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__run(&late, "calls 500 3"), sum);

@@ -440,7 +440,29 @@ static void random_records(void)
 	}
 }
 
+/* What was open lasts until then, and not until the window's end; another process goes on. */
+static void lost_probes(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
+	struct slice_log *log;
+
+	builder__process(b, 10, "python", "python3", 0);
+	builder__process(b, 20, "python", "python3", 0);
+	builder__thread(b, 10, 11);
+	builder__enter(b, f, 2000000, 0x7000);
+	builder__thread(b, 20, 21);
+	builder__enter(b, g, 3000000, 0x7000);
+	builder__unprobed(b, 10, 5000000);
+	log = slice_log__of(b, NULL);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::f")->end_ns, 5000000);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::f")->flags, SLICE_UNFINISHED);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::g")->end_ns, END);
+	slice_log__done(log, b);
+}
+
 static const CU_TestInfo tests[] = {
+	{ "a process that lost its probes", lost_probes },
 	{ "a with block", with_block },
 	{ "helpers of unknown name", unknown_helpers },
 	{ "a name belongs to one object", name_belongs_to_one },

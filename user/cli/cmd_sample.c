@@ -65,7 +65,8 @@ static void use_settings(struct sampler *s, struct sample_settings *set)
 		s->next = 0;
 		s->start_ns = now;
 		step_wait__begin(&s->step_wait, now);
-		s->spent_ns = 0; /* of the time since then */
+		cost_account__clear(&s->account); /* the limit is for the time since then */
+		s->watch_spent_ns = 0;
 	}
 	sample_settings__release(old);
 }
@@ -132,8 +133,6 @@ static void read_reports(struct sampler *s, struct sample_window *w)
 	if (began || !w->report.traced)
 		return;
 	s->attach_ns = w->report.attach_ns;
-	if (!w->spec.samples && !w->spec.step_multiple) /* to remove probes costs what it costs to place them */
-		s->fixed_ns = 2 * (double)w->report.begin_cost_ns;
 	pr_info("window %llu: recording %u process%s", (unsigned long long)w->spec.nr,
 		w->report.traced, w->report.traced == 1 ? "" : "es");
 }

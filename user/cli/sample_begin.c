@@ -17,7 +17,6 @@
 /* Before a window without a longer warm-up begins: until it is known how long it takes to attach, and at most. */
 #define ATTACH_NS 100000000ULL
 #define ATTACH_MAX_NS 1000000000ULL
-#define COST_MIN_NS 1000000.0       /* a window that may cost a process less is of no use */
 #define FOREVER_NS 3600000000000ULL /* of a schedule without windows: until somebody requests one */
 
 _Static_assert(PROC_SELECT_MAX <= OPT_PIDS_MAX, "selected processes fit where named ones do");
@@ -77,28 +76,8 @@ static void advance(struct sampler *s)
 	s->nr++;
 }
 
-/* What earlier windows and watches have cost, and those in hand may cost. */
-static double spent_ns(const struct sampler *s)
-{
-	double spent = s->spent_ns + (double)(s->events.watch.spent_ns + s->events.watch.cost_ns);
-
-	for (uint32_t i = 0; i < s->window_cnt; i++)
-		spent += (double)(s->windows[i].report.cost_known ? s->windows[i].report.cost_ns :
-								    s->windows[i].spec.max_cost_ns);
-	return spent;
-}
-
-double sampler__allowance(const struct sampler *s, uint64_t end_ns)
-{
-	double ns = s->max_overhead * (double)(end_ns - s->start_ns) - spent_ns(s);
-
-	if (!s->max_overhead)
-		return -1;
-	return ns < COST_MIN_NS ? 0 : ns;
-}
-
-/* What the window may cost a process, in ns: the share of all the time until the next window, less what has been spent. */
-static double allowance(const struct sampler *s, const struct schedule_window *at)
+/* When the window's cost is paid for: when the next one is due. CLOCK_MONOTONIC. */
+static uint64_t limit_of(const struct sampler *s, const struct schedule_window *at)
 {
 	struct schedule_window next = { .warmup = at->end };
 
@@ -106,7 +85,7 @@ static double allowance(const struct sampler *s, const struct schedule_window *a
 		next.warmup += s->schedule.wait * s->step_wait.step_ns;
 	else
 		schedule__window(&s->schedule, s->next + 1, &next);
-	return s->max_overhead * (double)next.warmup - spent_ns(s);
+	return s->start_ns + next.warmup;
 }
 
 /*
@@ -127,20 +106,6 @@ static uint64_t attach_time(const struct sampler *s, const struct schedule_windo
 	return s->start_ns + (at->begin - takes < at->warmup ? at->begin - takes : at->warmup);
 }
 
-/* What the window may cost. False: there is none (reported). */
-static bool set_budget(struct sampler *s, const struct schedule_window *at,
-		       struct sample_window_spec *spec)
-{
-	double ns = allowance(s, at);
-
-	if (ns < COST_MIN_NS || ns <= s->fixed_ns) {
-		leave_out(s, "it would cost more than --max-overhead");
-		return false;
-	}
-	spec->max_cost_ns = (uint64_t)ns;
-	return true;
-}
-
 bool sampler__name_files(const struct sampler *s, struct sample_window_spec *spec)
 {
 	const char *traces = s->cfg->traces;
@@ -157,19 +122,23 @@ bool sampler__name_files(const struct sampler *s, struct sample_window_spec *spe
 	return true;
 }
 
-static void read_jobs(struct sample_window_spec *spec)
+static void read_jobs(struct sample_window_spec *spec, const struct proc_facts *facts)
 {
-	struct proc_facts facts[OPT_PIDS_MAX];
-
 	spec->jobs.cnt = spec->jobs.job_cnt = spec->jobs.other_cnt = 0;
-	proc_scout__facts(spec->pids, spec->pid_cnt, facts);
 	for (uint32_t i = 0; i < spec->pid_cnt; i++)
 		window_jobs__add(&spec->jobs, facts[i].rank, facts[i].job);
 }
 
 int sampler__launch(struct sampler *s, struct sample_window *w, const char **why)
 {
-	read_jobs(&w->spec);
+	struct proc_facts facts[OPT_PIDS_MAX];
+
+	proc_scout__facts(w->spec.pids, w->spec.pid_cnt, facts);
+	if (!sample_budget__set(s, &w->spec, facts)) {
+		*why = "it would cost more than --max-overhead";
+		return -EDQUOT;
+	}
+	read_jobs(&w->spec, facts);
 	if (!sampler__name_files(s, &w->spec)) {
 		*why = "the names of its files are too long";
 		return -ENAMETOOLONG;
@@ -200,6 +169,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	struct schedule_window next;
 	uint64_t begin = s->start_ns + at->begin;
 	const char *why;
+	int err;
 
 	if (s->window_cnt == SAMPLER_WINDOWS_MAX) {
 		sampler__skip(s, s->nr, "earlier windows are still being written");
@@ -225,11 +195,14 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	sample_metrics__due(&s->metrics, spec);
 	if (!spec->pid_cnt)
 		return; /* between two jobs */
-	if (s->max_overhead && !measure && !set_budget(s, at, spec))
-		return;
+	if (s->max_overhead && !measure)
+		spec->limit_ns = limit_of(s, at);
 	if (!s->schedule.in_steps)
 		spec->warmup_ns = attach_time(s, at);
-	if (sampler__launch(s, w, &why))
+	err = sampler__launch(s, w, &why);
+	if (err == -EDQUOT)
+		leave_out(s, why);
+	else if (err)
 		sampler__skip(s, s->nr, why);
 }
 

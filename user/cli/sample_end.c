@@ -63,6 +63,18 @@ static void put_result(struct jsonw *j, const struct sample_window *w)
 		JSONW_STR(j, "incomplete", w->report.result.incomplete);
 }
 
+static void put_when(struct jsonw *j, const struct sample_window *w)
+{
+	const struct when_counts *c = &w->report.result.when;
+
+	if (!w->report.has_result || !c->on)
+		return;
+	JSONW_OBJ(j, "when");
+	JSONW_U64(j, "recorded", c->recorded);
+	JSONW_U64(j, "skipped", c->skipped);
+	jsonw__end_obj(j);
+}
+
 /* Why it has no capture, "": for another reason, or it has one. */
 static void why_nothing(const struct sample_window *w, char *buf, size_t cap)
 {
@@ -115,7 +127,8 @@ static bool write_line(const struct sampler *s, const struct sample_window *w, i
 	if (w->report.sealed)
 		JSONW_STR(&j, "capture", w->spec.capture);
 	put_result(&j, w);
-	sample_window__put_when(&j, w);
+	put_when(&j, w);
+	sample_budget__put(&j, w);
 	sample_steps__put(&j, w);
 	sample_multiple__put(&j, w);
 	why_nothing(w, why, sizeof(why));
@@ -259,7 +272,7 @@ void sampler__end_window(struct sampler *s, uint32_t i)
 	if ((!s->signals || w.report.traced) &&
 	    !(w.spec.measure && code == EXIT_DONE)) { /* else it was to begin later */
 		s->any |= w.report.has_result;
-		s->spent_ns += (double)(w.report.cost_known ? w.report.cost_ns : w.spec.max_cost_ns);
+		sample_budget__ended(s, &w);
 		s->incomplete |= code != EXIT_DONE && !sample_window__all_ended(&w);
 		s->lost += w.report.has_result ? w.report.result.lost : 0;
 		s->last_real_ns = w.spec.real_ns;

@@ -36,7 +36,7 @@ void sample_events__stop(struct sampler *s)
 		pr_info("events that opened no window, since one did: %llu",
 			(unsigned long long)s->events.ignored);
 	s->events.ignored = 0;
-	s->spent_ns += (double)s->events.watch.spent_ns;
+	s->watch_spent_ns += (double)s->events.watch.spent_ns;
 	s->events.watch.spent_ns = 0;
 }
 

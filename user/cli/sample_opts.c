@@ -52,7 +52,7 @@ static const struct opt_def sample_opts[] = {
 	{ OPT_FLAG, 0, "prepared", offsetof(struct sample_cfg, prepared), NULL,
 	  "keep a process with loaded programs and ring buffers, so that requested windows begin sooner (takes memory: as much as a window)" },
 	{ OPT_STR, 0, "max-overhead", offsetof(struct sample_cfg, max_overhead), "PERCENT",
-	  "shorten and skip windows so that kernel probes cost a process no more of its time than this on average (0.5%)" },
+	  "record a process for a shorter time, and in fewer windows, so that kernel probes cost it no more of its time than this on average (0.5%)" },
 	STEP_OPTS,
 	WHEN_OPTS,
 	{ OPT_GROUP, 0, "", 0, NULL, "files" },

@@ -170,15 +170,6 @@ static uint64_t attach_lead(const struct sampler *s)
 	return ns < ATTACH_MAX_NS ? ns : ATTACH_MAX_NS;
 }
 
-/* False: it may cost nothing. */
-static bool limit_cost(const struct sampler *s, struct sample_window_spec *spec, uint64_t begin_ns)
-{
-	double ns = sampler__allowance(s, begin_ns + spec->duration_ns);
-
-	spec->max_cost_ns = ns > 0 ? (uint64_t)ns : 0;
-	return ns != 0;
-}
-
 /* 0 or negative errno: `why` has the reason. */
 static int start(struct sampler *s, const struct window_request *rq, uint64_t nr, uint64_t begin_ns,
 		 const char **why)
@@ -213,9 +204,7 @@ static int start(struct sampler *s, const struct window_request *rq, uint64_t nr
 	spec->held = rq->held;
 	spec->step_multiple = rq->step_multiple;
 	spec->step_lead_ns = lead + LEAD_NS;
-	*why = "it would cost more than --max-overhead";
-	if (rq->limited && !limit_cost(s, spec, begin_ns))
-		return -EDQUOT;
+	spec->limit_ns = rq->limited && s->max_overhead ? begin_ns + spec->duration_ns : 0;
 	return sampler__launch(s, w, why);
 }
 

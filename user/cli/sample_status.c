@@ -174,7 +174,8 @@ static void put_budget(const struct sampler *s, struct jsonw *w)
 	uint64_t now = clock__mono_ns();
 
 	JSONW_OBJ(w, "cost");
-	JSONW_DOUBLE(w, "charged_seconds", s->spent_ns / 1e9);
+	JSONW_DOUBLE(w, "charged_seconds",
+		     (cost_account__max_ns(&s->account) + sample_budget__watch_ns(s)) / 1e9);
 	JSONW_DOUBLE(w, "of_seconds", now > s->start_ns ? (double)(now - s->start_ns) / 1e9 : 0);
 	if (s->max_overhead)
 		JSONW_DOUBLE(w, "max_overhead", s->max_overhead);

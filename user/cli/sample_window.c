@@ -33,8 +33,6 @@
 #define ADD_MAX_NS 600000000000ULL /* to attach to all processes */
 #define MEASURED_ENDS 3            /* of steps; what a step takes is known from the second on */
 
-_Static_assert(sizeof(struct sample_report) <= PIPE_BUF, "a report is written whole or not at all");
-
 /* ---- in the process of the window ---- */
 
 struct window_run {
@@ -66,7 +64,7 @@ static void report_begin(struct window_run *wr, struct run *run, uint64_t begin_
 {
 	wr->report.late_ns = begin_ns - wr->spec->begin_ns;
 	wr->report.traced = run__traced(run);
-	wr->report.begin_cost_ns = run__cost_ns(run);
+	wr->report.fixed_ns = run__fixed_cost_ns(run);
 	send_report(wr);
 }
 
@@ -125,7 +123,8 @@ static bool add_processes(struct window_run *wr)
 	uint64_t t0 = clock__mono_ns();
 	uint32_t added = 0;
 
-	run__expect(wr->live.run, wr->spec->pids, wr->spec->pid_cnt);
+	if (!wr->spec->apart)
+		run__expect(wr->live.run, wr->spec->pids, wr->spec->pid_cnt);
 	for (uint32_t i = 0; i < wr->spec->pid_cnt && may_add(wr, t0, wr->spec->pid_cnt - i); i++) {
 		uint64_t since = sample_learn__cpu_ns();
 		int err = run__add_chosen(wr->live.run, wr->spec->pids[i], wr->spec->chosen_ns);
@@ -141,6 +140,7 @@ static bool add_processes(struct window_run *wr)
 			continue; /* reported */
 		}
 		added++;
+		run__limit_cost(wr->live.run, wr->spec->pids[i], wr->spec->max_cost_ns[i]);
 		if (wr->spec->cfg->rec.children)
 			run__add_descendants(wr->live.run, wr->spec->pids[i]);
 	}
@@ -218,16 +218,16 @@ static int await_step(struct window_run *wr)
 	}
 	wr->report.cost_known = true;
 	wr->report.cost_ns = wr->multiple.cost_ns;
+	for (uint32_t i = 0; i < wr->spec->pid_cnt; i++)
+		wr->report.charges[i].ns = wr->multiple.cost_ns;
 	return EXIT_FAILED;
 }
 
 /* What becomes of a window that has been recorded, code EXIT_DONE, or not. Exit code. */
 static int end_window(struct window_run *wr, int code)
 {
-	if (wr->live.run) {
-		wr->report.cost_known = true;
-		wr->report.cost_ns = run__cost_ns(wr->live.run) + wr->multiple.cost_ns;
-	}
+	if (wr->live.run)
+		sample_window__note_costs(&wr->report, wr->spec, wr->live.run, wr->multiple.cost_ns);
 	if (code) { /* perhaps because they have ended since they were attached to */
 		wr->report.ended = 0;
 		for (uint32_t i = 0; i < wr->spec->pid_cnt; i++)
@@ -271,7 +271,6 @@ static int record_window(const struct sample_window_spec *spec, int fd, struct r
 		cfg.rec.duration_ns = spec->duration_ns;
 		cfg.rec.steps.name = NULL;
 	}
-	cfg.rec.max_cost_ns = spec->max_cost_ns;
 	cfg.rec.end_ns = spec->end_ns;
 	if (spec->samples && only_samples(&cfg))
 		return EXIT_FAILED;
@@ -457,7 +456,7 @@ int sample_window__start(struct sample_window *w)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, answers))
 		answers[0] = answers[1] = -1;
-	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds)) {
 		err = -errno;
 		close_answers(answers);
 		pr_error("cannot start window %llu: %s", (unsigned long long)w->spec.nr, errstr(err));
@@ -491,7 +490,7 @@ static int start_spare(struct sample_spare *sp, const struct sample_window_spec 
 	int fds[2] = { -1, -1 }, orders[2] = { -1, -1 }, err;
 	pid_t parent = getpid(), pid = -1;
 
-	if (!pipe2(fds, O_CLOEXEC | O_NONBLOCK) &&
+	if (!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) &&
 	    !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, orders)) {
 		fflush(NULL);
 		pid = fork();
@@ -598,16 +597,4 @@ const char *sample_window__threads(const struct sample_window_spec *spec, char *
 	if (spec->samples && len > ptb)
 		snprintf(buf, cap, "%.*s" WINDOW_THREADS, (int)(len - ptb), spec->capture);
 	return buf;
-}
-
-void sample_window__put_when(struct jsonw *j, const struct sample_window *w)
-{
-	const struct when_counts *c = &w->report.result.when;
-
-	if (!w->report.has_result || !c->on)
-		return;
-	JSONW_OBJ(j, "when");
-	JSONW_U64(j, "recorded", c->recorded);
-	JSONW_U64(j, "skipped", c->skipped);
-	jsonw__end_obj(j);
 }

@@ -15,6 +15,7 @@
 #include "cli/live.h"
 #include "cli/sample_multiple.h"
 #include "plan/plan_failures.h"
+#include "record/run.h"
 #include "sample/event_watch.h"
 #include "sample/metrics.h"
 #include "sample/metrics_server.h"
@@ -51,9 +52,15 @@ struct sample_window_spec {
 	struct window_jobs jobs;
 	uint64_t nr;
 	struct window_trigger trigger;
-	uint64_t cycle;               /* of the schedule that has it */
-	uint64_t duration_ns;         /* of a window that no schedule has; 0: that of cfg */
-	uint64_t max_cost_ns, end_ns; /* of record_opts; end_ns: when the next window is due */
+	uint64_t cycle;       /* of the schedule that has it */
+	uint64_t duration_ns; /* of a window that no schedule has; 0: that of cfg */
+	uint64_t end_ns;      /* of record_opts: when the next window is due */
+	uint64_t limit_ns; /* CLOCK_MONOTONIC: it may cost what --max-overhead allows until then; 0: anything */
+	uint64_t starts[OPT_PIDS_MAX]; /* of the processes, in clock ticks since boot; 0: not known */
+	uint64_t max_cost_ns[OPT_PIDS_MAX]; /* of each; 0: no limit */
+	pid_t left_out[OPT_PIDS_MAX];       /* processes that may cost nothing */
+	uint32_t left_out_cnt;
+	bool apart; /* no process shares probes with others: one may have to lose them */
 	uint64_t warmup_ns, begin_ns; /* CLOCK_MONOTONIC: probes are attached, records are kept */
 	uint64_t real_ns;             /* Unix time of the begin */
 	bool measure;                 /* the time of a step, and nothing else */
@@ -83,8 +90,9 @@ struct sample_report {
 	struct sample_step_report steps;
 	struct sample_multiple_report multiple;
 	bool cost_known;
-	uint64_t cost_ns;       /* then: by run__cost_ns(), when it was sealed or given up */
-	uint64_t begin_cost_ns; /* likewise, when it began */
+	uint64_t cost_ns;  /* then: by run__cost_ns(), when it was sealed or given up */
+	uint64_t fixed_ns; /* run__fixed_cost_ns() */
+	struct run_cost charges[OPT_PIDS_MAX]; /* with cost_known, of each process */
 	struct slow_process {
 		pid_t pid; /* the one that took most processor time of ptbpf to read and attach to; 0: none took SLOW_CPU_NS */
 		bool failed; /* for nothing */
@@ -154,7 +162,8 @@ void sample_window__read(struct sample_window *w);
 int sample_window__end(struct sample_window *w);
 /* Of one of a job that hangs: where the stacks of its threads are, in text; else "". Returns buf. */
 const char *sample_window__threads(const struct sample_window_spec *spec, char *buf, size_t cap);
-/* Of one with --when: the key "when" of its line in the log. */
-void sample_window__put_when(struct jsonw *j, const struct sample_window *w);
+/* In its process: what it has cost so far; more_ns: each of its processes, beside that. */
+void sample_window__note_costs(struct sample_report *r, const struct sample_window_spec *spec,
+			       struct run *run, uint64_t more_ns);
 
 #endif /* CLI_SAMPLE_WINDOW_H */

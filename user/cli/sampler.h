@@ -13,6 +13,8 @@
 #include "cli/sample_metrics.h"
 #include "cli/sample_opts.h"
 #include "cli/sample_window.h"
+#include "sample/cost_account.h"
+#include "sample/proc_scout.h"
 #include "sample/window_dir.h"
 
 #define SAMPLER_WINDOWS_MAX 4  /* at the same time, exports included */
@@ -62,9 +64,10 @@ struct sampler {
 	uint64_t spare_retry_ns;   /* not before this */
 	struct sample_hold hold;   /* --flight */
 	uint64_t attach_ns;        /* it takes to attach, as of the last window; 0: not known */
-	double fixed_ns; /* that it costs to place and remove the probes, as of the last window; 0: not known */
-	double spent_ns; /* that windows have cost, each the process that it cost most */
-	uint64_t lost;   /* records, in all windows */
+	double fixed_ns; /* that it costs a process to place and remove its probes, as of the last window; 0: not known */
+	struct cost_account account; /* what windows have cost each process */
+	double watch_spent_ns; /* what watches for events have cost the process that they have cost most */
+	uint64_t lost;         /* records, in all windows */
 	struct sample_metrics metrics;
 	struct sample_control control;
 	struct sample_events events;
@@ -93,12 +96,23 @@ void sampler__skip(struct sampler *s, uint64_t nr, const char *why);
  * negative errno: `why` has the reason.
  */
 int sampler__launch(struct sampler *s, struct sample_window *w, const char **why);
-/* What a window that ends at end_ns (CLOCK_MONOTONIC) may cost a process by --max-overhead, in ns; less than 0: there is no limit. 0: nothing of use. */
-double sampler__allowance(const struct sampler *s, uint64_t end_ns);
 /* Starts the window that is due; returns ns until the next one is, UINT64_MAX: there is none. */
 uint64_t sampler__follow_schedule(struct sampler *s);
 /* Unix time at which the next window of the schedule begins, 0: not known, or there is none. */
 uint64_t sampler__next_real_ns(const struct sampler *s);
+
+/* ---- sample_budget.c: what windows may cost, and have cost ---- */
+
+/*
+ * What the window may cost each of its processes until spec->limit_ns; those for which that is nothing of use are taken out of it, and of `facts`. False: so
+ * are all.
+ */
+bool sample_budget__set(const struct sampler *s, struct sample_window_spec *spec,
+			struct proc_facts *facts);
+void sample_budget__ended(struct sampler *s, const struct sample_window *w);
+double sample_budget__watch_ns(const struct sampler *s); /* what watches for events have cost each process, at most */
+/* For the line in the log: processes that lost their probes, and those that were left out. */
+void sample_budget__put(struct jsonw *j, const struct sample_window *w);
 
 /* ---- sample_request.c: windows beside the schedule ---- */
 

@@ -160,6 +160,11 @@ static void write_targets(struct jsonw *w, const struct session_info *info)
 		write_ms(w, "probed_after_ms",
 			 p->start_ns > info->begin_ns ? (double)(p->start_ns - info->begin_ns) : 0.0);
 		JSONW_U64(w, "uncovered_ns", p->gap_ns);
+		if (p->unprobed_ns)
+			write_ms(w, "unprobed_after_ms",
+				 p->unprobed_ns > info->begin_ns ?
+					 (double)(p->unprobed_ns - info->begin_ns) :
+					 0.0);
 		if (p->step_on)
 			JSONW_STR(w, "step_on", p->step_on);
 		if (info->merged) {

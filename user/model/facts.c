@@ -232,6 +232,14 @@ static int on_process(struct facts *f, const struct ptb_process *r)
 	return 0;
 }
 
+static void on_unprobed(struct facts *f, const struct ptb_rec_hdr *h)
+{
+	const uint64_t *i = hashmap__get(&f->process_by_tgid, h->tgid, 0);
+
+	if (i && h->ts_ns < TS_MAX)
+		f->processes[*i].unprobed_ns = h->ts_ns;
+}
+
 /* A text about a process, or about one of its threads. */
 static int on_text_about(struct facts *f, struct hashmap *map, uint32_t tid, const struct ptb_text *t)
 {
@@ -397,6 +405,9 @@ static int take_control(struct facts *f, const struct ptb_rec_hdr *rec)
 		return 0;
 	case PTB_REC_WINDOW:
 		on_window(f, (const void *)rec);
+		return 0;
+	case PTB_REC_UNPROBED:
+		on_unprobed(f, rec);
 		return 0;
 	case PTB_REC_RSS_SAMPLE:
 		return on_rss(f, (const void *)rec);
@@ -778,9 +789,11 @@ uint64_t facts__begin_of(const struct facts *f, uint32_t tgid, uint64_t begin_ns
 uint64_t facts__end_of(const struct facts *f, uint32_t tgid, uint64_t end_ns)
 {
 	const uint64_t *i = hashmap__get(&f->process_by_tgid, tgid, 0);
-	uint64_t own = i ? f->processes[*i].end_ns : 0;
+	const struct session_process *p = i ? &f->processes[*i] : NULL;
 
-	return own && own < end_ns ? own : end_ns;
+	if (p && p->end_ns && p->end_ns < end_ns)
+		end_ns = p->end_ns;
+	return p && p->unprobed_ns && p->unprobed_ns < end_ns ? p->unprobed_ns : end_ns;
 }
 
 const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid)

@@ -30,6 +30,7 @@ struct session_process {
 	const char *host;
 	uint32_t pid, input;       /* its number there; which of the merged captures, from 0 */
 	uint64_t begin_ns, end_ns; /* the window of that one */
+	uint64_t unprobed_ns;      /* when it lost its probes; 0: it did not */
 };
 
 struct session_lost {

@@ -431,6 +431,9 @@ static int proc__alloc(struct probe_set *ps, const struct ptb_proc_cfg *cfg, uin
 			return -errno;
 		if (ps->opts.stacks && (err = put_layout(ps, i, &none)))
 			return err;
+		err = hit_counts__add(ps, cfg->tgid);
+		if (err)
+			return err;
 		ps->procs[i].used = true;
 		ps->procs[i].tgid = (pid_t)cfg->tgid;
 		*idx = i;
@@ -796,21 +799,6 @@ int64_t probe_set__measure_cost(struct probe_set *ps)
 
 /* ---- what user space reads: counters, rings, losses ---- */
 
-static uint64_t sum_counter(struct probe_set *ps, uint32_t id)
-{
-	int cpus = libbpf_num_possible_cpus();
-	uint64_t *v, sum = 0;
-
-	if (cpus <= 0)
-		return 0;
-	v = calloc((size_t)cpus, sizeof(*v));
-	if (v && !bpf_map_lookup_elem(bpf_map__fd(ps->skel->maps.counters), &id, v))
-		for (int i = 0; i < cpus; i++)
-			sum += v[i];
-	free(v);
-	return sum;
-}
-
 static uint64_t sum_missed(struct probe_set *ps)
 {
 	struct bpf_program *prog;
@@ -834,7 +822,7 @@ uint64_t probe_set__counter(struct probe_set *ps, uint32_t id)
 		return rings__delivered(ps->rings);
 	if (id == PTB_CNT_MISSED)
 		return sum_missed(ps);
-	return PTB_CNT_IS_BPF(id) ? sum_counter(ps, id) : 0;
+	return PTB_CNT_IS_BPF(id) ? hit_counts__sum(ps->skel->maps.counters, id) : 0;
 }
 
 uint32_t probe_set__ring_cnt(const struct probe_set *ps)

@@ -149,8 +149,11 @@ void probe_set__deactivate(struct probe_set *ps);
 /* Processor time that placing and removing probes has taken so far. For each of them the kernel changes a page of the target, and interrupts the
  * processors that run it. */
 uint64_t probe_set__changes_ns(void);
-/* The part of it that a process has at most: what several have in common counts for each with its share. */
+/* The same without what is other processes' share of links that several have: what is added to it while a process is attached to or removed is that
+ * process's. */
 uint64_t probe_set__share_ns(const struct probe_set *ps);
+/* Has it links in common with others, which stay when it is removed? */
+bool probe_set__shares(const struct probe_set *ps, uint32_t proc_idx);
 /* Closes all links; may take 0.1 s and more. Counters stay readable. */
 void probe_set__detach(struct probe_set *ps);
 
@@ -161,6 +164,8 @@ uint32_t probe_set__missing_kmem(const struct probe_set *ps, char *buf, size_t c
  * last drain. 0 or negative errno. */
 int probe_set__flush_kmem(struct probe_set *ps);
 
+/* Hits of a process that was added once, and that have no record: of all the kinds that counters have. */
+uint64_t probe_set__bare_hits(const struct probe_set *ps, uint32_t tgid);
 /* Sum over CPUs of a counter that lives in BPF; also the kernel's own "missed" counts for MISSED. */
 uint64_t probe_set__counter(struct probe_set *ps, uint32_t id);
 

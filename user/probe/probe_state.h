@@ -115,8 +115,9 @@ struct shared_lib {
 	ino_t ino;
 	struct probe_site *sites;
 	uint32_t cnt;
-	uint32_t members; /* processes; 0: there are no links */
-	int attached;     /* sites */
+	uint32_t members;  /* processes; 0: there are no links */
+	int attached;      /* sites */
+	uint64_t share_ns; /* of the processor time of placing them, for each process */
 	struct link_list links;
 };
 
@@ -124,7 +125,7 @@ struct shared {
 	pid_t *expected; /* probe_set__expect(); none: no more such links are made */
 	uint32_t expected_cnt;
 	struct shared_lib libs[PTB_SHARED_MAX];
-	uint64_t others_ns; /* of probe_set__changes_ns(), what each process has of the others' links */
+	uint64_t others_ns; /* of probe_set__changes_ns(), the shares of processes that are not added yet */
 };
 
 /*
@@ -139,6 +140,12 @@ void shared__leave(struct probe_set *ps, uint32_t proc_idx, uint32_t libs);
 /* From now on there are other processes than those that were seen. */
 void shared__forget(struct shared *sh);
 void shared__take_links(struct shared *sh, struct link_list *to);
+
+/* ---- hit_counts.c ---- */
+
+uint64_t hit_counts__sum(const struct bpf_map *map, uint32_t key); /* over the processors */
+/* Its hits without a record are counted from now on, also when it is removed: what it has cost is asked for later. 0 or negative errno. */
+int hit_counts__add(const struct probe_set *ps, uint32_t tgid);
 
 /* ---- the set ---- */
 

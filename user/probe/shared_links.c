@@ -231,8 +231,10 @@ int shared__join(struct probe_set *ps, uint32_t proc_idx, const struct code_maps
 	code_maps__free(&maps);
 	if (!err)
 		err = enter(ps, proc_idx, l);
-	if (!err)
+	if (!err) {
+		ps->shared.others_ns -= sl->share_ns;
 		return sl->attached;
+	}
 	pr_debug("process %d has its own probes of '%s': %s", (int)tgid, lib->name, errstr(err));
 	for (uint32_t i = 0; i < lib->cnt; i++)
 		lib->sites[i].refused = false;
@@ -245,9 +247,11 @@ static void announce(const struct probe_set *ps, uint64_t inode)
 	static const struct ptb_shared_proc none;
 	uint32_t key, i = 0;
 
-	while ((key = (uint32_t)mappings__next(&ps->mappings, inode, &i)))
+	while ((key = (uint32_t)mappings__next(&ps->mappings, inode, &i))) {
+		(void)hit_counts__add(ps, key); /* without it they count when the process is added */
 		bpf_map_update_elem(bpf_map__fd(ps->skel->maps.shared_procs), &key, &none,
 				    BPF_NOEXIST); /* there already: with another library */
+	}
 }
 
 int shared__create(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *lib)
@@ -274,7 +278,8 @@ int shared__create(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *li
 	if (n > 0 && (!sl->sites || enter(ps, proc_idx, l)))
 		n = 0;
 	ns = shielded__cpu_ns() - ns;
-	ps->shared.others_ns += ns - ns / mappers;
+	sl->share_ns = ns / mappers;
+	ps->shared.others_ns += ns - sl->share_ns;
 	if (n > 0)
 		return n;
 	clear_lib(sl);
@@ -292,4 +297,9 @@ void shared__take_links(struct shared *sh, struct link_list *to)
 uint64_t probe_set__share_ns(const struct probe_set *ps)
 {
 	return probe_set__changes_ns() - ps->shared.others_ns;
+}
+
+bool probe_set__shares(const struct probe_set *ps, uint32_t proc_idx)
+{
+	return proc_idx < PTB_PROC_MAX && ps->procs[proc_idx].shares;
 }

@@ -2,6 +2,8 @@
 /* See cost_meter.h. */
 #include "record/cost_meter.h"
 
+#include <stddef.h>
+
 void cost_meter__clear(struct cost_meter *m)
 {
 	hashmap__clear(&m->hits);
@@ -10,36 +12,21 @@ void cost_meter__clear(struct cost_meter *m)
 
 void cost_meter__settle(struct cost_meter *m)
 {
-	uint64_t *known = hashmap__get(&m->hits, m->tgid, 0), sum = m->run + (known ? *known : 0);
+	uint64_t *known = m->run ? hashmap__get(&m->hits, m->tgid, 0) : NULL;
 
-	if (!m->run)
-		return;
-	/* without memory the hits count as those of the process with the most, which can only end a window too early */
 	if (known)
-		*known = sum;
-	else if (hashmap__put(&m->hits, m->tgid, 0, sum))
-		sum = m->max + m->run;
+		*known += m->run;
+	else if (m->run && hashmap__put(&m->hits, m->tgid, 0, m->run))
+		m->nobodys += m->run; /* without memory they count for each, which can only be too much */
 	m->cnt += m->run;
 	m->run = 0;
-	if (sum > m->max)
-		m->max = sum;
 }
 
-uint64_t cost_meter__of_busiest(struct cost_meter *m, uint64_t hits)
-{
-	cost_meter__settle(m);
-	if (!m->cnt)
-		return hits;
-	return (uint64_t)((double)hits * (double)m->max / (double)m->cnt);
-}
-
-uint64_t cost_meter__of(struct cost_meter *m, uint32_t tgid, uint64_t hits)
+uint64_t cost_meter__of(struct cost_meter *m, uint32_t tgid)
 {
 	const uint64_t *own;
 
 	cost_meter__settle(m);
 	own = hashmap__get(&m->hits, tgid, 0);
-	if (!own)
-		return 0;
-	return *own + (*own == m->max && hits > m->cnt ? hits - m->cnt : 0);
+	return m->nobodys + (own ? *own : 0);
 }

@@ -10,7 +10,7 @@
 struct cost_meter {          /* zeroed: no hits */
 	struct hashmap hits; /* by process */
 	uint64_t cnt;        /* all */
-	uint64_t max;        /* of one process */
+	uint64_t nobodys;    /* of these, whose is not known */
 	uint32_t tgid;       /* whose hits `run` are, not in the map yet */
 	uint64_t run;
 };
@@ -18,12 +18,9 @@ struct cost_meter {          /* zeroed: no hits */
 void cost_meter__clear(struct cost_meter *m);
 /* The hits of a thread come one after the other, mostly: one comparison for most of them. */
 static inline void cost_meter__hit(struct cost_meter *m, uint32_t tgid);
-/* Brings cnt and max up to date. */
+/* Brings cnt up to date. */
 void cost_meter__settle(struct cost_meter *m);
-/* Of `hits`, whoever made them, those of the process with the most: its share of those that were counted. */
-uint64_t cost_meter__of_busiest(struct cost_meter *m, uint64_t hits);
-/* Of `hits` those of one process: the ones that were counted, and of the one with the most also those that were not, which are its most likely. */
-uint64_t cost_meter__of(struct cost_meter *m, uint32_t tgid, uint64_t hits);
+uint64_t cost_meter__of(struct cost_meter *m, uint32_t tgid);
 
 static inline void cost_meter__hit(struct cost_meter *m, uint32_t tgid)
 {

@@ -41,7 +41,6 @@ struct record_opts {
 	const char *when; /* only what happens inside annotations of this name, or of these ("prefill*"); NULL: everything */
 	int every;     /* of these, only inside the first of so many; 0: inside all */
 	bool children; /* processes that the targets fork are targets, too */
-	uint64_t max_cost_ns; /* of a target's time, by run__cost_ns(): the window ends then; 0: no limit */
 	uint64_t end_ns; /* CLOCK_MONOTONIC: the window ends by then, because another one is due; 0: no limit */
 	struct step_opts steps;
 	uint64_t flight_ns; /* records are held for so long, in at most flight_bytes, until run__release(); 0: they are written at once */

@@ -497,6 +497,13 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp,
 	record_threads(r, tp->pid);
 }
 
+void recorder__unprobed(struct recorder *r, uint32_t tgid)
+{
+	struct ptb_rec_hdr h = { .tgid = tgid };
+
+	recorder__put(r, PTB_REC_UNPROBED, &h, sizeof(h));
+}
+
 static void put_stack(struct recorder *r, uint32_t ring, const struct ptb_rec_hdr *h)
 {
 	struct {

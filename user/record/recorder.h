@@ -82,6 +82,8 @@ struct recorder_process {
 };
 void recorder__process(struct recorder *r, const struct torch_proc *tp,
 		       const struct torch_plan *plan, const struct recorder_process *rp);
+/* From now on it has no probes. */
+void recorder__unprobed(struct recorder *r, uint32_t tgid);
 /* The process's dispatcher has schemas now. */
 void recorder__schema_layout(struct recorder *r, struct proc_ops *po);
 /* Reads what only the live process knows of its operators: the dispatcher's table (names) and, with

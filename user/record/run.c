@@ -29,8 +29,6 @@
 #define PACE_STACKS_MS 10 /* code objects are read before they are freed, where possible */
 #define PACE_STEPS_MS 200 /* where only steps are followed */
 #define PACE_COST_MS 10   /* a window that costs too much, or that has its steps, ends soon */
-#define COST_UNKNOWN_PS                                                                            \
-	5000000 /* of a hit, where it cannot be measured: more than on any host so far */
 #define SAMPLE_EVERY_NS 100000000ULL  /* with memory: what /proc says of it */
 #define CLOCK_EVERY_NS 10000000000ULL /* a new clock pair: the wall clock may be slewed */
 
@@ -44,7 +42,8 @@ static void on_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
 	const struct ptb_rec_hdr *h = rec;
 	struct run *run = arg;
 
-	if (h->site)
+	if (h->site || (h->kind == PTB_REC_PY_SAMPLE &&
+			((const struct ptb_py_sample *)rec)->flags & PTB_SAMPLE_RAN))
 		cost_meter__hit(&run->hits, h->tgid);
 	recorder__ring_record(run->targets.rec, ring, rec, len);
 }
@@ -323,7 +322,7 @@ static int max_pace_ms(const struct run *run)
 {
 	if (run->opts.steps.only)
 		return PACE_STEPS_MS;
-	if (run->opts.max_cost_ns || run->opts.steps.name)
+	if (run->limited || run->opts.steps.name)
 		return PACE_COST_MS;
 	return run->opts.stacks && !run->opts.sample_hz ? PACE_STACKS_MS : PACE_MAX_MS;
 }
@@ -438,14 +437,6 @@ static bool steps_end(struct run *run, uint64_t now)
 	return true;
 }
 
-/* To remove the probes costs what it has cost to place them. */
-static uint64_t cost_at_end(struct run *run)
-{
-	uint64_t removal = run->opts.sample_hz ? 0 : probe_set__share_ns(run->targets.ps) * RUN_COST_FACTOR;
-
-	return run__cost_ns(run) + removal;
-}
-
 int run__loop(struct run *run, run_tick_fn tick, void *arg)
 {
 	for (;;) {
@@ -488,7 +479,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		}
 		if (steps_end(run, now))
 			return 0;
-		if (run->opts.max_cost_ns && cost_at_end(run) > run->opts.max_cost_ns) {
+		if (run->limited && run__over_cost(run)) {
 			run->stop_reason = PTB_STOP_COST;
 			return 0;
 		}
@@ -508,38 +499,6 @@ const char *run__no_python(struct run *run, pid_t pid)
 	const struct target *t = targets__find(&run->targets, pid);
 
 	return t ? t->python.why : "";
-}
-
-static uint64_t all_hits(const struct run *run)
-{
-	static const uint32_t kinds[] = { PTB_CNT_HITS, PTB_CNT_RING_FULL, PTB_CNT_OUT_OF_WINDOW,
-					  PTB_CNT_WHEN_OUTSIDE, PTB_CNT_AGENT_EDGES };
-	uint64_t hits = 0;
-
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		hits += probe_set__counter(run->targets.ps, kinds[i]);
-	return hits;
-}
-
-static uint64_t cost_of_hits(const struct run *run, uint64_t hits)
-{
-	return hits * (run->cost_ps > 0 ? (uint64_t)run->cost_ps : COST_UNKNOWN_PS) / 1000;
-}
-
-uint64_t run__hits_cost_ns(struct run *run, pid_t pid)
-{
-	uint64_t hits = cost_meter__of(&run->hits, (uint32_t)pid, all_hits(run));
-
-	return cost_of_hits(run, hits) * RUN_COST_FACTOR;
-}
-
-uint64_t run__cost_ns(struct run *run)
-{
-	if (run->opts.sample_hz)
-		return probe_set__counter(run->targets.ps, PTB_CNT_SAMPLES_NS);
-	return (cost_of_hits(run, cost_meter__of_busiest(&run->hits, all_hits(run))) +
-		probe_set__share_ns(run->targets.ps)) *
-	       RUN_COST_FACTOR;
 }
 
 uint32_t run__traced(const struct run *run)

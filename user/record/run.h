@@ -23,7 +23,7 @@ int run__check(void);
 int run__open(const struct record_opts *opts, const char *capture_path, struct run **out);
 /*
  * The same in two steps. run__prepare() does what takes time and attaches nothing; run__learn(), as often as one likes, reads the libraries of a process and
- * plans its probes; run__begin() does the rest, with options that differ from the first ones only in duration_ns, end_ns, max_cost_ns and steps. It
+ * plans its probes; run__begin() does the rest, with options that differ from the first ones only in duration_ns, end_ns and steps. It
  * returns 0 or negative errno (reported), and run stays the caller's.
  */
 int run__prepare(const struct record_opts *opts, struct run **out);
@@ -85,14 +85,25 @@ int run__finish(struct run *run, int *capture);
 /* Samples: why the process is not traced (yet). */
 const char *run__no_python(struct run *run, pid_t pid);
 /*
- * What the probes have cost a target so far, the one that they have cost most: the hits in the window, and before and
- * after it while probes are attached, and the processor time of placing and removing them, which interrupts the target's threads. Each
- * at RUN_COST_FACTOR times what is measured, since the caches of a job are colder. With samples: the time for which they interrupted all targets. Operators that agents record are not in it.
+ * What the probes have cost a process so far, and will until they are gone: its hits in the window, and before and after it while probes are
+ * attached, and the processor time of placing and removing them, which interrupts its threads. Each at RUN_COST_FACTOR times what is measured, since the
+ * caches of a job are colder. With samples: the time for which they interrupted it. Operators that agents record are not in it.
  */
 #define RUN_COST_FACTOR 2
-uint64_t run__cost_ns(struct run *run);
-/* What the hits have cost this one, likewise. */
+struct run_cost {
+	uint64_t ns;
+	uint64_t cut_ns; /* CLOCK_MONOTONIC: when it lost its probes because of run__limit_cost(); 0: it has not */
+	bool over; /* it has cost what it may */
+};
+struct run_cost run__cost_of(struct run *run, pid_t pid);
+uint64_t run__cost_ns(struct run *run); /* of the process that it has cost most */
+/* What the hits alone have cost this one. */
 uint64_t run__hits_cost_ns(struct run *run, pid_t pid);
+/* What it costs a process at least to place and remove its probes, once they are placed; 0: nothing. */
+uint64_t run__fixed_cost_ns(const struct run *run);
+/* A process that was added, and those that it forks, each: it loses its probes when it has cost it so much. The last process, and those that share
+ * their probes, end the window instead. 0: no limit. */
+void run__limit_cost(struct run *run, pid_t pid, uint64_t max_ns);
 
 uint64_t run__step_ns(const struct run *run); /* mean time of a step of the last count; 0: not known */
 uint32_t run__traced(const struct run *run);      /* processes added so far */

@@ -65,6 +65,7 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->targets.rec, PTB_CNT_OVER_OPERATORS, st.over_operators);
 	recorder__counter(run->targets.rec, PTB_CNT_OVER_LIBS, run->targets.over_libs);
 	recorder__counter(run->targets.rec, PTB_CNT_REFUSED_PIDS, run->refused_pids);
+	recorder__counter(run->targets.rec, PTB_CNT_OVER_COST, run->cut_cnt);
 	recorder__counter(run->targets.rec, PTB_CNT_FOREIGN_FILES, torch_proc__refused_files());
 	recorder__counter(run->targets.rec, PTB_CNT_OVER_PROCESSES, run->targets.over_processes);
 	recorder__counter(run->targets.rec, PTB_CNT_OVER_AGENT,
@@ -169,7 +170,7 @@ static void count_headless(struct run *run, uint64_t end)
 
 int run__finish(struct run *run, int *capture)
 {
-	uint64_t end, t0;
+	uint64_t end, t0, changes_ns;
 	int err;
 
 	if (run->holding)
@@ -186,7 +187,9 @@ int run__finish(struct run *run, int *capture)
 	recorder__window_ends(run->targets.rec, end);
 	end_agents(run);
 	t0 = clock__mono_ns();
+	changes_ns = probe_set__changes_ns();
 	probe_set__detach(run->targets.ps);
+	run__charge_detach(run, probe_set__changes_ns() - changes_ns);
 	t0 = clock__mono_ns() - t0;
 	run__drain(run); /* records of programs that ran when the window closed */
 	run__count_missed(run, end);

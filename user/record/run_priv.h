@@ -39,7 +39,11 @@ struct run {
 	} snapshots[RUN_SNAPSHOTS];
 	uint32_t snapshot_cnt;
 	int64_t cost_ps;
-	struct cost_meter hits;
+	struct cost_meter hits; /* that have a record, or samples of threads that ran */
+	uint64_t bare_hits;     /* of all processes that have none, when they were read last */
+	uint32_t cut_cnt;       /* processes that have lost their probes for their cost */
+	bool limited;           /* a process has a limit on it */
+	bool detached;
 	uint32_t stop_reason, no_tracepoint, refused_pids;
 };
 
@@ -59,6 +63,12 @@ void run__take_snapshot(struct run *run, uint64_t now);
 
 /* What /proc says of the targets' memory: at the window's begin and end, and beside memory's records. */
 void run__sample_memory(struct run *run, uint64_t now);
+
+/* ---- run_cost.c ---- */
+/* Processes that have cost what they may lose their probes. True: the window ends, since there is no other one, or they have them in common. */
+bool run__over_cost(struct run *run);
+/* To remove all probes took ns of processor time. */
+void run__charge_detach(struct run *run, uint64_t ns);
 
 /* What an agent of the target has sent is written. */
 void run__end_agent(struct run *run, struct target *t);

@@ -59,6 +59,8 @@ void run__end_agent(struct run *run, struct target *t)
 /* What was traced is no more: its probes go. */
 static void release_target(struct run *run, struct target *t)
 {
+	uint64_t share_ns = probe_set__share_ns(run->targets.ps);
+
 	probe_set__remove_process(run->targets.ps, t->proc_idx);
 	if (run->opts.steps.only)
 		step_count__forget(recorder__steps(run->targets.rec), (uint32_t)t->pid);
@@ -66,6 +68,7 @@ static void release_target(struct run *run, struct target *t)
 	if (t->agent)
 		probe_set__remove_process(run->targets.ps, t->agent->proc_idx);
 	target_cuda__clear(&t->cuda, run->targets.ps);
+	t->changes_ns += probe_set__share_ns(run->targets.ps) - share_ns;
 }
 
 /* exec gives the process a new memory map: the old probes are gone with the old one. */

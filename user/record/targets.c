@@ -54,6 +54,21 @@ struct target *targets__find(struct targets *ts, pid_t pid)
 	return NULL;
 }
 
+struct target *targets__find_any(struct targets *ts, pid_t pid)
+{
+	struct target *t = targets__find(ts, pid);
+
+	for (uint32_t i = ts->cnt; !t && i--;)
+		t = ts->items[i].pid == pid ? &ts->items[i] : NULL;
+	return t;
+}
+
+/* What has been placed or removed since then was for this one. */
+static void charge(struct targets *ts, struct target *t, uint64_t share_ns)
+{
+	t->changes_ns += probe_set__share_ns(ts->ps) - share_ns;
+}
+
 /* Is there something to report of its agent, or why it has none? */
 static bool has_agent_news(const struct target *t)
 {
@@ -62,6 +77,8 @@ static bool has_agent_news(const struct target *t)
 
 struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint64_t born_ns)
 {
+	const struct target *of = parent ? targets__find_any(ts, (pid_t)parent) : NULL;
+	uint64_t max_cost = of ? of->max_cost_ns : 0;
 	struct target *t = NULL;
 	uint32_t alive = 0;
 
@@ -89,7 +106,7 @@ struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint
 	}
 	if (!t)
 		t = &ts->items[ts->cnt++];
-	*t = (struct target){ .pid = pid, .parent = parent, .born_ns = born_ns };
+	*t = (struct target){ .pid = pid, .parent = parent, .born_ns = born_ns, .max_cost_ns = max_cost };
 	t->pidfd = pid_hold__open(pid);
 	if ((born_ns && !pid_hold__began_by(pid, born_ns)) ||
 	    (parent && !born_ns && !pid_hold__has_parent(pid, (pid_t)parent))) {
@@ -482,6 +499,7 @@ static void replace_agent(struct targets *ts, struct target *t, uint64_t since)
 	struct shared_plan *sp;
 	struct proc_ops po;
 	enum torch_proc_why why;
+	uint64_t share_ns = probe_set__share_ns(ts->ps);
 	uint32_t idx = t->proc_idx;
 
 	targets__say_agent(ts, t, t->agent->why);
@@ -498,6 +516,7 @@ static void replace_agent(struct targets *ts, struct target *t, uint64_t since)
 		}
 		proc_ops__free(&po);
 	}
+	charge(ts, t, share_ns);
 	torch_proc__free(tp);
 }
 
@@ -530,9 +549,14 @@ void targets__settle_agents(struct targets *ts)
 
 void targets__follow_cuda(struct targets *ts)
 {
-	for (uint32_t i = 0; i < ts->cnt; i++)
-		if (ts->items[i].state == TARGET_TRACED)
-			target_cuda__follow(ts, &ts->items[i]);
+	for (uint32_t i = 0; i < ts->cnt; i++) {
+		uint64_t share_ns = probe_set__share_ns(ts->ps);
+
+		if (ts->items[i].state != TARGET_TRACED)
+			continue;
+		target_cuda__follow(ts, &ts->items[i]);
+		charge(ts, &ts->items[i], share_ns);
+	}
 }
 
 void targets__dismiss_agents(struct targets *ts)
@@ -762,6 +786,7 @@ int targets__attach(struct targets *ts, struct target *t)
 {
 	struct remote_mem *mem = NULL;
 	uint32_t at = (uint32_t)(t - ts->items);
+	uint64_t share_ns = probe_set__share_ns(ts->ps);
 	int err;
 
 	if (ts->opts->agent == AGENT_INJECT)
@@ -769,6 +794,7 @@ int targets__attach(struct targets *ts, struct target *t)
 	t->mem = mem;
 	err = attach(ts, t);
 	ts->items[at].mem = NULL; /* the array may have moved */
+	charge(ts, &ts->items[at], share_ns);
 	remote_mem__close(mem);
 	return err;
 }

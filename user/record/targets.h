@@ -29,9 +29,14 @@ struct target {
 	bool inherits;          /* forked from a traced process and not exec'd: it has torch */
 	uint64_t born_ns;       /* fork or exec seen in the window; 0: was there before */
 	uint64_t main_ended_ns; /* its main thread, with others left; 0: it has not */
-	uint64_t next_try_ns;   /* WAITING: when to poll again, */
-	uint32_t tries;         /* and how often it was */
-	uint32_t proc_idx;      /* TRACED */
+	uint64_t max_cost_ns; /* it loses its probes when it has cost so much; 0: no limit; a fork has its parent's */
+	uint64_t changes_ns;  /* of placing and removing its probes; processor time */
+	uint64_t bare_hits;   /* without a record, when last asked for */
+	uint64_t cut_ns;      /* GONE: when it lost its probes for its cost; 0: it has not */
+	bool over_cost;       /* it has cost so much */
+	uint64_t next_try_ns; /* WAITING: when to poll again, */
+	uint32_t tries;       /* and how often it was */
+	uint32_t proc_idx;    /* TRACED */
 	/* TRACED before torch had registered its operators (record): facts that its dispatcher's table
 	 * will hold are read again */
 	bool facts_missing, no_args;
@@ -83,7 +88,8 @@ struct targets { /* zeroed: plans can be made, nothing is attached */
 };
 
 void targets__free(struct targets *ts);
-struct target *targets__find(struct targets *ts, pid_t pid); /* newest with that pid, NULL if none */
+struct target *targets__find(struct targets *ts, pid_t pid); /* newest with that pid that is not gone, NULL if none */
+struct target *targets__find_any(struct targets *ts, pid_t pid); /* likewise, gone or not */
 /* NULL: no memory, or beyond LIMIT_PROCESSES (logged). */
 struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint64_t born_ns);
 uint32_t targets__count(const struct targets *ts, enum target_state state);

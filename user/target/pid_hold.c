@@ -41,15 +41,21 @@ static int64_t clock_ns(clockid_t id)
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
+uint64_t pid_hold__began_ns(uint64_t start)
+{
+	int64_t asleep = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC),
+		began = (int64_t)(start * (1000000000ULL / (unsigned long)sysconf(_SC_CLK_TCK)));
+
+	return began > asleep ? (uint64_t)(began - asleep) : 0;
+}
+
 bool pid_hold__began_by(pid_t pid, uint64_t ns)
 {
-	int64_t asleep = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC), began;
 	struct proc_stat st;
 
 	if (proc_stat__read(pid, &st))
 		return false;
-	began = (int64_t)(st.start * (1000000000ULL / (unsigned long)sysconf(_SC_CLK_TCK))) - asleep;
-	return began <= (int64_t)ns + SLACK_NS;
+	return (int64_t)pid_hold__began_ns(st.start) <= (int64_t)ns + SLACK_NS;
 }
 
 bool pid_hold__ended(pid_t pid, uint64_t ns)

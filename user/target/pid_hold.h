@@ -16,6 +16,7 @@ bool pid_hold__alive(int fd);  /* its process has not ended; false for a negativ
 /* For a pid that an event named some time ago; to be asked after pid_hold__open(), which may have come too late.
  * Was the process that has it started by then (CLOCK_MONOTONIC)? */
 bool pid_hold__began_by(pid_t pid, uint64_t ns);
+uint64_t pid_hold__began_ns(uint64_t start); /* CLOCK_MONOTONIC, of a start in clock ticks since boot */
 bool pid_hold__ended(pid_t pid, uint64_t ns); /* has the one that had it then? */
 bool pid_hold__has_parent(pid_t pid, pid_t parent);
 

@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "base/link_guard.h"
 #include "lock_holder.h"
+#include "probe/probe_impl.h"
 #include "probe_target.h"
 #include "suite.h"
 
@@ -94,9 +95,9 @@ static void test_killed(void)
 }
 
 /* Before a probe is placed, whoever holds its lock already is seen. */
-static void test_attach(void)
+static void run_attach(enum links links)
 {
-	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
+	struct probe_set *ps = open_set(0, links, false);
 	struct lock_holder h;
 	struct target t;
 	uint64_t t0;
@@ -114,6 +115,12 @@ static void test_attach(void)
 	lock_holder__end(&h);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+static void test_attach(void)
+{
+	run_attach(LINKS_MULTI);
+	run_attach(LINKS_TRACE);
 }
 
 static pid_t start_mapper(const char *code)
@@ -177,11 +184,12 @@ static void test_of_root(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
+	static CU_TestInfo tests[] = {
 		{ "probes are removed (uprobe_multi)", test_detach_multi },
 		{ "probes are removed (tracefs)", test_detach_trace },
 		{ "kill -9 of the tracer", test_killed },
 		{ "FUSE of root", test_of_root },
+		/* from Linux 6.6 on */
 		{ "who holds its lock already", test_attach },
 		{ "more processes than the limit", test_mappers },
 		CU_TEST_INFO_NULL,
@@ -189,6 +197,8 @@ int main(void)
 
 	if (must_skip() || access("/dev/fuse", W_OK))
 		return 77;
+	if (!attach_multi__known())
+		tests[4] = (CU_TestInfo)CU_TEST_INFO_NULL;
 	link_guard__start();
 	return run_suite("link_guard", tests);
 }

@@ -147,7 +147,7 @@ int mappings__check(struct probe_set *ps, pid_t tgid, const struct probe_lib *li
 {
 	int err = 0;
 
-	if (!ps->skel->rodata->by_tgid)
+	if (!bpf_program__autoload(ps->skel->progs.mappings))
 		return 0; /* others cannot be seen here */
 	if (!ps->mappings.read_ns || clock__mono_ns() - ps->mappings.read_ns > FRESH_NS)
 		err = mappings__read(ps);

@@ -63,7 +63,8 @@ bool attach__is_hard_error(int err);
 
 /* ---- the three kinds of links, each as attach__bisect() ---- */
 
-bool attach_multi__supported(void);
+bool attach_multi__known(void);     /* Linux 6.6 and later */
+bool attach_multi__supported(void); /* and they serve all threads of a process */
 int attach_multi__try(void); /* links to ptbpf itself; 0; -ESRCH: a link serves one thread; another negative errno */
 int attach_multi__sites(struct attach_req *req);
 

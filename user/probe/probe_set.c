@@ -109,7 +109,8 @@ static void choose_links(struct probe_set *ps, const struct probe_set_opts *opts
 	}
 	s->rodata->site_by_ip = ps->trace != NULL;
 	s->rodata->by_tgid = ps->multi && !s->rodata->ns_level; /* else there may be processes that are not seen here */
-	bpf_program__set_autoload(s->progs.mappings, s->rodata->by_tgid);
+	/* before 7ff94f276f8e (Linux 6.2) the kernel may crash where it visits the mappings of a process that ends */
+	bpf_program__set_autoload(s->progs.mappings, attach_multi__known() && !s->rodata->ns_level);
 	bpf_map__set_autocreate(s->maps.shared_procs, s->rodata->by_tgid);
 	if (!ps->trace)
 		bpf_map__set_max_entries(s->maps.site_of_ip, 1);

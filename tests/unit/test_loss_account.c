@@ -58,13 +58,14 @@ static void test_open_all_the_time(void)
 	CU_ASSERT_STRING_EQUAL(text, "complete: nothing lost");
 	t.silent_threads = 1;
 	CU_ASSERT_FALSE(account(&s, &t));
-	CU_ASSERT(says("; nothing began or ended on 1 thread: an operator or annotation that is open there all the time "
-		       "is not seen (--sample-stacks says where threads are)"));
+	CU_ASSERT_STRING_EQUAL(text, "complete: nothing lost");
 	t.silent_threads = 4;
 	t.silent_mains = 1;
 	t.silent_main = 100;
 	CU_ASSERT_FALSE(account(&s, &t));
-	CU_ASSERT(says("; nothing began or ended on 4 threads, the main thread of process 100 among them: an operator"));
+	CU_ASSERT(says(
+		"; nothing began or ended on 4 threads, the main thread of process 100 among them: an operator or "
+		"annotation that is open there all the time is not seen (--sample-stacks says where threads are)"));
 	t.silent_mains = 2;
 	CU_ASSERT_FALSE(account(&s, &t));
 	CU_ASSERT(says(" on 4 threads, the main threads of 2 processes among them: an operator"));

@@ -242,7 +242,7 @@ struct unseen_open loss_account__unseen_open(const struct session_info *info,
 		begin_part(&s);
 		add_text(&s, "no annotation began or ended: one that is open all the time is not seen");
 	}
-	if (t->slices && !t->silent_threads)
+	if (t->slices && !t->silent_mains) /* threads of pools are idle in every program */
 		return open;
 	begin_part(&s);
 	add_text(&s, "nothing began or ended");

@@ -49,6 +49,25 @@ def test_thousands_of_mappings(ws, detail):
     detail(f"scrapes took {worst:.2f} s at most; {left_out(t)}")
 
 
+def test_slow_library(ws, detail):
+    """A process whose libraries take longer to analyse than they may, and are new each time: one window is lost, the next ones are without it, in full, and then it is
+    left out."""
+    with Job("pt_slow_job") as job, Process([PYTHON, "-u", f"{WORKLOADS}/heavy_lib.py", ws]) as heavy:
+        run_ptbpf("attach", "--pid", job.pid, "--dry-run", expect=(0, 3))
+        heavy.wait_line("^mapped")
+        with Tracer("sample", "--pid", f"{heavy.pid},{job.pid}", "--dir", ws + "/w", "--agent", "off", "--schedule", "wait=6s,active=1s", "--metrics", "0") as t:
+            t.wait_line("window 1 is without pid %d" % heavy.pid, "the second window", t.err)
+            w = wait_logged(ws + "/w", lambda w: w.get("left_out") == [heavy.pid] and "capture" in w, "a window meanwhile")
+            before = left_out(t)
+            worst = worst_scrape(t, lambda: left_out(t), 120)
+            t.signal(signal.SIGTERM)
+            t.expect(0, 1, 3)
+    check(w["pids"] == [job.pid] and w["exit"] == 0 and not before, f"the window: {w}; {before}")
+    check(re.search(f"pid {heavy.pid} is left out for 60 minutes: to read and attach to it took", left_out(t)[0]), left_out(t))
+    check(worst < 5, f"a scrape took {worst:.1f} s")
+    detail(f"window {w['window']} began {w['late_seconds']:.3f} s late; scrapes took {worst:.2f} s at most; {left_out(t)}")
+
+
 def test_lock_of_an_address_space(ws, detail):
     """A process that holds the lock of its own address space, so that reading its environment waits: it is left out, and the rest is served."""
     os.mkdir(ws + "/fuse")

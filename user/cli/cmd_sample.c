@@ -128,6 +128,7 @@ static void read_reports(struct sampler *s, struct sample_window *w)
 	bool began = w->report.traced;
 
 	sample_window__read(w);
+	sampler__strike_slow(s, w);
 	if (s->schedule.in_steps && w->report.sealed)
 		sample_steps__ended(&s->step_wait, w);
 	if (began || !w->report.traced)

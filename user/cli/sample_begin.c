@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -162,6 +163,35 @@ int sampler__launch(struct sampler *s, struct sample_window *w, const char **why
 	return 0;
 }
 
+/* An earlier window that should have begun still reads a process: the others are not to wait for it again. */
+static void leave_out_slow(const struct sampler *s, struct sample_window_spec *spec)
+{
+	uint64_t now = clock__mono_ns();
+
+	for (uint32_t i = 0; i < s->window_cnt; i++) {
+		const struct sample_window *w = &s->windows[i];
+		pid_t pid = w->spec.reading ? __atomic_load_n(w->spec.reading, __ATOMIC_RELAXED) : 0;
+		uint32_t k = 0;
+
+		while (k < spec->pid_cnt && spec->pids[k] != pid)
+			k++;
+		if (w->report.traced || now < w->spec.begin_ns || k == spec->pid_cnt || spec->pid_cnt == 1)
+			continue;
+		pr_info("window %llu is without pid %d: window %llu still reads its libraries",
+			(unsigned long long)spec->nr, (int)pid, (unsigned long long)w->spec.nr);
+		spec->left_out[spec->left_out_cnt++] = pid;
+		memmove(&spec->pids[k], &spec->pids[k + 1], (--spec->pid_cnt - k) * sizeof(*spec->pids));
+	}
+}
+
+/* Shared with the window's process. NULL: that is not known. */
+static pid_t *new_reading(void)
+{
+	pid_t *at = mmap(NULL, sizeof(*at), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
 static void start_window(struct sampler *s, const struct schedule_window *at, uint64_t now, bool measure)
 {
 	struct sample_window *w = &s->windows[s->window_cnt];
@@ -195,11 +225,15 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	sample_metrics__due(&s->metrics, spec);
 	if (!spec->pid_cnt)
 		return; /* between two jobs */
+	leave_out_slow(s, spec);
+	spec->reading = new_reading();
 	if (s->max_overhead && !measure)
 		spec->limit_ns = limit_of(s, at);
 	if (!s->schedule.in_steps)
 		spec->warmup_ns = attach_time(s, at);
 	err = sampler__launch(s, w, &why);
+	if (err && spec->reading)
+		munmap(spec->reading, sizeof(*spec->reading));
 	if (err == -EDQUOT)
 		leave_out(s, why);
 	else if (err)

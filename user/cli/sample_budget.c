@@ -41,20 +41,20 @@ static double allowance(const struct sampler *s, pid_t pid, uint64_t start, uint
 	       spent_ns(s, pid, start);
 }
 
-static void say_left_out(const struct sample_window_spec *spec)
+static void say_left_out(const struct sample_window_spec *spec, uint32_t first)
 {
 	char more[32] = "";
 
-	if (spec->left_out_cnt > 1)
-		snprintf(more, sizeof(more), " and %u others", spec->left_out_cnt - 1);
+	if (spec->left_out_cnt - first > 1)
+		snprintf(more, sizeof(more), " and %u others", spec->left_out_cnt - first - 1);
 	pr_info("window %llu is without pid %d%s: it would cost more than --max-overhead",
-		(unsigned long long)spec->nr, (int)spec->left_out[0], more);
+		(unsigned long long)spec->nr, (int)spec->left_out[first], more);
 }
 
 bool sample_budget__set(const struct sampler *s, struct sample_window_spec *spec, struct proc_facts *facts)
 {
 	double fixed = spec->samples ? 0 : s->fixed_ns;
-	uint32_t cnt = spec->pid_cnt;
+	uint32_t cnt = spec->pid_cnt, others = spec->left_out_cnt;
 
 	spec->pid_cnt = 0;
 	for (uint32_t i = 0; i < cnt; i++) {
@@ -74,8 +74,8 @@ bool sample_budget__set(const struct sampler *s, struct sample_window_spec *spec
 		facts[at] = facts[i];
 		spec->pid_cnt++;
 	}
-	if (spec->pid_cnt && spec->left_out_cnt)
-		say_left_out(spec);
+	if (spec->pid_cnt && spec->left_out_cnt > others)
+		say_left_out(spec, others);
 	return spec->pid_cnt > 0;
 }
 

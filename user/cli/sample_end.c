@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -238,7 +239,7 @@ void sampler__trim(const struct sampler *s)
 }
 
 /* Processes that took this window from the others. */
-static void strike_slow(const struct sampler *s, const struct sample_window *w)
+void sampler__strike_slow(const struct sampler *s, struct sample_window *w)
 {
 	const struct slow_process *slow = &w->report.slow;
 	pid_t stuck = stall__stuck_on(w->pid), pid = stuck > 0 ? stuck : slow->pid;
@@ -249,10 +250,12 @@ static void strike_slow(const struct sampler *s, const struct sample_window *w)
 		if (s->procs.items[i].pid == pid)
 			id = s->procs.items[i].id;
 	if (stuck <= 0)
-		snprintf(why, sizeof(why), "to read and attach to it took %.1f s of processor time",
-			 (double)slow->cpu_ns / 1e9);
-	if (pid)
-		proc_scout__strike(&id, stuck > 0 || slow->failed ? LEFT_OUT_STRIKES : 1, why);
+		snprintf(why, sizeof(why),
+			 "to read and attach to it took %.1f s, and %.1f s of processor time",
+			 (double)slow->ns / 1e9, (double)slow->cpu_ns / 1e9);
+	if (pid && pid != w->struck)
+		proc_scout__strike(&id, stuck > 0 ? LEFT_OUT_STRIKES : slow->strikes, why);
+	w->struck = pid;
 }
 
 void sampler__end_window(struct sampler *s, uint32_t i)
@@ -260,7 +263,7 @@ void sampler__end_window(struct sampler *s, uint32_t i)
 	struct sample_window w = s->windows[i];
 	int code = sample_window__end(&w);
 
-	strike_slow(s, &w);
+	sampler__strike_slow(s, &w);
 
 	s->windows[i] = s->windows[--s->window_cnt];
 	if (s->schedule.in_steps)
@@ -287,4 +290,6 @@ void sampler__end_window(struct sampler *s, uint32_t i)
 		sample_control__gave_up(s, w.spec.nr, "ptbpf sample was ended before the window began");
 	}
 	sample_settings__release(w.settings);
+	if (w.spec.reading)
+		munmap(w.spec.reading, sizeof(*w.spec.reading));
 }

@@ -15,6 +15,8 @@
 #include "sample/metrics_server.h"
 #include "sample/window_dir.h"
 
+#define SAMPLES_HZ 99 /* of a job that hangs */
+
 #define SCHEDULE_DEFAULT "wait=55s,active=5s"
 #define SCHEDULE_OF_EVENTS "none" /* with --open-on */
 #define OPEN_INTERVAL_NS 600000000000ULL
@@ -284,4 +286,14 @@ void sample_settings__release(struct sample_settings *set)
 	else
 		conf__free(set->conf);
 	free(set);
+}
+
+int sample_settings__only_samples(struct run_cfg *cfg)
+{
+	cfg->record_shapes = cfg->with_flops = cfg->by_shape = cfg->execution_trace = false;
+	cfg->exact_memory = false;
+	cfg->rec.stacks = cfg->rec.modules = cfg->rec.memory = cfg->rec.kernel_memory = false;
+	cfg->rec.sample_hz = SAMPLES_HZ;
+	cfg->activities = cfg->agent = NULL;
+	return live__check(cfg);
 }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "cli/cmd.h"
 #include "model/session.h"
 
 #define TIMEOUT_NS 60000000000ULL
@@ -112,4 +113,13 @@ void sample_steps__why(const struct sample_window *w, char *buf, size_t cap)
 	else if (w->report.multiple.failure)
 		snprintf(buf, cap, "nothing recorded: %s",
 			 step_multiple__text(w->report.multiple.failure));
+}
+
+int sample_steps__code(const struct step_opts *so, struct outputs_result *r, int code)
+{
+	if (code != EXIT_DONE || r->stop_reason != PTB_STOP_STEPS || r->steps >= so->active)
+		return code;
+	snprintf(r->incomplete, sizeof(r->incomplete), "it has %llu whole steps, not %u",
+		 (unsigned long long)r->steps, so->active);
+	return EXIT_INCOMPLETE;
 }

@@ -21,6 +21,8 @@
 #include "base/stall.h"
 #include "cli/cmd.h"
 #include "cli/sample_learn.h"
+#include "cli/sample_opts.h"
+#include "cli/sample_steps.h"
 #include "record/recorder.h"
 #include "sample/control_server.h"
 #include "sample/window_dir.h"
@@ -41,6 +43,7 @@ struct window_run {
 	struct sample_report report;
 	struct live live;
 	struct sample_multiple multiple; /* with spec->step_multiple */
+	bool learned[OPT_PIDS_MAX];      /* by sample_learn__targets() */
 };
 
 /* False: a signal came first. */
@@ -117,36 +120,47 @@ static bool may_add(const struct window_run *wr, uint64_t begin_ns, uint32_t lef
 	return false;
 }
 
+/* True: it has been added. */
+static bool add_process(struct window_run *wr, uint32_t i)
+{
+	struct learn_times since = sample_learn__begin(wr->spec, wr->spec->pids[i]);
+	int err = run__add_chosen(wr->live.run, wr->spec->pids[i], wr->spec->chosen_ns);
+
+	sample_learn__note(&wr->report.slow, wr->spec->pids[i], &since, err);
+	if (err) { /* reported, or it has unloaded PyTorch */
+		wr->report.ended += pid_hold__ended(wr->spec->pids[i], wr->spec->chosen_ns);
+		return false;
+	}
+	run__limit_cost(wr->live.run, wr->spec->pids[i], wr->spec->max_cost_ns[i]);
+	if (wr->spec->cfg->rec.children)
+		run__add_descendants(wr->live.run, wr->spec->pids[i]);
+	return true;
+}
+
+/* Those whose libraries are not read yet come last; after a slow one they wait for the next window, when this one is due for others. */
+static bool is_turn(const struct window_run *wr, uint32_t i, bool learned, uint32_t added)
+{
+	const struct slow_process *slow = &wr->report.slow;
+
+	if (wr->learned[i] != learned || (slow->failed && slow->pid == wr->spec->pids[i]))
+		return false;
+	return learned || !slow->pid || !added || clock__mono_ns() < wr->spec->begin_ns;
+}
+
 /* False: none of the processes can be traced. */
 static bool add_processes(struct window_run *wr)
 {
 	uint64_t t0 = clock__mono_ns();
-	uint32_t added = 0;
+	uint32_t added = 0, cnt = wr->spec->pid_cnt;
 
 	if (!wr->spec->apart)
-		run__expect(wr->live.run, wr->spec->pids, wr->spec->pid_cnt);
-	for (uint32_t i = 0; i < wr->spec->pid_cnt && may_add(wr, t0, wr->spec->pid_cnt - i); i++) {
-		uint64_t since = sample_learn__cpu_ns();
-		int err = run__add_chosen(wr->live.run, wr->spec->pids[i], wr->spec->chosen_ns);
-
-		sample_learn__note(&wr->report.slow, wr->spec->pids[i], since, err);
-		if (err) {
-			wr->report.ended += pid_hold__ended(wr->spec->pids[i], wr->spec->chosen_ns);
-			if (err == -EAGAIN) {
-				wr->report.no_torch++;
-				pr_warn("pid %d: not recorded: it has not loaded PyTorch",
-					wr->spec->pids[i]);
-			}
-			continue; /* reported */
-		}
-		added++;
-		run__limit_cost(wr->live.run, wr->spec->pids[i], wr->spec->max_cost_ns[i]);
-		if (wr->spec->cfg->rec.children)
-			run__add_descendants(wr->live.run, wr->spec->pids[i]);
-	}
+		run__expect(wr->live.run, wr->spec->pids, cnt);
+	for (uint32_t i = 0; i < 2 * cnt && may_add(wr, t0, cnt - added); i++)
+		if (is_turn(wr, i % cnt, i < cnt, added))
+			added += add_process(wr, i % cnt);
 	wr->report.attach_ns = clock__mono_ns() - t0;
 	wr->report.failure_cnt = plan_failures__own(wr->report.failures, WINDOW_FAILURES_MAX);
-	run__refused(wr->live.run, wr->spec->pid_cnt - added - wr->report.ended);
+	run__refused(wr->live.run, cnt - added - wr->report.ended);
 	return added > 0;
 }
 
@@ -178,18 +192,6 @@ static int run_window(struct window_run *wr)
 		send_report(wr);
 	}
 	return code;
-}
-
-/* The capture has the steps that were counted? Then the exit code stays. */
-static int check_steps(const struct window_run *wr, struct outputs_result *r, int code)
-{
-	uint32_t active = wr->live.cfg->rec.steps.active;
-
-	if (code != EXIT_DONE || r->stop_reason != PTB_STOP_STEPS || r->steps >= active)
-		return code;
-	snprintf(r->incomplete, sizeof(r->incomplete), "it has %llu whole steps, not %u",
-		 (unsigned long long)r->steps, active);
-	return EXIT_INCOMPLETE;
 }
 
 static void write_meta(const struct sample_window_spec *spec, struct recorder *rec)
@@ -238,23 +240,13 @@ static int end_window(struct window_run *wr, int code)
 		wr->report.sealed = true;
 		send_report(wr);
 		setpriority(PRIO_PROCESS, 0, EXPORT_NICE);
-		code = check_steps(wr, &wr->report.result, live__export(&wr->live, &wr->report.result));
+		code = sample_steps__code(&wr->live.cfg->rec.steps, &wr->report.result,
+					  live__export(&wr->live, &wr->report.result));
 		wr->report.has_result = code == EXIT_DONE || code == EXIT_INCOMPLETE;
 		send_report(wr);
 	}
 	live__free(&wr->live);
 	return code;
-}
-
-/* 0 or negative errno (reported). */
-static int only_samples(struct run_cfg *cfg)
-{
-	cfg->record_shapes = cfg->with_flops = cfg->by_shape = cfg->execution_trace = false;
-	cfg->exact_memory = false;
-	cfg->rec.stacks = cfg->rec.modules = cfg->rec.memory = cfg->rec.kernel_memory = false;
-	cfg->rec.sample_hz = SAMPLES_HZ;
-	cfg->activities = cfg->agent = NULL;
-	return live__check(cfg);
 }
 
 /* run: prepared, NULL: not yet; it goes with the window */
@@ -272,7 +264,7 @@ static int record_window(const struct sample_window_spec *spec, int fd, struct r
 		cfg.rec.steps.name = NULL;
 	}
 	cfg.rec.end_ns = spec->end_ns;
-	if (spec->samples && only_samples(&cfg))
+	if (spec->samples && sample_settings__only_samples(&cfg))
 		return EXIT_FAILED;
 	cfg.rec.native_stacks = spec->samples;
 	cfg.trace = spec->trace[0] ? spec->trace : NULL;
@@ -294,7 +286,7 @@ static int record_window(const struct sample_window_spec *spec, int fd, struct r
 	if (!code)
 		write_meta(spec, run__recorder(wr.live.run));
 	if (!code) {
-		sample_learn__targets(spec, &wr.report.slow);
+		sample_learn__targets(spec, &wr.report.slow, wr.learned);
 		send_report(&wr); /* so that what has been learned is heard now */
 	}
 	if (!code && (!wait_until(spec->warmup_ns) || !add_processes(&wr) || !is_in_time(&wr)))

@@ -60,7 +60,8 @@ struct sample_window_spec {
 	uint64_t max_cost_ns[OPT_PIDS_MAX]; /* of each; 0: no limit */
 	pid_t left_out[OPT_PIDS_MAX];       /* processes that may cost nothing */
 	uint32_t left_out_cnt;
-	bool apart; /* no process shares probes with others: one may have to lose them */
+	pid_t *reading; /* shared with its process: the one whose libraries it reads; NULL, 0: none */
+	bool apart;     /* no process shares probes with others: one may have to lose them */
 	uint64_t warmup_ns, begin_ns; /* CLOCK_MONOTONIC: probes are attached, records are kept */
 	uint64_t real_ns;             /* Unix time of the begin */
 	bool measure;                 /* the time of a step, and nothing else */
@@ -95,8 +96,9 @@ struct sample_report {
 	struct run_cost charges[OPT_PIDS_MAX]; /* with cost_known, of each process */
 	struct slow_process {
 		pid_t pid; /* the one that took most processor time of ptbpf to read and attach to; 0: none took SLOW_CPU_NS */
-		bool failed; /* for nothing */
-		uint64_t cpu_ns;
+		bool failed;      /* for nothing */
+		uint32_t strikes; /* of left_out.h */
+		uint64_t cpu_ns, ns;
 	} slow;
 	struct plan_failure failures[WINDOW_FAILURES_MAX]; /* of plans, while it attached */
 	uint32_t failure_cnt;
@@ -111,6 +113,7 @@ struct sample_window {
 	int pidfd, pipe;
 	int answers;  /* what it learns of libraries (target/elf_child.h); -1: nothing comes */
 	bool counted; /* in steps: its steps and its end have been taken into account */
+	pid_t struck; /* the process that took it from the others, which is known by then; 0: none */
 	struct sample_report report; /* the last one */
 };
 

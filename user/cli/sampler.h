@@ -137,6 +137,8 @@ bool sampler__is_taken(const struct sampler *s, uint64_t begin_ns, uint64_t end_
 /* ---- sample_end.c: what is done with a window that has ended ---- */
 
 void sampler__end_window(struct sampler *s, uint32_t i);
+/* A process takes the window from the others, as far as is known: the next ones do not have it. */
+void sampler__strike_slow(const struct sampler *s, struct sample_window *w);
 void sampler__trim(const struct sampler *s);
 void sampler__reap_commands(struct sampler *s);
 

@@ -120,8 +120,8 @@ def test_quota(ws, spin):
 def test_costly_warm_up(ws, spin):
     """A warm-up that costs all that is allowed: there is no window, and that is said."""
     spin.wait_line("rate")
-    done = run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--max-overhead", "0.1%", "--schedule",
-                     "wait=1s,warmup=3s,active=1s,repeat=1,skip_first_wait=1", expect=(1,))
+    done = run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--max-overhead", "0.05%", "--schedule",
+                     "wait=1s,warmup=60s,active=1s,repeat=1,skip_first_wait=1", expect=(1,))
     check("its warm-up cost all" in "\n".join(done.err), f"the message: {done.text()}")
     w, = log_of(ws + "/w")
     check(w["exit"] == 1 and "capture" not in w, f"window: {w}")

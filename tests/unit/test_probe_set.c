@@ -106,9 +106,9 @@ static void test_pairs_single(void)
 	run_pairs(LINKS_SINGLE);
 }
 
-static void test_threads(void)
+static void run_threads(enum links links)
 {
-	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
+	struct probe_set *ps = open_set(0, links, false);
 	struct records r = {};
 	struct target t;
 	uint64_t sum;
@@ -130,6 +130,12 @@ static void test_threads(void)
 	records__clear(&r);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+static void test_threads(void)
+{
+	for (enum links links = LINKS_MULTI; links <= LINKS_SINGLE; links++)
+		run_threads(links);
 }
 
 /* Everything that does not fit is counted, with the interval in which it happened. */

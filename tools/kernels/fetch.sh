@@ -4,6 +4,7 @@
 # are unpacked into $PTBPF_ENV_DIR/kernels, from the machine's own mirror, by an apt with a state of its own.
 #
 #   tools/kernels/fetch.sh [--again] NAME...     names as in kernels.sh; --again: also those that are here already
+#   tools/kernels/fetch.sh --image FILE NAME     a kernel of your own under a name of your own: a bzImage without modules
 #
 # Why a kernel could not be had is in $PTBPF_ENV_DIR/kernels/NAME.why.
 set -euo pipefail
@@ -11,11 +12,18 @@ set -euo pipefail
 . "$PTBPF_ROOT/tools/apt.sh"
 . "$PTBPF_ROOT/tools/kernels/kernels.sh"
 
-AGAIN=
-if [ "${1:-}" = --again ]; then
+AGAIN= IMAGE=
+case ${1:-} in
+--again)
 	AGAIN=1
 	shift
-fi
+	;;
+--image)
+	[ $# = 3 ] || die "--image needs a file and a name"
+	IMAGE=$2
+	shift 2
+	;;
+esac
 
 # An apt that knows one suite only; the machine's own is not touched.
 SUITE_OPTS=()
@@ -87,7 +95,7 @@ make_initrd() { # ROOT VERSION FILE
 }
 
 fetch() { # NAME SUITE PACKAGE
-	local dir=$KERNELS_DIR/$1 tmp=$KERNELS_DIR/$1.new version deb
+	local tmp=$KERNELS_DIR/$1.new version deb
 	note "fetching the kernel $1 ($3 of $2)"
 	rm -rf "$tmp"
 	mkdir -p "$tmp"
@@ -99,23 +107,40 @@ fetch() { # NAME SUITE PACKAGE
 	[ -d "$tmp/root/lib/modules" ] || ln -sfn usr/lib "$tmp/root/lib"
 	version=$(ls "$tmp/root/lib/modules")
 	depmod -b "$tmp/root" "$version"
-	cp "$(ls "$tmp/root"/boot/vmlinuz-* "$tmp/root/lib/modules/$version/vmlinuz" 2>/dev/null | head -n 1)" "$tmp/vmlinuz"
-	make_initrd "$tmp/root" "$version" "$tmp/initrd"
+	keep "$1" "$version" "$(ls "$tmp/root"/boot/vmlinuz-* "$tmp/root/lib/modules/$version/vmlinuz" 2>/dev/null | head -n 1)"
+}
+
+# With the modules in NAME.new/root, if any.
+keep() { # NAME VERSION IMAGE
+	local dir=$KERNELS_DIR/$1 tmp=$KERNELS_DIR/$1.new
+	cp "$3" "$tmp/vmlinuz"
+	make_initrd "$tmp/root" "$2" "$tmp/initrd"
 	rm -rf "$tmp/root" "$tmp"/*.deb
-	printf '%s\n' "$version" >"$tmp/version"
+	printf '%s\n' "$2" >"$tmp/version"
 	rm -rf "$dir"
 	mv "$tmp" "$dir"
+}
+
+# Where an image has its version: Documentation/arch/x86/boot.rst, kernel_version.
+image_version() { # FILE
+	tail -c +$(($(od -An -tu2 -j 526 -N 2 "$1") + 513)) "$1" | tr '\0' '\n' | sed -n '1s/ .*//p'
 }
 
 need_root "tools/kernels/fetch.sh"
 # shellcheck disable=SC2086
 apt_install $KERNEL_PACKAGES
+if [ -n "$IMAGE" ]; then
+	rm -rf "$KERNELS_DIR/$1.new"
+	mkdir -p "$KERNELS_DIR/$1.new"
+	keep "$1" "$(image_version "$IMAGE")" "$IMAGE"
+	exit
+fi
 incomplete=0
 for name; do
-	read -r suite package < <(kernel_rows | awk -v n="$name" '$1 == n { print $2, $3 }') || die "no kernel is called $name"
 	if [ -z "$AGAIN" ] && kernel_complete "$name"; then
 		continue
 	fi
+	read -r suite package < <(kernel_rows | awk -v n="$name" '$1 == n { print $2, $3 }') || die "no kernel is called $name"
 	why="see the messages above"
 	rm -f "$KERNELS_DIR/$name.why"
 	fetch "$name" "$suite" "$package" && continue

@@ -16,7 +16,7 @@ import traceback
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests"))
-from support import (PTBPF, PYTHON, WORKLOADS, Failure, Skip, Tracer, check, load_trace, run_ptbpf, say,  # noqa: E402
+from support import (PTBPF, PYTHON, WORKLOADS, CommandTarget, Failure, Skip, Tracer, check, load_trace, run_ptbpf, say,  # noqa: E402
                      slices, wait_for, workload)
 
 OUT = os.environ.get("MODES_OUT", "/run/out")
@@ -252,6 +252,29 @@ def children():
     return summary(attach("workers", "children", "--children", expect=(0, 3))[2])
 
 
+def threads():
+    """A thread from before the window and eight that begin in it, whose operators are counted; none is the main thread."""
+    end_targets()
+    found = []
+    for agent in (False, True):
+        with CommandTarget([PYTHON, os.path.join(WORKLOADS, "agent_work.py")], env={"LD_PRELOAD": AGENT if agent else ""}) as p:
+            p.line("answer")
+            p.ask("busy_start")
+            with Tracer("attach", "--pid", p.pid, "-o", "/run/t.ptb", "--trace", f"{OUT}/threads.json", "--no-table") as t:
+                t.wait_attached()
+                tids = json.loads(p.ask("threads", 8, 100))
+                t.stop(expect=(0, 3))
+            p.ask("busy_stop")
+        doc = load_trace(f"{OUT}/threads.json")
+        check_skipped(doc, t)
+        check(bool(doc["ptbpf"].get("agents")) == agent, f"agents {doc['ptbpf'].get('agents')}")
+        new = collections.Counter(e["tid"] for e in slices(doc, "aten::exp"))
+        old = collections.Counter(e["tid"] for e in slices(doc, "aten::cos"))
+        check(new == {tid: 100 for tid in tids} and len(old) == 1 and p.pid not in old, f"new {new}, old {old}\n{t.text()}")
+        found.append(f"{len(new)} new threads and {len(old)} old")
+    return "; with the agent ".join(found)
+
+
 def record():
     end_targets()  # the processor is theirs otherwise
     t = run_ptbpf("record", "-o", "/run/r.ptb", "--trace", f"{OUT}/record.json", "--no-table", "--", PYTHON, LOOP, 40)
@@ -298,7 +321,7 @@ def run(fn):
 
 TOO_OLD = [refusal, quiet_kernel]
 MODES = [doctor, names, shapes, execution_trace, memory, stacks, stages, perf_uprobes, everything, schedule, killed, agent,
-         agent_stacks, agent_everything, inject, children, samples, record, losses_equal, quiet_kernel]
+         agent_stacks, agent_everything, inject, children, samples, threads, record, losses_equal, quiet_kernel]
 
 if __name__ == "__main__":
     try:

@@ -44,7 +44,7 @@ static void warn_of_detach(uint64_t sites)
 	pr_warn("this kernel removes the %" PRIu64
 		" probes one by one: that will take up to %" PRIu64 " minutes",
 		sites, sites / CLOSED_PER_MINUTE + 1);
-	pr_hint("boot Linux 6.6 or later, or let ptbpf use tracefs (CAP_SYS_ADMIN)");
+	pr_hint("boot Linux 6.10 or later, or let ptbpf use tracefs (CAP_SYS_ADMIN)");
 }
 
 int attach_perf__raise_limit(uint64_t sites)

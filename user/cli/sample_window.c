@@ -127,7 +127,11 @@ static bool add_process(struct window_run *wr, uint32_t i)
 	int err = run__add_chosen(wr->live.run, wr->spec->pids[i], wr->spec->chosen_ns);
 
 	sample_learn__note(&wr->report.slow, wr->spec->pids[i], &since, err);
-	if (err) { /* reported, or it has unloaded PyTorch */
+	if (err == -EAGAIN) {
+		wr->report.no_torch++;
+		pr_warn("pid %d: not recorded: it has not loaded PyTorch", wr->spec->pids[i]);
+	}
+	if (err) { /* reported */
 		wr->report.ended += pid_hold__ended(wr->spec->pids[i], wr->spec->chosen_ns);
 		return false;
 	}

@@ -315,16 +315,12 @@ static int examine_agent(struct search *s, const struct proc_map *map, struct ag
 	return err;
 }
 
-/* A copy of another name has the control block's among the names that the dynamic linker reads; they stand near the
- * begin of a file, which is mapped below the code. */
-static bool names_ctl(pid_t pid, const struct proc_map *begin, const struct proc_map *code)
+/* A copy of another name has the control block's among the names that the dynamic linker reads, near the file's begin. */
+static bool names_ctl(pid_t pid, const struct proc_map *code)
 {
 	char buf[8192];
-	ssize_t n;
+	ssize_t n = mapped_file__head(pid, code, buf, sizeof(buf));
 
-	if (!begin || begin->off || !proc_map__same_file(begin, code))
-		return false;
-	n = remote__read_some(pid, begin->start, buf, sizeof(buf));
 	return n > 0 && memmem(buf, (size_t)n, PTB_AGENT_CTL_SYMBOL, sizeof(PTB_AGENT_CTL_SYMBOL));
 }
 
@@ -332,7 +328,6 @@ static bool names_ctl(pid_t pid, const struct proc_map *begin, const struct proc
 int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap)
 {
 	struct search s = { .pid = pid };
-	const struct proc_map *begin = NULL;
 	struct agent_lib found;
 	uint32_t state = 0;
 	int err, result = -ENOENT;
@@ -349,10 +344,8 @@ int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap)
 	     i < s.maps.cnt && !(state & PTB_AGENT_ALIVE) && s.files < LIMIT_AGENT_FILES; i++) {
 		const struct proc_map *map = &s.maps.items[i];
 
-		if (!map->off)
-			begin = map;
 		if (!map->exec || (!strstr(proc_map__base(map), FILE_STEM) &&
-				   (!proc_maps__is_first(&s.maps, i) || !names_ctl(pid, begin, map))))
+				   (!proc_maps__is_first(&s.maps, i) || !names_ctl(pid, map))))
 			continue;
 		err = examine_agent(&s, map, &found, &state, text, sizeof(text));
 		if (!err ? result || (state & PTB_AGENT_ALIVE) :

@@ -126,6 +126,17 @@ static int open_mapped(pid_t pid, const struct proc_map *map, enum identity *id)
 	return fd;
 }
 
+ssize_t mapped_file__head(pid_t pid, const struct proc_map *map, void *buf, size_t cap)
+{
+	enum identity id;
+	int fd = open_mapped(pid, map, &id);
+	ssize_t n = fd < 0 ? fd : pread(fd, buf, cap, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return n;
+}
+
 static int not_the_file(pid_t pid, const struct proc_map *map)
 {
 	pr_warn("%s is not the file that process %d has mapped, and /proc/%d/map_files is closed",

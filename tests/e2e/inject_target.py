@@ -98,8 +98,9 @@ def same_as_undisturbed(start, method, libs, expected_method):
     with start() as t, start() as alone:
         t.ready()
         alone.ready()
+        began = [cpu_of(t), cpu_of(alone)]
         text = load_all(t, method, libs, expected_method)
-        wait_for(lambda: min(cpu_of(t), cpu_of(alone)) > 3, "the other to compute", SLOW)
+        wait_for(lambda: min(cpu_of(t) - began[0], cpu_of(alone) - began[1]) > 3, "the other to compute", SLOW)
         disturbed, undisturbed = finals(t), finals(alone)
     steps = [min(len(a), len(b)) for a, b in zip(disturbed, undisturbed)]
     check(len(steps) == len(disturbed) == len(undisturbed) and min(steps) >= 3, f"too few results: {steps}")

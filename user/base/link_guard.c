@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -23,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/shared_mem.h"
 
 #define POLL_MS 200
 #define STILL_POLLS 5 /* in which the thread has not run: it waits for one lock */
@@ -327,18 +327,16 @@ static int start_watching(void)
 
 void link_guard__start(void)
 {
-	void *p;
 	int err = 0;
 
 	if (guard) { /* of the process that has forked this one */
 		add_process(getpid());
 		return;
 	}
-	p = mmap(NULL, sizeof(*guard), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED) {
+	guard = shared_mem__new(sizeof(*guard));
+	if (!guard) {
 		err = -ENOMEM;
 	} else {
-		guard = p;
 		add_process(getpid());
 		err = start_watching();
 	}

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/shared_mem.h"
 #include "base/term_text.h"
 
 #define REPEATS 1024
@@ -49,13 +49,8 @@ void log__set_context(const char *context)
 
 int log__limit_repeats(void)
 {
-	void *p = mmap(NULL, REPEATS * sizeof(*repeats), PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		return -errno;
-	repeats = p;
-	return 0;
+	repeats = shared_mem__new(REPEATS * sizeof(*repeats));
+	return repeats ? 0 : -ENOMEM;
 }
 
 /* Has such a line been printed about that process a short time ago? *more: how many were left out since then. */

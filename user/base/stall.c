@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "base/link_guard.h"
 #include "base/log.h"
+#include "base/shared_mem.h"
 
 #define POLL_NS 250000000L /* how often the thread looks */
 #define POLLS_A_SECOND (1000000000L / POLL_NS)
@@ -134,12 +134,8 @@ void stall__end(void)
 
 int stall__share(void)
 {
-	void *p = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		return -ENOMEM;
-	shared = p;
-	return 0;
+	shared = shared_mem__new(sizeof(*shared));
+	return shared ? 0 : -ENOMEM;
 }
 
 uint64_t stall__given_up(pid_t pid)

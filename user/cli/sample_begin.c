@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/shared_mem.h"
 #include "cli/sample_steps.h"
 #include "cli/sampler.h"
 #include "record/run.h"
@@ -184,14 +184,6 @@ static void leave_out_slow(const struct sampler *s, struct sample_window_spec *s
 	}
 }
 
-/* Shared with the window's process. NULL: that is not known. */
-static pid_t *new_reading(void)
-{
-	pid_t *at = mmap(NULL, sizeof(*at), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	return at == MAP_FAILED ? NULL : at;
-}
-
 static void start_window(struct sampler *s, const struct schedule_window *at, uint64_t now, bool measure)
 {
 	struct sample_window *w = &s->windows[s->window_cnt];
@@ -226,7 +218,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	if (!spec->pid_cnt)
 		return; /* between two jobs */
 	leave_out_slow(s, spec);
-	spec->reading = new_reading();
+	spec->reading = shared_mem__new(sizeof(*spec->reading));
 	if (s->max_overhead && !measure)
 		spec->limit_ns = limit_of(s, at);
 	if (!s->schedule.in_steps)

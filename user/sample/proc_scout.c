@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -23,6 +22,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/proc_read.h"
+#include "base/shared_mem.h"
 #include "sample/window_jobs.h"
 #include "target/proc_info.h"
 #include "target/torch_proc.h"
@@ -295,14 +295,10 @@ static int ask(struct question *q, answer_fn fn, void *arg)
 	reap_lost();
 	if (lost_cnt == LOST_MAX)
 		return -EAGAIN;
-	if (!shared_at) {
-		shared_at = mmap(NULL, sizeof(*shared_at), PROT_READ | PROT_WRITE,
-				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-		if (shared_at == MAP_FAILED) {
-			shared_at = NULL;
-			return -ENOMEM;
-		}
-	}
+	if (!shared_at)
+		shared_at = shared_mem__new(sizeof(*shared_at));
+	if (!shared_at)
+		return -ENOMEM;
 	shared_at->pid = 0;
 	q->parent = getpid();
 	if (pipe2(fds, O_CLOEXEC))

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See agent_lib.h. A file may be the agent's by its name or by the name of the control block in its first bytes,
- * which is cheap, and is the agent's by what it has: USDT sites of ours with semaphores that can be written, and an
- * exported control block that says in the process's memory that it is one. All of it is the target's word, so every address is checked against the file's
- * segments and the process's mappings before it is used; a write goes only where a check was made through the
- * same descriptor, which is bound to one address space: a process that has since called exec is not touched.
+ * See agent_lib.h. A file may be the agent's by its name or, where none of that name is active, by the
+ * name of the control block in its first bytes. It is the agent's by what it has: USDT sites of ours with
+ * semaphores that can be written, and an exported control block that says in the process's memory that it
+ * is one. All of it is the target's word, so every address is checked against the file's segments and the
+ * process's mappings before it is used; a write goes only where a check was made through the same
+ * descriptor, which is bound to one address space: a process that has since called exec is not touched.
  */
 #define LOG_DOMAIN "agent"
 #include "target/agent_lib.h"
@@ -315,7 +316,8 @@ static int examine_agent(struct search *s, const struct proc_map *map, struct ag
 	return err;
 }
 
-/* A copy of another name has the control block's among the names that the dynamic linker reads, near the file's begin. */
+/* A copy of another name has the control block's among the names that the dynamic linker reads. They are
+ * near the file's begin. */
 static bool names_ctl(pid_t pid, const struct proc_map *code)
 {
 	char buf[8192];
@@ -324,12 +326,23 @@ static bool names_ctl(pid_t pid, const struct proc_map *code)
 	return n > 0 && memmem(buf, (size_t)n, PTB_AGENT_CTL_SYMBOL, sizeof(PTB_AGENT_CTL_SYMBOL));
 }
 
+/* By the file's name, or, among the other files, which are opened for that, by what it names. */
+static bool may_be_agent(const struct search *s, uint32_t i, bool by_name)
+{
+	const struct proc_map *map = &s->maps.items[i];
+	bool named = strstr(proc_map__base(map), FILE_STEM);
+
+	if (!map->exec || named != by_name)
+		return false;
+	return by_name || (proc_maps__is_first(&s->maps, i) && names_ctl(s->pid, map));
+}
+
 /* Of several copies the one whose thread runs: the others have seen that and do nothing. */
 int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap)
 {
 	struct search s = { .pid = pid };
 	struct agent_lib found;
-	uint32_t state = 0;
+	uint32_t state = 0, cnt;
 	int err, result = -ENOENT;
 	char text[160];
 
@@ -340,14 +353,12 @@ int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap)
 		snprintf(why, cap, "%s", errstr(err));
 		return err;
 	}
+	cnt = s.maps.cnt;
 	for (uint32_t i = 0;
-	     i < s.maps.cnt && !(state & PTB_AGENT_ALIVE) && s.files < LIMIT_AGENT_FILES; i++) {
-		const struct proc_map *map = &s.maps.items[i];
-
-		if (!map->exec || (!strstr(proc_map__base(map), FILE_STEM) &&
-				   (!proc_maps__is_first(&s.maps, i) || !names_ctl(pid, map))))
+	     i < 2 * cnt && !(state & PTB_AGENT_ALIVE) && s.files < LIMIT_AGENT_FILES; i++) {
+		if (!may_be_agent(&s, i % cnt, i < cnt))
 			continue;
-		err = examine_agent(&s, map, &found, &state, text, sizeof(text));
+		err = examine_agent(&s, &s.maps.items[i % cnt], &found, &state, text, sizeof(text));
 		if (!err ? result || (state & PTB_AGENT_ALIVE) :
 			   result && (err == -EAGAIN || result != -EAGAIN)) {
 			agent_lib__clear(out);

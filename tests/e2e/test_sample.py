@@ -214,9 +214,9 @@ def test_cgroup(ws, spin):
 
 
 def chosen_window(folder):
-    """The number of the window whose processes are chosen, and which has not begun; or None."""
+    """The window whose processes are chosen, and which has not begun; or None."""
     status = json.loads("\n".join(run_ptbpf("status", "--json", "--dir", folder).out))["daemons"][0]["status"]
-    return next((w["window"] + 1 for w in status["windows"]["in_hand"] if w["state"] in ("waiting", "attaching")), None)
+    return next((w for w in status["windows"]["in_hand"] if w["state"] in ("waiting", "attaching")), None)
 
 
 def is_whole(w):
@@ -229,7 +229,7 @@ def kill_chosen(folder, name):
     The window's line and the process's pid."""
     for _ in range(12):
         with Job(name) as job:
-            nr = wait_for(lambda: chosen_window(folder), "the choice") - 1
+            nr = wait_for(lambda: chosen_window(folder), "the choice")["window"]
             job.proc.kill()
             job.reap()
             w = wait_logged(folder, lambda w, n=nr: w["window"] == n, "the window")

@@ -30,7 +30,6 @@
 #include "target/pid_hold.h"
 
 #define EXPORT_NICE 10
-#define SAMPLES_HZ 99      /* of a job that hangs */
 #define LAST_ORDER_MS 3000 /* of a process that holds what happened, after the end of the targets */
 #define ADD_MAX_NS 600000000000ULL /* to attach to all processes */
 #define MEASURED_ENDS 3            /* of steps; what a step takes is known from the second on */

@@ -142,6 +142,13 @@ static void write_ms(struct jsonw *w, const char *key, double ns)
 	jsonw__double(w, floor(ns / 1e3 + 0.5) / 1e3);
 }
 
+/* A time by the begin of the window; 0 if it is earlier. */
+static void write_after_begin(struct jsonw *w, const char *key, const struct session_info *info,
+			      uint64_t ns)
+{
+	write_ms(w, key, ns > info->begin_ns ? (double)(ns - info->begin_ns) : 0.0);
+}
+
 static void write_targets(struct jsonw *w, const struct session_info *info)
 {
 	JSONW_ARR(w, "targets");
@@ -157,14 +164,10 @@ static void write_targets(struct jsonw *w, const struct session_info *info)
 		JSONW_STR(w, "command_line", p->cmdline);
 		JSONW_STR(w, "executable", p->exe);
 		JSONW_STR(w, "source", p->source ? "agent" : "kernel probes");
-		write_ms(w, "probed_after_ms",
-			 p->start_ns > info->begin_ns ? (double)(p->start_ns - info->begin_ns) : 0.0);
+		write_after_begin(w, "probed_after_ms", info, p->start_ns);
 		JSONW_U64(w, "uncovered_ns", p->gap_ns);
 		if (p->unprobed_ns)
-			write_ms(w, "unprobed_after_ms",
-				 p->unprobed_ns > info->begin_ns ?
-					 (double)(p->unprobed_ns - info->begin_ns) :
-					 0.0);
+			write_after_begin(w, "unprobed_after_ms", info, p->unprobed_ns);
 		if (p->step_on)
 			JSONW_STR(w, "step_on", p->step_on);
 		if (info->merged) {

@@ -378,26 +378,27 @@ static void compile_vector(uint8_t kind, const struct origin *o, const char *dem
 	op->val_off = o->off;
 }
 
-static struct ptb_arg_op object(void)
+/* What needs no place: UNKNOWN, or OPAQUE, which is an object. */
+static struct ptb_arg_op placeless(uint8_t opcode)
 {
-	return (struct ptb_arg_op){ .op = PTB_ARG_OPAQUE,
-				    .as = PTB_VAL_OPAQUE,
-				    .aux = PTB_OPAQUE_Object,
-				    .loc = { PTB_LOC_NONE, PTB_LOC_NONE, PTB_LOC_NONE },
-				    .has_off = PTB_LOC_NONE };
+	struct ptb_arg_op op = { .op = opcode,
+				 .loc = { PTB_LOC_NONE, PTB_LOC_NONE, PTB_LOC_NONE },
+				 .has_off = PTB_LOC_NONE };
+
+	if (opcode == PTB_ARG_OPAQUE) {
+		op.as = PTB_VAL_OPAQUE;
+		op.aux = PTB_OPAQUE_Object;
+	}
+	return op;
 }
 
 static struct ptb_arg_op compile_arg(const struct typed_call *c, uint32_t i, const char *demangled)
 {
 	const struct arg_type *t = &c->types[i];
 	const struct origin *o = &c->words[i];
-	struct ptb_arg_op op = { .op = PTB_ARG_UNKNOWN,
-				 .loc = { PTB_LOC_NONE, PTB_LOC_NONE, PTB_LOC_NONE },
-				 .has_off = PTB_LOC_NONE };
+	struct ptb_arg_op op = placeless(t->kind == ARG_OBJECT ? PTB_ARG_OPAQUE : PTB_ARG_UNKNOWN);
 
-	if (t->kind == ARG_OBJECT)
-		return object();
-	if (!o->known)
+	if (t->kind == ARG_OBJECT || !o->known)
 		return op;
 	if (t->kind == ARG_TENSOR)
 		compile_tensor(o, t->optional, &op);
@@ -418,7 +419,6 @@ static int add_program(struct plan_build *b, const struct typed_call *c, uint32_
 	struct ptb_arg_prog prog = { .in_cnt = (uint8_t)(c->cnt - OWN_ARGS),
 				     .out_cnt = c->result_cnt,
 				     .result_loc = PTB_LOC_NONE };
-	struct ptb_arg_op unknown = { .op = PTB_ARG_UNKNOWN };
 	uint32_t args;
 	int err;
 
@@ -432,7 +432,7 @@ static int add_program(struct plan_build *b, const struct typed_call *c, uint32_
 			prog.stack_words = 1;
 	}
 	for (uint32_t i = 0; i < c->result_cnt; i++)
-		prog.ops[prog.in_cnt + i] = c->results[i] == PTB_ARG_OPAQUE ? object() : unknown;
+		prog.ops[prog.in_cnt + i] = placeless(c->results[i]);
 	free(demangled);
 	err = plan_build__prog(b, &prog, &args);
 	for (uint32_t i = b->plan->site_cnt; !err && i && b->plan->sites[i - 1].func == func; i--)

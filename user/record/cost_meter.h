@@ -20,6 +20,7 @@ void cost_meter__clear(struct cost_meter *m);
 static inline void cost_meter__hit(struct cost_meter *m, uint32_t tgid);
 /* Brings cnt up to date. */
 void cost_meter__settle(struct cost_meter *m);
+/* The hits of one process. */
 uint64_t cost_meter__of(struct cost_meter *m, uint32_t tgid);
 
 static inline void cost_meter__hit(struct cost_meter *m, uint32_t tgid)

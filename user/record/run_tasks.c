@@ -68,7 +68,7 @@ static void release_target(struct run *run, struct target *t)
 	if (t->agent)
 		probe_set__remove_process(run->targets.ps, t->agent->proc_idx);
 	target_cuda__clear(&t->cuda, run->targets.ps);
-	t->changes_ns += probe_set__share_ns(run->targets.ps) - share_ns;
+	targets__charge(&run->targets, t, share_ns);
 }
 
 /* exec gives the process a new memory map: the old probes are gone with the old one. */

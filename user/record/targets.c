@@ -63,8 +63,7 @@ struct target *targets__find_any(struct targets *ts, pid_t pid)
 	return t;
 }
 
-/* What has been placed or removed since then was for this one. */
-static void charge(struct targets *ts, struct target *t, uint64_t share_ns)
+void targets__charge(struct targets *ts, struct target *t, uint64_t share_ns)
 {
 	t->changes_ns += probe_set__share_ns(ts->ps) - share_ns;
 }
@@ -516,7 +515,7 @@ static void replace_agent(struct targets *ts, struct target *t, uint64_t since)
 		}
 		proc_ops__free(&po);
 	}
-	charge(ts, t, share_ns);
+	targets__charge(ts, t, share_ns);
 	torch_proc__free(tp);
 }
 
@@ -555,7 +554,7 @@ void targets__follow_cuda(struct targets *ts)
 		if (ts->items[i].state != TARGET_TRACED)
 			continue;
 		target_cuda__follow(ts, &ts->items[i]);
-		charge(ts, &ts->items[i], share_ns);
+		targets__charge(ts, &ts->items[i], share_ns);
 	}
 }
 
@@ -794,7 +793,7 @@ int targets__attach(struct targets *ts, struct target *t)
 	t->mem = mem;
 	err = attach(ts, t);
 	ts->items[at].mem = NULL; /* the array may have moved */
-	charge(ts, &ts->items[at], share_ns);
+	targets__charge(ts, &ts->items[at], share_ns);
 	remote_mem__close(mem);
 	return err;
 }

@@ -90,6 +90,8 @@ struct targets { /* zeroed: plans can be made, nothing is attached */
 void targets__free(struct targets *ts);
 struct target *targets__find(struct targets *ts, pid_t pid); /* newest with that pid that is not gone, NULL if none */
 struct target *targets__find_any(struct targets *ts, pid_t pid); /* likewise, gone or not */
+/* What has been placed or removed since probe_set__share_ns() was share_ns was for this one. */
+void targets__charge(struct targets *ts, struct target *t, uint64_t share_ns);
 /* NULL: no memory, or beyond LIMIT_PROCESSES (logged). */
 struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint64_t born_ns);
 uint32_t targets__count(const struct targets *ts, enum target_state state);

@@ -163,7 +163,8 @@ int sampler__launch(struct sampler *s, struct sample_window *w, const char **why
 	return 0;
 }
 
-/* An earlier window that should have begun still reads a process: the others are not to wait for it again. */
+/* An earlier window that should have begun still reads a process: the others are not to wait for it
+ * again. */
 static void leave_out_slow(const struct sampler *s, struct sample_window_spec *spec)
 {
 	uint64_t now = clock__mono_ns();

@@ -9,7 +9,8 @@
 #include "sample/left_out.h"
 #include "target/torch_proc.h"
 
-/* A process that takes more is left out next time, or the time after: less than what ends an analysis (LIMIT_ELF_SPENT_MS). */
+/* A process that takes more is left out next time, or the time after: less than what ends an
+ * analysis (LIMIT_ELF_SPENT_MS). */
 #define SLOW_CPU_NS 9500000000ULL
 #define SLOW_WALL_NS 19000000000ULL /* likewise; a machine that is overloaded may be the reason */
 

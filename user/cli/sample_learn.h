@@ -14,7 +14,8 @@ struct learn_times sample_learn__begin(const struct sample_window_spec *spec, pi
 /* To read or attach to the process took what was spent since then; failed: for nothing. */
 void sample_learn__note(struct slow_process *slow, pid_t pid, const struct learn_times *since,
 			bool failed);
-/* Reads the libraries of the processes while there is time: what it learns is known then. learned[i]: it has read those of process i. */
+/* Reads the libraries of the processes while there is time: what it learns is known then.
+ * learned[i]: it has read those of process i. */
 void sample_learn__targets(const struct sample_window_spec *spec, struct slow_process *slow,
 			   bool *learned);
 

@@ -61,7 +61,8 @@ int sample_settings__toggle(struct sample_settings *set, const struct control_re
 			    struct sample_settings **out, char *why, size_t cap);
 struct sample_settings *sample_settings__hold(struct sample_settings *set); /* which it returns */
 void sample_settings__release(struct sample_settings *set); /* the last holder frees it; NULL is fine */
-/* The options of a recording become those of samples of all Python stacks alone. 0 or negative errno (reported). */
+/* The options of a recording become those of samples of all Python stacks alone. 0 or negative
+ * errno (reported). */
 int sample_settings__only_samples(struct run_cfg *cfg);
 
 #endif /* CLI_SAMPLE_OPTS_H */

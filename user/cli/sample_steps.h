@@ -26,7 +26,8 @@ void sample_steps__not_started(struct step_wait *sw, uint64_t now_ns, bool skipp
 void sample_steps__put(struct jsonw *j, const struct sample_window *w);
 /* Why there is nothing of the window, "": not because of its steps. */
 void sample_steps__why(const struct sample_window *w, char *buf, size_t cap);
-/* In the process of a window that is exported, with exit code `code`: has the capture the steps that were counted? Then the code stays. */
+/* In the process of a window that is exported, with exit code `code`: has the capture the steps
+ * that were counted? Then the code stays. */
 int sample_steps__code(const struct step_opts *so, struct outputs_result *r, int code);
 
 #endif /* CLI_SAMPLE_STEPS_H */

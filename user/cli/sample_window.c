@@ -140,7 +140,8 @@ static bool add_process(struct window_run *wr, uint32_t i)
 	return true;
 }
 
-/* Those whose libraries are not read yet come last; after a slow one they wait for the next window, when this one is due for others. */
+/* Those whose libraries are not read yet come last; after a slow one they wait for the next window,
+ * when this one is due for others. */
 static bool is_turn(const struct window_run *wr, uint32_t i, bool learned, uint32_t added)
 {
 	const struct slow_process *slow = &wr->report.slow;

@@ -104,8 +104,8 @@ uint64_t sampler__next_real_ns(const struct sampler *s);
 /* ---- sample_budget.c: what windows may cost, and have cost ---- */
 
 /*
- * What the window may cost each of its processes until spec->limit_ns; those for which that is nothing of use are taken out of it, and of `facts`. False: so
- * are all.
+ * What the window may cost each of its processes until spec->limit_ns. Those for which that is
+ * nothing of use are taken out of it, and of `facts`. False: so are all.
  */
 bool sample_budget__set(const struct sampler *s, struct sample_window_spec *spec,
 			struct proc_facts *facts);

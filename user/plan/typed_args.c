@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * c10d::ProcessGroup::allreduce(vector<Tensor>& tensors, AllreduceOptions const& opts) calls the operator
- * c10d::allreduce_(Tensor[], ProcessGroup, ReduceOp, Tensor?, bool, int). If there are callbacks, it does so by
+ * c10d::ProcessGroup::allreduce(vector<Tensor>& tensors, AllreduceOptions const& opts) calls the
+ * operator c10d::allreduce_(Tensor[], ProcessGroup, ReduceOp, Tensor?, bool, int). If there are
+ * callbacks, it does so by
  *
  *	Dispatcher::callWithDispatchKeySlowPath<R, A...>(handle, callbacks, keys, kernel, A...)
  *
- * whose name has the types A, and whose call has each argument where the System V rules put it. So what arrives there
- * unchanged from the function's entry is read at the entry: an argument of the function, or a field behind one, such as
- * opts.timeout, or the reference to an ArrayRef that has the begin of a vector behind one. What the function makes itself (barrier's
- * tensor, copies of vectors) is UNKNOWN, as is everything where the name or the call is missing. The function returns the
- * operator's Work only, so lists of tensors that it results in are UNKNOWN, too.
+ * whose name has the types A, and whose call has each argument where the System V rules put it. So
+ * what arrives there unchanged from the function's entry is read at the entry: an argument of the
+ * function, or a field behind one, such as opts.timeout, or the reference to an ArrayRef that has
+ * the begin of a vector behind one. What the function makes itself (barrier's tensor, copies of
+ * vectors) is UNKNOWN, as is everything where the name or the call is missing. The function returns
+ * the operator's Work only, so lists of tensors that it results in are UNKNOWN, too.
  */
 #include "plan/typed_args.h"
 

@@ -102,15 +102,15 @@ int attach_multi__try(void)
 	return attach_multi__supported() ? 0 : -ESRCH;
 }
 
-/* A kernel that knows these links refuses a directory as such (kernel/trace/bpf_trace.c, bpf_uprobe_multi_link_attach()). To make
- * and remove a real one waits for tens of milliseconds. */
+/* A kernel that knows these links refuses a directory as such (kernel/trace/bpf_trace.c,
+ * bpf_uprobe_multi_link_attach()). To make and remove a real one waits for tens of milliseconds. */
 bool attach_multi__known(void)
 {
 	return link_smallest("/", 1, getpid()) == -EBADF;
 }
 
-/* Before commit 46ba0e49b642 (Linux 6.10) a link with a pid served that thread alone and not the process: the same commit refuses
- * negative pids, before it resolves the path. */
+/* Before commit 46ba0e49b642 (Linux 6.10) a link with a pid served that thread alone and not the
+ * process: the same commit refuses negative pids, before it resolves the path. */
 bool attach_multi__supported(void)
 {
 	return attach_multi__known() && link_smallest("/", 1, -1) == -EINVAL;

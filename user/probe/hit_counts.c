@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What BPF programs count for each processor: of all processes by kind, and of each process the hits that have no record. */
+/* What BPF programs count for each processor: of all processes by kind, and of each process the
+ * hits that have no record. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -109,7 +109,8 @@ static void choose_links(struct probe_set *ps, const struct probe_set_opts *opts
 	}
 	s->rodata->site_by_ip = ps->trace != NULL;
 	s->rodata->by_tgid = ps->multi && !s->rodata->ns_level; /* else there may be processes that are not seen here */
-	/* before 7ff94f276f8e (Linux 6.2) the kernel may crash where it visits the mappings of a process that ends */
+	/* before 7ff94f276f8e (Linux 6.2) the kernel may crash where it visits the mappings of a
+	 * process that ends */
 	bpf_program__set_autoload(s->progs.mappings, attach_multi__known() && !s->rodata->ns_level);
 	bpf_map__set_autocreate(s->maps.shared_procs, s->rodata->by_tgid);
 	if (!ps->trace)
@@ -444,7 +445,8 @@ static int proc__alloc(struct probe_set *ps, const struct ptb_proc_cfg *cfg, uin
 	return -ENOSPC;
 }
 
-/* The kernel attaches to a file that the process has not mapped, and nothing ever hits. A process that has no code is ending. */
+/* The kernel attaches to a file that the process has not mapped, and nothing ever hits. A process
+ * that has no code is ending. */
 static void warn_if_unmapped(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib)
 {
 	struct code_maps maps = { 0 };

@@ -149,8 +149,8 @@ void probe_set__deactivate(struct probe_set *ps);
 /* Processor time that placing and removing probes has taken so far. For each of them the kernel changes a page of the target, and interrupts the
  * processors that run it. */
 uint64_t probe_set__changes_ns(void);
-/* The same without what is other processes' share of links that several have: what is added to it while a process is attached to or removed is that
- * process's. */
+/* The same without what is other processes' share of links that several have: what is added to it
+ * while a process is attached to or removed is that process's. */
 uint64_t probe_set__share_ns(const struct probe_set *ps);
 /* Has it links in common with others, which stay when it is removed? */
 bool probe_set__shares(const struct probe_set *ps, uint32_t proc_idx);

@@ -144,7 +144,8 @@ void shared__take_links(struct shared *sh, struct link_list *to);
 /* ---- hit_counts.c ---- */
 
 uint64_t hit_counts__sum(const struct bpf_map *map, uint32_t key); /* over the processors */
-/* Its hits without a record are counted from now on, also when it is removed: what it has cost is asked for later. 0 or negative errno. */
+/* Its hits without a record are counted from now on, also when it is removed: what it has cost is
+ * asked for later. 0 or negative errno. */
 int hit_counts__add(const struct probe_set *ps, uint32_t tgid);
 
 /* ---- the set ---- */

@@ -85,9 +85,11 @@ int run__finish(struct run *run, int *capture);
 /* Samples: why the process is not traced (yet). */
 const char *run__no_python(struct run *run, pid_t pid);
 /*
- * What the probes have cost a process so far, and will until they are gone: its hits in the window, and before and after it while probes are
- * attached, and the processor time of placing and removing them, which interrupts its threads. Each at RUN_COST_FACTOR times what is measured, since the
- * caches of a job are colder. With samples: the time for which they interrupted it. Operators that agents record are not in it.
+ * What the probes have cost a process so far, and will until they are gone: its hits in the window,
+ * and before and after it while probes are attached, and the processor time of placing and removing
+ * them, which interrupts its threads. Each at RUN_COST_FACTOR times what is measured, since the
+ * caches of a job are colder. With samples: the time for which they interrupted it. Operators that
+ * agents record are not in it.
  */
 #define RUN_COST_FACTOR 2
 struct run_cost {
@@ -101,8 +103,9 @@ uint64_t run__cost_ns(struct run *run); /* of the process that it has cost most 
 uint64_t run__hits_cost_ns(struct run *run, pid_t pid);
 /* What it costs a process at least to place and remove its probes, once they are placed; 0: nothing. */
 uint64_t run__fixed_cost_ns(const struct run *run);
-/* A process that was added, and those that it forks, each: it loses its probes when it has cost it so much. The last process, and those that share
- * their probes, end the window instead. 0: no limit. */
+/* A process that was added, and those that it forks, each: it loses its probes when they have cost
+ * it so much. The last process, and those that share their probes, end the window instead. 0: no
+ * limit. */
 void run__limit_cost(struct run *run, pid_t pid, uint64_t max_ns);
 
 uint64_t run__step_ns(const struct run *run); /* mean time of a step of the last count; 0: not known */

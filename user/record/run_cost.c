@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What a recording costs its processes, each by itself, and what becomes of one that has cost what it may; see run.h. */
+/* What a recording costs its processes, each by itself, and what becomes of one that has cost what
+ * it may; see run.h. */
 #define LOG_DOMAIN "run"
 #include "record/run_priv.h"
 

@@ -65,7 +65,8 @@ void run__take_snapshot(struct run *run, uint64_t now);
 void run__sample_memory(struct run *run, uint64_t now);
 
 /* ---- run_cost.c ---- */
-/* Processes that have cost what they may lose their probes. True: the window ends, since there is no other one, or they have them in common. */
+/* Processes that have cost what they may lose their probes. True: the window ends, since there is
+ * no other one, or they have them in common. */
 bool run__over_cost(struct run *run);
 /* To remove all probes took ns of processor time. */
 void run__charge_detach(struct run *run, uint64_t ns);

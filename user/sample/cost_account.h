@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What windows have cost each process, as long as it lives (--max-overhead): so the one that costs much has shorter windows, or none, and no other has. A
- * process is known by its pid and start.
+ * What windows have cost each process, as long as it lives (--max-overhead): so the one that costs
+ * much has shorter windows, or none, and no other has. A process is known by its pid and start.
  */
 #ifndef SAMPLE_COST_ACCOUNT_H
 #define SAMPLE_COST_ACCOUNT_H

@@ -22,8 +22,8 @@ struct mapped_file {
 int mapped_file__ask(pid_t pid, const struct proc_map *map, const struct elf_question *q,
 		     struct mapped_file *out);
 void mapped_file__clear(struct mapped_file *mf);
-/* The first bytes of a mapped file, unless a user's process serves it: the count, or negative errno. The file is not analysed, and may be
- * another one than the mapped one where /proc/PID/map_files is closed. */
+/* The first bytes of a mapped file, unless a user's process serves it: the count, or negative
+ * errno. The file may be another one than the mapped one where /proc/PID/map_files is closed. */
 ssize_t mapped_file__head(pid_t pid, const struct proc_map *map, void *buf, size_t cap);
 /* The name of an open file for functions that take a path, the kernel's among them; from malloc, valid while fd
  * is open. NULL: no memory. */

@@ -240,6 +240,7 @@ def test_clients(ws):
 
         def open_fds():
             return len(os.listdir(f"/proc/{t.pid}/fd"))
+        t.wait_line("sampling into", stream=t.err)  # the last that it opens is the control socket
         before = open_fds()
         with contextlib.ExitStack() as stack:
             for i in range(200):

@@ -49,8 +49,7 @@ def test_torchrun(ws):
         check({e["pid"] for e in slices(mine)} == {pid}, "a trace of one process has slices of another")
         check([e["args"]["External id"] for e in slices(mine)] == [e["args"]["External id"] for e in slices(both, pid=pid)],
               "ids depend on --pid")
-        for key in ("rank", "world_size"):
-            check(mine["distributedInfo"][key] == torch["distributedInfo"][key], f"{key}: {mine['distributedInfo']}")
+        check(mine["distributedInfo"] == torch["distributedInfo"], f"{mine['distributedInfo']} instead of {torch['distributedInfo']}")
         check(mine["PT_PROFILER_JOB_NAME"] == torch["PT_PROFILER_JOB_NAME"] == "exp-1", "the name of the job")
         job = next(t["job"] for t in mine["ptbpf"]["targets"] if t["pid"] == pid)
         check(job["environment"]["LOCAL_RANK"] == rank and job["ns_pid"] == pid, f"job: {job}")
@@ -61,6 +60,27 @@ def test_torchrun(ws):
         w = json.loads(f.read())
     run_id = job["environment"]["TORCHELASTIC_RUN_ID"]
     check(w["ranks"] == [0, 1] and w["jobs"] == ["torchrun:" + run_id], f"the log: {w}")
+
+
+@pytest.mark.parametrize("source", ("agent", "probes"))
+def test_ranks_without_launcher(ws, source):
+    """Only torch.distributed knows their ranks; a group that is made in the window is known, too."""
+    env = {"LD_PRELOAD": AGENT} if source == "agent" else {}
+    with contextlib.ExitStack() as stack:
+        ranks = [stack.enter_context(workload("rank_work.py", ws, rank, env=env)) for rank in (0, 1)]
+        for p in ranks:
+            p.wait_line("^ready")
+        with Tracer("attach", "--pid", f"{ranks[0].pid},{ranks[1].pid}", "-o", ws + "/a.ptb", "--no-table") as t:
+            t.wait_attached()
+            with open(ws + "/more", "w", encoding="ascii"):
+                pass
+            for p in ranks:
+                p.wait_line("^more")
+            t.stop()
+    run_ptbpf("export", ws + "/a.ptb", "--format", "chrome", "--split-ranks", ws + "/split")
+    for rank in (0, 1):
+        want, got = load_trace(f"{ws}/more-{rank}.json")["distributedInfo"], load_trace(f"{ws}/split/rank{rank}.pt.trace.json.gz")["distributedInfo"]
+        check(got == want and len(want["pg_config"]) == 2 + rank, f"{got} instead of {want}")
 
 
 @pytest.mark.parametrize("source", ("agent", "probes"))

@@ -114,6 +114,17 @@ def test_stacks(where, detail):
 
 
 @every_python
+def test_dicts(where, detail):
+    """What is read of dicts, texts, numbers and tuples, against what the process says; what is not understood is null, or no dict at all."""
+    with Process(command(where, "python_dicts.py"), stdin=subprocess.PIPE) as p:
+        for row in json.loads(p.wait_line(r"^(\[.*)").group(1)):
+            done = subprocess.run([TOOL, "dict", str(p.pid), str(row["id"])], capture_output=True, text=True, timeout=100)
+            got = json.loads(done.stdout) if done.returncode == 0 else done.returncode
+            check(got == row["want"], f"{row['name']}: {str(got)[:300]} instead of {str(row['want'])[:300]}")
+    detail(f"{minor(where)[1]}")
+
+
+@every_python
 def test_lines(where, detail):
     """Every instruction of a part of the interpreter's own library."""
     if int(minor(where)[0]) not in SUPPORTED:

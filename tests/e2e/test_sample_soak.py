@@ -35,9 +35,9 @@ class State:
             self.fds.append(fds - 2 * len(before))
 
     def check(self):
-        def grown(values):  # medians: a file may be open just now
-            quarter = max(1, len(values) // 4)
-            return statistics.median(values[-quarter:]) - statistics.median(values[:quarter])
+        def grown(values):  # medians of both halves: a file may be open just now
+            half = max(1, len(values) // 2)
+            return statistics.median(values[-half:]) - statistics.median(values[:half])
 
         check(grown(self.fds) <= 0, f"descriptors: {self.fds}")
         check(grown(self.rss) <= GROWTH_KB, f"resident KiB: {self.rss}")

@@ -40,7 +40,9 @@ static void bad_meta(struct builder *b)
 	builder__job(b, 1,
 		     "{\"ns_pid\": 1e999, \"cgroup\": \"/\xff\x1b[31m\nINJECTED\", \"container_id\": [1], \"pod_uid\": \"\xc2\x9b\", "
 		     "\"x\x1b\": 1, \"environment\": {\"RANK\": -1, \"WORLD_SIZE\": 1e400, \"LOCAL_RANK\": 0.5, \"SECRET\": 1, "
-		     "\"MASTER_ADDR\": \"\x1b[31m\nINJECTED\", \"PT_PROFILER_JOB_NAME\": \"\xff\x1b\n\"}}");
+		     "\"MASTER_ADDR\": \"\x1b[31m\nINJECTED\", \"PT_PROFILER_JOB_NAME\": \"\xff\x1b\n\"}, "
+		     "\"distributed\": {\"backend\": \"\x1b[31m\nINJECTED\", \"rank\": 0, \"world_size\": 1, \"pg_count\": 1e999, "
+		     "\"pg_config\": [1, {\"pg_name\": \"\xff\x1b[31m\nINJECTED\", \"pg_size\": -1, \"ranks\": {\"x\x1b\": 1e999}}]}}");
 }
 
 int main(int argc, char **argv)

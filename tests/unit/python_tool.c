@@ -4,6 +4,7 @@
  * tests, which judge by what the process says of itself.
  * python_tool lines: for each line "FORM FIRST SIZE TABLE-IN-HEX" on stdin prints the lines of the instructions at 0, 2, ... below SIZE.
  * python_tool file PATH: prints what an ELF file says, addresses less that of _PyRuntime.
+ * python_tool dict PID ADDRESS: prints the keys and values of a dict; null: one that python/objects.h does not read.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "python/frames.h"
 #include "python/interp.h"
 #include "python/layout.h"
+#include "python/objects.h"
 
 #define THREADS_MAX 256
 #define FRAMES_MAX 2048
@@ -122,6 +124,44 @@ static int print_file(const char *path)
 	return 0;
 }
 
+static void write_object(struct jsonw *w, struct py_objects *po, uint64_t obj)
+{
+	uint64_t first = py_tuple__first(po, obj);
+	char text[64];
+	uint32_t n;
+
+	if (py_int__read(po, obj, &n))
+		jsonw__u64(w, n);
+	else if (py_str__read(po, first ? first : obj, text, sizeof(text)))
+		jsonw__str(w, text);
+	else
+		jsonw__null(w);
+}
+
+static int print_dict(pid_t pid, uint64_t addr)
+{
+	struct py_objects po = { .pid = pid, .reads_left = 1u << 20 };
+	uint64_t key, value;
+	struct py_dict d;
+	struct jsonw w;
+
+	if (!py_dict__begin(&po, addr, &d))
+		return 3;
+	if (jsonw__init(&w, jsonw__to_stream, stdout, 4096))
+		return 1;
+	jsonw__begin_arr(&w);
+	while (py_dict__next(&d, &key, &value)) {
+		jsonw__begin_arr(&w);
+		write_object(&w, &po, key);
+		write_object(&w, &po, value);
+		jsonw__end_arr(&w);
+	}
+	jsonw__end_arr(&w);
+	jsonw__flush(&w);
+	jsonw__free(&w);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct py_interp pi;
@@ -133,6 +173,8 @@ int main(int argc, char **argv)
 		return print_file(argv[2]);
 	if (argc == 2 && !strcmp(argv[1], "lines"))
 		return print_all_lines();
+	if (argc == 4 && !strcmp(argv[1], "dict"))
+		return print_dict(atoi(argv[2]), strtoull(argv[3], NULL, 0));
 	if (argc != 2)
 		return 2;
 	log__enable_domains(getenv("PTBPF_DEBUG"));

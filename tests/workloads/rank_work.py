@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""rank_work.py FOLDER: a rank of a job of torchrun. Exports torch.profiler's trace as FOLDER/torch-RANK.json, prints `ready PID RANK`,
-then reduces a tensor with the others again and again, until the launcher has ended."""
+"""
+rank_work.py FOLDER [RANK]: a rank of a job of torchrun, or of two without a launcher. Exports torch.profiler's trace as FOLDER/torch-RANK.json, prints
+`ready PID RANK`, then reduces a tensor with the others again and again, until its parent has ended. Where FOLDER/more is, it makes one more group,
+exports FOLDER/more-RANK.json, and prints `more PID RANK`.
+"""
 
 import os
 import sys
@@ -10,18 +13,35 @@ import torch
 import torch.distributed as dist
 
 
-def main():
-    launcher = os.getppid()
-    dist.init_process_group("gloo")
-    x = torch.ones(8)
+def export(name, x):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as prof:
         dist.all_reduce(x)
-    prof.export_chrome_trace(f"{sys.argv[1]}/torch-{dist.get_rank()}.json")
+    prof.export_chrome_trace(f"{sys.argv[1]}/{name}-{dist.get_rank()}.json")
+
+
+def say(word):
+    os.write(1, f"{word} {os.getpid()} {dist.get_rank()}\n".encode())  # one write: the ranks share the pipe
+
+
+def main():
+    launcher = os.getppid()
+    if len(sys.argv) > 2:
+        dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/store", rank=int(sys.argv[2]), world_size=2)
+    else:
+        dist.init_process_group("gloo")
+    dist.new_group([1], group_desc="the last one")
+    x = torch.ones(8)
+    export("torch", x)
     dist.barrier()
-    # one write: the ranks share the pipe
-    os.write(1, f"ready {os.getpid()} {dist.get_rank()}\n".encode())
+    say("ready")
+    more = False
     while os.getppid() == launcher:
-        dist.all_reduce(x)
+        wanted = torch.tensor(float(os.path.exists(sys.argv[1] + "/more")))
+        dist.all_reduce(wanted)
+        if wanted and not more:
+            more = dist.new_group([0, 1])
+            export("more", x)
+            say("more")
         torch.neg(x)
         time.sleep(0.001)
 

@@ -166,16 +166,20 @@ static bool old_rank(const struct session *s, struct job_rank *out)
 
 /*
  * Some consumers take rank 0 for every file without a rank and let them overwrite each other, so it is always here: 0 of 1 where
- * none is known. Which backend torch uses no launcher says.
+ * none is known.
  */
 static void write_rank(struct jsonw *w, const struct session *s, uint32_t tgid)
 {
 	struct job_rank r = { .world_size = 1 };
+	const struct session_process *p = job_json__rank(session__info(s), tgid, &r);
 
-	if (!job_json__rank(session__info(s), tgid, &r) && !tgid)
+	if (!p && !tgid)
 		old_rank(s, &r);
 	jsonw__break(w);
-	JSONW_OBJ(w, "distributedInfo");
+	JSONW_KEY(w, "distributedInfo");
+	if (p && job_json__distributed(w, p))
+		return;
+	jsonw__begin_obj(w);
 	JSONW_STR(w, "backend", "");
 	JSONW_U64(w, "rank", r.rank);
 	JSONW_U64(w, "world_size", r.world_size);

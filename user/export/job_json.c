@@ -31,15 +31,18 @@ static cJSON *parse(const struct session_process *p)
 	return NULL;
 }
 
+static bool is_number(const cJSON *v)
+{
+	return cJSON_IsNumber(v) && v->valuedouble >= 0 && v->valuedouble <= NUMBER_MAX &&
+	       floor(v->valuedouble) >= v->valuedouble;
+}
+
 /* -1: none, or another value. */
 static int64_t number_of(const cJSON *object, const char *key)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(object, key);
 
-	if (!cJSON_IsNumber(v) || !(v->valuedouble >= 0) || v->valuedouble > NUMBER_MAX ||
-	    floor(v->valuedouble) < v->valuedouble)
-		return -1;
-	return (int64_t)v->valuedouble;
+	return is_number(v) ? (int64_t)v->valuedouble : -1;
 }
 
 static void put_member(struct jsonw *w, const cJSON *object, const char *key, bool number)
@@ -74,24 +77,82 @@ void job_json__write(struct jsonw *w, const struct session_process *p)
 	cJSON_Delete(tree);
 }
 
-bool job_json__rank_of(const struct session_process *p, struct job_rank *out)
+/* What torch.distributed itself says, if it is initialized. */
+static bool distributed_rank(const cJSON *groups, struct job_rank *out)
 {
-	cJSON *tree = parse(p);
-	const cJSON *env = cJSON_GetObjectItemCaseSensitive(tree, "environment");
+	int64_t rank = number_of(groups, "rank"), size = number_of(groups, "world_size");
+
+	if (rank < 0 || size <= rank || size > INT32_MAX)
+		return false;
+	*out = (struct job_rank){ .rank = (uint32_t)rank, .world_size = (uint32_t)size };
+	return true;
+}
+
+static bool environment_rank(const cJSON *env, struct job_rank *out)
+{
 	int64_t numbers[JOB_VAR_CNT];
-	bool found;
 
 	for (int v = 0; v < JOB_VAR_CNT; v++)
 		numbers[v] = job_vars[v].number ? number_of(env, job_vars[v].name) : -1;
-	found = job_vars__rank(numbers, out);
+	return job_vars__rank(numbers, out);
+}
+
+bool job_json__rank_of(const struct session_process *p, struct job_rank *out)
+{
+	cJSON *tree = parse(p);
+	bool found =
+		distributed_rank(cJSON_GetObjectItemCaseSensitive(tree, "distributed"), out) ||
+		environment_rank(cJSON_GetObjectItemCaseSensitive(tree, "environment"), out);
+
 	cJSON_Delete(tree);
 	return found;
 }
 
-bool job_json__rank(const struct session_info *info, uint32_t tgid, struct job_rank *out)
+static void put_group(struct jsonw *w, const cJSON *group)
 {
+	const cJSON *rank;
+
+	jsonw__begin_obj(w);
+	put_member(w, group, "pg_name", false);
+	put_member(w, group, "pg_desc", false);
+	put_member(w, group, "backend_config", false);
+	put_member(w, group, "pg_size", true);
+	JSONW_ARR(w, "ranks");
+	cJSON_ArrayForEach(rank, cJSON_GetObjectItemCaseSensitive(group, "ranks"))
+		if (is_number(rank))
+			jsonw__u64(w, (uint64_t)rank->valuedouble);
+	jsonw__end_arr(w);
+	jsonw__end_obj(w);
+}
+
+bool job_json__distributed(struct jsonw *w, const struct session_process *p)
+{
+	cJSON *tree = parse(p);
+	const cJSON *groups = cJSON_GetObjectItemCaseSensitive(tree, "distributed"), *group;
 	struct job_rank r;
-	bool found = false;
+	bool found = distributed_rank(groups, &r);
+
+	if (found) {
+		jsonw__begin_obj(w);
+		put_member(w, groups, "backend", false);
+		put_member(w, groups, "rank", true);
+		put_member(w, groups, "world_size", true);
+		put_member(w, groups, "pg_count", true);
+		JSONW_ARR(w, "pg_config");
+		cJSON_ArrayForEach(group, cJSON_GetObjectItemCaseSensitive(groups, "pg_config"))
+			put_group(w, group);
+		jsonw__end_arr(w);
+		jsonw__end_obj(w);
+	}
+	cJSON_Delete(tree);
+	return found;
+}
+
+const struct session_process *job_json__rank(const struct session_info *info, uint32_t tgid,
+					     struct job_rank *out)
+{
+	const struct session_process *found = NULL;
+	struct job_rank r;
 
 	for (uint32_t i = 0; i < info->process_cnt && !cancel__pending(); i++) {
 		const struct session_process *p = &info->processes[i];
@@ -99,7 +160,7 @@ bool job_json__rank(const struct session_info *info, uint32_t tgid, struct job_r
 		if ((tgid && p->tgid != tgid) || !job_json__rank_of(p, &r) || (found && r.by_slurm))
 			continue;
 		*out = r;
-		found = true;
+		found = p;
 		if (!r.by_slurm)
 			break;
 	}

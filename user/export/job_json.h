@@ -11,11 +11,14 @@
 /* The key "job" (schemas/formats/facts.schema.json), if something is known. */
 void job_json__write(struct jsonw *w, const struct session_process *p);
 
-/* The rank that the capture has as a whole: of its processes' ranks the first one. Those by RANK come before those by SLURM: a
- * launcher is a task of a SLURM step, and its workers are the ranks. tgid: of this process alone; 0: of all. False: none. */
-bool job_json__rank(const struct session_info *info, uint32_t tgid, struct job_rank *out);
-/* Its own. */
+/* The rank that the capture has as a whole: of its processes' ranks the first one. Those by SLURM come last: a launcher is a task of a
+ * SLURM step, and its workers are the ranks. tgid: of this process alone; 0: of all. The process whose it is, NULL: there is none. */
+const struct session_process *job_json__rank(const struct session_info *info, uint32_t tgid,
+					     struct job_rank *out);
+/* Its own: torch.distributed's, else by the environment. */
 bool job_json__rank_of(const struct session_process *p, struct job_rank *out);
+/* What torch.profiler writes of the process as `distributedInfo`, an object. False: not known, and nothing is written. */
+bool job_json__distributed(struct jsonw *w, const struct session_process *p);
 /* The processes that are the ranks, at most max of them, in order of rank: of those that inherited the variables from a rank that is in the
  * capture, too, none. Returns how many there are. */
 struct job_rank_of {

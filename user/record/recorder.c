@@ -209,6 +209,7 @@ static void recorder_free(struct recorder *r)
 	for (int i = 0; i < (int)r->proc_cnt; i++) {
 		hashmap__clear(&r->procs[i].unknown);
 		hashmap__clear(&r->procs[i].no_schema);
+		free(r->procs[i].groups);
 		recorder__py_forget(r, &r->procs[i]);
 		if (r->procs[i].pidfd >= 0)
 			close(r->procs[i].pidfd);

@@ -2,13 +2,18 @@
 /* JOB records: the container and the job of a process. META: which machine this is. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/jsonw.h"
+#include "record/process_groups.h"
 #include "record/recorder_priv.h"
 #include "target/job_facts.h"
+
+#define FIRST_WAIT_NS 500000000u
 
 static void put_environment(struct jsonw *w, const struct job_facts *f)
 {
@@ -25,7 +30,7 @@ static void put_environment(struct jsonw *w, const struct job_facts *f)
 	jsonw__end_obj(w);
 }
 
-static void put_facts(struct jsonw *w, const struct job_facts *f)
+static void put_facts(struct jsonw *w, const struct job_facts *f, const char *groups)
 {
 	jsonw__begin_obj(w);
 	if (f->ns_pid)
@@ -39,27 +44,63 @@ static void put_facts(struct jsonw *w, const struct job_facts *f)
 	if (*f->pod_uid)
 		JSONW_STR(w, "pod_uid", f->pod_uid);
 	put_environment(w, f);
+	if (groups) {
+		JSONW_KEY(w, "distributed");
+		jsonw__raw(w, groups);
+	}
 	jsonw__end_obj(w);
+}
+
+static void put_job(struct recorder *r, uint32_t tgid, const char *groups)
+{
+	const struct ptb_text head = { .h.tgid = tgid };
+	struct job_facts f;
+	struct jsonw w;
+	size_t len = 0;
+	char *text = NULL;
+	FILE *out = open_memstream(&text, &len);
+
+	if (out && !jsonw__init(&w, jsonw__to_stream, out, 4096)) {
+		job_facts__read((pid_t)tgid, &f);
+		put_facts(&w, &f, groups);
+		recorder__steps_process(r, tgid, f.texts[JOB_PTBPF_STEP_ON]);
+		job_facts__clear(&f);
+		jsonw__flush(&w);
+		jsonw__free(&w);
+	}
+	if (out && !fclose(out) && len) /* the limits of struct job_facts and of the groups leave room */
+		recorder__put_text(r, PTB_REC_JOB, &head, text, len);
+	free(text);
 }
 
 void recorder__job(struct recorder *r, uint32_t tgid)
 {
-	struct jsonw_text json = { .len = 0 };
-	const struct ptb_text head = { .h.tgid = tgid };
-	struct job_facts f;
-	struct jsonw w;
-	int err;
+	put_job(r, tgid, NULL);
+}
 
-	if (jsonw__init(&w, jsonw__to_text, &json, 1024))
+/*
+ * Programs make process groups while they run, and end before the recording does: these are asked for after half a second, one more, two and so on,
+ * and at the end.
+ */
+void recorder__watch_groups(struct recorder *r, struct recorder_proc *p, bool at_end)
+{
+	uint64_t now = clock__mono_ns();
+	char *groups;
+
+	if (!at_end && now < p->next_groups_ns)
 		return;
-	job_facts__read((pid_t)tgid, &f);
-	put_facts(&w, &f);
-	recorder__steps_process(r, tgid, f.texts[JOB_PTBPF_STEP_ON]);
-	job_facts__clear(&f);
-	err = jsonw__flush(&w);
-	jsonw__free(&w);
-	if (!err) /* the limits of struct job_facts leave room */
-		recorder__put_text(r, PTB_REC_JOB, &head, json.text, json.len);
+	p->groups_wait_ns = p->groups_wait_ns ? 2 * p->groups_wait_ns : FIRST_WAIT_NS;
+	p->next_groups_ns = now + p->groups_wait_ns;
+	if (!at_end && p->groups_wait_ns == FIRST_WAIT_NS)
+		return; /* just begun */
+	groups = process_groups__read((pid_t)p->tgid, p->tensor_class, p->old_string_abi);
+	if (groups && (!p->groups || strcmp(groups, p->groups) != 0) && recorder__is_there(p)) {
+		put_job(r, p->tgid, groups);
+		free(p->groups);
+		p->groups = groups;
+	} else {
+		free(groups);
+	}
 }
 
 void recorder__machine(struct recorder *r)

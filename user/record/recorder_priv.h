@@ -17,6 +17,9 @@ struct recorder_proc {
 	uint32_t tgid;
 	int pidfd;
 	bool old_string_abi;
+	uint64_t tensor_class; /* as of process_groups__read() */
+	char *groups;          /* what it said last, NULL: nothing */
+	uint64_t next_groups_ns, groups_wait_ns;
 	bool gone;            /* exited or exec'd: its memory can no longer be read */
 	bool table_too_large; /* counted once */
 	uint64_t singletons[TORCH_LIB_ROLES];
@@ -124,6 +127,7 @@ struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid); /*
 
 /* ---- recorder_job.c ---- */
 void recorder__job(struct recorder *r, uint32_t tgid);
+void recorder__watch_groups(struct recorder *r, struct recorder_proc *p, bool at_end);
 
 /* ---- recorder_args.c ---- */
 void recorder__plan_schemas(struct recorder *r, const struct torch_plan *plan, uint32_t func_base);

@@ -60,6 +60,7 @@ static struct recorder_proc *find_gone(struct recorder *r)
 		r->over_unknown += p->unknown.live; /* they can no longer be read */
 		hashmap__clear(&p->unknown);
 		hashmap__clear(&p->no_schema);
+		free(p->groups);
 		recorder__py_forget(r, p);
 		if (p->pidfd >= 0)
 			close(p->pidfd);
@@ -83,6 +84,9 @@ static int remember_process(struct recorder *r, const struct torch_proc *tp,
 	p->tgid = (uint32_t)tp->pid;
 	p->pidfd = pid_hold__open(tp->pid); /* the target's own hold is checked later than this */
 	p->old_string_abi = plan->layout.old_string_abi;
+	if (plan->layout.variable_class && tp->libs[TORCH_LIB_PYTHON].present)
+		p->tensor_class =
+			plan->layout.variable_class + tp->libs[TORCH_LIB_PYTHON].load_bias;
 	p->nested_keys = plan->layout.keys.nested;
 	p->singleton_cnt = proc_ops__singletons(tp, plan, p->singletons);
 	return 0;
@@ -252,11 +256,14 @@ static void peek_thread(struct recorder *r, const struct ptb_rec_hdr *h)
 		recorder__thread(r, h->tgid, h->tid, comm);
 }
 
-void recorder__names_at_end(struct recorder *r)
+void recorder__read_at_end(struct recorder *r)
 {
 	struct hashmap_slot *s;
 	uint64_t pos = 0;
 
+	for (uint32_t i = 0; i < r->proc_cnt && !cancel__pending(); i++)
+		if (!r->procs[i].gone)
+			recorder__watch_groups(r, &r->procs[i], true);
 	while (!cancel__pending() && (s = hashmap__next(&r->threads, &pos))) {
 		struct ptb_thread t = { .h.tgid = (uint32_t)s->k0, .h.tid = (uint32_t)s->k1 };
 		struct recorder_proc *p = recorder__find_proc(r, t.h.tgid);
@@ -446,8 +453,10 @@ static void resolve_proc(struct recorder *r, struct recorder_proc *p)
 void recorder__resolve(struct recorder *r)
 {
 	for (uint32_t i = 0; i < r->proc_cnt; i++) {
-		if (!r->procs[i].gone)
+		if (!r->procs[i].gone) {
 			watch_table(r, &r->procs[i]);
+			recorder__watch_groups(r, &r->procs[i], false);
+		}
 		if (r->procs[i].unknown.live && !r->procs[i].gone)
 			resolve_proc(r, &r->procs[i]);
 		if (r->procs[i].unknown.live)

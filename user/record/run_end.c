@@ -193,7 +193,7 @@ int run__finish(struct run *run, int *capture)
 	t0 = clock__mono_ns() - t0;
 	run__drain(run); /* records of programs that ran when the window closed */
 	run__count_missed(run, end);
-	recorder__names_at_end(run->targets.rec);
+	recorder__read_at_end(run->targets.rec);
 	end = cut_window(run, end);
 	recorder__clock(run->targets.rec);
 	recorder__window(run->targets.rec, false, end, run->stop_reason);

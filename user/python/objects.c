@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * See objects.h. Sources: cpython Include/cpython/{object,dictobject,unicodeobject,longintrepr,tupleobject}.h and
+ * Include/internal/pycore_dict.h of 3.9 to 3.14.
+ */
+#include "python/objects.h"
+
+#include <string.h>
+
+#include "target/remote_mem.h"
+
+#define TYPE_OFF 8
+#define TYPE_NAME_OFF 24
+#define TYPE_NAME_MAX 16
+#define NAME_MAX_LEN 64
+
+static bool read_object(struct py_objects *po, uint64_t addr, void *buf, size_t len)
+{
+	if (addr & 7 || addr < 4096 || !po->reads_left)
+		return false;
+	po->reads_left--;
+	return !remote__read(po->pid, addr, buf, len);
+}
+
+uint64_t py_objects__word(struct py_objects *po, uint64_t addr)
+{
+	uint64_t v;
+
+	return read_object(po, addr, &v, sizeof(v)) ? v : 0;
+}
+
+/* By the name of its type, which only types of C have: those of Python's classes have theirs with a module. */
+static bool is_a(struct py_objects *po, uint64_t obj, const char *type)
+{
+	uint64_t addr = py_objects__word(po, obj + TYPE_OFF);
+	char name[TYPE_NAME_MAX];
+
+	addr = addr ? py_objects__word(po, addr + TYPE_NAME_OFF) : 0;
+	return addr && !remote__read_cstr(po->pid, addr, name, sizeof(name)) && !strcmp(name, type);
+}
+
+/* ---- str, int, tuple ---- */
+
+#define STR_LENGTH_OFF 16 /* of PyASCIIObject */
+#define STR_STATE_OFF 32
+#define STR_MASK 0x7cu    /* kind:3, compact:1, ascii:1 above interned:2 */
+#define STR_ASCII 0x64u   /* one byte for each character */
+#define STR_TEXT 40       /* up to 3.11 a pointer is there, which is NULL, and then the text */
+#define STR_OLD_TEXT 48
+
+static bool is_text(const char *text, uint64_t len)
+{
+	return strnlen(text, len + 1) == len;
+}
+
+bool py_str__read(struct py_objects *po, uint64_t obj, char *buf, size_t cap)
+{
+	uint64_t head[STR_OLD_TEXT / 8];
+	char text[NAME_MAX_LEN + 8];
+	uint64_t len;
+
+	if (!read_object(po, obj, head, sizeof(head)))
+		return false;
+	len = head[STR_LENGTH_OFF / 8];
+	if ((head[STR_STATE_OFF / 8] & STR_MASK) != STR_ASCII || len >= cap || len > NAME_MAX_LEN ||
+	    !is_a(po, obj, "str"))
+		return false;
+	if (!read_object(po, obj + STR_TEXT, text, len + 1))
+		return false;
+	if (!is_text(text, len) &&
+	    (!read_object(po, obj + STR_OLD_TEXT, text, len + 1) || !is_text(text, len)))
+		return false;
+	memcpy(buf, text, len + 1);
+	return true;
+}
+
+/* Word 2: up to 3.11 the number of digits; then that number from bit 3 on, the sign below (1: zero), and bit 2 if it is immortal. */
+bool py_int__read(struct py_objects *po, uint64_t obj, uint32_t *v)
+{
+	uint64_t words[4], head;
+
+	if (!is_a(po, obj, "int") || !read_object(po, obj, words, sizeof(words)))
+		return false;
+	head = words[2];
+	*v = head ? (uint32_t)words[3] : 0;
+	return (head <= 1 || head == 5 || (head & ~4ull) == 8) && *v < 1u << 30;
+}
+
+/* Behind the size; from 3.14 on the hash, which is no object, is between. */
+uint64_t py_tuple__first(struct py_objects *po, uint64_t obj)
+{
+	uint64_t words[5];
+
+	if (!is_a(po, obj, "tuple") || !read_object(po, obj, words, sizeof(words)) || !words[2])
+		return 0;
+	return py_objects__word(po, words[3] + TYPE_OFF) ? words[3] : words[4];
+}
+
+/* ---- dict ---- */
+
+/* PyDictObject, words */
+#define DICT_USED 2
+#define DICT_KEYS 4
+#define DICT_VALUES 5
+#define ENTRIES_MAX 65536u
+
+/*
+ * PyDictKeysObject. From 3.11 on {refcnt, u8 log2 of the size, u8 log2 of the bytes of its indices, u8 kind, version; usable; entries},
+ * then the indices. Before, {refcnt, size, function, usable, entries}: the size is a power of two, so only one of its bytes is not 0.
+ */
+static bool find_entries(struct py_objects *po, uint64_t keys, struct py_dict *d)
+{
+	uint64_t words[5], cnt, size, index;
+	uint8_t byte[8];
+
+	if (!read_object(po, keys, words, sizeof(words)))
+		return false;
+	memcpy(byte, &words[1], sizeof(byte));
+	size = words[1];
+	if (byte[0] && byte[1] >= byte[0] && byte[1] < 32 && byte[2] <= 1) {
+		d->at = keys + 32 + (1ull << byte[1]);
+		d->size = byte[2] ? 16 : 24; /* only where keys are of any type, their hash is there */
+		cnt = words[3];
+	} else if (size && !(size & (size - 1)) && size < 1u << 30) {
+		index = size <= 0xff ? 1 : size <= 0xffff ? 2 : 4;
+		d->at = keys + 40 + size * index;
+		d->size = 24;
+		cnt = words[4];
+	} else {
+		return false;
+	}
+	d->left = (uint32_t)cnt;
+	return cnt <= ENTRIES_MAX;
+}
+
+bool py_dict__begin(struct py_objects *po, uint64_t obj, struct py_dict *d)
+{
+	uint64_t words[6];
+
+	*d = (struct py_dict){ .po = po };
+	if (!is_a(po, obj, "dict") || !read_object(po, obj, words, sizeof(words)))
+		return false;
+	/* the keys of an empty one are of no object, and up to 3.10 its values are not NULL either */
+	return !words[DICT_USED] || (!words[DICT_VALUES] && find_entries(po, words[DICT_KEYS], d));
+}
+
+static bool read_chunk(struct py_dict *d)
+{
+	d->cnt = d->left < PY_DICT_CHUNK ? d->left : PY_DICT_CHUNK;
+	d->pos = 0;
+	if (!d->cnt || !read_object(d->po, d->at, d->words, (size_t)d->cnt * d->size))
+		return false;
+	d->at += (uint64_t)d->cnt * d->size;
+	d->left -= d->cnt;
+	return true;
+}
+
+bool py_dict__next(struct py_dict *d, uint64_t *key, uint64_t *value)
+{
+	while (d->pos < d->cnt || read_chunk(d)) {
+		const uint64_t *pair = &d->words[(d->pos + 1) * (d->size / 8) - 2]; /* the last two words */
+
+		d->pos++;
+		*key = pair[0];
+		*value = pair[1];
+		if (*key && *value) /* a deleted one has none */
+			return true;
+	}
+	return false;
+}
+
+/* Only texts of the same length are read. */
+uint64_t py_dict__by_name(struct py_objects *po, uint64_t obj, const char *name)
+{
+	struct remote_piece pieces[PY_DICT_CHUNK];
+	uint64_t keys[PY_DICT_CHUNK], values[PY_DICT_CHUNK], lens[PY_DICT_CHUNK];
+	char text[NAME_MAX_LEN + 1];
+	struct py_dict d;
+	uint32_t n;
+
+	if (!py_dict__begin(po, obj, &d))
+		return 0;
+	do {
+		for (n = 0; n < PY_DICT_CHUNK && py_dict__next(&d, &keys[n], &values[n]); n++)
+			pieces[n] = (struct remote_piece){
+				.addr = keys[n] + STR_LENGTH_OFF, .buf = &lens[n], .len = sizeof(lens[n])
+			};
+		if (po->reads_left < n || remote__read_pieces(po->pid, pieces, n))
+			return 0;
+		po->reads_left -= n;
+		for (uint32_t i = 0; i < n; i++)
+			if (pieces[i].ok && lens[i] == strlen(name) &&
+			    py_str__read(po, keys[i], text, sizeof(text)) && !strcmp(text, name))
+				return values[i];
+	} while (n == PY_DICT_CHUNK);
+	return 0;
+}
+
+uint64_t py_dict__by_object(struct py_objects *po, uint64_t obj, uint64_t wanted)
+{
+	uint64_t key, value;
+	struct py_dict d;
+
+	if (!py_dict__begin(po, obj, &d))
+		return 0;
+	while (py_dict__next(&d, &key, &value))
+		if (key == wanted)
+			return value;
+	return 0;
+}

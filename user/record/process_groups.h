@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The process groups of torch.distributed in a process: what torch.profiler writes of them as `distributedInfo`. */
+#ifndef RECORD_PROCESS_GROUPS_H
+#define RECORD_PROCESS_GROUPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * A JSON object from malloc; NULL: torch.distributed is not initialized, or not all of it could be read. tensor_class: address of a pointer to
+ * the type torch.Tensor (libtorch_python's THPVariableClass), 0: not known. old_string_abi: as of remote__read_string().
+ */
+char *process_groups__read(pid_t pid, uint64_t tensor_class, bool old_string_abi);
+
+#endif /* RECORD_PROCESS_GROUPS_H */

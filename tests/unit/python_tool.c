@@ -127,7 +127,7 @@ static int print_file(const char *path)
 static void write_object(struct jsonw *w, struct py_objects *po, uint64_t obj)
 {
 	uint64_t first = py_tuple__first(po, obj);
-	char text[64];
+	char text[256];
 	uint32_t n;
 
 	if (py_int__read(po, obj, &n))

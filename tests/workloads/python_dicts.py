@@ -20,7 +20,7 @@ class Named(str):
 def readable(v):
     if type(v) is tuple and v and type(v[0]) is str:
         v = v[0]
-    if type(v) is int and 0 <= v < 1 << 30 or type(v) is str and v.isascii() and len(v) < 64:
+    if type(v) is int and 0 <= v < 1 << 30 or type(v) is str and v.isascii() and len(v) < 256:
         return v
     return None
 
@@ -50,7 +50,7 @@ def emptied():
 things = [Thing() for _ in range(3)]
 dicts = {
     "numbers": {"zero": 0, "one": 1, "two": 2, "large": (1 << 30) - 1, "larger": 1 << 30, "huge": 1 << 300, "negative": -1, "bool": True},
-    "texts": {"": "", "a": "b", "eight890": "seven89", "x" * 63: "y" * 63, "z" * 64: "z" * 64, "other": "caf\u00e9", "named": Named("x")},
+    "texts": {"": "", "a": "b", "eight890": "seven89", "x" * 255: "y" * 255, "z" * 256: "z" * 256, "other": "caf\u00e9", "named": Named("x")},
     "tuples": {"one": ("first",), "more": ("first", 1, 2.5), "none": (), "number": (1, "second"), "list": ["first"]},
     "keys": {1: "int", "text": 2, (1,): 3, None: 4, things[0]: "thing", things[1]: {}},
     "deleted": changed(),

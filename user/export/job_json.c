@@ -100,9 +100,8 @@ static bool environment_rank(const cJSON *env, struct job_rank *out)
 bool job_json__rank_of(const struct session_process *p, struct job_rank *out)
 {
 	cJSON *tree = parse(p);
-	bool found =
-		distributed_rank(cJSON_GetObjectItemCaseSensitive(tree, "distributed"), out) ||
-		environment_rank(cJSON_GetObjectItemCaseSensitive(tree, "environment"), out);
+	bool found = distributed_rank(cJSON_GetObjectItemCaseSensitive(tree, "distributed"), out) ||
+		     environment_rank(cJSON_GetObjectItemCaseSensitive(tree, "environment"), out);
 
 	cJSON_Delete(tree);
 	return found;
@@ -118,9 +117,8 @@ static void put_group(struct jsonw *w, const cJSON *group)
 	put_member(w, group, "backend_config", false);
 	put_member(w, group, "pg_size", true);
 	JSONW_ARR(w, "ranks");
-	cJSON_ArrayForEach(rank, cJSON_GetObjectItemCaseSensitive(group, "ranks"))
-		if (is_number(rank))
-			jsonw__u64(w, (uint64_t)rank->valuedouble);
+	cJSON_ArrayForEach(rank, cJSON_GetObjectItemCaseSensitive(group, "ranks")) if (is_number(rank))
+		jsonw__u64(w, (uint64_t)rank->valuedouble);
 	jsonw__end_arr(w);
 	jsonw__end_obj(w);
 }

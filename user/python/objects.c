@@ -12,7 +12,7 @@
 #define TYPE_OFF 8
 #define TYPE_NAME_OFF 24
 #define TYPE_NAME_MAX 16
-#define NAME_MAX_LEN 64
+#define TEXT_MAX 255 /* bytes of a str */
 
 static bool read_object(struct py_objects *po, uint64_t addr, void *buf, size_t len)
 {
@@ -43,9 +43,9 @@ static bool is_a(struct py_objects *po, uint64_t obj, const char *type)
 
 #define STR_LENGTH_OFF 16 /* of PyASCIIObject */
 #define STR_STATE_OFF 32
-#define STR_MASK 0x7cu    /* kind:3, compact:1, ascii:1 above interned:2 */
-#define STR_ASCII 0x64u   /* one byte for each character */
-#define STR_TEXT 40       /* up to 3.11 a pointer is there, which is NULL, and then the text */
+#define STR_MASK 0x7cu  /* kind:3, compact:1, ascii:1 above interned:2 */
+#define STR_ASCII 0x64u /* one byte for each character */
+#define STR_TEXT 40     /* up to 3.11 a pointer is there, which is NULL, and then the text */
 #define STR_OLD_TEXT 48
 
 static bool is_text(const char *text, uint64_t len)
@@ -56,13 +56,13 @@ static bool is_text(const char *text, uint64_t len)
 bool py_str__read(struct py_objects *po, uint64_t obj, char *buf, size_t cap)
 {
 	uint64_t head[STR_OLD_TEXT / 8];
-	char text[NAME_MAX_LEN + 8];
+	char text[TEXT_MAX + 1];
 	uint64_t len;
 
 	if (!read_object(po, obj, head, sizeof(head)))
 		return false;
 	len = head[STR_LENGTH_OFF / 8];
-	if ((head[STR_STATE_OFF / 8] & STR_MASK) != STR_ASCII || len >= cap || len > NAME_MAX_LEN ||
+	if ((head[STR_STATE_OFF / 8] & STR_MASK) != STR_ASCII || len >= cap || len > TEXT_MAX ||
 	    !is_a(po, obj, "str"))
 		return false;
 	if (!read_object(po, obj + STR_TEXT, text, len + 1))
@@ -140,6 +140,7 @@ bool py_dict__begin(struct py_objects *po, uint64_t obj, struct py_dict *d)
 	*d = (struct py_dict){ .po = po };
 	if (!is_a(po, obj, "dict") || !read_object(po, obj, words, sizeof(words)))
 		return false;
+	d->used = (uint32_t)words[DICT_USED];
 	/* the keys of an empty one are of no object, and up to 3.10 its values are not NULL either */
 	return !words[DICT_USED] || (!words[DICT_VALUES] && find_entries(po, words[DICT_KEYS], d));
 }
@@ -174,7 +175,7 @@ uint64_t py_dict__by_name(struct py_objects *po, uint64_t obj, const char *name)
 {
 	struct remote_piece pieces[PY_DICT_CHUNK];
 	uint64_t keys[PY_DICT_CHUNK], values[PY_DICT_CHUNK], lens[PY_DICT_CHUNK];
-	char text[NAME_MAX_LEN + 1];
+	char text[TEXT_MAX + 1];
 	struct py_dict d;
 	uint32_t n;
 
@@ -182,9 +183,9 @@ uint64_t py_dict__by_name(struct py_objects *po, uint64_t obj, const char *name)
 		return 0;
 	do {
 		for (n = 0; n < PY_DICT_CHUNK && py_dict__next(&d, &keys[n], &values[n]); n++)
-			pieces[n] = (struct remote_piece){
-				.addr = keys[n] + STR_LENGTH_OFF, .buf = &lens[n], .len = sizeof(lens[n])
-			};
+			pieces[n] = (struct remote_piece){ .addr = keys[n] + STR_LENGTH_OFF,
+							   .buf = &lens[n],
+							   .len = sizeof(lens[n]) };
 		if (po->reads_left < n || remote__read_pieces(po->pid, pieces, n))
 			return 0;
 		po->reads_left -= n;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Objects of a CPython in a running process, read from outside. What is read of dict, str, int and tuple has the same place in all
- * versions from 3.9 on, or shows itself where it is, so that no version need be known. Builds without the GIL have none of these objects.
- * The process runs on and may be hostile: each function says false, or 0, rather than something that was not there.
+ * versions from 3.9 on, or can be told by what is there, so the version need not be known. In builds without the GIL nothing is found.
+ * The process runs on and may be hostile: where an object does not look as it should, the functions return false or 0.
  */
 #ifndef PYTHON_OBJECTS_H
 #define PYTHON_OBJECTS_H
@@ -17,24 +17,25 @@ struct py_objects {
 	uint32_t reads_left; /* each function below takes one for each object that it reads, and fails when there are none left */
 };
 
-#define PY_TYPE_DICT 264u    /* PyTypeObject.tp_dict */
-#define PY_MODULE_DICT 16u   /* PyModuleObject.md_dict */
-#define PY_FUNC_GLOBALS 16u  /* PyFunctionObject.func_globals; in 3.9 the word behind it */
+#define PY_TYPE_DICT 264u   /* PyTypeObject.tp_dict */
+#define PY_MODULE_DICT 16u  /* PyModuleObject.md_dict */
+#define PY_FUNC_GLOBALS 16u /* PyFunctionObject.func_globals; in 3.9 the word behind it */
 
 uint64_t py_objects__word(struct py_objects *po, uint64_t addr); /* 0: it cannot be read */
 
 /* ASCII alone, with the NUL at most cap bytes. */
 bool py_str__read(struct py_objects *po, uint64_t obj, char *buf, size_t cap);
 bool py_int__read(struct py_objects *po, uint64_t obj, uint32_t *v); /* from 0 to 2^30 - 1 */
-uint64_t py_tuple__first(struct py_objects *po, uint64_t obj);       /* its first item; 0: it is empty */
+uint64_t py_tuple__first(struct py_objects *po, uint64_t obj); /* its first item; 0: it is empty */
 
 /* The entries of a dict, in order of insertion. One of attributes, whose values are in their object, has none. */
 #define PY_DICT_CHUNK 64u
 struct py_dict {
 	struct py_objects *po;
-	uint64_t at;   /* entries that were not read yet */
+	uint64_t at; /* entries that were not read yet */
 	uint32_t left;
-	uint32_t size; /* of an entry */
+	uint32_t used;     /* of all entries, those that were not deleted */
+	uint32_t size;     /* of an entry, bytes */
 	uint32_t pos, cnt; /* of those that were read */
 	uint64_t words[PY_DICT_CHUNK * 3];
 };

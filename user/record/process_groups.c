@@ -17,7 +17,7 @@
 
 #define READS_MAX 30000 /* objects; a process with PyTorch needs 3,500 of them, 2 to 5 ms */
 #define JSON_MAX 49152  /* in a record, beside what else is known of the job: 8,000 ranks */
-#define TEXT_MAX 128
+#define TEXT_MAX 256
 
 struct group_dicts {
 	uint64_t map, names, ranks, configs;
@@ -55,7 +55,6 @@ struct group {
 
 /* pybind11's struct instance: behind the object's head the pointer to what it wraps. */
 #define INSTANCE_VALUE 16
-#define BYTES_READ 96
 
 /* A std::string of printable characters; false: there is none. */
 static bool read_desc(struct py_objects *po, uint64_t addr, bool old_abi, char *buf)
@@ -72,8 +71,8 @@ static bool read_desc(struct py_objects *po, uint64_t addr, bool old_abi, char *
 }
 
 /*
- * {vtable, one or two counts, store, rank, size, [options,] type of the backend, description}: which of these it is shows the size, which is known
- * from the ranks.
+ * {vtable, one or two reference counts, store, rank, size, [options,] type of the backend, description}. The size is known from the ranks, and shows which of
+ * these layouts it is.
  */
 static bool read_object(struct py_objects *po, bool old_abi, struct group *g)
 {
@@ -81,8 +80,8 @@ static bool read_object(struct py_objects *po, bool old_abi, struct group *g)
 	uint32_t pair[2];
 
 	for (uint32_t at = 24; at <= 32; at += 8) {
-		if (!value || remote__read(po->pid, value + at, pair, sizeof(pair)) || pair[1] != g->size ||
-		    pair[0] >= g->size)
+		if (!value || remote__read(po->pid, value + at, pair, sizeof(pair)) ||
+		    pair[1] != g->size || pair[0] >= g->size)
 			continue;
 		g->rank = pair[0];
 		if (!read_desc(po, value + at + 16, old_abi, g->desc))
@@ -94,24 +93,18 @@ static bool read_object(struct py_objects *po, bool old_abi, struct group *g)
 
 /* ---- output ---- */
 
-/* Its keys are the ranks in the default group. */
-static bool put_ranks(struct jsonw *w, struct py_objects *po, uint64_t dict, uint32_t *size)
+/* The keys of the dict. */
+static bool put_ranks(struct jsonw *w, struct py_objects *po, uint64_t dict)
 {
 	uint64_t key, value;
 	struct py_dict d;
-	uint32_t rank;
+	uint32_t rank, cnt = 0;
 
-	*size = 0;
 	if (!py_dict__begin(po, dict, &d))
 		return false;
-	while (py_dict__next(&d, &key, &value)) {
-		if (!py_int__read(po, key, &rank))
-			return false;
-		++*size;
-		if (w)
-			jsonw__u64(w, rank);
-	}
-	return *size;
+	for (; py_dict__next(&d, &key, &value) && py_int__read(po, key, &rank); cnt++)
+		jsonw__u64(w, rank);
+	return cnt == d.used;
 }
 
 static bool put_str(struct jsonw *w, const char *key, struct py_objects *po, uint64_t obj)
@@ -128,7 +121,6 @@ static bool put_str(struct jsonw *w, const char *key, struct py_objects *po, uin
 static bool put_group(struct jsonw *w, struct py_objects *po, const struct group_dicts *gd,
 		      const struct group *g)
 {
-	uint32_t size;
 	bool good;
 
 	jsonw__begin_obj(w);
@@ -138,7 +130,7 @@ static bool put_group(struct jsonw *w, struct py_objects *po, const struct group
 	good &= put_str(w, "backend_config", po, py_dict__by_object(po, gd->configs, g->obj));
 	JSONW_U64(w, "pg_size", g->size);
 	JSONW_ARR(w, "ranks");
-	good &= put_ranks(w, po, py_dict__by_object(po, gd->ranks, g->obj), &size);
+	good &= put_ranks(w, po, py_dict__by_object(po, gd->ranks, g->obj));
 	jsonw__end_arr(w);
 	jsonw__end_obj(w);
 	return good;
@@ -146,9 +138,12 @@ static bool put_group(struct jsonw *w, struct py_objects *po, const struct group
 
 static bool read_group(struct py_objects *po, const struct group_dicts *gd, uint64_t obj, struct group *g)
 {
-	*g = (struct group){ .obj = obj };
-	return put_ranks(NULL, po, py_dict__by_object(po, gd->ranks, obj), &g->size) &&
-	       read_object(po, gd->old_string_abi, g);
+	struct py_dict ranks;
+
+	if (!py_dict__begin(po, py_dict__by_object(po, gd->ranks, obj), &ranks))
+		return false;
+	*g = (struct group){ .obj = obj, .size = ranks.used };
+	return read_object(po, gd->old_string_abi, g);
 }
 
 static bool write_all(struct jsonw *w, struct py_objects *po, const struct group_dicts *gd)

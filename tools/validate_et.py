@@ -23,6 +23,7 @@ import validate_trace
 SCHEMA = "1.1.1-chakra.0.0.4"
 ROOT = "[pytorch|profiler|execution_trace|process]"
 THREAD = "[pytorch|profiler|execution_trace|thread]"
+GROUPS = "## process_group:init ##"  # with torch a slice, too
 KEYS = ["schema", "pid", "time", "start_ts", "ptbpf", "nodes", "finish_ts", "ptbpf_nodes", "ptbpf_totals"]
 ARRAYS = ["values", "shapes", "types", "strides"]
 ATTRS = [("rf_id", "uint64"), ("fw_parent", "uint64"), ("seq_id", "int64"), ("scope", "uint64"), ("tid", "uint64"),
@@ -41,7 +42,7 @@ class Node:
         self.raw, self.id, self.name, self.parent = raw, raw["id"], raw["name"], raw["ctrl_deps"]
         self.attrs = {a["name"]: a["value"] for a in raw["attrs"]}
         self.notes = set(self.attrs.get("ptbpf.note", "").split(",")) - {""}
-        self.label = self.name in (ROOT, THREAD)
+        self.label = self.name in (ROOT, THREAD) or (self.name == GROUPS and not self.attrs["rf_id"])
 
     def __str__(self):
         return f"{self.name!r} (id {self.id}, rf_id {self.attrs.get('rf_id')})"

@@ -7,6 +7,7 @@
  * Nodes are written when their slices close, children before parents as torch does, so a node names its
  * parent before that is written. All ids are therefore known beforehand or need no order:
  *	1			the process, the root, written last
+ *	2			the process groups of torch.distributed
  *	2 * order + 2		slices; even, and ascending in order of start (session__order()), which readers sort by
  *	2 * tid + 1		threads
  *	2 * (2^22 + n) + 1	tensors and storages, n: their numbers (model/tensor_ids.h)
@@ -25,6 +26,7 @@
 #include "base/vec.h"
 #include "export/et_priv.h"
 #include "export/formats.h"
+#include "export/job_json.h"
 #include "export/out_file.h"
 #include "export/session_json.h"
 
@@ -138,6 +140,37 @@ static int enter_thread(struct exec_trace *et, uint32_t tid)
 		return 0;
 	put_label(et, et->last_thread, "[pytorch|profiler|execution_trace|thread]", et->last_nr);
 	return hashmap__put(&et->thread_written, tid, 0, 1);
+}
+
+/* What torch writes when the observer begins: the groups as JSON in a text. */
+static int put_groups(struct exec_trace *et)
+{
+	const struct session_process *p = session__process(et->s, et->tgid);
+	struct node_attrs attrs = { .scope = SCOPE_USER, .seq = -1, .schema = "" };
+	static const struct session_keys no_keys;
+	const struct slice_values none = { .flags = 0 };
+	char *groups = p ? job_json__groups(p) : NULL;
+	struct jsonw *w = &et->w;
+	int err = groups ? enter_thread(et, et->tgid) : 0;
+
+	if (groups && !err) {
+		attrs.tid = et->last_nr;
+		put_head(w, et_id__slice(0), "## process_group:init ##", et->last_thread);
+		JSONW_OBJ(w, "inputs");
+		JSONW_ARR(w, "values");
+		jsonw__str(w, groups);
+		jsonw__end_arr(w);
+		JSONW_KEY(w, "shapes");
+		jsonw__raw(w, "[[]], \"types\": [\"String\"], \"strides\": [[]]");
+		jsonw__end_obj(w);
+		JSONW_KEY(w, "outputs");
+		et_values__write(w, &none, &no_keys, &et->ids, &et->missing);
+		put_attrs(w, &attrs);
+		end_node(w);
+		et->nodes++;
+	}
+	free(groups);
+	return err;
 }
 
 /* ---- what a node lacks ---- */
@@ -358,7 +391,8 @@ static int begin_exec_trace(struct exec_trace *et, const char *path, const struc
 		return err;
 	et->w.max = et->info->output_max;
 	put_start(et);
-	return et->w.err;
+	err = put_groups(et);
+	return err ? err : et->w.err;
 }
 
 int exec_trace__open(const char *path, const struct session *s, uint32_t tgid, struct exec_trace **out)

@@ -3,8 +3,10 @@
 #include "export/job_json.h"
 
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cancel.h"
@@ -107,20 +109,67 @@ bool job_json__rank_of(const struct session_process *p, struct job_rank *out)
 	return found;
 }
 
-static void put_group(struct jsonw *w, const cJSON *group)
+static void put_ranks(struct jsonw *w, const cJSON *ranks)
 {
 	const cJSON *rank;
 
+	JSONW_ARR(w, "ranks");
+	cJSON_ArrayForEach(rank, ranks) if (is_number(rank)) jsonw__u64(w, (uint64_t)rank->valuedouble);
+	jsonw__end_arr(w);
+}
+
+static void put_group(struct jsonw *w, const cJSON *group)
+{
 	jsonw__begin_obj(w);
 	put_member(w, group, "pg_name", false);
 	put_member(w, group, "pg_desc", false);
 	put_member(w, group, "backend_config", false);
 	put_member(w, group, "pg_size", true);
-	JSONW_ARR(w, "ranks");
-	cJSON_ArrayForEach(rank, cJSON_GetObjectItemCaseSensitive(group, "ranks")) if (is_number(rank))
-		jsonw__u64(w, (uint64_t)rank->valuedouble);
-	jsonw__end_arr(w);
+	put_ranks(w, cJSON_GetObjectItemCaseSensitive(group, "ranks"));
 	jsonw__end_obj(w);
+}
+
+/* Of a group of all ranks they are left out. */
+static void put_et_group(struct jsonw *w, const cJSON *group, const struct job_rank *r, int64_t count)
+{
+	const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(group, "ranks");
+	int64_t size = number_of(group, "pg_size");
+
+	jsonw__begin_obj(w);
+	put_member(w, group, "pg_name", false);
+	put_member(w, group, "pg_desc", false);
+	put_member(w, group, "backend_config", false);
+	put_ranks(w, size == r->world_size ? NULL : ranks);
+	JSONW_I64(w, "group_size", size);
+	JSONW_I64(w, "group_count", count);
+	jsonw__end_obj(w);
+}
+
+char *job_json__groups(const struct session_process *p)
+{
+	cJSON *tree = parse(p);
+	const cJSON *groups = cJSON_GetObjectItemCaseSensitive(tree, "distributed"), *group;
+	struct job_rank r;
+	size_t len = 0;
+	char *text = NULL;
+	struct jsonw w;
+	FILE *out = distributed_rank(groups, &r) ? open_memstream(&text, &len) : NULL;
+	int err = -ENOMEM;
+
+	if (out && !jsonw__init(&w, jsonw__to_stream, out, 4096)) {
+		jsonw__begin_arr(&w);
+		cJSON_ArrayForEach(group, cJSON_GetObjectItemCaseSensitive(groups, "pg_config"))
+			put_et_group(&w, group, &r, number_of(groups, "pg_count"));
+		jsonw__end_arr(&w);
+		err = jsonw__flush(&w);
+		jsonw__free(&w);
+	}
+	cJSON_Delete(tree);
+	if (out && (fclose(out) || err)) {
+		free(text);
+		text = NULL;
+	}
+	return text;
 }
 
 bool job_json__distributed(struct jsonw *w, const struct session_process *p)

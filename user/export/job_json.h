@@ -19,6 +19,8 @@ const struct session_process *job_json__rank(const struct session_info *info, ui
 bool job_json__rank_of(const struct session_process *p, struct job_rank *out);
 /* What torch.profiler writes of the process as `distributedInfo`, an object. False: not known, and nothing is written. */
 bool job_json__distributed(struct jsonw *w, const struct session_process *p);
+/* The same groups as an Execution Trace has them: JSON from malloc (pytorch torch/distributed/distributed_c10d.py, pg_config_info). NULL: not known. */
+char *job_json__groups(const struct session_process *p);
 /* The processes that are the ranks, at most max of them, in order of rank: of those that inherited the variables from a rank that is in the
  * capture, too, none. Returns how many there are. */
 struct job_rank_of {

@@ -114,7 +114,9 @@ static void put_ranks(struct jsonw *w, const cJSON *ranks)
 	const cJSON *rank;
 
 	JSONW_ARR(w, "ranks");
-	cJSON_ArrayForEach(rank, ranks) if (is_number(rank)) jsonw__u64(w, (uint64_t)rank->valuedouble);
+	for (rank = ranks ? ranks->child : NULL; rank; rank = rank->next)
+		if (is_number(rank))
+			jsonw__u64(w, (uint64_t)rank->valuedouble);
 	jsonw__end_arr(w);
 }
 

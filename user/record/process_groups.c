@@ -149,6 +149,7 @@ static bool read_group(struct py_objects *po, const struct group_dicts *gd, uint
 static bool write_all(struct jsonw *w, struct py_objects *po, const struct group_dicts *gd)
 {
 	uint64_t obj, value;
+	uint32_t cnt = 0;
 	struct py_dict d;
 	struct group g;
 	bool good;
@@ -163,10 +164,10 @@ static bool write_all(struct jsonw *w, struct py_objects *po, const struct group
 	JSONW_U64(w, "pg_count", gd->cnt);
 	JSONW_ARR(w, "pg_config");
 	do
-		good = good && put_group(w, po, gd, &g);
+		good = good && put_group(w, po, gd, &g) && ++cnt;
 	while (good && py_dict__next(&d, &obj, &value) && (good = read_group(po, gd, obj, &g)));
 	jsonw__end_arr(w);
-	return good;
+	return good && cnt == d.used;
 }
 
 char *process_groups__read(pid_t pid, uint64_t tensor_class, bool old_string_abi)

@@ -150,17 +150,18 @@ static void put_et_group(struct jsonw *w, const cJSON *group, const struct job_r
 char *job_json__groups(const struct session_process *p)
 {
 	cJSON *tree = parse(p);
-	const cJSON *groups = cJSON_GetObjectItemCaseSensitive(tree, "distributed"), *group;
+	const cJSON *groups = cJSON_GetObjectItemCaseSensitive(tree, "distributed");
+	const cJSON *list = cJSON_GetObjectItemCaseSensitive(groups, "pg_config"), *group;
 	struct job_rank r;
 	size_t len = 0;
 	char *text = NULL;
 	struct jsonw w;
-	FILE *out = distributed_rank(groups, &r) ? open_memstream(&text, &len) : NULL;
+	FILE *out = list && distributed_rank(groups, &r) ? open_memstream(&text, &len) : NULL;
 	int err = -ENOMEM;
 
 	if (out && !jsonw__init(&w, jsonw__to_stream, out, 4096)) {
 		jsonw__begin_arr(&w);
-		cJSON_ArrayForEach(group, cJSON_GetObjectItemCaseSensitive(groups, "pg_config"))
+		cJSON_ArrayForEach(group, list)
 			put_et_group(&w, group, &r, number_of(groups, "pg_count"));
 		jsonw__end_arr(&w);
 		err = jsonw__flush(&w);
@@ -177,7 +178,8 @@ char *job_json__groups(const struct session_process *p)
 bool job_json__distributed(struct jsonw *w, const struct session_process *p)
 {
 	cJSON *tree = parse(p);
-	const cJSON *groups = cJSON_GetObjectItemCaseSensitive(tree, "distributed"), *group;
+	const cJSON *groups = cJSON_GetObjectItemCaseSensitive(tree, "distributed");
+	const cJSON *list = cJSON_GetObjectItemCaseSensitive(groups, "pg_config"), *group;
 	struct job_rank r;
 	bool found = distributed_rank(groups, &r);
 
@@ -187,10 +189,11 @@ bool job_json__distributed(struct jsonw *w, const struct session_process *p)
 		put_member(w, groups, "rank", true);
 		put_member(w, groups, "world_size", true);
 		put_member(w, groups, "pg_count", true);
-		JSONW_ARR(w, "pg_config");
-		cJSON_ArrayForEach(group, cJSON_GetObjectItemCaseSensitive(groups, "pg_config"))
-			put_group(w, group);
-		jsonw__end_arr(w);
+		if (list)
+			JSONW_ARR(w, "pg_config");
+		cJSON_ArrayForEach(group, list) put_group(w, group);
+		if (list)
+			jsonw__end_arr(w);
 		jsonw__end_obj(w);
 	}
 	cJSON_Delete(tree);

@@ -146,7 +146,7 @@ static bool read_group(struct py_objects *po, const struct group_dicts *gd, uint
 	return read_object(po, gd->old_string_abi, g);
 }
 
-static bool write_all(struct jsonw *w, struct py_objects *po, const struct group_dicts *gd)
+static bool write_all(struct jsonw *w, struct py_objects *po, const struct group_dicts *gd, bool all)
 {
 	uint64_t obj, value;
 	uint32_t cnt = 0;
@@ -162,6 +162,8 @@ static bool write_all(struct jsonw *w, struct py_objects *po, const struct group
 	JSONW_U64(w, "rank", g.rank);
 	JSONW_U64(w, "world_size", g.size);
 	JSONW_U64(w, "pg_count", gd->cnt);
+	if (!all)
+		return good;
 	JSONW_ARR(w, "pg_config");
 	do
 		good = good && put_group(w, po, gd, &g) && ++cnt;
@@ -170,31 +172,39 @@ static bool write_all(struct jsonw *w, struct py_objects *po, const struct group
 	return good && cnt == d.used;
 }
 
-char *process_groups__read(pid_t pid, uint64_t tensor_class, bool old_string_abi)
+/* NULL: not all could be read, or it is too much. */
+static char *as_text(struct py_objects *po, const struct group_dicts *gd, bool all)
 {
-	struct py_objects po = { .pid = pid, .reads_left = READS_MAX };
-	struct group_dicts gd = { .old_string_abi = old_string_abi };
 	size_t len = 0;
 	char *text = NULL;
 	struct jsonw w;
 	bool good = false;
-	FILE *out;
+	FILE *out = open_memstream(&text, &len);
 
-	if (!tensor_class || !find_dicts(&po, tensor_class, &gd))
-		return NULL;
-	out = open_memstream(&text, &len);
-	if (!out)
-		return NULL;
-	if (!jsonw__init(&w, jsonw__to_stream, out, 4096)) {
+	if (out && !jsonw__init(&w, jsonw__to_stream, out, 4096)) {
 		jsonw__begin_obj(&w);
-		good = write_all(&w, &po, &gd);
+		good = write_all(&w, po, gd, all);
 		jsonw__end_obj(&w);
 		good = !jsonw__flush(&w) && good;
 		jsonw__free(&w);
 	}
-	if (fclose(out) || !good || len > JSON_MAX) {
-		free(text);
-		text = NULL;
-	}
-	return text;
+	if (out && !fclose(out) && good && len <= JSON_MAX)
+		return text;
+	free(text);
+	return NULL;
+}
+
+char *process_groups__read(pid_t pid, uint64_t tensor_class, bool old_string_abi)
+{
+	struct py_objects po = { .pid = pid, .reads_left = READS_MAX };
+	struct group_dicts gd = { .old_string_abi = old_string_abi };
+	char *text;
+
+	if (!tensor_class || !find_dicts(&po, tensor_class, &gd))
+		return NULL;
+	text = as_text(&po, &gd, true);
+	if (text)
+		return text;
+	po.reads_left = READS_MAX;
+	return as_text(&po, &gd, false);
 }

@@ -138,13 +138,13 @@ def test_faults_of_the_operator_that_had_them(ws, source):
 
 @pytest.mark.parametrize("source", ["auto", "off"])
 def test_address_space_is_not_memory(ws, source):
-    """Mapped bytes are what the address space grew by, whatever the calls were asked for."""
+    """Mapped bytes are what the address space grew by, whatever the calls were asked for; the interpreter's own heap may grow meanwhile."""
     _, process = record_known(ws, source, "address_space")
     net = {k["annotation"]: k["mapped_bytes"] - k["unmapped_bytes"] for k in process["kernel"]["by_faults"] if k["annotation"]}
     want = {"nothing is there": 0, "reserve": 20 << 40, "give back": -20 << 40, "grow": 20 * (64 * MIB + PAGE),
             "shrink": -20 * 56 * MIB, "free": -20 * (8 * MIB + PAGE)}
     for name, size in want.items():
-        check(net.get(name, 0) == size, f"{name}: {net.get(name, 0)} mapped, net, of 20 rounds, expected {size}")
+        check(abs(net.get(name, 0) - size) < MIB, f"{name}: {net.get(name, 0)} mapped, net, of 20 rounds, expected {size}")
 
 
 @pytest.mark.parametrize("source", ["auto", "off"])

@@ -30,8 +30,7 @@ static void put(uint32_t at, size_t cnt, const uint64_t *words)
 	memcpy(arena + at, words, 8 * cnt);
 }
 
-#define PUT(at, ...)                                                                               \
-	put(at, sizeof((uint64_t[]){ __VA_ARGS__ }) / 8, (uint64_t[]){ __VA_ARGS__ })
+#define PUT(at, ...) put(at, sizeof((uint64_t[]){ __VA_ARGS__ }) / 8, (uint64_t[]){ __VA_ARGS__ })
 
 static uint64_t type_of(uint32_t nr)
 {
@@ -50,7 +49,8 @@ static void put_objects(void)
 	}
 	PUT(DICT, 1, type_of(0), 3, 0, addr_of(KEYS), 0);
 	PUT(KEYS, 1, 3 | 3 << 8 | 1 << 16, 5, 3, 0);
-	PUT(KEYS + 5, addr_of(STR), addr_of(INT), addr_of(INT), addr_of(TUPLE), addr_of(TUPLE), addr_of(STR));
+	PUT(KEYS + 5, addr_of(STR), addr_of(INT), addr_of(INT), addr_of(TUPLE), addr_of(TUPLE),
+	    addr_of(STR));
 	PUT(STR, 1, type_of(1), 5, 0, 0x64, 0x6863726f74 /* "torch" */);
 	PUT(INT, 1, type_of(2), 8, 5);
 	PUT(TUPLE, 1, type_of(3), 1, addr_of(STR), 0);
@@ -58,9 +58,14 @@ static void put_objects(void)
 
 static void replace(const uint8_t *in)
 {
-	const uint64_t v = in[2], values[] = { v, addr_of((uint32_t)v), type_of((uint32_t)v),
-					       1ull << v % 64, 0x64 | v << 8,
-					       v % 17 | v % 23 << 8 | v % 3 << 16, ~v, v << 8 };
+	const uint64_t v = in[2], values[] = { v,
+					       addr_of((uint32_t)v),
+					       type_of((uint32_t)v),
+					       1ull << v % 64,
+					       0x64 | v << 8,
+					       v % 17 | v % 23 << 8 | v % 3 << 16,
+					       ~v,
+					       v << 8 };
 
 	arena[in[0] % WORDS] = values[in[1] % 8];
 }

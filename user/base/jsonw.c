@@ -19,6 +19,20 @@ int jsonw__to_stream(void *arg, const void *data, size_t len)
 	return errno ? -errno : -EIO;
 }
 
+int jsonw__to_memory(void *arg, const void *data, size_t len)
+{
+	struct jsonw_memory *m = arg;
+	char *text = realloc(m->text, m->len + len + 1);
+
+	if (!text)
+		return -ENOMEM;
+	memcpy(text + m->len, data, len);
+	m->text = text;
+	m->len += len;
+	text[m->len] = '\0';
+	return 0;
+}
+
 int jsonw__to_text(void *arg, const void *data, size_t len)
 {
 	struct jsonw_text *t = arg;
@@ -42,6 +56,17 @@ void jsonw__free(struct jsonw *w)
 {
 	free(w->buf);
 	w->buf = NULL;
+}
+
+char *jsonw__take(struct jsonw *w, struct jsonw_memory *m)
+{
+	int err = jsonw__flush(w);
+
+	jsonw__free(w);
+	if (!err)
+		return m->text;
+	free(m->text);
+	return NULL;
 }
 
 int jsonw__flush(struct jsonw *w)

@@ -43,6 +43,12 @@ struct jsonw_text {
 	size_t len;
 };
 int jsonw__to_text(void *arg, const void *data, size_t len);
+/* arg is a struct jsonw_memory, zeroed: text of any length, for jsonw__take(). */
+struct jsonw_memory {
+	char *text; /* NUL-terminated */
+	size_t len;
+};
+int jsonw__to_memory(void *arg, const void *data, size_t len);
 
 int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz); /* 0 or -ENOMEM */
 static inline uint64_t jsonw__bytes(const struct jsonw *w)                 /* in all so far */
@@ -59,6 +65,8 @@ static inline bool jsonw__leave_out(struct jsonw *w)
 }
 int jsonw__flush(struct jsonw *w); /* first error or 0 */
 void jsonw__free(struct jsonw *w); /* does not flush */
+/* Ends a document in memory and frees the writer. The caller frees the text; NULL: no memory. */
+char *jsonw__take(struct jsonw *w, struct jsonw_memory *m);
 
 void jsonw__begin_obj(struct jsonw *w);
 void jsonw__begin_row(struct jsonw *w); /* an object on a line of its own */

@@ -31,21 +31,17 @@ typedef void (*put_fn)(struct sampler *s, struct jsonw *w, uint64_t nr, const ch
 /* An answer that `put` has the keys of. False: it was not sent. */
 static bool answer(struct sampler *s, uint64_t conn, put_fn put, uint64_t nr, const char *line)
 {
+	struct jsonw_memory m = { .len = 0 };
 	char *text = NULL;
-	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
 	struct jsonw w;
-	bool sent = false;
+	bool sent;
 
-	if (!out)
-		return false;
-	if (!control_answer__begin(&w, jsonw__to_stream, out)) {
+	if (!control_answer__begin(&w, jsonw__to_memory, &m)) {
 		put(s, &w, nr, line);
 		jsonw__end_obj(&w);
-		sent = !jsonw__flush(&w);
-		jsonw__free(&w);
+		text = jsonw__take(&w, &m);
 	}
-	sent = !fclose(out) && sent && control_server__answer(s->control.server, conn, text, len);
+	sent = text && control_server__answer(s->control.server, conn, text, m.len);
 	free(text);
 	return sent;
 }

@@ -3,10 +3,8 @@
 #include "export/job_json.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cancel.h"
@@ -120,30 +118,34 @@ static void put_ranks(struct jsonw *w, const cJSON *ranks)
 	jsonw__end_arr(w);
 }
 
-static void put_group(struct jsonw *w, const cJSON *group)
+static void put_group_names(struct jsonw *w, const cJSON *group)
 {
-	jsonw__begin_obj(w);
 	put_member(w, group, "pg_name", false);
 	put_member(w, group, "pg_desc", false);
 	put_member(w, group, "backend_config", false);
+}
+
+static void put_group(struct jsonw *w, const cJSON *group)
+{
+	jsonw__begin_obj(w);
+	put_group_names(w, group);
 	put_member(w, group, "pg_size", true);
 	put_ranks(w, cJSON_GetObjectItemCaseSensitive(group, "ranks"));
 	jsonw__end_obj(w);
 }
 
 /* Of a group of all ranks they are left out. */
-static void put_et_group(struct jsonw *w, const cJSON *group, const struct job_rank *r, int64_t count)
+static void put_et_group(struct jsonw *w, const cJSON *group, const struct job_rank *r,
+			 int64_t group_cnt)
 {
 	const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(group, "ranks");
 	int64_t size = number_of(group, "pg_size");
 
 	jsonw__begin_obj(w);
-	put_member(w, group, "pg_name", false);
-	put_member(w, group, "pg_desc", false);
-	put_member(w, group, "backend_config", false);
+	put_group_names(w, group);
 	put_ranks(w, size == r->world_size ? NULL : ranks);
 	JSONW_I64(w, "group_size", size);
-	JSONW_I64(w, "group_count", count);
+	JSONW_I64(w, "group_count", group_cnt);
 	jsonw__end_obj(w);
 }
 
@@ -152,26 +154,19 @@ char *job_json__groups(const struct session_process *p)
 	cJSON *tree = parse(p);
 	const cJSON *groups = cJSON_GetObjectItemCaseSensitive(tree, "distributed");
 	const cJSON *list = cJSON_GetObjectItemCaseSensitive(groups, "pg_config"), *group;
-	struct job_rank r;
-	size_t len = 0;
+	struct jsonw_memory m = { .len = 0 };
 	char *text = NULL;
+	struct job_rank r;
 	struct jsonw w;
-	FILE *out = list && distributed_rank(groups, &r) ? open_memstream(&text, &len) : NULL;
-	int err = -ENOMEM;
 
-	if (out && !jsonw__init(&w, jsonw__to_stream, out, 4096)) {
+	if (list && distributed_rank(groups, &r) && !jsonw__init(&w, jsonw__to_memory, &m, 4096)) {
 		jsonw__begin_arr(&w);
 		cJSON_ArrayForEach(group, list)
 			put_et_group(&w, group, &r, number_of(groups, "pg_count"));
 		jsonw__end_arr(&w);
-		err = jsonw__flush(&w);
-		jsonw__free(&w);
+		text = jsonw__take(&w, &m);
 	}
 	cJSON_Delete(tree);
-	if (out && (fclose(out) || err)) {
-		free(text);
-		text = NULL;
-	}
 	return text;
 }
 

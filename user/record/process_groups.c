@@ -7,7 +7,6 @@
 #include "record/process_groups.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,20 +174,18 @@ static bool write_all(struct jsonw *w, struct py_objects *po, const struct group
 /* NULL: not all could be read, or it is too much. */
 static char *as_text(struct py_objects *po, const struct group_dicts *gd, bool all)
 {
-	size_t len = 0;
-	char *text = NULL;
+	struct jsonw_memory m = { .len = 0 };
+	char *text;
 	struct jsonw w;
-	bool good = false;
-	FILE *out = open_memstream(&text, &len);
+	bool good;
 
-	if (out && !jsonw__init(&w, jsonw__to_stream, out, 4096)) {
-		jsonw__begin_obj(&w);
-		good = write_all(&w, po, gd, all);
-		jsonw__end_obj(&w);
-		good = !jsonw__flush(&w) && good;
-		jsonw__free(&w);
-	}
-	if (out && !fclose(out) && good && len <= JSON_MAX)
+	if (jsonw__init(&w, jsonw__to_memory, &m, 4096))
+		return NULL;
+	jsonw__begin_obj(&w);
+	good = write_all(&w, po, gd, all);
+	jsonw__end_obj(&w);
+	text = jsonw__take(&w, &m);
+	if (good && m.len <= JSON_MAX)
 		return text;
 	free(text);
 	return NULL;

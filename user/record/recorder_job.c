@@ -13,8 +13,6 @@
 #include "record/recorder_priv.h"
 #include "target/job_facts.h"
 
-#define FIRST_WAIT_NS 500000000u
-
 static void put_environment(struct jsonw *w, const struct job_facts *f)
 {
 	JSONW_OBJ(w, "environment");
@@ -51,56 +49,59 @@ static void put_facts(struct jsonw *w, const struct job_facts *f, const char *gr
 	jsonw__end_obj(w);
 }
 
-static void put_job(struct recorder *r, uint32_t tgid, const char *groups)
+/* From malloc; NULL: no memory. */
+static char *job_text(struct recorder *r, uint32_t tgid, const char *groups)
 {
-	const struct ptb_text head = { .h.tgid = tgid };
+	struct jsonw_memory m = { .len = 0 };
 	struct job_facts f;
 	struct jsonw w;
-	size_t len = 0;
-	char *text = NULL;
-	FILE *out = open_memstream(&text, &len);
 
-	if (out && !jsonw__init(&w, jsonw__to_stream, out, 4096)) {
-		job_facts__read((pid_t)tgid, &f);
-		put_facts(&w, &f, groups);
-		recorder__steps_process(r, tgid, f.texts[JOB_PTBPF_STEP_ON]);
-		job_facts__clear(&f);
-		jsonw__flush(&w);
-		jsonw__free(&w);
-	}
-	if (out && !fclose(out) && len) /* the limits of struct job_facts and of the groups leave room */
-		recorder__put_text(r, PTB_REC_JOB, &head, text, len);
-	free(text);
+	if (jsonw__init(&w, jsonw__to_memory, &m, 4096))
+		return NULL;
+	job_facts__read((pid_t)tgid, &f);
+	put_facts(&w, &f, groups);
+	recorder__steps_process(r, tgid, f.texts[JOB_PTBPF_STEP_ON]);
+	job_facts__clear(&f);
+	return jsonw__take(&w, &m);
+}
+
+static void put_job(struct recorder *r, uint32_t tgid, const char *text)
+{
+	const struct ptb_text head = { .h.tgid = tgid };
+
+	/* the limits of struct job_facts and of the groups leave room */
+	recorder__put_text(r, PTB_REC_JOB, &head, text, strlen(text));
 }
 
 void recorder__job(struct recorder *r, uint32_t tgid)
 {
-	put_job(r, tgid, NULL);
+	char *text = job_text(r, tgid, NULL);
+
+	if (text)
+		put_job(r, tgid, text);
+	free(text);
 }
 
-/*
- * Programs make process groups while they run, and end before the recording does: these are asked for after half a second, one more, two and so on,
- * and at the end.
- */
 void recorder__watch_groups(struct recorder *r, struct recorder_proc *p, bool at_end)
 {
 	uint64_t now = clock__mono_ns();
-	char *groups;
+	char *groups, *text = NULL;
 
 	if (!at_end && now < p->next_groups_ns)
 		return;
-	p->groups_wait_ns = p->groups_wait_ns ? 2 * p->groups_wait_ns : FIRST_WAIT_NS;
+	p->groups_wait_ns *= 2;
 	p->next_groups_ns = now + p->groups_wait_ns;
-	if (!at_end && p->groups_wait_ns == FIRST_WAIT_NS)
-		return; /* just begun */
 	groups = process_groups__read((pid_t)p->tgid, p->tensor_class, p->old_string_abi);
-	if (groups && (!p->groups || strcmp(groups, p->groups) != 0) && recorder__is_there(p)) {
-		put_job(r, p->tgid, groups);
+	if (groups && (!p->groups || strcmp(groups, p->groups) != 0))
+		text = job_text(r, p->tgid, groups);
+	if (text && recorder__is_there(p)) {
+		put_job(r, p->tgid, text);
 		free(p->groups);
 		p->groups = groups;
-	} else {
-		free(groups);
+		groups = NULL;
 	}
+	free(text);
+	free(groups);
 }
 
 void recorder__machine(struct recorder *r)

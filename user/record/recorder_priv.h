@@ -18,8 +18,8 @@ struct recorder_proc {
 	int pidfd;
 	bool old_string_abi;
 	uint64_t tensor_class; /* as of process_groups__read() */
-	char *groups;          /* what it said last, NULL: nothing */
-	uint64_t next_groups_ns, groups_wait_ns;
+	char *groups;          /* what it returned last, NULL: nothing */
+	uint64_t next_groups_ns, groups_wait_ns; /* when to read them again, and how long from then on */
 	bool gone;            /* exited or exec'd: its memory can no longer be read */
 	bool table_too_large; /* counted once */
 	uint64_t singletons[TORCH_LIB_ROLES];
@@ -127,6 +127,11 @@ struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid); /*
 
 /* ---- recorder_job.c ---- */
 void recorder__job(struct recorder *r, uint32_t tgid);
+/*
+ * Process groups are made while the program runs, and it may end before the recording does: they are
+ * read GROUPS_WAIT_NS after the begin, then at distances that double, and at the end.
+ */
+#define GROUPS_WAIT_NS 500000000u
 void recorder__watch_groups(struct recorder *r, struct recorder_proc *p, bool at_end);
 
 /* ---- recorder_args.c ---- */

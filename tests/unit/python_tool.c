@@ -4,7 +4,8 @@
  * tests, which judge by what the process says of itself.
  * python_tool lines: for each line "FORM FIRST SIZE TABLE-IN-HEX" on stdin prints the lines of the instructions at 0, 2, ... below SIZE.
  * python_tool file PATH: prints what an ELF file says, addresses less that of _PyRuntime.
- * python_tool dict PID ADDRESS: prints the keys and values of a dict; null: one that python/objects.h does not read.
+ * python_tool dict PID ADDRESS: prints the keys and values of a dict; null: one that
+ * python/objects.h does not read.
  */
 #include <inttypes.h>
 #include <stdio.h>

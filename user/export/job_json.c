@@ -135,8 +135,7 @@ static void put_group(struct jsonw *w, const cJSON *group)
 }
 
 /* Of a group of all ranks they are left out. */
-static void put_et_group(struct jsonw *w, const cJSON *group, const struct job_rank *r,
-			 int64_t group_cnt)
+static void put_et_group(struct jsonw *w, const cJSON *group, const struct job_rank *r, int64_t group_cnt)
 {
 	const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(group, "ranks");
 	int64_t size = number_of(group, "pg_size");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See objects.h. Sources: cpython Include/cpython/{object,dictobject,unicodeobject,longintrepr,tupleobject}.h and
- * Include/internal/pycore_dict.h of 3.9 to 3.14.
+ * See objects.h. Sources: cpython Include/internal/pycore_dict.h and, in Include/cpython, object.h,
+ * dictobject.h, unicodeobject.h, longintrepr.h and tupleobject.h, of 3.9 to 3.14.
  */
 #include "python/objects.h"
 
@@ -29,7 +29,8 @@ uint64_t py_objects__word(struct py_objects *po, uint64_t addr)
 	return read_object(po, addr, &v, sizeof(v)) ? v : 0;
 }
 
-/* By the name of its type, which only types of C have: those of Python's classes have theirs with a module. */
+/* By the name of its type. A class of Python can have the same name: its objects do not pass the
+ * checks below, or hold what a hostile process could make up anyway. */
 static bool is_a(struct py_objects *po, uint64_t obj, const char *type)
 {
 	uint64_t addr = py_objects__word(po, obj + TYPE_OFF);
@@ -74,7 +75,8 @@ bool py_str__read(struct py_objects *po, uint64_t obj, char *buf, size_t cap)
 	return true;
 }
 
-/* Word 2: up to 3.11 the number of digits; then that number from bit 3 on, the sign below (1: zero), and bit 2 if it is immortal. */
+/* Word 2: up to 3.11 the number of digits; then that number from bit 3 on, the sign below (1:
+ * zero), and bit 2 if it is immortal. */
 bool py_int__read(struct py_objects *po, uint64_t obj, uint32_t *v)
 {
 	uint64_t words[4], head;
@@ -105,8 +107,9 @@ uint64_t py_tuple__first(struct py_objects *po, uint64_t obj)
 #define ENTRIES_MAX 65536u
 
 /*
- * PyDictKeysObject. From 3.11 on {refcnt, u8 log2 of the size, u8 log2 of the bytes of its indices, u8 kind, version; usable; entries},
- * then the indices. Before, {refcnt, size, function, usable, entries}: the size is a power of two, so only one of its bytes is not 0.
+ * PyDictKeysObject. From 3.11 on {refcnt, u8 log2 of the size, u8 log2 of the bytes of its indices,
+ * u8 kind, version; usable; entries}, then the indices. Before, {refcnt, size, function, usable,
+ * entries}: the size is a power of two, so only one of its bytes is not 0.
  */
 static bool find_entries(struct py_objects *po, uint64_t keys, struct py_dict *d)
 {
@@ -119,7 +122,7 @@ static bool find_entries(struct py_objects *po, uint64_t keys, struct py_dict *d
 	size = words[1];
 	if (byte[0] && byte[1] >= byte[0] && byte[1] < 32 && byte[2] <= 1) {
 		d->at = keys + 32 + (1ull << byte[1]);
-		d->size = byte[2] ? 16 : 24; /* only where keys are of any type, their hash is there */
+		d->size = byte[2] ? 16 : 24; /* with the hash where keys are of any type */
 		cnt = words[3];
 	} else if (size && !(size & (size - 1)) && size < 1u << 30) {
 		index = size <= 0xff ? 1 : size <= 0xffff ? 2 : 4;
@@ -141,7 +144,7 @@ bool py_dict__begin(struct py_objects *po, uint64_t obj, struct py_dict *d)
 	if (!is_a(po, obj, "dict") || !read_object(po, obj, words, sizeof(words)))
 		return false;
 	d->used = (uint32_t)words[DICT_USED];
-	/* the keys of an empty one are of no object, and up to 3.10 its values are not NULL either */
+	/* an empty one has keys of another form, and up to 3.10 its values are not NULL */
 	return !words[DICT_USED] || (!words[DICT_VALUES] && find_entries(po, words[DICT_KEYS], d));
 }
 
@@ -159,9 +162,9 @@ static bool read_chunk(struct py_dict *d)
 bool py_dict__next(struct py_dict *d, uint64_t *key, uint64_t *value)
 {
 	while (d->pos < d->cnt || read_chunk(d)) {
-		const uint64_t *pair = &d->words[(d->pos + 1) * (d->size / 8) - 2]; /* the last two words */
+		/* the last two words of the entry */
+		const uint64_t *pair = &d->words[++d->pos * (d->size / 8) - 2];
 
-		d->pos++;
 		*key = pair[0];
 		*value = pair[1];
 		if (*key && *value) /* a deleted one has none */

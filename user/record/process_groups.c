@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The groups are in dicts of the module torch.distributed.distributed_c10d (pytorch torch/distributed/distributed_c10d.py: _pg_map and
- * those beside it), by their Python objects. A method of torch.Tensor that is written in Python leads to the module: its globals have
- * `torch`. Own rank and description are in the C++ object (torch/csrc/distributed/c10d/ProcessGroup.hpp).
+ * The groups are in dicts of the module torch.distributed.distributed_c10d (pytorch
+ * torch/distributed/distributed_c10d.py: _pg_map and those beside it), by their Python objects. A
+ * method of torch.Tensor that is written in Python leads to the module: its globals have `torch`.
+ * Own rank and description are in the C++ object (torch/csrc/distributed/c10d/ProcessGroup.hpp).
  */
 #include "record/process_groups.h"
 
@@ -26,22 +27,21 @@ struct group_dicts {
 
 static bool find_dicts(struct py_objects *po, uint64_t tensor_class, struct group_dicts *gd)
 {
-	uint64_t type = py_objects__word(po, tensor_class), at, module;
+	static const char *const path[] = { "torch", "distributed", "distributed_c10d" };
+	uint64_t type = py_objects__word(po, tensor_class), func, dict;
 	struct py_dict d;
 
-	at = py_dict__by_name(po, py_objects__word(po, type + PY_TYPE_DICT), "backward");
-	module = py_objects__word(po, at + PY_FUNC_GLOBALS);
-	if (!py_dict__begin(po, module, &d))
-		module = py_objects__word(po, at + PY_FUNC_GLOBALS + 8);
-	module = py_dict__by_name(po, module, "torch");
-	module = py_dict__by_name(po, py_objects__word(po, module + PY_MODULE_DICT), "distributed");
-	module = py_dict__by_name(po, py_objects__word(po, module + PY_MODULE_DICT), "distributed_c10d");
-	module = py_objects__word(po, module + PY_MODULE_DICT);
-	gd->map = py_dict__by_name(po, module, "_pg_map");
-	gd->names = py_dict__by_name(po, module, "_pg_names");
-	gd->ranks = py_dict__by_name(po, module, "_pg_group_ranks");
-	gd->configs = py_dict__by_name(po, module, "_pg_backend_config");
-	return py_int__read(po, py_dict__by_name(po, module, "_group_count"), &gd->cnt);
+	func = py_dict__by_name(po, py_objects__word(po, type + PY_TYPE_DICT), "backward");
+	dict = py_objects__word(po, func + PY_FUNC_GLOBALS);
+	if (!py_dict__begin(po, dict, &d))
+		dict = py_objects__word(po, func + PY_FUNC_GLOBALS + 8);
+	for (size_t i = 0; i < sizeof(path) / sizeof(path[0]); i++)
+		dict = py_objects__word(po, PY_MODULE_DICT + py_dict__by_name(po, dict, path[i]));
+	gd->map = py_dict__by_name(po, dict, "_pg_map");
+	gd->names = py_dict__by_name(po, dict, "_pg_names");
+	gd->ranks = py_dict__by_name(po, dict, "_pg_group_ranks");
+	gd->configs = py_dict__by_name(po, dict, "_pg_backend_config");
+	return py_int__read(po, py_dict__by_name(po, dict, "_group_count"), &gd->cnt);
 }
 
 /* ---- the C++ object ---- */
@@ -70,8 +70,8 @@ static bool read_desc(struct py_objects *po, uint64_t addr, bool old_abi, char *
 }
 
 /*
- * {vtable, one or two reference counts, store, rank, size, [options,] type of the backend, description}. The size is known from the ranks, and shows which of
- * these layouts it is.
+ * {vtable, one or two reference counts, store, rank, size, [options,] type of the backend,
+ * description}. The size is known from the ranks, and shows which of these layouts it is.
  */
 static bool read_object(struct py_objects *po, bool old_abi, struct group *g)
 {

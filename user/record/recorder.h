@@ -104,7 +104,8 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 void recorder__round(struct recorder *r, uint64_t watermark_ns);
 /* Asks the processes for what the rounds left unknown. May wait for a child that reads a file of theirs. */
 void recorder__resolve(struct recorder *r);
-/* Names that threads have taken since, and process groups that were made: the last ones count. Once, at the window's end. */
+/* Names that threads have taken since, and process groups that were made: the last ones count.
+ * Once, at the window's end. */
 void recorder__read_at_end(struct recorder *r);
 
 /* Writes what is buffered, so that the statistics say whether it had room. */

@@ -17,11 +17,12 @@ struct recorder_proc {
 	uint32_t tgid;
 	int pidfd;
 	bool old_string_abi;
-	uint64_t tensor_class; /* as of process_groups__read() */
-	char *groups;          /* what it returned last, NULL: nothing */
-	uint64_t next_groups_ns, groups_wait_ns; /* when to read them again, and how long from then on */
-	bool gone;            /* exited or exec'd: its memory can no longer be read */
-	bool table_too_large; /* counted once */
+	uint64_t tensor_class;   /* as of process_groups__read() */
+	char *groups;            /* what it returned last, NULL: nothing */
+	uint64_t next_groups_ns; /* when to read them again; */
+	uint64_t groups_wait_ns; /* so long after the last time */
+	bool gone;               /* exited or exec'd: its memory can no longer be read */
+	bool table_too_large;    /* counted once */
 	uint64_t singletons[TORCH_LIB_ROLES];
 	uint32_t singleton_cnt;
 	uint64_t last_table_ns;      /* when the dispatcher's table was last read */
@@ -102,10 +103,12 @@ void recorder__put_text(struct recorder *r, uint8_t kind, const struct ptb_text 
 			const char *text, size_t len);
 /* A record as a ring had it. */
 void recorder__put_ring(struct recorder *r, uint32_t ring, const struct ptb_rec_hdr *h);
-/* Name id in the capture: cut at its limit; 0: beyond the limits, counted. tgid: of which process it comes, 0: of none. */
+/* Name id in the capture: cut at its limit; 0: beyond the limits, counted. tgid: of which
+ * process it comes, 0: of none. */
 uint32_t recorder__name(struct recorder *r, uint32_t tgid, const char *text);
 uint32_t recorder__text(struct recorder *r, uint32_t tgid, const char *text); /* as long as it is: a schema */
-/* Puts into a map of addresses of processes that are known, as far as its limit goes, and takes out of it. */
+/* Puts into a map of addresses of processes that are known, as far as its limit goes, and takes
+ * out of it. */
 void recorder__remember(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key, uint64_t val);
 void recorder__forget(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key);
 /* May the process have another one in it? No: counted. */
@@ -121,15 +124,16 @@ void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const cha
 
 void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h);
 uint64_t recorder__unresolved(const struct recorder *r);
-/* Is it still the process that it was when it was attached to? Asked between reading of it and believing. */
+/* Is it still the process that it was when it was attached to? Asked between reading of it and
+ * believing. */
 bool recorder__is_there(const struct recorder_proc *p);
 struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid); /* NULL: none */
 
 /* ---- recorder_job.c ---- */
 void recorder__job(struct recorder *r, uint32_t tgid);
 /*
- * Process groups are made while the program runs, and it may end before the recording does: they are
- * read GROUPS_WAIT_NS after the begin, then at distances that double, and at the end.
+ * Process groups are made while the program runs, and it may end before the recording does: they
+ * are read GROUPS_WAIT_NS after the begin, then at distances that double, and at the end.
  */
 #define GROUPS_WAIT_NS 500000000u
 void recorder__watch_groups(struct recorder *r, struct recorder_proc *p, bool at_end);
@@ -142,8 +146,8 @@ void recorder__resolve_schemas(struct recorder *r, struct recorder_proc *p);
 void recorder__check_layout(struct recorder *r, const struct ptb_rec_hdr *h);
 
 /* ---- recorder_python.c ---- */
-/* A PY_STACK_DEF, before it goes into the capture: its frames are resolved; those that are none of the program's are taken
- * out. 0; -EINVAL: it is damaged. */
+/* A PY_STACK_DEF, before it goes into the capture: its frames are resolved; those that are none
+ * of the program's are taken out. 0; -EINVAL: it is damaged. */
 int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def);
 void recorder__py_forget(struct recorder *r, struct recorder_proc *p);
 

@@ -85,8 +85,7 @@ static int remember_process(struct recorder *r, const struct torch_proc *tp,
 	p->pidfd = pid_hold__open(tp->pid); /* the target's own hold is checked later than this */
 	p->old_string_abi = plan->layout.old_string_abi;
 	if (plan->layout.variable_class && tp->libs[TORCH_LIB_PYTHON].present)
-		p->tensor_class =
-			plan->layout.variable_class + tp->libs[TORCH_LIB_PYTHON].load_bias;
+		p->tensor_class = plan->layout.variable_class + tp->libs[TORCH_LIB_PYTHON].load_bias;
 	p->groups_wait_ns = GROUPS_WAIT_NS;
 	p->next_groups_ns = clock__mono_ns() + GROUPS_WAIT_NS;
 	p->nested_keys = plan->layout.keys.nested;

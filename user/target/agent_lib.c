@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See agent_lib.h. A file may be the agent's by its name or, where none of that name is active, by the
- * name of the control block in its first bytes. It is the agent's by what it has: USDT sites of ours with
- * semaphores that can be written, and an exported control block that says in the process's memory that it
- * is one. All of it is the target's word, so every address is checked against the file's segments and the
- * process's mappings before it is used; a write goes only where a check was made through the same
- * descriptor, which is bound to one address space: a process that has since called exec is not touched.
+ * See agent_lib.h. A file may be the agent's by its name or, where none of that name is active, by
+ * the name of the control block in its first bytes. It is the agent's by what it has: USDT sites of
+ * ours with semaphores that can be written, and an exported control block that says in the
+ * process's memory that it is one. All of it is the target's word, so every address is checked
+ * against the file's segments and the process's mappings before it is used; a write goes only where
+ * a check was made through the same descriptor, which is bound to one address space: a process that
+ * has since called exec is not touched.
  */
 #define LOG_DOMAIN "agent"
 #include "target/agent_lib.h"
@@ -213,7 +214,8 @@ int agent_lib__read_open(pid_t pid, const struct agent_lib *al, struct ptb_agent
 		       -EPROTO;
 }
 
-/* Another tracer may have written them before: the same are left alone, its requests stand on them. */
+/* Another tracer may have written them before: the same are left alone, its requests stand on
+ * them. */
 static int write_cfg(const struct remote_mem *rm, uint64_t ctl_addr, const struct ptb_agent_cfg *cfg)
 {
 	const uint32_t none = 0, abi = PTB_AGENT_ABI, size = sizeof(*cfg);
@@ -316,8 +318,8 @@ static int examine_agent(struct search *s, const struct proc_map *map, struct ag
 	return err;
 }
 
-/* A copy of another name has the control block's among the names that the dynamic linker reads. They are
- * near the file's begin. */
+/* A copy of another name has the control block's among the names that the dynamic linker reads.
+ * They are near the file's begin. */
 static bool names_ctl(pid_t pid, const struct proc_map *code)
 {
 	char buf[8192];

@@ -20,7 +20,7 @@ GROWTH_KB = 1024
 
 
 class State:
-    """Open descriptors and resident KiB of ptbpf, without what each process of a window takes: two descriptors."""
+    """Open descriptors and resident KiB of ptbpf, without what each process of a window takes: a pidfd and two sockets."""
 
     def __init__(self, pid):
         self.pid, self.fds, self.rss = pid, [], []
@@ -32,10 +32,10 @@ class State:
         before = children_of(self.pid)
         fds = len(os.listdir(f"/proc/{self.pid}/fd"))
         if children_of(self.pid) == before:
-            self.fds.append(fds - 2 * len(before))
+            self.fds.append(fds - 3 * len(before))
 
     def check(self):
-        def grown(values):  # medians of both halves: a file may be open just now
+        def grown(values):  # medians of both halves: a process may begin or end just now
             half = max(1, len(values) // 2)
             return statistics.median(values[-half:]) - statistics.median(values[:half])
 

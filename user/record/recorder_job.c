@@ -49,59 +49,56 @@ static void put_facts(struct jsonw *w, const struct job_facts *f, const char *gr
 	jsonw__end_obj(w);
 }
 
-/* From malloc; NULL: no memory. */
-static char *job_text(struct recorder *r, uint32_t tgid, const char *groups)
-{
-	struct jsonw_memory m = { .len = 0 };
-	struct job_facts f;
-	struct jsonw w;
-
-	if (jsonw__init(&w, jsonw__to_memory, &m, 4096))
-		return NULL;
-	job_facts__read((pid_t)tgid, &f);
-	put_facts(&w, &f, groups);
-	recorder__steps_process(r, tgid, f.texts[JOB_PTBPF_STEP_ON]);
-	job_facts__clear(&f);
-	return jsonw__take(&w, &m);
-}
-
-static void put_job(struct recorder *r, uint32_t tgid, const char *text)
+static void put_job(struct recorder *r, uint32_t tgid, const struct job_facts *f, const char *groups)
 {
 	const struct ptb_text head = { .h.tgid = tgid };
+	struct jsonw_memory m = { .len = 0 };
+	struct jsonw w;
+	char *text;
 
-	/* the limits of struct job_facts and of the groups leave room */
-	recorder__put_text(r, PTB_REC_JOB, &head, text, strlen(text));
+	if (jsonw__init(&w, jsonw__to_memory, &m, 4096))
+		return;
+	put_facts(&w, f, groups);
+	text = jsonw__take(&w, &m);
+	if (text) /* the limits of struct job_facts and of the groups leave room */
+		recorder__put_text(r, PTB_REC_JOB, &head, text, m.len);
+	free(text);
 }
 
 void recorder__job(struct recorder *r, uint32_t tgid)
 {
-	char *text = job_text(r, tgid, NULL);
+	struct job_facts f;
 
-	if (text)
-		put_job(r, tgid, text);
-	free(text);
+	job_facts__read((pid_t)tgid, &f);
+	recorder__steps_process(r, tgid, f.texts[JOB_PTBPF_STEP_ON]);
+	put_job(r, tgid, &f, NULL);
+	job_facts__clear(&f);
 }
 
 void recorder__watch_groups(struct recorder *r, struct recorder_proc *p, bool at_end)
 {
 	uint64_t now = clock__mono_ns();
-	char *groups, *text = NULL;
+	struct job_facts f;
+	char *groups;
 
 	if (!at_end && now < p->next_groups_ns)
 		return;
 	p->groups_wait_ns *= 2;
 	p->next_groups_ns = now + p->groups_wait_ns;
 	groups = process_groups__read((pid_t)p->tgid, p->tensor_class, p->old_string_abi);
-	if (groups && (!p->groups || strcmp(groups, p->groups) != 0))
-		text = job_text(r, p->tgid, groups);
-	if (text && recorder__is_there(p)) {
-		put_job(r, p->tgid, text);
+	if (!groups || (p->groups && !strcmp(groups, p->groups))) {
+		free(groups);
+		return;
+	}
+	job_facts__read((pid_t)p->tgid, &f);
+	if (recorder__is_there(p)) {
+		put_job(r, p->tgid, &f, groups);
 		free(p->groups);
 		p->groups = groups;
-		groups = NULL;
+	} else {
+		free(groups);
 	}
-	free(text);
-	free(groups);
+	job_facts__clear(&f);
 }
 
 void recorder__machine(struct recorder *r)

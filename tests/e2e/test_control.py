@@ -92,7 +92,7 @@ def test_request(ws, spin):
 def test_toggle(ws, spin):
     """An activity that is switched off is not in the windows that begin then, but in the one in hand and in those after it is switched on again."""
     spin.wait_line("rate")
-    with daemon(ws, "--pid", spin.pid, "--schedule", "none", "--prepared") as t:
+    with daemon(ws, "--pid", spin.pid, "--schedule", "none") as t:
         def window(*args):
             trigger(t, "--wait", "-d", "200ms", *args)
             return log_of(ws + "/w")[-1]
@@ -306,40 +306,6 @@ def test_many_requests(ws, spin, detail):
     check([w["window"] for w in log] == list(range(TRIGGERS + 2)) and all(w["exit"] == 0 for w in log), f"the log: {log[-3:]}")
     late = sorted(w["late_seconds"] for w in log[2:])
     detail(f"{TRIGGERS} requests, {after[0] - before[0]} KiB more; from request to window {1000 * late[len(late) // 2]:.0f} ms (median)")
-
-
-def test_prepared(ws, spin, detail):
-    """--prepared: a process waits for the next request and has attached nothing; it records the window. When it is killed, requests are served all the same."""
-    spin.wait_line("rate")
-    with daemon(ws, "--pid", spin.pid, "--schedule", "none", "--prepared", "--record-shapes") as t:
-        for killed in (False, True):
-            spare = wait_for(lambda: next((p for p in children_of(t.pid) if any("bpf-map" in n for n in descriptors(p))), None),
-                             "a process with ring buffers")
-            wait_for(lambda: links_of(spare), "the cost of a probe to be measured, in a child of its own")  # they stay
-            check(not modified_code(spin.pid), "probes are attached")
-            if killed:
-                os.kill(spare, signal.SIGKILL)
-                t.wait_line("has ended; the next one is prepared", "the warning", t.err)
-            begun = Tracer("trigger", "--control", t.control, "-d", "1s", "--wait")
-            with begun:
-                wait_state(t, "recording")
-                check((spare in children_of(t.pid)) != killed, "another process records the window")
-                begun.expect(0)
-    log = log_of(ws + "/w")
-    check(len(log) == 2 and all(w["exit"] == 0 and "Input Dims" in str(load_shapes(w)) for w in log), f"the log: {log}")
-    check(not modified_code(spin.pid), "probes are left")
-
-
-def descriptors(pid):
-    with contextlib.suppress(FileNotFoundError):
-        return [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-    return []
-
-
-def load_shapes(window):
-    path = window["capture"] + ".json"
-    run_ptbpf("export", window["capture"], "--format", "chrome", "-o", path)
-    return load_trace(path)["traceEvents"][:2000]
 
 
 def test_killed(ws, spin):

@@ -78,8 +78,7 @@ int sampler__toggle(struct sampler *s, const struct control_request *rq, char *w
 
 	if (err)
 		return err;
-	sample_spare__end(&s->spare); /* it has been prepared for other activities; likewise the next */
-	sample_hold__end(s);
+	sample_hold__end(s); /* it records other activities */
 	use_settings(s, set);
 	if (set->off)
 		pr_info("from window %llu on: without %s", (unsigned long long)s->nr, set->off);
@@ -141,7 +140,7 @@ static void read_reports(struct sampler *s, struct sample_window *w)
 /* Waits for the end of a window or a target, a signal, or the time. */
 static int wait_events(struct sampler *s, uint64_t ns)
 {
-	struct pollfd polls[7 + 2 * SAMPLER_WINDOWS_MAX + OPT_PIDS_MAX];
+	struct pollfd polls[6 + 2 * SAMPLER_WINDOWS_MAX + OPT_PIDS_MAX];
 	uint64_t ms = ns / 1000000 + 1;
 	uint32_t n = 0;
 
@@ -157,7 +156,6 @@ static int wait_events(struct sampler *s, uint64_t ns)
 		polls[n++] = (struct pollfd){ .fd = s->reload_fd, .events = POLLIN };
 	polls[n++] = (struct pollfd){ .fd = sample_metrics__fd(&s->metrics), .events = POLLIN };
 	polls[n++] = (struct pollfd){ .fd = sample_control__fd(s), .events = POLLIN };
-	polls[n++] = (struct pollfd){ .fd = s->spare.pid ? s->spare.pidfd : -1, .events = POLLIN };
 	polls[n++] = (struct pollfd){ .fd = sample_events__fd(&s->events), .events = POLLIN };
 	polls[n++] = (struct pollfd){ .fd = sample_hold__fd(&s->hold), .events = POLLIN };
 	if (s->command_cnt && ms > 1000)
@@ -193,7 +191,6 @@ static int run_schedule(struct sampler *s)
 			sampler__drop_requests(s);
 		next = stop ? UINT64_MAX : sampler__follow_schedule(s);
 		ns = next < ns ? next : ns;
-		sampler__keep_spare(s);
 		sample_hold__keep(s);
 		next = stop && !awaits_last_event(s) ? UINT64_MAX : sample_events__follow(s);
 		ns = next < ns ? next : ns;
@@ -270,7 +267,6 @@ int cmd_sample(int argc, char **argv)
 	step_wait__begin(&s.step_wait, s.start_ns);
 	pr_info("sampling into %s; Ctrl-C ends it", s.dir.path);
 	err = run_schedule(&s);
-	sample_spare__end(&s.spare);
 	sample_hold__end(&s);
 	sample_events__stop(&s);
 	sample_control__close(&s);

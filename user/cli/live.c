@@ -296,8 +296,7 @@ int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid)
 	if ((live->trace[0] && new_file__check(live->trace, NEW_FILE_ANY)) ||
 	    (live->et[0] && new_file__check(live->et, NEW_FILE_ANY)))
 		return EXIT_FAILED;
-	err = live->run ? run__begin(live->run, &cfg->rec, live->capture) :
-			  run__open(&cfg->rec, live->capture, &live->run);
+	err = run__open(&cfg->rec, live->capture, &live->run);
 	if (!err)
 		write_output_opts(run__recorder(live->run), cfg);
 	if (err && !log__has_error())

@@ -129,7 +129,7 @@ struct live {
 int live__check(struct run_cfg *cfg);
 /* Of --flight: 0, or -EINVAL (reported). */
 int live__check_flight(struct run_cfg *cfg);
-/* Chooses the files, opens the recording, or begins live->run, which has been prepared. Exit code (0: go on). */
+/* Chooses the files and opens the recording. Exit code (0: go on). */
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid);
 /* Opens the window, with a message. */
 void live__announce(struct live *live);

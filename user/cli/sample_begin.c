@@ -151,12 +151,9 @@ int sampler__launch(struct sampler *s, struct sample_window *w, const char **why
 		s->window_cnt++;
 		return 0;
 	}
-	if (w->spec.samples || w->spec.step_multiple || s->spare.settings != s->settings ||
-	    !sample_spare__use(&s->spare, w)) {
-		if (sample_window__start(w)) {
-			*why = "no process for it";
-			return -EAGAIN;
-		}
+	if (sample_window__start(w)) {
+		*why = "no process for it";
+		return -EAGAIN;
 	}
 	w->settings = sample_settings__hold(s->settings);
 	s->window_cnt++;

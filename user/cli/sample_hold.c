@@ -17,7 +17,7 @@ void sample_hold__end(struct sampler *s)
 
 	if (!h->process.pid)
 		return;
-	sample_spare__end(&h->process);
+	sample_held__end(&h->process);
 	window_dir__remove_partial(&s->dir, h->spec.real_ns);
 	h->ready = false;
 }
@@ -35,7 +35,7 @@ static void reap(struct sampler *s, uint64_t now)
 			pr_info("--flight: the last %.3g s are held",
 				(double)s->cfg->run.rec.flight_ns / 1e9);
 		}
-	if (sample_spare__lives(&s->hold.process))
+	if (sample_held__lives(&s->hold.process))
 		return;
 	if (!s->hold.ready)
 		pr_warn("--flight: nothing is held: that is tried again in %llu s", RETRY_NS / 1000000000);
@@ -88,7 +88,7 @@ bool sample_hold__use(struct sampler *s, struct sample_window *w)
 {
 	struct sample_hold *h = &s->hold;
 
-	if (!h->ready || !sample_spare__use(&h->process, w))
+	if (!h->ready || !sample_held__use(&h->process, w))
 		return false;
 	h->ready = false;
 	return true;

@@ -13,7 +13,7 @@
 struct sampler;
 
 struct sample_hold { /* zeroed: there is none */
-	struct sample_spare process;
+	struct sample_held process;
 	struct sample_window_spec spec; /* its own: processes, and where its capture is until it is a window */
 	bool ready;                     /* it holds what happens */
 	uint64_t retry_ns;              /* CLOCK_MONOTONIC: not before this */

@@ -51,8 +51,6 @@ static const struct opt_def sample_opts[] = {
 	  "memory for it; what does not fit is dropped, the oldest first (default: 64MiB)" },
 	{ OPT_DURATION, 0, "step-timeout", offsetof(struct sample_cfg, run.rec.steps.timeout_ns), "TIME",
 	  "in steps: end a window in which none ends for so long (60s)" },
-	{ OPT_FLAG, 0, "prepared", offsetof(struct sample_cfg, prepared), NULL,
-	  "keep a process with loaded programs and ring buffers, so that requested windows begin sooner (takes memory: as much as a window)" },
 	{ OPT_STR, 0, "max-overhead", offsetof(struct sample_cfg, max_overhead), "PERCENT",
 	  "record a process for a shorter time, and in fewer windows, so that kernel probes cost it no more of its time than this on average (0.5%)" },
 	STEP_OPTS,

@@ -28,7 +28,6 @@ struct sample_cfg {
 	const char *open_on;
 	uint64_t open_interval_ns; /* OPEN_INTERVAL_UNSET: not given */
 	uint64_t max_disk;
-	bool prepared;
 	int process_limit; /* of a window, when they are selected; SAMPLE_LIMIT_AUTO */
 	struct proc_select select;
 };

@@ -18,7 +18,6 @@
 #define ATTACH_MAX_NS 10000000000ULL
 #define ATTACH_UNKNOWN_NS 3000000000ULL
 #define DURATION_NS 5000000000ULL /* of a window, when the schedule has no times */
-#define RETRY_NS 60000000000ULL   /* when no process could be prepared */
 #define ROUND_NS 500000000ULL     /* while a window waits for its time: the clock may be set */
 
 _Static_assert(CONTROL_PIDS_MAX <= OPT_PIDS_MAX, "named processes fit into a window");
@@ -244,48 +243,6 @@ int sampler__request(struct sampler *s, const struct window_request *rq, uint64_
 	}
 	*nr = s->nr++;
 	return 0;
-}
-
-/* It ends while nobody has a window for it: when it cannot be prepared. */
-static void reap_spare(struct sampler *s, uint64_t now)
-{
-	if (!s->spare.pid || sample_spare__lives(&s->spare))
-		return;
-	pr_warn("the process for requested windows has ended; the next one is prepared in %llu s",
-		RETRY_NS / 1000000000);
-	sample_spare__end(&s->spare);
-	s->spare_retry_ns = now + RETRY_NS;
-}
-
-void sampler__keep_spare(struct sampler *s)
-{
-	struct sample_window_spec first = { .cfg = &s->cfg->run,
-					    .server = s->metrics.server,
-					    .control = s->control.server };
-	struct proc_list procs = { .cnt = 0 };
-	uint64_t now = clock__mono_ns();
-
-	reap_spare(s, now);
-	if (s->spare.pid && (s->spare.settings != s->settings || s->signals))
-		sample_spare__end(&s->spare);
-	for (uint32_t i = 0; i < s->window_cnt; i++)
-		if (sample_window__unsealed(&s->windows[i]))
-			return;
-	if (!s->cfg->prepared || s->spare.pid || s->signals || now < s->spare_retry_ns)
-		return;
-	if (s->cfg->run.pids.cnt) {
-		first.pid_cnt = s->cfg->run.pids.cnt;
-		memcpy(first.pids, s->cfg->run.pids.pids, first.pid_cnt * sizeof(*first.pids));
-	} else {
-		if (!proc_scout__select(&s->cfg->select, &procs))
-			first.pid_cnt = proc_select__turn(&procs, PROC_SELECT_MAX, first.pids);
-		proc_list__free(&procs);
-	}
-	if (sample_spare__start(&s->spare, &first)) {
-		s->spare_retry_ns = now + RETRY_NS;
-		return;
-	}
-	s->spare.settings = s->settings;
 }
 
 uint64_t sampler__follow_requests(struct sampler *s)

@@ -253,10 +253,9 @@ static int end_window(struct window_run *wr, int code)
 	return code;
 }
 
-/* run: prepared, NULL: not yet; it goes with the window */
-static int record_window(const struct sample_window_spec *spec, int fd, struct run *run)
+static int record_window(const struct sample_window_spec *spec, int fd)
 {
-	struct window_run wr = { .spec = spec, .fd = fd, .live.run = run };
+	struct window_run wr = { .spec = spec, .fd = fd };
 	struct run_cfg cfg = *spec->cfg;
 	char threads[PATH_MAX];
 	int code;
@@ -315,38 +314,7 @@ static bool enter_child(const struct sample_window_spec *spec, pid_t parent)
 static int child_main(const struct sample_window_spec *spec, int fd, int answers, pid_t parent)
 {
 	elf_child__send_to(answers);
-	return enter_child(spec, parent) ? record_window(spec, fd, NULL) : EXIT_FAILED;
-}
-
-/* Waits for its window. False: there will be none. */
-static bool await_window(int orders, struct sample_window_spec *spec)
-{
-	struct pollfd p[] = { { .fd = orders, .events = POLLIN },
-			      { .fd = cancel__fd(), .events = POLLIN } };
-
-	while (!cancel__pending() && poll(p, 2, -1) < 0 && errno == EINTR)
-		;
-	return !cancel__pending() && recv(orders, spec, sizeof(*spec), 0) == sizeof(*spec);
-}
-
-static int spare_main(const struct sample_window_spec *first, int fd, int orders, pid_t parent)
-{
-	struct sample_window_spec spec;
-	struct run *run = NULL;
-
-	if (!enter_child(first, parent))
-		return EXIT_FAILED;
-	log__set_quiet(true);
-	if (run__prepare(&first->cfg->rec, &run))
-		return EXIT_FAILED;
-	for (uint32_t i = 0; i < first->pid_cnt && !cancel__pending(); i++)
-		run__learn(run, first->pids[i]);
-	if (!await_window(orders, &spec)) {
-		run__free(run);
-		return EXIT_DONE;
-	}
-	close(orders);
-	return record_window(&spec, fd, run); /* its pointers are to what was there before the fork */
+	return enter_child(spec, parent) ? record_window(spec, fd) : EXIT_FAILED;
 }
 
 struct held_run {
@@ -479,9 +447,7 @@ int sample_window__start(struct sample_window *w)
 	return 0;
 }
 
-typedef int (*spare_main_fn)(const struct sample_window_spec *first, int fd, int orders, pid_t parent);
-
-static int start_spare(struct sample_spare *sp, const struct sample_window_spec *first, spare_main_fn fn)
+int sample_hold__start(struct sample_held *sp, const struct sample_window_spec *first)
 {
 	int fds[2] = { -1, -1 }, orders[2] = { -1, -1 }, err;
 	pid_t parent = getpid(), pid = -1;
@@ -494,7 +460,7 @@ static int start_spare(struct sample_spare *sp, const struct sample_window_spec 
 	if (!pid) {
 		close(fds[0]);
 		close(orders[0]);
-		_exit(fn(first, fds[1], orders[1], parent));
+		_exit(hold_main(first, fds[1], orders[1], parent));
 	}
 	err = -errno;
 	close(fds[1]);
@@ -502,7 +468,7 @@ static int start_spare(struct sample_spare *sp, const struct sample_window_spec 
 	if (pid < 0) {
 		close(fds[0]);
 		close(orders[0]);
-		pr_error("cannot prepare a process for requested windows: %s", errstr(err));
+		pr_error("cannot hold what happens: %s", errstr(err));
 		return err;
 	}
 	sp->pid = pid;
@@ -512,25 +478,15 @@ static int start_spare(struct sample_spare *sp, const struct sample_window_spec 
 	return 0;
 }
 
-int sample_spare__start(struct sample_spare *sp, const struct sample_window_spec *first)
-{
-	return start_spare(sp, first, spare_main);
-}
-
-int sample_hold__start(struct sample_spare *sp, const struct sample_window_spec *first)
-{
-	return start_spare(sp, first, hold_main);
-}
-
-bool sample_spare__lives(const struct sample_spare *sp)
+bool sample_held__lives(const struct sample_held *sp)
 {
 	return sp->pid && pid_hold__alive(sp->pidfd) && !stall__stuck_on(sp->pid);
 }
 
-bool sample_spare__use(struct sample_spare *sp, struct sample_window *w)
+bool sample_held__use(struct sample_held *sp, struct sample_window *w)
 {
-	if (!sample_spare__lives(sp) || send(sp->orders, &w->spec, sizeof(w->spec),
-					     MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(w->spec))
+	if (!sample_held__lives(sp) || send(sp->orders, &w->spec, sizeof(w->spec),
+					    MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(w->spec))
 		return false;
 	close(sp->orders);
 	w->pid = sp->pid;
@@ -541,7 +497,7 @@ bool sample_spare__use(struct sample_spare *sp, struct sample_window *w)
 	return true;
 }
 
-void sample_spare__end(struct sample_spare *sp)
+void sample_held__end(struct sample_held *sp)
 {
 	if (!sp->pid)
 		return;

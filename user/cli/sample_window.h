@@ -137,28 +137,23 @@ static inline bool sample_window__in_steps(const struct sample_window *w)
 
 /* 0 or negative errno (reported). w->spec is set. */
 int sample_window__start(struct sample_window *w);
-/* Reads what the process has reported. */
 /*
- * A process that waits for a window: its programs are loaded, its ring buffers made, and the libraries of some processes known; nothing is
- * attached. It ends when its window does, or when ptbpf ends.
+ * A process that records and holds what happens (--flight), with the processes of a first spec, in whose capture it is until it becomes that of a
+ * window. It ends when its window does, or when ptbpf ends.
  */
-struct sample_spare {
-	const struct sample_settings *settings; /* that it has been prepared for; not held */
+struct sample_held {
+	const struct sample_settings *settings; /* that it records by; not held */
 	pid_t pid;                              /* 0: there is none */
 	int pidfd, pipe, orders;
 };
-/* For windows as first, but for number, processes, times and files. Its pointers must be valid until it is used. 0 or negative errno (reported). */
-int sample_spare__start(struct sample_spare *sp, const struct sample_window_spec *first);
 /* There is one, and it can still become the process of a window. */
-bool sample_spare__lives(const struct sample_spare *sp);
+bool sample_held__lives(const struct sample_held *sp);
 /* Makes it the process of the window. False: it has ended; nothing has changed. */
-bool sample_spare__use(struct sample_spare *sp, struct sample_window *w);
-void sample_spare__end(struct sample_spare *sp); /* if there is one */
-/*
- * The same of one that records, and holds what happens (--flight), with the processes of `first`, in whose capture it is until it becomes that of a
- * window. It reports when it has begun to.
- */
-int sample_hold__start(struct sample_spare *sp, const struct sample_window_spec *first);
+bool sample_held__use(struct sample_held *sp, struct sample_window *w);
+void sample_held__end(struct sample_held *sp); /* if there is one */
+/* It reports when it has begun to hold. The pointers of `first` must be valid until it is used. 0 or negative errno (reported). */
+int sample_hold__start(struct sample_held *sp, const struct sample_window_spec *first);
+/* Reads what the process has reported. */
 void sample_window__read(struct sample_window *w);
 /* After the process has ended: closes what belongs to w. Returns its exit code, EXIT_FAILED if a signal ended it
  * (reported). */

@@ -60,10 +60,8 @@ struct sampler {
 	uint32_t pending_cnt;
 	pid_t commands[SAMPLER_COMMANDS_MAX];
 	uint32_t command_cnt;
-	struct sample_spare spare; /* --prepared */
-	uint64_t spare_retry_ns;   /* not before this */
-	struct sample_hold hold;   /* --flight */
-	uint64_t attach_ns;        /* it takes to attach, as of the last window; 0: not known */
+	struct sample_hold hold; /* --flight */
+	uint64_t attach_ns;      /* it takes to attach, as of the last window; 0: not known */
 	double fixed_ns; /* that it costs a process to place and remove its probes, as of the last window; 0: not known */
 	struct cost_account account; /* what windows have cost each process */
 	double watch_spent_ns; /* what watches for events have cost the process that they have cost most */
@@ -127,8 +125,6 @@ int sampler__request(struct sampler *s, const struct window_request *rq, uint64_
 uint64_t sampler__follow_requests(struct sampler *s);
 /* No window begins any more. */
 void sampler__drop_requests(struct sampler *s);
-/* With --prepared: sees to it that a process waits for the next request, while no window is recorded. */
-void sampler__keep_spare(struct sampler *s);
 /* How long they last, if nobody says. */
 uint64_t sampler__duration(const struct sampler *s);
 /* Does a requested window, in hand or pending, take this time (CLOCK_MONOTONIC)? */

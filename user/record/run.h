@@ -21,14 +21,6 @@ int run__check(void);
 /* Checks that, loads the programs, measures a probe's cost, opens the capture.
  * capture_path is copied; NULL, with opts->steps.only: there is none, and run__warm_up() and run__loop() are all that is called then. 0 or negative errno (reported on stderr). */
 int run__open(const struct record_opts *opts, const char *capture_path, struct run **out);
-/*
- * The same in two steps. run__prepare() does what takes time and attaches nothing; run__learn(), as often as one likes, reads the libraries of a process and
- * plans its probes; run__begin() does the rest, with options that differ from the first ones only in duration_ns, end_ns and steps. It
- * returns 0 or negative errno (reported), and run stays the caller's.
- */
-int run__prepare(const struct record_opts *opts, struct run **out);
-void run__learn(struct run *run, pid_t pid);
-int run__begin(struct run *run, const struct record_opts *opts, const char *capture_path);
 struct recorder *run__recorder(const struct run *run); /* for META records of the command's options */
 /* Detaches; removes a capture that was not finished. NULL is fine. */
 void run__free(struct run *run);

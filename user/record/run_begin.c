@@ -182,11 +182,6 @@ static int load(struct run *run)
 	return err;
 }
 
-static int open_capture(struct run *run, const char *path)
-{
-	return recorder__open(path, on_task, run, &run->opts, &run->targets.rec);
-}
-
 /* The rest, when programs and capture are there. */
 static int start(struct run *run)
 {
@@ -211,7 +206,7 @@ int run__open(const struct record_opts *opts, const char *capture_path, struct r
 		return -ENOMEM;
 	err = check_limits(run);
 	if (!err)
-		err = open_capture(run, capture_path);
+		err = recorder__open(capture_path, on_task, run, &run->opts, &run->targets.rec);
 	if (!err)
 		err = load(run);
 	if (!err)
@@ -221,51 +216,6 @@ int run__open(const struct record_opts *opts, const char *capture_path, struct r
 	else
 		*out = run;
 	return err;
-}
-
-int run__prepare(const struct record_opts *opts, struct run **out)
-{
-	struct run *run = new_run(opts);
-	int err;
-
-	if (!run)
-		return -ENOMEM;
-	err = check_limits(run);
-	if (!err)
-		err = load(run);
-	if (err)
-		run__free(run);
-	else
-		*out = run;
-	return err;
-}
-
-void run__learn(struct run *run, pid_t pid)
-{
-	struct torch_proc *tp = NULL;
-	const struct live_ops *table;
-	struct shared_plan *sp;
-	struct proc_ops po;
-	enum torch_proc_why why;
-
-	if (run->opts.sample_hz || torch_proc__open(pid, &tp, &why))
-		return; /* errors come again when it is added */
-	sp = targets__plan(&run->targets, tp->libs, run->opts.no_cache);
-	if (sp && !targets__verify_plan(tp, sp)) {
-		proc_ops__init(&po, tp, sp->plan);
-		proc_ops__table(&po, &table); /* for plan->observed_off */
-		proc_ops__free(&po);
-	}
-	torch_proc__free(tp);
-}
-
-int run__begin(struct run *run, const struct record_opts *opts, const char *capture_path)
-{
-	int err;
-
-	run->opts = *opts;
-	err = open_capture(run, capture_path);
-	return err ? err : start(run);
 }
 
 void run__free(struct run *run)

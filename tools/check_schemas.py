@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Each schema is a compound document: it contains every schema to which it refers, under its $id (JSON Schema 2020-12, section
-9.3).
+"""The files of schemas/: in formats/ what a "$ref" names exists, each definition is named by one, and urn:ptbpf:NAME is
+NAME.schema.json; in python/ each file names its sources and has every field of struct ptb_py_offsets once.
 
-  check_schemas.py            PASS, or FAIL and exit 1 where a file lacks what it refers to, or has an old copy of it
-  check_schemas.py --write    writes schemas/formats/*.schema.json so
-
-schemas/python/ is checked, too: each file names its sources and has every field of struct ptb_py_offsets once.
-
-So a validator resolves every reference with one file and no registry. The original of schema urn:ptbpf:NAME is NAME.schema.json;
-its copies in other files are the last entries of their $defs, with the $id as the key. Change the original, then run this.
+  check_schemas.py            PASS, or FAIL and exit 1
 """
 
 import json
@@ -16,32 +10,25 @@ import os
 import re
 import sys
 
+from bundle_schemas import names, read_schema, references
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FORMATS = os.path.join(ROOT, "schemas", "formats")
 PYTHON = os.path.join(ROOT, "schemas", "python")
-COPY = re.compile(r',\n    "(urn:ptbpf:\w+)": \{\n(?:      .*\n)*?    \}(?=,?\n)')
-REF = re.compile(r'"\$ref": "(urn:ptbpf:\w+)[#"]')
 
 
-def needed(name, texts):
-    """Ids of the schemas to which this one refers, directly or indirectly, in order; not its own."""
-    found, todo = [], [name]
-    while todo:
-        for ref in sorted(set(REF.findall(texts[todo.pop()]))):
-            if ref not in found and ref != name:
-                found.append(ref)
-                todo.append(ref)
-    return sorted(found)
-
-
-def bundle(name, texts):
-    text, refs = texts[name], needed(name, texts)
-    copies = "".join(f',\n    "{ref}": ' + texts[ref].rstrip().replace("\n", "\n    ") for ref in refs)
-    if not refs:
-        return text
-    if not text.endswith("\n    }\n  }\n}\n"):  # $defs is the last key
-        raise SystemExit(f"{name}: its last key is not $defs")
-    return text[:-len("\n  }\n}\n")] + copies + "\n  }\n}\n"
+def format_problems():
+    schemas = {name: read_schema(name) for name in names()}
+    unused = {(name, definition) for name, schema in schemas.items() for definition in schema.get("$defs", ())}
+    for name, schema in schemas.items():
+        if schema["$id"] != f"urn:ptbpf:{name}":
+            yield f"{name}: its $id is {schema['$id']}"
+        for ref in references(schema):
+            other, _, pointer = ref["$ref"].removeprefix("urn:ptbpf:").partition("#")
+            key = other or name, pointer.removeprefix("/$defs/")
+            if key[1] not in ("", *schemas.get(key[0], {}).get("$defs", ())) or key[0] not in schemas:
+                yield f"{name}: {ref['$ref']} is nowhere"
+            unused.discard(key)
+    yield from (f"{name}: nothing names its definition {definition}" for name, definition in sorted(unused))
 
 
 def python_problems():
@@ -59,21 +46,11 @@ def python_problems():
 
 
 def main():
-    files, texts = {}, {}
-    for file in sorted(os.listdir(FORMATS)):
-        with open(os.path.join(FORMATS, file), encoding="utf-8") as f:
-            files[file] = f.read()
-        texts[json.loads(files[file])["$id"]] = COPY.sub("", files[file])
-    stale = [file for file, text in files.items() if bundle(json.loads(text)["$id"], texts) != text]
-    if "--write" not in sys.argv[1:]:
-        wrong = [*(f"{file}: run tools/check_schemas.py --write" for file in stale), *python_problems()]
-        for line in wrong:
-            print("    " + line)
-        print(f"FAIL check.schemas: {len(wrong)} problems" if wrong else f"PASS check.schemas: {len(files)} files")
-        sys.exit(bool(wrong))
-    for file in stale:
-        with open(os.path.join(FORMATS, file), "w", encoding="utf-8") as f:
-            f.write(bundle(json.loads(files[file])["$id"], texts))
+    wrong = [*format_problems(), *python_problems()]
+    for line in wrong:
+        print("    " + line)
+    print(f"FAIL check.schemas: {len(wrong)} problems" if wrong else f"PASS check.schemas: {len(names())} formats")
+    sys.exit(bool(wrong))
 
 
 if __name__ == "__main__":

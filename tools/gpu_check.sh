@@ -36,7 +36,7 @@ bundle() { # BUILD DIR
 		*) cp -L "$f" "$dir/lib/" ;;
 		esac
 	done
-	cp "$HERE"/gpu_check.sh "$HERE"/gpu_check*.py "$HERE"/validate_*.py "$dir/tools/"
+	cp "$HERE"/gpu_check.sh "$HERE"/gpu_check*.py "$HERE"/validate_*.py "$HERE"/bundle_schemas.py "$dir/tools/"
 	cp -r "$HERE/../schemas/formats" "$dir/schemas/"
 	f=$(du -sk "$dir" | cut -f 1)
 	[ "$f" -le "$BUNDLE_MAX_KIB" ] || die "the bundle has $f KiB, more than $BUNDLE_MAX_KIB"

@@ -25,8 +25,8 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import validate_gpu
 import validate_python
+from bundle_schemas import bundled
 
-SCHEMAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "schemas", "formats")
 QUARTER_NS = 7889238 * 10**9
 SHOWN = 5  # violations printed per rule
 
@@ -98,11 +98,10 @@ def import_jsonschema():
 
 @functools.lru_cache(maxsize=None)
 def load_validator(name):
-    """The schema, and a function that makes a validator of a part of it; its file contains everything to which it refers."""
+    """The schema, and a function that makes a validator of a part of it."""
     jsonschema = import_jsonschema()
     import referencing
-    with open(os.path.join(SCHEMAS, name + ".schema.json"), encoding="utf-8") as f:
-        schema = json.load(f)
+    schema = bundled(name)
     jsonschema.Draft202012Validator.check_schema(schema)
     registry = referencing.Registry().with_resource(schema["$id"], referencing.Resource.from_contents(schema)).crawl()
     return schema, lambda part: jsonschema.Draft202012Validator(part, registry=registry)

@@ -27,6 +27,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 ENV = os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "consumers")
 PYTHON = os.path.join(ENV, "bin", "python")
+sys.path.append(os.path.join(ROOT, "tools"))
+from bundle_schemas import bundled
 
 
 class Expected:
@@ -303,8 +305,7 @@ def check_schemas(path, want):
         for e in doc[key]:
             kinds[e.get("ph"), e.get("cat"), tuple(sorted(e.get("args", ())))].append(e)
         doc[key] = [e for some in kinds.values() for e in some[:20]]
-        with open(os.path.join(ROOT, "schemas", "formats", name + ".schema.json"), encoding="utf-8") as f:
-            jsonschema.validate(doc, json.load(f))
+        jsonschema.validate(doc, bundled(name))
     return f"{len(docs)} documents"
 
 

@@ -15,14 +15,12 @@ import time
 
 import pytest
 
-from support import AGENT, ENVS, ROOT, Skip, Tracer, check, children_of, load_trace, modified_code, report_json, run_ptbpf, soak, wait_for, workload
+from support import ENVS, ROOT, Skip, Tracer, check, children_of, load_trace, modified_code, report_json, run_ptbpf, soak, wait_for
 from test_sample import links_of, log_of
-from test_sample_steps import own_numbers
 
 TRIGGERS = 1000 if soak() else 5
 FLOOD = 20000 if soak() else 2000
 IDLE = 200  # more than are kept
-MULTIPLE = 600  # steps of 20 ms: more than it takes to attach, and than the two processes are apart
 MEMORY_KIB = 4096  # by which ptbpf sample may grow in all that
 
 
@@ -344,59 +342,7 @@ def test_end(ws, spin):
         t.expect(0)
 
 
-@pytest.mark.parametrize("name, options", [("ProfilerStep#", ["--profile-memory"]),
-                                           pytest.param("train#", ["--step-on", "train"], marks=pytest.mark.soak)])
-def test_step_multiple(ws, name, options, detail):
-    """Two ptbpf, each of one process of a job, which are some hundred steps apart, begin with a step of the same number, whatever records their
-    operators."""
-    with workload("step_loop.py", 40, name, env={"LD_PRELOAD": AGENT}) as slower, workload("step_loop.py", 40, name) as faster:
-        slower.wait_line("^step 3")
-        slower.signal(signal.SIGSTOP)
-        faster.wait_line("^step 100")
-        slower.signal(signal.SIGCONT)
-        args = ("--schedule", "none", "--traces", "json", *options)
-        with daemon(ws, "--pid", faster.pid, *args) as a, daemon(ws, "--pid", slower.pid, *args, name="v") as b:
-            for t in (a, b):
-                trigger(t, "--start-step-multiple", MULTIPLE, "-d", "500ms")
-            waiting = wait_state(a, "waiting")
-            check(waiting["step"]["multiple"] == MULTIPLE, f"the status: {waiting}")
-            done = trigger(a, expect=1)
-            check("waits for its step" in done.text(), done.text())
-            for t in (a, b):
-                t.wait_line("recording 1 process", "the window", t.err)
-            logs = [wait_for(lambda d=d: log_of(f"{ws}/{d}"), "the window") for d in "wv"]
-        for w, in logs:
-            check(w["exit"] == 0 and w["step"] == {"multiple": MULTIPLE, "planned": MULTIPLE, "began": MULTIPLE}, f"window: {w}")
-            numbers = own_numbers(load_trace(w["trace"]), name)
-            check(numbers[0] == MULTIPLE and len(numbers) > 2 and 0.5 <= w["seconds"] < 5, f"its whole steps: {numbers}; {w}")
-        check(not modified_code(slower.pid) and not modified_code(faster.pid), "probes are left")
-        detail("began " + ", ".join(f"{w['late_seconds']:.2f} s" for w, in logs) + " after the request")
-
-
-def test_step_multiple_without_numbers(ws, spin):
-    """Where steps have no numbers, or are not seen, the window is given up, with a sentence."""
-    with workload("step_loop.py", 10, "iteration ") as job:
-        job.wait_line("^step 100")
-        with Tracer("sample", "--pid", job.pid, "--dir", ws + "/w", "--schedule", "none", "--control", ws + "/w.sock") as t:
-            t.control = ws + "/w.sock"
-            t.wait_line("sampling into", "the start", t.err)
-            done = trigger(t, "--start-step-multiple", 5, "--wait", expect=1)
-            check("have no numbers" in done.text(), done.text())
-            t.signal(signal.SIGTERM)
-            t.expect(1)
-        w, = log_of(ws + "/w")
-        check(w["step"] == {"multiple": 5} and "capture" not in w and "have no numbers" in w["incomplete"], f"window: {w}")
-        check(not modified_code(job.pid), "probes are left")
-    spin.wait_line("rate")
-    for options in (["--sample-stacks", "99"], ["--activities", "cuda"], ["--when", "stage*"]):
-        with daemon(ws, "--pid", spin.pid, "--schedule", "none", *options, name="v") as t:
-            done = trigger(t, "--start-step-multiple", 5, expect=1)
-            check("no numbers of steps are known" in done.text(), done.text())
-
-
 @pytest.mark.parametrize("args, code, text", [
-    (["trigger", "--start-step-multiple", "0"], 2, "not a valid value for --start-step-multiple"),
-    (["trigger", "--start-step-multiple", "5", "--start-at", "1767225600000"], 2, "exclude each other"),
     (["trigger", "--start-at", "now"], 2, "not a valid value for --start-at"),
     (["trigger", "--toggle", "cpu"], 2, "not a valid value for --toggle"),
     (["trigger", "--toggle", "cpu=off,cpu=on"], 2, "not a valid value for --toggle"),

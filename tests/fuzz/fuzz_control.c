@@ -41,7 +41,6 @@ static const char *const pieces[] = {
 	",\"wait\":true",
 	"\"request\":\"status\"",
 	"{\"version\":1,\"request\":\"toggle\"",
-	",\"start_step_multiple\":500",
 	",\"cpu\":false",
 	",\"cuda\":true",
 };
@@ -51,8 +50,7 @@ static bool same(const struct control_request *a, const struct control_request *
 	return a->what == b->what && a->pid_cnt == b->pid_cnt &&
 	       !memcmp(a->pids, b->pids, a->pid_cnt * sizeof(a->pids[0])) &&
 	       a->duration_ns == b->duration_ns && a->start_real_ns == b->start_real_ns &&
-	       a->step_multiple == b->step_multiple && a->wait == b->wait && a->cpu == b->cpu &&
-	       a->cuda == b->cuda;
+	       a->wait == b->wait && a->cpu == b->cpu && a->cuda == b->cuda;
 }
 
 static void request(const char *text, size_t len)

@@ -2,7 +2,6 @@
 unit_test(schedule ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_schedule.c ptbpf_sample)
 unit_test(proc_select ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_proc_select.c ptbpf_sample)
 unit_test(window_dir ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_window_dir.c ptbpf_sample)
-unit_test(step_multiple ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_step_multiple.c ptbpf_sample)
 unit_test(event_watch ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_event_watch.c ptbpf_sample)
 unit_test(cost_account ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_cost_account.c ptbpf_sample)
 unit_test(left_out ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_left_out.c ptbpf_sample)

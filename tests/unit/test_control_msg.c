@@ -26,8 +26,6 @@ static void test_good(void)
 			 "\"start_unix_ms\":1767225600000,\"wait\":true}"));
 	CU_ASSERT(rq.pid_cnt == 2 && rq.pids[0] == 1 && rq.pids[1] == 4194304);
 	CU_ASSERT(rq.duration_ns == 500000 && rq.start_real_ns == 1767225600000000000ULL && rq.wait);
-	CU_ASSERT(!parse("{\"request\":\"trigger\",\"version\":1,\"start_step_multiple\":1000000000}"));
-	CU_ASSERT(rq.step_multiple == 1000000000 && !rq.start_real_ns);
 	CU_ASSERT(!parse("{\"cpu\":false,\"request\":\"toggle\",\"version\":1}"));
 	CU_ASSERT(rq.what == CONTROL_TOGGLE && rq.cpu == SWITCH_OFF && rq.cuda == SWITCH_AS_IT_IS);
 	CU_ASSERT(!parse("{\"cpu\":true,\"cuda\":false,\"request\":\"toggle\",\"version\":1}"));
@@ -54,9 +52,6 @@ static void test_round_trip(void)
 	out = (struct control_request){ .what = CONTROL_STATUS };
 	control_request__write(&out, &text);
 	CU_ASSERT(!parse(text.text) && rq.what == CONTROL_STATUS);
-	out = (struct control_request){ .what = CONTROL_TRIGGER, .step_multiple = 500 };
-	control_request__write(&out, &text);
-	CU_ASSERT(!parse(text.text) && rq.step_multiple == 500);
 	out = (struct control_request){ .what = CONTROL_TOGGLE, .cpu = SWITCH_OFF, .cuda = SWITCH_ON };
 	control_request__write(&out, &text);
 	CU_ASSERT(!parse(text.text) && rq.what == CONTROL_TOGGLE && rq.cpu == SWITCH_OFF &&
@@ -81,13 +76,6 @@ static void test_bad(void)
 		{ "{\"version\":\"1\",\"request\":\"status\"}", "another version" },
 		{ "{\"version\":1,\"request\":\"stop\"}", "\"status\", \"trigger\" or \"toggle\"" },
 		{ "{\"version\":1,\"request\":1}", "\"status\", \"trigger\" or \"toggle\"" },
-		{ "{\"version\":1,\"request\":\"trigger\",\"start_step_multiple\":0}", "a number of steps" },
-		{ "{\"version\":1,\"request\":\"trigger\",\"start_step_multiple\":1000000001}",
-		  "a number of steps" },
-		{ "{\"version\":1,\"request\":\"trigger\",\"start_step_multiple\":2.5}",
-		  "a number of steps" },
-		{ "{\"version\":1,\"request\":\"trigger\",\"start_step_multiple\":5,\"start_unix_ms\":5}",
-		  "exclude each other" },
 		{ "{\"version\":1,\"request\":\"toggle\"}", "\"cpu\" or \"cuda\" is missing" },
 		{ "{\"version\":1,\"request\":\"toggle\",\"cpu\":\"off\"}", "true or false" },
 		{ "{\"version\":1,\"request\":\"toggle\",\"cpu\":true,\"wait\":true}",

@@ -2,7 +2,6 @@
 /* record/step_count: which events end a step, in one thread, in several, in several processes; when steps are awaited no more. */
 #include <stdlib.h>
 
-#include "base/numbered.h"
 #include "record/step_count.h"
 #include "suite.h"
 
@@ -19,14 +18,11 @@ static struct step_event event(enum step_event_kind kind, uint32_t tgid, uint64_
 	return (struct step_event){ .ts_ns = now += MS, .id = id, .tgid = tgid, .tid = tgid, .kind = kind };
 }
 
-static uint64_t name_number; /* of the next annotations */
-
 static void put(enum step_event_kind kind, uint32_t tgid, uint64_t id, enum step_what what,
 		uint64_t text, uint64_t sp)
 {
 	struct step_event ev = event(kind, tgid, id);
 
-	ev.number = name_number;
 	ev.what = what;
 	ev.text = text;
 	ev.sp = sp;
@@ -285,46 +281,13 @@ static void test_hooks(void)
 	CU_ASSERT_EQUAL(hooked.lost, 1);
 }
 
-/* The number of the annotation that marks or announces it, not of one around or in it. */
-static void test_numbers(void)
+static void name(enum step_what what, uint64_t text)
 {
-	const struct step_hooks hooks = { .arg = &hooked, .ended = on_ended };
-
-	fresh();
-	step_count__set_hooks(sc, &hooks);
-	step_count__await_ends(sc, now, UINT32_MAX);
-	for (name_number = 7; name_number < 10; name_number++) {
-		uint64_t own = name_number;
-
-		name_number = 100;
-		begin(1, 60, STEP_OTHER, 5);
-		name_number = own;
-		mark(1, SGD);
-		name_number = 200;
-		mark(1, ADAM);
-		end(1, 60);
-		name_number = own;
-		verdict();
-		CU_ASSERT(hooked.last.number == own && !hooked.last.own);
-	}
-	begin(1, 50, STEP_OWN, 100); /* name_number 10 */
-	name_number = 300;
-	mark(1, SGD);
-	end(1, 50);
-	verdict();
-	CU_ASSERT(hooked.last.number == 10 && hooked.last.own);
-	step_count__lost(sc); /* nobody asks for it */
-	name_number = 0;
-}
-
-static void name(enum step_what what, uint64_t text, uint64_t number)
-{
-	name_number = number;
 	put(STEP_NAME, 1, 0, what, text, 900);
 	verdict();
 }
 
-/* Without begins and ends of objects a step ends when the next mark begins, and has that one's number that began it. */
+/* Without begins and ends of objects a step ends when the next mark begins. */
 static void test_names_only(void)
 {
 	const struct step_hooks hooks = { .arg = &hooked, .ended = on_ended, .lost = on_lost };
@@ -335,28 +298,25 @@ static void test_names_only(void)
 	step_count__set_hooks(sc, &hooks);
 	step_count__names_only(sc);
 	step_count__await_ends(sc, now, UINT32_MAX);
-	name(STEP_MARK, SGD, 7);
+	name(STEP_MARK, SGD);
 	last = now;
-	CU_ASSERT(hooked.cnt == 1 && hooked.last.begin_ns == 0 && hooked.last.number == NUMBERED_NONE);
-	name(STEP_OTHER, 5, 200);
-	name(STEP_MARK, ADAM, 300);
+	CU_ASSERT(hooked.cnt == 1 && hooked.last.begin_ns == 0);
+	name(STEP_OTHER, 5);
+	name(STEP_MARK, ADAM);
 	CU_ASSERT_EQUAL(hooked.cnt, 1);
-	name(STEP_MARK, SGD, 8);
-	CU_ASSERT(hooked.cnt == 2 && hooked.last.begin_ns == last && hooked.last.end_ns == now &&
-		  hooked.last.number == 7 && !hooked.last.own);
-	name(STEP_OWN, 100, 40);
+	name(STEP_MARK, SGD);
+	CU_ASSERT(hooked.cnt == 2 && hooked.last.begin_ns == last && hooked.last.end_ns == now);
+	name(STEP_OWN, 100);
 	last = now;
-	name(STEP_MARK, SGD, 9);
+	name(STEP_MARK, SGD);
 	CU_ASSERT_EQUAL(hooked.cnt, 2); /* it announces steps now, and none of these has ended */
-	name(STEP_OWN, 100, 41);
-	CU_ASSERT(hooked.cnt == 3 && hooked.last.begin_ns == last && hooked.last.end_ns == now &&
-		  hooked.last.number == 40 && hooked.last.own);
+	name(STEP_OWN, 100);
+	CU_ASSERT(hooked.cnt == 3 && hooked.last.begin_ns == last && hooked.last.end_ns == now);
 	step_count__lost(sc);
-	name(STEP_OWN, 100, 45);
+	name(STEP_OWN, 100);
 	CU_ASSERT_EQUAL(hooked.cnt, 3); /* what was lost may have been a step's begin */
-	name(STEP_OWN, 100, 46);
-	CU_ASSERT(hooked.cnt == 4 && hooked.last.number == 45);
-	name_number = 0;
+	name(STEP_OWN, 100);
+	CU_ASSERT_EQUAL(hooked.cnt, 4);
 }
 
 /* Times that do not rise, as an agent may send them: no step ends before it began, nor the window before its steps have ended. */
@@ -388,7 +348,6 @@ static void mark_of(uint32_t tgid, uint32_t tid, uint64_t text)
 	ev.tid = tid;
 	ev.what = STEP_MARK;
 	ev.text = text;
-	ev.number = NUMBERED_NONE;
 	step_count__put(sc, &ev);
 }
 
@@ -490,7 +449,6 @@ int main(void)
 		{ "processes", test_processes },
 		{ "timeout", test_timeout },
 		{ "hooks", test_hooks },
-		{ "numbers", test_numbers },
 		{ "names only", test_names_only },
 		{ "times that do not rise", test_backwards },
 		{ "ends", test_ends },

@@ -2,7 +2,6 @@
 /* ptbpf trigger: requests a window of a running `ptbpf sample`. */
 #define LOG_DOMAIN "trigger"
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,17 +12,12 @@
 #include "cli/cmd.h"
 #include "cli/control_client.h"
 #include "report/report_out.h"
-#include "sample/step_multiple.h"
 
 #define PATH_CHARS 4096
-#define NO_MULTIPLE INT_MIN /* it is not given */
-
-_Static_assert(STEP_MULTIPLE_MAX <= INT_MAX, "what may be requested can be given");
 
 struct trigger_cfg {
 	struct pid_list pids;
 	uint64_t duration_ns;
-	int step_multiple;
 	const char *start_at, *toggle, *dir, *control;
 	bool wait, json;
 };
@@ -36,8 +30,6 @@ static const struct opt_def trigger_opts[] = {
 	  "its length (default: active of the schedule; 5s if that has no time)" },
 	{ OPT_STR, 0, "start-at", offsetof(struct trigger_cfg, start_at), "UNIX_MS",
 	  "begin at this Unix time in milliseconds, at most an hour ahead (default: now)" },
-	{ OPT_INT, 0, "start-step-multiple", offsetof(struct trigger_cfg, step_multiple), "N",
-	  "begin with the next step whose number is a multiple of N, by the numbers that the program's annotations have (ProfilerStep#12; NAME#12 with --step-on NAME of ptbpf sample)" },
 	{ OPT_FLAG, 0, "wait", offsetof(struct trigger_cfg, wait), NULL,
 	  "wait for its end; print its files, and end with its exit code" },
 	{ OPT_FLAG, 0, "json", offsetof(struct trigger_cfg, json), NULL,
@@ -226,25 +218,12 @@ static bool make_request(const struct trigger_cfg *cfg, struct control_request *
 			 cfg->start_at);
 		return false;
 	}
-	if (cfg->step_multiple != NO_MULTIPLE &&
-	    (cfg->step_multiple < 1 || cfg->step_multiple > (int)STEP_MULTIPLE_MAX)) {
-		pr_error("trigger: %d is not a valid value for --start-step-multiple (1 to 1000000000)",
-			 cfg->step_multiple);
-		return false;
-	}
-	if (cfg->step_multiple != NO_MULTIPLE && cfg->start_at) {
-		pr_error("trigger: --start-at and --start-step-multiple exclude each other");
-		return false;
-	}
-	if (cfg->step_multiple != NO_MULTIPLE)
-		rq->step_multiple = (uint64_t)cfg->step_multiple;
 	if (cfg->toggle && !parse_toggle(cfg->toggle, rq)) {
 		pr_error("trigger: '%s' is not a valid value for --toggle (cpu=off,cuda=on)", cfg->toggle);
 		return false;
 	}
-	if (cfg->toggle &&
-	    (cfg->pids.cnt || cfg->duration_ns || cfg->start_at || rq->step_multiple || cfg->wait)) {
-		pr_error("trigger: --toggle opens no window: it excludes --pid, --duration, --start-at, --start-step-multiple and --wait");
+	if (cfg->toggle && (cfg->pids.cnt || cfg->duration_ns || cfg->start_at || cfg->wait)) {
+		pr_error("trigger: --toggle opens no window: it excludes --pid, --duration, --start-at and --wait");
 		return false;
 	}
 	rq->what = cfg->toggle ? CONTROL_TOGGLE : CONTROL_TRIGGER;
@@ -257,7 +236,7 @@ static bool make_request(const struct trigger_cfg *cfg, struct control_request *
 
 int cmd_trigger(int argc, char **argv)
 {
-	struct trigger_cfg cfg = { .step_multiple = NO_MULTIPLE };
+	struct trigger_cfg cfg = { .start_at = NULL };
 	struct control_request rq = { .what = CONTROL_TRIGGER };
 	char path[CONTROL_PATH_MAX];
 	int n = opts__parse(&trigger_usage, &cfg, argc, argv, NULL), fd, err, code;

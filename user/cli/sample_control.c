@@ -163,8 +163,7 @@ static void trigger(struct sampler *s, uint64_t conn, const struct control_peer 
 		.trigger = { .kind = "request", .by_pid = peer->pid, .by_uid = peer->uid },
 		.pid_cnt = rq->pid_cnt,
 		.duration_ns = rq->duration_ns,
-		.start_real_ns = rq->start_real_ns,
-		.step_multiple = rq->step_multiple
+		.start_real_ns = rq->start_real_ns
 	};
 	char why[WHY_MAX] = "this connection waits for a window already";
 	uint64_t nr = 0;

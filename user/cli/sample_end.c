@@ -131,7 +131,6 @@ static bool write_line(const struct sampler *s, const struct sample_window *w, i
 	put_when(&j, w);
 	sample_budget__put(&j, w);
 	sample_steps__put(&j, w);
-	sample_multiple__put(&j, w);
 	why_nothing(w, why, sizeof(why));
 	if (why[0])
 		JSONW_STR(&j, "incomplete", why);

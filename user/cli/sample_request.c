@@ -47,8 +47,6 @@ static uint64_t planned_end(const struct sample_window *w)
 {
 	uint64_t ns = w->spec.duration_ns ? w->spec.duration_ns : w->spec.cfg->rec.duration_ns;
 
-	if (w->spec.step_multiple && !w->report.traced)
-		return UINT64_MAX;
 	return sample_window__in_steps(w) ? 0 : w->spec.begin_ns + w->report.late_ns + ns;
 }
 
@@ -90,8 +88,6 @@ static int refuse_for(const struct sample_window *w, char *why, size_t cap)
 
 	if (w->report.traced)
 		snprintf(why, cap, "window %llu is being recorded", (unsigned long long)w->spec.nr);
-	else if (w->spec.step_multiple)
-		snprintf(why, cap, "window %llu waits for its step", (unsigned long long)w->spec.nr);
 	else
 		snprintf(why, cap, "window %llu begins in %.1f s", (unsigned long long)w->spec.nr,
 			 w->spec.begin_ns > now ? (double)(w->spec.begin_ns - now) / 1e9 : 0);
@@ -101,8 +97,7 @@ static int refuse_for(const struct sample_window *w, char *why, size_t cap)
 static int check_time(const struct sampler *s, const struct window_request *rq, char *why, size_t cap)
 {
 	uint64_t now = clock__mono_ns(), begin = rq->start_real_ns ? mono_of(rq->start_real_ns) : now;
-	const struct pending_window *p =
-		pending_at(s, begin, rq->step_multiple ? UINT64_MAX : begin + rq->duration_ns);
+	const struct pending_window *p = pending_at(s, begin, begin + rq->duration_ns);
 
 	if (begin < now) {
 		snprintf(why, cap, "the time at which the window was to begin is %.3f s ago",
@@ -115,8 +110,8 @@ static int check_time(const struct sampler *s, const struct window_request *rq, 
 		return -EINVAL;
 	}
 	if (p) {
-		snprintf(why, cap, "window %llu has been requested for %s time",
-			 (unsigned long long)p->nr, rq->step_multiple ? "a later" : "that");
+		snprintf(why, cap, "window %llu has been requested for that time",
+			 (unsigned long long)p->nr);
 		return -EBUSY;
 	}
 	for (uint32_t i = 0; i < s->window_cnt; i++) {
@@ -145,15 +140,6 @@ static int check_targets(const struct sampler *s, const struct window_request *r
 			 rq->pid_cnt == 1 ? "there is no such process, or it has not loaded PyTorch" :
 					    "none of these processes exists and has loaded PyTorch");
 	return rq->pid_cnt ? -ESRCH : 0;
-}
-
-static int check_steps(const struct sampler *s, const struct window_request *rq, char *why, size_t cap)
-{
-	const char *excluded = rq->step_multiple ? sample_multiple__excluded(&s->cfg->run) : NULL;
-
-	if (excluded)
-		snprintf(why, cap, "no numbers of steps are known: %s", excluded);
-	return excluded ? -EINVAL : 0;
 }
 
 /* ---- windows ---- */
@@ -201,8 +187,6 @@ static int start(struct sampler *s, const struct window_request *rq, uint64_t nr
 		return -ESRCH;
 	spec->samples = rq->samples;
 	spec->held = rq->held;
-	spec->step_multiple = rq->step_multiple;
-	spec->step_lead_ns = lead + LEAD_NS;
 	spec->limit_ns = rq->limited && s->max_overhead ? begin_ns + spec->duration_ns : 0;
 	return sampler__launch(s, w, why);
 }
@@ -224,8 +208,6 @@ int sampler__request(struct sampler *s, const struct window_request *rq, uint64_
 	err = check_time(s, &own, why, cap);
 	if (!err)
 		err = check_targets(s, &own, why, cap);
-	if (!err)
-		err = check_steps(s, &own, why, cap);
 	if (err)
 		return err;
 	if (rq->start_real_ns && s->pending_cnt == SAMPLER_PENDING_MAX) {

@@ -100,8 +100,6 @@ static const char *state_of(const struct sample_window *w)
 		return "exporting";
 	if (w->report.traced)
 		return "recording";
-	if (w->spec.step_multiple)
-		return w->report.multiple.planned ? "attaching" : "waiting";
 	return clock__mono_ns() < w->spec.warmup_ns ? "waiting" : "attaching";
 }
 
@@ -123,7 +121,6 @@ static void put_in_hand(const struct sampler *s, struct jsonw *w)
 		put_window(w, sw->spec.nr, sw->spec.trigger.kind, sw->spec.real_ns);
 		JSONW_STR(w, "state", state_of(sw));
 		JSONW_U64(w, "processes", sw->spec.pid_cnt);
-		sample_multiple__put(w, sw);
 		jsonw__end_obj(w);
 	}
 	jsonw__end_arr(w);

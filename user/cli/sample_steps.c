@@ -110,9 +110,6 @@ void sample_steps__why(const struct sample_window *w, char *buf, size_t cap)
 		snprintf(buf, cap,
 			 "nothing recorded: no step ended within %.3g s (--step-timeout); steps end with %s (--step-on%s)",
 			 (double)so->timeout_ns / 1e9, so->name, so->ops ? "" : ", PTBPF_STEP_ON");
-	else if (w->report.multiple.failure)
-		snprintf(buf, cap, "nothing recorded: %s",
-			 step_multiple__text(w->report.multiple.failure));
 }
 
 int sample_steps__code(const struct step_opts *so, struct outputs_result *r, int code)

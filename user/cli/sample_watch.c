@@ -277,7 +277,8 @@ static void tick(void *arg, struct run *run)
 	}
 }
 
-struct record_opts sample_watch__opts(const struct run_cfg *run, const struct step_hooks *hooks)
+/* Of a recording that follows steps and probes nothing else. */
+static struct record_opts watch_opts(const struct run_cfg *run, const struct step_hooks *hooks)
 {
 	return (struct record_opts){
 		.ops = true,
@@ -302,7 +303,7 @@ static int follow_steps(struct watch_run *wr, const struct proc_list *procs, uin
 		.arg = wr, .ended = on_step, .annotation = on_annotation, .lost = on_loss, .oom = on_oom
 	};
 	const struct event_rules *rules = wr->cfg->rules;
-	struct record_opts opts = sample_watch__opts(wr->cfg->run, &hooks);
+	struct record_opts opts = watch_opts(wr->cfg->run, &hooks);
 	int err;
 
 	opts.steps.event = rules->annotation[0] ? rules->annotation : NULL;

@@ -37,9 +37,6 @@ struct sample_watch_cfg {
 	void *arg;
 };
 
-/* Of a recording that follows steps and probes nothing else. hooks: the caller's. */
-struct record_opts sample_watch__opts(const struct run_cfg *run, const struct step_hooks *hooks);
-
 void sample_watch__init(struct sample_watch *w);
 /* Whether the processes are to be selected now; *in_ns: else when. */
 bool sample_watch__due(const struct sample_watch *w, uint64_t now_ns, uint64_t *in_ns);

@@ -41,8 +41,7 @@ struct window_run {
 	int fd; /* for reports */
 	struct sample_report report;
 	struct live live;
-	struct sample_multiple multiple; /* with spec->step_multiple */
-	bool learned[OPT_PIDS_MAX];      /* by sample_learn__targets() */
+	bool learned[OPT_PIDS_MAX]; /* by sample_learn__targets() */
 };
 
 /* False: a signal came first. */
@@ -68,18 +67,6 @@ static void report_begin(struct window_run *wr, struct run *run, uint64_t begin_
 	wr->report.traced = run__traced(run);
 	wr->report.fixed_ns = run__fixed_cost_ns(run);
 	send_report(wr);
-}
-
-static void begin_with_step(void *arg, struct run *run)
-{
-	struct window_run *wr = arg;
-
-	if (wr->live.announced)
-		return;
-	wr->live.announced = sample_multiple__tick(&wr->multiple, run);
-	wr->report.multiple = wr->multiple.report;
-	if (wr->live.announced)
-		report_begin(wr, run, wr->multiple.sm.begin_ns);
 }
 
 /* The end of the warm-up. */
@@ -172,13 +159,8 @@ static bool add_processes(struct window_run *wr)
 static int run_window(struct window_run *wr)
 {
 	struct run *run = wr->live.run;
-	bool in_steps = wr->live.cfg->rec.steps.name && !wr->spec->step_multiple;
+	bool in_steps = wr->live.cfg->rec.steps.name;
 	int code;
-
-	if (wr->spec->step_multiple) {
-		run__warm_up(run);
-		return live__run(&wr->live, begin_with_step, wr);
-	}
 
 	wr->report.steps.attached_ns = clock__mono_ns();
 	if (in_steps && wr->live.cfg->rec.steps.warmup)
@@ -210,30 +192,11 @@ static void write_meta(const struct sample_window_spec *spec, struct recorder *r
 		recorder__meta_text(rec, "event", event);
 }
 
-/* Until the step is near that the window is to begin with. */
-static int await_step(struct window_run *wr)
-{
-	bool near;
-
-	sample_multiple__init(&wr->multiple, wr->spec);
-	near = sample_multiple__await(&wr->multiple);
-	wr->report.multiple = wr->multiple.report;
-	if (near) {
-		send_report(wr);
-		return EXIT_DONE;
-	}
-	wr->report.cost_known = true;
-	wr->report.cost_ns = wr->multiple.cost_ns;
-	for (uint32_t i = 0; i < wr->spec->pid_cnt; i++)
-		wr->report.charges[i].ns = wr->multiple.cost_ns;
-	return EXIT_FAILED;
-}
-
 /* What becomes of a window that has been recorded, code EXIT_DONE, or not. Exit code. */
 static int end_window(struct window_run *wr, int code)
 {
 	if (wr->live.run)
-		sample_window__note_costs(&wr->report, wr->spec, wr->live.run, wr->multiple.cost_ns);
+		sample_window__note_costs(&wr->report, wr->spec, wr->live.run);
 	if (code) { /* perhaps because they have ended since they were attached to */
 		wr->report.ended = 0;
 		for (uint32_t i = 0; i < wr->spec->pid_cnt; i++)
@@ -281,11 +244,7 @@ static int record_window(const struct sample_window_spec *spec, int fd)
 	log__set_quiet(true); /* ptbpf reports the window when it has ended */
 	wr.live.known_metrics = spec->metrics;
 	wr.live.metrics = spec->metrics ? &wr.report.metrics : NULL;
-	code = spec->step_multiple ? await_step(&wr) : EXIT_DONE;
-	if (spec->step_multiple)
-		sample_multiple__opts(&wr.multiple, &cfg);
-	if (!code)
-		code = live__open(&wr.live, &cfg, spec->pids[0]);
+	code = live__open(&wr.live, &cfg, spec->pids[0]);
 	if (!code)
 		write_meta(spec, run__recorder(wr.live.run));
 	if (!code) {

@@ -13,7 +13,6 @@
 
 #include "base/jsonw.h"
 #include "cli/live.h"
-#include "cli/sample_multiple.h"
 #include "plan/plan_failures.h"
 #include "record/run.h"
 #include "sample/event_watch.h"
@@ -66,8 +65,6 @@ struct sample_window_spec {
 	uint64_t real_ns;             /* Unix time of the begin */
 	bool measure;                 /* the time of a step, and nothing else */
 	struct step_wait step_wait;   /* in steps: what is known when it starts */
-	uint64_t step_multiple; /* it begins with a step that has such a number; 0: by the clock */
-	uint64_t step_lead_ns;  /* probes are attached so long before it */
 	bool held; /* its begin is in the memory of a process that holds it (--flight), if there is one */
 	bool samples;    /* of Python stacks, and nothing else: the job hangs */
 	const char *off; /* "cpu" or "cuda": an activity that is switched off; NULL: none is */
@@ -89,7 +86,6 @@ struct sample_report {
 	bool sealed;       /* nothing is attached any more; the rest is export */
 	bool has_result;
 	struct sample_step_report steps;
-	struct sample_multiple_report multiple;
 	bool cost_known;
 	uint64_t cost_ns;  /* then: by run__cost_ns(), when it was sealed or given up */
 	uint64_t fixed_ns; /* run__fixed_cost_ns() */
@@ -160,8 +156,8 @@ void sample_window__read(struct sample_window *w);
 int sample_window__end(struct sample_window *w);
 /* Of one of a job that hangs: where the stacks of its threads are, in text; else "". Returns buf. */
 const char *sample_window__threads(const struct sample_window_spec *spec, char *buf, size_t cap);
-/* In its process: what it has cost so far; more_ns: each of its processes, beside that. */
+/* In its process: what it has cost so far. */
 void sample_window__note_costs(struct sample_report *r, const struct sample_window_spec *spec,
-			       struct run *run, uint64_t more_ns);
+			       struct run *run);
 
 #endif /* CLI_SAMPLE_WINDOW_H */

@@ -29,7 +29,6 @@ struct window_request {
 	uint64_t named_ns; /* CLOCK_MONOTONIC: else when they were named; set by sampler__request() */
 	uint64_t duration_ns;   /* 0: as long as those of the schedule */
 	uint64_t start_real_ns; /* Unix time, 0: now */
-	uint64_t step_multiple; /* with a step that has such a number, 0: at that time */
 	bool limited;           /* by --max-overhead */
 	bool samples, held;     /* of sample_window_spec */
 };

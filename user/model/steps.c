@@ -94,13 +94,11 @@ static bool is_wanted(const struct finder *fi, uint32_t tgid, const char *text, 
 
 static void check_text(struct finder *fi, const struct ptb_rec_hdr *h, const char *text, size_t len)
 {
-	uint64_t number;
-
 	if (len >= sizeof(own_step) - 1 && !memcmp(text, own_step, sizeof(own_step) - 1) &&
 	    hashmap__put(&fi->own_steps, h->tgid, 0, 1))
 		fi->err = -ENOMEM;
 	if (is_wanted(fi, h->tgid, text, len)) /* marks that count themselves have one name: "train#" */
-		note_mark(fi, h, text, numbered__split(text, len, &number));
+		note_mark(fi, h, text, numbered__prefix(text, len));
 }
 
 static void check_op(struct finder *fi, const struct ptb_rec_hdr *h, const struct op_name *op)
@@ -300,12 +298,10 @@ void steps__cut(struct model *m, struct entry *e)
 
 bool steps__is_mark(const struct thread *t, const char *name)
 {
-	uint64_t number;
-
 	if (!t->step_name || !t->step_prefix)
 		return t->step_name && name == t->step_name;
 	return name && !strncmp(name, t->step_name, t->step_prefix) &&
-	       numbered__split(name, strlen(name), &number) == t->step_prefix;
+	       numbered__prefix(name, strlen(name)) == t->step_prefix;
 }
 
 void steps__advance(struct model *m, struct thread *t, uint64_t ts)

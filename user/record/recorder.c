@@ -298,11 +298,6 @@ void recorder__window(struct recorder *r, bool begin, uint64_t ts_ns, uint32_t r
 	recorder__put(r, PTB_REC_WINDOW, &w.h, sizeof(w));
 }
 
-void recorder__keep(struct recorder *r, uint64_t ts_ns)
-{
-	r->begin_ns = ts_ns;
-}
-
 int recorder__hold(struct recorder *r, uint64_t ts_ns, uint64_t keep_ns, uint64_t max_bytes)
 {
 	int err = capture_writer__hold(r->cw, keep_ns, max_bytes);

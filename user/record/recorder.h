@@ -48,8 +48,6 @@ void recorder__meta_text(struct recorder *r, const char *key, const char *text);
 void recorder__machine(struct recorder *r);
 void recorder__clock(struct recorder *r);
 void recorder__window(struct recorder *r, bool begin, uint64_t ts_ns, uint32_t reason);
-/* Instead of a begin of the window: what comes from ts_ns on is written, and recorder__window() says later when it began. */
-void recorder__keep(struct recorder *r, uint64_t ts_ns);
 /* Instead of a begin of the window: what comes from ts_ns on is held in memory (capture_writer__hold()). 0 or negative errno. */
 int recorder__hold(struct recorder *r, uint64_t ts_ns, uint64_t keep_ns, uint64_t max_bytes);
 /* Writes what is held. *since_ns: from this time on it is all that there was; 0: since recorder__hold(). */

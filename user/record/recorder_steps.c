@@ -114,7 +114,7 @@ static void take_text(const struct recorder *r, const struct ptb_rec_hdr *h, str
 	ev->what = what_is(r, h->tgid, text, len);
 	ev->whole = siphash__bytes(text, len) | 1;
 	if (ev->what != STEP_OTHER) /* steps that count themselves have one name */
-		len = (uint32_t)numbered__split(text, len, &ev->number);
+		len = (uint32_t)numbered__prefix(text, len);
 	ev->text = siphash__bytes(text, len) | 1;
 }
 
@@ -202,7 +202,7 @@ static bool make_event(const struct recorder *r, const struct ptb_rec_hdr *h, st
 
 void recorder__steps_record(struct recorder *r, const struct ptb_rec_hdr *h)
 {
-	struct step_event ev = { .ts_ns = h->ts_ns, .tgid = h->tgid, .tid = h->tid, .number = NUMBERED_NONE };
+	struct step_event ev = { .ts_ns = h->ts_ns, .tgid = h->tgid, .tid = h->tid };
 
 	if (h->kind == PTB_REC_EXIT && ((const struct ptb_task *)(const void *)h)->group_dead)
 		step_count__process_ended(r->steps, h->tgid);

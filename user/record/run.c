@@ -228,32 +228,6 @@ static void activate(struct run *run)
 	run->targets.active = true;
 }
 
-void run__keep(struct run *run)
-{
-	if (run->kept)
-		return;
-	activate(run);
-	run->kept = true;
-	recorder__keep(run->targets.rec, clock__mono_ns());
-}
-
-void run__begin_window(struct run *run, uint64_t begin_ns)
-{
-	for (uint32_t id = 0; id < PTB_CNT_MAP; id++)
-		run->before[id] = probe_set__counter(run->targets.ps, id);
-	run->kept = false;
-	run->begin_ns = run->opened_ns = begin_ns;
-	run->last_clock_ns = clock__mono_ns();
-	recorder__window(run->targets.rec, true, begin_ns, 0);
-	run__sample_memory(run, run->last_clock_ns);
-}
-
-void run__stop(struct run *run, uint32_t reason)
-{
-	run->stop = true;
-	run->stop_reason = reason;
-}
-
 int run__activate(struct run *run)
 {
 	int err = 0;
@@ -402,8 +376,7 @@ static bool all_gone(const struct run *run)
 uint64_t run__window_end(const struct run *run)
 {
 	bool ends = run->targets.active && (run->opts.duration_ns || run->opts.flight_ns);
-	uint64_t end = ends && !run->holding && !run->kept ? run->opened_ns + run->opts.duration_ns :
-							     UINT64_MAX;
+	uint64_t end = ends && !run->holding ? run->opened_ns + run->opts.duration_ns : UINT64_MAX;
 
 	return run->targets.active && run->opts.end_ns && run->opts.end_ns < end ? run->opts.end_ns : end;
 }
@@ -469,7 +442,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 			run__sample_memory(run, now);
 		if (run->signal)
 			run->stop_reason = PTB_STOP_SIGNAL;
-		if (run->signal || run->stop)
+		if (run->signal)
 			return 0;
 		if (now >= run__window_end(run)) {
 			run->stop_reason = run__window_end(run) == run->opts.end_ns ?

@@ -55,12 +55,6 @@ void run__warm_up(struct run *run);
 bool run__warmed_up(const struct run *run);
 /* run__loop() makes a round at this time (CLOCK_MONOTONIC), too, so that its caller can begin the window then. */
 void run__wake_at(struct run *run, uint64_t mono_ns);
-/* In place of run__activate(), in two parts: what happens is kept from now on, the window begins at begin_ns, which may have passed since. What
- * came between them is in the capture, but in no window. */
-void run__keep(struct run *run);
-void run__begin_window(struct run *run, uint64_t begin_ns);
-/* run__loop() ends with this round; reason: enum ptb_stop_reason. */
-void run__stop(struct run *run, uint32_t reason);
 /* Begins the window; with opts->flight_ns: begins to hold what happens. 0 or negative errno. */
 int run__activate(struct run *run);
 bool run__is_holding(const struct run *run);

@@ -32,8 +32,6 @@ struct run {
 	uint64_t wake_ns; /* 0: by the pace alone */
 	uint64_t opened_ns; /* from then on the duration counts: the window's begin, or when what was held was wanted */
 	bool holding;
-	bool kept; /* by run__keep(): the window has not begun */
-	bool stop;
 	struct run_snapshot { /* of the counters, now and then while holding */
 		uint64_t ts_ns, counters[PTB_CNT_MAP];
 	} snapshots[RUN_SNAPSHOTS];

@@ -14,7 +14,6 @@
 #include "base/hashmap.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/numbered.h"
 #include "base/vec.h"
 
 #define OPEN_MAX 24
@@ -22,7 +21,7 @@
 #define NAME_VALID_NS 100000000 /* as in model/scopes.c */
 
 struct step_open {
-	uint64_t id, sp, begin_ns, text, number;
+	uint64_t id, sp, begin_ns, text;
 	enum step_what what;
 	bool agent, frame;
 };
@@ -42,10 +41,9 @@ struct step_thread {
 	uint32_t open_cnt;
 	bool named, due;
 	enum step_what name_what;
-	uint64_t name_ns, name_sp, name_text, name_number;
-	uint64_t due_number;         /* names only: of the mark that began last */
-	uint64_t own_ns, own_number; /* names only: of the announced step that began last; 0: none has */
-	uint64_t mark; /* text that marks this thread's steps: the first one of the phase */
+	uint64_t name_ns, name_sp, name_text;
+	uint64_t own_ns; /* names only: of the announced step that began last; 0: none has */
+	uint64_t mark;   /* text that marks this thread's steps: the first one of the phase */
 	struct tally tallies[TALLIES];
 };
 
@@ -182,7 +180,6 @@ static void begin_phase(struct step_count *sc, struct step_thread *t)
 	t->phase = sc->phase;
 	t->named = t->due = false;
 	t->mark = t->own_ns = 0;
-	t->due_number = NUMBERED_NONE;
 	memset(t->tallies, 0, sizeof(t->tallies));
 	for (uint32_t i = 0; i < t->open_cnt; i++) {
 		if (!t->open[i].agent)
@@ -210,18 +207,16 @@ static uint64_t later(uint64_t a, uint64_t b)
 }
 
 static void count_end(const struct step_count *sc, struct step_thread *t, int which,
-		      uint64_t number, uint64_t begin_ns, uint64_t at_ns)
+		      uint64_t begin_ns, uint64_t at_ns)
 {
 	struct tally *ta = &t->tallies[which];
 	uint64_t ts = later(at_ns, later(begin_ns, ta->last_ns)); /* an agent's events may have any order */
 	const struct step_end e = { .tgid = t->tgid,
 				    .tid = t->tid,
-				    .own = which == OWN,
-				    .number = number,
 				    .begin_ns = which == OWN ? begin_ns : ta->last_ns,
 				    .end_ns = ts };
 
-	if (sc->hooks && announces(sc, t->tgid) == e.own)
+	if (sc->hooks && announces(sc, t->tgid) == (which == OWN))
 		sc->hooks->ended(sc->hooks->arg, &e);
 	if (!ta->ends++)
 		ta->first_ns = begin_ns;
@@ -239,16 +234,13 @@ static void end_from(const struct step_count *sc, struct step_thread *t, uint32_
 		const struct step_open *o = &t->open[--t->open_cnt];
 
 		if (o->what == STEP_OWN && o->begin_ns >= sc->since_ns)
-			count_end(sc, t, OWN, o->number, o->begin_ns, ts);
-		if (o->what != STEP_MARK || o->text != t->mark)
-			continue;
-		t->due = true;
-		t->due_number = o->number;
+			count_end(sc, t, OWN, o->begin_ns, ts);
+		t->due |= o->what == STEP_MARK && o->text == t->mark;
 	}
 	if (!t->due || t->open_cnt)
 		return;
 	t->due = false;
-	count_end(sc, t, DERIVED, t->due_number, ts, ts);
+	count_end(sc, t, DERIVED, ts, ts);
 }
 
 /* Frames at or below the stack pointer are gone. */
@@ -273,7 +265,7 @@ static uint32_t find_open(const struct step_thread *t, uint64_t id, bool frame)
 }
 
 static void open_one(struct step_count *sc, struct step_thread *t, const struct step_event *ev,
-		     enum step_what what, uint64_t text, uint64_t number)
+		     enum step_what what, uint64_t text)
 {
 	if (what == STEP_MARK && !t->mark)
 		t->mark = text;
@@ -284,7 +276,6 @@ static void open_one(struct step_count *sc, struct step_thread *t, const struct 
 							     .sp = ev->sp,
 							     .begin_ns = ev->ts_ns,
 							     .text = text,
-							     .number = number,
 							     .what = what,
 							     .agent = !ev->sp,
 							     .frame = ev->kind == STEP_ENTER };
@@ -300,9 +291,9 @@ static void on_begin(struct step_count *sc, struct step_thread *t, const struct 
 	if (i != UINT32_MAX)
 		end_from(sc, t, i, ev->ts_ns); /* another object at this address: that one's end was not seen */
 	if (named)
-		open_one(sc, t, ev, t->name_what, t->name_text, t->name_number);
+		open_one(sc, t, ev, t->name_what, t->name_text);
 	else if (ev->text)
-		open_one(sc, t, ev, ev->what, ev->text, ev->number);
+		open_one(sc, t, ev, ev->what, ev->text);
 	t->named &= !named;
 }
 
@@ -311,7 +302,6 @@ static void on_name(struct step_count *sc, struct step_thread *t, const struct s
 	t->named = true;
 	t->name_what = ev->what;
 	t->name_text = ev->text;
-	t->name_number = ev->number;
 	t->name_sp = ev->sp;
 	t->name_ns = ev->ts_ns;
 	if (ev->what == STEP_MARK && !t->mark)
@@ -325,12 +315,10 @@ static void begin_named(const struct step_count *sc, struct step_thread *t, cons
 {
 	if (ev->what == STEP_OWN) {
 		if (t->own_ns)
-			count_end(sc, t, OWN, t->own_number, t->own_ns, ev->ts_ns);
+			count_end(sc, t, OWN, t->own_ns, ev->ts_ns);
 		t->own_ns = ev->ts_ns;
-		t->own_number = ev->number;
 	} else if (ev->what == STEP_MARK && ev->text == t->mark) {
-		count_end(sc, t, DERIVED, t->due_number, ev->ts_ns, ev->ts_ns);
-		t->due_number = ev->number;
+		count_end(sc, t, DERIVED, ev->ts_ns, ev->ts_ns);
 	}
 }
 
@@ -379,7 +367,7 @@ static void apply(struct step_count *sc, const struct step_event *ev)
 		break;
 	case STEP_ENTER:
 		drop_dead(sc, t, ev->sp, ev->ts_ns);
-		open_one(sc, t, ev, ev->what, ev->text, ev->number);
+		open_one(sc, t, ev, ev->what, ev->text);
 		break;
 	case STEP_EXIT: {
 		uint32_t i;
@@ -434,7 +422,6 @@ void step_count__lost(struct step_count *sc)
 	for (uint32_t i = 0; i < sc->thread_cnt; i++) {
 		sc->threads[i].open_cnt = 0;
 		sc->threads[i].own_ns = 0;
-		sc->threads[i].due_number = NUMBERED_NONE;
 	}
 	if (sc->hooks && sc->hooks->lost)
 		sc->hooks->lost(sc->hooks->arg);

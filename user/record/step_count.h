@@ -32,7 +32,6 @@ struct step_event {
 	uint64_t sp; /* 0: of an agent */
 	uint64_t text; /* a hash of the name, without the number of a mark's; 0: it has none of its own */
 	uint64_t whole; /* a hash of all of its name */
-	uint64_t number; /* behind its name, of marks and of steps that are announced; NUMBERED_NONE: there is none */
 	uint32_t tgid, tid;
 	enum step_event_kind kind;
 	enum step_what what;
@@ -40,15 +39,14 @@ struct step_event {
 
 struct step_end {
 	uint32_t tgid, tid;
-	bool own;
-	uint64_t number, begin_ns, end_ns;
+	uint64_t begin_ns, end_ns;
 };
 
 /* What somebody does at each of them, beside counting. */
 struct step_hooks {
 	void *arg;
-	/* A step of a thread ended: an announced one (own) in processes that announce steps themselves, else a derived one. begin_ns 0: it began
-	 * before the count did; number: the program's own, NUMBERED_NONE: it has none. */
+	/* A step of a thread ended: an announced one in processes that announce steps themselves, else a derived one. begin_ns 0: it began
+	 * before the count did. */
 	void (*ended)(void *arg, const struct step_end *e);
 	/* The next three may be NULL. */
 	/* An annotation begins; named: it is called as step_opts.event is. */

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sample/step_multiple.h"
-
 #define DURATION_MAX_MS (24.0 * 3600 * 1000)
 #define UNIX_MS_MAX 1e13 /* exact as a double, and in nanoseconds a uint64_t */
 #define BUF 4096
@@ -92,14 +90,6 @@ static int take_start(const struct parser *p, const cJSON *v)
 	return 0;
 }
 
-static int take_step(const struct parser *p, const cJSON *v)
-{
-	if (!is_whole(v, 1, STEP_MULTIPLE_MAX))
-		return refuse(p, v->string, "a number of steps, at most 1000000000");
-	p->rq->step_multiple = (uint64_t)v->valuedouble;
-	return 0;
-}
-
 static int take_wait(const struct parser *p, const cJSON *v)
 {
 	if (!cJSON_IsBool(v))
@@ -137,7 +127,6 @@ static const struct {
 	{ "pids", take_pids, false, CONTROL_TRIGGER },
 	{ "duration_ms", take_duration, false, CONTROL_TRIGGER },
 	{ "start_unix_ms", take_start, false, CONTROL_TRIGGER },
-	{ "start_step_multiple", take_step, false, CONTROL_TRIGGER },
 	{ "wait", take_wait, false, CONTROL_TRIGGER },
 	{ "cpu", take_cpu, false, CONTROL_TOGGLE },
 	{ "cuda", take_cuda, false, CONTROL_TOGGLE },
@@ -185,11 +174,6 @@ static int take_keys(const struct parser *p, const cJSON *tree)
 			snprintf(p->why, p->cap, "\"%s\" is missing", keys[i].key);
 			err = -EINVAL;
 		}
-	}
-	if (!err && p->rq->start_real_ns && p->rq->step_multiple) {
-		snprintf(p->why, p->cap,
-			 "\"start_unix_ms\" and \"start_step_multiple\" exclude each other");
-		err = -EINVAL;
 	}
 	if (!err && p->rq->what == CONTROL_TOGGLE && !p->rq->cpu && !p->rq->cuda) {
 		snprintf(p->why, p->cap, "\"cpu\" or \"cuda\" is missing");
@@ -254,8 +238,6 @@ void control_request__write(const struct control_request *rq, struct jsonw_text 
 		JSONW_DOUBLE(&w, "duration_ms", (double)rq->duration_ns / 1e6);
 	if (rq->start_real_ns)
 		JSONW_U64(&w, "start_unix_ms", rq->start_real_ns / 1000000);
-	if (rq->step_multiple)
-		JSONW_U64(&w, "start_step_multiple", rq->step_multiple);
 	if (rq->wait)
 		JSONW_BOOL(&w, "wait", true);
 	if (rq->cpu)

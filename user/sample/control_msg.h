@@ -30,7 +30,6 @@ struct control_request {
 	uint32_t pid_cnt;       /* 0: the processes that the daemon selects */
 	uint64_t duration_ns;   /* 0: the daemon's */
 	uint64_t start_real_ns; /* Unix time, 0: now */
-	uint64_t step_multiple; /* it begins with a step whose number is a multiple of it; 0: with any */
 	bool wait;              /* another answer follows when the window has ended */
 	/* of CONTROL_TOGGLE: activities of the windows that are started from now on; one at least is switched */
 	enum control_switch cpu, cuda;

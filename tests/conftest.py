@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 
@@ -88,10 +89,14 @@ def pytest_runtest_call(item):
     item.user_properties.append(("processor", f"{sum(os.times()[:4]) - before:.1f}"))
 
 
+def other_turn(item):
+    """Whether it belongs to another environment than the main one, which another run of tools/test.sh has (turn() in CMakeLists.txt)."""
+    name = re.search(r"\[(?:.*-)?(old|distribution|chroot)\b", item.name)
+    return name and os.environ.get("PTBPF_TURN", "") not in ("", {"old": "1", "distribution": "2", "chroot": "3"}[name[1]])
+
+
 def pytest_collection_modifyitems(config, items):
-    """Without PTBPF_SOAK=1 the tests marked `soak` are left out."""
-    if support.soak():
-        return
-    soaks = [item for item in items if item.get_closest_marker("soak")]
-    config.hook.pytest_deselected(items=soaks)
-    items[:] = [item for item in items if item not in soaks]
+    """Without PTBPF_SOAK=1 the tests marked `soak` are left out, and with PTBPF_TURN those of other turns."""
+    out = [item for item in items if other_turn(item) or (item.get_closest_marker("soak") and not support.soak())]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if item not in out]

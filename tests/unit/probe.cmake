@@ -106,5 +106,6 @@ endif()
 # These depend on the kernel: tools/kernels runs them on others (label "kernel").
 foreach(name link_guard probe_set probe_shared probe_text probe_stacks probe_harm probe_stale probe_when probe_args probe_callargs probe_memory probe_kmem probe_kmem_rare probe_cuda
         probe_agent probe_agent_harm unwind)
-  set_tests_properties(unit_${name} PROPERTIES LABELS "unit;kernel")
+  set_property(TEST unit_${name} APPEND PROPERTY LABELS kernel)
+  set_target_properties(test_${name} PROPERTIES EXCLUDE_FROM_ALL FALSE)
 endforeach()

@@ -93,7 +93,7 @@ def test_lines(captures):
 
 def test_lines_for_people(captures):
     text = run("report", captures[0], "--by", "line", "--row-limit", "2")
-    check(re.search(r"^ +1\.300 ms +51\.2% +1\.300 ms +51\.2% .* train\.py:12 in Trainer\.step$", text, re.M), text)
+    check(re.search(r"^ +1\.300 ms +51\.2 % +1\.300 ms +51\.2 % .* train\.py:12 in Trainer\.step$", text, re.M), text)
     check("4 more (--row-limit)" in text and "GPU" not in text, text)
     first = run("report", captures[0], "--by", "line", "--sort-by", "cpu_time_total").split(" line\n", 1)[1].splitlines()[0]
     check("train.py:30 in <module>" in first, first)

@@ -14,7 +14,7 @@
 #include "base/effort.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "base/term_text.h"
+#include "report/doc.h"
 #include "export/stack_tree.h"
 
 struct line_row {
@@ -91,7 +91,7 @@ static struct line_row *find_row(struct line_report *lr, const struct stack_fram
 	return r;
 }
 
-static void add_values(int64_t *to, const int64_t *values)
+static void sum_values(int64_t *to, const int64_t *values)
 {
 	for (uint32_t m = 0; m < STACK_METRIC_CNT; m++)
 		stack_sum__add(&to[m], values[m]);
@@ -120,8 +120,8 @@ static int add_operator(struct line_report *lr, const struct stack_frame *f, con
 
 	if (!r)
 		return -ENOMEM;
-	add_values(r->self, values);
-	add_values(r->total, values);
+	sum_values(r->self, values);
+	sum_values(r->total, values);
 	return 0;
 }
 
@@ -136,9 +136,9 @@ static int add_node(struct line_report *lr, uint32_t i, const int64_t *values)
 	r = find_row(lr, own ? &frames[nodes[own].frame] : NULL);
 	if (!r)
 		return -ENOMEM;
-	add_values(r->self, values);
+	sum_values(r->self, values);
 	if (!own)
-		add_values(r->total, values);
+		sum_values(r->total, values);
 	for (uint32_t n = own; n; n = nodes[nodes[n].parent].python) {
 		const struct stack_frame *f = &frames[nodes[n].frame];
 
@@ -149,7 +149,7 @@ static int add_node(struct line_report *lr, uint32_t i, const int64_t *values)
 		if (!r)
 			return -ENOMEM;
 		if (r->seen != (uint64_t)i + 1)
-			add_values(r->total, values);
+			sum_values(r->total, values);
 		r->seen = (uint64_t)i + 1;
 		if (inner && inner != r->nr + 1 && !lr->rows[inner - 1].outer)
 			lr->rows[inner - 1].outer = r->nr + 1;
@@ -177,7 +177,7 @@ static int sum_rows(struct line_report *lr)
 			values[STACK_CALLS] = values[STACK_CPU] = 0;
 		for (uint32_t m = 0; m < STACK_METRIC_CNT; m++)
 			any |= values[m] != 0;
-		add_values(lr->sums, values);
+		sum_values(lr->sums, values);
 		if (any)
 			err = lr->operators ? add_operator(lr, &frames[nodes[i].frame], values) :
 					      add_node(lr, i, values);
@@ -294,244 +294,202 @@ static uint32_t module_path(const struct line_report *lr, const struct line_row 
 	return n;
 }
 
-/* ---- text ---- */
-
-struct line_column {
-	const char *head;
-	enum stack_metric metric;
-	bool total, percent;
-};
-
-static const struct line_column line_columns[] = {
-	{ "self CPU", STACK_CPU, false, true },
-	{ "total CPU", STACK_CPU, true, true },
-	{ "self GPU", STACK_GPU, false, true },
-	{ "total GPU", STACK_GPU, true, true },
-	{ "allocated", STACK_CPU_ALLOC, false, false },
-	{ "not freed", STACK_CPU_LIVE, false, false },
-	{ "GPU alloc", STACK_GPU_ALLOC, false, false },
-	{ "not freed", STACK_GPU_LIVE, false, false },
-	{ "faults", STACK_FAULTS, false, false },
-	{ "on CPU", STACK_RUNNING, false, true },
-	{ "total", STACK_RUNNING, true, true },
-	{ "off CPU", STACK_WAITING, false, true },
-	{ "total", STACK_WAITING, true, true },
-	{ "calls", STACK_CALLS, false, false },
-};
-#define LINE_COLUMN_CNT (sizeof(line_columns) / sizeof(*line_columns))
-
-static struct cell value_cell(enum stack_metric metric, int64_t v)
-{
-	switch (metric) {
-	case STACK_CPU:
-	case STACK_GPU:
-	case STACK_RUNNING:
-	case STACK_WAITING:
-		return cell__duration(v > 0 ? (uint64_t)v : 0);
-	case STACK_CALLS:
-	case STACK_FAULTS:
-		return cell__count(v > 0 ? (uint64_t)v : 0);
-	default:
-		return cell__bytes((double)v);
-	}
-}
-
-static bool has_column(const struct line_report *lr, const struct line_column *c)
-{
-	return lr->sums[c->metric] && !(lr->operators && c->total);
-}
-
-static void put_line_head(FILE *out, const struct line_report *lr)
-{
-	for (size_t i = 0; i < LINE_COLUMN_CNT; i++) {
-		if (!has_column(lr, &line_columns[i]))
-			continue;
-		fprintf(out, "%*s", i ? 12 : 10, line_columns[i].head);
-		if (line_columns[i].percent)
-			fprintf(out, "%8s", "%");
-	}
-	fputs(lr->modules ? "  module\n" : lr->operators ? "  operator\n" : "  line\n", out);
-}
-
-static void put_module(FILE *out, const struct line_report *lr, const struct line_row *r)
+/* The modules around a module and itself, "outer > inner". */
+static void path_text(const struct line_report *lr, const struct line_row *r, char *buf, size_t cap)
 {
 	const struct line_row *path[MODULE_DEPTH_MAX];
 	uint32_t n = module_path(lr, r, path);
+	size_t len = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		if (i)
-			fputs(" > ", out);
-		term_text__put(out, module_name(lr, path[i]), SIZE_MAX);
+	for (uint32_t i = 0; i < n && len < cap; i++)
+		len += (size_t)snprintf(buf + len, cap - len, "%s%s", i ? " > " : "",
+					module_name(lr, path[i]));
+}
+
+/* ---- columns ---- */
+
+#define DASH_WHERE_NONE(unit)                                                                      \
+	static struct cell unit##_or_dash(double v)                                                \
+	{                                                                                          \
+		return v < 0 || v > 0 ? unit__##unit(v) : cell__format("-");                       \
 	}
-}
+DASH_WHERE_NONE(ns)
+DASH_WHERE_NONE(count)
+DASH_WHERE_NONE(bytes)
 
-static void put_line(FILE *out, const struct line_report *lr, const struct line_row *r)
-{
-	term_text__put(out, stack_tree__text(lr->tree, r->file), SIZE_MAX);
-	if (r->line)
-		fprintf(out, ":%u", r->line);
-	fputs(" in ", out);
-	term_text__put(out, stack_tree__text(lr->tree, r->func), SIZE_MAX);
-}
+#define X(id, key, name, unit) [STACK_##id] = { "self." #key, "total." #key },
+static const struct {
+	const char *self, *total;
+} fact_keys[] = { STACK_METRICS(X) };
+#undef X
 
-static void put_row(FILE *out, const struct line_report *lr, const struct line_row *r)
+static const struct line_column {
+	const char *heading;
+	enum stack_metric metric;
+	bool total, share;
+	struct cell (*unit)(double v);
+} line_columns[] = {
+	{ "self CPU", STACK_CPU, false, true, ns_or_dash },
+	{ "total CPU", STACK_CPU, true, true, ns_or_dash },
+	{ "self GPU", STACK_GPU, false, true, ns_or_dash },
+	{ "total GPU", STACK_GPU, true, true, ns_or_dash },
+	{ "allocated", STACK_CPU_ALLOC, false, false, bytes_or_dash },
+	{ "not freed", STACK_CPU_LIVE, false, false, bytes_or_dash },
+	{ "GPU alloc", STACK_GPU_ALLOC, false, false, bytes_or_dash },
+	{ "not freed", STACK_GPU_LIVE, false, false, bytes_or_dash },
+	{ "faults", STACK_FAULTS, false, false, count_or_dash },
+	{ "on CPU", STACK_RUNNING, false, true, ns_or_dash },
+	{ "total", STACK_RUNNING, true, true, ns_or_dash },
+	{ "off CPU", STACK_WAITING, false, true, ns_or_dash },
+	{ "total", STACK_WAITING, true, true, ns_or_dash },
+	{ "calls", STACK_CALLS, false, false, count_or_dash },
+};
+#define LINE_COLUMN_CNT (sizeof(line_columns) / sizeof(*line_columns))
+
+/* Those of which the capture has something. */
+static void find_columns(const struct line_report *lr, const char *what,
+			 struct doc_column columns[DOC_COLUMNS_MAX])
 {
+	uint32_t n = 0;
+
 	for (size_t i = 0; i < LINE_COLUMN_CNT; i++) {
 		const struct line_column *c = &line_columns[i];
-		int64_t v = (c->total ? r->total : r->self)[c->metric], sum = lr->sums[c->metric];
+		const char *key = c->total ? fact_keys[c->metric].total : fact_keys[c->metric].self;
+		int64_t sum = lr->sums[c->metric];
 
-		if (!has_column(lr, c))
+		if (!sum || (lr->operators && c->total))
 			continue;
-		fprintf(out, "%*s", i ? 12 : 10, v ? value_cell(c->metric, v).text : "-");
-		if (c->percent)
-			fprintf(out, "%7.1f%%", 100.0 * (double)v / (double)sum);
+		columns[n] = (struct doc_column){ key, c->heading, n ? 11 : 10, c->unit, 0 };
+		n++;
+		if (c->share)
+			columns[n++] = (struct doc_column){ key, "%", 7, NULL, (double)sum };
 	}
-	fputs("  ", out);
-	if (lr->operators)
-		term_text__put(out, stack_tree__text(lr->tree, r->func), SIZE_MAX);
-	else if (!(lr->modules ? r->func : r->file))
-		fputs(lr->modules ? "(in no module)" : "(no Python frames)", out);
-	else if (lr->modules)
-		put_module(out, lr, r);
-	else
-		put_line(out, lr, r);
-	fputc('\n', out);
+	columns[n++] = (struct doc_column){ ".what", what, -1, NULL, 0 };
+	columns[n] = (struct doc_column){ 0 };
 }
 
-static void put_line_sums(FILE *out, const struct line_report *lr)
-{
-	uint32_t hz = session__info(lr->s)->sample_hz;
+/* ---- the document ---- */
 
-	if (hz)
-		fprintf(out, "%s on CPUs, %s not running, of all threads together, in %u samples a second\n",
-			value_cell(STACK_RUNNING, lr->sums[STACK_RUNNING]).text,
-			value_cell(STACK_WAITING, lr->sums[STACK_WAITING]).text, hz);
-	else
-		fprintf(out, "%s in operators\n", value_cell(STACK_CPU, lr->sums[STACK_CPU]).text);
-}
-
-static int print_lines(struct line_report *lr, const struct session_totals *totals,
-		       const struct line_opts *opts, FILE *out)
-{
-	const struct session_info *info = session__info(lr->s);
-	uint32_t shown = report__shown(lr->row_cnt, opts->report.row_limit);
-
-	errno = 0;
-	fprintf(out, "%s, %.3f s, %u process%s: ",
-		lr->modules   ? "Modules" :
-		lr->operators ? "Open operators" :
-				"Lines of code",
-		(double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
-		info->process_cnt == 1 ? "" : "es");
-	put_line_sums(out, lr);
-	if (lr->operators)
-		fputs("The innermost operator that was open; " STACK_OP_NONE
-		      ": the thread was in none; " STACK_OP_UNKNOWN
-		      ": it has begun none since the request, or has no agent.\n",
-		      out);
-	else if (lr->modules)
-		fputs("self: in the module and in no module within it; ", out);
-	else
-		fprintf(out, "self: what the line %s%s", info->sample_hz ? "does" : "calls",
-			opts->all_lines ? "; " :
-					  " itself or through libraries (--all-lines: without them); ");
-	if (!lr->operators)
-		fputs("total: all that is below it.\n", out);
-	if (!info->sample_hz)
-		fprintf(out, "Backward operators belong to the %s of their forward operator.\n",
-			lr->modules ? "module" : "line");
-	fputc('\n', out);
-	put_line_head(out, lr);
-	for (uint32_t i = 0; i < shown; i++)
-		put_row(out, lr, &lr->rows[lr->order[i]]);
-	report__put_rest(out, shown, lr->row_cnt);
-	report__put_incomplete(out, info, totals);
-	return report__flush(out);
-}
-
-/* ---- JSON ---- */
-
-static void write_line_values(struct jsonw *w, const struct line_report *lr, const int64_t *v)
+static void add_values(struct doc *d, const struct line_report *lr, const char *object, const int64_t *v)
 {
 	bool sampled = session__info(lr->s)->sample_hz;
 
-	jsonw__begin_obj(w);
+	doc__object(d, object);
 #define X(id, key, name, unit)                                                                     \
 	if (STACK_##id < STACK_RUNNING || sampled)                                                 \
-		JSONW_I64(w, #key, v[STACK_##id]);
+		doc__i64(d, #key, v[STACK_##id]);
 	STACK_METRICS(X)
 #undef X
-	jsonw__end_obj(w);
+	doc__end(d);
 }
 
-static void write_row_key(struct jsonw *w, const struct line_report *lr, const struct line_row *r)
+static void add_place(struct doc *d, const struct line_report *lr, const struct line_row *r)
 {
-	const struct line_row *path[MODULE_DEPTH_MAX];
-	uint32_t n;
+	const char *file = stack_tree__text(lr->tree, r->file);
+	const char *func = stack_tree__text(lr->tree, r->func);
 
 	if (lr->operators) {
-		JSONW_STR(w, "operator", stack_tree__text(lr->tree, r->func));
+		doc__text(d, "operator", func);
+		doc__text(d, ".what", func);
 		return;
 	}
-	if (!lr->modules) {
-		JSONW_STR(w, "file", stack_tree__text(lr->tree, r->file));
-		JSONW_U64(w, "line", r->line);
-		JSONW_STR(w, "function", stack_tree__text(lr->tree, r->func));
-		JSONW_BOOL(w, "library", r->library);
-		return;
-	}
-	JSONW_ARR(w, "path");
-	n = r->func ? module_path(lr, r, path) : 0;
-	for (uint32_t i = 0; i < n; i++)
-		jsonw__str(w, module_name(lr, path[i]));
-	jsonw__end_arr(w);
+	doc__text(d, "file", file);
+	doc__u64(d, "line", r->line);
+	doc__text(d, "function", func);
+	doc__bool(d, "library", r->library);
+	if (!r->file)
+		doc__text(d, ".what", "(no Python frames)");
+	else if (r->line)
+		doc__cell(d, ".what", "%s:%u in %s", file, r->line, func);
+	else
+		doc__cell(d, ".what", "%s in %s", file, func);
 }
 
-static int print_lines_json(struct line_report *lr, struct session_totals *totals,
-			    const struct line_opts *opts, FILE *out)
+static void add_module(struct doc *d, const struct line_report *lr, const struct line_row *r)
 {
-	uint32_t shown = report__shown(lr->row_cnt, opts->report.row_limit);
-	struct jsonw w;
-	int err = report_json__begin(&w, out, lr->s, totals);
+	const struct line_row *path[MODULE_DEPTH_MAX];
+	uint32_t n = r->func ? module_path(lr, r, path) : 0;
+	char text[4096];
+
+	doc__array(d, "path");
+	for (uint32_t i = 0; i < n; i++)
+		doc__text(d, NULL, module_name(lr, path[i]));
+	doc__end_array(d);
+	path_text(lr, r, text, sizeof(text));
+	doc__text(d, ".what", r->func ? text : "(in no module)");
+}
+
+static void add_head(struct doc *d, const struct line_report *lr)
+{
+	const struct session_info *info = session__info(lr->s);
+
+	doc__say(d, "%s, %.3f s, %u process%s: ",
+		 lr->modules   ? "Modules" :
+		 lr->operators ? "Open operators" :
+				 "Lines of code",
+		 (double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
+		 info->process_cnt == 1 ? "" : "es");
+	if (info->sample_hz)
+		doc__line(d, "%s on CPUs, %s not running, of all threads together, in %u samples a second",
+			  ns_or_dash((double)lr->sums[STACK_RUNNING]).text,
+			  ns_or_dash((double)lr->sums[STACK_WAITING]).text, info->sample_hz);
+	else
+		doc__line(d, "%s in operators", unit__ns((double)lr->sums[STACK_CPU]).text);
+	if (lr->operators)
+		doc__line(d, "The innermost operator that was open; " STACK_OP_NONE
+			     ": the thread was in none; " STACK_OP_UNKNOWN
+			     ": it has begun none since the request, or has no agent.");
+	else
+		doc__line(d, "self: %s; total: all that is below it.",
+			  lr->modules ?
+				  "in the module and in no module within it" :
+			  lr->all_lines ?
+				  info->sample_hz ? "what the line does" : "what the line calls" :
+			  info->sample_hz ?
+				  "what the line does itself or through libraries (--all-lines: without them)" :
+				  "what the line calls itself or through libraries (--all-lines: without them)");
+	if (!info->sample_hz)
+		doc__line(d, "Backward operators belong to the %s of their forward operator.",
+			  lr->modules ? "module" : "line");
+	doc__gap(d);
+}
+
+static int print_doc(struct line_report *lr, struct session_totals *totals,
+		     const struct line_opts *opts, FILE *out)
+{
+	const char *one = lr->modules ? "module" : lr->operators ? "operator" : "line";
+	struct doc_column columns[DOC_COLUMNS_MAX];
+	char many[16], count[16];
+	struct doc d;
+	int err = doc__begin(&d, out, lr->s, totals, &opts->report);
 
 	if (err)
 		return err;
-	jsonw__key(&w, "sort_by");
+	snprintf(many, sizeof(many), "%ss", one);
+	snprintf(count, sizeof(count), "%s_count", one);
+	add_head(&d, lr);
 	if (opts->sort_by)
-		jsonw__str(&w, opts->sort_by);
+		doc__text(&d, "sort_by", opts->sort_by);
 	else
-		jsonw__null(&w);
+		doc__null(&d, "sort_by");
 	if (!lr->modules && !lr->operators)
-		JSONW_BOOL(&w, "all_lines", opts->all_lines);
-	jsonw__key(&w, "sums");
-	write_line_values(&w, lr, lr->sums);
-	if (lr->modules) {
-		JSONW_U64(&w, "module_count", lr->row_cnt);
-		REPORT_JSON_LIST(&w, "modules");
-	} else if (lr->operators) {
-		JSONW_U64(&w, "operator_count", lr->row_cnt);
-		REPORT_JSON_LIST(&w, "operators");
-	} else {
-		JSONW_U64(&w, "line_count", lr->row_cnt);
-		REPORT_JSON_LIST(&w, "lines");
-	}
-	for (uint32_t i = 0; i < shown; i++) {
+		doc__bool(&d, "all_lines", opts->all_lines);
+	add_values(&d, lr, "sums", lr->sums);
+	doc__u64(&d, count, lr->row_cnt);
+	find_columns(lr, one, columns);
+	doc__list(&d, many, lr->row_cnt, columns);
+	for (uint32_t i; doc__next(&d, &i);) {
 		const struct line_row *r = &lr->rows[lr->order[i]];
 
-		if (jsonw__leave_out(&w))
-			continue;
-		jsonw__begin_row(&w);
-		write_row_key(&w, lr, r);
-		jsonw__key(&w, "self");
-		write_line_values(&w, lr, r->self);
-		if (!lr->operators) {
-			jsonw__key(&w, "total");
-			write_line_values(&w, lr, r->total);
-		}
-		jsonw__end_obj(&w);
+		if (lr->modules)
+			add_module(&d, lr, r);
+		else
+			add_place(&d, lr, r);
+		add_values(&d, lr, "self", r->self);
+		if (!lr->operators)
+			add_values(&d, lr, "total", r->total);
 	}
-	jsonw__end_arr(&w);
-	return report_json__end(&w, out, totals);
+	return doc__finish(&d);
 }
 
 int line_report__print(struct line_report *lr, struct session_totals *totals,
@@ -552,6 +510,5 @@ int line_report__print(struct line_report *lr, struct session_totals *totals,
 			 errstr(err));
 		return err;
 	}
-	return opts->report.json ? print_lines_json(lr, totals, opts, out) :
-				   print_lines(lr, totals, opts, out);
+	return print_doc(lr, totals, opts, out);
 }

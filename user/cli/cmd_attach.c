@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cancel.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/stall.h"
 #include "base/term_text.h"
@@ -32,6 +33,9 @@ static const struct opt_def attach_opts[] = {
 	{ OPT_SIZE, 0, "flight-buffer", offsetof(struct run_cfg, rec.flight_bytes), "SIZE",
 	  "memory for it; what does not fit is dropped, the oldest first (default: 64MiB)" },
 	RUN_OPTS,
+	{ OPT_GROUP, 0, "", 0, NULL, "for the program that starts it" },
+	{ OPT_INT, 0, "progress-fd", offsetof(struct run_cfg, progress_fd), "N",
+	  "write lines of JSON to this descriptor: attached, begun, sealed, done" },
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
@@ -233,12 +237,33 @@ static void begin_when_traced(void *arg, struct run *run)
 		run__release(run, "SIGUSR1");
 }
 
+/* Exit code. */
+static int attach(const struct run_cfg *cfg, struct live *live)
+{
+	struct named_list list = { .cnt = 0 };
+	uint64_t since = clock__mono_ns();
+	int code;
+
+	if (check_pids(cfg, &list))
+		return EXIT_FAILED;
+	code = live__open(live, cfg, list.items[0].pid);
+	if (!code && add_all(cfg, &list, live->run))
+		code = EXIT_FAILED;
+	if (!code) {
+		progress__attached(&live->progress, live->run, clock__mono_ns() - since);
+		begin_when_traced(live, live->run);
+		code = live__record(live, begin_when_traced, live);
+	}
+	live__free(live);
+	return code;
+}
+
 int cmd_attach(int argc, char **argv)
 {
 	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_DEFAULT };
-	struct live live = { 0 };
+	struct outputs_result result;
+	struct live live = { .result = &result };
 	int n = opts__parse(&attach_usage, &cfg, argc, argv, NULL), code;
-	struct named_list list = { .cnt = 0 };
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
@@ -246,20 +271,13 @@ int cmd_attach(int argc, char **argv)
 		pr_error("attach: --pid is required; see 'ptbpf attach --help'");
 		return EXIT_USAGE;
 	}
-	if (live__check(&cfg) || check_flight(&cfg))
+	if (live__check(&cfg) || check_flight(&cfg) || progress__open(&live.progress, cfg.progress_fd))
 		return EXIT_USAGE;
 	stall__watch(EXIT_FAILED);
 	if (cfg.dry_run)
 		return dry_run(&cfg);
-	if (check_pids(&cfg, &list))
-		return EXIT_FAILED;
-	code = live__open(&live, &cfg, list.items[0].pid);
-	if (!code && add_all(&cfg, &list, live.run))
-		code = EXIT_FAILED;
-	if (!code) {
-		begin_when_traced(&live, live.run);
-		code = live__record(&live, begin_when_traced, &live);
-	}
-	live__free(&live);
+	code = attach(&cfg, &live);
+	progress__done(&live.progress, code,
+		       code == EXIT_DONE || code == EXIT_INCOMPLETE ? &result : NULL);
 	return code;
 }

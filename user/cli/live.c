@@ -308,6 +308,8 @@ void live__announce(struct live *live)
 {
 	live->run_err = run__activate(live->run);
 	live->announced = true;
+	if (!live->run_err)
+		progress__begun(&live->progress, live->run);
 	if (live->cfg->rec.flight_ns && !live->run_err)
 		pr_info("attached to %u process%s; the last %.3g s are held until SIGUSR1, Ctrl-C or the target's end",
 			run__traced(live->run), run__traced(live->run) == 1 ? "" : "es",
@@ -352,10 +354,11 @@ int live__seal(struct live *live)
 		pr_hint("ptbpf report %s", live->capture);
 		return EXIT_FAILED;
 	}
+	progress__sealed(&live->progress, live->run, &live->cfg->pids, live->capture);
 	return EXIT_DONE;
 }
 
-int live__export(struct live *live, struct outputs_result *result)
+int live__export(struct live *live)
 {
 	struct outputs o = { .capture = live->capture,
 			     .capture_fd = live->capture_fd,
@@ -373,8 +376,8 @@ int live__export(struct live *live, struct outputs_result *result)
 						  live->cfg->row_limit,
 			     .step_on = live->cfg->step_on,
 			     .no_steps = live->cfg->no_steps,
-			     .summary = !result,
-			     .result = result,
+			     .summary = !live->no_summary,
+			     .result = live->result,
 			     .metrics = live->metrics,
 			     .known_metrics = live->known_metrics };
 	int code;
@@ -401,7 +404,7 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 {
 	int code = live__run(live, tick, arg);
 
-	return code ? code : live__export(live, NULL);
+	return code ? code : live__export(live);
 }
 
 void live__free(struct live *live)

@@ -13,6 +13,7 @@
 
 #include "cli/opts.h"
 #include "cli/outputs.h"
+#include "cli/progress.h"
 #include "record/run.h"
 
 struct run_cfg {
@@ -30,6 +31,7 @@ struct run_cfg {
 	bool no_table;
 	bool quiet;
 	const char *log;
+	int progress_fd; /* 0: none */
 };
 
 /* The rows shared by attach, record and sample; they fill a struct run_cfg. */
@@ -118,6 +120,9 @@ struct live {
 	char et[PATH_MAX];    /* likewise */
 	const char *threads;  /* stacks of threads; NULL: none */
 	bool announced;
+	struct progress progress;
+	bool no_summary;
+	struct outputs_result *result; /* filled in by live__export(); NULL: not wanted */
 	int capture_fd; /* after live__run(): the finished capture; negative errno: it cannot be opened */
 	int run_err;                    /* of the recording, 0: none */
 	int write_err;                  /* of the capture, 0: it is complete */
@@ -137,8 +142,8 @@ void live__announce(struct live *live);
 int live__run(struct live *live, run_tick_fn tick, void *arg);
 /* Its second half: the loop has ended. */
 int live__seal(struct live *live);
-/* Writes the outputs; *result is filled in if it is not NULL. Exit code. */
-int live__export(struct live *live, struct outputs_result *result);
+/* Writes the outputs. Exit code. */
+int live__export(struct live *live);
 /* Both. Exit code. */
 int live__record(struct live *live, run_tick_fn tick, void *arg);
 /* A capture whose window never began is removed; what stood at its path is as it was. */

@@ -581,7 +581,7 @@ int outputs__write(const struct outputs *asked)
 	if (o->summary && o->flamegraph)
 		pr_info("flame graph: %s (open it in a browser)", o->flamegraph);
 	if (loss_account__incomplete(session__info(s), &totals, text, sizeof(text))) {
-		if (!o->result)
+		if (o->summary || !o->result)
 			fprintf(stderr, "ptbpf: incomplete: %s\n", text);
 		code = EXIT_INCOMPLETE;
 	}

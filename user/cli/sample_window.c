@@ -207,8 +207,10 @@ static int end_window(struct window_run *wr, int code)
 		wr->report.sealed = true;
 		send_report(wr);
 		setpriority(PRIO_PROCESS, 0, EXPORT_NICE);
+		wr->live.no_summary = true;
+		wr->live.result = &wr->report.result;
 		code = sample_steps__code(&wr->live.cfg->rec.steps, &wr->report.result,
-					  live__export(&wr->live, &wr->report.result));
+					  live__export(&wr->live));
 		wr->report.has_result = code == EXIT_DONE || code == EXIT_INCOMPLETE;
 		send_report(wr);
 	}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See progress.h. */
+#define LOG_DOMAIN "progress"
+#include "cli/progress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/jsonw.h"
+#include "base/log.h"
+#include "export/session_json.h"
+
+int progress__open(struct progress *p, int fd)
+{
+	int flags = fd ? fcntl(fd, F_GETFL) : 0;
+
+	p->fd = fd;
+	if (!fd)
+		return 0;
+	if (fd > 0 && flags >= 0 && (flags & O_ACCMODE) != O_RDONLY)
+		return fcntl(fd, F_SETFD, FD_CLOEXEC) ? -errno : 0;
+	pr_error("--progress-fd %d: this is no descriptor that is open for writing", fd);
+	return -EINVAL;
+}
+
+struct line {
+	struct jsonw w;
+	struct jsonw_memory m;
+};
+
+/* False: nobody reads it. */
+static bool begin_line(const struct progress *p, struct line *l, const char *event)
+{
+	l->m = (struct jsonw_memory){ .len = 0 };
+	if (!p->fd || jsonw__init(&l->w, jsonw__to_memory, &l->m, 4096))
+		return false;
+	jsonw__begin_obj(&l->w);
+	JSONW_STR(&l->w, "event", event);
+	JSONW_U64(&l->w, "mono_ns", clock__mono_ns());
+	return true;
+}
+
+/* A reader that has gone is no failure of the recording. */
+static void end_line(const struct progress *p, struct line *l)
+{
+	size_t at = 0;
+	char *text;
+
+	jsonw__end_obj(&l->w);
+	jsonw__newline(&l->w);
+	text = jsonw__take(&l->w, &l->m);
+	while (text && at < l->m.len) {
+		ssize_t n = write(p->fd, text + at, l->m.len - at);
+
+		if (n < 0 && errno != EINTR) {
+			pr_debug("a line of --progress-fd is lost: %s", errstr(errno));
+			break;
+		}
+		at += n > 0 ? (size_t)n : 0;
+	}
+	free(text);
+}
+
+static double seconds(uint64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+void progress__attached(const struct progress *p, struct run *run, uint64_t took_ns)
+{
+	struct line l;
+
+	if (!begin_line(p, &l, "attached"))
+		return;
+	JSONW_U64(&l.w, "processes", run__traced(run));
+	JSONW_DOUBLE(&l.w, "seconds", seconds(took_ns));
+	end_line(p, &l);
+}
+
+void progress__begun(const struct progress *p, struct run *run)
+{
+	struct line l;
+
+	if (!begin_line(p, &l, "begun"))
+		return;
+	JSONW_U64(&l.w, "processes", run__traced(run));
+	JSONW_DOUBLE(&l.w, "fixed_seconds", seconds(run__fixed_cost_ns(run)));
+	end_line(p, &l);
+}
+
+static void put_charges(struct jsonw *w, struct run *run, const struct pid_list *pids)
+{
+	JSONW_DOUBLE(w, "charged_seconds", seconds(run__cost_ns(run)));
+	JSONW_ARR(w, "charged");
+	for (uint32_t i = 0; i < pids->cnt; i++) {
+		struct run_cost c = run__cost_of(run, pids->pids[i]);
+
+		jsonw__begin_obj(w);
+		JSONW_I64(w, "pid", pids->pids[i]);
+		JSONW_DOUBLE(w, "seconds", seconds(c.ns));
+		jsonw__end_obj(w);
+	}
+	jsonw__end_arr(w);
+}
+
+void progress__sealed(const struct progress *p, struct run *run, const struct pid_list *pids,
+		      const char *capture)
+{
+	struct line l;
+
+	if (!begin_line(p, &l, "sealed"))
+		return;
+	if (capture)
+		JSONW_STR(&l.w, "capture", capture);
+	put_charges(&l.w, run, pids);
+	end_line(p, &l);
+}
+
+static void put_result(struct jsonw *w, const struct outputs_result *r)
+{
+	JSONW_DOUBLE(w, "seconds", seconds(r->window_ns));
+	JSONW_U64(w, "slices", r->slices);
+	JSONW_U64(w, "lost", r->lost);
+	if (r->cost_share >= 0)
+		JSONW_DOUBLE(w, "cost_share", r->cost_share);
+	JSONW_STR(w, "stopped_by", session_json__stop_text(r->stop_reason));
+	if (r->incomplete[0])
+		JSONW_STR(w, "incomplete", r->incomplete);
+}
+
+void progress__done(const struct progress *p, int code, const struct outputs_result *r)
+{
+	struct line l;
+
+	if (!begin_line(p, &l, "done"))
+		return;
+	JSONW_I64(&l.w, "exit", code);
+	if (r)
+		put_result(&l.w, r);
+	end_line(p, &l);
+}

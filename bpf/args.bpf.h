@@ -205,13 +205,4 @@ static __always_inline bool text_rec_emit(struct text_rec *b, const struct hit *
 	return ok;
 }
 
-/* It is not emitted. */
-static __always_inline void text_rec_drop(struct text_rec *b)
-{
-	if (b->run.s)
-		args_put(b->run.s);
-	else
-		scratch_put(b->s);
-}
-
 #endif /* PTB_ARGS_BPF_H */

@@ -48,8 +48,6 @@ static __always_inline void emit_boxed_scope(struct pt_regs *ctx, struct hit *hi
 			text_read_string(&b.text, named_text(&b), payload + cfg->string_ivalue_off,
 					 cfg->old_string_abi);
 	}
-	if (!name_passes(ctx, hit, &b, true))
-		return;
 	if (named_fill(ctx, &b))
 		args_stack(&b.run, stack, 1, true);
 	emit_named(&b, hit, PTB_REC_SCOPE_NAME);
@@ -122,15 +120,9 @@ PROBE(boxed_enter)
 
 	if (!cfg)
 		return 0;
-	if (hit->outside) {
-		count_bare(PTB_CNT_WHEN_OUTSIDE, hit->tgid);
-		if (!cfg->scope_enter_opdef)
-			return 0;
-	}
 	boxed_regs_order(&regs, cfg);
 	opdef = read_word(regs.handle, &flags); /* OperatorHandle begins with its OperatorDef* */
-	if (!hit->outside)
-		emit_boxed(ctx, hit, opdef, regs.stack, flags);
+	emit_boxed(ctx, hit, opdef, regs.stack, flags);
 	if (opdef && opdef == cfg->scope_enter_opdef)
 		emit_boxed_scope(ctx, hit, cfg, regs.stack);
 	return 0;

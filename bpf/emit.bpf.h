@@ -13,8 +13,7 @@ struct hit {
 	__u32 args; /* argument program */
 	__u32 tgid;
 	__u32 tid;
-	bool quiet;   /* a loss of it is no loss: calibration */
-	bool outside; /* of the annotations of --when */
+	bool quiet; /* a loss of it is no loss: calibration */
 };
 
 /* Number of a struct pid in ptbpf's namespace, 0 if it has none there. */
@@ -94,14 +93,13 @@ static __always_inline bool site_find(struct pt_regs *ctx, struct hit *hit, __u3
 	return !by_tgid || hit->proc < PTB_PROC_SHARED || proc_by_tgid(hit);
 }
 
-/* kmem.bpf.h, when.bpf.h */
+/* kmem.bpf.h */
 static __always_inline void kmem_boundary(const struct hit *hit);
-static __always_inline bool when_passes(struct pt_regs *ctx, struct hit *hit, __u32 prog);
 
 /* Who hit, when and where. False: the site is not one of ours. */
 static __always_inline bool hit_begin(struct pt_regs *ctx, struct hit *hit, __u32 prog)
 {
-	hit->quiet = hit->outside = false;
+	hit->quiet = false;
 	hit->ts_ns = bpf_ktime_get_ns();
 	current_ids(&hit->tgid, &hit->tid);
 	return site_find(ctx, hit, prog);
@@ -119,7 +117,7 @@ static __always_inline void hit_outside(struct pt_regs *ctx)
 	count_bare(PTB_CNT_OUT_OF_WINDOW, tgid);
 }
 
-/* The same for programs that run in windows only: false outside of them, and outside of the annotations of --when. */
+/* The same for programs that run in windows only: false outside of them. */
 static __always_inline bool hit_begin_in_window(struct pt_regs *ctx, struct hit *hit, __u32 prog)
 {
 	if (!*(volatile __u32 *)&active) {
@@ -128,9 +126,7 @@ static __always_inline bool hit_begin_in_window(struct pt_regs *ctx, struct hit 
 	}
 	if (!hit_begin(ctx, hit, prog))
 		return false;
-	if (when_on && !when_passes(ctx, hit, prog))
-		return false;
-	if (kernel_memory && !hit->outside)
+	if (kernel_memory)
 		kmem_boundary(hit);
 	return true;
 }

@@ -25,13 +25,6 @@ const volatile __u32 args_full = 0; /* with identities, and results */
 
 const volatile __u32 never = 0; /* see ptbpf.bpf.c */
 
-/* Only what happens inside annotations with this name is recorded (when.bpf.h). */
-const volatile __u32 when_on = 0;
-const volatile __u32 when_len = 0;    /* bytes of the name */
-const volatile __u32 when_prefix = 0; /* longer names that begin with it match, too */
-const volatile __u64 when_every = 1;  /* of so many annotations the first is recorded */
-const volatile __u64 when_text[PTB_WHEN_MAX / 8] = {}, when_mask[PTB_WHEN_MAX / 8] = {};
-
 const volatile __u64 sample_ns = 0;              /* between two samples of a thread that runs */
 const volatile __u64 wait_sample_ns = 0;         /* of one that does not */
 const volatile __u64 sample_hz = 1, tick_hz = 1; /* samples and ticks a second */
@@ -53,8 +46,6 @@ const volatile __u32 migrate_reason_arg = 0; /* of the tracepoint: which argumen
 /*
  * Written by user space at any time: the window's number, 0: none is open. On its own cache line, every hit reads it. */
 __u32 active __attribute__((aligned(64))) = 0;
-/* With --when, on the same line: annotations that are recorded and have not ended. */
-__u32 when_open = 0;
 /* The same for kernel memory: it is closed first, so that what is left can be emitted while nothing is added to it. */
 __u32 kmem_active = 0;
 __u32 kmem_window = 0; /* the window that is open or about to be */
@@ -134,19 +125,12 @@ struct {
 	__type(value, struct scratch);
 } scratch_mem SEC(".maps");
 
-/* A live RecordFunction object. */
-struct scope_state {
-	__u32 scope;      /* at::RecordScope */
-	__u32 outside;    /* its begin is not recorded (--when), so its end is not either */
-	__u64 occurrence; /* of --when: which it belongs to; 0: none */
-};
-
-/* What has no end within the window is removed by user space. Not LRU: one process would push out what others need. */
+/* Live RecordFunction objects. What has no end within the window is removed by user space. Not LRU: one process would push out what others need. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PTB_SCOPES_MAX);
 	__type(key, struct ptb_scope_key);
-	__type(value, struct scope_state);
+	__type(value, __u32); /* at::RecordScope */
 } scopes SEC(".maps");
 
 struct {

@@ -648,7 +648,8 @@ enum ptb_stop_reason {
 
 /*
  * Counters: those of PTB_CNT_IS_BPF() live in the BPF map `counters` (per CPU, summed), the rest
- * are kept by user space. "loss" 1: a value > 0 makes the capture incomplete (exit code 3).
+ * are kept by user space. "loss" 1: a value > 0 makes the capture incomplete (exit code 3). A number is never reused: 70 to 73 are
+ * in older captures.
  */
 /*     name                nr  loss  text */
 /* clang-format off */
@@ -717,10 +718,6 @@ enum ptb_stop_reason {
 	X(OPEN_UNREAD,     61, 0, "samples of which it is not known which operator was open: the agent had just begun or stopped, or more than 127 were") \
 	X(CHANGES_NS,      62, 0, "processor time of placing and removing probes, ns") \
 	X(AGENT_RESTARTED, 63, 1, "times that an agent began anew for another tracer, or without inputs: what ran then is missing") \
-	X(WHEN_OUTSIDE,    70, 0, "probe hits outside the annotations of --when")                \
-	X(WHEN_RECORDED,   71, 0, "annotations of --when recorded")                              \
-	X(WHEN_SKIPPED,    72, 0, "annotations of --when skipped by --every")                    \
-	X(WHEN_NO_ROOM,    73, 1, "annotations or ends of operators lost with --when: more than 128 operators inside one another, more than 1024 annotations at a time, or no memory") \
 	X(SCOPES_FULL,     74, 1, "ends of annotations lost: more than 16384 are open at a time")  \
 	X(AGENT_EDGES,    75, 0, "probe hits at which operators of an agent began or ended, for kernel memory")  \
 	X(OVER_THREADS,    76, 1, "samples of threads that did not run, not taken: beyond the limit of threads") \
@@ -737,6 +734,6 @@ enum ptb_counter_id {
 #define PTB_CNT_IS_BPF(id)                                                                              \
 	((id) < PTB_CNT_BPF_MAX || ((id) >= PTB_CNT_PY_NO_STATE && (id) <= PTB_CNT_PY_NO_ROOM) ||       \
 	 ((id) >= PTB_CNT_SAMPLES_LATE && (id) <= PTB_CNT_SAMPLES_NS) || (id) == PTB_CNT_OPEN_UNREAD || \
-	 ((id) >= PTB_CNT_WHEN_OUTSIDE && (id) <= PTB_CNT_OVER_THREADS))
+	 ((id) >= PTB_CNT_SCOPES_FULL && (id) <= PTB_CNT_OVER_THREADS))
 
 #endif /* PTB_EVENT_H */

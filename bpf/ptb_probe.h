@@ -181,26 +181,6 @@ struct ptb_ip_key {
 
 #define PTB_PROC_MAX 1024 /* processes in one session; 12 bits of the cookie */
 
-#define PTB_WHEN_MAX 128          /* bytes of the name in --when */
-#define PTB_WHEN_SITES (1u << 20) /* sites whose function is known to the programs then */
-#define PTB_WHEN_OCCURRENCES                                                                       \
-	1024 /* annotations of that name that are open at the same time; a power of 2 */
-
-/* An annotation of that name which has begun outside of any other on its thread. All 0: free. */
-struct ptb_when_occurrence {
-	__u64 id;   /* the window's number and a count of their own; 0: not open */
-	__u64 busy; /* taken by a thread; before id is set, until after it is cleared */
-	__u64 open; /* it and those inside it on the same thread that have not ended */
-	__u32 tgid;
-	__u32 skipped; /* by --every: nothing inside it is recorded */
-};
-
-/* The annotations of that name in one process. */
-struct ptb_when_proc {
-	__u64 seen; /* so far */
-	__u64 open; /* recorded ones that have not ended */
-};
-
 #define PTB_SCOPES_MAX                                                                             \
 	16384 /* RecordFunction objects that have begun and not ended, of all processes */
 

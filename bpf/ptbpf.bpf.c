@@ -24,7 +24,6 @@
 
 #include "arg_interp.h"
 #include "calls.bpf.h"
-#include "when.bpf.h"
 #include "tls.bpf.h"
 #include "args.bpf.h"
 #include "python.bpf.h"
@@ -66,7 +65,7 @@
 			bpf_tail_call(ctx, &no_programs, 0);                                       \
 		if (!begin(ctx, &hit, PTB_PROG_##name))                                            \
 			return 0;                                                                  \
-		if (STACK_##stack(&hit) && py_stacks && !hit.outside)                              \
+		if (STACK_##stack(&hit) && py_stacks)                                              \
 			py_stack(&hit, PT_REGS_SP(ctx), 0);                                        \
 		return func##_hit(ctx, &hit);                                                      \
 	}

@@ -33,17 +33,6 @@ static __always_inline int emit_named(struct text_rec *b, const struct hit *hit,
 	return 0;
 }
 
-/* Is the name that has been read recorded? If not, the record is dropped. own: it is an annotation's, whatever it is. */
-static __always_inline bool name_passes(struct pt_regs *ctx, const struct hit *hit,
-					struct text_rec *b, bool own)
-{
-	if (!when_on || when_announce(hit, PT_REGS_SP(ctx), when_matches(named_text(b), &b->text), own))
-		return true;
-	count_bare(PTB_CNT_WHEN_OUTSIDE, hit->tgid);
-	text_rec_drop(b);
-	return false;
-}
-
 /* THPFunction_apply(PyObject *cls, PyObject *inputs): PyTypeObject::tp_name is at +24 in every CPython */
 PROBE(pyfunc_enter)
 {
@@ -92,8 +81,6 @@ PROBE(scope_string)
 	if (!cfg || !text_rec_begin(&b, hit, true))
 		return 0;
 	text_read_string(&b.text, named_text(&b), PT_REGS_PARM2(ctx), cfg->old_string_abi);
-	if (!name_passes(ctx, hit, &b, true))
-		return 0;
 	if (named_fill(ctx, &b))
 		args_opt_string(&b.run, PT_REGS_PARM3(ctx));
 	return emit_named(&b, hit, PTB_REC_SCOPE_NAME);
@@ -107,8 +94,6 @@ PROBE(scope_cstr)
 	if (!text_rec_begin(&b, hit, false))
 		return 0;
 	text_read_cstr(&b.text, named_text(&b), PT_REGS_PARM1(ctx));
-	if (!name_passes(ctx, hit, &b, false))
-		return 0;
 	named_fill(ctx, &b);
 	return emit_named(&b, hit, PTB_REC_SCOPE_NAME);
 }
@@ -159,8 +144,6 @@ PROBE(scope_pyargs)
 		return 0;
 	pyargs_read(ctx, pair, &b.text);
 	pystr_read(&b.text, named_text(&b), pair[0], &cfg->python);
-	if (!name_passes(ctx, hit, &b, true))
-		return 0;
 	if (named_fill(ctx, &b))
 		args_tuple(&b.run, pair[1], false);
 	return emit_named(&b, hit, PTB_REC_SCOPE_NAME);
@@ -168,54 +151,36 @@ PROBE(scope_pyargs)
 
 /* ---- RecordFunction objects ---- */
 
-static __always_inline void scope_remember(const struct hit *hit, __u64 handle,
-					   const struct scope_state *s)
+static __always_inline void scope_remember(const struct hit *hit, __u64 handle, __u32 scope)
 {
 	struct ptb_scope_key key = { .handle = handle, .tgid = hit->tgid };
 
-	if (bpf_map_update_elem(&scopes, &key, s, BPF_ANY))
+	if (bpf_map_update_elem(&scopes, &key, &scope, BPF_ANY))
 		count(PTB_CNT_SCOPES_FULL);
 }
 
 /* What the constructor said; a caller may have inlined it. */
-static __always_inline struct scope_state scope_remembered(const struct hit *hit, __u64 handle)
+static __always_inline __u32 scope_remembered(const struct hit *hit, __u64 handle)
 {
 	struct ptb_scope_key key = { .handle = handle, .tgid = hit->tgid };
-	struct scope_state *s = bpf_map_lookup_elem(&scopes, &key);
+	__u32 *scope = bpf_map_lookup_elem(&scopes, &key);
 
-	return s ? *s : (struct scope_state){ .scope = PTB_SCOPE_UNKNOWN };
-}
-
-/* With --when: is the begin of an object recorded, which may be an occurrence's? A name of its own may come later. */
-static __always_inline bool object_passes(const struct hit *hit, __u64 handle, __u64 sp,
-					  __u32 itself, struct scope_state *s)
-{
-	when_object(hit, sp, itself, s);
-	if (!s->outside)
-		return true;
-	count_bare(PTB_CNT_WHEN_OUTSIDE, hit->tgid);
-	if (s->occurrence || s->scope == WHEN_USER_SCOPE)
-		scope_remember(hit, handle, s);
-	return false;
+	return scope ? *scope : PTB_SCOPE_UNKNOWN;
 }
 
 /* Without text; the name, if any, came before. */
 PROBE(scope_ctor)
 {
 	struct ptb_scope_begin r = {};
-	struct scope_state s = {};
 	__u8 flags = 0;
 
 	r.sp = PT_REGS_SP(ctx);
 	r.handle = PT_REGS_PARM1(ctx);
-	r.scope = (__u8)PT_REGS_PARM2(ctx); /* RecordScope is a byte: the rest of esi is undefined */
-	s.scope = r.scope;
-	if (when_on && !object_passes(hit, r.handle, r.sp, WHEN_OTHER, &s))
-		return 0;
 	r.caller = read_word(r.sp, &flags); /* the site is the entry: the return address is on top */
+	r.scope = (__u8)PT_REGS_PARM2(ctx); /* RecordScope is a byte: the rest of esi is undefined */
 	hdr_fill(&r.h, sizeof(r), PTB_REC_SCOPE_BEGIN, flags, hit);
-	if (emit_copy(hit, &r, sizeof(r)) || s.occurrence)
-		scope_remember(hit, r.handle, &s);
+	if (emit_copy(hit, &r, sizeof(r)))
+		scope_remember(hit, r.handle, r.scope);
 	return 0;
 }
 
@@ -224,36 +189,19 @@ static __always_inline char *begin_text(struct text_rec *b)
 	return (char *)b->rec + sizeof(struct ptb_scope_begin);
 }
 
-/* With --when: is the object that names itself recorded? While torch's profiler runs, others than annotations do, too. */
-static __always_inline bool before_passes(struct pt_regs *ctx, const struct hit *hit,
-					  struct text_rec *b, struct scope_state *s)
-{
-	__u32 itself = WHEN_OTHER;
-
-	if (s->occurrence)
-		return !s->outside;
-	if (s->scope == WHEN_USER_SCOPE)
-		itself = when_names_itself(hit, PT_REGS_SP(ctx), when_matches(begin_text(b), &b->text));
-	return object_passes(hit, PT_REGS_PARM1(ctx), PT_REGS_SP(ctx), itself, s);
-}
-
 static __always_inline int emit_begin(struct pt_regs *ctx, const struct hit *hit, struct text_rec *b)
 {
 	__u64 handle = PT_REGS_PARM1(ctx);
-	struct scope_state s = scope_remembered(hit, handle);
+	__u32 scope = scope_remembered(hit, handle);
 	struct ptb_scope_begin *r = b->rec;
 
-	if (when_on && !before_passes(ctx, hit, b, &s)) {
-		text_rec_drop(b);
-		return 0;
-	}
 	r->sp = PT_REGS_SP(ctx);
 	r->handle = handle;
 	r->caller = 0;
-	r->scope = s.scope;
+	r->scope = scope;
 	r->text_len = b->text.len;
-	if (text_rec_emit(b, hit, PTB_REC_SCOPE_BEGIN, sizeof(*r)) || s.occurrence)
-		scope_remember(hit, handle, &s);
+	if (text_rec_emit(b, hit, PTB_REC_SCOPE_BEGIN, sizeof(*r)))
+		scope_remember(hit, handle, scope);
 	return 0;
 }
 
@@ -300,25 +248,16 @@ PROBE(before_var)
 	return emit_begin(ctx, hit, &b);
 }
 
-/* end() runs again from the destructor, and for objects that never began: only the first call makes a record, if the begin has one. */
+/* end() runs again from the destructor, and for objects that never began: only the first call makes a record. */
 PROBE(scope_end)
 {
 	struct ptb_scope_end r = {};
-	struct scope_state s = {};
 	struct ptb_scope_key key = {};
 
 	key.handle = PT_REGS_PARM1(ctx);
 	key.tgid = hit->tgid;
-	if (when_on)
-		s = scope_remembered(hit, key.handle);
 	if (bpf_map_delete_elem(&scopes, &key))
 		return 0;
-	if (when_on && s.occurrence)
-		when_end(s.occurrence);
-	if (s.outside) {
-		count_bare(PTB_CNT_WHEN_OUTSIDE, hit->tgid);
-		return 0;
-	}
 	hdr_fill(&r.h, sizeof(r), PTB_REC_SCOPE_END, 0, hit);
 	r.sp = PT_REGS_SP(ctx);
 	r.handle = key.handle;

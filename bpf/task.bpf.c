@@ -60,8 +60,6 @@ int BPF_PROG(task_exec, struct task_struct *task)
 	bpf_map_delete_elem(&sampled, &tgid); /* its Python is gone */
 	if (by_tgid)
 		bpf_map_delete_elem(&shared_procs, &tgid); /* what it maps next is another program's */
-	if (when_on)
-		when_leave();
 	emit_task(PTB_REC_EXEC, task, NULL, 0);
 	return 0;
 }
@@ -77,8 +75,6 @@ int BPF_PROG(task_exit, struct task_struct *task)
 
 	if (!is_watched(tgid))
 		return 0;
-	if (when_on)
-		when_leave();
 	if (!BPF_CORE_READ(task, signal, live.counter)) {
 		if (bpf_map_delete_elem(&watched, &tgid))
 			return 0;

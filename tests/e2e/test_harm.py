@@ -20,7 +20,7 @@ from support import (PTBPF, PYTHON, WORKLOADS, check, every, load_trace, modifie
 MODES = ((), ("--record-shapes",), ("--execution-trace",), ("--profile-memory",), ("--kernel-memory",),
          ("--record-shapes", "--profile-memory", "--kernel-memory"), ("--children",), ("--with-stack",),
          ("--with-stack", "--children", "--profile-memory"),
-         ("--when", "will fail*", "--every", "2", "--execution-trace", "--with-stack"))
+         ("--execution-trace", "--with-stack"))
 # One perf event a site: ten times as long as the other modes, for all that attach at the same time.
 SLOW_MODE, SLOW_EVERY = ("--perf-uprobes",), 20
 # Seconds between the steps of the targets that are traced at the same time, because an attach mostly waits for the kernel.

@@ -3,7 +3,7 @@ add_library(test_probe_target STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/probe_targ
 target_include_directories(test_probe_target PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 target_link_libraries(test_probe_target PUBLIC ptbpf_probe)
 
-foreach(name link_guard probe_set probe_shared probe_text probe_stacks probe_harm probe_stale probe_file probe_when)
+foreach(name link_guard probe_set probe_shared probe_text probe_stacks probe_harm probe_stale probe_file)
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_probe_target)
   target_compile_definitions(test_${name} PRIVATE TARGET_CALLS="$<TARGET_FILE:target_calls>"
     TARGET_THROWS="$<TARGET_FILE:target_throws>" TARGET_MEMORY="$<TARGET_FILE:target_memory>")
@@ -104,7 +104,7 @@ if(PTBPF_SANITIZE)
 endif()
 
 # These depend on the kernel: tools/kernels runs them on others (label "kernel").
-foreach(name link_guard probe_set probe_shared probe_text probe_stacks probe_harm probe_stale probe_when probe_args probe_callargs probe_memory probe_kmem probe_kmem_rare probe_cuda
+foreach(name link_guard probe_set probe_shared probe_text probe_stacks probe_harm probe_stale probe_args probe_callargs probe_memory probe_kmem probe_kmem_rare probe_cuda
         probe_agent probe_agent_harm unwind)
   set_property(TEST unit_${name} APPEND PROPERTY LABELS kernel)
   set_target_properties(test_${name} PROPERTIES EXCLUDE_FROM_ALL FALSE)

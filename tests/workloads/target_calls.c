@@ -7,7 +7,6 @@
 #include "site_func.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -63,103 +62,9 @@ NAMED_FUNC(site_named);
 NAMED_FUNC(site_other);
 NAMED_FUNC(site_script);
 NAMED_FUNC(site_ctor);
+NAMED_FUNC(site_end);
 long site_variant(const void *self, struct variant v);
 SITE_FUNC(site_variant, named_body);
-
-/* ---- scripts: annotations around calls, one character each ---- */
-
-static const char *script;
-static uint64_t scope_objects[64];
-static __thread uint32_t scope_first, scope_cnt;
-
-long script_body(const void *a, const void *b, const void *at);
-long announce_body(const void *handle, const struct string *name);
-
-/* The constructor lies deeper on the stack than the function that announces the name. */
-long announce_body(const void *handle, const struct string *name)
-{
-	(void)name;
-	site_ctor(handle, (const void *)7, NULL);
-	return 1;
-}
-long site_announce(const void *handle, const struct string *name);
-SITE_FUNC(site_announce, announce_body);
-NAMED_FUNC(site_end);
-long site_outer(const void *a, const void *b, const void *at);
-SITE_FUNC(site_outer, script_body);
-long site_node(const void *a, const void *b, const void *at);
-SITE_FUNC(site_node, script_body);
-
-static void begin_scope(const char *text)
-{
-	struct string name = { text, strlen(text) };
-
-	site_announce(&scope_objects[scope_first + scope_cnt++], &name);
-}
-
-static void *script_thread(void *arg)
-{
-	snprintf(arg, 64, "/proc/self/task/%d", gettid());
-	scope_first = 32;
-	script_body(NULL, NULL, NULL);
-	return NULL;
-}
-
-/* Until the kernel knows that it has ended, too. */
-static void in_thread(void)
-{
-	char path[64] = "";
-	pthread_t t;
-
-	if (pthread_create(&t, NULL, script_thread, path) || pthread_join(t, NULL))
-		abort();
-	while (!access(path, F_OK))
-		sched_yield();
-}
-
-/*
- * p, q, d: begins the annotation "prefill", "prefill 2", "decode"; e: ends the innermost of this thread; f: ends the first of the main
- * thread; o: an operator; ( ): a function around what is between; [ ]: likewise a backward node; { }: another thread does it.
- */
-long script_body(const void *a, const void *b, const void *at)
-{
-	(void)a;
-	(void)b;
-	while (*script) {
-		switch (*script++) {
-		case 'p':
-			begin_scope("prefill");
-			break;
-		case 'q':
-			begin_scope("prefill 2");
-			break;
-		case 'd':
-			begin_scope("decode");
-			break;
-		case 'e':
-			site_end(&scope_objects[scope_first + --scope_cnt], NULL, NULL);
-			break;
-		case 'f':
-			site_end(&scope_objects[0], NULL, NULL);
-			break;
-		case 'o':
-			site_op(0);
-			break;
-		case '(':
-			site_outer(NULL, NULL, at);
-			break;
-		case '[':
-			site_node(NULL, NULL, at);
-			break;
-		case '{':
-			in_thread();
-			break;
-		default:
-			return 1;
-		}
-	}
-	return 1;
-}
 
 /* What every kernel refuses to probe: instructions that only it may execute. Never executed. */
 __asm__(".pushsection .text.sites,\"ax\",@progbits\n"
@@ -313,9 +218,6 @@ static void print_sites(void)
 	SITE_PRINT(site_ctor);
 	SITE_PRINT(site_end);
 	SITE_PRINT(site_variant);
-	SITE_PRINT(site_announce);
-	SITE_PRINT(site_outer);
-	SITE_PRINT(site_node);
 	site_print("refused_site", refused_site);
 	site_print("many_sites", (const char *)(uintptr_t)many_sites);
 	printf("site many_stride %d\n", MANY_STRIDE);
@@ -351,10 +253,6 @@ int main(int argc, char **argv)
 			answer = fork_child(a);
 		} else if (sscanf(line, "names %199[^\n]", text) == 1) {
 			names(text);
-		} else if (sscanf(line, "script %199s", text) == 1) {
-			script = text;
-			scope_cnt = 0;
-			script_body(NULL, NULL, node);
 		} else if (sscanf(line, "%15s", word) == 1 && !strcmp(word, "exec")) {
 			execv("/proc/self/exe", argv);
 			return 1;

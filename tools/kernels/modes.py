@@ -186,13 +186,6 @@ def samples():
     return summary(t)
 
 
-def stages():
-    _, ops, t = attach("plain", "stages", "--when", "forward", "--every", "2")
-    outside = [e for e in ops if e["name"].startswith("autograd::engine")]
-    check(not outside and "skipped by --every" in summary(t), f"{len(outside)} operators are outside of the stage\n{t.text()}")
-    return summary(t)
-
-
 def schedule():
     """Windows of `ptbpf sample`. An emulated machine may take so long to attach that the first one is skipped."""
     p = target("plain")
@@ -320,7 +313,7 @@ def run(fn):
 
 
 TOO_OLD = [refusal, quiet_kernel]
-MODES = [doctor, names, shapes, execution_trace, memory, stacks, stages, perf_uprobes, everything, schedule, killed, agent,
+MODES = [doctor, names, shapes, execution_trace, memory, stacks, perf_uprobes, everything, schedule, killed, agent,
          agent_stacks, agent_everything, inject, children, samples, threads, record, losses_equal, quiet_kernel]
 
 if __name__ == "__main__":

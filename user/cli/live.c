@@ -129,42 +129,11 @@ static int resolve_samples(struct run_cfg *cfg)
 	return 0;
 }
 
-/* Inside annotations of a name: kernel probes compare it. Steps end outside of them, too. */
-static int resolve_when(struct run_cfg *cfg)
-{
-	struct record_opts *rec = &cfg->rec;
-	const char *excluded = rec->sample_hz ? "--sample-stacks, which has no probes" :
-			       rec->agent == AGENT_INJECT ?
-						"--agent inject: it records by kernel probes" :
-			       !rec->ops ? "--activities without cpu, which records no annotations" :
-			       cfg->step_on ? "--step-on: steps end outside of these annotations, too" :
-					      NULL;
-
-	if (rec->every < 0 || (rec->every && !rec->when)) {
-		pr_error(rec->when ? "--every %d: valid values are 1 and more" : "--every %d needs --when",
-			 rec->every);
-		return -EINVAL;
-	}
-	if (!rec->when)
-		return 0;
-	if (strlen(rec->when) > PTB_WHEN_MAX) {
-		pr_error("--when: a name may have %d bytes", PTB_WHEN_MAX);
-		return -EINVAL;
-	}
-	if (excluded) {
-		pr_error("--when excludes %s", excluded);
-		return -EINVAL;
-	}
-	rec->agent = AGENT_OFF;
-	cfg->no_steps = true;
-	return 0;
-}
-
 int live__check(struct run_cfg *cfg)
 {
 	log__enable_domains(cfg->log);
 	log__set_quiet(cfg->quiet);
-	if (resolve_options(cfg) || resolve_samples(cfg) || resolve_when(cfg))
+	if (resolve_options(cfg) || resolve_samples(cfg))
 		return -EINVAL;
 	if (cfg->exact_memory && !cfg->rec.memory) {
 		pr_error("--exact-memory needs --profile-memory");

@@ -41,11 +41,6 @@ struct run_cfg {
 	  "end a ProfilerStep after each annotation or operator NAME (default: the annotation that PTBPF_STEP_ON names in the process's environment, else Optimizer.step)" },      \
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct run_cfg, no_steps), NULL,                            \
 	  "do not derive ProfilerStep slices" }
-#define WHEN_OPTS \
-	{ OPT_STR, 0, "when", offsetof(struct run_cfg, rec.when), "NAME",                               \
-	  "record only inside annotations NAME, or with 'NAME*' those whose names begin with it; by kernel probes; implies --no-steps" }, \
-	{ OPT_INT, 0, "every", offsetof(struct run_cfg, rec.every), "N",                                \
-	  "with --when: only inside the first of each N of these annotations" }
 #define RECORDING_OPTS \
 	{ OPT_GROUP, 0, "", 0, NULL, "recording" },                                              \
 	{ OPT_STR, 0, "activities", offsetof(struct run_cfg, activities), "LIST",                       \
@@ -89,7 +84,6 @@ struct run_cfg {
 	{ OPT_DURATION, 'd', "duration", offsetof(struct run_cfg, rec.duration_ns), "TIME",                 \
 	  "stop after this time (5s, 500ms, 2m); default: at Ctrl-C or when the target exits" },                \
 	STEP_OPTS, \
-	WHEN_OPTS, \
 	RECORDING_OPTS, \
 	{ OPT_GROUP, 0, "", 0, NULL, "output" },                                                        \
 	{ OPT_STR, 'o', "output", offsetof(struct run_cfg, output), "FILE",                             \

@@ -26,7 +26,6 @@
 #include "export/session_json.h"
 #include "export/stacks.h"
 #include "export/thread_dump.h"
-#include "export/when_text.h"
 #include "ranks/rank_times.h"
 #include "report/gpu_report.h"
 #include "report/line_report.h"
@@ -98,7 +97,7 @@ static void print_summary(const struct outputs *o, const struct session *s,
 			  const struct session_totals *t, uint64_t threads, uint64_t file_bytes)
 {
 	const struct session_info *info = session__info(s);
-	char cost[160], agent[96], when[WHEN_TEXT_MAX];
+	char cost[160], agent[96];
 	uint64_t lost = session_info__counter(info, PTB_CNT_RING_FULL);
 	uint32_t unseen = loss_account__unseen_operators(info);
 	struct unseen_open open = loss_account__unseen_open(info, t);
@@ -116,9 +115,6 @@ static void print_summary(const struct outputs *o, const struct session *s,
 		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads, threads == 1 ? "" : "s",
 		cell__count(t->slices).text, cell__bytes((double)file_bytes).text,
 		(unsigned long long)lost, (unsigned long long)t->unwound, unseen, agent, cost);
-	when_text__sentence(s, when, sizeof(when));
-	fputs(when[0] ? "; " : "", stderr);
-	term_text__put(stderr, when, SIZE_MAX);
 	print_step_on(info);
 	if (t->truncated_annotations || t->truncated_ops)
 		fprintf(stderr, "; cut where they cross an annotation: %llu annotation%s, %llu operator%s",
@@ -516,10 +512,9 @@ int outputs__check(const char *command, const struct outputs *o)
 	return -EINVAL;
 }
 
-static void fill_result(struct outputs_result *r, const struct session *s,
+static void fill_result(struct outputs_result *r, const struct session_info *info,
 			const struct session_totals *totals, const char *incomplete)
 {
-	const struct session_info *info = session__info(s);
 	uint64_t window = info->end_ns - info->begin_ns;
 
 	*r = (struct outputs_result){ .window_ns = window,
@@ -527,7 +522,6 @@ static void fill_result(struct outputs_result *r, const struct session *s,
 				      .steps = totals->steps - totals->partial_steps + totals->own_steps,
 				      .lost = session_info__counter(info, PTB_CNT_RING_FULL),
 				      .stop_reason = info->stop_reason,
-				      .when = when_text__counts(s),
 				      .cost_share = -1 };
 	if (window && session_info__counter(info, PTB_CNT_COST_PS))
 		r->cost_share = session_info__cost_ns(info) / (double)window;
@@ -586,7 +580,7 @@ int outputs__write(const struct outputs *asked)
 		code = EXIT_INCOMPLETE;
 	}
 	if (o->result)
-		fill_result(o->result, s, &totals, code == EXIT_DONE ? "" : text);
+		fill_result(o->result, session__info(s), &totals, code == EXIT_DONE ? "" : text);
 out:
 	session__free(s);
 	effort__end();

@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #include "export/mem_timeline.h"
-#include "export/when_text.h"
 #include "report/table.h"
 
 struct metrics;
@@ -24,8 +23,7 @@ struct outputs_result {
 	uint64_t window_ns, slices, lost;
 	uint64_t steps;       /* whole ones */
 	uint32_t stop_reason; /* enum ptb_stop_reason */
-	struct when_counts when;
-	double cost_share; /* of the window, at least that; negative: not measured */
+	double cost_share;    /* of the window, at least that; negative: not measured */
 	char incomplete[OUTPUTS_INCOMPLETE_MAX]; /* what is missing, "": nothing */
 };
 

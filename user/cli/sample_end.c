@@ -64,18 +64,6 @@ static void put_result(struct jsonw *j, const struct sample_window *w)
 		JSONW_STR(j, "incomplete", w->report.result.incomplete);
 }
 
-static void put_when(struct jsonw *j, const struct sample_window *w)
-{
-	const struct when_counts *c = &w->report.result.when;
-
-	if (!w->report.has_result || !c->on)
-		return;
-	JSONW_OBJ(j, "when");
-	JSONW_U64(j, "recorded", c->recorded);
-	JSONW_U64(j, "skipped", c->skipped);
-	jsonw__end_obj(j);
-}
-
 /* Why it has no capture, "": for another reason, or it has one. */
 static void why_nothing(const struct sample_window *w, char *buf, size_t cap)
 {
@@ -128,7 +116,6 @@ static bool write_line(const struct sampler *s, const struct sample_window *w, i
 	if (w->report.sealed)
 		JSONW_STR(&j, "capture", w->spec.capture);
 	put_result(&j, w);
-	put_when(&j, w);
 	sample_budget__put(&j, w);
 	sample_steps__put(&j, w);
 	why_nothing(w, why, sizeof(why));
@@ -154,20 +141,18 @@ static void put_line(struct sampler *s, const struct sample_window *w, int code)
 
 static void print_window(const struct sample_window *w)
 {
-	char cost[48] = "", when[96] = "", why[256];
+	char cost[48] = "", why[256];
 
-	when_text__numbers(&w->report.result.when, when, sizeof(when));
 	why_nothing(w, why, sizeof(why));
 	if (w->report.has_result && w->report.result.cost_share >= 0)
 		snprintf(cost, sizeof(cost), "; at least %.2f %% of the window",
 			 100 * w->report.result.cost_share);
 	if (w->report.has_result)
-		pr_info("window %llu: %s: %.2f s, %s slices, lost %llu%s%s%s%s%s",
+		pr_info("window %llu: %s: %.2f s, %s slices, lost %llu%s%s%s",
 			(unsigned long long)w->spec.nr, w->spec.capture,
 			(double)w->report.result.window_ns / 1e9,
 			cell__count(w->report.result.slices).text,
 			(unsigned long long)w->report.result.lost, cost,
-			when[0] ? "; only inside --when: " : "", when,
 			w->report.result.incomplete[0] ? "; incomplete: " : "",
 			w->report.result.incomplete);
 	else

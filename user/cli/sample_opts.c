@@ -54,7 +54,6 @@ static const struct opt_def sample_opts[] = {
 	{ OPT_STR, 0, "max-overhead", offsetof(struct sample_cfg, max_overhead), "PERCENT",
 	  "record a process for a shorter time, and in fewer windows, so that kernel probes cost it no more of its time than this on average (0.5%)" },
 	STEP_OPTS,
-	WHEN_OPTS,
 	{ OPT_GROUP, 0, "", 0, NULL, "files" },
 	{ OPT_STR, 0, "dir", offsetof(struct sample_cfg, dir), "DIR",
 	  "directory of captures, traces and the log " WINDOW_LOG },

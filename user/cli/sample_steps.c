@@ -17,8 +17,7 @@
 int sample_steps__check(const struct schedule *s, struct run_cfg *cfg)
 {
 	struct step_opts *so = &cfg->rec.steps;
-	const char *why = cfg->rec.when      ? "--when, outside of which steps end, too" :
-			  cfg->no_steps      ? "--no-steps" :
+	const char *why = cfg->no_steps      ? "--no-steps" :
 			  cfg->rec.sample_hz ? "--sample-stacks, which has no probes to count them" :
 			  !cfg->rec.ops ? "--activities cuda, which does not record what ends a step" :
 					  NULL;

@@ -25,8 +25,6 @@ static const char *why_not(const struct sample_settings *base, const struct cont
 		return "nothing would be left to record";
 	if (no_cpu && base->schedule.in_steps)
 		return "cpu cannot be switched off: the windows of its schedule are counted in steps";
-	if (no_cpu && rec->when)
-		return "cpu cannot be switched off: --when needs the annotations";
 	return NULL;
 }
 

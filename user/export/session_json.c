@@ -10,7 +10,6 @@
 #include "base/limits.h"
 #include "export/job_json.h"
 #include "export/loss_account.h"
-#include "export/when_text.h"
 
 /* META records that a document repeats; their text is JSON already. */
 static const char *const capture_keys[] = {
@@ -331,7 +330,6 @@ void session_json__write(struct jsonw *w, const struct session *s)
 	write_loss(w, info);
 	write_cost(w, info);
 	write_gpu(w, s, info);
-	when_text__write(w, s);
 	write_capture(w, s);
 	if (info->merged)
 		write_merged(w, s);

@@ -78,7 +78,6 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->has_modules = is_true(facts__meta(f, "with_modules"));
 	i->merged = facts__meta(f, "merged") != NULL;
 	i->open_unknown = facts__has_func(f, PTB_FUNC_SCOPE, NULL) && !i->sample_hz && !i->merged &&
-			  !facts__meta(f, "when") &&
 			  (!is_true(facts__meta(f, "started")) || facts__meta(f, "flight"));
 	i->has_kernel_memory = is_true(facts__meta(f, "kernel_memory"));
 	i->rss = f->rss;

@@ -89,7 +89,6 @@ static int configure_programs(struct ptbpf_bpf *s, const struct probe_set_opts *
 	bpf_map__set_autocreate(s->maps.call_frames, full);
 	bpf_map__set_autocreate(s->maps.api_calls, opts->memory);
 	bpf_map__set_autocreate(s->maps.cuda_frames, opts->cuda_calls);
-	when__configure(s, opts);
 	return configure_stacks(s, opts->stacks, opts->sample_hz > 0);
 }
 
@@ -487,8 +486,6 @@ int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_li
 	for (uint32_t l = 0; l < lib_cnt && known; l++)
 		if (libs[l].cnt)
 			warn_if_unmapped(tgid, &all, &libs[l]);
-	for (uint32_t l = 0; l < lib_cnt && !err; l++)
-		err = when__add_sites(ps->skel, &libs[l]);
 	if (!err && !ps->multi && !ps->trace)
 		err = attach_perf__raise_limit(sites);
 	n = err ? err : attach_libs(ps, proc_idx, &all, libs, lib_cnt);
@@ -505,8 +502,6 @@ int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 
 	if (!err)
 		err = kmem__attach(&ps->kmem, ps->skel);
-	if (!err)
-		err = when__add_process(ps->skel, cfg->tgid);
 	if (!err)
 		err = proc__alloc(ps, cfg, &idx);
 	if (err)
@@ -569,10 +564,8 @@ void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
 	if (ps->trace)
 		trace_fs__forget_process(ps->trace, proc_idx);
 	proc->used = false;
-	if (has_tgid(ps, proc->tgid))
-		return;
-	when__remove_process(ps->skel, (uint32_t)proc->tgid);
-	forget_scopes(ps, (uint32_t)proc->tgid);
+	if (!has_tgid(ps, proc->tgid))
+		forget_scopes(ps, (uint32_t)proc->tgid);
 }
 
 int probe_set__watch_task(struct probe_set *ps, uint32_t tgid)
@@ -687,7 +680,6 @@ void probe_set__activate(struct probe_set *ps)
 	if (!ps->skel->bss->active)
 		forget_scopes(ps, 0);
 	kmem__begin(&ps->kmem, ps->skel, ps->window);
-	when__begin(ps->skel);
 	__atomic_store_n(&ps->skel->bss->active, ps->window, __ATOMIC_SEQ_CST);
 	sampler__begin(&ps->sampler);
 }

@@ -38,8 +38,6 @@ struct probe_set_opts {
 	bool agent;      /* processes with an agent may come: its chunks are copied */
 	bool stacks; /* Python stacks of processes whose layout is given (probe_set__python()) */
 	uint32_t sample_hz; /* with stacks: at so many moments a second, and at no probe; 0: at probes */
-	const char *when; /* only inside annotations of this name, or that begin with it if it ends in '*'; NULL: everywhere */
-	uint32_t every;   /* of these, inside the first of so many; 0: inside all */
 };
 
 /* Loads programs and maps. 0 or negative errno (logged with what, why, what to do). */
@@ -65,7 +63,6 @@ struct probe_site {
 	uint64_t offset; /* file offset */
 	uint8_t prog;    /* enum ptb_prog */
 	uint32_t args;   /* argument program: index from probe_set__add_arg_progs(), 0: none */
-	uint32_t func;   /* the function that it belongs to, from 1: sites of one have the same */
 	uint64_t semaphore; /* file offset of the counter that the kernel raises while it is probed; 0: none */
 	uint8_t insn[PROBE_INSN_MAX]; /* the instruction that was analysed: any other there is not probed */
 	uint8_t insn_len;

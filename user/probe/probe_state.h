@@ -80,18 +80,6 @@ void sampler__run_once(const struct sampler *sa, struct ptbpf_bpf *s, const stru
 /* If it is time. */
 void sampler__run(struct sampler *sa, struct ptbpf_bpf *s, const struct proc *procs, uint32_t cnt);
 
-/* ---- when.c: annotations to which recording is limited; all but configure() do nothing without opts->when ---- */
-
-/* Before load. */
-void when__configure(struct ptbpf_bpf *s, const struct probe_set_opts *opts);
-/* Its annotations count; once or more. 0 or negative errno (reported). */
-int when__add_process(const struct ptbpf_bpf *s, uint32_t tgid);
-void when__remove_process(const struct ptbpf_bpf *s, uint32_t tgid);
-/* Before they are attached. 0 or negative errno (reported). */
-int when__add_sites(const struct ptbpf_bpf *s, const struct probe_lib *lib);
-/* A window begins: what was open in an earlier one is forgotten. */
-void when__begin(const struct ptbpf_bpf *s);
-
 /* ---- mappings.c: who else has mapped a library ---- */
 
 struct mappings {

@@ -84,8 +84,7 @@ static int read_processes(struct merge_input *in, const struct session_info *inf
 
 /* What the model makes of a capture depends on these: one capture has one value. */
 static const char *const same_keys[] = { "args",       "profile_memory", "kernel_memory",
-					 "with_stack", "with_modules",   "sample_hz",
-					 "when",       "every" };
+					 "with_stack", "with_modules",   "sample_hz" };
 
 static int check_alike(const struct merge *m, const struct session *s, const char *path,
 		       char (*values)[32])

@@ -38,8 +38,6 @@ struct record_opts {
 	bool sync;   /* also what waits for GPUs */
 	bool graphs; /* also what captured the nodes of CUDA graphs; by agents only */
 	enum agent_mode agent;
-	const char *when; /* only what happens inside annotations of this name, or of these ("prefill*"); NULL: everything */
-	int every;     /* of these, only inside the first of so many; 0: inside all */
 	bool children; /* processes that the targets fork are targets, too */
 	uint64_t end_ns; /* CLOCK_MONOTONIC: the window ends by then, because another one is due; 0: no limit */
 	struct step_opts steps;

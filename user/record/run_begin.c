@@ -93,7 +93,7 @@ static int choose_args(struct run *run)
 static void write_meta(struct run *run)
 {
 	enum probe_args args = run->opts.args;
-	char host[256] = "", missing[256] = "", hz[16], every[16];
+	char host[256] = "", missing[256] = "", hz[16];
 
 	gethostname(host, sizeof(host) - 1);
 	recorder__meta_text(run->targets.rec, "version", PTBPF_VERSION);
@@ -109,11 +109,6 @@ static void write_meta(struct run *run)
 			       run->opts.sample_hz ? hz : "true");
 	if (run->opts.modules)
 		recorder__meta(run->targets.rec, "with_modules", "true");
-	if (run->opts.when)
-		recorder__meta_text(run->targets.rec, "when", run->opts.when);
-	snprintf(every, sizeof(every), "%d", run->opts.every);
-	if (run->opts.every > 1)
-		recorder__meta(run->targets.rec, "every", every);
 	if (run->opts.memory)
 		recorder__meta(run->targets.rec, "profile_memory", "true");
 	if (run->opts.kernel_memory) {
@@ -168,8 +163,6 @@ static int load(struct run *run)
 					.oom = opts->steps.oom,
 					.stacks = opts->stacks,
 					.sample_hz = (uint32_t)opts->sample_hz,
-					.when = opts->when,
-					.every = (uint32_t)opts->every,
 					.kernel_memory = opts->kernel_memory,
 					.cuda_calls = opts->gpu,
 					.agent = opts->agent != AGENT_OFF };

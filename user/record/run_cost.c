@@ -29,8 +29,7 @@ uint64_t run__hits_cost_ns(struct run *run, pid_t pid)
 /* Hits without a record: each process is asked for only when there are new ones. */
 static void read_bare_hits(struct run *run)
 {
-	static const uint32_t kinds[] = { PTB_CNT_RING_FULL, PTB_CNT_OUT_OF_WINDOW,
-					  PTB_CNT_WHEN_OUTSIDE, PTB_CNT_AGENT_EDGES };
+	static const uint32_t kinds[] = { PTB_CNT_RING_FULL, PTB_CNT_OUT_OF_WINDOW, PTB_CNT_AGENT_EDGES };
 	uint64_t hits = 0;
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)

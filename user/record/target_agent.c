@@ -104,18 +104,13 @@ struct target_agent *target_agent__find(pid_t pid, struct remote_mem *mem,
 	int err;
 
 	why[0] = '\0';
-	if (opts->agent == AGENT_OFF && !opts->when)
+	if (opts->agent == AGENT_OFF)
 		return NULL;
 	err = agent_lib__find(pid, &lib, why, cap);
 	if ((err != -ENOENT || opts->agent == AGENT_INJECT) && !proc__same_timens(pid)) {
 		agent_lib__clear(&lib);
 		snprintf(why, cap,
 			 "the process is in another time namespace, and its clock is not ptbpf's");
-		return NULL;
-	}
-	if (opts->when) {
-		agent_lib__clear(&lib);
-		snprintf(why, cap, "%s", err ? "" : "only they know the annotations of --when");
 		return NULL;
 	}
 	if (err == -ENOENT && opts->agent == AGENT_INJECT) {

@@ -241,7 +241,6 @@ struct probe_site targets__site(const struct shared_plan *sp, uint32_t i)
 {
 	const struct plan_site *s = &sp->plan->sites[i];
 	struct probe_site p = { .id = sp->recorded.site_base + i,
-				.func = sp->recorded.func_base + s->func + 1,
 				.offset = s->offset,
 				.prog = s->prog,
 				.insn_len = s->len };

@@ -43,6 +43,11 @@ struct cell unit__share(double v)
 	return cell__format("%.1f %%", 100 * v);
 }
 
+static bool is_text(const struct doc *d)
+{
+	return !d->opts->json;
+}
+
 /* ---- text: pieces of lines ---- */
 
 static void put(struct doc *d, int blanks, const char *text)
@@ -51,9 +56,10 @@ static void put(struct doc *d, int blanks, const char *text)
 	d->used += term_text__put(d->out, text, SIZE_MAX);
 }
 
-static void end_line(struct doc *d)
+void doc__end_line(struct doc *d)
 {
-	fputc('\n', d->out);
+	if (is_text(d))
+		fputc('\n', d->out);
 	d->used = 0;
 }
 
@@ -63,7 +69,7 @@ static void put_title(struct doc *d)
 		return;
 	fputc('\n', d->out);
 	put(d, 0, d->title);
-	end_line(d);
+	doc__end_line(d);
 	*d->title = '\0';
 }
 
@@ -83,13 +89,16 @@ static void put_cut(struct doc *d, const char *text, const char *tail, size_t ma
 
 /* ---- text: rows ---- */
 
-/* What is behind the last column, which begins at `begin`. */
-static void put_below(struct doc *d, size_t begin)
+static void put_last(struct doc *d, const char *text)
 {
-	size_t width = term_text__width(d->below[0]) + term_text__width(d->below[1]);
+	size_t begin = d->used, width;
 
+	put_cut(d, text, d->tail ? d->tail : "", rest_of_line(d));
+	if (!d->below[0])
+		return;
+	width = term_text__width(d->below[0]) + term_text__width(d->below[1]);
 	if (d->used + 1 + width > LINE) {
-		end_line(d);
+		doc__end_line(d);
 		put(d, (int)begin + 2, "");
 	} else {
 		put(d, 1, "");
@@ -97,44 +106,44 @@ static void put_below(struct doc *d, size_t begin)
 	put_cut(d, d->below[0], d->below[1], rest_of_line(d));
 }
 
-static void put_cells(struct doc *d, const char *const *cells)
+static void put_cells(struct doc *d, char *const *cells)
 {
-	const struct doc_column *c = d->list->columns;
 	int blanks = d->list->indent;
-	size_t begin;
 
-	for (uint32_t n = 0; c[n].key; n++) {
-		const char *text = cells[n] ? cells[n] : "";
-		int pad = abs(c[n].width) - (int)term_text__width(text);
+	for (const struct doc_column *c = d->list->columns; c->key; c++, cells++) {
+		const char *text = *cells ? *cells : "";
+		int pad = abs(c->width) - (int)term_text__width(text);
 
-		blanks += n ? 1 + (c[n].width <= 0) : 0;
-		blanks += c[n].width > 0 && pad > 0 ? pad : 0;
-		if (!*text && (c[n].width || !d->tail))
-			continue;
-		put(d, blanks, c[n].width ? text : "");
-		begin = d->used;
-		if (!c[n].width)
-			put_cut(d, text, d->tail ? d->tail : "", rest_of_line(d));
-		if (!c[n].width && d->below[0])
-			put_below(d, begin);
-		blanks = c[n].width < 0 && pad > 0 ? pad : 0;
+		pad = pad > 0 ? pad : 0;
+		blanks += c == d->list->columns ? 0 : c->width > 0 ? 1 : 2;
+		blanks += c->width > 0 ? pad : 0;
+		if (*text) {
+			put(d, blanks, c->width ? text : "");
+			blanks = 0;
+		}
+		if (*text && !c->width)
+			put_last(d, text);
+		blanks += c->width < 0 ? pad : 0;
 	}
-	end_line(d);
+	doc__end_line(d);
 }
 
+/* The title and the headings, once. */
 static void put_head(struct doc *d)
 {
-	const char *headings[DOC_COLUMNS_MAX] = { NULL };
+	char *headings[DOC_COLUMNS_MAX] = { NULL };
 	bool any = false;
 
+	if (d->list->headed)
+		return;
+	d->list->headed = true;
 	put_title(d);
 	for (uint32_t n = 0; d->list->columns[n].key; n++) {
-		headings[n] = d->list->columns[n].heading;
+		headings[n] = (char *)(uintptr_t)d->list->columns[n].heading;
 		any |= headings[n] != NULL;
 	}
-	if (any && !d->list->headed)
+	if (any)
 		put_cells(d, headings);
-	d->list->headed = true;
 }
 
 static void forget(char **text)
@@ -143,17 +152,17 @@ static void forget(char **text)
 	*text = NULL;
 }
 
-/* Writes the open row, if that has not been done. */
+/* Writes the open row, if it has cells that are not written. */
 static void put_row(struct doc *d)
 {
-	struct doc_list *l = d->list;
+	const struct doc_list *l = d->list;
+	bool any = false;
 
-	if (!l->row || l->written || !l->columns)
-		return;
-	l->written = true;
-	put_head(d);
-	put_cells(d, (const char *const *)d->cells);
-	for (uint32_t n = 0; l->columns[n].key; n++)
+	for (uint32_t n = 0; l->row && l->columns && l->columns[n].key; n++)
+		any |= d->cells[n] != NULL;
+	if (any)
+		put_cells(d, d->cells);
+	for (uint32_t n = 0; n < DOC_COLUMNS_MAX; n++)
 		forget(&d->cells[n]);
 	forget(&d->tail);
 	forget(&d->below[0]);
@@ -181,7 +190,7 @@ static void set_cells(struct doc *d, const char *key, const char *text, double v
 {
 	struct doc_list *l = d->list;
 
-	if (!key || !l->row || l->written || !l->columns)
+	if (!key || !l->row || !l->columns)
 		return;
 	for (uint32_t n = 0; l->columns[n].key; n++)
 		if (!d->cells[n] && is_fact_of(l, &l->columns[n], key))
@@ -190,12 +199,7 @@ static void set_cells(struct doc *d, const char *key, const char *text, double v
 
 /* ---- facts ---- */
 
-static bool is_text(const struct doc *d)
-{
-	return !d->opts->json;
-}
-
-/* Writes the key; false: the fact is of the text only. */
+/* Writes the key; false: what it is of is of the text only. */
 static bool json_key(struct doc *d, const char *key)
 {
 	if (is_text(d) || (key && *key == '.'))
@@ -205,48 +209,66 @@ static bool json_key(struct doc *d, const char *key)
 	return true;
 }
 
-void doc__u64(struct doc *d, const char *key, uint64_t v)
+#define MAKE(name, type, kind_, field)                                                             \
+	struct doc_fact fact__##name(const char *key, type v)                                      \
+	{                                                                                          \
+		return (struct doc_fact){ .key = key, .kind = kind_, .field = v };                 \
+	}
+MAKE(u64, uint64_t, DOC_U64, u)
+MAKE(i64, int64_t, DOC_I64, i)
+MAKE(double, double, DOC_DOUBLE, d)
+MAKE(bool, bool, DOC_BOOL, u)
+MAKE(text, const char *, DOC_TEXT, text)
+
+struct doc_fact fact__null(const char *key)
 {
-	if (is_text(d))
-		set_cells(d, key, NULL, (double)v);
-	else if (json_key(d, key))
-		jsonw__u64(&d->w, v);
+	return (struct doc_fact){ .key = key };
 }
 
-void doc__i64(struct doc *d, const char *key, int64_t v)
+static void add_to_json(struct jsonw *w, const struct doc_fact *f)
 {
-	if (is_text(d))
-		set_cells(d, key, NULL, (double)v);
-	else if (json_key(d, key))
-		jsonw__i64(&d->w, v);
+	switch (f->kind) {
+	case DOC_U64:
+		jsonw__u64(w, f->u);
+		break;
+	case DOC_I64:
+		jsonw__i64(w, f->i);
+		break;
+	case DOC_DOUBLE:
+		jsonw__double(w, f->d);
+		break;
+	case DOC_BOOL:
+		jsonw__bool(w, f->u);
+		break;
+	case DOC_TEXT:
+		jsonw__str(w, f->text);
+		break;
+	default:
+		jsonw__null(w);
+	}
 }
 
-void doc__double(struct doc *d, const char *key, double v)
+static void add_to_text(struct doc *d, const struct doc_fact *f)
 {
-	if (is_text(d))
-		set_cells(d, key, NULL, v);
-	else if (json_key(d, key))
-		jsonw__double(&d->w, v);
+	if (f->kind == DOC_TEXT)
+		set_cells(d, f->key, f->text, 0);
+	else if (f->kind != DOC_NULL)
+		set_cells(d, f->key, NULL,
+			  f->kind == DOC_DOUBLE ? f->d :
+			  f->kind == DOC_I64    ? (double)f->i :
+						  (double)f->u);
 }
 
-void doc__text(struct doc *d, const char *key, const char *text)
+void doc__facts(struct doc *d, const struct doc_fact *facts, size_t cnt)
 {
-	if (is_text(d))
-		set_cells(d, key, text, 0);
-	else if (json_key(d, key))
-		jsonw__str(&d->w, text);
-}
-
-void doc__bool(struct doc *d, const char *key, bool v)
-{
-	if (json_key(d, key))
-		jsonw__bool(&d->w, v);
-}
-
-void doc__null(struct doc *d, const char *key)
-{
-	if (json_key(d, key))
-		jsonw__null(&d->w);
+	for (const struct doc_fact *f = facts; f < facts + cnt; f++) {
+		if (f->kind == DOC_NONE)
+			continue;
+		if (is_text(d))
+			add_to_text(d, f);
+		else if (json_key(d, f->key))
+			add_to_json(&d->w, f);
+	}
 }
 
 void doc__cell(struct doc *d, const char *key, const char *fmt, ...)
@@ -261,14 +283,10 @@ void doc__cell(struct doc *d, const char *key, const char *fmt, ...)
 	free(text);
 }
 
-void doc__tail(struct doc *d, const char *fmt, ...)
+void doc__tail(struct doc *d, const char *tail)
 {
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (is_text(d) && vasprintf(&d->tail, fmt, ap) < 0)
-		d->tail = NULL;
-	va_end(ap);
+	if (is_text(d))
+		d->tail = strdup(tail);
 }
 
 void doc__below(struct doc *d, const char *text, const char *tail)
@@ -371,13 +389,14 @@ bool doc__next(struct doc *d, uint32_t *i)
 	while (l->of_json && l->next < l->shown && jsonw__leave_out(&d->w))
 		l->next++;
 	l->row = l->next < l->shown;
-	l->written = false;
 	if (!l->row) {
 		close_list(d);
 		return false;
 	}
 	if (l->of_json)
 		jsonw__begin_row(&d->w);
+	else if (l->columns)
+		put_head(d);
 	*i = l->next++;
 	return true;
 }
@@ -421,17 +440,16 @@ void doc__line(struct doc *d, const char *fmt, ...)
 	va_start(ap, fmt);
 	if (is_text(d)) {
 		say(d, fmt, ap);
-		end_line(d);
+		doc__end_line(d);
 	}
 	va_end(ap);
 }
 
 void doc__gap(struct doc *d)
 {
-	if (!is_text(d))
-		return;
-	put_row(d);
-	end_line(d);
+	if (is_text(d))
+		put_row(d);
+	doc__end_line(d);
 }
 
 void doc__cut(struct doc *d, const char *text, const char *tail, size_t max)
@@ -465,7 +483,7 @@ int doc__begin(struct doc *d, FILE *out, const struct session *s, struct session
 		return err;
 	d->w.max = session__info(s)->output_max;
 	jsonw__begin_obj(&d->w);
-	doc__u64(d, "schema_version", 1);
+	DOC(d, FACT("schema_version", 1));
 	session_json__write(&d->w, s);
 	session_json__write_totals(&d->w, session__info(s), totals);
 	return 0;
@@ -476,7 +494,7 @@ static int finish_json(struct doc *d)
 	int err;
 
 	if (d->w.left_out)
-		doc__u64(d, "not_written", d->w.left_out);
+		DOC(d, FACT("not_written", d->w.left_out));
 	d->totals->not_written += d->w.left_out;
 	jsonw__end_obj(&d->w);
 	jsonw__newline(&d->w);

@@ -39,7 +39,7 @@ struct doc {
 		const char *object; /* of its row, that is open */
 		uint32_t cnt, shown, next;
 		int indent;
-		bool row, written, headed, of_json;
+		bool row, headed, of_json;
 	} lists[DOC_DEPTH], *list;
 	char *cells[DOC_COLUMNS_MAX]; /* of the row, until it is written */
 	char *tail, *below[2];
@@ -55,17 +55,45 @@ int doc__finish(struct doc *d);
 
 /* ---- facts: members of the innermost object; without a key elements of an array ---- */
 
-void doc__u64(struct doc *d, const char *key, uint64_t v);
-void doc__i64(struct doc *d, const char *key, int64_t v);
-void doc__double(struct doc *d, const char *key, double v); /* NaN: null */
-void doc__bool(struct doc *d, const char *key, bool v);
-void doc__null(struct doc *d, const char *key);
-void doc__text(struct doc *d, const char *key, const char *text);
-/* Of the text only. */
+struct doc_fact {
+	const char *key;
+	enum { DOC_NULL, DOC_U64, DOC_I64, DOC_DOUBLE, DOC_BOOL, DOC_TEXT, DOC_NONE } kind;
+	union {
+		uint64_t u;
+		int64_t i;
+		double d;
+		const char *text;
+	};
+};
+
+struct doc_fact fact__u64(const char *key, uint64_t v);
+struct doc_fact fact__i64(const char *key, int64_t v);
+struct doc_fact fact__double(const char *key, double v); /* NaN: null */
+struct doc_fact fact__bool(const char *key, bool v);
+struct doc_fact fact__text(const char *key, const char *text);
+struct doc_fact fact__null(const char *key);
+#define FACT(key, v)                                                                               \
+	_Generic((v),                                                                              \
+		bool: fact__bool,                                                                  \
+		uint32_t: fact__u64,                                                               \
+		uint64_t: fact__u64,                                                               \
+		int32_t: fact__i64,                                                                \
+		int64_t: fact__i64,                                                                \
+		double: fact__double,                                                              \
+		char *: fact__text,                                                                \
+		const char *: fact__text)(key, v)
+#define NO_FACT ((struct doc_fact){ .kind = DOC_NONE })
+
+void doc__facts(struct doc *d, const struct doc_fact *facts, size_t cnt);
+/* DOC(d, FACT("count", n), FACT("ns", ns)); */
+#define DOC(d, ...)                                                                                \
+	doc__facts(d, (const struct doc_fact[]){ __VA_ARGS__ },                                    \
+		   sizeof((const struct doc_fact[]){ __VA_ARGS__ }) / sizeof(struct doc_fact))
+/* A fact of the text. */
 __attribute__((format(printf, 3, 4))) void doc__cell(struct doc *d, const char *key,
 						     const char *fmt, ...);
 /* Behind the text of the last column; up to half of the room is kept for it. */
-__attribute__((format(printf, 2, 3))) void doc__tail(struct doc *d, const char *fmt, ...);
+void doc__tail(struct doc *d, const char *tail);
 /* Behind both, or on a line below where they leave no room. */
 void doc__below(struct doc *d, const char *text, const char *tail);
 
@@ -92,6 +120,7 @@ __attribute__((format(printf, 2, 3))) void doc__title(struct doc *d, const char 
 /* A piece of a line, a whole line. Texts of others are escaped. */
 __attribute__((format(printf, 2, 3))) void doc__say(struct doc *d, const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) void doc__line(struct doc *d, const char *fmt, ...);
+void doc__end_line(struct doc *d);
 void doc__gap(struct doc *d); /* an empty line */
 /* A text with its tail in at most `max` characters, 0: in the rest of the line; cut as in a last column. */
 void doc__cut(struct doc *d, const char *text, const char *tail, size_t max);

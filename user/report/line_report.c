@@ -377,7 +377,7 @@ static void add_values(struct doc *d, const struct line_report *lr, const char *
 	doc__object(d, object);
 #define X(id, key, name, unit)                                                                     \
 	if (STACK_##id < STACK_RUNNING || sampled)                                                 \
-		doc__i64(d, #key, v[STACK_##id]);
+		DOC(d, FACT(#key, v[STACK_##id]));
 	STACK_METRICS(X)
 #undef X
 	doc__end(d);
@@ -389,16 +389,13 @@ static void add_place(struct doc *d, const struct line_report *lr, const struct 
 	const char *func = stack_tree__text(lr->tree, r->func);
 
 	if (lr->operators) {
-		doc__text(d, "operator", func);
-		doc__text(d, ".what", func);
+		DOC(d, FACT("operator", func), FACT(".what", func));
 		return;
 	}
-	doc__text(d, "file", file);
-	doc__u64(d, "line", r->line);
-	doc__text(d, "function", func);
-	doc__bool(d, "library", r->library);
+	DOC(d, FACT("file", file), FACT("line", r->line), FACT("function", func),
+	    FACT("library", r->library));
 	if (!r->file)
-		doc__text(d, ".what", "(no Python frames)");
+		doc__cell(d, ".what", "(no Python frames)");
 	else if (r->line)
 		doc__cell(d, ".what", "%s:%u in %s", file, r->line, func);
 	else
@@ -413,10 +410,10 @@ static void add_module(struct doc *d, const struct line_report *lr, const struct
 
 	doc__array(d, "path");
 	for (uint32_t i = 0; i < n; i++)
-		doc__text(d, NULL, module_name(lr, path[i]));
+		DOC(d, FACT(NULL, module_name(lr, path[i])));
 	doc__end_array(d);
 	path_text(lr, r, text, sizeof(text));
-	doc__text(d, ".what", r->func ? text : "(in no module)");
+	DOC(d, FACT(".what", r->func ? text : "(in no module)"));
 }
 
 static void add_head(struct doc *d, const struct line_report *lr)
@@ -468,14 +465,10 @@ static int print_doc(struct line_report *lr, struct session_totals *totals,
 	snprintf(many, sizeof(many), "%ss", one);
 	snprintf(count, sizeof(count), "%s_count", one);
 	add_head(&d, lr);
-	if (opts->sort_by)
-		doc__text(&d, "sort_by", opts->sort_by);
-	else
-		doc__null(&d, "sort_by");
-	if (!lr->modules && !lr->operators)
-		doc__bool(&d, "all_lines", opts->all_lines);
+	DOC(&d, opts->sort_by ? FACT("sort_by", opts->sort_by) : fact__null("sort_by"),
+	    lr->modules || lr->operators ? NO_FACT : FACT("all_lines", opts->all_lines));
 	add_values(&d, lr, "sums", lr->sums);
-	doc__u64(&d, count, lr->row_cnt);
+	DOC(&d, FACT(count, lr->row_cnt));
 	find_columns(lr, one, columns);
 	doc__list(&d, many, lr->row_cnt, columns);
 	for (uint32_t i; doc__next(&d, &i);) {

@@ -587,10 +587,7 @@ int mem_report__print(struct mem_report *mr, struct session_totals *totals,
 		pr_error("cannot sum up memory: %s", errstr(err));
 		return err;
 	}
-	if (opts->json)
-		err = mr_json__print(mr, views, cnt, totals, opts, out);
-	else
-		err = mr_text__print(mr, views, cnt, totals, opts, out);
+	err = mr_doc__print(mr, views, cnt, totals, opts, out);
 	mr_rank__free(views, cnt);
 	return err;
 }

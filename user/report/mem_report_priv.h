@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * `report --memory` in four steps: mem_report.c sums up the stream, mem_report_rank.c draws conclusions at its
- * end, mem_report_text.c and mem_report_json.c print them. Private to these.
+ * end, mem_report_doc.c and _say.c write them. Private to these.
  */
 #ifndef REPORT_MEM_REPORT_PRIV_H
 #define REPORT_MEM_REPORT_PRIV_H
@@ -9,6 +9,7 @@
 #include "base/hashmap.h"
 #include "export/py_text.h"
 #include "export/text_ids.h"
+#include "report/doc.h"
 #include "report/mem_report.h"
 
 /* Without steps the window is cut into this many equal periods. */
@@ -202,11 +203,35 @@ void mr_rank__free(struct mr_view *views, uint32_t cnt);
  */
 uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d, bool by_shapes,
 			  struct mr_group *out, uint32_t top);
-/* ---- text ---- */
+/* ---- the document ---- */
 
-int mr_text__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
-		   const struct session_totals *totals, const struct report_opts *opts, FILE *out);
-int mr_json__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
-		   struct session_totals *totals, const struct report_opts *opts, FILE *out);
+struct mr_printer {
+	struct doc *d;
+	const struct mem_report *mr;
+	const struct mr_view *v;
+};
+
+/* 0 or negative errno. */
+int mr_doc__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
+		  struct session_totals *totals, const struct report_opts *opts, FILE *out);
+
+/* ---- its sentences: mem_report_say.c ---- */
+
+struct mr_who_text { /* "aten::clone > aten::empty_like in "loss"", " at train.py:31" */
+	char text[512], line[PY_TEXT_MAX + 8];
+};
+struct mr_who_text mr_say__who(const struct mr_printer *p, const struct mr_who *who);
+/* Shapes of an operator without tensors among its inputs say nothing: "". */
+const char *mr_say__shapes(const struct mr_printer *p, uint32_t id);
+void mr_say__head(struct mr_printer *p); /* of a process: what matters most */
+void mr_say__device(struct mr_printer *p, const struct mr_device *d);
+void mr_say__rss(struct mr_printer *p);
+/* torch's blocks against the size of the process: what of the difference the kernel's events explain. */
+void mr_say__balance(struct mr_printer *p);
+
+static inline uint64_t mr__since_begin(const struct mem_report *mr, uint64_t ts)
+{
+	return ts > mr->info->begin_ns ? ts - mr->info->begin_ns : 0;
+}
 
 #endif /* REPORT_MEM_REPORT_PRIV_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Any bytes as a request on the control socket, or as the numbers of pieces that a request is made of. One that is taken is the same
+ * Any bytes as the body of a request on the control socket, or as the numbers of pieces that a request is made of. One that is taken is the same
  * when it is written and read again.
  */
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static const char *const pieces[] = {
-	"{\"version\":1,\"request\":\"trigger\"",
+	"{\"wait\":false",
 	"}",
 	",",
 	"\"pids\":[1",
@@ -39,8 +39,7 @@ static const char *const pieces[] = {
 	",\"duration_ms\":1500.5",
 	",\"start_unix_ms\":1767225600000",
 	",\"wait\":true",
-	"\"request\":\"status\"",
-	"{\"version\":1,\"request\":\"toggle\"",
+	"{\"cpu\":true",
 	",\"cpu\":false",
 	",\"cuda\":true",
 };
@@ -53,19 +52,20 @@ static bool same(const struct control_request *a, const struct control_request *
 	       a->wait == b->wait && a->cpu == b->cpu && a->cuda == b->cuda;
 }
 
-static void request(const char *text, size_t len)
+static void request(enum control_what what, const char *text, size_t len)
 {
 	struct control_request rq, again;
 	struct jsonw_text out;
 	char why[256] = "";
 
-	if (control_request__parse(text, len, &rq, why, sizeof(why))) {
+	if (control_request__parse(what, text, len, &rq, why, sizeof(why))) {
 		if (!memchr(why, '\0', sizeof(why)) || !why[0])
 			abort();
 		return;
 	}
 	control_request__write(&rq, &out);
-	if (control_request__parse(out.text, out.len, &again, why, sizeof(why)) || !same(&rq, &again))
+	if (control_request__parse(what, out.text, out.len, &again, why, sizeof(why)) ||
+	    !same(&rq, &again))
 		abort();
 }
 
@@ -74,7 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	char *text = NULL;
 	size_t n = 0, size = 0, from;
 
-	request((const char *)data, len);
+	request(CONTROL_TRIGGER, (const char *)data, len);
+	request(CONTROL_TOGGLE, (const char *)data, len);
 	from = len > 12 ? len - 12 : 0; /* few pieces, which may well make a request */
 	for (size_t i = from; i < len; i++)
 		size += strlen(pieces[data[i] % (sizeof(pieces) / sizeof(pieces[0]))]);
@@ -88,7 +89,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 			     text);
 	if (len && data[0] % 4 == 1)
 		text[n++] = '}';
-	request(text, n);
+	request(CONTROL_TRIGGER, text, n);
+	request(CONTROL_TOGGLE, text, n);
 	free(text);
 	return 0;
 }

@@ -6,6 +6,6 @@ unit_test(event_watch ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_event_watch.c ptbpf_
 unit_test(cost_account ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_cost_account.c ptbpf_sample)
 unit_test(left_out ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_left_out.c ptbpf_sample)
 unit_test(metrics ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_metrics.c ptbpf_sample)
-unit_test(metrics_server ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_metrics_server.c ptbpf_sample)
+unit_test(http_listen ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_http_listen.c ptbpf_sample)
 unit_test(control_msg ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_control_msg.c ptbpf_sample)
-unit_test(control_server ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_control_server.c ptbpf_sample)
+unit_test(http_server ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_http_server.c ptbpf_sample)

@@ -140,7 +140,8 @@ static void read_reports(struct sampler *s, struct sample_window *w)
 /* Waits for the end of a window or a target, a signal, or the time. */
 static int wait_events(struct sampler *s, uint64_t ns)
 {
-	struct pollfd polls[6 + 2 * SAMPLER_WINDOWS_MAX + OPT_PIDS_MAX];
+	struct pollfd polls[5 + 2 * SAMPLER_WINDOWS_MAX + OPT_PIDS_MAX];
+	struct http_server *server = s->control.server;
 	uint64_t ms = ns / 1000000 + 1;
 	uint32_t n = 0;
 
@@ -154,22 +155,23 @@ static int wait_events(struct sampler *s, uint64_t ns)
 					      .events = POLLIN };
 	if (s->reload_fd >= 0)
 		polls[n++] = (struct pollfd){ .fd = s->reload_fd, .events = POLLIN };
-	polls[n++] = (struct pollfd){ .fd = sample_metrics__fd(&s->metrics), .events = POLLIN };
-	polls[n++] = (struct pollfd){ .fd = sample_control__fd(s), .events = POLLIN };
+	polls[n++] = (struct pollfd){ .fd = server ? http_server__fd(server) : -1, .events = POLLIN };
 	polls[n++] = (struct pollfd){ .fd = sample_events__fd(&s->events), .events = POLLIN };
 	polls[n++] = (struct pollfd){ .fd = sample_hold__fd(&s->hold), .events = POLLIN };
 	if (s->command_cnt && ms > 1000)
 		ms = 1000;
 	ms = ms > 3600000 ? 3600000 : ms;
-	if (poll(polls, n, sample_metrics__wait_ms(&s->metrics, (int)ms)) < 0 && errno != EINTR)
+	if (server)
+		ms = (uint64_t)http_server__wait_ms(server, (int)ms);
+	if (poll(polls, n, (int)ms) < 0 && errno != EINTR)
 		return -errno;
 	for (uint32_t i = s->window_cnt; i--;) { /* end_window() moves the last one here */
 		read_reports(s, &s->windows[i]);
 		if (polls[1 + 2 * i].revents || stall__stuck_on(s->windows[i].pid))
 			sampler__end_window(s, i);
 	}
-	sample_metrics__serve(&s->metrics);
-	sample_control__serve(s);
+	if (server)
+		http_server__run(server);
 	return 0;
 }
 
@@ -257,8 +259,9 @@ int cmd_sample(int argc, char **argv)
 	sample_events__init(&s.events);
 	s.reload_fd = set->cfg.config ? cancel__reload_fd() : -1;
 	use_settings(&s, set);
+	sample_metrics__init(&s.metrics);
 	if (run__check() || !hold_targets(&s) || window_dir__open(s.cfg->dir, &s.dir) ||
-	    sample_metrics__open(&s.metrics, s.cfg->metrics) || sample_control__open(&s))
+	    sample_control__open(&s))
 		return EXIT_FAILED;
 	sampler__trim(&s);
 	resume_schedule(&s);
@@ -270,7 +273,6 @@ int cmd_sample(int argc, char **argv)
 	sample_hold__end(&s);
 	sample_events__stop(&s);
 	sample_control__close(&s);
-	sample_metrics__close(&s.metrics);
 	proc_list__free(&s.procs);
 	window_dir__close(&s.dir);
 	if (err || (!s.any && (s.incomplete || !s.schedule.none))) /* nobody has requested a window */

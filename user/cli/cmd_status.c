@@ -46,22 +46,11 @@ const struct cmd_usage status_usage = {
 
 struct asked {
 	const char *path;
-	int err;     /* no answer, because of that */
-	cJSON *tree; /* the answer, and as it came: numbers of JSON are longer than those of the tree */
-	char *text;
+	int err; /* no answer, because of that */
+	struct control_answer answer;
 };
 
-static void ask(struct asked *a)
-{
-	const struct control_request rq = { .what = CONTROL_STATUS };
-	int fd = control_client__ask(a->path, &rq);
-
-	a->err = fd < 0 ? fd : control_client__answer(fd, ANSWER_MS, &a->tree, &a->text);
-	if (fd >= 0)
-		close(fd);
-}
-
-/* Those that listen, or the named one. Returns how many or negative errno (reported); the caller deletes their trees. */
+/* Those that listen, or the named one. Returns how many or negative errno (reported); the caller frees their answers. */
 static int ask_all(const struct status_cfg *cfg, struct asked *asked)
 {
 	static char paths[CONTROL_SOCKETS_MAX][CONTROL_PATH_MAX];
@@ -77,7 +66,8 @@ static int ask_all(const struct status_cfg *cfg, struct asked *asked)
 	}
 	for (int i = 0; i < n && !cancel__pending(); i++) {
 		asked[cnt] = (struct asked){ .path = paths[i] };
-		ask(&asked[cnt]);
+		asked[cnt].err = control_client__ask(paths[i], "GET /status", "", ANSWER_MS,
+						     &asked[cnt].answer);
 		if (named || asked[cnt].err != -ECONNREFUSED) /* of one that was killed */
 			cnt++;
 	}
@@ -86,16 +76,25 @@ static int ask_all(const struct status_cfg *cfg, struct asked *asked)
 
 /* ---- output ---- */
 
+static bool is_good(const struct asked *a)
+{
+	return a->answer.tree && control_client__ok(a->answer.tree);
+}
+
+static const char *why_not(const struct asked *a)
+{
+	return a->answer.tree ? control_client__error(a->answer.tree) : control_client__why(a->err);
+}
+
 static void put_json(const struct asked *a, struct jsonw *w)
 {
 	jsonw__begin_obj(w);
 	JSONW_STR(w, "control", a->path);
-	if (a->tree && control_client__ok(a->tree)) {
+	if (is_good(a)) {
 		JSONW_KEY(w, "status");
-		jsonw__raw(w, a->text);
+		jsonw__raw(w, a->answer.text);
 	} else {
-		JSONW_STR(w, "error",
-			  a->tree ? control_client__error(a->tree) : control_client__why(a->err));
+		JSONW_STR(w, "error", why_not(a));
 	}
 	jsonw__end_obj(w);
 }
@@ -127,11 +126,10 @@ static void print_text(const struct asked *asked, int cnt)
 
 		if (i)
 			putchar('\n');
-		if (a->tree && control_client__ok(a->tree))
-			status_text__put(stdout, a->tree);
+		if (is_good(a))
+			status_text__put(stdout, a->answer.tree);
 		else
-			pr_warn("'%s': %s", a->path,
-				a->tree ? control_client__error(a->tree) : control_client__why(a->err));
+			pr_warn("'%s': %s", a->path, why_not(a));
 	}
 	if (!cnt)
 		printf("no ptbpf sample is running\n");
@@ -152,9 +150,8 @@ static int show(const struct status_cfg *cfg, bool clear)
 	else
 		print_text(asked, cnt);
 	for (int i = 0; i < cnt; i++) {
-		good += asked[i].tree && control_client__ok(asked[i].tree);
-		cJSON_Delete(asked[i].tree);
-		free(asked[i].text);
+		good += is_good(&asked[i]);
+		control_answer__free(&asked[i].answer);
 	}
 	if (std_out__end("the status", err))
 		return EXIT_FAILED;

@@ -33,7 +33,7 @@ static const struct opt_def trigger_opts[] = {
 	{ OPT_FLAG, 0, "wait", offsetof(struct trigger_cfg, wait), NULL,
 	  "wait for its end; print its files, and end with its exit code" },
 	{ OPT_FLAG, 0, "json", offsetof(struct trigger_cfg, json), NULL,
-	  "print answers as JSON, a line each" },
+	  "print the answer as JSON, in one line" },
 	{ OPT_GROUP, 0, "", 0, NULL, "instead of a window" },
 	{ OPT_STR, 0, "toggle", offsetof(struct trigger_cfg, toggle), "LIST",
 	  "switch activities on or off, as in cpu=off or cpu=on,cuda=off, in all windows that are started from now on, not in the one in hand" },
@@ -132,40 +132,45 @@ static void print_toggled(const cJSON *answer)
 	putchar('\n');
 }
 
-/* One answer. Exit code; *more: another one follows. */
-static int take_answer(const struct trigger_cfg *cfg, int fd, const char *path, bool *more)
+/* Exit code. */
+static int print_answer(const struct trigger_cfg *cfg, const struct control_answer *a)
 {
-	const cJSON *ended;
-	cJSON *tree = NULL;
-	char *text = NULL;
-	int err = control_client__answer(fd, -1, &tree, &text), code = EXIT_DONE;
+	const cJSON *ended = cJSON_GetObjectItemCaseSensitive(a->tree, "ended");
 
-	*more = false;
+	if (cfg->json)
+		puts(a->text);
+	if (!control_client__ok(a->tree)) {
+		pr_error("%s", control_client__error(a->tree));
+		return EXIT_FAILED;
+	}
+	if (cfg->json)
+		return ended ? (int)number(ended, "exit") : EXIT_DONE;
+	if (cfg->toggle) {
+		print_toggled(a->tree);
+		return EXIT_DONE;
+	}
+	printf("window %.0f\n", number(a->tree, "window"));
+	return ended ? print_ended(ended) : EXIT_DONE;
+}
+
+/* Exit code. */
+static int ask(const struct trigger_cfg *cfg, const struct control_request *rq, const char *path)
+{
+	struct control_answer a;
+	struct jsonw_text body;
+	int err, code;
+
+	control_request__write(rq, &body);
+	err = control_client__ask(path, cfg->toggle ? "POST /toggle" : "POST /trigger", body.text,
+				  -1, &a);
 	if (err == -ECANCELED && cfg->wait)
 		pr_info("the window goes on");
 	else if (err)
 		pr_error("'%s': %s", path, control_client__why(err));
 	if (err)
 		return EXIT_FAILED;
-	ended = cJSON_GetObjectItemCaseSensitive(tree, "ended");
-	if (cfg->json)
-		puts(text);
-	if (!control_client__ok(tree)) {
-		pr_error("%s", control_client__error(tree));
-		code = EXIT_FAILED;
-	} else if (ended) {
-		code = cfg->json ? (int)number(ended, "exit") : print_ended(ended);
-	} else if (cfg->toggle) {
-		if (!cfg->json)
-			print_toggled(tree);
-	} else {
-		if (!cfg->json)
-			printf("window %.0f\n", number(tree, "window"));
-		fflush(stdout);
-		*more = cfg->wait;
-	}
-	cJSON_Delete(tree);
-	free(text);
+	code = print_answer(cfg, &a);
+	control_answer__free(&a);
 	return code;
 }
 
@@ -239,8 +244,7 @@ int cmd_trigger(int argc, char **argv)
 	struct trigger_cfg cfg = { .start_at = NULL };
 	struct control_request rq = { .what = CONTROL_TRIGGER };
 	char path[CONTROL_PATH_MAX];
-	int n = opts__parse(&trigger_usage, &cfg, argc, argv, NULL), fd, err, code;
-	bool more = true;
+	int n = opts__parse(&trigger_usage, &cfg, argc, argv, NULL), err, code;
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
@@ -251,13 +255,6 @@ int cmd_trigger(int argc, char **argv)
 		err = find_socket(path);
 	if (err)
 		return err == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
-	fd = control_client__ask(path, &rq);
-	if (fd < 0) {
-		pr_error("'%s': %s", path, control_client__why(fd));
-		return EXIT_FAILED;
-	}
-	for (code = EXIT_DONE; more;)
-		code = take_answer(&cfg, fd, path, &more);
-	close(fd);
+	code = ask(&cfg, &rq, path);
 	return std_out__end("the answer", 0) ? EXIT_FAILED : code;
 }

@@ -4,13 +4,17 @@
 #include "cli/control_client.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
+
+#define ANSWER_MAX (CONTROL_ANSWER_MAX + 4096) /* with its headers */
 
 int control_client__named(const char *dir, const char *control, char path[CONTROL_PATH_MAX])
 {
@@ -30,24 +34,83 @@ int control_client__named(const char *dir, const char *control, char path[CONTRO
 	return err == -ENOENT ? -ENOTDIR : err;
 }
 
-int control_client__ask(const char *path, const struct control_request *rq)
+/* All that comes until the server closes, NUL-terminated, from malloc. 0 or negative errno. */
+static int receive(int fd, int timeout_ms, char **out)
+{
+	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = cancel__fd(), .events = POLLIN } };
+	char *buf = malloc(ANSWER_MAX + 1);
+	size_t len = 0;
+	ssize_t n = buf ? 1 : -1;
+
+	while (n > 0 && len < ANSWER_MAX) {
+		int got = poll(p, 2, timeout_ms);
+
+		if (got < 0 && errno == EINTR && !cancel__pending())
+			continue;
+		if (!got)
+			errno = ETIMEDOUT;
+		if (cancel__pending())
+			errno = ECANCELED;
+		n = got <= 0 || cancel__pending() ? -1 : recv(fd, buf + len, ANSWER_MAX - len, 0);
+		len += n > 0 ? (size_t)n : 0;
+	}
+	if (n || !len) {
+		int err = n < 0 ? -errno : n ? -EMSGSIZE : -ECONNRESET;
+
+		free(buf);
+		return err;
+	}
+	buf[len] = '\0';
+	*out = buf;
+	return 0;
+}
+
+/* HTTP/1.0: an answer is not in chunks, and ends with its connection. One who is refused may have the answer before all is sent. */
+static int exchange(int fd, const char *what, const char *body, int timeout_ms, char **out)
 {
 	struct jsonw_text text;
-	int fd = control_socket__connect(path);
+	int n = snprintf(text.text, sizeof(text.text),
+			 "%s HTTP/1.0\r\nContent-Length: %zu\r\n\r\n%s", what, strlen(body), body);
 
+	if (n < 0 || (size_t)n >= sizeof(text.text))
+		return -E2BIG;
+	if (send(fd, text.text, (size_t)n, MSG_NOSIGNAL) != n && errno != EPIPE && errno != ECONNRESET)
+		return -errno;
+	return receive(fd, timeout_ms, out);
+}
+
+int control_client__ask(const char *path, const char *what, const char *body, int timeout_ms,
+			struct control_answer *a)
+{
+	int fd = control_socket__connect(path), err;
+	char *raw = NULL, *text;
+
+	*a = (struct control_answer){ .tree = NULL };
 	if (fd < 0)
 		return fd;
-	control_request__write(rq, &text);
-	if (send(fd, text.text, text.len, MSG_NOSIGNAL) != (ssize_t)text.len) {
-		int err = errno ? -errno : -EIO;
-
-		/* one who is refused has the answer to that already */
-		if (err != -EPIPE && err != -ECONNRESET) {
-			close(fd);
-			return err;
-		}
+	err = exchange(fd, what, body, timeout_ms, &raw);
+	close(fd);
+	if (err)
+		return err;
+	text = strstr(raw, "\r\n\r\n");
+	if (text && !strncmp(raw, "HTTP/1.", 7)) {
+		text += 4;
+		text[strcspn(text, "\n")] = '\0';
+		a->tree = cJSON_ParseWithOpts(text, NULL, 1);
+		a->text = strdup(text);
 	}
-	return fd;
+	free(raw);
+	if (cJSON_IsObject(a->tree) && a->text)
+		return 0;
+	control_answer__free(a);
+	return -EPROTO;
+}
+
+void control_answer__free(struct control_answer *a)
+{
+	cJSON_Delete(a->tree);
+	free(a->text);
+	*a = (struct control_answer){ .tree = NULL };
 }
 
 const char *control_client__why(int err)
@@ -82,24 +145,4 @@ const char *control_client__error(const cJSON *answer)
 	const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(answer, "error"));
 
 	return text ? text : "it gave no reason";
-}
-
-int control_client__answer(int fd, int timeout_ms, cJSON **tree, char **text)
-{
-	char *raw = NULL;
-	int err = control_socket__receive(fd, timeout_ms, &raw);
-
-	if (err)
-		return err;
-	*tree = cJSON_ParseWithOpts(raw, NULL, 1);
-	if (!cJSON_IsObject(*tree)) {
-		cJSON_Delete(*tree);
-		*tree = NULL;
-		err = -EPROTO;
-	}
-	if (text && !err)
-		*text = raw;
-	else
-		free(raw);
-	return err;
 }

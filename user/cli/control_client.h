@@ -20,14 +20,19 @@
 
 /* The socket that dir or control (NULL: not given) name. 0; -ENOENT: neither is given; another negative errno (reported). */
 int control_client__named(const char *dir, const char *control, char path[CONTROL_PATH_MAX]);
-/* Connects and sends the request. A descriptor or negative errno; control_client__why() has a sentence for it. */
-int control_client__ask(const char *path, const struct control_request *rq);
-const char *control_client__why(int err);
+
+struct control_answer {
+	cJSON *tree; /* an object */
+	char *text; /* as it came, in one line: numbers of JSON are longer than those of the tree */
+};
 /*
- * The next answer, an object; the caller deletes it. text: as it came, from malloc, if that is not NULL. 0; -EPROTO: it is no answer;
- * negative errno of control_socket__receive().
+ * Asks, as in "GET /status" or "POST /trigger" with a body. timeout_ms -1: no limit. 0; -EPROTO: it is no answer; -ECANCELED: a signal came (base/cancel.h);
+ * another negative errno, for which control_client__why() has a sentence.
  */
-int control_client__answer(int fd, int timeout_ms, cJSON **tree, char **text);
+int control_client__ask(const char *path, const char *what, const char *body, int timeout_ms,
+			struct control_answer *a);
+void control_answer__free(struct control_answer *a); /* one that is zeroed is fine */
+const char *control_client__why(int err);
 bool control_client__ok(const cJSON *answer);
 const char *control_client__error(const cJSON *answer); /* of one that is not ok */
 

@@ -144,7 +144,7 @@ int sampler__launch(struct sampler *s, struct sample_window *w, const char **why
 		*why = "the names of its files are too long";
 		return -ENAMETOOLONG;
 	}
-	w->spec.control = s->control.server;
+	w->spec.server = s->control.server;
 	w->spec.off = s->settings->off;
 	if (w->spec.held && sample_hold__use(s, w)) {
 		w->settings = sample_settings__hold(s->settings);

@@ -15,48 +15,44 @@
 #include "sample/control_socket.h"
 
 #define WHY_MAX 256
+#define OPENMETRICS "application/openmetrics-text"
+
+_Static_assert(SAMPLER_WINDOWS_MAX + SAMPLER_PENDING_MAX <= SAMPLE_CONTROL_WAITERS, "one for each window");
 
 /* ---- answers ---- */
 
-static void refuse(struct sampler *s, uint64_t conn, uint64_t nr, const char *why)
+static void refuse(struct http_request *rq, unsigned int status, uint64_t nr, const char *why)
 {
 	struct jsonw_text text;
 
 	control_answer__refuse(&text, nr, why);
-	control_server__answer(s->control.server, conn, text.text, text.len);
+	http_request__answer(rq, status, "application/json", strdup(text.text), text.len);
 }
 
 typedef void (*put_fn)(struct sampler *s, struct jsonw *w, uint64_t nr, const char *line);
 
-/* An answer that `put` has the keys of. False: it was not sent. */
-static bool answer(struct sampler *s, uint64_t conn, put_fn put, uint64_t nr, const char *line)
+/* An answer that `put` has the keys of. */
+static void answer(struct sampler *s, struct http_request *rq, put_fn put, uint64_t nr, const char *line)
 {
 	struct jsonw_memory m = { .len = 0 };
 	char *text = NULL;
 	struct jsonw w;
-	bool sent;
 
 	if (!control_answer__begin(&w, jsonw__to_memory, &m)) {
 		put(s, &w, nr, line);
 		jsonw__end_obj(&w);
+		jsonw__newline(&w);
 		text = jsonw__take(&w, &m);
 	}
-	sent = text && control_server__answer(s->control.server, conn, text, m.len);
-	free(text);
-	return sent;
+	http_request__answer(rq, HTTP_OK, "application/json", text, m.len);
 }
 
-static void put_accepted(struct sampler *s, struct jsonw *w, uint64_t nr, const char *line)
-{
-	(void)s;
-	(void)line;
-	JSONW_U64(w, "window", nr);
-}
-
-static void put_ended(struct sampler *s, struct jsonw *w, uint64_t nr, const char *line)
+static void put_window(struct sampler *s, struct jsonw *w, uint64_t nr, const char *line)
 {
 	(void)s;
 	JSONW_U64(w, "window", nr);
+	if (!line)
+		return;
 	JSONW_KEY(w, "ended");
 	jsonw__raw(w, line);
 }
@@ -78,58 +74,30 @@ static void put_status(struct sampler *s, struct jsonw *w, uint64_t nr, const ch
 
 /* ---- those who wait ---- */
 
-static void forget_gone(struct sample_control *sc)
-{
-	for (uint32_t i = 0; i < sc->waiter_cnt;) {
-		if (control_server__connected(sc->server, sc->waiters[i].conn))
-			i++;
-		else
-			sc->waiters[i] = sc->waiters[--sc->waiter_cnt];
-	}
-}
-
-static bool waits(struct sample_control *sc, uint64_t conn)
-{
-	forget_gone(sc);
-	for (uint32_t i = 0; i < sc->waiter_cnt; i++)
-		if (sc->waiters[i].conn == conn)
-			return true;
-	return false;
-}
-
-static void add_waiter(struct sample_control *sc, uint64_t conn, uint64_t nr)
-{
-	if (sc->waiter_cnt == CONTROL_CONNECTIONS) /* no more than connections: each waits once */
-		return;
-	sc->waiters[sc->waiter_cnt].conn = conn;
-	sc->waiters[sc->waiter_cnt++].nr = nr;
-	control_server__promise(sc->server, conn, true);
-}
-
 /* line NULL: there is none, because of `why` */
-static void tell_waiters(struct sampler *s, uint64_t nr, const char *line, const char *why)
+static void answer_waiters(struct sampler *s, uint64_t nr, const char *line, const char *why)
 {
 	struct sample_control *sc = &s->control;
 
 	for (uint32_t i = 0; i < sc->waiter_cnt;) {
-		uint64_t conn = sc->waiters[i].conn;
+		struct http_request *rq = sc->waiters[i].rq;
 
 		if (sc->waiters[i].nr != nr) {
 			i++;
 			continue;
 		}
 		sc->waiters[i] = sc->waiters[--sc->waiter_cnt];
-		control_server__promise(sc->server, conn, false);
 		if (line)
-			answer(s, conn, put_ended, nr, line);
+			answer(s, rq, put_window, nr, line);
 		else
-			refuse(s, conn, nr, why);
+			refuse(rq, HTTP_UNAVAILABLE, nr, why);
 	}
 }
 
-static void keep_line(struct sample_control *sc, const char *line)
+void sample_control__ended(struct sampler *s, uint64_t nr, const struct jsonw_text *line)
 {
-	char *copy = strdup(line);
+	struct sample_control *sc = &s->control;
+	char *copy = sc->listens ? strdup(line->text) : NULL;
 
 	if (!copy)
 		return;
@@ -138,123 +106,187 @@ static void keep_line(struct sample_control *sc, const char *line)
 		memmove(sc->lines, sc->lines + 1, --sc->line_cnt * sizeof(*sc->lines));
 	}
 	sc->lines[sc->line_cnt++] = copy;
-}
-
-void sample_control__ended(struct sampler *s, uint64_t nr, const struct jsonw_text *line)
-{
-	if (!s->control.server)
-		return;
-	keep_line(&s->control, line->text);
-	tell_waiters(s, nr, line->text, NULL);
+	answer_waiters(s, nr, copy, NULL);
 }
 
 void sample_control__gave_up(struct sampler *s, uint64_t nr, const char *why)
 {
-	if (s->control.server)
-		tell_waiters(s, nr, NULL, why);
+	answer_waiters(s, nr, NULL, why);
 }
 
 /* ---- requests ---- */
 
-static void trigger(struct sampler *s, uint64_t conn, const struct control_peer *peer,
-		    const struct control_request *rq)
-{
-	struct window_request wr = {
-		.trigger = { .kind = "request", .by_pid = peer->pid, .by_uid = peer->uid },
-		.pid_cnt = rq->pid_cnt,
-		.duration_ns = rq->duration_ns,
-		.start_real_ns = rq->start_real_ns
-	};
-	char why[WHY_MAX] = "this connection waits for a window already";
-	uint64_t nr = 0;
-	int err = waits(&s->control, conn) ? -EBUSY : 0;
-
-	memcpy(wr.pids, rq->pids, rq->pid_cnt * sizeof(*rq->pids));
-	s->control.triggers++;
-	if (!err)
-		err = sampler__request(s, &wr, &nr, why, sizeof(why));
-	if (err) {
-		s->control.refused++;
-		pr_info("a window that uid %u, pid %d requested is refused: %s", peer->uid,
-			peer->pid, why);
-		refuse(s, conn, UINT64_MAX, why);
-		return;
-	}
-	pr_info("window %llu: requested by uid %u, pid %d", (unsigned long long)nr, peer->uid, peer->pid);
-	if (answer(s, conn, put_accepted, nr, NULL) && rq->wait)
-		add_waiter(&s->control, conn, nr);
-}
-
-static void toggle(struct sampler *s, uint64_t conn, const struct control_peer *peer,
-		   const struct control_request *rq)
+/* False: it has its answer, a refusal. */
+static bool parse(struct sampler *s, struct http_request *rq, enum control_what what,
+		  struct control_request *cr)
 {
 	char why[WHY_MAX];
 
-	if (sampler__toggle(s, rq, why, sizeof(why))) {
-		pr_info("uid %u, pid %d: --toggle is refused: %s", peer->uid, peer->pid, why);
-		refuse(s, conn, UINT64_MAX, why);
-		return;
-	}
-	answer(s, conn, put_toggled, s->nr, NULL);
+	if (!control_request__parse(what, rq->body, rq->len, cr, why, sizeof(why)))
+		return true;
+	s->control.malformed++;
+	refuse(rq, HTTP_BAD_REQUEST, UINT64_MAX, why);
+	return false;
 }
 
-static void on_request(void *arg, uint64_t conn, const struct control_peer *peer, const char *text,
-		       size_t len)
+static unsigned int status_of(int err)
+{
+	return err == -EINVAL ? HTTP_BAD_REQUEST :
+	       err == -ESRCH  ? HTTP_NOT_FOUND :
+	       err == -EBUSY  ? HTTP_CONFLICT :
+				HTTP_UNAVAILABLE;
+}
+
+static void on_trigger(void *arg, struct http_request *rq)
 {
 	struct sampler *s = arg;
-	struct control_request rq;
+	struct sample_control *sc = &s->control;
+	struct control_request cr;
+	struct window_request wr;
 	char why[WHY_MAX];
+	uint64_t nr = 0;
+	int err;
 
-	if (control_request__parse(text, len, &rq, why, sizeof(why))) {
-		s->control.malformed++;
-		refuse(s, conn, UINT64_MAX, why);
-	} else if (rq.what == CONTROL_TRIGGER) {
-		trigger(s, conn, peer, &rq);
-	} else if (rq.what == CONTROL_TOGGLE) {
-		toggle(s, conn, peer, &rq);
-	} else {
-		answer(s, conn, put_status, 0, NULL);
+	if (!parse(s, rq, CONTROL_TRIGGER, &cr))
+		return;
+	wr = (struct window_request){ .trigger = { .kind = "request", .by_pid = rq->pid, .by_uid = rq->uid },
+				      .pid_cnt = cr.pid_cnt,
+				      .duration_ns = cr.duration_ns,
+				      .start_real_ns = cr.start_real_ns };
+	memcpy(wr.pids, cr.pids, cr.pid_cnt * sizeof(*cr.pids));
+	sc->triggers++;
+	err = sampler__request(s, &wr, &nr, why, sizeof(why));
+	if (err) {
+		sc->refused++;
+		pr_info("a window that uid %u, pid %d requested is refused: %s", rq->uid, rq->pid, why);
+		refuse(rq, status_of(err), UINT64_MAX, why);
+		return;
 	}
+	pr_info("window %llu: requested by uid %u, pid %d", (unsigned long long)nr, rq->uid, rq->pid);
+	if (!cr.wait) {
+		answer(s, rq, put_window, nr, NULL);
+		return;
+	}
+	sc->waiters[sc->waiter_cnt].rq = rq;
+	sc->waiters[sc->waiter_cnt++].nr = nr;
 }
 
-/* ---- the socket ---- */
-
-int sample_control__open(struct sampler *s)
+static void on_toggle(void *arg, struct http_request *rq)
 {
-	const char *path = s->cfg->control;
-	bool needed = path || s->schedule.none;
-	char own[CONTROL_PATH_MAX];
-	int err = 0;
+	struct sampler *s = arg;
+	struct control_request cr;
+	char why[WHY_MAX];
 
-	if (path && !strcmp(path, SAMPLE_CONTROL_OFF))
-		return 0;
+	if (!parse(s, rq, CONTROL_TOGGLE, &cr))
+		return;
+	if (sampler__toggle(s, &cr, why, sizeof(why))) {
+		pr_info("uid %u, pid %d: --toggle is refused: %s", rq->uid, rq->pid, why);
+		refuse(rq, HTTP_BAD_REQUEST, UINT64_MAX, why);
+		return;
+	}
+	answer(s, rq, put_toggled, s->nr, NULL);
+}
+
+static void on_status(void *arg, struct http_request *rq)
+{
+	answer(arg, rq, put_status, 0, NULL);
+}
+
+static void on_metrics(void *arg, struct http_request *rq)
+{
+	struct sampler *s = arg;
+	bool openmetrics = http_request__accepts(rq, OPENMETRICS);
+	size_t len;
+	char *text = sample_metrics__text(&s->metrics, openmetrics, &len);
+
+	http_request__answer(rq, HTTP_OK,
+			     openmetrics ? OPENMETRICS "; version=1.0.0; charset=utf-8" :
+					   "text/plain; version=0.0.4; charset=utf-8",
+			     text, len);
+}
+
+/* ---- the server ---- */
+
+static const struct http_route control_routes[] = {
+	{ "/status", "GET", on_status },
+	{ "/trigger", "POST", on_trigger },
+	{ "/toggle", "POST", on_toggle },
+	{ "/metrics", "GET", on_metrics },
+	{ NULL, NULL, NULL },
+};
+
+static const struct http_route metrics_routes[] = {
+	{ "/metrics", "GET", on_metrics },
+	{ NULL, NULL, NULL },
+};
+
+/* 0 or negative errno (reported). */
+static int serve(struct sampler *s, int fd, bool own, const struct http_route *routes)
+{
+	int err = http_server__listen(s->control.server, fd, own, routes);
+
+	if (err)
+		pr_error("libmicrohttpd does not start: %s", errstr(err));
+	return err;
+}
+
+static int open_control(struct sampler *s, bool needed)
+{
+	struct sample_control *sc = &s->control;
+	const char *path = s->cfg->control;
+	char own[CONTROL_PATH_MAX];
+	int fd;
+
 	if (!path) {
 		mkdir(CONTROL_DIR, 0755); /* else the socket cannot be created, which is reported */
 		control_socket__clean();
-		err = control_socket__path(s->dir.path, own);
+		fd = control_socket__path(s->dir.path, own);
 		path = own;
+		if (fd)
+			return fd;
 	}
-	if (!err)
-		err = control_server__open(path, !needed, on_request, s, &s->control.server);
-	if (!err)
-		pr_info("control: %s", path);
-	return needed ? err : 0;
+	fd = http_listen__path(path, !needed, &sc->path);
+	if (fd < 0)
+		return needed ? fd : 0;
+	pr_info("control: %s", path);
+	sc->listens = true;
+	return serve(s, fd, true, control_routes);
 }
 
-int sample_control__fd(const struct sampler *s)
+static int open_metrics(struct sampler *s, const char *address)
 {
-	return s->control.server ? control_server__fd(s->control.server) : -1;
+	char url[HTTP_URL_MAX];
+	int fd = http_listen__port(address, url);
+
+	if (fd < 0)
+		return fd;
+	pr_info("metrics: %s", url);
+	return serve(s, fd, false, metrics_routes);
 }
 
-void sample_control__serve(struct sampler *s)
+int sample_control__open(struct sampler *s)
 {
-	if (s->control.server)
-		control_server__run(s->control.server);
+	const char *path = s->cfg->control, *address = s->cfg->metrics;
+	bool control = !path || strcmp(path, SAMPLE_CONTROL_OFF) != 0;
+	bool needed = control && (path || s->schedule.none);
+	int err;
+
+	if (!control && !address)
+		return 0;
+	err = http_server__open(s, !needed && !address, &s->control.server);
+	if (err)
+		return needed || address ? err : 0;
+	if (address)
+		err = open_metrics(s, address);
+	if (!err && control)
+		err = open_control(s, needed);
+	return err;
 }
 
 void sample_control__close(struct sampler *s)
 {
-	control_server__free(s->control.server);
+	http_listen__remove(&s->control.path);
+	http_server__free(s->control.server);
 	s->control.server = NULL;
 	while (s->control.line_cnt)
 		free(s->control.lines[--s->control.line_cnt]);

@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The control socket of `ptbpf sample`: what clients request, and who waits for the end of which window. */
+/* What clients of `ptbpf sample` request by HTTP, and who waits for the end of which window. */
 #ifndef CLI_SAMPLE_CONTROL_H
 #define CLI_SAMPLE_CONTROL_H
 
 #include <stdint.h>
 
 #include "base/jsonw.h"
-#include "sample/control_server.h"
+#include "sample/http_listen.h"
+#include "sample/http_server.h"
 #include "sample/proc_select.h"
 
 #define SAMPLE_CONTROL_LINES 4 /* of the log that a status has */
+#define SAMPLE_CONTROL_WAITERS 16
 
 struct sampler;
 
 struct sample_control {
-	struct control_server *server; /* NULL: there is none */
+	struct http_server *server; /* NULL: there is none */
+	bool listens;               /* at the control socket */
+	struct http_path path;
 	struct {
-		uint64_t conn, nr;
-	} waiters[CONTROL_CONNECTIONS];
+		struct http_request *rq;
+		uint64_t nr;
+	} waiters[SAMPLE_CONTROL_WAITERS];
 	uint32_t waiter_cnt;
 	char *lines[SAMPLE_CONTROL_LINES]; /* the last ones of the log, oldest first */
 	uint32_t line_cnt;
@@ -30,10 +35,8 @@ struct sample_control {
 	uint64_t disk_bytes, disk_free;
 };
 
-/* By --control, or beside --dir. 0; negative errno (reported) where it must be there. */
+/* By --control, or beside --dir, and by --metrics. 0; negative errno (reported) where it must be there. */
 int sample_control__open(struct sampler *s);
-int sample_control__fd(const struct sampler *s); /* -1: nothing to poll */
-void sample_control__serve(struct sampler *s);
 /* A window has ended: its line of the log, for a status and for those who wait. */
 void sample_control__ended(struct sampler *s, uint64_t nr, const struct jsonw_text *line);
 /* A requested window will not be there. */

@@ -45,10 +45,8 @@ static void close_others(void *arg)
 {
 	const struct sampler *s = arg;
 
-	if (s->metrics.server)
-		metrics_server__child(s->metrics.server);
 	if (s->control.server)
-		control_server__child(s->control.server);
+		http_server__child(s->control.server);
 }
 
 /* All that are selected, not only those of the next window. 0 or negative errno. */

@@ -59,8 +59,7 @@ void sample_hold__keep(struct sampler *s)
 	if (!s->cfg->run.rec.flight_ns || h->process.pid || s->signals || now < h->retry_ns)
 		return;
 	*spec = (struct sample_window_spec){ .cfg = &s->cfg->run,
-					     .server = s->metrics.server,
-					     .control = s->control.server,
+					     .server = s->control.server,
 					     .duration_ns = sampler__duration(s),
 					     .real_ns = clock__pair().real_ns };
 	spec->pid_cnt = sampler__select(s, spec->pids, &selected);

@@ -12,7 +12,7 @@
 #include "cli/conf.h"
 #include "cli/sample_steps.h"
 #include "sample/control_socket.h"
-#include "sample/metrics_server.h"
+#include "sample/http_listen.h"
 #include "sample/window_dir.h"
 
 #define SAMPLES_HZ 99 /* of a job that hangs */
@@ -166,7 +166,7 @@ static int check(struct sample_settings *set)
 		return -1;
 	}
 	log__set_context(conf__where(set->conf, cfg->metrics));
-	if (cfg->metrics && !metrics_server__valid(cfg->metrics)) {
+	if (cfg->metrics && !http_listen__valid(cfg->metrics)) {
 		pr_error("sample: '%s' is not a valid value for --metrics (9464, 127.0.0.1:9464, [::1]:9464)",
 			 cfg->metrics);
 		return -1;

@@ -43,7 +43,7 @@ static void put_daemon(const struct sampler *s, struct jsonw *w)
 	JSONW_OBJ(w, "daemon");
 	JSONW_I64(w, "pid", getpid());
 	JSONW_STR(w, "version", PTBPF_VERSION);
-	JSONW_U64(w, "begin_unix_ns", s->metrics.sums.start_unix_ns);
+	JSONW_U64(w, "begin_unix_ns", s->metrics.start_unix_ns);
 	JSONW_U64(w, "now_unix_ns", clock__pair().real_ns);
 	JSONW_STR(w, "dir", s->dir.path);
 	JSONW_STR(w, "schedule", s->cfg->schedule);
@@ -149,7 +149,7 @@ static void put_next(const struct sampler *s, struct jsonw *w)
 
 static void put_windows(const struct sampler *s, struct jsonw *w)
 {
-	const uint64_t *counts = s->metrics.sums.windows;
+	const uint64_t *counts = s->metrics.windows;
 
 	JSONW_OBJ(w, "windows");
 	JSONW_U64(w, "complete", counts[METRICS_COMPLETE]);
@@ -191,13 +191,13 @@ static void put_disk(const struct sampler *s, struct jsonw *w)
 
 static void put_control(const struct sampler *s, struct jsonw *w)
 {
-	struct control_counts counts = control_server__counts(s->control.server);
+	struct http_counts counts = http_server__counts(s->control.server);
 
 	JSONW_OBJ(w, "control");
 	JSONW_U64(w, "connections", counts.connections);
 	JSONW_U64(w, "foreign", counts.foreign);
 	JSONW_U64(w, "closed", counts.closed);
-	JSONW_U64(w, "malformed", s->control.malformed + counts.long_requests);
+	JSONW_U64(w, "malformed", s->control.malformed + counts.too_long);
 	JSONW_U64(w, "triggers", s->control.triggers);
 	JSONW_U64(w, "refused", s->control.refused);
 	jsonw__end_obj(w);

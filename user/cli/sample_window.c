@@ -24,7 +24,7 @@
 #include "cli/sample_opts.h"
 #include "cli/sample_steps.h"
 #include "record/recorder.h"
-#include "sample/control_server.h"
+#include "sample/http_server.h"
 #include "sample/window_dir.h"
 #include "target/elf_child.h"
 #include "target/pid_hold.h"
@@ -265,9 +265,7 @@ static bool enter_child(const struct sample_window_spec *spec, pid_t parent)
 {
 	setpgid(0, 0);
 	if (spec->server)
-		metrics_server__child(spec->server);
-	if (spec->control)
-		control_server__child(spec->control);
+		http_server__child(spec->server);
 	stall__watch(EXIT_FAILED);
 	return !cancel__install() && !prctl(PR_SET_PDEATHSIG, SIGTERM) && getppid() == parent;
 }

@@ -17,7 +17,6 @@
 #include "record/run.h"
 #include "sample/event_watch.h"
 #include "sample/metrics.h"
-#include "sample/metrics_server.h"
 #include "sample/window_jobs.h"
 #include "sample/step_wait.h"
 
@@ -29,7 +28,7 @@ struct sample_step_report {
 	bool none;        /* no step ended in time */
 };
 
-struct control_server;
+struct http_server;
 struct sample_settings;
 
 /* Why a window is recorded. */
@@ -70,8 +69,7 @@ struct sample_window_spec {
 	const char *off; /* "cpu" or "cuda": an activity that is switched off; NULL: none is */
 	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */
 	const struct metrics *metrics; /* what the window's will be added to; NULL: they are not wanted */
-	const struct metrics_server *server; /* NULL: there is none; as the next */
-	const struct control_server *control;
+	const struct http_server *server; /* NULL: there is none */
 };
 
 #define WINDOW_FAILURES_MAX 4

@@ -65,7 +65,7 @@ struct sampler {
 	struct cost_account account; /* what windows have cost each process */
 	double watch_spent_ns; /* what watches for events have cost the process that they have cost most */
 	uint64_t lost;         /* records, in all windows */
-	struct sample_metrics metrics;
+	struct metrics metrics;
 	struct sample_control control;
 	struct sample_events events;
 	uint32_t signals;

@@ -12,11 +12,6 @@
 #define UNIX_MS_MAX 1e13 /* exact as a double, and in nanoseconds a uint64_t */
 #define BUF 4096
 
-static const char *const whats[] = {
-	[CONTROL_STATUS] = "status", [CONTROL_TRIGGER] = "trigger", [CONTROL_TOGGLE] = "toggle"
-};
-#define WHATS (sizeof(whats) / sizeof(whats[0]))
-
 struct parser {
 	struct control_request *rq;
 	char *why;
@@ -49,29 +44,6 @@ static int take_pids(const struct parser *p, const cJSON *v)
 		p->rq->pids[p->rq->pid_cnt++] = (pid_t)item->valuedouble;
 	}
 	return 0;
-}
-
-static int take_version(const struct parser *p, const cJSON *v)
-{
-	if (is_whole(v, CONTROL_VERSION, CONTROL_VERSION))
-		return 0;
-	snprintf(p->why, p->cap,
-		 "the request is of another version: this ptbpf (" PTBPF_VERSION
-		 ") knows version %d of the protocol",
-		 CONTROL_VERSION);
-	return -EINVAL;
-}
-
-static int take_what(const struct parser *p, const cJSON *v)
-{
-	const char *text = cJSON_GetStringValue(v);
-
-	for (size_t i = 0; text && i < WHATS; i++)
-		if (!strcmp(text, whats[i])) {
-			p->rq->what = (enum control_what)i;
-			return 0;
-		}
-	return refuse(p, v->string, "\"status\", \"trigger\" or \"toggle\"");
 }
 
 static int take_duration(const struct parser *p, const cJSON *v)
@@ -119,17 +91,14 @@ static int take_cuda(const struct parser *p, const cJSON *v)
 static const struct {
 	const char *key;
 	int (*take)(const struct parser *p, const cJSON *v);
-	bool needed;            /* by every request; it belongs to all of them */
-	enum control_what what; /* else: the one that it belongs to */
+	enum control_what what; /* that it belongs to */
 } keys[] = {
-	{ "version", take_version, true, CONTROL_STATUS },
-	{ "request", take_what, true, CONTROL_STATUS },
-	{ "pids", take_pids, false, CONTROL_TRIGGER },
-	{ "duration_ms", take_duration, false, CONTROL_TRIGGER },
-	{ "start_unix_ms", take_start, false, CONTROL_TRIGGER },
-	{ "wait", take_wait, false, CONTROL_TRIGGER },
-	{ "cpu", take_cpu, false, CONTROL_TOGGLE },
-	{ "cuda", take_cuda, false, CONTROL_TOGGLE },
+	{ "pids", take_pids, CONTROL_TRIGGER },
+	{ "duration_ms", take_duration, CONTROL_TRIGGER },
+	{ "start_unix_ms", take_start, CONTROL_TRIGGER },
+	{ "wait", take_wait, CONTROL_TRIGGER },
+	{ "cpu", take_cpu, CONTROL_TOGGLE },
+	{ "cuda", take_cuda, CONTROL_TOGGLE },
 };
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
@@ -142,6 +111,11 @@ static int take_key(const struct parser *p, const cJSON *v, uint32_t *seen)
 	if (i == KEYS) {
 		snprintf(p->why, p->cap, "\"%.40s\" is not known to this ptbpf (" PTBPF_VERSION ")",
 			 v->string);
+		return -EINVAL;
+	}
+	if (keys[i].what != p->rq->what) {
+		snprintf(p->why, p->cap, "\"%s\" belongs to a %s", keys[i].key,
+			 keys[i].what == CONTROL_TRIGGER ? "trigger" : "toggle");
 		return -EINVAL;
 	}
 	if (*seen & 1u << i) {
@@ -163,18 +137,6 @@ static int take_keys(const struct parser *p, const cJSON *tree)
 		if (!err)
 			err = take_key(p, v, &seen);
 	}
-	for (size_t i = 0; i < KEYS && !err; i++) {
-		bool misplaced = !keys[i].needed && p->rq->what != keys[i].what;
-
-		if (misplaced && seen & 1u << i) {
-			snprintf(p->why, p->cap, "\"%s\" belongs to a %s", keys[i].key,
-				 whats[keys[i].what]);
-			err = -EINVAL;
-		} else if (keys[i].needed && !(seen & 1u << i)) {
-			snprintf(p->why, p->cap, "\"%s\" is missing", keys[i].key);
-			err = -EINVAL;
-		}
-	}
 	if (!err && p->rq->what == CONTROL_TOGGLE && !p->rq->cpu && !p->rq->cuda) {
 		snprintf(p->why, p->cap, "\"cpu\" or \"cuda\" is missing");
 		err = -EINVAL;
@@ -182,14 +144,17 @@ static int take_keys(const struct parser *p, const cJSON *tree)
 	return err;
 }
 
-int control_request__parse(const char *text, size_t len, struct control_request *rq, char *why, size_t cap)
+int control_request__parse(enum control_what what, const char *text, size_t len,
+			   struct control_request *rq, char *why, size_t cap)
 {
 	const struct parser p = { .rq = rq, .why = why, .cap = cap };
 	cJSON *tree = NULL;
 	int err;
 
-	*rq = (struct control_request){ .what = CONTROL_STATUS };
-	if (len && len <= CONTROL_REQUEST_MAX && !memchr(text, '\0', len)) {
+	*rq = (struct control_request){ .what = what };
+	if (!len) {
+		tree = cJSON_CreateObject();
+	} else if (!memchr(text, '\0', len)) {
 		const char *end = NULL;
 
 		tree = cJSON_ParseWithLengthOpts(text, len, &end, 0);
@@ -200,8 +165,7 @@ int control_request__parse(const char *text, size_t len, struct control_request 
 			}
 	}
 	if (!cJSON_IsObject(tree)) {
-		snprintf(why, cap, "the request is not a JSON object of at most %d bytes",
-			 CONTROL_REQUEST_MAX);
+		snprintf(why, cap, "the request is not a JSON object");
 		err = -EINVAL;
 	} else {
 		err = take_keys(&p, tree);
@@ -226,8 +190,6 @@ void control_request__write(const struct control_request *rq, struct jsonw_text 
 	if (jsonw__init(&w, jsonw__to_text, out, BUF))
 		return;
 	jsonw__begin_obj(&w);
-	JSONW_U64(&w, "version", CONTROL_VERSION);
-	JSONW_STR(&w, "request", whats[rq->what]);
 	if (rq->pid_cnt)
 		JSONW_ARR(&w, "pids");
 	for (uint32_t i = 0; i < rq->pid_cnt; i++)
@@ -271,6 +233,7 @@ void control_answer__refuse(struct jsonw_text *out, uint64_t nr, const char *why
 		JSONW_U64(&w, "window", nr);
 	JSONW_STR(&w, "error", why);
 	jsonw__end_obj(&w);
+	jsonw__newline(&w);
 	jsonw__flush(&w);
 	jsonw__free(&w);
 }

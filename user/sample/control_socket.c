@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +14,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/cancel.h"
 #include "base/siphash.h"
-#include "sample/control_msg.h"
 
 #define SUFFIX ".sock"
 #define CONNECT_S 5
@@ -96,7 +93,7 @@ void control_socket__clean(void)
 
 	while (d && next_socket(d, path)) {
 		struct sockaddr_un at;
-		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 		if (fd < 0)
 			break;
@@ -119,7 +116,7 @@ int control_socket__connect(const char *path)
 
 	if (err)
 		return err;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)); /* of a queue that is full */
@@ -132,33 +129,4 @@ int control_socket__connect(const char *path)
 		return fd;
 	close(fd);
 	return err;
-}
-
-int control_socket__receive(int fd, int timeout_ms, char **text)
-{
-	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = cancel__fd(), .events = POLLIN } };
-	char *buf;
-	ssize_t n;
-	int got;
-
-	do {
-		got = poll(p, 2, timeout_ms);
-	} while (got < 0 && errno == EINTR && !cancel__pending());
-	if (cancel__pending())
-		return -ECANCELED;
-	if (got <= 0)
-		return got ? -errno : -ETIMEDOUT;
-	buf = malloc(CONTROL_ANSWER_MAX + 1);
-	if (!buf)
-		return -ENOMEM;
-	n = recv(fd, buf, CONTROL_ANSWER_MAX, MSG_TRUNC);
-	if (n <= 0 || n > CONTROL_ANSWER_MAX) {
-		int err = n < 0 ? -errno : n ? -EMSGSIZE : -ECONNRESET;
-
-		free(buf);
-		return err;
-	}
-	buf[n] = '\0';
-	*text = buf;
-	return 0;
 }

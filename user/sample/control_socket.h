@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/*
- * Where the control sockets of `ptbpf sample` are, and how a client reaches one. A message is one packet (SOCK_SEQPACKET), so there are no
- * halves of them.
- */
+/* Where the control sockets of `ptbpf sample` are, and how a client reaches one. */
 #ifndef SAMPLE_CONTROL_SOCKET_H
 #define SAMPLE_CONTROL_SOCKET_H
 
@@ -28,10 +25,5 @@ void control_socket__clean(void);
 /* A connection or negative errno: -ECONNREFUSED: nobody listens there any more; -EOWNERDEAD: who listens is neither root nor the user who
  * asks. */
 int control_socket__connect(const char *path);
-/*
- * One answer, of at most CONTROL_ANSWER_MAX bytes, NUL-terminated, from malloc. timeout_ms -1: no limit. 0; -ETIMEDOUT; -ECANCELED: a signal came (base/cancel.h);
- * -ECONNRESET: the other side has closed; another negative errno.
- */
-int control_socket__receive(int fd, int timeout_ms, char **text);
 
 #endif /* SAMPLE_CONTROL_SOCKET_H */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The HTTP server of `ptbpf sample`, by libmicrohttpd and without threads: its owner polls one descriptor and answers each request, at once or
+ * later. A connection has one request. Clients may be hostile: a listener has at most HTTP_CONNECTIONS of them, each with a bound on its body, its
+ * memory and its idle time, and the oldest make room for new ones. Knows neither windows nor metrics.
+ */
+#ifndef SAMPLE_HTTP_SERVER_H
+#define SAMPLE_HTTP_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define HTTP_CONNECTIONS 32
+#define HTTP_BODY_MAX 8192
+
+#define HTTP_OK 200
+#define HTTP_BAD_REQUEST 400
+#define HTTP_FORBIDDEN 403
+#define HTTP_NOT_FOUND 404
+#define HTTP_WRONG_METHOD 405
+#define HTTP_CONFLICT 409
+#define HTTP_TOO_LONG 413
+#define HTTP_UNAVAILABLE 503
+
+/* Valid from the call of its route until it is answered. */
+struct http_request {
+	const char *body; /* NUL-terminated; "": none */
+	size_t len;
+	pid_t pid; /* who sent it, on a Unix socket; 0: not in this pid namespace */
+	uid_t uid;
+};
+
+struct http_route {
+	const char *path, *method; /* path NULL: the end of the list */
+	void (*fn)(void *arg, struct http_request *rq);
+};
+
+struct http_counts {
+	uint64_t connections;
+	uint64_t foreign; /* requests of users who are not served */
+	uint64_t closed;  /* connections that made room for others */
+	uint64_t too_long;
+};
+
+struct http_server;
+/* Loads libmicrohttpd. arg: of the routes' functions. 0 or negative errno (reported, as a warning if it may fail). */
+int http_server__open(void *arg, bool may_fail, struct http_server **out);
+/*
+ * Serves at a listening socket, which is the server's from now on; two at most. own: only root and the user of this process are served, others have
+ * one answer, which says so. 0 or negative errno.
+ */
+int http_server__listen(struct http_server *hs, int fd, bool own, const struct http_route *routes);
+/* Polls readable when there is something to do. */
+int http_server__fd(const struct http_server *hs);
+/* At most so many ms until http_server__run() even though nothing happens: the least of max and what is needed. */
+int http_server__wait_ms(const struct http_server *hs, int max);
+void http_server__run(struct http_server *hs);
+/* The header Accept names this type. */
+bool http_request__accepts(const struct http_request *rq, const char *type);
+/* type is a literal; text is from malloc, and the server's from now on. */
+void http_request__answer(struct http_request *rq, unsigned int status, const char *type,
+			  char *text, size_t len);
+struct http_counts http_server__counts(const struct http_server *hs);
+/* In a child after fork() that goes on for long: closes what only the parent serves. */
+void http_server__child(const struct http_server *hs);
+/* Sends what has been answered; requests that have not are closed. NULL is fine. */
+void http_server__free(struct http_server *hs);
+
+#endif /* SAMPLE_HTTP_SERVER_H */

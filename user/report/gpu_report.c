@@ -308,8 +308,7 @@ int gpu_report__print(struct gpu_report *gr, struct session_totals *totals,
 	int err = gr_rank__all(gr);
 
 	if (!err)
-		return opts->json ? gr_json__print(gr, totals, opts, out) :
-				    gr_text__print(gr, totals, opts, out);
+		return gr_doc__print(gr, totals, opts, out);
 	if (err != -ECANCELED) /* for which main() has a message */
 		pr_error("cannot rank GPU work: %s", errstr(err));
 	return err;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * `report --gpu` in three steps: gpu_report.c keeps and sums up what it receives, gpu_report_rank.c (busy shares,
- * latencies) and gpu_report_gaps.c (why a device was idle) draw conclusions at the end, gpu_report_graphs.c does both for CUDA
- * graphs, gpu_report_text.c and
- * gpu_report_json.c print them. Private to these.
+ * `report --gpu` in three steps: gpu_report.c keeps and sums up what it receives, gpu_report_rank.c (busy shares, latencies)
+ * and gpu_report_gaps.c (why a device was idle) draw conclusions at the end, gpu_report_graphs.c does both for CUDA
+ * graphs, gpu_report_doc.c writes them. Private to these.
  */
 #ifndef REPORT_GPU_REPORT_PRIV_H
 #define REPORT_GPU_REPORT_PRIV_H
@@ -214,10 +213,9 @@ const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap,
 #define GR_COPY_MAX 160
 const char *gr__copy_text(const struct gpu_report *gr, char *buf, const struct gr_copy *c);
 
-int gr_text__print(struct gpu_report *gr, const struct session_totals *totals,
-		   const struct report_opts *opts, FILE *out);
-int gr_json__print(struct gpu_report *gr, struct session_totals *totals,
-		   const struct report_opts *opts, FILE *out);
+/* 0 or negative errno. */
+int gr_doc__print(struct gpu_report *gr, struct session_totals *totals,
+		  const struct report_opts *opts, FILE *out);
 
 static inline uint64_t gr__window_ns(const struct gpu_report *gr)
 {

@@ -59,6 +59,7 @@ def end_of_processes():
     """A file of tests leaves no process behind; if one does, the process is killed and the file fails."""
     yield
     support.end_shared()
+    support.Forker.end()
     with contextlib.suppress(support.Failure):  # processes of a killed ptbpf need a moment
         support.wait_for(lambda: not support.processes_of_run(), "the processes of the tests to end", 20)
     left = {pid: command_line(pid) for pid in support.processes_of_run()}

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ AGENT = os.path.join(BUILD, "libptbpf_agent.so")
 NO_FREE = os.path.join(BUILD, "tests", "workloads", "libno_free.so")
 ENVS = os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs")
 DEADLINE = float(os.environ.get("PTBPF_DEADLINE", "180"))
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LIBC = ctypes.CDLL(None)
 RUN_MARK = "PTBPF_TEST_RUN"  # in the environment of all processes that a run of pytest starts: conftest.py kills those that are left
 # Both signals end a test run by an exception, so that what it started is ended. A background job of a shell ignores SIGINT, and
@@ -110,14 +111,68 @@ def processes_of_run():
     return found
 
 
+# Workloads whose tests do not ask how they were started.
+FORKED = ("spin.py", "busy.py", "train_loop.py", "scripted.py", "event_work.py", "step_loop.py")
+
+
+class Forker:
+    """tests/forker.py, from the first forked target of a file of tests to its end."""
+
+    running, lock = None, threading.Lock()
+
+    def __init__(self):
+        self.socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other:
+            self.proc = subprocess.Popen([PYTHON, "-u", os.path.join(ROOT, "tests", "forker.py"), str(other.fileno())], pass_fds=[other.fileno()],
+                                         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"},
+                                         stdin=subprocess.DEVNULL, preexec_fn=end_with_parent)
+
+    def fork(self, words, fds):
+        """The pid of the target, which is a child of this process."""
+        LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1)
+        try:
+            socket.send_fds(self.socket, [json.dumps(words).encode()], fds)
+            pid = int(self.socket.recv(16) or 0)
+            wait_for(lambda: pid in children_of(os.getpid()), "the target to be forked")
+        finally:
+            LIBC.prctl(PR_SET_CHILD_SUBREAPER, 0)
+        return pid
+
+    @classmethod
+    def get(cls):
+        if not cls.running:
+            cls.running = cls()
+        return cls.running
+
+    @classmethod
+    def end(cls):
+        if cls.running:
+            cls.running.socket.close()
+            cls.running.proc.kill()
+            cls.running.proc.wait()
+            cls.running = None
+
+
+class ForkedPopen(subprocess.Popen):
+    """As Popen, of one of FORKED in the environment of the tests."""
+
+    def _execute_child(self, args, *rest):
+        ends = rest[9:15]  # of the pipes: stdin's, stdout's, stderr's, each where it is read and where it is written
+        with Forker.lock:
+            self.pid = Forker.get().fork(args[2:], [end if end != -1 else fd for fd, end in enumerate((ends[0], ends[3], ends[5]))])
+        self._child_created = True
+        self._close_pipe_fds(*ends)
+
+
 class Child:
     """A process (self.proc, self.pid) that is killed at the end of the with block, or when the tests end before."""
 
     def __init__(self, argv, env=None, **kw):
         """env: variables beside those of the tests; other arguments are Popen's."""
+        start = ForkedPopen if not env and argv[0] == PYTHON and argv[1:] and os.path.basename(argv[2]) in FORKED else subprocess.Popen
         env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
         self.argv = argv
-        self.proc = subprocess.Popen(argv, env=env, text=True, preexec_fn=end_with_parent, **kw)
+        self.proc = start(argv, env=env, text=True, preexec_fn=end_with_parent, **kw)
         self.pid = self.proc.pid
 
     def send(self, *words):

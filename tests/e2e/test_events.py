@@ -48,13 +48,14 @@ def watch(ws, job, *options, rules=EVERY):
     return t
 
 
-def provoke(ws, job, kind, *words):
-    """(The window that a request of the job opens, what the step of the request took.) While the window before is being recorded nothing is an
-    event, so it is requested again."""
+def provoke(ws, job, kind, *words, text=""):
+    """(The window that a request of the job opens, for an event with that text, what the step of the request took.) While the window before
+    is being recorded nothing is an event, so it is requested again."""
     known = {w["window"] for w in log_of(ws + "/w")}
 
     def window():
-        return next((w for w in log_of(ws + "/w") if w["window"] not in known and w["trigger"] == kind), None)
+        return next((w for w in log_of(ws + "/w") if w["window"] not in known and w["trigger"] == kind and
+                     text in w["event"]["text"]), None)
 
     while True:
         took = job.do(*words)
@@ -228,7 +229,7 @@ def test_oom(ws, job, detail):
         check(any(f"tried to allocate {1 << 50} bytes" in line for line in job.out), f"what the program says: {job.out[-20:]}")
         check(w["event"] == {"pid": job.pid, "text": "CPU: 1.00 PiB could not be allocated", "ignored_before": 0} and w["exit"] == 0, f"window: {w}")
         check(report_json(w["capture"])["capture"]["trigger"] == "oom", "META")
-        w, _ = provoke(ws, job, "oom", "report", 5 << 29, 70 << 30, 77 << 30, 3)
+        w, _ = provoke(ws, job, "oom", "report", 5 << 29, 70 << 30, 77 << 30, 3, text="cuda")
         check(w["event"]["text"] == "cuda:3: 2.50 GiB could not be allocated; PyTorch has 70.00 GiB in use of 77.00 GiB reserved there", f"window: {w}")
         detail(w["event"]["text"])
         check({x["trigger"] for x in log_of(ws + "/w")} == {"oom"}, "other windows")

@@ -55,10 +55,7 @@ class Job(Process):
     """spin.py under a name of its own, as in /proc/PID/comm."""
 
     def __init__(self, comm):
-        path = os.path.join(WORKLOADS, "spin.py")
-        code = (f"import runpy\nwith open('/proc/self/comm', 'w') as f: f.write({comm!r})\n"
-                f"runpy.run_path({path!r}, run_name='__main__')")
-        super().__init__([PYTHON, "-u", "-c", code])
+        super().__init__([PYTHON, "-u", os.path.join(WORKLOADS, "spin.py"), comm])
         self.wait_line("^rate")
 
 

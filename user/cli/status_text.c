@@ -5,20 +5,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "report/report_out.h"
+#include "report/doc.h"
 
 #define TARGETS_SHOWN 32
-#define NAME_CHARS 15
 #define TEXT_CHARS 300
 
 static const cJSON *get(const cJSON *o, const char *key)
 {
 	return cJSON_GetObjectItemCaseSensitive(o, key);
-}
-
-static bool has(const cJSON *o, const char *key)
-{
-	return get(o, key) != NULL;
 }
 
 /* 0 where there is none. */
@@ -36,13 +30,7 @@ static const char *text(const cJSON *o, const char *key)
 	return t ? t : "";
 }
 
-/* At least `width` columns. */
-static void put_cell(FILE *out, const char *t, size_t max, int width)
-{
-	size_t n = cell__put_text(out, t, max);
-
-	fprintf(out, "%*s", n < (size_t)width ? width - (int)n : 0, "");
-}
+/* ---- units ---- */
 
 /* "4 min 12 s" */
 static struct cell span(double s)
@@ -69,104 +57,129 @@ static struct cell clock_time(double unix_ns)
 	return cell__format("%s", buf);
 }
 
-static void put_head(FILE *out, const cJSON *status)
+static struct cell percent(double share)
 {
-	const cJSON *d = get(status, "daemon"), *w = get(status, "windows"),
+	return cell__format("%.2f %%", 100 * share);
+}
+
+/* ---- the document ---- */
+
+static void say_head(struct doc *d, const cJSON *status)
+{
+	const cJSON *daemon = get(status, "daemon"), *w = get(status, "windows"),
 		    *c = get(status, "cost"), *disk = get(status, "disk");
 	double of = number(c, "of_seconds");
 
-	fprintf(out, "ptbpf sample, pid %.0f, for %s%s: ", number(d, "pid"),
-		span((number(d, "now_unix_ns") - number(d, "begin_unix_ns")) / 1e9).text,
-		cJSON_IsTrue(get(d, "ending")) ? ", ending" : "");
-	cell__put_text(out, text(d, "dir"), TEXT_CHARS);
-	fputs("\nschedule ", out);
-	cell__put_text(out, text(d, "schedule"), TEXT_CHARS);
-	if (has(d, "off")) {
-		fputs("; switched off: ", out);
-		cell__put_text(out, text(d, "off"), 8);
-	}
-	fprintf(out, "\nwindows: %.0f complete, %.0f incomplete, %.0f failed, %.0f skipped; lost %.0f records\n",
-		number(w, "complete"), number(w, "incomplete"), number(w, "failed"),
-		number(w, "skipped"), number(w, "lost"));
-	fprintf(out, "cost: %.3f %%", of > 0 ? 100 * number(c, "charged_seconds") / of : 0);
-	if (has(c, "max_overhead"))
-		fprintf(out, " of at most %.3g %%", 100 * number(c, "max_overhead"));
-	fprintf(out, "; disk: %s", cell__bytes(number(disk, "bytes")).text);
-	if (has(disk, "max_bytes"))
-		fprintf(out, " of at most %s", cell__bytes(number(disk, "max_bytes")).text);
-	fprintf(out, ", %s free\n", cell__bytes(number(disk, "free_bytes")).text);
+	doc__say(d, "ptbpf sample, pid %.0f, for %s%s: ", number(daemon, "pid"),
+		 span((number(daemon, "now_unix_ns") - number(daemon, "begin_unix_ns")) / 1e9).text,
+		 cJSON_IsTrue(get(daemon, "ending")) ? ", ending" : "");
+	doc__cut(d, text(daemon, "dir"), "", TEXT_CHARS);
+	doc__end_line(d);
+	doc__say(d, "schedule ");
+	doc__cut(d, text(daemon, "schedule"), "", TEXT_CHARS);
+	if (get(daemon, "off"))
+		doc__say(d, "; switched off: %.8s", text(daemon, "off"));
+	doc__end_line(d);
+	doc__line(d, "windows: %.0f complete, %.0f incomplete, %.0f failed, %.0f skipped; lost %.0f records",
+		  number(w, "complete"), number(w, "incomplete"), number(w, "failed"),
+		  number(w, "skipped"), number(w, "lost"));
+	doc__say(d, "cost: %.3f %%", of > 0 ? 100 * number(c, "charged_seconds") / of : 0);
+	if (get(c, "max_overhead"))
+		doc__say(d, " of at most %.3g %%", 100 * number(c, "max_overhead"));
+	doc__say(d, "; disk: %s", cell__bytes(number(disk, "bytes")).text);
+	if (get(disk, "max_bytes"))
+		doc__say(d, " of at most %s", cell__bytes(number(disk, "max_bytes")).text);
+	doc__line(d, ", %s free", cell__bytes(number(disk, "free_bytes")).text);
 }
 
-static void put_targets(FILE *out, const cJSON *status)
+/* The facts of a row are the members of an object. */
+static void add_members(struct doc *d, const cJSON *row)
 {
-	const cJSON *t;
-	int shown = 0;
+	const cJSON *v;
 
-	fprintf(out, "\n%10s  %-*s  %5s  %s\n", "PID", NAME_CHARS, "NAME", "RANK", "JOB");
-	cJSON_ArrayForEach(t, get(status, "targets"))
+	cJSON_ArrayForEach(v, row)
 	{
-		if (shown++ == TARGETS_SHOWN)
-			break;
-		fprintf(out, "%10.0f  ", number(t, "pid"));
-		put_cell(out, text(t, "name"), NAME_CHARS, NAME_CHARS);
-		fprintf(out, "  %5s  ",
-			has(t, "rank") ? cell__format("%.0f", number(t, "rank")).text : "-");
-		put_cell(out, has(t, "job") ? text(t, "job") : "-", 80, 0);
-		fputc('\n', out);
+		if (cJSON_IsNumber(v))
+			DOC(d, FACT(v->string, v->valuedouble));
+		else if (cJSON_IsString(v))
+			DOC(d, FACT(v->string, v->valuestring));
+	}
+}
+
+static void add_targets(struct doc *d, const cJSON *status)
+{
+	static const struct doc_column columns[] = {
+		{ "pid", "PID", 10, NULL, 0 },
+		{ "name", "NAME", -15, NULL, 0 },
+		{ "rank", "RANK", 6, NULL, 0 },
+		{ "job", "JOB", 0, NULL, 0 },
+		{ 0 },
+	};
+	const cJSON *targets = get(status, "targets");
+	uint32_t cnt = (uint32_t)cJSON_GetArraySize(targets);
+
+	doc__gap(d);
+	doc__all(d, "targets", cnt < TARGETS_SHOWN ? cnt : TARGETS_SHOWN, columns);
+	for (uint32_t i; doc__next(d, &i);) {
+		add_members(d, cJSON_GetArrayItem(targets, (int)i));
+		DOC(d, FACT("rank", "-"), FACT("job", "-"));
 	}
 	if (number(status, "selected") > TARGETS_SHOWN)
-		fprintf(out, "%10s  %.0f more\n", "", number(status, "selected") - TARGETS_SHOWN);
-	else if (!shown)
-		fprintf(out, "%10s  no process is selected now\n", "");
+		doc__line(d, "%10s  %.0f more", "", number(status, "selected") - TARGETS_SHOWN);
+	else if (!cnt)
+		doc__line(d, "no process is selected now");
 }
 
-static void put_row(FILE *out, const cJSON *w, const char *state)
+static void add_windows(struct doc *d, const cJSON *windows, double now_ns)
 {
-	fprintf(out, "%10.0f  %-14s  ", number(w, "window"), clock_time(number(w, "begin_unix_ns")).text);
-	put_cell(out, text(w, "trigger"), 10, 10);
-	fprintf(out, "  %-11s", state);
-}
+	static const struct doc_column columns[] = {
+		{ "window", "WINDOW", 10, NULL, 0 },
+		{ "begin_unix_ns", "BEGIN", -14, clock_time, 0 },
+		{ "trigger", "TRIGGER", -10, NULL, 0 },
+		{ "state", "STATE", -11, NULL, 0 },
+		{ "seconds", "TIME", 9, span, 0 },
+		{ "slices", "SLICES", 10, unit__count, 0 },
+		{ "lost", "LOST", 7, NULL, 0 },
+		{ "cost_share", "COST", -1, percent, 0 },
+		{ 0 },
+	};
+	static const char *const ended[] = { "complete", "failed", "failed", "incomplete" };
+	const char *lists[] = { "last", "in_hand", "next" };
+	cJSON *all = cJSON_CreateArray(), *w;
 
-/* A line of the log. */
-static void put_ended(FILE *out, const cJSON *w)
-{
-	static const char *const states[] = { "complete", "failed", "failed", "incomplete" };
-	double code = number(w, "exit");
+	for (uint32_t n = 0; n < 3; n++)
+		cJSON_ArrayForEach(w, get(windows, lists[n])) cJSON_AddItemReferenceToArray(all, w);
+	doc__gap(d);
+	doc__all(d, "windows", (uint32_t)cJSON_GetArraySize(all), columns);
+	for (uint32_t i; doc__next(d, &i);) {
+		double code;
 
-	put_row(out, w, code >= 0 && code <= 3 ? states[(int)code] : "failed");
-	if (has(w, "slices"))
-		fprintf(out, "  %8.2f  %9s  %6.0f  %s", number(w, "seconds"),
-			cell__count((uint64_t)number(w, "slices")).text, number(w, "lost"),
-			has(w, "cost_share") ?
-				cell__format("%.2f %%", 100 * number(w, "cost_share")).text :
-				"-");
-	fputc('\n', out);
-}
-
-static void put_windows(FILE *out, const cJSON *windows, double now_ns)
-{
-	const cJSON *w;
-
-	fprintf(out, "\n%10s  %-14s  %-10s  %-11s  %8s  %9s  %6s  %s\n", "WINDOW", "BEGIN",
-		"TRIGGER", "STATE", "SECONDS", "SLICES", "LOST", "COST");
-	cJSON_ArrayForEach(w, get(windows, "last")) put_ended(out, w);
-	cJSON_ArrayForEach(w, get(windows, "in_hand"))
-	{
-		put_row(out, w, text(w, "state"));
-		fprintf(out, "  %.0f processes\n", number(w, "processes"));
+		w = cJSON_GetArrayItem(all, (int)i);
+		code = number(w, "exit");
+		if (get(w, "exit"))
+			doc__cell(d, "state", "%s", ended[code >= 0 && code <= 3 ? (int)code : 1]);
+		else if (get(w, "state"))
+			doc__cell(d, "state", "%-11s  %.0f processes", text(w, "state"),
+				  number(w, "processes"));
+		else if (get(w, "begin_unix_ns"))
+			doc__cell(d, "state", "%-11s  in %s", "due",
+				  span((number(w, "begin_unix_ns") - now_ns) / 1e9).text);
+		else
+			doc__cell(d, "state", "due");
+		add_members(d, w);
+		DOC(d, FACT("begin_unix_ns", "-"), get(w, "slices") ? FACT("cost_share", "-") : NO_FACT);
 	}
-	cJSON_ArrayForEach(w, get(windows, "next"))
-	{
-		put_row(out, w, "due");
-		if (has(w, "begin_unix_ns"))
-			fprintf(out, "  in %s", span((number(w, "begin_unix_ns") - now_ns) / 1e9).text);
-		fputc('\n', out);
-	}
+	cJSON_Delete(all);
 }
 
 void status_text__put(FILE *out, const cJSON *status)
 {
-	put_head(out, status);
-	put_targets(out, status);
-	put_windows(out, get(status, "windows"), number(get(status, "daemon"), "now_unix_ns"));
+	const struct report_opts opts = { .row_limit = -1 };
+	struct doc d;
+
+	doc__begin(&d, out, NULL, NULL, &opts);
+	say_head(&d, status);
+	add_targets(&d, status);
+	add_windows(&d, get(status, "windows"), number(get(status, "daemon"), "now_unix_ns"));
+	doc__finish(&d); /* errors of stdout are found at its end */
 }

@@ -106,10 +106,32 @@ static void put_last(struct doc *d, const char *text)
 	put_cut(d, d->below[0], d->below[1], rest_of_line(d));
 }
 
+/* As torch lays out a table: all columns end in two blanks. cells: NULL: dashes. */
+static void put_torch_cells(struct doc *d, char *const *cells)
+{
+	for (const struct doc_column *c = d->list->columns; c->key; c++) {
+		const char *text = cells && *cells ? *cells : "";
+		int pad = abs(c->width) - (int)term_text__width(text);
+
+		pad = pad > 0 ? pad : 0;
+		for (int i = 0; !cells && i < pad; i++)
+			fputc('-', d->out);
+		if (cells)
+			put(d, c->width > 0 ? pad : 0, text);
+		put(d, cells && c->width < 0 ? pad + 2 : 2, "");
+		cells += cells != NULL;
+	}
+	doc__end_line(d);
+}
+
 static void put_cells(struct doc *d, char *const *cells)
 {
 	int blanks = d->list->indent;
 
+	if (d->torch) {
+		put_torch_cells(d, cells);
+		return;
+	}
 	for (const struct doc_column *c = d->list->columns; c->key; c++, cells++) {
 		const char *text = *cells ? *cells : "";
 		int pad = abs(c->width) - (int)term_text__width(text);
@@ -142,8 +164,12 @@ static void put_head(struct doc *d)
 		headings[n] = (char *)(uintptr_t)d->list->columns[n].heading;
 		any |= headings[n] != NULL;
 	}
+	if (d->torch)
+		put_torch_cells(d, NULL);
 	if (any)
 		put_cells(d, headings);
+	if (d->torch)
+		put_torch_cells(d, NULL);
 }
 
 static void forget(char **text)
@@ -371,7 +397,10 @@ static void close_list(struct doc *d)
 
 	if (l->of_json)
 		jsonw__end_arr(&d->w);
-	if (is_text(d) && l->columns && l->shown < l->cnt) {
+	if (is_text(d) && d->torch) {
+		put_head(d);
+		put_torch_cells(d, NULL);
+	} else if (is_text(d) && l->columns && l->shown < l->cnt) {
 		put_head(d);
 		fprintf(d->out, "  ... %u more (--row-limit)\n", l->cnt - l->shown);
 	}
@@ -399,6 +428,12 @@ bool doc__next(struct doc *d, uint32_t *i)
 		put_head(d);
 	*i = l->next++;
 	return true;
+}
+
+void doc__next_line(struct doc *d)
+{
+	if (is_text(d))
+		put_row(d);
 }
 
 /* ---- sentences ---- */

@@ -33,6 +33,7 @@ struct doc {
 	const struct session *s; /* NULL: the document is of none */
 	struct session_totals *totals;
 	const struct report_opts *opts;
+	bool torch; /* the text's lists are laid out as torch lays out its table; set before them */
 	struct jsonw w;
 	struct doc_list { /* those that are open; the first one stands for the document */
 		const struct doc_column *columns;
@@ -112,6 +113,7 @@ void doc__break(struct doc *d); /* JSON: the next key begins a line */
 void doc__list(struct doc *d, const char *key, uint32_t cnt, const struct doc_column *columns);
 void doc__all(struct doc *d, const char *key, uint32_t cnt, const struct doc_column *columns);
 bool doc__next(struct doc *d, uint32_t *i);
+void doc__next_line(struct doc *d); /* the row's cells from here on stand in a further line of it */
 
 /* ---- sentences ---- */
 

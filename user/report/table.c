@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/term_text.h"
+#include "report/doc.h"
 #include "report/table.h"
 
 #define COLUMN_WIDTH 12
@@ -21,19 +22,6 @@
 #define SHAPES_WIDTH_MAX 80           /* shapes are cut there, without dots */
 #define SOURCE_WIDTH_MAX 75
 #define TEXT_MARGIN 4
-
-static const char *const headers[] = { "Self CPU %", "Self CPU", "CPU total %", "CPU total",
-				       "CPU time avg" };
-static const char *const device_headers[] = { "Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg" };
-#define DEVICE_COLUMN_CNT (sizeof(device_headers) / sizeof(device_headers[0]))
-static const char *const memory_headers[] = { "CPU Mem", "Self CPU Mem", "CUDA Mem", "Self CUDA Mem" };
-#define COLUMN_CNT (sizeof(headers) / sizeof(headers[0]))
-
-static const char *const flops_headers[] = { "Total FLOPs",  "Total KFLOPs", "Total MFLOPs",
-					     "Total GFLOPs", "Total TFLOPs", "Total PFLOPs" };
-#define FLOPS_UNITS (sizeof(flops_headers) / sizeof(flops_headers[0]))
-
-enum { CPU_MEM, SELF_CPU_MEM, DEVICE_MEM, SELF_DEVICE_MEM, MEMORY_COLUMNS };
 
 /* ---- order and sums ---- */
 
@@ -157,39 +145,9 @@ static struct sums sums_of(const struct ka_row *const *rows, uint32_t cnt)
 	return sums;
 }
 
-/* ---- text ---- */
+/* ---- torch's formats ---- */
 
-/* The columns whose presence or width depends on the rows. */
-struct layout {
-	size_t name_width;
-	bool device_time;
-	size_t memory_cnt;   /* the first so many of memory_headers */
-	size_t shapes_width; /* 0: no such column */
-	size_t source_width; /* 0: no such column */
-	int flops_unit;      /* index of the header, -1: no such column */
-	double flops_scale;
-};
-
-/* The name right-aligned in `width` characters. */
-static void print_name(FILE *out, const char *name, size_t width)
-{
-	size_t cnt = term_text__width(name), shown = cnt >= NAME_CUT ? NAME_CUT : cnt;
-	size_t used = cnt >= NAME_CUT ? NAME_CUT + 3 : cnt;
-
-	for (size_t i = used; i < width; i++)
-		fputc(' ', out);
-	term_text__put(out, name, shown);
-	if (cnt >= NAME_CUT)
-		fputs("...", out);
-	fputs("  ", out);
-}
-
-static void print_cell(FILE *out, const char *text)
-{
-	fprintf(out, "%*s  ", COLUMN_WIDTH, text);
-}
-
-static struct cell time_cell(double us)
+static struct cell time_text(double us)
 {
 	if (us >= 1e6)
 		return cell__format("%.3fs", us / 1e6);
@@ -198,201 +156,55 @@ static struct cell time_cell(double us)
 	return cell__format("%.3fus", us);
 }
 
-static struct cell share_cell(double us, double sum)
+static struct cell ns_text(double ns)
 {
-	return sum > 0.0 ? cell__format("%.2f%%", us * 100.0 / sum) : cell__format("NaN");
+	return time_text(ns / 1000.0);
 }
 
-static struct cell memory_cell(int64_t bytes)
+static struct cell percent_text(double v)
+{
+	return isnan(v) ? cell__format("NaN") : cell__format("%.2f%%", v);
+}
+
+static struct cell memory_text(double bytes)
 {
 	static const char *const units[] = { "KB", "MB", "GB" };
-	double v = (double)bytes;
+	double v = bytes;
 	int i = -1;
 
 	while (i < 2 && fabs(v) >= 1024.0) {
 		v /= 1024.0;
 		i++;
 	}
-	return i < 0 ? cell__format("%" PRId64 " B", bytes) : cell__format("%.2f %s", v, units[i]);
+	return i < 0 ? cell__format("%.0f B", v) : cell__format("%.2f %s", v, units[i]);
 }
 
-/* A column's header, or the dashes above and below it. */
-static void print_head(FILE *out, const char *text, size_t width, bool dashes)
+/* Bytes of the first characters of a text: of each that is no UTF-8 one. */
+static int bytes_of(const char *text, size_t chars)
 {
-	if (!dashes)
-		fprintf(out, "%*s", (int)width, text);
-	while (dashes && width--)
-		fputc('-', out);
-	fputs("  ", out);
-}
+	const char *p = text, *end = text + strlen(text);
+	uint32_t c;
 
-static void print_heads(FILE *out, const char *const *texts, size_t cnt, bool dashes)
-{
-	for (size_t i = 0; i < cnt; i++)
-		print_head(out, texts[i], COLUMN_WIDTH, dashes);
-}
+	for (; chars && p < end; chars--) {
+		size_t n = utf8__decode(p, end, &c);
 
-static void print_source_head(FILE *out, size_t width, bool dashes)
-{
-	if (dashes)
-		print_head(out, "", width, true);
-	else
-		fprintf(out, "%-*s  ", (int)width, "Source Location");
-}
-
-static void print_header(FILE *out, const struct layout *l, bool dashes)
-{
-	print_head(out, "Name", l->name_width, dashes);
-	print_heads(out, headers, COLUMN_CNT, dashes);
-	if (l->device_time)
-		print_heads(out, device_headers, DEVICE_COLUMN_CNT, dashes);
-	print_heads(out, memory_headers, l->memory_cnt, dashes);
-	print_head(out, "# of Calls", COLUMN_WIDTH, dashes);
-	if (l->shapes_width)
-		print_head(out, "Input Shapes", l->shapes_width, dashes);
-	if (l->source_width)
-		print_source_head(out, l->source_width, dashes);
-	if (l->flops_unit >= 0)
-		print_head(out, flops_headers[l->flops_unit], COLUMN_WIDTH, dashes);
-	fputc('\n', out);
-}
-
-static void print_memory(FILE *out, const struct ka_row *r, const struct layout *l)
-{
-	const int64_t bytes[MEMORY_COLUMNS] = {
-		[CPU_MEM] = r->cpu_mem, [SELF_CPU_MEM] = r->self_cpu_mem, [DEVICE_MEM] = r->device_mem, [SELF_DEVICE_MEM] = r->self_device_mem
-	};
-
-	for (size_t i = 0; i < l->memory_cnt; i++)
-		print_cell(out, memory_cell(bytes[i]).text);
-}
-
-/* The times of the CPU, or of the GPU, of a row. */
-static void print_times(FILE *out, double self, double total, uint64_t cnt, double sum, bool device)
-{
-	if (device)
-		print_cell(out, time_cell(self).text);
-	print_cell(out, share_cell(self, sum).text);
-	if (!device) {
-		print_cell(out, time_cell(self).text);
-		print_cell(out, share_cell(total, sum).text);
+		p += n ? n : 1;
 	}
-	print_cell(out, time_cell(total).text);
-	print_cell(out, time_cell(cnt ? total / (double)cnt : 0.0).text);
+	return (int)(p - text);
 }
 
-/* Cut without dots, as torch does. */
-static void print_shapes(FILE *out, const char *shapes, size_t width)
+/* ---- columns ---- */
+
+/* The unit fits the smallest number: auto_scale_flops(). */
+static const char *choose_flops(uint64_t smallest, double *scale)
 {
-	for (size_t i = term_text__width(shapes); i < width; i++)
-		fputc(' ', out);
-	term_text__put(out, shapes, width);
-	fputs("  ", out);
-}
+	static const char *const headings[] = { "Total FLOPs",  "Total KFLOPs", "Total MFLOPs",
+						"Total GFLOPs", "Total TFLOPs", "Total PFLOPs" };
+	double unit = floor(log10((double)smallest) / 3);
 
-/* ---- stacks ---- */
-
-/* Of `len` bytes the last `width` characters, of which the first three are dots where it is cut; left-aligned. */
-static void print_frame(FILE *out, const char *frame, size_t len, size_t width)
-{
-	char text[4096];
-	const char *tail = text;
-	size_t n, cut;
-
-	snprintf(text, sizeof(text), "%.*s", (int)len, frame);
-	n = term_text__width(text);
-	cut = n > width ? n - width + 3 : 0;
-	for (size_t i = 0; i < cut; i++) { /* a character of the text, of any bytes */
-		uint32_t c;
-		size_t bytes = utf8__decode(tail, text + strlen(text), &c);
-
-		tail += bytes ? bytes : 1;
-	}
-	if (cut)
-		fputs("...", out);
-	term_text__put(out, tail, SIZE_MAX);
-	fprintf(out, "%*s  ", n < width ? (int)(width - n) : 0, "");
-}
-
-static size_t blank_width(const struct layout *l)
-{
-	size_t cnt = COLUMN_CNT + (l->device_time ? DEVICE_COLUMN_CNT : 0) + l->memory_cnt + 1;
-	size_t width = l->name_width + 2 + cnt * (COLUMN_WIDTH + 2);
-
-	if (l->shapes_width)
-		width += l->shapes_width + 2;
-	return l->flops_unit >= 0 ? width + l->source_width + 2 : width;
-}
-
-/*
- * The column of the last cells: torch gives FLOPs the place of the source, and the other way round, where it has both, but
- * not their widths.
- */
-static void print_last_frame(FILE *out, const char *frame, size_t len, const struct layout *l)
-{
-	char text[4096];
-	size_t n;
-
-	if (l->flops_unit < 0) {
-		print_frame(out, frame, len, l->source_width);
-		return;
-	}
-	snprintf(text, sizeof(text), "%.*s", (int)len, frame);
-	n = term_text__width(text);
-	fprintf(out, "%*s", n < COLUMN_WIDTH ? (int)(COLUMN_WIDTH - n) : 0, "");
-	print_frame(out, frame, len, n < l->source_width ? n : l->source_width);
-}
-
-/* Below a row: its other frames, a line each, and an empty one. */
-static void print_stack(FILE *out, const char *stack, const struct layout *l)
-{
-	for (const char *end = strchr(stack, '\n'); end; end = strchr(stack, '\n')) {
-		stack = end + 1;
-		fprintf(out, "%*s", (int)blank_width(l), "");
-		print_last_frame(out, stack, strcspn(stack, "\n"), l);
-		fputc('\n', out);
-	}
-	fprintf(out, "%*s", (int)blank_width(l), "");
-	print_last_frame(out, "", 0, l);
-	fputc('\n', out);
-}
-
-static void print_row(FILE *out, const struct ka_row *r, const struct layout *l, const struct sums *sums)
-{
-	struct cell flops = r->flops ? cell__format("%8.3f", (double)r->flops * l->flops_scale) :
-				       cell__format("--");
-	bool both = l->flops_unit >= 0 && l->source_width;
-	const char *stack = r->stack ? r->stack : "";
-
-	print_name(out, r->key, l->name_width);
-	print_times(out, us(r->self_cpu_ns), us(r->cpu_total_ns), r->count, sums->self_cpu, false);
-	if (l->device_time)
-		print_times(out, us(r->self_device_ns), us(r->device_total_ns), r->count,
-			    sums->device, true);
-	print_memory(out, r, l);
-	print_cell(out, cell__format("%" PRIu64, r->count).text);
-	if (l->shapes_width)
-		print_shapes(out, r->shapes, l->shapes_width);
-	if (both)
-		fprintf(out, "%-*s  ", (int)l->source_width, flops.text);
-	else if (l->flops_unit >= 0)
-		print_cell(out, flops.text);
-	if (l->source_width)
-		print_last_frame(out, stack, strcspn(stack, "\n"), l);
-	fputc('\n', out);
-	if (l->source_width)
-		print_stack(out, stack, l);
-}
-
-static size_t text_column(size_t longest, size_t max)
-{
-	return longest + TEXT_MARGIN < max ? longest + TEXT_MARGIN : max;
-}
-
-/* The column is there when any row has shapes, or may have: "[]" is none. */
-static bool has_shapes(const struct ka_row *r)
-{
-	return r->shapes && r->shapes[0] && strcmp(r->shapes, "[]") != 0;
+	unit = unit > 5 ? 5 : unit;
+	*scale = pow(10, unit * -3.0);
+	return headings[(int)unit];
 }
 
 static size_t longest_frame(const char *stack)
@@ -410,82 +222,92 @@ static size_t longest_frame(const char *stack)
 	return longest;
 }
 
-/* The unit fits the smallest number: auto_scale_flops(). */
-static void choose_flops(struct layout *l, uint64_t smallest)
+static int text_column(size_t longest, size_t max)
 {
-	double unit = log10((double)smallest) / 3;
-
-	if (unit > (double)(FLOPS_UNITS - 1))
-		unit = (double)(FLOPS_UNITS - 1);
-	l->flops_unit = (int)floor(unit);
-	l->flops_scale = pow(10, floor(unit) * -3.0);
+	return (int)(longest + TEXT_MARGIN < max ? longest + TEXT_MARGIN : max);
 }
 
-static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts)
-{
-	struct layout l = { .flops_unit = -1 };
-	size_t name = 0, shapes = 0, source = 0, n;
-	bool any_shapes = false, any_device = false, any_time = false;
-	uint64_t flops = 0;
+/* What the rows have: the columns and widths that depend on them. */
+struct extent {
+	size_t name, shapes, source; /* longest */
+	bool any_shapes, device_mem, device_time;
+	uint64_t flops; /* the smallest; 0: none */
+	double flops_scale;
+};
 
-	for (uint32_t i = 0; i < cnt; i++) {
-		n = term_text__width(rows[i].key);
-		name = n > name ? n : name;
-		n = rows[i].shapes ? term_text__width(rows[i].shapes) : 0;
-		shapes = n > shapes ? n : shapes;
-		n = longest_frame(rows[i].stack);
-		source = n > source ? n : source;
-		any_shapes |= has_shapes(&rows[i]);
-		any_device |= rows[i].self_device_mem > 0;
-		any_time |= rows[i].self_device_ns > 0;
-		if (rows[i].flops && (!flops || rows[i].flops < flops))
-			flops = rows[i].flops;
+static struct extent extent_of(const struct ka_row *rows, uint32_t cnt)
+{
+	struct extent e = { 0 };
+
+	for (const struct ka_row *r = rows; r < rows + cnt; r++) {
+		size_t name = term_text__width(r->key), source = longest_frame(r->stack);
+		size_t shapes = r->shapes ? term_text__width(r->shapes) : 0;
+
+		e.name = name > e.name ? name : e.name;
+		e.shapes = shapes > e.shapes ? shapes : e.shapes;
+		e.source = source > e.source ? source : e.source;
+		/* the column is there when any row has shapes, or may have: "[]" is none */
+		e.any_shapes |= shapes && strcmp(r->shapes, "[]") != 0;
+		e.device_mem |= r->self_device_mem > 0;
+		e.device_time |= r->self_device_ns > 0;
+		if (r->flops && (!e.flops || r->flops < e.flops))
+			e.flops = r->flops;
 	}
-	l.name_width = text_column(name, NAME_WIDTH_MAX);
-	l.device_time = opts->device_time && any_time;
-	if (opts->profile_memory)
-		l.memory_cnt = any_device ? MEMORY_COLUMNS : DEVICE_MEM;
-	if (any_shapes)
-		l.shapes_width = text_column(shapes, SHAPES_WIDTH_MAX);
-	if (source)
-		l.source_width = text_column(source, SOURCE_WIDTH_MAX);
-	if (flops)
-		choose_flops(&l, flops);
-	return l;
+	return e;
 }
 
-int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts, FILE *out)
+#define W COLUMN_WIDTH
+
+static const struct doc_column cpu_columns[] = {
+	{ "self_cpu_percent", "Self CPU %", W, percent_text, 0 },
+	{ "self_cpu_ns", "Self CPU", W, ns_text, 0 },
+	{ "cpu_total_percent", "CPU total %", W, percent_text, 0 },
+	{ "cpu_total_ns", "CPU total", W, ns_text, 0 },
+	{ ".cpu_avg", "CPU time avg", W, time_text, 0 },
+};
+static const struct doc_column device_columns[] = {
+	{ "self_device_ns", "Self CUDA", W, ns_text, 0 },
+	{ "self_device_percent", "Self CUDA %", W, percent_text, 0 },
+	{ "device_total_ns", "CUDA total", W, ns_text, 0 },
+	{ ".device_avg", "CUDA time avg", W, time_text, 0 },
+};
+static const struct doc_column memory_columns[] = {
+	{ "cpu_mem_bytes", "CPU Mem", W, memory_text, 0 },
+	{ "self_cpu_mem_bytes", "Self CPU Mem", W, memory_text, 0 },
+	{ "device_mem_bytes", "CUDA Mem", W, memory_text, 0 },
+	{ "self_device_mem_bytes", "Self CUDA Mem", W, memory_text, 0 },
+};
+
+#define ADD(to, list, cnt) (memcpy(to, list, (cnt) * sizeof(*(list))), (to) += (cnt))
+
+/*
+ * torch gives FLOPs the place of the source, and the other way round, where it has both, but not their
+ * widths.
+ */
+static void choose_columns(struct doc_column *to, struct extent *e, const struct table_opts *opts)
 {
-	struct layout l = choose_layout(rows, cnt, opts);
-	const struct ka_row **list;
-	uint32_t shown = report__shown(cnt, opts->row_limit);
-	struct sums sums;
+	int source_width = -text_column(e->source, SOURCE_WIDTH_MAX);
+	const char *flops = e->flops ? choose_flops(e->flops, &e->flops_scale) : NULL;
 
-	if (!cnt)
-		return 0; /* torch: the empty string */
-	list = sorted_rows(rows, cnt, opts);
-	if (!list) {
-		pr_error("cannot sort %u table rows: %s", cnt, errstr(ENOMEM));
-		return -ENOMEM;
-	}
-	sums = sums_of(list, cnt);
-	errno = 0;
-	print_header(out, &l, true);
-	print_header(out, &l, false);
-	print_header(out, &l, true);
-	for (uint32_t i = 0; i < shown; i++)
-		print_row(out, list[i], &l, &sums);
-	print_header(out, &l, true);
-	fprintf(out, "Self CPU time total: %s\n", time_cell(sums.self_cpu).text);
-	if (l.device_time)
-		fprintf(out, "Self CUDA time total: %s\n", time_cell(sums.device).text);
-	free(list);
-	return report__flush(out);
+	*to++ = (struct doc_column){ ".name", "Name", text_column(e->name, NAME_WIDTH_MAX), NULL, 0 };
+	ADD(to, cpu_columns, 5);
+	ADD(to, device_columns, opts->device_time && e->device_time ? 4 : 0);
+	ADD(to, memory_columns, !opts->profile_memory ? 0 : e->device_mem ? 4 : 2);
+	*to++ = (struct doc_column){ "count", "# of Calls", W, NULL, 0 };
+	if (e->any_shapes)
+		*to++ = (struct doc_column){ ".shapes", "Input Shapes",
+					     text_column(e->shapes, SHAPES_WIDTH_MAX), NULL, 0 };
+	if (e->source)
+		*to++ = (struct doc_column){ e->flops ? ".flops" : ".source", "Source Location",
+					     source_width, NULL, 0 };
+	if (e->flops)
+		*to++ = (struct doc_column){ e->source ? ".source" : ".flops", flops, W, NULL, 0 };
+	*to = (struct doc_column){ 0 };
 }
 
-/* ---- JSON ---- */
+/* ---- rows ---- */
 
-/* Of the sum, in percent; null where there is none. */
+/* Of the sum, in percent; NaN where there is none. */
 static double share(double us, double sum)
 {
 	return sum > 0.0 ? us * 100.0 / sum : (double)NAN;
@@ -500,98 +322,126 @@ static const char *category(const struct ka_row *r)
 				  "cpu_op";
 }
 
-struct columns {
-	struct sums sums;
-	uint64_t begin_ns;
-	bool flops, memory, device, stacks;
-};
-
-/* Innermost frame first. */
-static void write_stack(struct jsonw *w, const char *stack)
+/* The lines of a row's last cell: frames, of a long one its end, and an empty line below. */
+static void add_source(struct doc *d, const char *stack, const struct extent *e)
 {
-	JSONW_ARR(w, "stack");
+	size_t width = (size_t)text_column(e->source, SOURCE_WIDTH_MAX);
+	char text[4096];
+
+	do {
+		size_t n = strcspn(stack, "\n");
+
+		snprintf(text, sizeof(text), "%.*s", (int)n, stack);
+		stack += n + (stack[n] == '\n');
+		n = term_text__width(text);
+		doc__cell(d, ".source", "%s%s", n > width ? "..." : "",
+			  text + (n > width ? bytes_of(text, n - width + 3) : 0));
+		doc__next_line(d);
+	} while (*stack);
+	doc__cell(d, ".source", "%s", "");
+}
+
+/* What only the text shows, or shows in its own way. */
+static void add_text_cells(struct doc *d, const struct ka_row *r, const struct extent *e)
+{
+	const char *shapes = r->shapes ? r->shapes : "";
+	bool cut = term_text__width(r->key) >= NAME_CUT;
+
+	doc__cell(d, ".name", "%.*s%s", bytes_of(r->key, cut ? NAME_CUT : SIZE_MAX), r->key,
+		  cut ? "..." : "");
+	DOC(d, FACT(".cpu_avg", average_us(r, r->cpu_total_ns)),
+	    FACT(".device_avg", average_us(r, r->device_total_ns)));
+	doc__cell(d, ".shapes", "%.*s", bytes_of(shapes, SHAPES_WIDTH_MAX), shapes);
+	if (r->flops)
+		doc__cell(d, ".flops", "%8.3f", (double)r->flops * e->flops_scale);
+	else
+		doc__cell(d, ".flops", "--");
+}
+
+static void add_stack(struct doc *d, const char *stack)
+{
+	char text[4096];
+
+	doc__array(d, "stack");
 	for (; *stack; stack += strspn(stack, "\n")) {
 		size_t n = strcspn(stack, "\n");
 
-		jsonw__str_begin(w);
-		jsonw__str_put(w, stack, n);
-		jsonw__str_end(w);
+		snprintf(text, sizeof(text), "%.*s", (int)n, stack);
+		DOC(d, FACT(NULL, (const char *)text));
 		stack += n;
 	}
-	jsonw__end_arr(w);
+	doc__end_array(d);
 }
 
-static void write_device(struct jsonw *w, const struct ka_row *r, double sum)
+static void add_row(struct doc *d, const struct ka_row *r, const struct extent *e,
+		    const struct sums *sums, const struct table_opts *opts)
 {
-	JSONW_U64(w, "self_device_ns", r->self_device_ns);
-	JSONW_DOUBLE(w, "self_device_percent", share(us(r->self_device_ns), sum));
-	JSONW_U64(w, "device_total_ns", r->device_total_ns);
-	JSONW_DOUBLE(w, "device_avg_ns", r->count ? (double)r->device_total_ns / (double)r->count : 0.0);
+	uint64_t begin = d->s ? session__info(d->s)->begin_ns : 0;
+
+	add_text_cells(d, r, e);
+	DOC(d, FACT("key", r->key), FACT("category", category(r)), FACT("count", r->count),
+	    FACT("self_cpu_ns", r->self_cpu_ns),
+	    FACT("self_cpu_percent", share(us(r->self_cpu_ns), sums->self_cpu)),
+	    FACT("cpu_total_ns", r->cpu_total_ns),
+	    FACT("cpu_total_percent", share(us(r->cpu_total_ns), sums->self_cpu)),
+	    FACT("cpu_avg_ns", r->count ? (double)r->cpu_total_ns / (double)r->count : 0.0));
+	if (opts->device_time)
+		DOC(d, FACT("self_device_ns", r->self_device_ns),
+		    FACT("self_device_percent", share(us(r->self_device_ns), sums->device)),
+		    FACT("device_total_ns", r->device_total_ns),
+		    FACT("device_avg_ns", r->count ? (double)r->device_total_ns / (double)r->count : 0.0));
+	DOC(d, FACT("first_begin_ns", r->first_begin_ns > begin ? r->first_begin_ns - begin : 0),
+	    r->shapes && *r->shapes ? FACT("input_shapes", r->shapes) : NO_FACT);
+	if (opts->by_stack)
+		add_stack(d, r->stack);
+	if (e->flops)
+		DOC(d, FACT("flops", r->flops));
+	if (opts->profile_memory)
+		DOC(d, FACT("cpu_mem_bytes", r->cpu_mem), FACT("self_cpu_mem_bytes", r->self_cpu_mem),
+		    FACT("device_mem_bytes", r->device_mem),
+		    FACT("self_device_mem_bytes", r->self_device_mem));
+	if (e->source)
+		add_source(d, r->stack ? r->stack : "", e);
 }
 
-static void write_row(struct jsonw *w, const struct ka_row *r, const struct columns *c)
+static int print_doc(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
+		     const struct session *s, struct session_totals *totals, bool json, FILE *out)
 {
-	double sum = c->sums.self_cpu;
+	const struct report_opts ropts = { .row_limit = opts->row_limit, .json = json };
+	const struct ka_row **list = sorted_rows(rows, cnt, opts);
+	struct doc_column columns[DOC_COLUMNS_MAX];
+	struct extent e = extent_of(rows, cnt);
+	struct sums sums;
+	struct doc d;
+	int err = list ? doc__begin(&d, out, s, totals, &ropts) : -ENOMEM;
 
-	jsonw__begin_row(w);
-	JSONW_STR(w, "key", r->key);
-	JSONW_STR(w, "category", category(r));
-	JSONW_U64(w, "count", r->count);
-	JSONW_U64(w, "self_cpu_ns", r->self_cpu_ns);
-	JSONW_DOUBLE(w, "self_cpu_percent", share(us(r->self_cpu_ns), sum));
-	JSONW_U64(w, "cpu_total_ns", r->cpu_total_ns);
-	JSONW_DOUBLE(w, "cpu_total_percent", share(us(r->cpu_total_ns), sum));
-	JSONW_DOUBLE(w, "cpu_avg_ns", r->count ? (double)r->cpu_total_ns / (double)r->count : 0.0);
-	if (c->device)
-		write_device(w, r, c->sums.device);
-	JSONW_U64(w, "first_begin_ns",
-		  r->first_begin_ns > c->begin_ns ? r->first_begin_ns - c->begin_ns : 0);
-	if (r->shapes && r->shapes[0]) {
-		JSONW_STR(w, "input_shapes", r->shapes);
+	if (err) {
+		pr_error("cannot sort %u table rows: %s", cnt, errstr(err));
+		free(list);
+		return err;
 	}
-	if (c->stacks)
-		write_stack(w, r->stack);
-	if (c->flops)
-		JSONW_U64(w, "flops", r->flops);
-	if (c->memory) {
-		JSONW_I64(w, "cpu_mem_bytes", r->cpu_mem);
-		JSONW_I64(w, "self_cpu_mem_bytes", r->self_cpu_mem);
-		JSONW_I64(w, "device_mem_bytes", r->device_mem);
-		JSONW_I64(w, "self_device_mem_bytes", r->self_device_mem);
-	}
-	jsonw__end_obj(w);
+	choose_columns(columns, &e, opts);
+	sums = sums_of(list, cnt);
+	d.torch = true;
+	DOC(&d, opts->sort_by ? FACT("sort_by", opts->sort_by) : fact__null("sort_by"),
+	    FACT("row_count", cnt));
+	doc__list(&d, "rows", cnt, columns);
+	for (uint32_t i; doc__next(&d, &i);)
+		add_row(&d, list[i], &e, &sums, opts);
+	doc__line(&d, "Self CPU time total: %s", time_text(sums.self_cpu).text);
+	if (opts->device_time && e.device_time)
+		doc__line(&d, "Self CUDA time total: %s", time_text(sums.device).text);
+	free(list);
+	return doc__finish(&d);
+}
+
+int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts, FILE *out)
+{
+	return cnt ? print_doc(rows, cnt, opts, NULL, NULL, false, out) : 0; /* torch: the empty string */
 }
 
 int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
 		      const struct session *s, struct session_totals *totals, FILE *out)
 {
-	const struct ka_row **list = sorted_rows(rows, cnt, opts);
-	uint32_t shown = report__shown(cnt, opts->row_limit);
-	struct columns c = { .begin_ns = session__info(s)->begin_ns,
-			     .memory = opts->profile_memory,
-			     .device = opts->device_time,
-			     .stacks = opts->by_stack };
-	struct jsonw w;
-	int err = list ? report_json__begin(&w, out, s, totals) : -ENOMEM;
-
-	if (err) {
-		free(list);
-		return err;
-	}
-	c.sums = sums_of(list, cnt);
-	for (uint32_t i = 0; i < cnt; i++)
-		c.flops |= list[i]->flops > 0;
-	jsonw__key(&w, "sort_by");
-	if (opts->sort_by)
-		jsonw__str(&w, opts->sort_by);
-	else
-		jsonw__null(&w);
-	JSONW_U64(&w, "row_count", cnt);
-	JSONW_ARR(&w, "rows");
-	for (uint32_t i = 0; i < shown; i++)
-		if (!jsonw__leave_out(&w))
-			write_row(&w, list[i], &c);
-	jsonw__end_arr(&w);
-	free(list);
-	return report_json__end(&w, out, totals);
+	return print_doc(rows, cnt, opts, s, totals, true, out);
 }

@@ -10,9 +10,7 @@
 #include <unistd.h>
 
 #include "base/term_text.h"
-#include "export/chrome_trace.h"
-#include "export/exec_trace.h"
-#include "export/mem_timeline.h"
+#include "export/output.h"
 #include "model/key_averages.h"
 #include "report/gpu_report.h"
 #include "report/mem_report.h"
@@ -84,30 +82,21 @@ static void check_report(struct session *s, unsigned int kind)
 
 static int write_file(struct session *s, unsigned int kind, const char *path)
 {
-	struct chrome_opts copts = { .trace_name = path, .host_name = "\xff" };
-	struct timeline_opts topts = { .format = kind == 2 ? TIMELINE_JSON : TIMELINE_RAW };
-	struct chrome_trace *ct = NULL;
-	struct exec_trace *et = NULL;
-	struct mem_timeline *mt = NULL;
+	static const struct output *const formats[] = { &chrome_output, &et_output,
+							&timeline_output, &timeline_raw_output };
+	const struct output_args args = { .output = formats[kind], .s = s, .path = path };
 	struct session_totals totals;
 	struct session_sink sink;
-	int err = kind == 0 ? chrome_trace__open(path, s, &copts, &ct) :
-		  kind == 1 ? exec_trace__open(path, s, 0, &et) :
-			      mem_timeline__open(path, s, &topts, &mt);
+	void *o = NULL;
+	int err = args.output->open(&args, &o);
 
 	if (!err) {
-		sink = ct ? chrome_trace__sink(ct) :
-		       et ? exec_trace__sink(et) :
-			    mem_timeline__sink(mt);
+		sink = args.output->sink(o);
 		err = session__run(s, &sink, 1, &totals);
 	}
 	if (!err)
-		err = ct ? chrome_trace__finish(ct, &totals) :
-		      et ? exec_trace__finish(et, &totals) :
-			   mem_timeline__finish(mt, &totals);
-	chrome_trace__free(ct);
-	exec_trace__free(et);
-	mem_timeline__free(mt);
+		err = args.output->finish(o, &args, &totals);
+	args.output->free(o);
 	return err;
 }
 

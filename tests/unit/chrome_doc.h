@@ -3,25 +3,26 @@
 #ifndef TESTS_CHROME_DOC_H
 #define TESTS_CHROME_DOC_H
 
-#include "export/chrome_trace.h"
+#include "export/output.h"
 #include "json_keys.h"
 
-static inline struct chrome_trace *open_chrome(const char *path, const struct session *s,
-					       struct session_sink *sink)
+static inline void *open_chrome(const char *path, const struct session *s, struct session_sink *sink)
 {
-	struct chrome_opts opts = { .host_name = "box" };
-	struct chrome_trace *ct = NULL;
+	const struct output_args args = { .s = s, .path = path };
+	void *ct = NULL;
 
-	CU_ASSERT_EQUAL_FATAL(chrome_trace__open(path, s, &opts, &ct), 0);
-	*sink = chrome_trace__sink(ct);
+	CU_ASSERT_EQUAL_FATAL(chrome_output.open(&args, &ct), 0);
+	*sink = chrome_output.sink(ct);
 	return ct;
 }
 
-static inline cJSON *finish_chrome(struct chrome_trace *ct, struct session_totals *totals,
-				   const char *path, char *raw, unsigned int cap)
+static inline cJSON *finish_chrome(void *ct, struct session_totals *totals, const char *path,
+				   char *raw, unsigned int cap)
 {
-	CU_ASSERT_EQUAL_FATAL(chrome_trace__finish(ct, totals), 0);
-	chrome_trace__free(ct);
+	const struct output_args args = { .path = path };
+
+	CU_ASSERT_EQUAL_FATAL(chrome_output.finish(ct, &args, totals), 0);
+	chrome_output.free(ct);
 	return load_json(path, raw, cap);
 }
 

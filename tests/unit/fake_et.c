@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/chrome_trace.h"
-#include "export/exec_trace.h"
+#include "export/output.h"
 #include "fake_session.h"
 #include "value_words.h"
 
@@ -154,26 +153,26 @@ static int put_all(void)
 int main(int argc, char **argv)
 {
 	struct session s = fake_session();
-	struct chrome_opts copts = { .host_name = "box" };
-	struct exec_trace *et;
-	struct chrome_trace *ct;
+	struct output_args args[2] = { { .s = &s }, { .s = &s } };
+	void *et, *ct;
 
 	if (argc != 3) {
 		fprintf(stderr, "usage: fake_et ET TRACE\n");
 		return 2;
 	}
 	s.info.has_shapes = s.info.has_results = true;
-	copts.trace_name = argv[2];
-	if (exec_trace__open(argv[1], &s, 0, &et) || chrome_trace__open(argv[2], &s, &copts, &ct))
+	args[0].path = argv[1];
+	args[1].path = argv[2];
+	if (et_output.open(&args[0], &et) || chrome_output.open(&args[1], &ct))
 		return 1;
-	sinks[0] = exec_trace__sink(et);
-	sinks[1] = chrome_trace__sink(ct);
+	sinks[0] = et_output.sink(et);
+	sinks[1] = chrome_output.sink(ct);
 	if (sinks[1].thread(sinks[1].arg, 100, 100) || sinks[1].thread(sinks[1].arg, 100, 101) ||
 	    put_all())
 		return 1;
-	if (exec_trace__finish(et, &totals) || chrome_trace__finish(ct, &totals))
+	if (et_output.finish(et, &args[0], &totals) || chrome_output.finish(ct, &args[1], &totals))
 		return 1;
-	exec_trace__free(et);
-	chrome_trace__free(ct);
+	et_output.free(et);
+	chrome_output.free(ct);
 	return 0;
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/chrome_trace.h"
+#include "export/output.h"
 #include "report/gpu_report.h"
 #include "gpu_world.h"
 
@@ -63,8 +63,8 @@ int main(int argc, char **argv)
 	static struct gpu_world w;
 	bool host = argc > 1 && !strcmp(argv[1], "--host");
 	struct report_opts report = { .row_limit = -1, .json = true };
-	struct chrome_opts opts = { .host_name = "host" };
-	struct chrome_trace *ct;
+	struct output_args args = { .s = &w.s };
+	void *ct;
 	struct gpu_report *gr;
 	FILE *out;
 	int err;
@@ -79,14 +79,14 @@ int main(int argc, char **argv)
 		w.s.info.gpu_clock_err_ns = 0;
 		w.s.meta[0].key = NULL;
 	}
-	opts.trace_name = argv[1 + host];
-	if (chrome_trace__open(argv[1 + host], &w.s, &opts, &ct))
+	args.path = argv[1 + host];
+	if (chrome_output.open(&args, &ct))
 		return 1;
-	w.sink = chrome_trace__sink(ct);
+	w.sink = chrome_output.sink(ct);
 	w.sink.thread(w.sink.arg, 100, 100);
 	err = fill(&w, host);
-	err = err ? err : chrome_trace__finish(ct, &w.totals);
-	chrome_trace__free(ct);
+	err = err ? err : chrome_output.finish(ct, &args, &w.totals);
+	chrome_output.free(ct);
 	gr = gpu_report__new(&w.s);
 	out = fopen(argv[2 + host], "w");
 	if (err || !gr || !out)

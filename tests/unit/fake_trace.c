@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/chrome_trace.h"
+#include "export/output.h"
 #include "report/mem_report.h"
 #include "report/table.h"
 #include "fake_session.h"
@@ -16,7 +16,7 @@
 #define STEPS 4
 #define T0 5000000000ULL
 
-static struct chrome_trace *ct;
+static void *ct;
 static struct session_sink sink;
 static struct session_totals totals;
 
@@ -280,12 +280,12 @@ static int put_kernel(void)
 static int write_trace(const char *path, const struct session *s)
 {
 	static const uint32_t threads[][2] = { { 100, 100 }, { 100, 101 }, { 100, 102 }, { 200, 200 } };
-	struct chrome_opts opts = { .trace_name = path, .host_name = "host" };
-	int err = chrome_trace__open(path, s, &opts, &ct);
+	const struct output_args args = { .s = s, .path = path };
+	int err = chrome_output.open(&args, &ct);
 
 	if (err)
 		return err;
-	sink = chrome_trace__sink(ct);
+	sink = chrome_output.sink(ct);
 	for (size_t i = 0; i < sizeof(threads) / sizeof(threads[0]); i++)
 		err = err ? err : sink.thread(sink.arg, threads[i][0], threads[i][1]);
 	err = err ? err : put_cuda();
@@ -295,8 +295,8 @@ static int write_trace(const char *path, const struct session *s)
 	}
 	err = err ? err : put_kernel();
 	err = err ? err : put_marked();
-	err = err ? err : chrome_trace__finish(ct, &totals);
-	chrome_trace__free(ct);
+	err = err ? err : chrome_output.finish(ct, &args, &totals);
+	chrome_output.free(ct);
 	return err;
 }
 

@@ -18,7 +18,7 @@
 
 static char path[] = "/tmp/test_chrome_gpu.XXXXXX";
 static struct gpu_world w;
-static struct chrome_trace *ct;
+static void *ct;
 static cJSON *doc;
 static char raw[32 << 20];
 

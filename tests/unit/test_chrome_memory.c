@@ -14,7 +14,7 @@
 
 static char path[] = "/tmp/test_chrome_memory.XXXXXX";
 static struct world w;
-static struct chrome_trace *ct;
+static void *ct;
 static cJSON *doc;
 static char raw[8 << 20];
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "export/chrome_trace.h"
+#include "export/output.h"
 #include "fake_session.h"
 #include "json_keys.h"
 #include "random.h"
@@ -32,7 +32,7 @@ static char raw[64 << 20];
 
 static struct session session;
 static struct session_totals totals;
-static struct chrome_trace *ct;
+static void *ct;
 static struct session_sink sink;
 static uint64_t next_id;
 
@@ -61,7 +61,7 @@ static void make_frames(void)
 
 static void start_with(const char *name, bool has_stacks)
 {
-	const struct chrome_opts opts = { .host_name = "box", .trace_name = "t" };
+	const struct output_args args = { .s = &session, .path = path };
 
 	session = fake_session();
 	session.info.has_py_stacks = has_stacks;
@@ -73,8 +73,8 @@ static void start_with(const char *name, bool has_stacks)
 	totals = (struct session_totals){ 0 };
 	next_id = 0;
 	snprintf(path, sizeof(path), "%s/%s.json", dir, name);
-	CU_ASSERT_EQUAL_FATAL(chrome_trace__open(path, &session, &opts, &ct), 0);
-	sink = chrome_trace__sink(ct);
+	CU_ASSERT_EQUAL_FATAL(chrome_output.open(&args, &ct), 0);
+	sink = chrome_output.sink(ct);
 }
 
 static void start(const char *name)
@@ -238,8 +238,8 @@ static cJSON *finish(void)
 {
 	cJSON *doc;
 
-	CU_ASSERT_EQUAL_FATAL(chrome_trace__finish(ct, &totals), 0);
-	chrome_trace__free(ct);
+	CU_ASSERT_EQUAL_FATAL(chrome_output.finish(ct, &(struct output_args){ .path = path }, &totals), 0);
+	chrome_output.free(ct);
 	doc = load_json(path, raw, sizeof(raw));
 	unlink(path);
 	return doc;

@@ -8,8 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "export/chrome_trace.h"
-#include "export/formats.h"
+#include "export/output.h"
 #include "fake_session.h"
 #include "json_keys.h"
 #include "suite.h"
@@ -20,19 +19,18 @@ static char dir[] = "/tmp/test_chrome_trace.XXXXXX";
 static char path[256];
 static char raw[1 << 20];
 
-static struct chrome_trace *ct;
+static struct output_args out;
+static void *ct;
 static struct session_sink sink;
 static struct session_totals totals;
 
 static void start_at(const char *name, struct session *s)
 {
-	struct chrome_opts opts = { .host_name = "box" };
-
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	opts.trace_name = path;
+	out = (struct output_args){ .s = s, .path = path };
 	totals = (struct session_totals){ 0 };
-	CU_ASSERT_EQUAL_FATAL(chrome_trace__open(path, s, &opts, &ct), 0);
-	sink = chrome_trace__sink(ct);
+	CU_ASSERT_EQUAL_FATAL(chrome_output.open(&out, &ct), 0);
+	sink = chrome_output.sink(ct);
 }
 
 static void start(struct session *s)
@@ -52,8 +50,8 @@ static cJSON *load(void)
 
 static cJSON *finish(void)
 {
-	CU_ASSERT_EQUAL_FATAL(chrome_trace__finish(ct, &totals), 0);
-	chrome_trace__free(ct);
+	CU_ASSERT_EQUAL_FATAL(chrome_output.finish(ct, &out, &totals), 0);
+	chrome_output.free(ct);
 	return load();
 }
 
@@ -468,18 +466,19 @@ static void test_disk_full(void)
 {
 	struct session s = fake_session();
 	struct slice sl = fake_slice(1, "aten::add", 5000001001ULL, 5000003501ULL);
-	struct chrome_opts opts = { .host_name = "h", .trace_name = "t" };
 	int err = 0;
 
-	CU_ASSERT_EQUAL_FATAL(chrome_trace__open("/dev/full", &s, &opts, &ct), 0);
-	sink = chrome_trace__sink(ct);
+	out = (struct output_args){ .s = &s, .path = "/dev/full" };
+	CU_ASSERT_EQUAL_FATAL(chrome_output.open(&out, &ct), 0);
+	sink = chrome_output.sink(ct);
 	for (int i = 0; i < 100000 && !err; i++)
 		err = sink.slice(sink.arg, &sl);
 	CU_ASSERT_EQUAL(err, -ENOSPC);
-	CU_ASSERT_EQUAL(chrome_trace__finish(ct, &totals), -ENOSPC);
-	chrome_trace__free(ct);
+	CU_ASSERT_EQUAL(chrome_output.finish(ct, &out, &totals), -ENOSPC);
+	chrome_output.free(ct);
 	CU_ASSERT_EQUAL(access("/dev/full.tmp", F_OK), -1);
-	CU_ASSERT_EQUAL(chrome_trace__open("/nonexistent/t.json", &s, &opts, &ct), -ENOENT);
+	out.path = "/nonexistent/t.json";
+	CU_ASSERT_EQUAL(chrome_output.open(&out, &ct), -ENOENT);
 }
 
 static void test_dropped(void)
@@ -488,11 +487,11 @@ static void test_dropped(void)
 	char tmp[300];
 
 	start_at("dropped.json", &s);
-	chrome_trace__free(ct);
+	chrome_output.free(ct);
 	snprintf(tmp, sizeof(tmp), "%s.tmp", path);
 	CU_ASSERT_EQUAL(access(path, F_OK), -1);
 	CU_ASSERT_EQUAL(access(tmp, F_OK), -1);
-	chrome_trace__free(NULL);
+	chrome_output.free(NULL);
 }
 
 static void test_no_process(void)
@@ -506,14 +505,6 @@ static void test_no_process(void)
 	CU_ASSERT_FALSE(has(doc, "WARNING"));
 	CU_ASSERT_PTR_NOT_NULL(event(doc, "i", "Record Window End", 0));
 	cJSON_Delete(doc);
-}
-
-static void test_formats(void)
-{
-	CU_ASSERT(export_format_cnt >= 1);
-	CU_ASSERT_STRING_EQUAL(export_formats[0].name, "chrome");
-	for (size_t i = 0; i < export_format_cnt; i++)
-		CU_ASSERT(*export_formats[i].summary && export_formats[i].suffix[0] == '.');
 }
 
 int main(void)
@@ -532,7 +523,6 @@ int main(void)
 		{ "disk full", test_disk_full },
 		{ "dropped", test_dropped },
 		{ "no process", test_no_process },
-		{ "formats", test_formats },
 		CU_TEST_INFO_NULL,
 	};
 	char cmd[300];

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "export/exec_trace.h"
+#include "export/output.h"
 #include "fake_session.h"
 #include "json_keys.h"
 #include "suite.h"
@@ -20,7 +20,7 @@ static char dir[] = "/tmp/test_exec_trace.XXXXXX";
 static char path[256];
 static char raw[1 << 20];
 
-static struct exec_trace *et;
+static void *et;
 static struct session_sink sink;
 static struct session_totals totals;
 
@@ -34,16 +34,17 @@ static struct session results_session(void)
 
 static int try_open(const char *name, struct session *s, uint32_t tgid)
 {
+	const struct output_args args = { .s = s, .path = path, .tgid = tgid };
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	totals = (struct session_totals){ 0 };
-	return exec_trace__open(path, s, tgid, &et);
+	return et_output.open(&args, &et);
 }
 
 static void start_at(const char *name, struct session *s, uint32_t tgid)
 {
 	CU_ASSERT_EQUAL_FATAL(try_open(name, s, tgid), 0);
-	sink = exec_trace__sink(et);
+	sink = et_output.sink(et);
 }
 
 static void start(struct session *s)
@@ -70,8 +71,8 @@ static struct slice slice(uint64_t id, uint64_t parent, const char *name)
 
 static cJSON *finish(void)
 {
-	CU_ASSERT_EQUAL_FATAL(exec_trace__finish(et, &totals), 0);
-	exec_trace__free(et);
+	CU_ASSERT_EQUAL_FATAL(et_output.finish(et, NULL, &totals), 0);
+	et_output.free(et);
 	return load_json(path, raw, sizeof(raw));
 }
 
@@ -442,16 +443,17 @@ static void test_disk_full(void)
 {
 	struct session s = results_session();
 	struct slice sl = slice(1, 0, "aten::add");
+	const struct output_args args = { .s = &s, .path = "/dev/full" };
 	int err = 0;
 
 	totals = (struct session_totals){ 0 };
-	CU_ASSERT_EQUAL_FATAL(exec_trace__open("/dev/full", &s, 0, &et), 0);
-	sink = exec_trace__sink(et);
+	CU_ASSERT_EQUAL_FATAL(et_output.open(&args, &et), 0);
+	sink = et_output.sink(et);
 	for (int i = 0; i < 100000 && !err; i++, sl.id++)
 		err = sink.slice(sink.arg, &sl);
 	CU_ASSERT_EQUAL(err, -ENOSPC);
-	CU_ASSERT_EQUAL(exec_trace__finish(et, &totals), -ENOSPC);
-	exec_trace__free(et);
+	CU_ASSERT_EQUAL(et_output.finish(et, &args, &totals), -ENOSPC);
+	et_output.free(et);
 }
 
 static void test_dropped(void)
@@ -459,11 +461,11 @@ static void test_dropped(void)
 	struct session s = results_session();
 
 	start_at("dropped.json", &s, 0);
-	exec_trace__free(et);
+	et_output.free(et);
 	CU_ASSERT_NOT_EQUAL(access(path, F_OK), 0);
 	strcat(path, ".tmp");
 	CU_ASSERT_NOT_EQUAL(access(path, F_OK), 0);
-	exec_trace__free(NULL);
+	et_output.free(NULL);
 }
 
 int main(void)

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "export/mem_timeline.h"
+#include "export/output.h"
 #include "fake_session.h"
 #include "suite.h"
 
@@ -20,24 +20,24 @@ static char dir[] = "/tmp/test_mem_timeline.XXXXXX";
 static char path[256], raw[1 << 20];
 static struct session s;
 static struct session_totals totals;
-static struct mem_timeline *mt;
+static struct output_args args;
+static void *mt;
 static struct session_sink sink;
 
-static int try_open(enum timeline_format format, const char *name, const char *device)
+static int try_open(const struct output *format, const char *name, const char *device)
 {
-	struct timeline_opts opts = { .format = format, .device = device };
-
+	args = (struct output_args){ .output = format, .s = &s, .path = path, .device = device };
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	totals = (struct session_totals){ 0 };
-	return mem_timeline__open(path, &s, &opts, &mt);
+	return format->open(&args, &mt);
 }
 
-static void start(enum timeline_format format, const char *name, const char *device)
+static void start(const struct output *format, const char *name, const char *device)
 {
 	s = fake_session();
 	s.info.has_memory = true;
 	CU_ASSERT_EQUAL_FATAL(try_open(format, name, device), 0);
-	sink = mem_timeline__sink(mt);
+	sink = timeline_output.sink(mt);
 }
 
 static void memory(uint64_t us, uint64_t addr, int64_t bytes, int device_type, const char *op)
@@ -64,8 +64,8 @@ static const char *finish(void)
 	gzFile gz;
 	int n;
 
-	CU_ASSERT_EQUAL_FATAL(mem_timeline__finish(mt, &totals), 0);
-	mem_timeline__free(mt);
+	CU_ASSERT_EQUAL_FATAL(timeline_output.finish(mt, &args, &totals), 0);
+	timeline_output.free(mt);
 	gz = gzopen(path, "rb");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(gz);
 	n = gzread(gz, raw, sizeof(raw) - 1);
@@ -93,7 +93,7 @@ static void test_json(void)
 {
 	cJSON *doc, *times, *sizes;
 
-	start(TIMELINE_JSON, "t.json", NULL);
+	start(&timeline_output, "t.json", NULL);
 	some_memory();
 	doc = cJSON_Parse(finish());
 	CU_ASSERT_EQUAL_FATAL(cJSON_GetArraySize(doc), 2);
@@ -129,7 +129,7 @@ static void test_raw(void)
 {
 	cJSON *doc;
 
-	start(TIMELINE_RAW, "t.raw.json.gz", "cpu");
+	start(&timeline_raw_output, "t.raw.json.gz", "cpu");
 	some_memory();
 	memory(40, 0x4000, -16, 0, ""); /* from before the window, by an allocator that reports its size */
 	memory(50, 0x5000, INT64_MAX, 0, ""); /* no sizes at all */
@@ -148,7 +148,7 @@ static void test_device(void)
 {
 	cJSON *doc;
 
-	start(TIMELINE_RAW, "d.json", NULL);
+	start(&timeline_raw_output, "d.json", NULL);
 	memory(10, 0x1000, 100, 0, "");
 	memory(20, 0x9000, 512, 1, "");
 	doc = cJSON_Parse(finish());
@@ -156,7 +156,7 @@ static void test_device(void)
 	row(doc, 0, (UNIX_US + 20) * 1000, 2, 512);
 	cJSON_Delete(doc);
 
-	start(TIMELINE_RAW, "d.json", "cpu");
+	start(&timeline_raw_output, "d.json", "cpu");
 	memory(10, 0x1000, 100, 0, "");
 	memory(20, 0x9000, 512, 1, "");
 	doc = cJSON_Parse(finish());
@@ -164,10 +164,10 @@ static void test_device(void)
 	row(doc, 0, (UNIX_US + 10) * 1000, 2, 100);
 	cJSON_Delete(doc);
 
-	start(TIMELINE_RAW, "d.json", "cuda:1");
+	start(&timeline_raw_output, "d.json", "cuda:1");
 	memory(20, 0x9000, 512, 1, "");
-	CU_ASSERT_EQUAL(mem_timeline__finish(mt, &totals), -ENODATA);
-	mem_timeline__free(mt);
+	CU_ASSERT_EQUAL(timeline_output.finish(mt, &args, &totals), -ENODATA);
+	timeline_output.free(mt);
 }
 
 /* Another process's memory is not in it. */
@@ -181,7 +181,7 @@ static void test_process(void)
 				   .at = { .tgid = 200, .tid = 200, .op = "", .annotation = "" } };
 	cJSON *doc;
 
-	start(TIMELINE_RAW, "p.json", NULL);
+	start(&timeline_raw_output, "p.json", NULL);
 	CU_ASSERT_EQUAL(sink.memory(sink.arg, &ev), 0);
 	memory(10, 0x1000, 100, 0, "");
 	doc = cJSON_Parse(finish());
@@ -194,7 +194,7 @@ static void test_html(void)
 {
 	const char *page, *owners;
 
-	start(TIMELINE_HTML, "t.html", NULL);
+	start(&timeline_html_output, "t.html", NULL);
 	memory(10, 0x1000, 3 << 20, 1, "aten::<script>alert(1)</script>&\"'\x01\xff\xc3\xa9");
 	memory(20, 0x2000, 1 << 20, 1, "aten::mul");
 	memory(30, 0x2000, -(1 << 20), 1, "");
@@ -252,7 +252,7 @@ static void test_html_ticks(void)
 	int n;
 
 	for (bytes = 1, us = 7; bytes < 1LL << 41; bytes = bytes * 3 + 1, us = us * 2 + us / 7) {
-		start(TIMELINE_HTML, "t.html", NULL);
+		start(&timeline_html_output, "t.html", NULL);
 		memory(1, 0x1000, bytes, 0, "aten::empty");
 		memory(1 + us, 0x2000, bytes / 3 + 1, 0, "aten::empty");
 		finish();
@@ -266,7 +266,7 @@ static void test_html_ticks(void)
 /* One moment only: there is no span of time to divide by. */
 static void test_html_moment(void)
 {
-	start(TIMELINE_HTML, "m.html", NULL);
+	start(&timeline_html_output, "m.html", NULL);
 	memory(10, 0x1000, 8, 0, "aten::empty");
 	finish();
 	CU_ASSERT_PTR_NOT_NULL(strstr(raw, "peak: 8 B"));
@@ -277,15 +277,14 @@ static void test_html_moment(void)
 static void test_refusals(void)
 {
 	s = fake_session();
-	CU_ASSERT_EQUAL(try_open(TIMELINE_JSON, "no.json", NULL), -ENODATA); /* no memory recorded */
 	s.info.has_memory = true;
-	CU_ASSERT_EQUAL(try_open(TIMELINE_JSON, "no.json", "disk"), -EINVAL);
-	CU_ASSERT_EQUAL(try_open(TIMELINE_JSON, "no.json", "cuda:x"), -EINVAL);
-	CU_ASSERT_EQUAL(try_open(TIMELINE_JSON, "no.json", "cuda:"), -EINVAL);
-	CU_ASSERT_EQUAL(try_open(TIMELINE_JSON, "no/dir.json", NULL), -ENOENT);
-	start(TIMELINE_JSON, "empty.json", NULL);
-	CU_ASSERT_EQUAL(mem_timeline__finish(mt, &totals), -ENODATA);
-	mem_timeline__free(mt);
+	CU_ASSERT_EQUAL(try_open(&timeline_output, "no.json", "disk"), -EINVAL);
+	CU_ASSERT_EQUAL(try_open(&timeline_output, "no.json", "cuda:x"), -EINVAL);
+	CU_ASSERT_EQUAL(try_open(&timeline_output, "no.json", "cuda:"), -EINVAL);
+	CU_ASSERT_EQUAL(try_open(&timeline_output, "no/dir.json", NULL), -ENOENT);
+	start(&timeline_output, "empty.json", NULL);
+	CU_ASSERT_EQUAL(timeline_output.finish(mt, &args, &totals), -ENODATA);
+	timeline_output.free(mt);
 	CU_ASSERT_NOT_EQUAL(access(path, F_OK), 0); /* no file is left that means nothing */
 }
 

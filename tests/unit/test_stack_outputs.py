@@ -183,10 +183,21 @@ def test_refused(captures):
                        (("report", "--by", "line", "--sort-by", "flops"), "cannot be sorted by flops"),
                        (("report", "--all-lines"), "--all-lines is for --by line"),
                        (("report", "--group-by-stack-n", "-1"), "number of frames"),
-                       (("report", "--memory", "--group-by-stack-n", "1"), "table of operators")):
+                       (("report", "--memory", "--group-by-stack-n", "1"), "table of operators"),
+                       (("export",), "--format or --output is required"),
+                       (("export", "-o", "x.json"), "'x.json' has the suffix of no format")):
         check(why in run(*words, captures[0], expect=2), f"{words}: not {why}")
     text = run("export", captures[0], "--format", "flamegraph", "--diff", captures[0] + "x", expect=1)
     check("a.ptbx" in text and not os.path.exists(captures[0][:-4] + ".flamegraph.html"), "a second capture that is not there")
+
+
+def test_suffix(captures):
+    """The suffix of a file says its format, with and without .gz."""
+    for name, begin in (("a.stacks.txt", b"<module>"), ("a.flamegraph.html", b"<!DOCTYPE html>"), ("a.trace.json", b"{"), ("a.pt.trace.json.gz", b"\x1f\x8b")):
+        path = os.path.join(os.path.dirname(captures[0]), name)
+        run("export", captures[0], "-o", path)
+        with open(path, "rb") as f:
+            check(begin in f.read(200), f"{name} is of another format")
 
 
 def test_threads(ws):

@@ -260,7 +260,7 @@ static int attach(const struct run_cfg *cfg, struct live *live)
 
 int cmd_attach(int argc, char **argv)
 {
-	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_DEFAULT };
+	struct run_cfg cfg = { .row_limit = OUTPUT_ROWS_DEFAULT };
 	struct outputs_result result;
 	struct live live = { .result = &result };
 	int n = opts__parse(&attach_usage, &cfg, argc, argv, NULL), code;

@@ -10,8 +10,6 @@
 #include "cli/opts.h"
 #include "cli/outputs.h"
 #include "cli/split_ranks.h"
-#include "export/formats.h"
-#include "export/stacks.h"
 
 struct export_cfg {
 	struct outputs out;
@@ -19,23 +17,26 @@ struct export_cfg {
 	int pid;
 };
 
+#define FIRST_NAME(row, name, suffixes, help) name
+#define NAME(row, name, suffixes, help) ", " name
+#define FIRST_HELP(row, name, suffixes, help) name ": " help
+#define HELP(row, name, suffixes, help) "; " name ": " help
+
 static const struct opt_def export_opts[] = {
 	{ OPT_CHOICE, 'f', "format", offsetof(struct export_cfg, format),
-	  "FORMAT=chrome, et, memory, memory-raw, memory-html, stacks, threads, flamegraph",
-	  "chrome: Chrome trace as Kineto writes it; et: Execution Trace; memory, memory-raw, memory-html: "
-	  "memory timeline as numbers, events, page; stacks: Python stacks as torch's export_stacks() writes them; threads: where each thread was last (--sample-stacks); "
-	  "flamegraph: a page with them" },
+	  "FORMAT=" FILE_OUTPUTS(FIRST_NAME, NAME),
+	  FILE_OUTPUTS(FIRST_HELP, HELP) " (default: the one whose suffix --output has)" },
 	{ OPT_STR, 'o', "output", offsetof(struct export_cfg, output), "FILE",
 	  "file to write, gzip if it ends in .gz (default: CAPTURE with the format's suffix)" },
 	{ OPT_INT, 'p', "pid", offsetof(struct export_cfg, pid), "PID",
 	  "chrome, et, memory: the process to export (default: chrome: all of them; et, memory: the first in the capture)" },
 	{ OPT_STR, 0, "split-ranks", offsetof(struct export_cfg, split), "DIR",
 	  "chrome: a trace of each rank, DIR/rankN.pt.trace.json.gz" },
-	{ OPT_STR, 0, "device", offsetof(struct export_cfg, out.timeline_device), "DEVICE",
+	{ OPT_STR, 0, "device", offsetof(struct export_cfg, out.args.device), "DEVICE",
 	  "memory: the device to export (default: cuda:0 if anything was allocated there, else cpu)" },
-	{ OPT_CHOICE, 0, "metric", offsetof(struct export_cfg, out.stacks_metric), "METRIC=" STACKS_METRICS,
+	{ OPT_CHOICE, 0, "metric", offsetof(struct export_cfg, out.args.metric), "METRIC=" STACKS_METRICS,
 	  "stacks: what to count (default: self_cpu_time_total, in us; of --sample-stacks sampled_cpu_time)" },
-	{ OPT_STR, 0, "diff", offsetof(struct export_cfg, out.diff), "CAPTURE",
+	{ OPT_STR, 0, "diff", offsetof(struct export_cfg, out.args.diff), "CAPTURE",
 	  "flamegraph: a second capture, to compare with" },
 	{ OPT_STR, 0, "step-on", offsetof(struct export_cfg, out.step_on), "NAME",
 	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },
@@ -46,11 +47,11 @@ static const struct opt_def export_opts[] = {
 
 const struct cmd_usage export_usage = {
 	.name = "export",
-	.synopsis = "CAPTURE --format FORMAT [-o FILE]",
+	.synopsis = "CAPTURE [--format FORMAT] [-o FILE]",
 	.summary = "Converts a capture to another format. Operators have the same ids in every format.",
-	.examples = "  ptbpf export run.ptb --format chrome -o run.pt.trace.json.gz\n"
+	.examples = "  ptbpf export run.ptb -o run.pt.trace.json.gz\n"
 		    "  ptbpf export job.ptb --format chrome --split-ranks traces\n"
-		    "  ptbpf export run.ptb --format et -o run.et.json\n"
+		    "  ptbpf export run.ptb --format et\n"
 		    "  ptbpf export run.ptb --format memory-html -o run.memory.html\n"
 		    "  ptbpf export run.ptb --format flamegraph -o run.html\n"
 		    "  ptbpf export before.ptb --format flamegraph --diff after.ptb -o diff.html\n"
@@ -58,47 +59,30 @@ const struct cmd_usage export_usage = {
 	.opts = export_opts,
 };
 
-static const struct export_format *find_format(const char *name)
+/* As --format says, else the suffix of --output; NULL (reported): neither does. */
+static const struct file_output *choose_format(const struct export_cfg *cfg)
 {
-	for (size_t i = 0; name && i < export_format_cnt; i++)
-		if (!strcmp(export_formats[i].name, name))
-			return &export_formats[i];
-	pr_error("export: --format is required; the formats are:");
-	for (size_t i = 0; i < export_format_cnt; i++)
-		pr_error("  %-11s %s", export_formats[i].name, export_formats[i].summary);
-	return NULL;
-}
+	const struct file_output *format = cfg->format ? file_output__find(cfg->format) :
+					   cfg->output ? file_output__of_path(cfg->output) :
+							 NULL;
 
-static void set_output(struct outputs *o, const struct export_format *format, const char *path)
-{
-	switch (format->kind) {
-	case EXPORT_CHROME:
-		o->trace = path;
-		break;
-	case EXPORT_ET:
-		o->et = path;
-		break;
-	case EXPORT_TIMELINE:
-		o->timeline = path;
-		o->timeline_format = format->timeline;
-		break;
-	case EXPORT_STACKS:
-		o->stacks = path;
-		break;
-	case EXPORT_THREADS:
-		o->threads = path;
-		break;
-	case EXPORT_FLAMEGRAPH:
-		o->flamegraph = path;
-		break;
-	}
+	if (format)
+		return format;
+	if (cfg->output)
+		pr_error("export: '%s' has the suffix of no format; give one of these with --format:",
+			 cfg->output);
+	else
+		pr_error("export: --format or --output is required; the formats, with suffixes of their files:");
+	for (const struct file_output *f = file_outputs; f->output; f++)
+		pr_error("  %-11s %s: %s", f->name, f->suffixes, f->help);
+	return NULL;
 }
 
 int cmd_export(int argc, char **argv)
 {
 	struct export_cfg cfg = { .out.summary = true };
 	struct outputs *o = &cfg.out;
-	const struct export_format *format;
+	const struct file_output *format;
 	char path[PATH_MAX];
 	size_t len;
 	int n = opts__parse(&export_usage, &cfg, argc, argv, &o->capture);
@@ -111,16 +95,16 @@ int cmd_export(int argc, char **argv)
 		pr_error("export: %d is not a process id", cfg.pid);
 		return EXIT_USAGE;
 	}
-	format = find_format(cfg.format);
+	format = choose_format(&cfg);
 	if (!format)
 		return EXIT_USAGE;
-	if ((o->stacks_metric && format->kind != EXPORT_STACKS) ||
-	    (o->diff && format->kind != EXPORT_FLAMEGRAPH)) {
-		pr_error("export: --%s is for --format %s", o->diff ? "diff" : "metric",
-			 o->diff ? "flamegraph" : "stacks");
+	if ((o->args.metric && format->output != &stacks_output) ||
+	    (o->args.diff && format->output != &flamegraph_output)) {
+		pr_error("export: --%s is for --format %s", o->args.diff ? "diff" : "metric",
+			 o->args.diff ? "flamegraph" : "stacks");
 		return EXIT_USAGE;
 	}
-	if (cfg.split && (format->kind != EXPORT_CHROME || cfg.output || cfg.pid)) {
+	if (cfg.split && (format->output != &chrome_output || cfg.output || cfg.pid)) {
 		pr_error("export: --split-ranks is for --format chrome, without --output and --pid");
 		return EXIT_USAGE;
 	}
@@ -129,8 +113,9 @@ int cmd_export(int argc, char **argv)
 	len = strlen(o->capture);
 	if (len > 4 && !strcmp(o->capture + len - 4, ".ptb"))
 		len -= 4;
-	snprintf(path, sizeof(path), "%.*s%s", (int)len, o->capture, format->suffix);
-	o->pid = (uint32_t)cfg.pid;
-	set_output(o, format, cfg.output ? cfg.output : path);
+	snprintf(path, sizeof(path), "%.*s%.*s", (int)len, o->capture,
+		 (int)strcspn(format->suffixes, " "), format->suffixes);
+	o->args.tgid = (uint32_t)cfg.pid;
+	o->files[0] = (struct output_file){ format->output, cfg.output ? cfg.output : path };
 	return outputs__write(o);
 }

@@ -350,7 +350,7 @@ static void report_end(pid_t pid)
 
 int cmd_record(int argc, char **argv)
 {
-	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_DEFAULT };
+	struct run_cfg cfg = { .row_limit = OUTPUT_ROWS_DEFAULT };
 	struct live live = { 0 };
 	bool started = false;
 	int first = opts__parse(&record_usage, &cfg, argc, argv, NULL), go = -1, code;

@@ -17,6 +17,7 @@
 #include "cli/cmd.h"
 #include "cli/outputs.h"
 #include "record/recorder.h"
+#include "report/reports.h"
 
 #define SAMPLE_HZ_MAX 1000
 #define FLIGHT_MAX_NS 3600000000000ULL
@@ -251,7 +252,7 @@ static void write_output_opts(struct recorder *rec, const struct run_cfg *cfg)
 	snprintf(num, sizeof(num), "%d", cfg->pids.cnt ? cfg->pids.pids[0] : 0);
 	recorder__meta(rec, "pid", num);
 	snprintf(num, sizeof(num), "%d", cfg->row_limit);
-	if (cfg->row_limit != OUTPUTS_ROWS_DEFAULT)
+	if (cfg->row_limit != OUTPUT_ROWS_DEFAULT)
 		recorder__meta(rec, "row_limit", num);
 }
 
@@ -329,26 +330,29 @@ int live__seal(struct live *live)
 
 int live__export(struct live *live)
 {
-	struct outputs o = { .capture = live->capture,
-			     .capture_fd = live->capture_fd,
-			     .trace = live->trace[0] ? live->trace : NULL,
-			     .et = live->et[0] ? live->et : NULL,
-			     .threads = live->threads,
-			     .by_shape = live->cfg->by_shape,
-			     .with_flops = live->cfg->with_flops,
-			     .exact_memory = live->cfg->exact_memory,
-			     .table = !live->cfg->no_table && !live->cfg->rec.sample_hz,
-			     .lines = !live->cfg->no_table && live->cfg->rec.sample_hz,
-			     .sort_by = live->cfg->sort_by,
-			     .row_limit = live->cfg->row_limit == OUTPUTS_ROWS_DEFAULT ?
-						  20 :
-						  live->cfg->row_limit,
-			     .step_on = live->cfg->step_on,
-			     .no_steps = live->cfg->no_steps,
-			     .summary = !live->no_summary,
-			     .result = live->result,
-			     .metrics = live->metrics,
-			     .known_metrics = live->known_metrics };
+	const struct run_cfg *cfg = live->cfg;
+	struct outputs o = {
+		.capture = live->capture,
+		.capture_fd = live->capture_fd,
+		.report = cfg->no_table      ? NULL :
+			  cfg->rec.sample_hz ? &lines_report :
+					       &operators_report,
+		.args = { .by_shape = cfg->by_shape,
+			  .with_flops = cfg->with_flops,
+			  .exact_memory = cfg->exact_memory,
+			  .sort_by = cfg->sort_by,
+			  .row_limit = cfg->row_limit == OUTPUT_ROWS_DEFAULT ? 20 : cfg->row_limit },
+		.step_on = cfg->step_on,
+		.no_steps = cfg->no_steps,
+		.summary = !live->no_summary,
+		.result = live->result,
+		.metrics = live->metrics,
+		.known_metrics = live->known_metrics
+	};
+	const struct output_file files[] = { { &chrome_output, live->trace },
+					     { &et_output, live->et },
+					     { &threads_output, live->threads } };
+	uint32_t n = 0;
 	int code;
 
 	if (!live->write_err && !live->run_err && cancel__pending()) {
@@ -363,6 +367,9 @@ int live__export(struct live *live)
 		pr_error("'%s' could not be written completely: %s; the part already written is "
 			 "readable",
 			 live->capture, errstr(live->write_err));
+	for (uint32_t i = 0; i < OUTPUTS_FILES; i++)
+		if (files[i].path && *files[i].path)
+			o.files[n++] = files[i];
 	code = outputs__write(&o);
 	if (live->write_err && code == EXIT_DONE)
 		code = EXIT_INCOMPLETE;

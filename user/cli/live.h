@@ -27,7 +27,7 @@ struct run_cfg {
 	bool wait;
 	bool dry_run;
 	const char *sort_by;
-	int row_limit; /* OUTPUTS_ROWS_DEFAULT: 20 */
+	int row_limit; /* OUTPUT_ROWS_DEFAULT: 20 */
 	bool no_table;
 	bool quiet;
 	const char *log;

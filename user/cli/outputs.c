@@ -7,32 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cancel.h"
 #include "base/effort.h"
 #include "base/log.h"
-#include "base/std_out.h"
 #include "base/term_text.h"
 #include "capture/capture.h"
 #include "cli/cmd.h"
 #include "cli/window_metrics.h"
-#include "export/chrome_trace.h"
-#include "export/exec_trace.h"
-#include "export/flamegraph.h"
 #include "export/loss_account.h"
-#include "export/mem_timeline.h"
-#include "export/py_text.h"
 #include "export/session_json.h"
-#include "export/stacks.h"
-#include "export/thread_dump.h"
-#include "ranks/rank_times.h"
-#include "report/gpu_report.h"
-#include "report/line_report.h"
-#include "report/mem_report.h"
 #include "report/report_out.h"
-#include "report/skew_report.h"
-#include "report/table.h"
+#include "report/reports.h"
 
 /*
  * What the window cost the target: every hit times the measured cost of one. A lower bound: it was
@@ -132,244 +118,62 @@ static int count_thread(void *arg, uint32_t tgid, uint32_t tid)
 	return 0;
 }
 
-static int write_table(const struct outputs *o, struct key_averages *ka, const struct session *s,
-		       struct session_totals *totals)
-{
-	struct table_opts opts = { .sort_by = o->sort_by,
-				   .row_limit = o->row_limit,
-				   .profile_memory = session__info(s)->has_memory,
-				   .device_time = session__info(s)->has_gpu,
-				   .by_stack = o->group_by_stack_n > 0 };
-	const struct ka_row *rows;
-	uint32_t cnt;
-	int err;
-
-	rows = key_averages__rows(ka, &cnt);
-	if (!rows)
-		return -ENOMEM;
-	err = o->json ? table__print_json(rows, cnt, &opts, s, totals, stdout) :
-			table__print(rows, cnt, &opts, stdout);
-	return std_out__end("the table", err);
-}
-
 /* What one pass over the capture feeds. */
 struct sink_set {
-	struct session_sink sinks[11 + WINDOW_METRICS_SINKS];
+	struct session_sink sinks[OUTPUTS_FILES + 2 + WINDOW_METRICS_SINKS];
 	uint32_t cnt;
 	uint64_t threads;
-	struct chrome_trace *ct;
-	struct exec_trace *et;
-	struct mem_timeline *mt;
-	struct key_averages *ka;
-	struct py_groups *groups;
-	struct mem_report *mr;
-	struct gpu_report *gr;
-	struct stacks *st;
-	struct thread_dump *td;
-	struct flamegraph *fg;
-	struct line_report *lr;
-	struct rank_times *rt;
+	struct {
+		struct output_args args;
+		void *o;
+	} list[OUTPUTS_FILES + 1];
+	uint32_t list_cnt;
 	struct window_metrics *wm;
 };
 
-/* Files that are written. */
-static int open_exports(struct sink_set *ss, const struct outputs *o, struct session *s)
+static int open_output(struct sink_set *ss, const struct output_args *all,
+		       const struct output *output, const char *path)
 {
-	struct timeline_opts topts = { .format = (enum timeline_format)o->timeline_format,
-				       .tgid = o->pid,
-				       .device = o->timeline_device };
-	char host[256];
-	struct chrome_opts copts = { .trace_name = o->trace, .host_name = host, .tgid = o->pid };
+	struct output_args *args = &ss->list[ss->list_cnt].args;
+	void **o = &ss->list[ss->list_cnt].o;
 	int err;
 
-	session_json__meta_text(s, "host", host, sizeof(host));
-	if (o->trace) {
-		err = chrome_trace__open(o->trace, s, &copts, &ss->ct);
-		if (err)
-			return err;
-		ss->sinks[ss->cnt++] = chrome_trace__sink(ss->ct);
-	}
-	if (o->et) {
-		err = exec_trace__open(o->et, s, o->pid, &ss->et);
-		if (err)
-			return err;
-		ss->sinks[ss->cnt++] = exec_trace__sink(ss->et);
-	}
-	if (o->timeline) {
-		err = mem_timeline__open(o->timeline, s, &topts, &ss->mt);
-		if (err)
-			return err;
-		ss->sinks[ss->cnt++] = mem_timeline__sink(ss->mt);
-	}
-	if (o->stacks) {
-		err = stacks__open(o->stacks, s, o->stacks_metric, &ss->st);
-		if (err)
-			return err;
-		ss->sinks[ss->cnt++] = stacks__sink(ss->st);
-	}
-	if (o->threads) {
-		err = thread_dump__open(o->threads, s, &ss->td);
-		if (err)
-			return err;
-		ss->sinks[ss->cnt++] = thread_dump__sink(ss->td);
-	}
-	if (o->flamegraph) {
-		err = flamegraph__open(o->flamegraph, &ss->fg);
-		if (!err)
-			err = flamegraph__begin(ss->fg, s, o->capture);
-		if (err)
-			return err;
-		ss->sinks[ss->cnt++] = flamegraph__sink(ss->fg);
-	}
-	return 0;
-}
-
-static int open_table(struct sink_set *ss, const struct outputs *o, struct session *s)
-{
-	struct ka_opts kopts = { .by_shape = o->by_shape,
-				 .with_flops = o->with_flops,
-				 .exact_memory = o->exact_memory };
-
-	if (o->group_by_stack_n) {
-		ss->groups = py_groups__new(s, (uint32_t)o->group_by_stack_n);
-		if (!ss->groups)
-			return -ENOMEM;
-		kopts.stack_text = py_groups__text;
-		kopts.stack_arg = ss->groups;
-	}
-	ss->ka = key_averages__new(&kopts);
-	if (!ss->ka)
-		return -ENOMEM;
-	ss->sinks[ss->cnt++] = key_averages__sink(ss->ka);
-	return 0;
-}
-
-static int open_sinks(struct sink_set *ss, const struct outputs *o, struct session *s)
-{
-	int err;
-
-	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->threads, .thread = count_thread };
-	err = open_exports(ss, o, s);
+	*args = *all;
+	args->output = output;
+	args->path = path;
+	err = output__check_recorded(args);
+	if (!err)
+		err = output->open(args, o);
 	if (err)
 		return err;
-	if (o->memory) {
-		ss->mr = mem_report__new(s);
-		if (!ss->mr)
-			return -ENOMEM;
-		ss->sinks[ss->cnt++] = mem_report__sink(ss->mr);
-	}
-	if (o->gpu) {
-		ss->gr = gpu_report__new(s);
-		if (!ss->gr)
-			return -ENOMEM;
-		ss->sinks[ss->cnt++] = gpu_report__sink(ss->gr);
-	}
-	if (o->lines) {
-		ss->lr = line_report__new(s, o->operators);
-		if (!ss->lr)
-			return -ENOMEM;
-		ss->sinks[ss->cnt++] = line_report__sink(ss->lr);
-	}
-	if (o->skew) {
-		ss->rt = rank_times__new(s);
-		if (!ss->rt)
-			return -ENOMEM;
-		ss->sinks[ss->cnt++] = rank_times__sink(ss->rt);
-	}
-	if (o->metrics) {
-		ss->wm = window_metrics__new(s);
-		if (!ss->wm)
-			return -ENOMEM;
-		ss->cnt += window_metrics__sinks(ss->wm, &ss->sinks[ss->cnt]);
-	}
-	return o->table ? open_table(ss, o, s) : 0;
+	ss->list_cnt++;
+	ss->sinks[ss->cnt++] = output->sink(*o);
+	return 0;
 }
 
-/* The second capture of a flame graph: its calls stand beside those of the first. */
-static int add_second(const struct outputs *o, struct flamegraph *fg)
-{
-	const struct session_opts sopts = { .no_steps = true };
-	struct session_totals totals = { 0 };
-	struct capture_reader *cr = NULL;
-	struct session_sink sink;
-	struct session *s = NULL;
-	int err = capture_reader__open(o->diff, &cr);
-
-	if (!err) {
-		effort__begin(capture_reader__bytes(cr));
-		err = session__open(cr, &sopts, &s);
-	}
-	if (!err)
-		err = flamegraph__begin(fg, s, o->diff);
-	if (!err) {
-		sink = flamegraph__sink(fg);
-		err = session__run(s, &sink, 1, &totals);
-	}
-	if (!err)
-		flamegraph__end(fg, &totals);
-	if (err && !log__has_error())
-		pr_error("'%s' cannot be read: %s", o->diff, errstr(err));
-	session__free(s);
-	capture_reader__close(cr);
-	return err;
-}
-
-static int finish_flamegraph(const struct outputs *o, struct flamegraph *fg,
-			     const struct session_totals *totals)
+static int open_sinks(struct sink_set *ss, const struct outputs *o)
 {
 	int err = 0;
 
-	flamegraph__end(fg, totals);
-	if (o->diff)
-		err = add_second(o, fg);
-	return err ? err : flamegraph__finish(fg);
-}
-
-static int print_line_report(const struct outputs *o, struct line_report *lr, struct session_totals *totals)
-{
-	const struct line_opts opts = { .report = { .row_limit = o->row_limit, .json = o->json },
-					.sort_by = o->sort_by,
-					.modules = o->modules,
-					.operators = o->operators,
-					.all_lines = o->all_lines };
-
-	return std_out__end("the report", line_report__print(lr, totals, &opts, stdout));
-}
-
-static int print_skew(struct rank_times *rt, const struct session *s, struct session_totals *totals,
-		      const struct report_opts *opts)
-{
-	const struct rank_times_result *r;
-	int err = rank_times__finish(rt, &r);
-
-	if (!err)
-		err = skew_report__print(s, r, totals, opts, stdout);
-	return err == -ENODATA ? err : std_out__end("the report", err);
-}
-
-static void free_sinks(struct sink_set *ss)
-{
-	chrome_trace__free(ss->ct);
-	exec_trace__free(ss->et);
-	mem_timeline__free(ss->mt);
-	stacks__free(ss->st);
-	thread_dump__free(ss->td);
-	flamegraph__free(ss->fg);
-	mem_report__free(ss->mr);
-	gpu_report__free(ss->gr);
-	line_report__free(ss->lr);
-	rank_times__free(ss->rt);
-	window_metrics__free(ss->wm);
-	key_averages__free(ss->ka);
-	py_groups__free(ss->groups);
+	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->threads, .thread = count_thread };
+	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path && !err; i++)
+		err = open_output(ss, &o->args, o->files[i].output, o->files[i].path);
+	if (!err && o->report)
+		err = open_output(ss, &o->args, o->report, NULL);
+	if (err || !o->metrics)
+		return err;
+	ss->wm = window_metrics__new(o->args.s);
+	if (!ss->wm)
+		return -ENOMEM;
+	ss->cnt += window_metrics__sinks(ss->wm, &ss->sinks[ss->cnt]);
+	return 0;
 }
 
 static int run_sinks(const struct outputs *o, struct session *s, struct session_totals *totals,
 		     uint64_t *threads)
 {
-	const struct report_opts ropts = { .row_limit = o->row_limit, .json = o->json };
 	struct sink_set ss = { .cnt = 0 };
-	int err = open_sinks(&ss, o, s);
+	int err = open_sinks(&ss, o);
 
 	if (!err) {
 		err = session__run(s, ss.sinks, ss.cnt, totals);
@@ -378,81 +182,15 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 		if (err && err != -ECANCELED)
 			pr_error("%s: %s while reading the capture", o->capture, errstr(err));
 	}
-	if (!err && ss.ct)
-		err = chrome_trace__finish(ss.ct, totals);
-	if (!err && ss.et)
-		err = exec_trace__finish(ss.et, totals);
-	if (!err && ss.mt)
-		err = mem_timeline__finish(ss.mt, totals);
-	if (!err && ss.st)
-		err = stacks__finish(ss.st, totals);
-	if (!err && ss.td)
-		err = thread_dump__finish(ss.td, totals);
-	if (!err && ss.fg)
-		err = finish_flamegraph(o, ss.fg, totals);
-	if (!err && ss.mr)
-		err = std_out__end("the report", mem_report__print(ss.mr, totals, &ropts, stdout));
-	if (!err && ss.gr)
-		err = std_out__end("the report", gpu_report__print(ss.gr, totals, &ropts, stdout));
-	if (!err && ss.lr)
-		err = print_line_report(o, ss.lr, totals);
-	if (!err && ss.rt)
-		err = print_skew(ss.rt, s, totals, &ropts);
+	for (uint32_t i = 0; i < ss.list_cnt && !err; i++)
+		err = ss.list[i].args.output->finish(ss.list[i].o, &ss.list[i].args, totals);
 	if (!err && ss.wm)
 		err = window_metrics__finish(ss.wm, totals, o->known_metrics, o->metrics);
-	if (!err && ss.ka)
-		err = write_table(o, ss.ka, s, totals);
 	*threads = ss.threads;
-	free_sinks(&ss);
+	while (ss.list_cnt--)
+		ss.list[ss.list_cnt].args.output->free(ss.list[ss.list_cnt].o);
+	window_metrics__free(ss.wm);
 	return err;
-}
-
-/* Asking for what was not recorded gets a sentence, not an empty column. */
-static int check_recorded(const struct outputs *o, const struct session *s)
-{
-	const struct session_info *info = session__info(s);
-
-	if ((o->by_shape || o->with_flops) && !info->has_shapes) {
-		pr_error("'%s' contains no shapes: it was recorded without --record-shapes", o->capture);
-		return -ENODATA;
-	}
-	if ((o->timeline || o->exact_memory) && !info->has_memory) {
-		pr_error("'%s' contains no allocations: it was recorded without "
-			 "--profile-memory",
-			 o->capture);
-		return -ENODATA;
-	}
-	if (o->memory && !info->has_memory && !info->has_kernel_memory) {
-		pr_error("'%s' contains no memory events: it was recorded with neither --profile-memory nor "
-			 "--kernel-memory",
-			 o->capture);
-		return -ENODATA;
-	}
-	if ((o->stacks || o->lines || o->group_by_stack_n) && !info->has_py_stacks) {
-		pr_error("'%s' contains no Python stacks: it was recorded without --with-stack",
-			 o->capture);
-		return -ENODATA;
-	}
-	if (o->threads && !info->sample_hz) {
-		pr_error("'%s' contains no samples: it was recorded without --sample-stacks", o->capture);
-		return -ENODATA;
-	}
-	if (o->modules && !info->has_modules) {
-		pr_error("'%s' contains no modules: it was recorded without --with-modules", o->capture);
-		return -ENODATA;
-	}
-	if (o->operators && !info->sample_hz) {
-		pr_error("'%s' has no samples; its table of operators is that of report without --by",
-			 o->capture);
-		return -ENODATA;
-	}
-	if (o->gpu && !info->has_gpu && !info->has_cuda_calls) {
-		pr_error("'%s' contains no GPU activity: it was recorded with --gpu off or "
-			 "--activities cpu",
-			 o->capture);
-		return -ENODATA;
-	}
-	return 0;
 }
 
 static bool is_on(const struct session *s, const char *key)
@@ -466,7 +204,9 @@ static bool is_on(const struct session *s, const char *key)
 static const char *recorded_sort_key(const struct session *s, char *buf, size_t cap)
 {
 	session_json__meta_text(s, "sort_by", buf, cap);
-	return table__is_sort_key(buf) || !strcmp(buf, OUTPUTS_UNSORTED) ? buf : OUTPUTS_SORTED;
+	return report__is_sort_key(&operators_report, buf) || !strcmp(buf, OUTPUTS_UNSORTED) ?
+		       buf :
+		       OUTPUTS_SORTED;
 }
 
 static int recorded_row_limit(const struct session *s)
@@ -481,24 +221,22 @@ static int recorded_row_limit(const struct session *s)
 /* Fills in options that were not given: as the recording was, else as `report` alone does it. */
 static void take_recorded(struct outputs *o, const struct session *s, char *buf, size_t cap)
 {
-	if (session__info(s)->sample_hz && o->table && !o->group_by_stack_n) { /* it has no operators */
-		o->table = false;
-		o->lines = true;
-	}
-	if (o->stacks && !o->stacks_metric)
-		o->stacks_metric = session__info(s)->sample_hz ? "sampled_cpu_time" :
-								 "self_cpu_time_total";
-	o->by_shape = o->by_shape ? o->by_shape > 0 : is_on(s, "by_shape");
-	o->with_flops = o->with_flops ? o->with_flops > 0 : is_on(s, "with_flops");
-	o->exact_memory = o->exact_memory ? o->exact_memory > 0 : is_on(s, "exact_memory");
-	if (!o->sort_by)
-		o->sort_by = o->lines ? OUTPUTS_SORTED : recorded_sort_key(s, buf, cap);
-	if (!strcmp(o->sort_by, OUTPUTS_UNSORTED))
-		o->sort_by = NULL;
-	if (o->row_limit == OUTPUTS_ROWS_DEFAULT)
-		o->row_limit = o->memory || o->gpu || o->skew ? 10 :
-			       o->lines                       ? OUTPUTS_LINES :
-								recorded_row_limit(s);
+	struct output_args *a = &o->args;
+
+	if (session__info(s)->sample_hz && o->report == &operators_report && !a->group_by_stack_n)
+		o->report = &lines_report; /* it has no operators */
+	a->s = s;
+	a->capture = o->capture;
+	a->by_shape = a->by_shape ? a->by_shape > 0 : is_on(s, "by_shape");
+	a->with_flops = a->with_flops ? a->with_flops > 0 : is_on(s, "with_flops");
+	a->exact_memory = a->exact_memory ? a->exact_memory > 0 : is_on(s, "exact_memory");
+	if (!a->sort_by)
+		a->sort_by = o->report == &operators_report ? recorded_sort_key(s, buf, cap) :
+							      OUTPUTS_SORTED;
+	if (!strcmp(a->sort_by, OUTPUTS_UNSORTED))
+		a->sort_by = NULL;
+	if (a->row_limit == OUTPUT_ROWS_DEFAULT)
+		a->row_limit = o->report && o->report->rows ? o->report->rows : recorded_row_limit(s);
 }
 
 int outputs__check(const char *command, const struct outputs *o)
@@ -551,8 +289,6 @@ int outputs__write(const struct outputs *asked)
 	if (!err)
 		take_recorded(o, s, sort_by, sizeof(sort_by));
 	if (!err)
-		err = check_recorded(o, s);
-	if (!err)
 		err = run_sinks(o, s, &totals, &threads);
 	if (err) {
 		if (!log__has_error())
@@ -562,18 +298,12 @@ int outputs__write(const struct outputs *asked)
 	code = EXIT_DONE;
 	if (o->summary)
 		print_summary(o, s, &totals, threads, capture_reader__bytes(cr));
-	if (o->summary && o->trace)
-		pr_info("trace: %s (open it in ui.perfetto.dev or chrome://tracing)", o->trace);
-	if (o->summary && o->et)
-		pr_info("Execution Trace: %s", o->et);
-	if (o->summary && o->timeline)
-		pr_info("memory timeline: %s", o->timeline);
-	if (o->summary && o->stacks)
-		pr_info("stacks: %s (flamegraph.pl, speedscope)", o->stacks);
-	if (o->summary && o->threads)
-		pr_info("threads: %s", o->threads);
-	if (o->summary && o->flamegraph)
-		pr_info("flame graph: %s (open it in a browser)", o->flamegraph);
+	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path && o->summary; i++) {
+		const struct output *f = o->files[i].output;
+
+		pr_info("%s: %s%s%s%s", f->title, o->files[i].path, f->viewer ? " (" : "",
+			f->viewer ? f->viewer : "", f->viewer ? ")" : "");
+	}
 	if (loss_account__incomplete(session__info(s), &totals, text, sizeof(text))) {
 		if (o->summary || !o->result)
 			fprintf(stderr, "ptbpf: incomplete: %s\n", text);

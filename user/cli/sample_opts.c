@@ -205,7 +205,7 @@ static int read_file(struct sample_settings *set, const struct sample_cfg *line,
 
 int sample_settings__load(int argc, char **argv, struct sample_settings **out)
 {
-	static const struct sample_cfg none = { .run = { .row_limit = OUTPUTS_ROWS_DEFAULT },
+	static const struct sample_cfg none = { .run = { .row_limit = OUTPUT_ROWS_DEFAULT },
 						.open_interval_ns = OPEN_INTERVAL_UNSET,
 						.process_limit = SAMPLE_LIMIT_AUTO };
 	struct sample_settings *set = calloc(1, sizeof(*set));

@@ -14,17 +14,14 @@
 #include "base/log.h"
 #include "capture/capture.h"
 #include "cli/cmd.h"
-#include "export/chrome_trace.h"
 #include "export/job_json.h"
 #include "export/loss_account.h"
-#include "export/session_json.h"
 
 #define TRACES 8 /* in a pass */
 #define RANKS_MAX 4096
 
 struct split {
 	const char *dir;
-	char host[256];
 	struct session *s;
 	struct job_rank_of ranks[RANKS_MAX];
 	uint32_t cnt;
@@ -57,29 +54,32 @@ static int find_ranks(struct split *sp, const char *capture)
 /* The ranks from `first` on, as many as go into a pass. */
 static int write_some(struct split *sp, uint32_t first, uint32_t cnt)
 {
-	struct chrome_trace *traces[TRACES] = { NULL };
+	struct output_args args[TRACES];
 	struct session_sink sinks[TRACES];
-	char path[PATH_MAX];
+	void *traces[TRACES] = { NULL };
+	char paths[TRACES][PATH_MAX];
 	int err = 0;
 
 	for (uint32_t i = 0; i < cnt && !err; i++) {
 		const struct job_rank_of *r = &sp->ranks[first + i];
-		struct chrome_opts opts = { .trace_name = path, .host_name = sp->host, .tgid = r->tgid };
 
-		if (snprintf(path, sizeof(path), "%s/rank%u.pt.trace.json.gz", sp->dir,
-			     r->rank.rank) >= (int)sizeof(path))
+		args[i] = (struct output_args){
+			.output = &chrome_output, .s = sp->s, .path = paths[i], .tgid = r->tgid
+		};
+		if (snprintf(paths[i], sizeof(paths[i]), "%s/rank%u.pt.trace.json.gz", sp->dir,
+			     r->rank.rank) >= (int)sizeof(paths[i]))
 			err = -ENAMETOOLONG;
 		if (!err)
-			err = chrome_trace__open(path, sp->s, &opts, &traces[i]);
+			err = chrome_output.open(&args[i], &traces[i]);
 		if (!err)
-			sinks[i] = chrome_trace__sink(traces[i]);
+			sinks[i] = chrome_output.sink(traces[i]);
 	}
 	if (!err)
 		err = session__run(sp->s, sinks, cnt, &sp->totals);
 	for (uint32_t i = 0; i < cnt; i++) {
 		if (!err)
-			err = chrome_trace__finish(traces[i], &sp->totals);
-		chrome_trace__free(traces[i]);
+			err = chrome_output.finish(traces[i], &args[i], &sp->totals);
+		chrome_output.free(traces[i]);
 	}
 	return err;
 }
@@ -115,10 +115,8 @@ int split_ranks__write(const struct outputs *o, const char *dir)
 		effort__begin(capture_reader__bytes(cr));
 		err = session__open(cr, &sopts, &sp.s);
 	}
-	if (!err) {
-		session_json__meta_text(sp.s, "host", sp.host, sizeof(sp.host));
+	if (!err)
 		err = write_all(&sp, o->capture);
-	}
 	if (!err)
 		code = EXIT_DONE;
 	if (!err && loss_account__incomplete(session__info(sp.s), &sp.totals, text, sizeof(text))) {

@@ -5,7 +5,7 @@
 
 #include "args/op_schema.h"
 #include "base/jsonw.h"
-#include "export/chrome_trace.h"
+#include "export/output.h"
 
 /* CLOCK_MONOTONIC to the trace's time: ns since baseTimeNanoseconds. */
 struct chrome_clock {

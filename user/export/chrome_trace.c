@@ -15,7 +15,6 @@
 #include "base/effort.h"
 #include "base/list.h"
 #include "export/chrome_priv.h"
-#include "export/formats.h"
 #include "export/gpu_occupancy.h"
 #include "export/job_json.h"
 #include "export/out_file.h"
@@ -201,20 +200,22 @@ static void write_job_names(struct jsonw *w, const struct session *s, uint32_t t
 }
 
 /* Of one process of a merged capture its own. */
-static const char *host_of(const struct session_info *info, const struct chrome_opts *opts)
+static void host_of(const struct session *s, uint32_t tgid, char *buf, size_t cap)
 {
-	for (uint32_t i = 0; info->merged && opts->tgid && i < info->process_cnt; i++)
-		if (info->processes[i].tgid == opts->tgid)
-			return info->processes[i].host;
-	return opts->host_name ? opts->host_name : "";
+	const struct session_process *p = session__info(s)->merged ? session__process(s, tgid) : NULL;
+
+	if (p)
+		snprintf(buf, cap, "%s", p->host);
+	else
+		session_json__meta_text(s, "host", buf, cap);
 }
 
-static void write_meta(struct jsonw *w, const struct session *s, const struct chrome_opts *opts,
+static void write_meta(struct jsonw *w, const struct session *s, uint32_t tgid,
 		       const struct chrome_clock *clock)
 {
-	const char *host = host_of(session__info(s), opts);
-	char trace_id[33];
+	char host[256], trace_id[33];
 
+	host_of(s, tgid, host, sizeof(host));
 	make_trace_id(session__info(s), host, trace_id);
 	jsonw__begin_obj(w);
 	jsonw__break(w);
@@ -242,8 +243,8 @@ static void write_meta(struct jsonw *w, const struct session *s, const struct ch
 	write_versions(w, s);
 	jsonw__break(w);
 	JSONW_STR(w, "host_name", host);
-	write_job_names(w, s, opts->tgid);
-	write_rank(w, s, opts->tgid);
+	write_job_names(w, s, tgid);
+	write_rank(w, s, tgid);
 	jsonw__break(w);
 	JSONW_OBJ(w, "ptbpf");
 	session_json__write(w, s);
@@ -291,7 +292,6 @@ struct chrome_trace {
 	struct chrome_memory *memory;
 	struct chrome_gpu *gpu;
 	struct chrome_python *python;
-	char *trace_name;
 	struct seen_thread *threads;
 	uint32_t thread_cnt, thread_cap;
 	struct hashmap thread_ids; /* (tgid, tid): those in threads */
@@ -332,11 +332,11 @@ static void write_merged_process(struct chrome_trace *ct, const struct session_p
 }
 
 /* What is known before the first slice: metadata, processes, lost intervals. */
-static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
+static void write_head(struct chrome_trace *ct)
 {
 	const struct session_info *info = ct->info;
 
-	write_meta(&ct->w, ct->s, opts, &ct->clock);
+	write_meta(&ct->w, ct->s, ct->only, &ct->clock);
 	for (uint32_t i = 0; i < info->process_cnt; i++) {
 		const struct session_process *p = &info->processes[i];
 
@@ -358,44 +358,30 @@ static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
 	}
 }
 
-static int begin_trace(struct chrome_trace *ct, const char *path, const struct session *s,
-		       const struct chrome_opts *opts)
+static int begin_trace(struct chrome_trace *ct, const struct output_args *args)
 {
+	const struct session *s = args->s;
 	int err;
 
 	ct->s = s;
 	ct->info = session__info(s);
-	if (opts->tgid && export__choose_process(ct->info, path, opts->tgid, &ct->only))
+	if (args->tgid && output__choose_process(args, &ct->only))
 		return -ESRCH;
 	ct->clock = chrome_clock__init(ct->info);
 	ct->args.schemas = &ct->schemas;
 	ct->args.kernel_memory = ct->info->has_kernel_memory;
 	ct->args.inputs = ct->info->has_shapes;
-	ct->trace_name = strdup(opts->trace_name ? opts->trace_name : path);
 	ct->memory = chrome_memory__new(&ct->w, ct->info, &ct->clock, ct->only);
 	ct->gpu = chrome_gpu__new(&ct->w, s, &ct->clock);
 	ct->python = chrome_python__new(&ct->w, s, &ct->clock, ct->gpu);
-	if (!ct->trace_name || !ct->memory || !ct->gpu || !ct->python)
+	if (!ct->memory || !ct->gpu || !ct->python)
 		return -ENOMEM;
-	err = out_file__open_json(path, &ct->of, &ct->w);
+	err = out_file__open_json(args->path, &ct->of, &ct->w);
 	if (err)
 		return err;
 	ct->w.max = ct->info->output_max;
-	write_head(ct, opts);
+	write_head(ct);
 	return ct->w.err;
-}
-
-int chrome_trace__open(const char *path, const struct session *s, const struct chrome_opts *opts,
-		       struct chrome_trace **out)
-{
-	struct chrome_trace *ct = calloc(1, sizeof(*ct));
-	int err = ct ? begin_trace(ct, path, s, opts) : -ENOMEM;
-
-	if (err)
-		chrome_trace__free(ct);
-	else
-		*out = ct;
-	return err;
 }
 
 static int write_slice(void *arg, const struct slice *sl)
@@ -488,9 +474,9 @@ static int write_gpu_record(void *arg, const struct gpu_slice *g)
 	return err ? err : chrome_gpu__event(ct->gpu, g);
 }
 
-struct session_sink chrome_trace__sink(struct chrome_trace *ct)
+static struct session_sink trace_sink(void *o)
 {
-	return (struct session_sink){ .arg = ct,
+	return (struct session_sink){ .arg = o,
 				      .slice = write_slice,
 				      .flow = write_flow,
 				      .thread = note_thread,
@@ -509,7 +495,7 @@ static void write_python_totals(struct jsonw *w, const struct chrome_python_tota
 	jsonw__end_obj(w);
 }
 
-static void write_tail(struct chrome_trace *ct, const struct session_totals *totals)
+static void write_tail(struct chrome_trace *ct, const char *path, const struct session_totals *totals)
 {
 	const struct session_info *info = ct->info;
 	struct jsonw *w = &ct->w;
@@ -527,14 +513,16 @@ static void write_tail(struct chrome_trace *ct, const struct session_totals *tot
 		write_python_totals(w, chrome_python__totals(ct->python));
 	jsonw__end_obj(w);
 	jsonw__break(w);
-	JSONW_STR(w, "traceName", ct->trace_name ? ct->trace_name : "");
+	JSONW_STR(w, "traceName", path);
 	jsonw__newline(w);
 	jsonw__end_obj(w);
 	jsonw__newline(w);
 }
 
-int chrome_trace__finish(struct chrome_trace *ct, struct session_totals *totals)
+/* Thread names, span, window end, the loss account. */
+static int finish_trace(void *o, const struct output_args *args, struct session_totals *totals)
 {
+	struct chrome_trace *ct = o;
 	uint64_t begin = trace_time(ct, ct->info->begin_ns), end = trace_time(ct, ct->info->end_ns);
 	int err = chrome_memory__finish(ct->memory);
 
@@ -556,12 +544,14 @@ int chrome_trace__finish(struct chrome_trace *ct, struct session_totals *totals)
 	chrome_gpu__finish(ct->gpu);
 	totals->not_written += ct->w.left_out;
 	chrome_event__span(&ct->w, begin, end);
-	write_tail(ct, totals);
+	write_tail(ct, args->path, totals);
 	return err ? err : out_file__commit_json(ct->of, &ct->w);
 }
 
-void chrome_trace__free(struct chrome_trace *ct)
+static void free_trace(void *o)
 {
+	struct chrome_trace *ct = o;
+
 	if (!ct)
 		return;
 	out_file__free(ct->of);
@@ -571,7 +561,27 @@ void chrome_trace__free(struct chrome_trace *ct)
 	chrome_python__free(ct->python);
 	hashmap__clear(&ct->thread_ids);
 	op_schemas__clear(&ct->schemas);
-	free(ct->trace_name);
 	free(ct->threads);
 	free(ct);
 }
+
+static int open_trace(const struct output_args *args, void **out)
+{
+	struct chrome_trace *ct = calloc(1, sizeof(*ct));
+	int err = ct ? begin_trace(ct, args) : -ENOMEM;
+
+	if (err)
+		free_trace(ct);
+	else
+		*out = ct;
+	return err;
+}
+
+const struct output chrome_output = {
+	.title = "trace",
+	.viewer = "open it in ui.perfetto.dev or chrome://tracing",
+	.open = open_trace,
+	.sink = trace_sink,
+	.finish = finish_trace,
+	.free = free_trace,
+};

@@ -6,7 +6,7 @@
 #include "base/hashmap.h"
 #include "base/jsonw.h"
 #include "export/arg_text.h"
-#include "export/exec_trace.h"
+#include "export/output.h"
 
 /* Numbers of nodes and objects; see the head of exec_trace.c. */
 enum et_object { ET_TENSOR, ET_STORAGE, ET_THREAD };

@@ -25,7 +25,6 @@
 #include "base/decimal.h"
 #include "base/vec.h"
 #include "export/et_priv.h"
-#include "export/formats.h"
 #include "export/job_json.h"
 #include "export/out_file.h"
 #include "export/session_json.h"
@@ -315,9 +314,9 @@ static int write_node(void *arg, const struct slice *sl)
 	return et->ids.err ? et->ids.err : et->w.err;
 }
 
-struct session_sink exec_trace__sink(struct exec_trace *et)
+static struct session_sink et_sink(void *o)
 {
-	return (struct session_sink){ .arg = et, .slice = write_node };
+	return (struct session_sink){ .arg = o, .slice = write_node };
 }
 
 /* ---- document ---- */
@@ -364,29 +363,21 @@ static void put_account(struct exec_trace *et)
 	jsonw__end_obj(w);
 }
 
-/* Whose trace it is; 0 or negative errno, logged. */
-static int choose_et_process(struct exec_trace *et, const char *path, uint32_t tgid)
-{
-	const struct session_info *info = et->info;
-
-	if (!info->has_results) {
-		pr_error("cannot write '%s': the capture has no results and identities of tensors, of which "
-			 "an Execution Trace is made; record with --execution-trace",
-			 path);
-		return -ENODATA;
-	}
-	return export__choose_process(info, path, tgid, &et->tgid);
-}
-
-static int begin_exec_trace(struct exec_trace *et, const char *path, const struct session *s, uint32_t tgid)
+static int begin_exec_trace(struct exec_trace *et, const struct output_args *args)
 {
 	int err;
 
-	et->s = s;
-	et->info = session__info(s);
-	err = choose_et_process(et, path, tgid);
+	et->s = args->s;
+	et->info = session__info(args->s);
+	if (!et->info->has_results) {
+		pr_error("cannot write '%s': the capture has no results and identities of tensors, of which "
+			 "an Execution Trace is made; record with --execution-trace",
+			 args->path);
+		return -ENODATA;
+	}
+	err = output__choose_process(args, &et->tgid);
 	if (!err)
-		err = out_file__open_json(path, &et->of, &et->w);
+		err = out_file__open_json(args->path, &et->of, &et->w);
 	if (err)
 		return err;
 	et->w.max = et->info->output_max;
@@ -395,22 +386,12 @@ static int begin_exec_trace(struct exec_trace *et, const char *path, const struc
 	return err ? err : et->w.err;
 }
 
-int exec_trace__open(const char *path, const struct session *s, uint32_t tgid, struct exec_trace **out)
+static int finish_et(void *o, const struct output_args *args, struct session_totals *totals)
 {
-	struct exec_trace *et = calloc(1, sizeof(*et));
-	int err = et ? begin_exec_trace(et, path, s, tgid) : -ENOMEM;
-
-	if (err)
-		exec_trace__free(et);
-	else
-		*out = et;
-	return err;
-}
-
-int exec_trace__finish(struct exec_trace *et, struct session_totals *totals)
-{
+	struct exec_trace *et = o;
 	struct jsonw *w = &et->w;
 
+	(void)args;
 	totals->not_written += w->left_out;
 	put_label(et, ET_ROOT, "[pytorch|profiler|execution_trace|process]", 0);
 	jsonw__newline(w);
@@ -428,8 +409,10 @@ int exec_trace__finish(struct exec_trace *et, struct session_totals *totals)
 	return out_file__commit_json(et->of, w);
 }
 
-void exec_trace__free(struct exec_trace *et)
+static void free_et(void *o)
 {
+	struct exec_trace *et = o;
+
 	if (!et)
 		return;
 	out_file__free(et->of);
@@ -439,3 +422,23 @@ void exec_trace__free(struct exec_trace *et)
 	hashmap__clear(&et->thread_written);
 	free(et);
 }
+
+static int open_et(const struct output_args *args, void **out)
+{
+	struct exec_trace *et = calloc(1, sizeof(*et));
+	int err = et ? begin_exec_trace(et, args) : -ENOMEM;
+
+	if (err)
+		free_et(et);
+	else
+		*out = et;
+	return err;
+}
+
+const struct output et_output = {
+	.title = "Execution Trace",
+	.open = open_et,
+	.sink = et_sink,
+	.finish = finish_et,
+	.free = free_et,
+};

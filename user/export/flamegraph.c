@@ -4,17 +4,18 @@
  * JSON. This file fills in the {{fields}}.
  */
 #define LOG_DOMAIN "flamegraph"
-#include "export/flamegraph.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/jsonw.h"
 #include "base/log.h"
+#include "capture/capture.h"
 #include "export/html_page.h"
 #include "export/loss_account.h"
 #include "export/out_file.h"
+#include "export/output.h"
 #include "export/stack_tree.h"
 
 #define JSON_BUF_SZ (64 * 1024)
@@ -28,7 +29,6 @@ struct flame_session {
 };
 
 struct flamegraph {
-	char *path;
 	struct out_file *of;
 	FILE *f;
 	struct stack_tree *tree;
@@ -231,25 +231,8 @@ static int put_flame_field(void *arg, FILE *f, const char *name, size_t len)
 
 /* ---- interface ---- */
 
-int flamegraph__open(const char *path, struct flamegraph **out)
-{
-	struct flamegraph *fg = calloc(1, sizeof(*fg));
-	int err = -ENOMEM;
-
-	if (!fg)
-		return -ENOMEM;
-	fg->path = strdup(path);
-	fg->tree = stack_tree__new();
-	if (fg->path && fg->tree)
-		err = out_file__open(path, &fg->of);
-	if (err)
-		flamegraph__free(fg);
-	else
-		*out = fg;
-	return err;
-}
-
-int flamegraph__begin(struct flamegraph *fg, const struct session *s, const char *name)
+/* The next session (of two), before its run. */
+static int begin_session(struct flamegraph *fg, const struct session *s, const char *name)
 {
 	const struct session_info *info = session__info(s);
 	struct flame_session *fs = &fg->sessions[fg->session_cnt++];
@@ -264,12 +247,13 @@ int flamegraph__begin(struct flamegraph *fg, const struct session *s, const char
 	return fs->name ? stack_tree__begin(fg->tree, s) : -ENOMEM;
 }
 
-struct session_sink flamegraph__sink(struct flamegraph *fg)
+static struct session_sink flame_sink(void *o)
 {
-	return stack_tree__sink(fg->tree);
+	return stack_tree__sink(((struct flamegraph *)o)->tree);
 }
 
-void flamegraph__end(struct flamegraph *fg, const struct session_totals *totals)
+/* After its run, what it lacks. */
+static void end_session(struct flamegraph *fg, const struct session_totals *totals)
 {
 	struct flame_session *fs = &fg->sessions[fg->session_cnt - 1];
 
@@ -292,29 +276,90 @@ static void choose_metrics(struct flamegraph *fg)
 	fg->metrics[STACK_CPU] |= !any;
 }
 
-int flamegraph__finish(struct flamegraph *fg)
+/* Its calls stand beside those of the first session. */
+static int add_second(struct flamegraph *fg, const char *capture)
 {
+	const struct session_opts opts = { .no_steps = true };
+	struct session_totals totals = { 0 };
+	struct capture_reader *cr = NULL;
+	struct session_sink sink = flame_sink(fg);
+	struct session *s = NULL;
+	int err = capture_reader__open(capture, &cr);
+
+	if (!err) {
+		effort__begin(capture_reader__bytes(cr));
+		err = session__open(cr, &opts, &s);
+	}
+	if (!err)
+		err = begin_session(fg, s, capture);
+	if (!err)
+		err = session__run(s, &sink, 1, &totals);
+	if (!err)
+		end_session(fg, &totals);
+	if (err && !log__has_error())
+		pr_error("'%s' cannot be read: %s", capture, errstr(err));
+	session__free(s);
+	capture_reader__close(cr);
+	return err;
+}
+
+static int finish_flame(void *o, const struct output_args *args, struct session_totals *totals)
+{
+	struct flamegraph *fg = o;
 	int err;
 
+	end_session(fg, totals);
+	err = args->diff ? add_second(fg, args->diff) : 0;
+	if (err)
+		return err;
 	choose_metrics(fg);
 	fg->f = out_file__stream(fg->of);
 	err = fg->f ? html__put_template(fg->f, html, put_flame_field, fg) : -ENOMEM;
 	if (err)
-		pr_error("cannot make '%s': %s", fg->path, errstr(err));
+		pr_error("cannot make '%s': %s", args->path, errstr(err));
 	if (fg->f && fclose(fg->f) && !err)
 		err = -EIO; /* out_file logged it */
 	fg->f = NULL;
 	return err ? err : out_file__commit(fg->of);
 }
 
-void flamegraph__free(struct flamegraph *fg)
+static void free_flame(void *o)
 {
+	struct flamegraph *fg = o;
+
 	if (!fg)
 		return;
 	out_file__free(fg->of);
 	stack_tree__free(fg->tree);
 	for (uint32_t i = 0; i < fg->session_cnt; i++)
 		free(fg->sessions[i].name);
-	free(fg->path);
 	free(fg);
 }
+
+static int open_flame(const struct output_args *args, void **out)
+{
+	struct flamegraph *fg = calloc(1, sizeof(*fg));
+	int err = -ENOMEM;
+
+	if (!fg)
+		return -ENOMEM;
+	fg->tree = stack_tree__new();
+	if (fg->tree)
+		err = out_file__open(args->path, &fg->of);
+	if (!err)
+		err = begin_session(fg, args->s, args->capture);
+	if (err)
+		free_flame(fg);
+	else
+		*out = fg;
+	return err;
+}
+
+const struct output flamegraph_output = {
+	.title = "flame graph",
+	.viewer = "open it in a browser",
+	.open = open_flame,
+	.sink = flame_sink,
+	.finish = finish_flame,
+	.free = free_flame,
+};

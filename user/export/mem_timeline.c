@@ -15,7 +15,6 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/vec.h"
-#include "export/formats.h"
 #include "export/mem_timeline_priv.h"
 #include "export/text_ids.h"
 
@@ -28,8 +27,7 @@ struct mem_timeline {
 	const struct session *s;
 	const struct session_info *info;
 	struct out_file *of;
-	char *path;
-	enum timeline_format format;
+	const char *path;
 	uint32_t tgid;
 	bool chosen; /* the device was asked for: wanted_* */
 	int16_t wanted_type, wanted_index;
@@ -173,7 +171,7 @@ static void put_raw(struct jsonw *w, const struct timeline *tl, int64_t to_unix_
 	jsonw__end_arr(w);
 }
 
-static int write_json(const struct mem_timeline *mt, const struct timeline *tl)
+static int write_json(const struct mem_timeline *mt, const struct timeline *tl, bool raw)
 {
 	int64_t to_unix_ns = mt->info->mono_to_unix_ns;
 	struct jsonw w;
@@ -181,7 +179,7 @@ static int write_json(const struct mem_timeline *mt, const struct timeline *tl)
 
 	if (err)
 		return err;
-	if (mt->format == TIMELINE_RAW)
+	if (raw)
 		put_raw(&w, tl, to_unix_ns);
 	else
 		put_json(&w, tl, to_unix_ns);
@@ -326,57 +324,29 @@ static int follow_slice(void *arg, const struct slice *sl)
 	return sl->tgid == mt->tgid ? mem_flow__slice(mt->flow, sl) : 0;
 }
 
-struct session_sink mem_timeline__sink(struct mem_timeline *mt)
+static struct session_sink timeline_sink(void *o)
 {
-	return (struct session_sink){ .arg = mt, .slice = follow_slice, .memory = follow_memory };
+	return (struct session_sink){ .arg = o, .slice = follow_slice, .memory = follow_memory };
 }
 
 /* ---- open, finish ---- */
 
-/* Whose timeline it is; 0 or negative errno, logged. */
-static int choose_timeline_process(struct mem_timeline *mt, uint32_t tgid)
-{
-	const struct session_info *info = mt->info;
-
-	if (!info->has_memory) {
-		pr_error("cannot write '%s': the capture has no memory events; record with --profile-memory",
-			 mt->path);
-		return -ENODATA;
-	}
-	return export__choose_process(info, mt->path, tgid, &mt->tgid);
-}
-
-static int begin_timeline(struct mem_timeline *mt, const char *path, const struct session *s,
-			  const struct timeline_opts *opts)
+static int begin_timeline(struct mem_timeline *mt, const struct output_args *args)
 {
 	const struct timeline_owner before_window = { "", "" };
 	int err;
 
-	mt->s = s;
-	mt->info = session__info(s);
-	mt->format = opts->format;
-	mt->path = strdup(path);
+	mt->s = args->s;
+	mt->info = session__info(args->s);
+	mt->path = args->path;
 	mt->flow = mem_flow__new(mt->info->has_results);
-	if (!mt->path || !mt->flow || text_ids__init(&mt->texts) ||
+	if (!mt->flow || text_ids__init(&mt->texts) ||
 	    vec_push(mt->owners, mt->owner_cnt, mt->owner_cap, before_window))
 		return -ENOMEM;
-	err = choose_timeline_process(mt, opts->tgid);
-	if (!err && opts->device)
-		err = parse_device(mt, opts->device);
-	return err ? err : out_file__open(path, &mt->of);
-}
-
-int mem_timeline__open(const char *path, const struct session *s, const struct timeline_opts *opts,
-		       struct mem_timeline **out)
-{
-	struct mem_timeline *mt = calloc(1, sizeof(*mt));
-	int err = mt ? begin_timeline(mt, path, s, opts) : -ENOMEM;
-
-	if (err)
-		mem_timeline__free(mt);
-	else
-		*out = mt;
-	return err;
+	err = output__choose_process(args, &mt->tgid);
+	if (!err && args->device)
+		err = parse_device(mt, args->device);
+	return err ? err : out_file__open(args->path, &mt->of);
 }
 
 static void log_missing(const struct mem_timeline *mt, const struct mem_flow_account *a)
@@ -402,8 +372,9 @@ static void log_missing(const struct mem_timeline *mt, const struct mem_flow_acc
 			mt->path);
 }
 
-int mem_timeline__finish(struct mem_timeline *mt, const struct session_totals *totals)
+static int finish_timeline(void *o, const struct output_args *args, struct session_totals *totals)
 {
+	struct mem_timeline *mt = o;
 	const struct timeline_device *device = choose_device(mt);
 	struct timeline tl = { .s = mt->s, .owners = mt->owners, .owner_cnt = mt->owner_cnt };
 	int err;
@@ -417,17 +388,19 @@ int mem_timeline__finish(struct mem_timeline *mt, const struct session_totals *t
 	tl.rows = mem_flow__rows(mt->flow, &tl.row_cnt);
 	tl.account = mem_flow__account(mt->flow);
 	log_missing(mt, &tl.account);
-	if (mt->format == TIMELINE_HTML)
+	if (args->output == &timeline_html_output)
 		err = timeline__write_html(&tl, totals, mt->of);
 	else
-		err = write_json(mt, &tl);
+		err = write_json(mt, &tl, args->output == &timeline_raw_output);
 	if (!err)
 		err = out_file__commit(mt->of);
 	return err;
 }
 
-void mem_timeline__free(struct mem_timeline *mt)
+static void free_timeline(void *o)
 {
+	struct mem_timeline *mt = o;
+
 	if (!mt)
 		return;
 	out_file__free(mt->of);
@@ -437,6 +410,33 @@ void mem_timeline__free(struct mem_timeline *mt)
 	text_ids__free(&mt->texts);
 	free(mt->owners);
 	free(mt->devices);
-	free(mt->path);
 	free(mt);
 }
+
+static int open_timeline(const struct output_args *args, void **out)
+{
+	struct mem_timeline *mt = calloc(1, sizeof(*mt));
+	int err = mt ? begin_timeline(mt, args) : -ENOMEM;
+
+	if (err)
+		free_timeline(mt);
+	else
+		*out = mt;
+	return err;
+}
+
+#define TIMELINE                                                                                   \
+	.title = "memory timeline", .needs = NEEDS_ALLOCATIONS, .open = open_timeline,             \
+	.sink = timeline_sink, .finish = finish_timeline, .free = free_timeline
+
+const struct output timeline_output = {
+	TIMELINE,
+};
+
+const struct output timeline_raw_output = {
+	TIMELINE,
+};
+
+const struct output timeline_html_output = {
+	TIMELINE,
+};

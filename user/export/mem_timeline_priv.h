@@ -3,8 +3,8 @@
 #ifndef EXPORT_MEM_TIMELINE_PRIV_H
 #define EXPORT_MEM_TIMELINE_PRIV_H
 
-#include "export/mem_timeline.h"
 #include "export/out_file.h"
+#include "export/output.h"
 #include "model/mem_flow.h"
 
 struct timeline_owner { /* where blocks came from; texts of the session */

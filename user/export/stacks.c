@@ -5,8 +5,6 @@
  * each stack with its sum.
  */
 #define LOG_DOMAIN "stacks"
-#include "export/stacks.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,6 +18,7 @@
 #include "base/term_text.h"
 #include "base/vec.h"
 #include "export/out_file.h"
+#include "export/output.h"
 #include "export/py_text.h"
 #include "export/stack_tree.h"
 #include "model/key_averages.h"
@@ -32,7 +31,6 @@ struct stacks_event {
 
 struct stacks {
 	const struct session *s;
-	char *path;
 	struct out_file *of;
 	FILE *f;
 	uint64_t written;
@@ -247,13 +245,16 @@ static bool tree_metric(const char *name, enum stack_metric *metric)
 	return false;
 }
 
-static int choose_metric(struct stacks *st, const char *metric)
+static int choose_metric(struct stacks *st, const struct output_args *args)
 {
 	struct ka_opts opts = { .event = keep_event, .take_back = take_event_back, .event_arg = st };
+	const char *metric = args->metric                    ? args->metric :
+			     session__info(st->s)->sample_hz ? "sampled_cpu_time" :
+							       "self_cpu_time_total";
 
 	if (tree_metric(metric, &st->metric)) {
 		if (!stack_metric__recorded(session__info(st->s), st->metric)) {
-			pr_error("cannot write '%s': %s was not recorded", st->path, metric);
+			pr_error("cannot write '%s': %s was not recorded", args->path, metric);
 			return -ENODATA;
 		}
 		st->tree = stack_tree__new();
@@ -264,37 +265,19 @@ static int choose_metric(struct stacks *st, const char *metric)
 	return st->ka ? 0 : -ENOMEM;
 }
 
-int stacks__open(const char *path, const struct session *s, const char *metric, struct stacks **out)
+static struct session_sink stacks_sink(void *o)
 {
-	struct stacks *st = calloc(1, sizeof(*st));
-	int err = -ENOMEM;
+	struct stacks *st = o;
 
-	if (!st)
-		return -ENOMEM;
-	st->s = s;
-	st->path = strdup(path);
-	st->texts = strtab__new();
-	py_paths__find(&st->paths, s);
-	if (st->path && st->texts)
-		err = choose_metric(st, metric);
-	if (!err)
-		err = out_file__open(path, &st->of);
-	if (err)
-		stacks__free(st);
-	else
-		*out = st;
-	return err;
-}
-
-struct session_sink stacks__sink(struct stacks *st)
-{
 	return st->tree ? stack_tree__sink(st->tree) : key_averages__sink(st->ka);
 }
 
-int stacks__finish(struct stacks *st, struct session_totals *totals)
+static int finish_stacks(void *o, const struct output_args *args, struct session_totals *totals)
 {
+	struct stacks *st = o;
 	int err;
 
+	(void)args;
 	st->f = out_file__stream(st->of);
 	if (!st->f)
 		return -ENOMEM;
@@ -306,8 +289,10 @@ int stacks__finish(struct stacks *st, struct session_totals *totals)
 	return err ? err : out_file__commit(st->of);
 }
 
-void stacks__free(struct stacks *st)
+static void free_stacks(void *o)
 {
+	struct stacks *st = o;
+
 	if (!st)
 		return;
 	out_file__free(st->of);
@@ -316,6 +301,36 @@ void stacks__free(struct stacks *st)
 	strtab__free(st->texts);
 	hashmap__clear(&st->text_ids);
 	free(st->events);
-	free(st->path);
 	free(st);
 }
+
+static int open_stacks(const struct output_args *args, void **out)
+{
+	struct stacks *st = calloc(1, sizeof(*st));
+	int err = -ENOMEM;
+
+	if (!st)
+		return -ENOMEM;
+	st->s = args->s;
+	st->texts = strtab__new();
+	py_paths__find(&st->paths, args->s);
+	if (st->texts)
+		err = choose_metric(st, args);
+	if (!err)
+		err = out_file__open(args->path, &st->of);
+	if (err)
+		free_stacks(st);
+	else
+		*out = st;
+	return err;
+}
+
+const struct output stacks_output = {
+	.title = "stacks",
+	.viewer = "flamegraph.pl, speedscope",
+	.needs = NEEDS_STACKS,
+	.open = open_stacks,
+	.sink = stacks_sink,
+	.finish = finish_stacks,
+	.free = free_stacks,
+};

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See thread_dump.h. */
-#include "export/thread_dump.h"
-
+/* The last sampled Python stack of each thread, and where it stood in C++ if that was recorded, as text for people: where a job hangs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,6 +10,7 @@
 #include "base/sort.h"
 #include "base/term_text.h"
 #include "export/out_file.h"
+#include "export/output.h"
 #include "export/py_text.h"
 #include "ptb_event.h"
 
@@ -225,34 +224,19 @@ static int put_part(const struct thread_dump *td, FILE *f, uint32_t i, uint64_t 
 	return 0;
 }
 
-int thread_dump__open(const char *path, const struct session *s, struct thread_dump **out)
+static struct session_sink dump_sink(void *o)
 {
-	struct thread_dump *td = calloc(1, sizeof(*td));
-	int err;
-
-	if (!td)
-		return -ENOMEM;
-	td->s = s;
-	py_paths__find(&td->paths, s);
-	err = out_file__open(path, &td->of);
-	if (err)
-		thread_dump__free(td);
-	else
-		*out = td;
-	return err;
+	return (struct session_sink){ .arg = o, .sample = take_sample };
 }
 
-struct session_sink thread_dump__sink(struct thread_dump *td)
+static int finish_dump(void *o, const struct output_args *args, struct session_totals *totals)
 {
-	return (struct session_sink){ .arg = td, .sample = take_sample };
-}
-
-int thread_dump__finish(struct thread_dump *td, struct session_totals *totals)
-{
+	struct thread_dump *td = o;
 	FILE *f = out_file__stream(td->of);
 	uint64_t written = 0;
 	int err = f ? sort__array(td->threads, td->thread_cnt, sizeof(*td->threads), by_thread) : -ENOMEM;
 
+	(void)args;
 	if (!f)
 		return err;
 	for (uint32_t i = 0; i < td->thread_cnt && !err; i++)
@@ -262,8 +246,10 @@ int thread_dump__finish(struct thread_dump *td, struct session_totals *totals)
 	return err ? err : out_file__commit(td->of);
 }
 
-void thread_dump__free(struct thread_dump *td)
+static void free_dump(void *o)
 {
+	struct thread_dump *td = o;
+
 	if (!td)
 		return;
 	out_file__free(td->of);
@@ -271,3 +257,29 @@ void thread_dump__free(struct thread_dump *td)
 	free(td->threads);
 	free(td);
 }
+
+static int open_dump(const struct output_args *args, void **out)
+{
+	struct thread_dump *td = calloc(1, sizeof(*td));
+	int err;
+
+	if (!td)
+		return -ENOMEM;
+	td->s = args->s;
+	py_paths__find(&td->paths, args->s);
+	err = out_file__open(args->path, &td->of);
+	if (err)
+		free_dump(td);
+	else
+		*out = td;
+	return err;
+}
+
+const struct output threads_output = {
+	.title = "threads",
+	.needs = NEEDS_SAMPLES,
+	.open = open_dump,
+	.sink = dump_sink,
+	.finish = finish_dump,
+	.free = free_dump,
+};

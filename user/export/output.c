@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What outputs share: what must have been recorded, and the choice of a process. */
+#define LOG_DOMAIN "export"
+#include "export/output.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+
+static const struct {
+	uint32_t what;
+	const char *sentence; /* behind the capture's name */
+} needs[] = {
+	{ NEEDS_SHAPES, "contains no shapes: it was recorded without --record-shapes" },
+	{ NEEDS_ALLOCATIONS, "contains no allocations: it was recorded without --profile-memory" },
+	{ NEEDS_MEMORY,
+	  "contains no memory events: it was recorded with neither --profile-memory nor --kernel-memory" },
+	{ NEEDS_STACKS, "contains no Python stacks: it was recorded without --with-stack" },
+	{ NEEDS_SAMPLES, "contains no samples: it was recorded without --sample-stacks" },
+	{ NEEDS_MODULES, "contains no modules: it was recorded without --with-modules" },
+	{ NEEDS_SAMPLED_OPERATORS, "has no samples; its table of operators is that of report without --by" },
+	{ NEEDS_GPU, "contains no GPU activity: it was recorded with --gpu off or --activities cpu" },
+};
+
+static uint32_t recorded(const struct session_info *i)
+{
+	return (i->has_shapes ? NEEDS_SHAPES : 0U) | (i->has_memory ? NEEDS_ALLOCATIONS : 0U) |
+	       (i->has_memory || i->has_kernel_memory ? NEEDS_MEMORY : 0U) |
+	       (i->has_py_stacks ? NEEDS_STACKS : 0U) |
+	       (i->sample_hz ? NEEDS_SAMPLES | NEEDS_SAMPLED_OPERATORS : 0U) |
+	       (i->has_modules ? NEEDS_MODULES : 0U) |
+	       (i->has_gpu || i->has_cuda_calls ? NEEDS_GPU : 0U);
+}
+
+int output__check_recorded(const struct output_args *args)
+{
+	uint32_t missing = args->output->needs;
+
+	if (args->by_shape > 0 || args->with_flops > 0)
+		missing |= NEEDS_SHAPES;
+	if (args->exact_memory > 0)
+		missing |= NEEDS_ALLOCATIONS;
+	if (args->group_by_stack_n)
+		missing |= NEEDS_STACKS;
+	missing &= ~recorded(session__info(args->s));
+	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+		if (missing & needs[i].what) {
+			pr_error("'%s' %s", args->capture, needs[i].sentence);
+			return -ENODATA;
+		}
+	return 0;
+}
+
+int output__choose_process(const struct output_args *args, uint32_t *tgid)
+{
+	const struct session_info *info = session__info(args->s);
+	uint32_t i = 0;
+
+	while (args->tgid && i < info->process_cnt && info->processes[i].tgid != args->tgid)
+		i++;
+	if (args->tgid && i == info->process_cnt) {
+		pr_error("cannot write '%s': the capture has no process %u", args->path, args->tgid);
+		return -ESRCH;
+	}
+	*tgid = i < info->process_cnt ? info->processes[i].tgid : 0;
+	if (info->process_cnt > 1 && !args->tgid)
+		pr_warn("'%s' is of process %u; the capture has %u more, which --pid selects",
+			args->path, *tgid, info->process_cnt - 1);
+	return 0;
+}

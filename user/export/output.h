@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What is made of a session while it is read once: files that other tools read, and reports. Each is a row, which has everything
+ * that the command line knows of it; a file of its own makes it.
+ */
+#ifndef EXPORT_OUTPUT_H
+#define EXPORT_OUTPUT_H
+
+#include <limits.h>
+#include <stddef.h>
+
+#include "model/session.h"
+
+struct output;
+
+/* What the user requested; each output takes what concerns it. */
+struct output_args {
+	const struct output *output;
+	const struct session *s;
+	const char *capture; /* its name */
+	/* files */
+	const char *path;
+	uint32_t tgid; /* of which process it is; 0: Chrome trace: all, others: the first */
+	const char *device; /* of a memory timeline: "cpu", "cuda:0"; NULL: cuda:0 if it allocated there, else cpu */
+	const char *metric; /* of folded stacks, of STACKS_METRICS; NULL: time, as it was recorded */
+	const char *diff;   /* the second capture of a flame graph; NULL: none */
+	/* reports */
+	bool json;
+	int row_limit;                          /* -1: all rows; OUTPUT_ROWS_DEFAULT: not given */
+	const char *sort_by;                    /* NULL: order of first appearance */
+	int by_shape, with_flops, exact_memory; /* the table's rows and columns: 1, -1: not, 0: as recorded */
+	int group_by_stack_n;                   /* of the table: that many frames, 0: not */
+	bool all_lines; /* of lines: also those of libraries; else they count as the line that called them */
+};
+#define OUTPUT_ROWS_DEFAULT INT_MIN
+
+/* What must have been recorded. */
+enum output_needs {
+	NEEDS_SHAPES = 1,
+	NEEDS_ALLOCATIONS = 2,
+	NEEDS_MEMORY = 4, /* of PyTorch or of the kernel */
+	NEEDS_STACKS = 8,
+	NEEDS_SAMPLES = 16,
+	NEEDS_MODULES = 32,
+	NEEDS_SAMPLED_OPERATORS = 64,
+	NEEDS_GPU = 128,
+};
+
+struct output {
+	const char *name; /* value of --format or --by */
+	const char *help; /* a line */
+	const char *suffixes; /* of its files without ".gz", separated by blanks; the first one, as it stands, is the default */
+	const char *title, *viewer; /* of the message with its file's name; viewer: NULL: none */
+	uint32_t needs;             /* enum output_needs */
+	int rows;                   /* of a report, unless the user says how many; 0: as recorded */
+	/* 0 or negative errno; logged, but for -ENOMEM. *out is then given to the others. */
+	int (*open)(const struct output_args *args, void **out);
+	struct session_sink (*sink)(void *o);
+	/* After the run: completes the file, prints the report; adds what it left out to the totals. */
+	int (*finish)(void *o, const struct output_args *args, struct session_totals *totals);
+	void (*free)(void *o); /* drops what was not finished; NULL is fine */
+};
+
+/* Of `ptbpf export`: its struct output, its name, suffixes (the first one is that of a file that is not named; with and without ".gz"), help. */
+/* clang-format off */
+#define FILE_OUTPUTS(FIRST, X)                                                                      \
+	FIRST(chrome_output, "chrome", ".pt.trace.json.gz .trace.json",                             \
+	      "Chrome trace as torch.profiler writes it (Perfetto, HTA, TensorBoard)")              \
+	X(et_output, "et", ".et.json",                                                              \
+	  "Execution Trace as torch's ExecutionTraceObserver writes it (Chakra, et_replay, HTA)")   \
+	X(timeline_output, "memory", ".memory.json.gz",                                             \
+	  "live bytes by category over time, as torch's export_memory_timeline() to .json.gz")      \
+	X(timeline_raw_output, "memory-raw", ".memory.raw.json.gz",                                 \
+	  "every allocation, change and free with its category, as torch's to .raw.json.gz")        \
+	X(timeline_html_output, "memory-html", ".memory.html",                                      \
+	  "a page with the same as a chart, as torch's to .html")                                   \
+	X(stacks_output, "stacks", ".stacks.txt",                                                   \
+	  "folded stacks of Python with a metric, as torch's export_stacks() (flamegraph.pl, speedscope)") \
+	X(threads_output, "threads", ".threads.txt",                                                \
+	  "the last sampled Python stack of each thread, as text (--sample-stacks)")                \
+	X(flamegraph_output, "flamegraph", ".flamegraph.html",                                      \
+	  "a page with the calls of Python and operators, or with the difference of two captures")
+/* clang-format on */
+
+#define X(row, name, suffixes, help) extern const struct output row;
+FILE_OUTPUTS(X, X)
+#undef X
+
+extern const struct file_output {
+	const struct output *output;
+	const char *name, *suffixes, *help;
+} file_outputs[]; /* ends with a row without an output */
+
+/* torch's, and those of stack_tree.h that torch does not have. */
+#define STACKS_METRICS                                                                                  \
+	"self_cpu_time_total, self_cuda_time_total, self_xpu_time_total, self_privateuse1_time_total, " \
+	"cpu_memory_allocated, cpu_memory_live, cuda_memory_allocated, cuda_memory_live, page_faults, " \
+	"page_fault_bytes, sampled_cpu_time, sampled_wait_time"
+
+/* That of the name; NULL: there is none such. */
+const struct file_output *file_output__find(const char *name);
+/* That whose suffix the path has; NULL: nobody's. */
+const struct file_output *file_output__of_path(const char *path);
+/* Requesting what was not recorded gets a sentence, not an empty column. 0 or -ENODATA, logged. */
+int output__check_recorded(const struct output_args *args);
+/* Whose file it is, in a format of one process: args->tgid, or the first one for 0. 0 or negative errno, logged. */
+int output__choose_process(const struct output_args *args, uint32_t *tgid);
+
+#endif /* EXPORT_OUTPUT_H */

@@ -12,9 +12,7 @@
 #include "base/term_text.h"
 #include "export/output.h"
 #include "model/key_averages.h"
-#include "report/gpu_report.h"
-#include "report/mem_report.h"
-#include "report/table.h"
+#include "report/report.h"
 
 #define REPORTS 3 /* kinds on a stream; those in files follow */
 #define KINDS (REPORTS + 4)

@@ -9,7 +9,7 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
-#include "report/table.h"
+#include "report/report.h"
 
 static double number_at(const cJSON *row, int i)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "export/output.h"
-#include "report/gpu_report.h"
+#include "report/report.h"
 #include "gpu_world.h"
 
 #define STEPS 6

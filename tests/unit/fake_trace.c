@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "export/output.h"
-#include "report/mem_report.h"
-#include "report/table.h"
+#include "report/report.h"
 #include "fake_session.h"
 #include "memory_world.h"
 #include "value_words.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/gpu_report.h"
+#include "report/report.h"
 #include "gpu_world.h"
 #include "json_keys.h"
 #include "suite.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/mem_report.h"
+#include "report/report.h"
 #include "json_keys.h"
 #include "memory_world.h"
 #include "suite.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/table.h"
+#include "report/report.h"
 #include "fake_session.h"
 #include "json_keys.h"
 #include "suite.h"

@@ -7,7 +7,7 @@
 #include "cli/cmd.h"
 #include "cli/opts.h"
 #include "cli/outputs.h"
-#include "report/reports.h"
+#include "report/report.h"
 
 struct report_cfg {
 	struct outputs out;

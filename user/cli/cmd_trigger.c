@@ -11,7 +11,7 @@
 #include "base/std_out.h"
 #include "cli/cmd.h"
 #include "cli/control_client.h"
-#include "report/report_out.h"
+#include "report/report.h"
 
 #define PATH_CHARS 4096
 

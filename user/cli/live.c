@@ -17,7 +17,7 @@
 #include "cli/cmd.h"
 #include "cli/outputs.h"
 #include "record/recorder.h"
-#include "report/reports.h"
+#include "report/report.h"
 
 #define SAMPLE_HZ_MAX 1000
 #define FLIGHT_MAX_NS 3600000000000ULL

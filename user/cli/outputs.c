@@ -17,8 +17,7 @@
 #include "cli/window_metrics.h"
 #include "export/loss_account.h"
 #include "export/session_json.h"
-#include "report/report_out.h"
-#include "report/reports.h"
+#include "report/report.h"
 
 /*
  * What the window cost the target: every hit times the measured cost of one. A lower bound: it was

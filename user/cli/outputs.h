@@ -9,8 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "export/output.h"
-#include "report/table.h"
+#include "report/report.h"
 
 struct metrics;
 struct metrics_window;

@@ -19,7 +19,7 @@
 #include "cli/sample_steps.h"
 #include "cli/sampler.h"
 #include "export/session_json.h"
-#include "report/report_out.h"
+#include "report/report.h"
 #include "sample/proc_scout.h"
 
 static void put_trigger(struct jsonw *j, const struct window_trigger *trigger)

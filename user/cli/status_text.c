@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "report/doc.h"
+#include "report/report.h"
 
 #define TARGETS_SHOWN 32
 #define TEXT_CHARS 300

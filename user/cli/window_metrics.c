@@ -13,7 +13,7 @@
 #include "base/strtab.h"
 #include "base/vec.h"
 #include "model/key_averages.h"
-#include "report/gpu_report.h"
+#include "report/report.h"
 
 #define RSS_NS 100000000ULL /* before the window's end: its last readings of /proc */
 #define CUT_STEP                                                                                   \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The sink of `report --gpu`: keeps the intervals that conclusions need (work, calls, outermost operators), sums up
- * the rest by name. Draws no conclusions; see gpu_report_priv.h.
+ * the rest by name. Draws no conclusions; see report_priv.h.
  */
 #define LOG_DOMAIN "gpu"
-#include "report/gpu_report_priv.h"
+#include "report/report_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/doc.h"
-#include "report/gpu_report_priv.h"
+#include "report/report_priv.h"
 
 #define REASONS_ON_TOP 4
 
@@ -362,7 +361,7 @@ static void add_copies(struct doc *d, const struct gpu_report *gr)
 	static const struct doc_column columns[] = {
 		{ "ns", "total", 11, unit__ns, 0 },
 		{ "count", "count", 8, NULL, 0 },
-		{ "bytes", "bytes", 11, unit__bytes, 0 },
+		{ "bytes", "bytes", 11, cell__bytes, 0 },
 		{ ".bandwidth", "bandwidth", 13, NULL, 0 },
 		{ "name", "direction", -1, NULL, 0 },
 		{ 0 },
@@ -434,7 +433,7 @@ static void add_calls(struct doc *d, const struct gpu_report *gr)
 {
 	static const struct doc_column columns[] = {
 		{ "ns", "total", 11, unit__ns, 0 },   { "count", "count", 8, NULL, 0 },
-		{ ".mean", "mean", 10, unit__ns, 0 }, { ".bytes", "bytes", 11, unit__bytes, 0 },
+		{ ".mean", "mean", 10, unit__ns, 0 }, { ".bytes", "bytes", 11, cell__bytes, 0 },
 		{ ".where", "call", 0, NULL, 0 },     { 0 },
 	};
 	static const struct doc_column overheads[] = {

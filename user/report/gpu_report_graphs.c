@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * CUDA graphs in `report --gpu`: GPU time by graph, and within a graph by what was open when its nodes were captured.
- * The rest of the report, as torch, charges that work to the replaying call. See gpu_report_priv.h.
+ * The rest of the report, as torch, charges that work to the replaying call. See report_priv.h.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/list.h"
 #include "base/sort.h"
-#include "report/gpu_report_priv.h"
+#include "report/report_priv.h"
 
 int gr_graphs__take(struct gpu_report *gr, const struct gpu_slice *g, uint64_t ns)
 {

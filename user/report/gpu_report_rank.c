@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What `report --gpu` concludes at the end of the stream: how busy devices and streams were, how long work waited
- * between its launch and its begin, which operator launches most of a kernel. See gpu_report_priv.h.
+ * between its launch and its begin, which operator launches most of a kernel. See report_priv.h.
  */
-#include "report/gpu_report_priv.h"
+#include "report/report_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>

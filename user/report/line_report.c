@@ -4,7 +4,7 @@
  * between; its total is all below it, once, however often it is in a stack.
  */
 #define LOG_DOMAIN "lines"
-#include "report/line_report.h"
+#include "report/report.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,6 @@
 #include "base/effort.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "report/doc.h"
 #include "export/stack_tree.h"
 
 struct line_row {
@@ -308,14 +307,14 @@ static void path_text(const struct line_report *lr, const struct line_row *r, ch
 
 /* ---- columns ---- */
 
-#define DASH_WHERE_NONE(unit)                                                                      \
-	static struct cell unit##_or_dash(double v)                                                \
+#define OR_DASH(name, unit)                                                                        \
+	static struct cell name##_or_dash(double v)                                                \
 	{                                                                                          \
-		return v < 0 || v > 0 ? unit__##unit(v) : cell__format("-");                       \
+		return v < 0 || v > 0 ? unit(v) : cell__format("-");                               \
 	}
-DASH_WHERE_NONE(ns)
-DASH_WHERE_NONE(count)
-DASH_WHERE_NONE(bytes)
+OR_DASH(ns, unit__ns)
+OR_DASH(count, unit__count)
+OR_DASH(bytes, cell__bytes)
 
 #define X(id, key, name, unit) [STACK_##id] = { "self." #key, "total." #key },
 static const struct {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The sink of `report --memory`: sums by process, device, operator. Its memory is bounded by the number of distinct
- * operators, annotations and shapes, not by that of events. Draws no conclusions; see mem_report_priv.h.
+ * operators, annotations and shapes, not by that of events. Draws no conclusions; see report_priv.h.
  */
 #define LOG_DOMAIN "memory"
-#include "report/mem_report_priv.h"
+#include "report/report_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "export/mem_names.h"
-#include "report/doc.h"
-#include "report/mem_report_priv.h"
+#include "report/report_priv.h"
 
 #define PEAK_TOP 10
 
@@ -101,8 +100,8 @@ static void add_growing(struct mr_printer *p)
 {
 	const struct mr_view *v = p->v;
 	const struct doc_column columns[] = {
-		{ "bytes_per_period", v->by_step ? "per step" : "per tenth", 10, unit__bytes, 0 },
-		{ "bytes", "kept", 10, unit__bytes, 0 },
+		{ "bytes_per_period", v->by_step ? "per step" : "per tenth", 10, cell__bytes, 0 },
+		{ "bytes", "kept", 10, cell__bytes, 0 },
 		{ "blocks", "blocks", 8, NULL, 0 },
 		{ ".periods", v->by_step ? "steps" : "tenths", 9, NULL, 0 },
 		{ ".who", "operator in annotation, input shapes", 0, NULL, 0 },
@@ -138,7 +137,7 @@ static void add_live(struct mr_printer *p)
 {
 	const struct mr_view *v = p->v;
 	const struct doc_column columns[] = {
-		{ "bytes", "bytes", 10, unit__bytes, 0 },
+		{ "bytes", "bytes", 10, cell__bytes, 0 },
 		{ "blocks", "blocks", 8, NULL, 0 },
 		{ ".periods", v->by_step ? "of step" : "of tenth", 12, NULL, 0 },
 		{ ".who", "operator in annotation, input shapes", 0, NULL, 0 },
@@ -239,10 +238,10 @@ static void add_kernel_list(struct mr_printer *p, const char *key, const struct 
 static void add_kernel(struct mr_printer *p)
 {
 	static const struct doc_column faults[] = {
-		{ "fault_bytes", "brought in", 10, unit__bytes, 0 },
+		{ "fault_bytes", "brought in", 10, cell__bytes, 0 },
 		{ ".faults", "faults", 9, NULL, 0 },
 		{ "major_faults", "major", 7, NULL, 0 },
-		{ ".net", "mapped, net", 11, unit__change, 0 },
+		{ ".net", "mapped, net", 11, cell__change, 0 },
 		{ ".who", "operator in annotation", 0, NULL, 0 },
 		{ 0 },
 	}, stalls[] = {
@@ -283,7 +282,7 @@ static void add_calls(struct mr_printer *p)
 	static const struct doc_column columns[] = {
 		{ "name", "call", -24, NULL, 0 },
 		{ "calls", "times", 8, NULL, 0 },
-		{ ".bytes", "asked for", 11, unit__bytes, 0 },
+		{ ".bytes", "asked for", 11, cell__bytes, 0 },
 		{ "ns", "time", 11, unit__ns, 0 },
 		{ ".note", NULL, -1, NULL, 0 },
 		{ 0 },

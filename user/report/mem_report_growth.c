@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "report/mem_report_priv.h"
+#include "report/report_priv.h"
 
 void mr_growth__init(struct mr_growths *g)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What the sums of `report --memory` mean: which blocks were kept, which of them grow, what comes first.
- * The rules are in mem_report_priv.h; prints nothing.
+ * The rules are in report_priv.h; prints nothing.
  */
-#include "report/mem_report_priv.h"
+#include "report/report_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "export/mem_names.h"
-#include "report/doc.h"
-#include "report/mem_report_priv.h"
+#include "report/report_priv.h"
 
 #define PEAK_TOP 3
 
@@ -234,10 +233,10 @@ static void balance_rows(struct mr_printer *p, const struct mr_device *cpu)
 	static const uint32_t kinds[] = { PTB_RSS_ANON, PTB_RSS_FILE, PTB_RSS_SHMEM, PTB_RSS_SWAP };
 	static const struct doc_column columns[] = {
 		{ ".name", "", -22, NULL, 0 },
-		{ ".begin", "begin", 12, unit__bytes, 0 },
-		{ ".peak", "torch's peak", 12, unit__bytes, 0 },
-		{ ".end", "end", 12, unit__bytes, 0 },
-		{ ".change", "change", 12, unit__change, 0 },
+		{ ".begin", "begin", 12, cell__bytes, 0 },
+		{ ".peak", "torch's peak", 12, cell__bytes, 0 },
+		{ ".end", "end", 12, cell__bytes, 0 },
+		{ ".change", "change", 12, cell__change, 0 },
 		{ 0 },
 	}, without_torch[] = { columns[0], columns[1], columns[3], columns[4], columns[5] };
 	const struct mr_proc *pr = p->v->proc;

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The rows of reports; each prints on standard output. */
 #define LOG_DOMAIN "report"
-#include "report/reports.h"
+#include "report/report.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/std_out.h"
 #include "export/py_text.h"
-#include "ranks/rank_times.h"
-#include "report/gpu_report.h"
-#include "report/line_report.h"
-#include "report/mem_report.h"
-#include "report/skew_report.h"
-#include "report/table.h"
 
 #define ROWS_OF_LISTS 10
 #define ROWS_OF_LINES 25

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* `report --skew`; see skew_report.h. Key names are a contract: schemas/formats/skew_report.schema.json. */
+/* `report --skew`; see report.h. Key names are a contract: schemas/formats/skew_report.schema.json. */
 #define LOG_DOMAIN "skew"
-#include "report/skew_report.h"
+#include "report/report.h"
 
 #include <errno.h>
 #include <stdio.h>
 
 #include "base/log.h"
-#include "report/doc.h"
 
 static struct cell ms(double ns)
 {

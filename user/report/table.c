@@ -13,8 +13,7 @@
 
 #include "base/log.h"
 #include "base/term_text.h"
-#include "report/doc.h"
-#include "report/table.h"
+#include "report/report.h"
 
 #define COLUMN_WIDTH 12
 #define NAME_WIDTH_MAX 55

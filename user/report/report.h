@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What people read: documents, their renderers, and the reports that are documents. */
+#ifndef REPORT_REPORT_H
+#define REPORT_REPORT_H
+
+#include <stdio.h>
+
+#include "base/jsonw.h"
+#include "export/output.h"
+#include "model/key_averages.h"
+#include "model/session.h"
+#include "ranks/rank_times.h"
+
+struct report_opts {
+	int row_limit; /* rows of each list, -1: all */
+	bool json;
+};
+
+/* Rows of a list that are shown. */
+static inline uint32_t report__shown(uint32_t cnt, int row_limit)
+{
+	return row_limit >= 0 && (uint32_t)row_limit < cnt ? (uint32_t)row_limit : cnt;
+}
+
+/* ---- cells ---- */
+
+/* A short text by value: cell__bytes(v).text may be used until the end of the expression. */
+struct cell {
+	char text[48];
+};
+__attribute__((format(printf, 1, 2))) struct cell cell__format(const char *fmt, ...);
+struct cell cell__bytes(double v);       /* "1.5 GiB" */
+struct cell cell__count(uint64_t v);     /* "140.5 k" */
+struct cell cell__change(double v);      /* "+1.5 GiB" */
+struct cell cell__duration(uint64_t ns); /* "1.234 ms" */
+
+/* The target's text, escaped (base/term_text.h), in at most `max` characters, "..." where it is cut; returns how many. */
+size_t cell__put_text(FILE *out, const char *text, size_t max);
+
+/* Units of columns, beside cell__bytes() and cell__change(). */
+struct cell unit__ns(double v);    /* "1.234 ms" */
+struct cell unit__count(double v); /* "140.5 k" */
+struct cell unit__share(double v); /* 0.125: "12.5 %" */
+
+/*
+ * ---- documents ----
+ *
+ * A document has facts, which have a key, lists of rows, and sentences. It is written once, by the calls below, and rendered as
+ * it is written, so that its length takes no memory. JSON has the facts and the lists that have a key; text has the
+ * sentences, and of lists the columns. A fact or list whose key is NULL or begins with '.' is of the text only.
+ */
+
+/* A column of a list in text. The list ends with a row of zeroes. */
+struct doc_column {
+	const char *key;     /* of a row's fact; "self.ns": of one in its object "self" */
+	const char *heading; /* NULL in all columns: they have none */
+	int width;           /* < 0: to the left; 0: the rest of the line, as the last column */
+	struct cell (*unit)(double v); /* how a number is shown; NULL: as a whole number */
+	double whole;                  /* what the number is shown as a share of; 0: as it is */
+};
+
+#define DOC_DEPTH 8
+#define DOC_COLUMNS_MAX 40
+
+struct doc {
+	FILE *out;
+	const struct session *s; /* NULL: the document is of none */
+	struct session_totals *totals;
+	const struct report_opts *opts;
+	bool torch; /* the text's lists are laid out as torch lays out its table; set before them */
+	struct jsonw w;
+	struct doc_list { /* those that are open; the first one stands for the document */
+		const struct doc_column *columns;
+		const char *object; /* of its row, that is open */
+		uint32_t cnt, shown, next;
+		int indent;
+		bool row, headed, of_json;
+	} lists[DOC_DEPTH], *list;
+	char *cells[DOC_COLUMNS_MAX]; /* of the row, until it is written */
+	char *tail, *below[2];
+	char title[256]; /* "": none that waits for its list */
+	size_t used;     /* characters of the open line */
+};
+
+/* 0 or negative errno. doc__finish() frees what it needs. */
+int doc__begin(struct doc *d, FILE *out, const struct session *s, struct session_totals *totals,
+	       const struct report_opts *opts);
+/* Says what the capture lacks, and adds to the totals what the document had no room for. 0 or negative errno. */
+int doc__finish(struct doc *d);
+
+/* Facts: members of the innermost object; without a key elements of an array. */
+
+struct doc_fact {
+	const char *key;
+	enum { DOC_NULL, DOC_U64, DOC_I64, DOC_DOUBLE, DOC_BOOL, DOC_TEXT, DOC_NONE } kind;
+	union {
+		uint64_t u;
+		int64_t i;
+		double d;
+		const char *text;
+	};
+};
+
+struct doc_fact fact__u64(const char *key, uint64_t v);
+struct doc_fact fact__i64(const char *key, int64_t v);
+struct doc_fact fact__double(const char *key, double v); /* NaN: null */
+struct doc_fact fact__bool(const char *key, bool v);
+struct doc_fact fact__text(const char *key, const char *text);
+struct doc_fact fact__null(const char *key);
+#define FACT(key, v)                                                                               \
+	_Generic((v),                                                                              \
+		bool: fact__bool,                                                                  \
+		uint32_t: fact__u64,                                                               \
+		uint64_t: fact__u64,                                                               \
+		int32_t: fact__i64,                                                                \
+		int64_t: fact__i64,                                                                \
+		double: fact__double,                                                              \
+		char *: fact__text,                                                                \
+		const char *: fact__text)(key, v)
+#define NO_FACT ((struct doc_fact){ .kind = DOC_NONE })
+
+void doc__facts(struct doc *d, const struct doc_fact *facts, size_t cnt);
+/* DOC(d, FACT("count", n), FACT("ns", ns)); */
+#define DOC(d, ...)                                                                                \
+	doc__facts(d, (const struct doc_fact[]){ __VA_ARGS__ },                                    \
+		   sizeof((const struct doc_fact[]){ __VA_ARGS__ }) / sizeof(struct doc_fact))
+/* A fact of the text. */
+__attribute__((format(printf, 3, 4))) void doc__cell(struct doc *d, const char *key,
+						     const char *fmt, ...);
+/* Behind the text of the last column; up to half of the room is kept for it. */
+void doc__tail(struct doc *d, const char *tail);
+/* Behind both, or on a line below where they leave no room. */
+void doc__below(struct doc *d, const char *text, const char *tail);
+
+void doc__object(struct doc *d, const char *key);
+void doc__end(struct doc *d);
+void doc__array(struct doc *d, const char *key); /* of values */
+void doc__end_array(struct doc *d);
+void doc__break(struct doc *d); /* JSON: the next key begins a line */
+
+/*
+ * Rows are objects: for (uint32_t i; doc__next(d, &i);) { facts of row i }. A row's cells come before its own lists and
+ * sentences. columns: NULL: none in text. doc__list() has as many rows as the user wants of each list, doc__all() all.
+ */
+void doc__list(struct doc *d, const char *key, uint32_t cnt, const struct doc_column *columns);
+void doc__all(struct doc *d, const char *key, uint32_t cnt, const struct doc_column *columns);
+bool doc__next(struct doc *d, uint32_t *i);
+void doc__next_line(struct doc *d); /* the row's cells from here on stand in a further line of it */
+
+/* Above what follows, with an empty line before it; a list without rows has none. */
+__attribute__((format(printf, 2, 3))) void doc__title(struct doc *d, const char *fmt, ...);
+/* A piece of a line, a whole line. Texts of others are escaped. */
+__attribute__((format(printf, 2, 3))) void doc__say(struct doc *d, const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) void doc__line(struct doc *d, const char *fmt, ...);
+void doc__end_line(struct doc *d);
+void doc__gap(struct doc *d); /* an empty line */
+/* A text with its tail in at most `max` characters, 0: in the rest of the line; cut as in a last column. */
+void doc__cut(struct doc *d, const char *text, const char *tail, size_t max);
+
+/* ---- reports: a row each, of the kind of export/output.h ---- */
+
+extern const struct output operators_report, memory_report, gpus_report, skew_report, lines_report,
+	modules_report, sampled_operators_report;
+
+/* Does the report have such a column? */
+bool report__is_sort_key(const struct output *report, const char *key);
+
+/*
+ * Each __new() returns NULL when out of memory; each __print() comes after the run and returns 0 or negative errno, logged.
+ */
+
+/* The table of operators, as torch.profiler's key_averages().table() prints it. */
+struct table_opts {
+	const char *sort_by; /* NULL: order of first appearance; of TABLE_SORT_KEYS */
+	int row_limit;       /* -1: all */
+	bool profile_memory; /* the columns of memory */
+	bool device_time;    /* the columns of GPU time */
+	bool by_stack;       /* rows are by Python's frames, too */
+};
+
+/* Attributes of torch's FunctionEventAvg. */
+#define TABLE_SORT_KEYS                                                                            \
+	"self_cpu_time_total, cpu_time_total, cpu_time, self_cuda_time_total, cuda_time_total, "   \
+	"cuda_time, self_device_time_total, device_time_total, device_time, count, key, flops, "   \
+	"cpu_memory_usage, self_cpu_memory_usage, cuda_memory_usage, self_cuda_memory_usage, "     \
+	"device_memory_usage, self_device_memory_usage"
+bool table__is_sort_key(const char *key);
+int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts, FILE *out);
+/* For machines: an object with rows, window, loss account and totals. */
+int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
+		      const struct session *s, struct session_totals *totals, FILE *out);
+
+/*
+ * `report --by line` and `--by module`: what operators did, by the line of Python that called them or by the
+ * nn.Module that they ran in; of samples `--by operator`.
+ */
+struct line_opts {
+	struct report_opts report;
+	const char *sort_by; /* line_report__is_sort_key(); NULL: order of first appearance */
+	bool modules;        /* rows are modules, not lines; */
+	bool operators;      /* or the operators that samples found open */
+	bool all_lines; /* also those of libraries; else they count as the line that called them */
+};
+
+struct line_report;
+struct line_report *line_report__new(const struct session *s, bool operators);
+void line_report__free(struct line_report *lr);
+struct session_sink line_report__sink(struct line_report *lr);
+bool line_report__is_sort_key(const char *key);
+int line_report__print(struct line_report *lr, struct session_totals *totals,
+		       const struct line_opts *opts, FILE *out);
+
+/* `report --memory`: what memory was used for. */
+struct mem_report;
+struct mem_report *mem_report__new(const struct session *s);
+struct session_sink mem_report__sink(struct mem_report *mr);
+int mem_report__print(struct mem_report *mr, struct session_totals *totals,
+		      const struct report_opts *opts, FILE *out);
+void mem_report__free(struct mem_report *mr);
+
+/* `report --gpu`: how busy the GPUs were, and where they were not, why. */
+struct gpu_report;
+struct gpu_report *gpu_report__new(const struct session *s);
+struct session_sink gpu_report__sink(struct gpu_report *gr);
+int gpu_report__print(struct gpu_report *gr, struct session_totals *totals,
+		      const struct report_opts *opts, FILE *out);
+/* After the run: time in the window in which a kernel, copy or fill ran, of the GPUs that are known or had work, at most max
+ * of them, by id. 0 or negative errno. */
+struct gpu_busy {
+	uint32_t id;
+	uint64_t ns;
+};
+int gpu_report__busy(struct gpu_report *gr, struct gpu_busy *list, uint32_t max, uint32_t *cnt);
+void gpu_report__free(struct gpu_report *gr);
+
+/* `report --skew`: which rank the others wait for, since when, and for what. */
+/* After rank_times__finish(). 0 or negative errno, logged; -ENODATA: there are no two ranks to compare. */
+int skew_report__print(const struct session *s, const struct rank_times_result *r,
+		       struct session_totals *totals, const struct report_opts *opts, FILE *out);
+
+#endif /* REPORT_REPORT_H */

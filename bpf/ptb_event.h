@@ -365,7 +365,7 @@ struct ptb_rf_end {
 
 /* ---- written by user space ---- */
 
-/* META: "key\0value" as JSON text; NOTE: a sentence for the user; JOB: container and job of process h.tgid, a JSON object
+/* META: "key\0value" as JSON text; JOB: container and job of process h.tgid, a JSON object
  * ("job" in schemas/formats/facts.schema.json); NATIVE_STACK: of thread h.tid, a line for each frame, innermost first: "function (file)" or
  * "file+0x1234"; a last line "..." stands for frames that are missing; no text: the stack could not be read */
 struct ptb_text {
@@ -490,88 +490,150 @@ struct ptb_origin {
 	__u64 begin_ns, end_ns; /* the window of that one */
 };
 
-/*     name          nr  struct            has a text tail */
+/*
+ * Who reads the records of a kind, all of which have one reader. Those that are read by thread count within the window alone, the
+ * others whenever they came.
+ */
+enum ptb_reader {
+	PTB_READ_NOBODY,     /* kinds that are not known */
+	PTB_READ_RECORDER,   /* in rings only: record/recorder.c makes other records of them */
+	PTB_READ_THREADS,    /* by thread: model/session.c, what opens and closes slices */
+	PTB_READ_TASKS,      /* by thread: model/threads.c */
+	PTB_READ_MEMORY,     /* by thread: model/memory.c */
+	PTB_READ_TENSORS,    /* by thread: model/tensor_ids.c */
+	PTB_READ_STACKS,     /* by thread: model/session.c, the stack of the record that follows */
+	PTB_READ_SAMPLES,    /* by thread: model/session.c */
+	PTB_READ_STACK_DEFS, /* model/py_stacks.c, before all that is read by thread */
+	PTB_READ_GPU,        /* model/gpu_read.c */
+	PTB_READ_FACTS,      /* model/facts.c; written by user space */
+};
+
+/*     name            nr  struct     has a text tail, reader (PTB_READ_) */
 /* clang-format off */
-#define PTB_REC_KINDS(X)                                   \
-	X(OP_ENTER,     1, ptb_op_enter,     0)            \
-	X(OP_EXIT,      2, ptb_op_exit,      0)            \
-	X(BOXED_ENTER,  3, ptb_boxed_enter,  0)            \
-	X(NODE_ENTER,   4, ptb_node_enter,   1)            \
-	X(NAMED_ENTER,  5, ptb_named_enter,  1)            \
-	X(SCOPE_NAME,   6, ptb_scope_name,   1)            \
-	X(SCOPE_BEGIN,  7, ptb_scope_begin,  1)            \
-	X(SCOPE_END,    8, ptb_scope_end,    0)            \
-	X(SEQ,          9, ptb_seq,          0)            \
-	X(FORK,        10, ptb_task,         0)            \
-	X(EXEC,        11, ptb_task,         0)            \
-	X(THREAD_NEW,  12, ptb_task,         0)            \
-	X(EXIT,        13, ptb_task,         0)            \
-	X(CATCH,       14, ptb_op_exit,      0)            \
-	X(ARGS_MORE,   15, ptb_op_enter,     0)            \
-	X(MEM_ALLOC,   16, ptb_mem_alloc,    0)            \
-	X(MEM_FREE,    17, ptb_mem_free,     0)            \
-	X(MEM_REPORT,  18, ptb_mem_report,   0)            \
-	X(MEM_OOM,     19, ptb_mem_report,   0)            \
-	X(MEM_API,     20, ptb_mem_api,      0)            \
-	X(KMEM,        21, ptb_kmem,         0)            \
-	X(KMEM_CALL,   22, ptb_kmem_call,    0)            \
-	X(KMEM_STALL,  23, ptb_kmem_stall,   0)            \
-	X(KMEM_EVENT,  24, ptb_kmem_event,   0)            \
-	X(AGENT_DATA,  25, ptb_agent_data,   0)            \
-	X(RF_BEGIN,    26, ptb_rf_begin,     1)            \
-	X(RF_END,      27, ptb_rf_end,       0)            \
-	X(CUDA_CALL,   28, ptb_cuda_call,    0)            \
-	X(OPDEF_GONE,  29, ptb_opdef_gone,   1)            \
-	X(TENSOR_END,  30, ptb_tensor_end,   0)            \
-	X(PY_STACK_DEF, 32, ptb_py_stack_def, 0)           \
-	X(PY_STACK,    33, ptb_py_stack,     0)            \
-	X(PY_SAMPLE,   34, ptb_py_sample,    0)            \
-	X(AGENT_STACK, 47, ptb_agent_stack,  0)            \
-	X(GPU_KERNEL,  48, ptb_gpu_kernel,   0)            \
-	X(GPU_MEMCPY,  49, ptb_gpu_memory,   0)            \
-	X(GPU_MEMSET,  50, ptb_gpu_memory,   0)            \
-	X(GPU_API,     51, ptb_gpu_api,      0)            \
-	X(GPU_SYNC,    52, ptb_gpu_sync,     0)            \
-	X(GPU_EVENT,   53, ptb_gpu_event,    0)            \
-	X(GPU_OVERHEAD, 54, ptb_gpu_overhead, 0)           \
-	X(GPU_DEVICE,  55, ptb_gpu_device,   0)            \
-	X(GPU_CLOCK,   56, ptb_gpu_clock,    0)            \
-	X(GPU_NOTE,    57, ptb_gpu_note,     0)            \
-	X(GPU_GRAPH_NODE, 58, ptb_gpu_graph_node, 0)       \
-	X(META,        64, ptb_text,         1)            \
-	X(NOTE,        65, ptb_text,         1)            \
-	X(NAME,        66, ptb_text,         1)            \
-	X(FUNC,        67, ptb_func,         0)            \
-	X(SITE,        68, ptb_site,         0)            \
-	X(OPDEF,       69, ptb_addr_name,    0)            \
-	X(NODE_TYPE,   70, ptb_addr_name,    0)            \
-	X(PROCESS,     71, ptb_process,      0)            \
-	X(THREAD,      72, ptb_thread,       0)            \
-	X(CLOCK,       73, ptb_clock,        0)            \
-	X(WINDOW,      74, ptb_window,       0)            \
-	X(LOST,        75, ptb_lost,         0)            \
-	X(COUNTER,     76, ptb_counter,      0)            \
-	X(CALLER,      77, ptb_addr_name,    0)            \
-	X(SCHEMA,      78, ptb_schema,       0)            \
-	X(KEYS,        79, ptb_keys,         0)            \
-	X(RSS_SAMPLE,  80, ptb_rss_sample,   0)            \
-	X(KERNEL_NAME, 81, ptb_addr_name,    0)            \
-	X(PY_LINE,     82, ptb_py_line,      0)            \
-	X(JOB,         83, ptb_text,         1)            \
-	X(ORIGIN,      84, ptb_origin,       0)            \
-	X(NATIVE_STACK, 85, ptb_text,        1)            \
-	X(UNPROBED,    86, ptb_rec_hdr,      0)
+#define PTB_REC_KINDS(X)                                                 \
+	X(OP_ENTER,        1, ptb_op_enter,      0, THREADS)            \
+	X(OP_EXIT,         2, ptb_op_exit,       0, THREADS)            \
+	X(BOXED_ENTER,     3, ptb_boxed_enter,   0, THREADS)            \
+	X(NODE_ENTER,      4, ptb_node_enter,    1, THREADS)            \
+	X(NAMED_ENTER,     5, ptb_named_enter,   1, THREADS)            \
+	X(SCOPE_NAME,      6, ptb_scope_name,    1, THREADS)            \
+	X(SCOPE_BEGIN,     7, ptb_scope_begin,   1, THREADS)            \
+	X(SCOPE_END,       8, ptb_scope_end,     0, THREADS)            \
+	X(SEQ,             9, ptb_seq,           0, THREADS)            \
+	X(FORK,           10, ptb_task,          0, TASKS)              \
+	X(EXEC,           11, ptb_task,          0, TASKS)              \
+	X(THREAD_NEW,     12, ptb_task,          0, TASKS)              \
+	X(EXIT,           13, ptb_task,          0, TASKS)              \
+	X(CATCH,          14, ptb_op_exit,       0, THREADS)            \
+	X(ARGS_MORE,      15, ptb_op_enter,      0, THREADS)            \
+	X(MEM_ALLOC,      16, ptb_mem_alloc,     0, MEMORY)             \
+	X(MEM_FREE,       17, ptb_mem_free,      0, MEMORY)             \
+	X(MEM_REPORT,     18, ptb_mem_report,    0, MEMORY)             \
+	X(MEM_OOM,        19, ptb_mem_report,    0, MEMORY)             \
+	X(MEM_API,        20, ptb_mem_api,       0, MEMORY)             \
+	X(KMEM,           21, ptb_kmem,          0, MEMORY)             \
+	X(KMEM_CALL,      22, ptb_kmem_call,     0, MEMORY)             \
+	X(KMEM_STALL,     23, ptb_kmem_stall,    0, MEMORY)             \
+	X(KMEM_EVENT,     24, ptb_kmem_event,    0, MEMORY)             \
+	X(AGENT_DATA,     25, ptb_agent_data,    0, RECORDER)           \
+	X(RF_BEGIN,       26, ptb_rf_begin,      1, THREADS)            \
+	X(RF_END,         27, ptb_rf_end,        0, THREADS)            \
+	X(CUDA_CALL,      28, ptb_cuda_call,     0, GPU)                \
+	X(OPDEF_GONE,     29, ptb_opdef_gone,    1, RECORDER)           \
+	X(TENSOR_END,     30, ptb_tensor_end,    0, TENSORS)            \
+	X(PY_STACK_DEF,   32, ptb_py_stack_def,  0, STACK_DEFS)         \
+	X(PY_STACK,       33, ptb_py_stack,      0, STACKS)             \
+	X(PY_SAMPLE,      34, ptb_py_sample,     0, SAMPLES)            \
+	X(AGENT_STACK,    47, ptb_agent_stack,   0, RECORDER)           \
+	X(GPU_KERNEL,     48, ptb_gpu_kernel,    0, GPU)                \
+	X(GPU_MEMCPY,     49, ptb_gpu_memory,    0, GPU)                \
+	X(GPU_MEMSET,     50, ptb_gpu_memory,    0, GPU)                \
+	X(GPU_API,        51, ptb_gpu_api,       0, GPU)                \
+	X(GPU_SYNC,       52, ptb_gpu_sync,      0, GPU)                \
+	X(GPU_EVENT,      53, ptb_gpu_event,     0, GPU)                \
+	X(GPU_OVERHEAD,   54, ptb_gpu_overhead,  0, GPU)                \
+	X(GPU_DEVICE,     55, ptb_gpu_device,    0, GPU)                \
+	X(GPU_CLOCK,      56, ptb_gpu_clock,     0, GPU)                \
+	X(GPU_NOTE,       57, ptb_gpu_note,      0, GPU)                \
+	X(GPU_GRAPH_NODE, 58, ptb_gpu_graph_node,0, GPU)                \
+	X(META,           64, ptb_text,          1, FACTS)              \
+	X(NAME,           66, ptb_text,          1, FACTS)              \
+	X(FUNC,           67, ptb_func,          0, FACTS)              \
+	X(SITE,           68, ptb_site,          0, FACTS)              \
+	X(OPDEF,          69, ptb_addr_name,     0, FACTS)              \
+	X(NODE_TYPE,      70, ptb_addr_name,     0, FACTS)              \
+	X(PROCESS,        71, ptb_process,       0, FACTS)              \
+	X(THREAD,         72, ptb_thread,        0, FACTS)              \
+	X(CLOCK,          73, ptb_clock,         0, FACTS)              \
+	X(WINDOW,         74, ptb_window,        0, FACTS)              \
+	X(LOST,           75, ptb_lost,          0, FACTS)              \
+	X(COUNTER,        76, ptb_counter,       0, FACTS)              \
+	X(CALLER,         77, ptb_addr_name,     0, FACTS)              \
+	X(SCHEMA,         78, ptb_schema,        0, FACTS)              \
+	X(KEYS,           79, ptb_keys,          0, FACTS)              \
+	X(RSS_SAMPLE,     80, ptb_rss_sample,    0, FACTS)              \
+	X(KERNEL_NAME,    81, ptb_addr_name,     0, FACTS)              \
+	X(PY_LINE,        82, ptb_py_line,       0, FACTS)              \
+	X(JOB,            83, ptb_text,          1, FACTS)              \
+	X(ORIGIN,         84, ptb_origin,        0, FACTS)              \
+	X(NATIVE_STACK,   85, ptb_text,          1, FACTS)              \
+	X(UNPROBED,       86, ptb_rec_hdr,       0, FACTS)
+
+/* What is not in the header: which fields of a kind's fixed part are ids of the capture (names, functions, sites), times of
+ * CLOCK_MONOTONIC, or numbers of processes and threads. GPU activities have CUPTI's times, which only GPU_CLOCK relates to others. */
+#define PTB_REC_FIELDS(X)                                                \
+	X(FORK,          ptb_task,          child_tgid,  PID)           \
+	X(FORK,          ptb_task,          child_tid,   PID)           \
+	X(EXEC,          ptb_task,          child_tgid,  PID)           \
+	X(EXEC,          ptb_task,          child_tid,   PID)           \
+	X(THREAD_NEW,    ptb_task,          child_tgid,  PID)           \
+	X(THREAD_NEW,    ptb_task,          child_tid,   PID)           \
+	X(EXIT,          ptb_task,          child_tgid,  PID)           \
+	X(EXIT,          ptb_task,          child_tid,   PID)           \
+	X(MEM_API,       ptb_mem_api,       begin_ns,    TIME)          \
+	X(KMEM,          ptb_kmem,          begin_ns,    TIME)          \
+	X(KMEM_CALL,     ptb_kmem_call,     begin_ns,    TIME)          \
+	X(KMEM_STALL,    ptb_kmem_stall,    begin_ns,    TIME)          \
+	X(KMEM_EVENT,    ptb_kmem_event,    by_tgid,     PID)           \
+	X(KMEM_EVENT,    ptb_kmem_event,    by_tid,      PID)           \
+	X(CUDA_CALL,     ptb_cuda_call,     begin_ns,    TIME)          \
+	X(GPU_KERNEL,    ptb_gpu_kernel,    name,        NAME)          \
+	X(GPU_API,       ptb_gpu_api,       name,        NAME)          \
+	X(GPU_DEVICE,    ptb_gpu_device,    name,        NAME)          \
+	X(GPU_CLOCK,     ptb_gpu_clock,     mono_ns,     TIME)          \
+	X(GPU_GRAPH_NODE,ptb_gpu_graph_node,at_ns,       TIME)          \
+	X(NAME,          ptb_text,          id,          NAME)          \
+	X(FUNC,          ptb_func,          func,        FUNC)          \
+	X(FUNC,          ptb_func,          name,        NAME)          \
+	X(SITE,          ptb_site,          id,          SITE)          \
+	X(SITE,          ptb_site,          func,        FUNC)          \
+	X(SITE,          ptb_site,          lib,         NAME)          \
+	X(OPDEF,         ptb_addr_name,     name,        NAME)          \
+	X(NODE_TYPE,     ptb_addr_name,     name,        NAME)          \
+	X(CALLER,        ptb_addr_name,     name,        NAME)          \
+	X(KERNEL_NAME,   ptb_addr_name,     name,        NAME)          \
+	X(SCHEMA,        ptb_schema,        func,        FUNC)          \
+	X(SCHEMA,        ptb_schema,        name,        NAME)          \
+	X(PROCESS,       ptb_process,       parent_tgid, PID)           \
+	X(PROCESS,       ptb_process,       comm,        NAME)          \
+	X(PROCESS,       ptb_process,       cmdline,     NAME)          \
+	X(PROCESS,       ptb_process,       exe,         NAME)          \
+	X(THREAD,        ptb_thread,        comm,        NAME)          \
+	X(LOST,          ptb_lost,          end_ns,      TIME)          \
+	X(PY_LINE,       ptb_py_line,       func,        NAME)          \
+	X(PY_LINE,       ptb_py_line,       file,        NAME)
 /* clang-format on */
 
 enum ptb_rec_kind {
-#define X(name, nr, type, tail) PTB_REC_##name = nr,
+#define X(name, nr, type, tail, reader) PTB_REC_##name = nr,
 	PTB_REC_KINDS(X)
 #undef X
 };
 #define PTB_REC_USER_FIRST 64 /* kinds from here on are written by user space only */
 
-#define X(name, nr, type, tail)                                                                    \
-	_Static_assert(sizeof(struct type) % 8 == 0, #type " must be a multiple of 8 bytes");
+#define X(name, nr, type, tail, reader)                                                            \
+	_Static_assert(sizeof(struct type) % 8 == 0, #type " must be a multiple of 8 bytes");      \
+	_Static_assert((PTB_READ_##reader == PTB_READ_FACTS) == (nr >= PTB_REC_USER_FIRST), #name);
 PTB_REC_KINDS(X)
 #undef X
 
@@ -647,93 +709,89 @@ enum ptb_stop_reason {
 };
 
 /*
- * Counters: those of PTB_CNT_IS_BPF() live in the BPF map `counters` (per CPU, summed), the rest
- * are kept by user space. "loss" 1: a value > 0 makes the capture incomplete (exit code 3). A number is never reused: 70 to 73 are
- * in older captures.
+ * Counters. BPF: in the BPF map `counters` (per CPU, summed); USER: kept by user space. "loss" 1: a value > 0 makes the capture
+ * incomplete (exit code 3). A number is never reused: 15 and 70 to 73 are in older captures.
  */
-/*     name                nr  loss  text */
+/*     name               nr  where loss  text */
 /* clang-format off */
-#define PTB_COUNTERS(X)                                                                         \
-	X(HITS,             0, 0, "probe hits recorded")                                        \
-	X(RING_FULL,        1, 1, "records lost: ring buffer full")                             \
-	X(READ_FAULT,       2, 0, "reads of the target's memory that failed")                   \
-	X(TEXT_CUT,         3, 0, "names truncated at 256 bytes")                                     \
-	X(RECURSION,        4, 1, "records lost: scratch memory in use")                        \
-	X(OUT_OF_WINDOW,    5, 0, "probe hits outside the window")                              \
-	X(FOREIGN,          6, 0, "probe hits of processes that are not traced")                \
-	X(ARGS_CUT,         7, 1, "argument lists and strings truncated at their limits")                 \
-	X(ARGS_FAULT,       8, 0, "argument values that could not be read")                      \
-	X(RESULTS_NO_FRAME, 9, 0, "results not read: the entry was not seen, or calls were nested too deeply")        \
-	X(API_NO_RESULT,   10, 0, "CUDA memory calls whose return was not seen")                \
-	X(KMEM_NO_ROOM,    11, 1, "kernel memory events lost: no room for a thread's sums")     \
-	X(CHUNK_FAULT,     12, 1, "chunks of the agent that could not be copied")               \
-	X(CUDA_NESTED,     13, 0, "CUDA calls made by other CUDA calls, which are recorded instead")   \
-	X(CUDA_NO_END,     14, 0, "CUDA calls whose return was not seen")                        \
-	X(BPF_MAX,         15, 0, "")                                                           \
-	X(MISSED,          16, 1, "probe hits that the kernel skipped (program recursion)")     \
-	X(CAPTURE_DROPPED, 17, 1, "records lost: the capture file could not be written")        \
-	X(COST_PS,         18, 0, "cost of one probe hit on this host, picoseconds")            \
-	X(ATTACH_NS,       19, 0, "time to attach, ns")                                         \
-	X(DETACH_NS,       20, 0, "time to detach, ns")                                         \
-	X(PLAN_NS,         21, 0, "time to plan, ns")                                           \
-	X(PROBES,          22, 0, "probes attached")                                            \
-	X(REFUSED,         23, 0, "functions refused")                                          \
-	X(NAME_UNRESOLVED, 24, 1, "addresses whose name could not be read from the target")     \
-	X(UNCOVERED_NS,    25, 1, "time during which a followed process had no probes, ns")\
-	X(COLLECTOR_CPU_NS, 26, 0, "processor time of the collector, ns")                       \
-	X(COLLECTOR_RSS,   27, 0, "peak resident memory of the collector, bytes")               \
-	X(CHILDREN_MISSED, 28, 1, "child processes that had no probes before they exited or the window ended") \
-	X(NO_SHAPES,       29, 1, "processes without shapes: the layout of their tensors failed its check") \
-	X(ARGS_UNPLACED,   30, 0, "arguments and results whose location in a call is not known")   \
-	X(NO_TRACEPOINT,   31, 0, "kinds of kernel memory events that this kernel does not report") \
-	X(AGENT_LOST,      32, 1, "chunks of the agent that did not arrive")                     \
-	X(AGENT_DROPPED,   33, 1, "records that the agent dropped because its buffers were full")                      \
-	X(AGENT_LATE,      34, 1, "records that arrived too late to be sorted")            \
-	X(AGENT_BAD,       35, 1, "invalid records of an agent")        \
-	X(GPU_DROPPED,     36, 1, "activity records that CUPTI dropped")                          \
-	X(GPU_NO_TIMES,    44, 1, "activity records of CUPTI that have no times")                 \
-	X(CUDA_LATE_NS,    40, 0, "time during which loaded CUDA libraries had no probes yet, ns") \
-	X(AGENT_CUT,       39, 1, "processes whose agent did not send its last 0.2 s: they exited, or another tracer uses it") \
-	X(AGENT_GAVE_UP,   38, 1, "agents that stopped in the window; probes replaced them")     \
-	X(AGENT_REFUSED,   37, 1, "processes whose agent could not record their GPUs (the trace says why)") \
-	X(OVER_MEMORY,     41, 1, "records and facts dropped: the collector's memory is at its limit") \
-	X(OVER_NAMES,      42, 1, "names and strings dropped or truncated at the limits of a capture")               \
-	X(OVER_PROCESSES,  43, 1, "processes without probes: beyond the limit of a recording")                   \
-	X(OVER_AGENT,      45, 1, "records of an agent dropped: beyond the limit of one agent")  \
-	X(OVER_OPERATORS,  46, 1, "processes with more operators than the limit: their dispatcher's table is not read") \
-	X(OVER_LIBS,       47, 1, "processes with more CUDA libraries than the limit: the rest has no probes") \
-	X(UNWRITTEN_NS,    48, 1, "the window's end, which could not be written, ns")            \
-	X(FOREIGN_FILES,   49, 1, "libraries without probes: a process of another user serves their file system (FUSE)") \
-	X(REFUSED_PIDS,    50, 1, "processes that could not be traced")                          \
-	X(PY_NO_STATE,     51, 1, "Python stacks not read: the thread's state was not where it should be") \
-	X(PY_CUT,          52, 1, "Python stacks truncated at 128 frames")                       \
-	X(PY_FAULT,        53, 1, "Python stacks with a frame that could not be read")           \
-	X(PY_NO_ROOM,      54, 1, "Python stacks lost: no memory for the thread's stacks") \
-	X(NO_STACKS,       55, 1, "processes whose Python stacks cannot be read (the trace says why)")  \
-	X(PY_CODE_GONE,    56, 1, "Python code objects that were freed before they could be read") \
-	X(SAMPLES_LATE,    57, 0, "samples missed: the machine was too busy to take them") \
-	X(SAMPLES_RAN,     58, 0, "samples without a stack: the thread began to run while it was read") \
-	X(SAMPLES_NS,      59, 0, "time for which samples interrupted the target's threads, ns") \
-	X(PY_CLASS_GONE,   60, 1, "modules whose class could not be read") \
-	X(OPEN_UNREAD,     61, 0, "samples of which it is not known which operator was open: the agent had just begun or stopped, or more than 127 were") \
-	X(CHANGES_NS,      62, 0, "processor time of placing and removing probes, ns") \
-	X(AGENT_RESTARTED, 63, 1, "times that an agent began anew for another tracer, or without inputs: what ran then is missing") \
-	X(SCOPES_FULL,     74, 1, "ends of annotations lost: more than 16384 are open at a time")  \
-	X(AGENT_EDGES,    75, 0, "probe hits at which operators of an agent began or ended, for kernel memory")  \
-	X(OVER_THREADS,    76, 1, "samples of threads that did not run, not taken: beyond the limit of threads") \
-	X(OVER_COST,       77, 1, "processes that lost their probes in the window: they had cost what --max-overhead allows") \
-	X(MERGE_LEFT_OUT,  80, 1, "records left out when captures were merged: damaged, or of kinds that are not known")
+#define PTB_COUNTERS(X) \
+	X(HITS,              0, BPF,  0, "probe hits recorded") \
+	X(RING_FULL,         1, BPF,  1, "records lost: ring buffer full") \
+	X(READ_FAULT,        2, BPF,  0, "reads of the target's memory that failed") \
+	X(TEXT_CUT,          3, BPF,  0, "names truncated at 256 bytes") \
+	X(RECURSION,         4, BPF,  1, "records lost: scratch memory in use") \
+	X(OUT_OF_WINDOW,     5, BPF,  0, "probe hits outside the window") \
+	X(FOREIGN,           6, BPF,  0, "probe hits of processes that are not traced") \
+	X(ARGS_CUT,          7, BPF,  1, "argument lists and strings truncated at their limits") \
+	X(ARGS_FAULT,        8, BPF,  0, "argument values that could not be read") \
+	X(RESULTS_NO_FRAME,  9, BPF,  0, "results not read: the entry was not seen, or calls were nested too deeply") \
+	X(API_NO_RESULT,    10, BPF,  0, "CUDA memory calls whose return was not seen") \
+	X(KMEM_NO_ROOM,     11, BPF,  1, "kernel memory events lost: no room for a thread's sums") \
+	X(CHUNK_FAULT,      12, BPF,  1, "chunks of the agent that could not be copied") \
+	X(CUDA_NESTED,      13, BPF,  0, "CUDA calls made by other CUDA calls, which are recorded instead") \
+	X(CUDA_NO_END,      14, BPF,  0, "CUDA calls whose return was not seen") \
+	X(MISSED,           16, USER, 1, "probe hits that the kernel skipped (program recursion)") \
+	X(CAPTURE_DROPPED,  17, USER, 1, "records lost: the capture file could not be written") \
+	X(COST_PS,          18, USER, 0, "cost of one probe hit on this host, picoseconds") \
+	X(ATTACH_NS,        19, USER, 0, "time to attach, ns") \
+	X(DETACH_NS,        20, USER, 0, "time to detach, ns") \
+	X(PLAN_NS,          21, USER, 0, "time to plan, ns") \
+	X(PROBES,           22, USER, 0, "probes attached") \
+	X(REFUSED,          23, USER, 0, "functions refused") \
+	X(NAME_UNRESOLVED,  24, USER, 1, "addresses whose name could not be read from the target") \
+	X(UNCOVERED_NS,     25, USER, 1, "time during which a followed process had no probes, ns") \
+	X(COLLECTOR_CPU_NS, 26, USER, 0, "processor time of the collector, ns") \
+	X(COLLECTOR_RSS,    27, USER, 0, "peak resident memory of the collector, bytes") \
+	X(CHILDREN_MISSED,  28, USER, 1, "child processes that had no probes before they exited or the window ended") \
+	X(NO_SHAPES,        29, USER, 1, "processes without shapes: the layout of their tensors failed its check") \
+	X(ARGS_UNPLACED,    30, USER, 0, "arguments and results whose location in a call is not known") \
+	X(NO_TRACEPOINT,    31, USER, 0, "kinds of kernel memory events that this kernel does not report") \
+	X(AGENT_LOST,       32, USER, 1, "chunks of the agent that did not arrive") \
+	X(AGENT_DROPPED,    33, USER, 1, "records that the agent dropped because its buffers were full") \
+	X(AGENT_LATE,       34, USER, 1, "records that arrived too late to be sorted") \
+	X(AGENT_BAD,        35, USER, 1, "invalid records of an agent") \
+	X(GPU_DROPPED,      36, USER, 1, "activity records that CUPTI dropped") \
+	X(GPU_NO_TIMES,     44, USER, 1, "activity records of CUPTI that have no times") \
+	X(CUDA_LATE_NS,     40, USER, 0, "time during which loaded CUDA libraries had no probes yet, ns") \
+	X(AGENT_CUT,        39, USER, 1, "processes whose agent did not send its last 0.2 s: they exited, or another tracer uses it") \
+	X(AGENT_GAVE_UP,    38, USER, 1, "agents that stopped in the window; probes replaced them") \
+	X(AGENT_REFUSED,    37, USER, 1, "processes whose agent could not record their GPUs (the trace says why)") \
+	X(OVER_MEMORY,      41, USER, 1, "records and facts dropped: the collector's memory is at its limit") \
+	X(OVER_NAMES,       42, USER, 1, "names and strings dropped or truncated at the limits of a capture") \
+	X(OVER_PROCESSES,   43, USER, 1, "processes without probes: beyond the limit of a recording") \
+	X(OVER_AGENT,       45, USER, 1, "records of an agent dropped: beyond the limit of one agent") \
+	X(OVER_OPERATORS,   46, USER, 1, "processes with more operators than the limit: their dispatcher's table is not read") \
+	X(OVER_LIBS,        47, USER, 1, "processes with more CUDA libraries than the limit: the rest has no probes") \
+	X(UNWRITTEN_NS,     48, USER, 1, "the window's end, which could not be written, ns") \
+	X(FOREIGN_FILES,    49, USER, 1, "libraries without probes: a process of another user serves their file system (FUSE)") \
+	X(REFUSED_PIDS,     50, USER, 1, "processes that could not be traced") \
+	X(PY_NO_STATE,      51, BPF,  1, "Python stacks not read: the thread's state was not where it should be") \
+	X(PY_CUT,           52, BPF,  1, "Python stacks truncated at 128 frames") \
+	X(PY_FAULT,         53, BPF,  1, "Python stacks with a frame that could not be read") \
+	X(PY_NO_ROOM,       54, BPF,  1, "Python stacks lost: no memory for the thread's stacks") \
+	X(NO_STACKS,        55, USER, 1, "processes whose Python stacks cannot be read (the trace says why)") \
+	X(PY_CODE_GONE,     56, USER, 1, "Python code objects that were freed before they could be read") \
+	X(SAMPLES_LATE,     57, BPF,  0, "samples missed: the machine was too busy to take them") \
+	X(SAMPLES_RAN,      58, BPF,  0, "samples without a stack: the thread began to run while it was read") \
+	X(SAMPLES_NS,       59, BPF,  0, "time for which samples interrupted the target's threads, ns") \
+	X(PY_CLASS_GONE,    60, USER, 1, "modules whose class could not be read") \
+	X(OPEN_UNREAD,      61, BPF,  0, "samples of which it is not known which operator was open: the agent had just begun or stopped, or more than 127 were") \
+	X(CHANGES_NS,       62, USER, 0, "processor time of placing and removing probes, ns") \
+	X(AGENT_RESTARTED,  63, USER, 1, "times that an agent began anew for another tracer, or without inputs: what ran then is missing") \
+	X(SCOPES_FULL,      74, BPF,  1, "ends of annotations lost: more than 16384 are open at a time") \
+	X(AGENT_EDGES,      75, BPF,  0, "probe hits at which operators of an agent began or ended, for kernel memory") \
+	X(OVER_THREADS,     76, BPF,  1, "samples of threads that did not run, not taken: beyond the limit of threads") \
+	X(OVER_COST,        77, USER, 1, "processes that lost their probes in the window: they had cost what --max-overhead allows") \
+	X(MERGE_LEFT_OUT,   80, USER, 1, "records left out when captures were merged: damaged, or of kinds that are not known")
 /* clang-format on */
 
+enum ptb_counted_by { PTB_COUNTED_BY_USER, PTB_COUNTED_BY_BPF };
+
 enum ptb_counter_id {
-#define X(name, nr, loss, text) PTB_CNT_##name = nr,
+#define X(name, nr, where, loss, text) PTB_CNT_##name = nr,
 	PTB_COUNTERS(X)
 #undef X
 };
 #define PTB_CNT_MAP 96 /* entries of the BPF map */
-#define PTB_CNT_IS_BPF(id)                                                                              \
-	((id) < PTB_CNT_BPF_MAX || ((id) >= PTB_CNT_PY_NO_STATE && (id) <= PTB_CNT_PY_NO_ROOM) ||       \
-	 ((id) >= PTB_CNT_SAMPLES_LATE && (id) <= PTB_CNT_SAMPLES_NS) || (id) == PTB_CNT_OPEN_UNREAD || \
-	 ((id) >= PTB_CNT_SCOPES_FULL && (id) <= PTB_CNT_OVER_THREADS))
 
 #endif /* PTB_EVENT_H */

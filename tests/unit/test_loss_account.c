@@ -109,7 +109,7 @@ static void test_every_counter(void)
 		bool loss;
 		const char *text;
 	} rows[] = {
-#define X(name, nr, loss, text) { nr, loss, text },
+#define X(name, nr, where, loss, text) { nr, loss, text },
 		PTB_COUNTERS(X)
 #undef X
 	};

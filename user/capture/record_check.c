@@ -5,13 +5,15 @@
 struct rec_row {
 	uint16_t fixed_sz; /* 0: not known */
 	uint16_t text_off; /* offset of text_len, 0: no text */
+	enum ptb_reader reader;
 };
 
 #define TEXT_OFF_0(type) 0
 #define TEXT_OFF_1(type) offsetof(struct type, text_len)
 
 static const struct rec_row rows[256] = {
-#define X(name, nr, type, tail) [nr] = { sizeof(struct type), TEXT_OFF_##tail(type) },
+#define X(name, nr, type, tail, reader)                                                            \
+	[nr] = { sizeof(struct type), TEXT_OFF_##tail(type), PTB_READ_##reader },
 	PTB_REC_KINDS(X)
 #undef X
 };
@@ -28,6 +30,16 @@ uint32_t record__len(const void *p, size_t left)
 uint32_t record__fixed_size(uint8_t kind)
 {
 	return rows[kind].fixed_sz;
+}
+
+enum ptb_reader record__reader(uint8_t kind)
+{
+	return rows[kind].reader;
+}
+
+bool record__is_by_thread(uint8_t kind)
+{
+	return rows[kind].reader >= PTB_READ_THREADS && rows[kind].reader <= PTB_READ_SAMPLES;
 }
 
 bool record__well_formed(const struct ptb_rec_hdr *rec)

@@ -18,6 +18,9 @@ uint32_t record__len(const void *p, size_t left);
 
 /* Bytes of a kind's fixed part; 0: not known. */
 uint32_t record__fixed_size(uint8_t kind);
+/* Of a kind; some readers read what threads did, in the order of time. */
+enum ptb_reader record__reader(uint8_t kind);
+bool record__is_by_thread(uint8_t kind);
 
 /* The record (whose length record__len() accepted) holds its row's fixed part and its text. Kinds that
  * are not known pass: a newer writer may have more. */

@@ -13,7 +13,7 @@
 #include "export/session_json.h"
 
 const struct loss_counter loss_counters[] = {
-#define X(name, nr, loss, text) { nr, loss, #name, text },
+#define X(name, nr, where, loss, text) { nr, loss, #name, text },
 	PTB_COUNTERS(X)
 #undef X
 		{ 0, false, NULL, NULL },

@@ -288,8 +288,7 @@ static int read_record(void *arg, const struct ptb_rec_hdr *h)
 
 	if (h->kind == PTB_REC_PY_STACK)
 		return on_py_stack(g, (const void *)h);
-	if (h->kind != PTB_REC_CUDA_CALL &&
-	    (h->kind < PTB_REC_GPU_KERNEL || h->kind > PTB_REC_GPU_GRAPH_NODE))
+	if (record__reader(h->kind) != PTB_READ_GPU)
 		return 0;
 	if (h->kind == PTB_REC_GPU_DEVICE)
 		return on_device(g, (const void *)h);

@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "base/vec.h"
 #include "capture/capture.h"
+#include "capture/record_check.h"
 #include "model/gpu_priv.h"
 
 struct session {
@@ -504,15 +505,6 @@ static void on_args_more(struct model *m, struct thread *t, const struct ptb_op_
 
 /* ---- the pass ---- */
 
-/* Kinds of a newer version are not, either. */
-static bool is_for_threads(const struct ptb_rec_hdr *h)
-{
-	return h->kind &&
-	       (h->kind <= PTB_REC_RF_END || h->kind == PTB_REC_TENSOR_END ||
-		h->kind == PTB_REC_PY_STACK || h->kind == PTB_REC_PY_SAMPLE) &&
-	       h->kind != PTB_REC_AGENT_DATA;
-}
-
 static void pass_losses(struct model *m, uint64_t ts)
 {
 	while (m->lost_pos < m->f->lost_cnt && m->f->lost[m->lost_pos].begin_ns <= ts) {
@@ -524,6 +516,7 @@ static void pass_losses(struct model *m, uint64_t ts)
 
 static void on_thread_record(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 {
+	t->seen = true;
 	switch (h->kind) {
 	case PTB_REC_OP_EXIT:
 		on_exit_site(m, t, (const void *)h);
@@ -556,6 +549,8 @@ static void on_thread_record(struct model *m, struct thread *t, const struct ptb
 		on_enter(m, t, h);
 		break;
 	}
+	if (t->step_due)
+		steps__advance(m, t, h->ts_ns);
 }
 
 static void on_py_stack(struct model *m, struct thread *t, const struct ptb_py_stack *r)
@@ -640,40 +635,44 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		m->totals->bad_records++;
 		return 0;
 	}
-	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !is_for_threads(h)) {
+	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !record__is_by_thread(h->kind)) {
 		model__task_outside(m, h);
 		return 0;
 	}
 	pass_losses(m, h->ts_ns);
 	if (m->gpu)
 		gpu__until(m, h->ts_ns);
-	if (h->kind >= PTB_REC_FORK && h->kind <= PTB_REC_EXIT) {
+	switch (record__reader(h->kind)) {
+	case PTB_READ_TASKS:
 		model__task(m, (const void *)h);
-		return m->err;
-	}
-	if (h->kind == PTB_REC_TENSOR_END) {
+		break;
+	case PTB_READ_TENSORS:
 		tensor_ids__end(&m->tensors, (const void *)h);
-		return 0;
-	}
-	if (h->kind >= PTB_REC_MEM_ALLOC && h->kind <= PTB_REC_KMEM_EVENT) {
+		break;
+	case PTB_READ_MEMORY:
 		memory__record(m, h);
-		return m->err;
+		break;
+	case PTB_READ_STACKS:
+		t = model__thread(m, h->tgid, h->tid);
+		if (t)
+			on_py_stack(m, t, (const void *)h);
+		break;
+	case PTB_READ_SAMPLES:
+		if (model__thread(m, h->tgid, h->tid))
+			on_py_sample(m, (const void *)h);
+		break;
+	case PTB_READ_THREADS:
+		t = model__thread(m, h->tgid, h->tid);
+		if (t)
+			on_thread_record(m, t, h);
+		break;
+	case PTB_READ_NOBODY: /* not by thread */
+	case PTB_READ_RECORDER:
+	case PTB_READ_STACK_DEFS:
+	case PTB_READ_GPU:
+	case PTB_READ_FACTS:
+		break;
 	}
-	t = model__thread(m, h->tgid, h->tid);
-	if (!t)
-		return m->err;
-	if (h->kind == PTB_REC_PY_STACK) {
-		on_py_stack(m, t, (const void *)h);
-		return m->err;
-	}
-	if (h->kind == PTB_REC_PY_SAMPLE) {
-		on_py_sample(m, (const void *)h);
-		return m->err;
-	}
-	t->seen = true;
-	on_thread_record(m, t, h);
-	if (t->step_due)
-		steps__advance(m, t, h->ts_ns);
 	return m->err;
 }
 

@@ -813,11 +813,17 @@ static uint64_t sum_missed(struct probe_set *ps)
 
 uint64_t probe_set__counter(struct probe_set *ps, uint32_t id)
 {
+	static const uint8_t counted_by[PTB_CNT_MAP] = {
+#define X(name, nr, where, loss, text) [nr] = PTB_COUNTED_BY_##where,
+		PTB_COUNTERS(X)
+#undef X
+	};
+
 	if (id == PTB_CNT_HITS)
 		return rings__delivered(ps->rings);
 	if (id == PTB_CNT_MISSED)
 		return sum_missed(ps);
-	return PTB_CNT_IS_BPF(id) ? hit_counts__sum(ps->skel->maps.counters, id) : 0;
+	return counted_by[id] == PTB_COUNTED_BY_BPF ? hit_counts__sum(ps->skel->maps.counters, id) : 0;
 }
 
 uint32_t probe_set__ring_cnt(const struct probe_set *ps)

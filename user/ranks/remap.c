@@ -14,56 +14,13 @@
 
 enum field_kind { NAME = REMAP_NAME, FUNC = REMAP_FUNC, SITE = REMAP_SITE, TIME, PID };
 
-/* What is not in the header. GPU activities have CUPTI's times, which only GPU_CLOCK relates to others. */
 static const struct field {
 	uint8_t kind, what;
 	uint16_t off;
 } fields[] = {
-#define F(kind, what, type, field)                                                                 \
-	{                                                                                          \
-		PTB_REC_##kind, what, offsetof(struct type, field)                                 \
-	}
-	F(FORK, PID, ptb_task, child_tgid),
-	F(FORK, PID, ptb_task, child_tid),
-	F(EXEC, PID, ptb_task, child_tgid),
-	F(EXEC, PID, ptb_task, child_tid),
-	F(THREAD_NEW, PID, ptb_task, child_tgid),
-	F(THREAD_NEW, PID, ptb_task, child_tid),
-	F(EXIT, PID, ptb_task, child_tgid),
-	F(EXIT, PID, ptb_task, child_tid),
-	F(MEM_API, TIME, ptb_mem_api, begin_ns),
-	F(KMEM, TIME, ptb_kmem, begin_ns),
-	F(KMEM_CALL, TIME, ptb_kmem_call, begin_ns),
-	F(KMEM_STALL, TIME, ptb_kmem_stall, begin_ns),
-	F(KMEM_EVENT, PID, ptb_kmem_event, by_tgid),
-	F(KMEM_EVENT, PID, ptb_kmem_event, by_tid),
-	F(CUDA_CALL, TIME, ptb_cuda_call, begin_ns),
-	F(GPU_KERNEL, NAME, ptb_gpu_kernel, name),
-	F(GPU_API, NAME, ptb_gpu_api, name),
-	F(GPU_DEVICE, NAME, ptb_gpu_device, name),
-	F(GPU_CLOCK, TIME, ptb_gpu_clock, mono_ns),
-	F(GPU_GRAPH_NODE, TIME, ptb_gpu_graph_node, at_ns),
-	F(NAME, NAME, ptb_text, id),
-	F(FUNC, FUNC, ptb_func, func),
-	F(FUNC, NAME, ptb_func, name),
-	F(SITE, SITE, ptb_site, id),
-	F(SITE, FUNC, ptb_site, func),
-	F(SITE, NAME, ptb_site, lib),
-	F(OPDEF, NAME, ptb_addr_name, name),
-	F(NODE_TYPE, NAME, ptb_addr_name, name),
-	F(CALLER, NAME, ptb_addr_name, name),
-	F(KERNEL_NAME, NAME, ptb_addr_name, name),
-	F(SCHEMA, FUNC, ptb_schema, func),
-	F(SCHEMA, NAME, ptb_schema, name),
-	F(PROCESS, PID, ptb_process, parent_tgid),
-	F(PROCESS, NAME, ptb_process, comm),
-	F(PROCESS, NAME, ptb_process, cmdline),
-	F(PROCESS, NAME, ptb_process, exe),
-	F(THREAD, NAME, ptb_thread, comm),
-	F(LOST, TIME, ptb_lost, end_ns),
-	F(PY_LINE, NAME, ptb_py_line, func),
-	F(PY_LINE, NAME, ptb_py_line, file),
-#undef F
+#define X(kind, type, field, what) { PTB_REC_##kind, what, offsetof(struct type, field) },
+	PTB_REC_FIELDS(X)
+#undef X
 };
 #define FIELD_CNT (sizeof(fields) / sizeof(fields[0]))
 
@@ -143,28 +100,19 @@ static bool map_header(struct remap *m, struct ptb_rec_hdr *h)
 	       !h->site == !old.site;
 }
 
-/* Records that mean something whenever they came; those of threads count inside the window alone. */
-static bool is_timeless(const struct ptb_rec_hdr *h)
-{
-	return h->kind >= PTB_REC_USER_FIRST || h->kind == PTB_REC_PY_STACK_DEF ||
-	       h->kind == PTB_REC_CUDA_CALL ||
-	       (h->kind >= PTB_REC_GPU_KERNEL && h->kind <= PTB_REC_GPU_GRAPH_NODE);
-}
-
-static bool is_known(const struct ptb_rec_hdr *h)
-{
-	return record__fixed_size(h->kind) && h->kind != PTB_REC_AGENT_DATA &&
-	       h->kind != PTB_REC_OPDEF_GONE && h->kind != PTB_REC_AGENT_STACK;
-}
-
 bool remap__record(struct remap *m, const struct ptb_rec_hdr *rec, uint64_t *buf)
 {
+	enum ptb_reader reader = record__reader(rec->kind);
 	uint8_t row;
 
-	if (!is_timeless(rec) && (rec->ts_ns < m->begin_ns || rec->ts_ns > m->end_ns))
+	if (reader == PTB_READ_NOBODY || reader == PTB_READ_RECORDER) {
+		m->left_out++;
+		return false;
+	}
+	if (record__is_by_thread(rec->kind) && (rec->ts_ns < m->begin_ns || rec->ts_ns > m->end_ns))
 		return false;
 	memcpy(buf, rec, rec->len);
-	if (!is_known(rec) || !map_header(m, (void *)buf)) {
+	if (!map_header(m, (void *)buf)) {
 		m->left_out++;
 		return false;
 	}

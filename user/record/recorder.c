@@ -13,6 +13,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem_limit.h"
+#include "capture/record_check.h"
 #include "record/recorder_agent.h"
 #include "record/recorder_priv.h"
 #include "target/proc_info.h"
@@ -516,11 +517,6 @@ static void put_stack(struct recorder *r, uint32_t ring, const struct ptb_rec_hd
 	recorder__put_ring(r, ring, &stack.def.h);
 }
 
-static bool is_of_tasks(const struct ptb_rec_hdr *h)
-{
-	return h->kind >= PTB_REC_FORK && h->kind <= PTB_REC_EXIT;
-}
-
 void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
 {
 	struct recorder *r = arg;
@@ -542,7 +538,7 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 	}
 	if (r->steps)
 		recorder__steps_record(r, h);
-	if (r->warming_up && !is_of_tasks(h)) {
+	if (r->warming_up && record__reader(h->kind) != PTB_READ_TASKS) {
 		recorder__peek(r, h); /* what is new is learnt now */
 		return;
 	}

@@ -25,14 +25,13 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	struct rusage ru;
 
 	for (uint32_t id = 0; id < PTB_CNT_MAP; id++) {
-		uint64_t v = PTB_CNT_IS_BPF(id) ? run__counted(run, id) : 0;
+		uint64_t v = run__counted(run, id);
 
 		v -= id == PTB_CNT_HITS ? run->surplus_hits : 0;
 		v += id == PTB_CNT_OUT_OF_WINDOW ? run->surplus_hits : 0;
 		if (v)
 			recorder__counter(run->targets.rec, id, v);
 	}
-	recorder__counter(run->targets.rec, PTB_CNT_MISSED, run__counted(run, PTB_CNT_MISSED));
 	recorder__counter(run->targets.rec, PTB_CNT_CAPTURE_DROPPED, st.write_dropped);
 	if (run->cost_ps > 0)
 		recorder__counter(run->targets.rec, PTB_CNT_COST_PS, (uint64_t)run->cost_ps);

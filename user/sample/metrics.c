@@ -435,7 +435,7 @@ static void put_losses(struct text *t, const struct metrics *m)
 		bool loss;
 		const char *name;
 	} rows[] = {
-#define X(name, nr, loss, text) { nr, loss, #name },
+#define X(name, nr, where, loss, text) { nr, loss, #name },
 		PTB_COUNTERS(X)
 #undef X
 	};

@@ -128,8 +128,8 @@ static void write_counters(struct tool *t, struct probe_set *ps)
 	JSONW_U64(&t->w, "stacks", t->stacks);
 	JSONW_U64(&t->w, "calls", t->calls);
 	JSONW_U64(&t->w, "counted", t->counted);
-#define X(name, nr, where, loss, text)                                                                    \
-	if (PTB_COUNTED_BY_##where == PTB_COUNTED_BY_BPF && nr != PTB_CNT_HITS)                                              \
+#define X(name, nr, where, loss, text)                                                             \
+	if (PTB_COUNTED_BY_##where == PTB_COUNTED_BY_BPF && nr != PTB_CNT_HITS)                    \
 		JSONW_U64(&t->w, #name, probe_set__counter(ps, nr));
 	PTB_COUNTERS(X)
 #undef X

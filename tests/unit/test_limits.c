@@ -21,7 +21,7 @@ static const struct {
 static int is_loss(uint32_t id)
 {
 	switch (id) {
-#define X(name, nr, where, loss, text)                                                                    \
+#define X(name, nr, where, loss, text)                                                             \
 	case nr:                                                                                   \
 		return loss;
 		PTB_COUNTERS(X)

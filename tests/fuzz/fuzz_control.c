@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sample/control_msg.h"
+#include "sample/control.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

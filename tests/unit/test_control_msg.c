@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sample/control_msg.h"
+#include "sample/control.h"
 #include "sample/http_server.h"
 #include "suite.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* http_listen and control_socket: addresses, and paths at which somebody listens, listened, or has a file. */
+/*
+ * http_listen and control_socket: addresses, and paths at which somebody listens, listened, or
+ * has a file.
+ */
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -7,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sample/http_listen.h"
+#include "sample/http_server.h"
 #include "scratch_dir.h"
 
 static struct http_path hp;
@@ -49,7 +52,10 @@ static void test_port(void)
 	close(fd);
 }
 
-/* A path at which a killed one listened is used again, one at which somebody listens is not, and a file stays. */
+/*
+ * A path at which a killed one listened is used again, one at which somebody listens is not, and
+ * a file stays.
+ */
 static void test_paths(void)
 {
 	char name[200];

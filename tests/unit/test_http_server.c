@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* http_server: who is served, answers at once and later, and clients that are slow, many, send anything or read nothing. */
+/*
+ * http_server: who is served, answers at once and later, and clients that are slow, many, send
+ * anything or read nothing.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -9,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sample/http_listen.h"
 #include "sample/http_server.h"
 #include "scratch_dir.h"
 
@@ -170,7 +172,10 @@ static void test_answers(void)
 	CU_ASSERT_EQUAL(control_socket__connect(at("s")), -ENOENT);
 }
 
-/* A request that is answered when something has happened, however long that takes; its client may have gone, or the server ends. */
+/*
+ * A request that is answered when something has happened, however long that takes; its client may
+ * have gone, or the server ends.
+ */
 static void test_later(void)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -264,7 +269,10 @@ static void test_garbage(void)
 	close_server();
 }
 
-/* Connections that say nothing, or half of a request, make room for others; one that waits for its answer stays. */
+/*
+ * Connections that say nothing, or half of a request, make room for others; one that waits for
+ * its answer stays.
+ */
 static void test_many(void)
 {
 	int fds[MANY], first, top;

@@ -50,7 +50,10 @@ struct asked {
 	struct control_answer answer;
 };
 
-/* Those that listen, or the named one. Returns how many or negative errno (reported); the caller frees their answers. */
+/*
+ * Asks all that listen, or the named one. Returns how many or negative errno (reported); the caller
+ * frees the answers.
+ */
 static int ask_all(const struct status_cfg *cfg, struct asked *asked)
 {
 	static char paths[CONTROL_SOCKETS_MAX][CONTROL_PATH_MAX];

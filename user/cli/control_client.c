@@ -65,7 +65,10 @@ static int receive(int fd, int timeout_ms, char **out)
 	return 0;
 }
 
-/* HTTP/1.0: an answer is not in chunks, and ends with its connection. One who is refused may have the answer before all is sent. */
+/*
+ * By HTTP/1.0: an answer is not in chunks and ends with its connection. The server may refuse a
+ * request and close the connection before all of it is sent.
+ */
 static int exchange(int fd, const char *what, const char *body, int timeout_ms, char **out)
 {
 	struct jsonw_text text;

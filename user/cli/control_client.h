@@ -5,8 +5,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "sample/control_msg.h"
-#include "sample/control_socket.h"
+#include "sample/control.h"
 
 #define CONTROL_OPTS(type)                                                                         \
 	{ OPT_GROUP, 0, "", 0, NULL, "which ptbpf sample" },                                       \
@@ -18,16 +17,20 @@
 			"the one that has this socket (its --control)"                             \
 	}
 
-/* The socket that dir or control (NULL: not given) name. 0; -ENOENT: neither is given; another negative errno (reported). */
+/*
+ * The socket that dir or control (NULL: not given) name. 0; -ENOENT: neither is given; another
+ * negative errno (reported).
+ */
 int control_client__named(const char *dir, const char *control, char path[CONTROL_PATH_MAX]);
 
 struct control_answer {
 	cJSON *tree; /* an object */
-	char *text; /* as it came, in one line: numbers of JSON are longer than those of the tree */
+	char *text;  /* as it came, in one line: its numbers have more digits than the tree's */
 };
 /*
- * Asks, as in "GET /status" or "POST /trigger" with a body. timeout_ms -1: no limit. 0; -EPROTO: it is no answer; -ECANCELED: a signal came (base/cancel.h);
- * another negative errno, for which control_client__why() has a sentence.
+ * Sends a request, as in "GET /status", or "POST /trigger" with a body, and receives its answer.
+ * timeout_ms -1: no limit. 0; -EPROTO: the answer is not valid; -ECANCELED: a signal came
+ * (base/cancel.h); another negative errno, for which control_client__why() has a sentence.
  */
 int control_client__ask(const char *path, const char *what, const char *body, int timeout_ms,
 			struct control_answer *a);

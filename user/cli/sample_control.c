@@ -11,8 +11,7 @@
 
 #include "base/log.h"
 #include "cli/sampler.h"
-#include "sample/control_msg.h"
-#include "sample/control_socket.h"
+#include "sample/control.h"
 
 #define WHY_MAX 256
 #define OPENMETRICS "application/openmetrics-text"

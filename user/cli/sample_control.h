@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "base/jsonw.h"
-#include "sample/http_listen.h"
 #include "sample/http_server.h"
 #include "sample/proc_select.h"
 
@@ -35,7 +34,10 @@ struct sample_control {
 	uint64_t disk_bytes, disk_free;
 };
 
-/* By --control, or beside --dir, and by --metrics. 0; negative errno (reported) where it must be there. */
+/*
+ * By --control, or beside --dir, and by --metrics. 0; negative errno (reported) where it must be
+ * there.
+ */
 int sample_control__open(struct sampler *s);
 /* A window has ended: its line of the log, for a status and for those who wait. */
 void sample_control__ended(struct sampler *s, uint64_t nr, const struct jsonw_text *line);

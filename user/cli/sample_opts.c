@@ -11,8 +11,8 @@
 #include "cli/cmd.h"
 #include "cli/conf.h"
 #include "cli/sample_steps.h"
-#include "sample/control_socket.h"
-#include "sample/http_listen.h"
+#include "sample/control.h"
+#include "sample/http_server.h"
 #include "sample/window_dir.h"
 
 #define SAMPLES_HZ 99 /* of a job that hangs */
@@ -66,7 +66,7 @@ static const struct opt_def sample_opts[] = {
 	{ OPT_STR, 0, "metrics", offsetof(struct sample_cfg, metrics), "ADDRESS",
 	  "serve OpenMetrics at http://ADDRESS/metrics: PORT or :PORT (on 127.0.0.1), HOST:PORT, [::1]:PORT" },
 	{ OPT_STR, 0, "control", offsetof(struct sample_cfg, control), "PATH",
-	  "socket for ptbpf trigger and ptbpf status; off: none (default: in " CONTROL_DIR ", by the name of --dir)" },
+	  "Unix socket of an HTTP server for ptbpf trigger, ptbpf status and others; off: none (default: in " CONTROL_DIR ", by the name of --dir)" },
 	{ OPT_FLAG, 'q', "quiet", offsetof(struct sample_cfg, run.quiet), NULL, "print only warnings and errors" },
 	RECORDING_OPTS,
 	SOURCE_OPTS,

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "cli/live.h"
-#include "sample/control_msg.h"
+#include "sample/control.h"
 #include "sample/event_rules.h"
 #include "sample/proc_select.h"
 #include "sample/schedule.h"

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/sampler.h"
-#include "sample/control_msg.h"
+#include "sample/control.h"
 #include "sample/proc_scout.h"
 
 #define LEAD_NS 2000000000ULL /* as for windows of the schedule */

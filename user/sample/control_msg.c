@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See control_msg.h. */
-#include "sample/control_msg.h"
+/* See control.h. */
+#include "sample/control.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>

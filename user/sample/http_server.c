@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See http_server.h. libmicrohttpd is loaded when there is something to serve: with the libraries for TLS that it
- * needs, linking it would cost each run of ptbpf about 9 ms and 3 MiB.
+ * See http_server.h. libmicrohttpd is loaded when there is something to serve: with the libraries
+ * for TLS that it needs, linking it would cost each run of ptbpf about 9 ms and 3 MiB.
  */
 #define LOG_DOMAIN "http"
 #include "sample/http_server.h"
@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "sample/control_msg.h"
+#include "sample/control.h"
 
 #define MHD_SONAME "libmicrohttpd.so.12"
-/* Also of a connection whose end libmicrohttpd 0.9.75 misses, as it does when that comes together with half a request. */
+/* libmicrohttpd 0.9.75 misses the end of a connection that comes together with half a request. */
 #define IDLE_S 5
 #define CONNECTION_BYTES 16384
 #define OLD_CONNECTIONS 24 /* beyond these the oldest is closed: new ones always find a place */
@@ -73,7 +73,9 @@ struct http_server {
 	uint32_t listener_cnt;
 	void *arg;
 	struct http_counts counts;
-	bool again; /* a connection was closed or resumed in the last run: only another one polls for new ones, or goes on with it */
+	/* The last run closed or resumed a connection: only another run accepts new ones again, or
+	 * goes on with the resumed one. */
+	bool again;
 };
 
 /* ---- the library ---- */
@@ -194,7 +196,10 @@ static enum MHD_Result send_answer(struct connection *c)
 	return ok;
 }
 
-/* Called at the end of the headers, for each piece of the body, at its end, and when a request is resumed, which has its answer then. */
+/*
+ * Called at the end of the headers, for each piece of the body, at its end, and when a suspended
+ * request is resumed, which has its answer by then.
+ */
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *conn, const char *path,
 				  const char *method, const char *version, const char *data,
 				  size_t *len, void **state)
@@ -257,7 +262,7 @@ static void remove_connection(struct listener *l, struct connection *c)
 	free(c);
 }
 
-/* The oldest that does not wait for an answer: the library closes it when it sees that. */
+/* Ends the oldest connection that waits for no answer: the library sees that and closes it. */
 static void make_room(struct listener *l)
 {
 	uint32_t i = 0;
@@ -395,7 +400,7 @@ void http_server__child(const struct http_server *hs)
 	}
 }
 
-/* Those that wait have no answer: they are closed. True: there are answers to be sent. */
+/* Closes the connections that wait for an answer. True: answers are still to be sent. */
 static bool end_requests(struct http_server *hs)
 {
 	bool any = false;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The HTTP server of `ptbpf sample`, by libmicrohttpd and without threads: its owner polls one descriptor and answers each request, at once or
- * later. A connection has one request. Clients may be hostile: a listener has at most HTTP_CONNECTIONS of them, each with a bound on its body, its
- * memory and its idle time, and the oldest make room for new ones. Knows neither windows nor metrics.
+ * The HTTP server of `ptbpf sample`, by libmicrohttpd and without threads: its owner polls one
+ * descriptor and answers each request, at once or later. A connection has one request. Clients
+ * may be hostile: a listener has at most HTTP_CONNECTIONS of them, each with a limit on its body,
+ * its memory and its idle time, and the oldest are closed for new ones. Must not know windows or
+ * metrics.
  */
 #ifndef SAMPLE_HTTP_SERVER_H
 #define SAMPLE_HTTP_SERVER_H
@@ -11,6 +13,32 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "sample/control.h"
+
+/* ---- http_listen.c: where it listens ---- */
+
+#define HTTP_URL_MAX 300
+
+/* "9464", ":9464" (127.0.0.1), "HOST:9464", "[::1]:9464"; port 0: any that is free. */
+bool http_listen__valid(const char *address);
+/* A socket or negative errno (reported). url: "http://127.0.0.1:9464/metrics" */
+int http_listen__port(const char *address, char url[HTTP_URL_MAX]);
+
+/* A socket in the file system that this process has created. Starts zeroed. */
+struct http_path {
+	dev_t dev;
+	ino_t ino; /* 0: there is none */
+	char path[CONTROL_PATH_MAX];
+};
+/*
+ * Creates it, mode 0600, in place of one at which nobody listens. A socket or negative errno
+ * (reported, as a warning if it may fail).
+ */
+int http_listen__path(const char *path, bool may_fail, struct http_path *hp);
+void http_listen__remove(const struct http_path *hp); /* unless another ptbpf has replaced it */
+
+/* ---- http_server.c: requests and answers ---- */
 
 #define HTTP_CONNECTIONS 32
 #define HTTP_BODY_MAX 8192
@@ -28,7 +56,7 @@
 struct http_request {
 	const char *body; /* NUL-terminated; "": none */
 	size_t len;
-	pid_t pid; /* who sent it, on a Unix socket; 0: not in this pid namespace */
+	pid_t pid; /* the client's, on a Unix socket; 0: not in this pid namespace */
 	uid_t uid;
 };
 
@@ -40,32 +68,35 @@ struct http_route {
 struct http_counts {
 	uint64_t connections;
 	uint64_t foreign; /* requests of users who are not served */
-	uint64_t closed;  /* connections that made room for others */
+	uint64_t closed;  /* connections that were closed for new ones */
 	uint64_t too_long;
 };
 
 struct http_server;
-/* Loads libmicrohttpd. arg: of the routes' functions. 0 or negative errno (reported, as a warning if it may fail). */
+/*
+ * Loads libmicrohttpd. arg: for the functions of routes. 0 or negative errno (reported, as a
+ * warning if it may fail).
+ */
 int http_server__open(void *arg, bool may_fail, struct http_server **out);
 /*
- * Serves at a listening socket, which is the server's from now on; two at most. own: only root and the user of this process are served, others have
- * one answer, which says so. 0 or negative errno.
+ * Serves at a listening socket, which belongs to the server from now on; at most two. own: only
+ * root and the user of this process are served, other users are refused. 0 or negative errno.
  */
 int http_server__listen(struct http_server *hs, int fd, bool own, const struct http_route *routes);
 /* Polls readable when there is something to do. */
 int http_server__fd(const struct http_server *hs);
-/* At most so many ms until http_server__run() even though nothing happens: the least of max and what is needed. */
+/* After so many ms, max at most, http_server__run() must be called even if nothing happens. */
 int http_server__wait_ms(const struct http_server *hs, int max);
 void http_server__run(struct http_server *hs);
 /* The header Accept names this type. */
 bool http_request__accepts(const struct http_request *rq, const char *type);
-/* type is a literal; text is from malloc, and the server's from now on. */
+/* type is a literal; text comes from malloc and belongs to the server from now on. */
 void http_request__answer(struct http_request *rq, unsigned int status, const char *type,
 			  char *text, size_t len);
 struct http_counts http_server__counts(const struct http_server *hs);
 /* In a child after fork() that goes on for long: closes what only the parent serves. */
 void http_server__child(const struct http_server *hs);
-/* Sends what has been answered; requests that have not are closed. NULL is fine. */
+/* Sends pending answers, and closes connections whose request has none. NULL is fine. */
 void http_server__free(struct http_server *hs);
 
 #endif /* SAMPLE_HTTP_SERVER_H */

@@ -8,6 +8,8 @@ A case is a text that capture_text.c makes a capture of, then commands and what 
 
   $ report --json a.ptb | json operators
 
+Lines between `repeat N +NS` and `end` are there N times, with times that advance by NS each time; {EXPRESSION} in them is one of Python with i, from 0, and what follows
+`?EXPRESSION` is there when that is true.
 `== b` begins the text of one more capture, b.ptb; a.ptb is the first. A command is one of ptbpf, whose errors are shown when its exit status is
 not 0; FILTERS are those behind `|`. `export` writes to out, which is what the filter reads.
 """
@@ -43,7 +45,7 @@ def event(e, indent=""):
     own = [(k, v) for k, v in args.items() if k not in (*SAME, "Record function id")]
     number = args.get("Record function id", args.get("External id"))
     return (f"{indent}{ns(e['ts'])}" + (f"+{ns(e['dur'])}" if "dur" in e else "") + ("" if e["ph"] == "X" else f" {e['ph']}") +
-            ("" if e.get("cat") == "cpu_op" else f" [{e.get('cat', '')}]") + f" {e['name']}" + (f" #{number}" if number else "") +
+            ("" if e.get("cat") == "cpu_op" else f" [{e.get('cat', '')}]") + f" {json.dumps(e['name'], ensure_ascii=False)[1:-1]}" + (f" #{number}" if number else "") +
             (f" flow {e['id']}" if "id" in e else "") + words(own))
 
 
@@ -90,6 +92,8 @@ def pretty(value, indent=""):
 def keys(text, *wanted):
     """Of a JSON document these keys, or all; of them what is not 0 or empty."""
     doc = something(json.loads(text))
+    for facts in (doc, doc.get("ptbpf", {})):
+        facts.pop("version", None)
     yield from pretty({k: v for k, v in doc.items() if k in wanted} if wanted else doc)
 
 
@@ -123,6 +127,25 @@ def run(folder, command):
     return [*(FILTERS[name](text, *args) if name else text.splitlines()), *status]
 
 
+def repeated(lines):
+    """The lines with what is to be repeated."""
+    lines = iter(lines)
+    for line in lines:
+        if not line.startswith("repeat "):
+            yield line
+            continue
+        count, step = map(int, line.split()[1:])
+        block = [*iter(lambda: next(lines), "end")]
+        for i in range(count):
+            for inner in block:
+                if inner.startswith("?"):
+                    condition, inner = inner[1:].split(" ", 1)
+                    if not eval(condition, {"i": i}):  # pylint: disable=eval-used
+                        continue
+                inner = re.sub(r"\{([^{}]+)\}", lambda m: str(eval(m[1], {"i": i})), inner)  # pylint: disable=eval-used,cell-var-from-loop
+                yield re.sub(r"@(\d+)$", lambda m: f"@{int(m[1]) + i * step}", inner)  # pylint: disable=cell-var-from-loop
+
+
 def check(path):
     """The text of the case as it is, and with what its commands print now."""
     with open(path, encoding="utf-8") as f:
@@ -141,8 +164,9 @@ def check(path):
                 captures[name].append(line)
     with tempfile.TemporaryDirectory() as folder:
         for name, lines in captures.items():
-            made = subprocess.run([CAPTURE_TEXT, f"{folder}/{name}.ptb"], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
-            new += [f"{name}.ptb: {line}" for line in made.stderr.splitlines()]
+            made = subprocess.run([CAPTURE_TEXT, f"{folder}/{name}.ptb"], input="\n".join(repeated(lines)) + "\n", capture_output=True, text=True, check=False)
+            if made.returncode:
+                return path, old, f"{name}.ptb: {made.stderr}"
         for command in commands:
             new += [command, *(re.sub(r"[ \t]+$", "", text) for text in run(folder, command[2:]))]
     return path, old, "\n".join(new) + "\n"
@@ -158,7 +182,7 @@ def main():
                 continue
             wrong += 1
             short = os.path.relpath(path, HERE)
-            if update:
+            if update and "\n$ " in new:
                 with open(path, "w", encoding="utf-8") as f:
                     f.write(new)
             else:

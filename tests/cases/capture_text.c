@@ -47,7 +47,7 @@ static const struct kind {
 } kinds[] = { { "ENTER", PTB_REC_OP_ENTER, sizeof(struct ptb_op_enter) },
 	      { "EXIT", PTB_REC_OP_EXIT, sizeof(struct ptb_op_exit) },
 	      { "TASK_EXIT", PTB_REC_EXIT, sizeof(struct ptb_task) },
-#define X(name, nr, type, tail) { #name, nr, sizeof(struct type) },
+#define X(name, nr, type, ...) { #name, nr, sizeof(struct type) },
 	      PTB_REC_KINDS(X)
 #undef X
 };

@@ -19,7 +19,7 @@ def structs(text):
 def main():
     text = re.sub(r"/\*.*?\*/", "", "".join(open(path, encoding="utf-8").read() for path in sys.argv[1:]), flags=re.S)
     known = dict(structs(text))
-    for kind, struct in re.findall(r"X\((\w+), +\d+, (ptb_\w+), +\d\)", text):
+    for kind, struct in re.findall(r"X\((\w+), *\d+, *(ptb_\w+), *\d\b", text):
         for of, field, array in known[struct]:
             if of == "struct ptb_rec_hdr" or field == "pad":
                 continue

@@ -119,10 +119,10 @@ def run(folder, command):
     status = [f"exit {done.returncode}"] if done.returncode else []
     if os.path.exists(written):
         with open(written, encoding="utf-8") as f:
-            text = f.read()
+            text = f.read().replace(folder, ".")
         os.remove(written)
     elif done.returncode not in (0, INCOMPLETE) or out:
-        return [*text.splitlines(), *done.stderr.splitlines(), *status]
+        return [*text.splitlines(), *done.stderr.replace(folder, ".").splitlines(), *status]
     name, *args = chosen.split() or [None]
     return [*(FILTERS[name](text, *args) if name else text.splitlines()), *status]
 

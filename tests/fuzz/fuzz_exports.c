@@ -44,38 +44,25 @@ static void check_document(const char *text, size_t len, const char *what)
 
 static void check_report(struct session *s, unsigned int kind)
 {
+	static const struct output *const reports[] = { &operators_report, &memory_report, &gpus_report };
 	static const char *const names[] = { "table", "memory report", "gpu report" };
-	struct key_averages *ka = key_averages__new(NULL);
-	struct mem_report *mr = mem_report__new(s);
-	struct gpu_report *gr = gpu_report__new(s);
-	struct session_sink sink = kind == 0 ? key_averages__sink(ka) :
-				   kind == 1 ? mem_report__sink(mr) :
-					       gpu_report__sink(gr);
-	struct table_opts topts = { .row_limit = -1, .profile_memory = true, .device_time = true };
-	struct report_opts mopts = { .row_limit = -1, .json = true };
-	struct report_opts gopts = { .row_limit = -1, .json = true };
 	struct session_totals totals;
-	const struct ka_row *rows;
+	struct session_sink sink;
 	char *text = NULL;
 	size_t len;
-	uint32_t cnt;
-	FILE *f = open_memstream(&text, &len);
-	int err;
+	struct output_args args = { .output = reports[kind], .s = s, .json = true, .row_limit = -1 };
+	void *o;
 
-	if (session__run(s, &sink, 1, &totals))
+	args.out = open_memstream(&text, &len);
+	if (args.output->open(&args, &o))
 		abort();
-	rows = kind ? NULL : key_averages__rows(ka, &cnt);
-	err = kind == 0 ? table__print_json(rows, cnt, &topts, s, &totals, f) :
-	      kind == 1 ? mem_report__print(mr, &totals, &mopts, f) :
-			  gpu_report__print(gr, &totals, &gopts, f);
-	fclose(f);
-	if (err)
+	sink = args.output->sink(o);
+	if (session__run(s, &sink, 1, &totals) || args.output->finish(o, &args, &totals))
 		abort();
+	fclose(args.out);
 	check_document(text, len, names[kind]);
 	free(text);
-	key_averages__free(ka);
-	mem_report__free(mr);
-	gpu_report__free(gr);
+	args.output->free(o);
 }
 
 static int write_file(struct session *s, unsigned int kind, const char *path)

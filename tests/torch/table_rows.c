@@ -23,9 +23,12 @@ static int print_table(const cJSON *doc)
 	const cJSON *list = cJSON_GetObjectItemCaseSensitive(doc, "rows"), *item;
 	uint32_t cnt = (uint32_t)cJSON_GetArraySize(list), i = 0;
 	struct ka_row *rows = calloc(cnt + 1, sizeof(*rows));
-	struct table_opts opts = {
+	const struct output_args args = {
+		.out = stdout,
 		.sort_by = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "sort_by")),
 		.row_limit = (int)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(doc, "row_limit")),
+	};
+	const struct table_opts opts = {
 		.profile_memory = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "memory")),
 		.device_time = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "device")),
 	};
@@ -55,7 +58,7 @@ static int print_table(const cJSON *doc)
 					     .self_device_ns = (uint64_t)number_at(item, 12),
 					     .device_total_ns = (uint64_t)number_at(item, 13) };
 	}
-	err = table__print(rows, cnt, &opts, stdout);
+	err = table__print(rows, cnt, &opts, &args, NULL);
 	putchar('\0');
 	free(rows);
 	return err;

@@ -62,11 +62,8 @@ int main(int argc, char **argv)
 {
 	static struct gpu_world w;
 	bool host = argc > 1 && !strcmp(argv[1], "--host");
-	struct report_opts report = { .row_limit = -1, .json = true };
-	struct output_args args = { .s = &w.s };
-	void *ct;
-	struct gpu_report *gr;
-	FILE *out;
+	struct output_args args = { .s = &w.s, .row_limit = -1, .json = true };
+	void *ct, *gr;
 	int err;
 
 	if (argc != 3 + host)
@@ -87,18 +84,17 @@ int main(int argc, char **argv)
 	err = fill(&w, host);
 	err = err ? err : chrome_output.finish(ct, &args, &w.totals);
 	chrome_output.free(ct);
-	gr = gpu_report__new(&w.s);
-	out = fopen(argv[2 + host], "w");
-	if (err || !gr || !out)
+	args.out = fopen(argv[2 + host], "w");
+	if (err || !args.out || gpus_report.open(&args, &gr))
 		return 1;
 	w.totals = (struct session_totals){ 0 };
-	w.sink = gpu_report__sink(gr);
+	w.sink = gpus_report.sink(gr);
 	err = fill(&w, host);
-	err = err ? err : gpu_report__print(gr, &w.totals, &report, out);
-	report.json = false;
-	report.row_limit = 8;
+	err = err ? err : gpus_report.finish(gr, &args, &w.totals);
+	err = fclose(args.out) || err;
+	args = (struct output_args){ .s = &w.s, .row_limit = 8 };
 	if (!err && !host)
-		err = gpu_report__print(gr, &w.totals, &report, stdout);
-	gpu_report__free(gr);
-	return fclose(out) || err ? 1 : 0;
+		err = gpus_report.finish(gr, &args, &w.totals);
+	gpus_report.free(gr);
+	return err ? 1 : 0;
 }

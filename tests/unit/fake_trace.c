@@ -314,9 +314,12 @@ static int write_report(const char *path, const struct session *s)
 		  .first_begin_ns = T0 + 10000000,
 		  .is_annotation = true },
 	};
-	struct table_opts opts = { .sort_by = "cpu_time_total", .row_limit = -1 };
+	const struct table_opts opts = { false };
 	FILE *out = fopen(path, "w");
-	int err = out ? table__print_json(rows, 2, &opts, s, &totals, out) : -1;
+	const struct output_args args = {
+		.s = s, .out = out, .json = true, .row_limit = -1, .sort_by = "cpu_time_total"
+	};
+	int err = out ? table__print(rows, 2, &opts, &args, &totals) : -1;
 
 	if (out)
 		fclose(out);
@@ -327,15 +330,14 @@ static int write_report(const char *path, const struct session *s)
 static int write_memory_report(const char *path)
 {
 	static struct world w;
-	struct report_opts opts = { .row_limit = -1, .json = true };
-	struct mem_report *mr;
 	FILE *out = fopen(path, "w");
+	const struct output_args args = { .s = &w.s, .out = out, .json = true, .row_limit = -1 };
+	void *mr = NULL;
 	int err = -1;
 
 	world__init(&w, 100);
-	mr = mem_report__new(&w.s);
-	if (mr && out) {
-		w.sink = mem_report__sink(mr);
+	if (out && !memory_report.open(&args, &mr)) {
+		w.sink = memory_report.sink(mr);
 		world__train(&w, 20, 1 << 20);
 		world__free_unknown(&w);
 		world__api(&w, "cudaMalloc", 2 << 20, 1000000);
@@ -344,11 +346,11 @@ static int write_memory_report(const char *path)
 		world__oom(&w, 1ULL << 40);
 		world__oom_kill(&w, 100000);
 		world__end(&w);
-		err = mem_report__print(mr, &totals, &opts, out);
+		err = memory_report.finish(mr, &args, &totals);
 	}
 	if (out)
 		fclose(out);
-	mem_report__free(mr);
+	memory_report.free(mr);
 	return err;
 }
 

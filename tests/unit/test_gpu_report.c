@@ -15,7 +15,7 @@
 #define T (GW_BEGIN + 100 * MS)
 
 static struct gpu_world w;
-static struct gpu_report *gr;
+static void *gr;
 static cJSON *doc;
 static char *text;
 
@@ -23,20 +23,19 @@ static void start(void)
 {
 	gw__init(&w);
 	w.s.info.device_cnt = 1;
-	gr = gpu_report__new(&w.s);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(gr);
-	w.sink = gpu_report__sink(gr);
+	CU_ASSERT_EQUAL_FATAL(gpus_report.open(&(struct output_args){ .s = &w.s }, &gr), 0);
+	w.sink = gpus_report.sink(gr);
 }
 
 static char *print(bool json, int limit)
 {
-	struct report_opts opts = { .row_limit = limit, .json = json };
+	struct output_args args = { .s = &w.s, .row_limit = limit, .json = json };
 	char *out = NULL;
 	size_t len = 0;
-	FILE *f = open_memstream(&out, &len);
 
-	CU_ASSERT_EQUAL_FATAL(gpu_report__print(gr, &w.totals, &opts, f), 0);
-	fclose(f);
+	args.out = open_memstream(&out, &len);
+	CU_ASSERT_EQUAL_FATAL(gpus_report.finish(gr, &args, &w.totals), 0);
+	fclose(args.out);
 	return out;
 }
 
@@ -56,7 +55,7 @@ static void end(void)
 {
 	cJSON_Delete(doc);
 	free(text);
-	gpu_report__free(gr);
+	gpus_report.free(gr);
 }
 
 static const cJSON *row(const char *list, int nr)

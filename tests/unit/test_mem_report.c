@@ -13,7 +13,7 @@
 #define MIB (1ULL << 20)
 
 static struct world w;
-static struct mem_report *mr;
+static void *mr;
 static struct session_totals totals;
 static char text[1 << 18];
 
@@ -21,20 +21,19 @@ static void start(void)
 {
 	totals = (struct session_totals){ 0 };
 	world__init(&w, 100);
-	mr = mem_report__new(&w.s);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(mr);
-	w.sink = mem_report__sink(mr);
+	CU_ASSERT_EQUAL_FATAL(memory_report.open(&(struct output_args){ .s = &w.s }, &mr), 0);
+	w.sink = memory_report.sink(mr);
 }
 
 static const char *print_as(bool json, int row_limit)
 {
-	struct report_opts opts = { .row_limit = row_limit, .json = json };
 	FILE *out = tmpfile();
+	const struct output_args args = { .s = &w.s, .out = out, .row_limit = row_limit, .json = json };
 	size_t n;
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(out);
 	world__end(&w);
-	CU_ASSERT_EQUAL(mem_report__print(mr, &totals, &opts, out), 0);
+	CU_ASSERT_EQUAL(memory_report.finish(mr, &args, &totals), 0);
 	rewind(out);
 	n = fread(text, 1, sizeof(text) - 1, out);
 	text[n] = '\0';
@@ -48,7 +47,7 @@ static const char *finish(void)
 {
 	const char *t = print_as(false, 10);
 
-	mem_report__free(mr);
+	memory_report.free(mr);
 	return t;
 }
 
@@ -56,7 +55,7 @@ static cJSON *finish_json(void)
 {
 	cJSON *doc = cJSON_Parse(print_as(true, 10));
 
-	mem_report__free(mr);
+	memory_report.free(mr);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
 	return doc;
 }
@@ -553,7 +552,7 @@ static void test_row_limit(void)
 	CU_ASSERT(says("  ... 2 more (--row-limit)\n"));
 	print_as(false, -1);
 	CU_ASSERT_PTR_NULL(strstr(text, "more (--row-limit)"));
-	mem_report__free(mr);
+	memory_report.free(mr);
 }
 
 static void test_nothing(void)

@@ -13,20 +13,39 @@
 
 static char text[16384];
 
-static const char *print_with(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts)
+struct how {
+	const char *sort_by;
+	int row_limit;
+	bool profile_memory, device_time;
+};
+
+/* As JSON, if there is a session. */
+static int print_to(FILE *f, const struct ka_row *rows, uint32_t cnt, const struct how *how,
+		    const struct session *s, struct session_totals *t)
+{
+	const struct output_args args = {
+		.s = s, .out = f, .json = s, .sort_by = how->sort_by, .row_limit = how->row_limit
+	};
+	const struct table_opts opts = { .profile_memory = how->profile_memory,
+					 .device_time = how->device_time };
+
+	return table__print(rows, cnt, &opts, &args, t);
+}
+
+static const char *print_with(const struct ka_row *rows, uint32_t cnt, const struct how *opts)
 {
 	FILE *f = fmemopen(text, sizeof(text), "w");
 
 	memset(text, 0, sizeof(text));
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-	CU_ASSERT_EQUAL(table__print(rows, cnt, opts, f), 0);
+	CU_ASSERT_EQUAL(print_to(f, rows, cnt, opts, NULL, NULL), 0);
 	fclose(f);
 	return text;
 }
 
 static const char *print(const struct ka_row *rows, uint32_t cnt, const char *sort_by, int limit)
 {
-	struct table_opts opts = { .sort_by = sort_by, .row_limit = limit };
+	struct how opts = { .sort_by = sort_by, .row_limit = limit };
 
 	return print_with(rows, cnt, &opts);
 }
@@ -209,7 +228,7 @@ static void test_memory(void)
 			      .cpu_mem = 1536,
 			      .self_cpu_mem = -1023,
 			      .device_mem = -(1LL << 30) };
-	struct table_opts opts = { .row_limit = -1, .profile_memory = true };
+	struct how opts = { .row_limit = -1, .profile_memory = true };
 
 	print_with(&row, 1, &opts);
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "CPU time avg       CPU Mem  Self CPU Mem    # of Calls  \n"));
@@ -254,7 +273,7 @@ static void test_device(void)
 		"     300.000us        75.00%     500.000us     250.000us             2  \n";
 	static const char k[] =
 		"     400.000us       100.00%     400.000us     100.000us             4  \n";
-	struct table_opts opts = { .row_limit = -1, .device_time = true };
+	struct how opts = { .row_limit = -1, .device_time = true };
 
 	print_with(gpu_rows, 3, &opts);
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, head));
@@ -290,30 +309,30 @@ static void test_memory_order(void)
 
 static void test_full_stream(void)
 {
-	struct table_opts opts = { .row_limit = -1 };
+	struct how opts = { .row_limit = -1 };
 	struct session s = fake_session();
 	struct session_totals t = { 0 };
 	FILE *f = fopen("/dev/full", "w");
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-	CU_ASSERT_EQUAL(table__print(three, 3, &opts, f), -ENOSPC);
+	CU_ASSERT_EQUAL(print_to(f, three, 3, &opts, NULL, NULL), -ENOSPC);
 	fclose(f);
 	f = fopen("/dev/full", "w");
-	CU_ASSERT_EQUAL(table__print_json(three, 3, &opts, &s, &t, f), -ENOSPC);
+	CU_ASSERT_EQUAL(print_to(f, three, 3, &opts, &s, &t), -ENOSPC);
 	fclose(f);
 }
 
 /* A row for which the document has no room is counted. */
 static void test_json_limit(void)
 {
-	struct table_opts opts = { .row_limit = -1 };
+	struct how opts = { .row_limit = -1 };
 	struct session s = fake_session();
 	struct session_totals t = { 0 };
 	cJSON *doc;
 	FILE *f = fmemopen(text, sizeof(text), "w");
 
 	s.info.output_max = 1;
-	CU_ASSERT_EQUAL(table__print_json(three, 3, &opts, &s, &t, f), 0);
+	CU_ASSERT_EQUAL(print_to(f, three, 3, &opts, &s, &t), 0);
 	fclose(f);
 	doc = cJSON_Parse(text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
@@ -330,7 +349,7 @@ static void test_json_memory(void)
 		{ .key = "a", .count = 1, .cpu_mem = -5, .self_cpu_mem = 1LL << 50, .device_mem = 2, .self_device_mem = 3 },
 		{ .key = "[memory]", .count = 1, .is_instant = true },
 	};
-	struct table_opts opts = { .row_limit = -1, .profile_memory = true };
+	struct how opts = { .row_limit = -1, .profile_memory = true };
 	struct session_totals t = { 0 };
 	struct session s = fake_session();
 	const cJSON *row;
@@ -339,7 +358,7 @@ static void test_json_memory(void)
 
 	for (;; opts.profile_memory = false) {
 		f = fmemopen(text, sizeof(text), "w");
-		CU_ASSERT_EQUAL(table__print_json(rows, 2, &opts, &s, &t, f), 0);
+		CU_ASSERT_EQUAL(print_to(f, rows, 2, &opts, &s, &t), 0);
 		fclose(f);
 		doc = cJSON_Parse(text);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
@@ -360,14 +379,14 @@ static void test_json_memory(void)
 
 static void test_json_device(void)
 {
-	struct table_opts opts = { .row_limit = -1, .device_time = true };
+	struct how opts = { .row_limit = -1, .device_time = true };
 	struct session_totals t = { 0 };
 	struct session s = fake_session();
 	FILE *f = fmemopen(text, sizeof(text), "w");
 	const cJSON *row;
 	cJSON *doc;
 
-	CU_ASSERT_EQUAL(table__print_json(gpu_rows, 3, &opts, &s, &t, f), 0);
+	CU_ASSERT_EQUAL(print_to(f, gpu_rows, 3, &opts, &s, &t), 0);
 	fclose(f);
 	doc = cJSON_Parse(text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
@@ -384,7 +403,7 @@ static void test_json_device(void)
 
 static void test_json(void)
 {
-	struct table_opts opts = { .sort_by = "cpu_time_total", .row_limit = 2 };
+	struct how opts = { .sort_by = "cpu_time_total", .row_limit = 2 };
 	struct session s = fake_session();
 	struct session_totals t = { .slices = 5, .ops = 4, .annotations = 1, .end_lost = 1 };
 	FILE *f = fmemopen(text, sizeof(text), "w");
@@ -393,7 +412,7 @@ static void test_json(void)
 
 	s.counters[PTB_CNT_HITS] = 2000;
 	s.counters[PTB_CNT_COST_PS] = 800500;
-	CU_ASSERT_EQUAL(table__print_json(three, 3, &opts, &s, &t, f), 0);
+	CU_ASSERT_EQUAL(print_to(f, three, 3, &opts, &s, &t), 0);
 	fclose(f);
 	doc = cJSON_Parse(text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
@@ -418,7 +437,7 @@ static void test_json(void)
 	CU_ASSERT_FALSE(cJSON_HasObjectItem(row, "flops"));
 	cJSON_Delete(doc);
 	f = fmemopen(text, sizeof(text), "w");
-	CU_ASSERT_EQUAL(table__print_json(with_shapes, 2, &opts, &s, &t, f), 0);
+	CU_ASSERT_EQUAL(print_to(f, with_shapes, 2, &opts, &s, &t), 0);
 	fclose(f);
 	doc = cJSON_Parse(text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(doc);

@@ -174,12 +174,11 @@ static void add_windows(struct doc *d, const cJSON *windows, double now_ns)
 
 void status_text__put(FILE *out, const cJSON *status)
 {
-	const struct report_opts opts = { .row_limit = -1 };
+	const struct output_args args = { .row_limit = -1, .out = out };
 	struct doc d;
 
-	doc__begin(&d, out, NULL, NULL, &opts);
+	doc__begin(&d, &args, NULL);
 	say_head(&d, status);
 	add_targets(&d, status);
 	add_windows(&d, get(status, "windows"), number(get(status, "daemon"), "now_unix_ns"));
-	doc__finish(&d); /* errors of stdout are found at its end */
 }

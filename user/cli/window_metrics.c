@@ -27,7 +27,7 @@ struct device { /* what an allocator of a process said last */
 struct window_metrics {
 	const struct session_info *info;
 	struct key_averages *ka;
-	struct gpu_report *gr; /* NULL: no GPU data */
+	void *gr; /* of gpus_report; NULL: no GPU data */
 	struct device *devices;
 	uint32_t device_cnt, device_cap;
 	struct hashmap device_ids; /* process; type and index */
@@ -133,9 +133,8 @@ struct window_metrics *window_metrics__new(const struct session *s)
 	wm->info = session__info(s);
 	wm->ka = key_averages__new(NULL);
 	wm->ops = strtab__new();
-	if (wm->info->has_gpu)
-		wm->gr = gpu_report__new(s);
-	if (!wm->ka || !wm->ops || (wm->info->has_gpu && !wm->gr)) {
+	if (!wm->ka || !wm->ops ||
+	    (wm->info->has_gpu && gpus_report.open(&(struct output_args){ .s = s }, &wm->gr))) {
 		window_metrics__free(wm);
 		return NULL;
 	}
@@ -151,7 +150,7 @@ uint32_t window_metrics__sinks(struct window_metrics *wm, struct session_sink *s
 	};
 	sinks[n++] = key_averages__sink(wm->ka);
 	if (wm->gr)
-		sinks[n++] = gpu_report__sink(wm->gr);
+		sinks[n++] = gpus_report.sink(wm->gr);
 	return n;
 }
 
@@ -245,7 +244,7 @@ void window_metrics__free(struct window_metrics *wm)
 	if (!wm)
 		return;
 	key_averages__free(wm->ka);
-	gpu_report__free(wm->gr);
+	gpus_report.free(wm->gr);
 	hashmap__clear(&wm->device_ids);
 	hashmap__clear(&wm->uids);
 	hashmap__clear(&wm->op_ids);

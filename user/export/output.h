@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "model/session.h"
 
@@ -25,6 +26,7 @@ struct output_args {
 	const char *metric; /* of folded stacks, of STACKS_METRICS; NULL: time, as it was recorded */
 	const char *diff;   /* the second capture of a flame graph; NULL: none */
 	/* reports */
+	FILE *out; /* NULL: standard output */
 	bool json;
 	int row_limit;                          /* -1: all rows; OUTPUT_ROWS_DEFAULT: not given */
 	const char *sort_by;                    /* NULL: order of first appearance */

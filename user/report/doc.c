@@ -2,16 +2,16 @@
 /* Documents, and what of them is JSON; see report.h. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cancel.h"
+#include "base/std_out.h"
 #include "export/loss_account.h"
 #include "export/session_json.h"
 #include "report/report_priv.h"
 
 static bool is_text(const struct doc *d)
 {
-	return !d->opts->json;
+	return !d->args->json;
 }
 
 /* ---- facts ---- */
@@ -147,7 +147,7 @@ static void open_list(struct doc *d, const char *key, uint32_t cnt, uint32_t sho
 
 void doc__list(struct doc *d, const char *key, uint32_t cnt, const struct doc_column *columns)
 {
-	open_list(d, key, cnt, report__shown(cnt, d->opts->row_limit), columns);
+	open_list(d, key, cnt, report__shown(cnt, d->args->row_limit), columns);
 }
 
 void doc__all(struct doc *d, const char *key, uint32_t cnt, const struct doc_column *columns)
@@ -193,27 +193,22 @@ static int to_report(void *out, const void *data, size_t len)
 	return cancel__pending() ? -ECANCELED : jsonw__to_stream(out, data, len);
 }
 
-int doc__begin(struct doc *d, FILE *out, const struct session *s, struct session_totals *totals,
-	       const struct report_opts *opts)
+int doc__begin(struct doc *d, const struct output_args *args, struct session_totals *totals)
 {
 	int err = 0;
 
-	memset(d, 0, sizeof(*d));
-	d->out = out;
-	d->s = s;
-	d->totals = totals;
-	d->opts = opts;
+	*d = (struct doc){ .out = args->out ? args->out : stdout, .args = args, .totals = totals };
 	d->list = d->lists;
 	errno = 0;
 	if (!is_text(d))
-		err = jsonw__init(&d->w, to_report, out, 64 * 1024);
+		err = jsonw__init(&d->w, to_report, d->out, 64 * 1024);
 	if (err || is_text(d))
 		return err;
-	d->w.max = session__info(s)->output_max;
+	d->w.max = session__info(args->s)->output_max;
 	jsonw__begin_obj(&d->w);
 	DOC(d, FACT("schema_version", 1));
-	session_json__write(&d->w, s);
-	session_json__write_totals(&d->w, session__info(s), totals);
+	session_json__write(&d->w, args->s);
+	session_json__write_totals(&d->w, session__info(args->s), totals);
 	return 0;
 }
 
@@ -233,16 +228,19 @@ static int finish_json(struct doc *d)
 
 int doc__finish(struct doc *d)
 {
+	const struct session *s = d->args->s;
 	char lacks[2048];
 	int err = 0;
 
 	if (!is_text(d))
 		err = finish_json(d);
-	if (is_text(d) && d->s &&
-	    loss_account__incomplete(session__info(d->s), d->totals, lacks, sizeof(lacks))) {
+	else if (s && !d->torch &&
+		 loss_account__incomplete(session__info(s), d->totals, lacks, sizeof(lacks))) {
 		doc__gap(d);
 		doc__line(d, "The capture is incomplete and the figures are bounds: %s", lacks);
 	}
+	if (!d->args->out)
+		return std_out__end("the report", err);
 	if (!err && (fflush(d->out) || ferror(d->out)))
 		err = errno ? -errno : -EIO;
 	return err;

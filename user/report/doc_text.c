@@ -20,7 +20,7 @@ static void put(struct doc *d, int blanks, const char *text)
 
 void doc__end_line(struct doc *d)
 {
-	if (d->opts->json)
+	if (d->args->json)
 		return;
 	fputc('\n', d->out);
 	d->used = 0;
@@ -145,7 +145,7 @@ void doc_text__row(struct doc *d)
 	const struct doc_list *l = d->list;
 	bool any = false;
 
-	if (d->opts->json)
+	if (d->args->json)
 		return;
 	for (uint32_t n = 0; l->row && l->columns && l->columns[n].key; n++)
 		any |= d->cells[n] != NULL;
@@ -204,7 +204,7 @@ void doc__cell(struct doc *d, const char *key, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (!d->opts->json && vasprintf(&text, fmt, ap) >= 0)
+	if (!d->args->json && vasprintf(&text, fmt, ap) >= 0)
 		doc_text__set(d, key, text, 0);
 	va_end(ap);
 	free(text);
@@ -212,13 +212,13 @@ void doc__cell(struct doc *d, const char *key, const char *fmt, ...)
 
 void doc__tail(struct doc *d, const char *tail)
 {
-	if (!d->opts->json)
+	if (!d->args->json)
 		d->tail = strdup(tail);
 }
 
 void doc__below(struct doc *d, const char *text, const char *tail)
 {
-	if (d->opts->json)
+	if (d->args->json)
 		return;
 	d->below[0] = strdup(text);
 	d->below[1] = strdup(tail);
@@ -251,7 +251,7 @@ void doc__say(struct doc *d, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (!d->opts->json)
+	if (!d->args->json)
 		say(d, fmt, ap);
 	va_end(ap);
 }
@@ -261,7 +261,7 @@ void doc__line(struct doc *d, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (!d->opts->json)
+	if (!d->args->json)
 		say(d, fmt, ap);
 	va_end(ap);
 	doc__end_line(d);
@@ -275,6 +275,6 @@ void doc__gap(struct doc *d)
 
 void doc__cut(struct doc *d, const char *text, const char *tail, size_t max)
 {
-	if (!d->opts->json)
+	if (!d->args->json)
 		put_cut(d, text, tail, max ? max : rest_of_line(d));
 }

@@ -3,7 +3,6 @@
  * The sink of `report --gpu`: keeps the intervals that conclusions need (work, calls, outermost operators), sums up
  * the rest by name. Draws no conclusions; see report_priv.h.
  */
-#define LOG_DOMAIN "gpu"
 #include "report/report_priv.h"
 
 #include <errno.h>
@@ -12,26 +11,28 @@
 
 #include "base/limits.h"
 #include "base/list.h"
-#include "base/log.h"
 #include "base/vec.h"
 
-struct gpu_report *gpu_report__new(const struct session *s)
+static int open_report(const struct output_args *args, void **out)
 {
 	struct gpu_report *gr = calloc(1, sizeof(*gr));
 
 	if (!gr)
-		return NULL;
-	gr->s = s;
-	gr->info = session__info(s);
+		return -ENOMEM;
+	gr->s = args->s;
+	gr->info = session__info(args->s);
 	if (text_ids__init(&gr->texts)) {
 		free(gr);
-		return NULL;
+		return -ENOMEM;
 	}
-	return gr;
+	*out = gr;
+	return 0;
 }
 
-void gpu_report__free(struct gpu_report *gr)
+static void free_report(void *o)
 {
+	struct gpu_report *gr = o;
+
 	if (!gr)
 		return;
 	for (uint32_t i = 0; i < gr->thread_cnt; i++) {
@@ -297,25 +298,23 @@ static int take_gpu(void *arg, const struct gpu_slice *g)
 	}
 }
 
-struct session_sink gpu_report__sink(struct gpu_report *gr)
+static struct session_sink report_sink(void *o)
 {
-	return (struct session_sink){ .arg = gr, .slice = keep_slice, .gpu = take_gpu };
+	return (struct session_sink){ .arg = o, .slice = keep_slice, .gpu = take_gpu };
 }
 
-int gpu_report__print(struct gpu_report *gr, struct session_totals *totals,
-		      const struct report_opts *opts, FILE *out)
-{
-	int err = gr_rank__all(gr);
+const struct output gpus_report = {
+	.needs = NEEDS_GPU,
+	.rows = ROWS_OF_LISTS,
+	.open = open_report,
+	.sink = report_sink,
+	.finish = gr_doc__finish,
+	.free = free_report,
+};
 
-	if (!err)
-		return gr_doc__print(gr, totals, opts, out);
-	if (err != -ECANCELED) /* for which main() has a message */
-		pr_error("cannot rank GPU work: %s", errstr(err));
-	return err;
-}
-
-int gpu_report__busy(struct gpu_report *gr, struct gpu_busy *list, uint32_t max, uint32_t *cnt)
+int gpu_report__busy(void *o, struct gpu_busy *list, uint32_t max, uint32_t *cnt)
 {
+	struct gpu_report *gr = o;
 	int err = gr_rank__all(gr);
 
 	*cnt = 0;

@@ -3,11 +3,14 @@
  * `report --gpu` as a document: first whether each GPU is busy, and if not why, in a few lines, then lists, only of what
  * there is data for. Key names are a contract: schemas/formats/gpu_report.schema.json.
  */
+#define LOG_DOMAIN "gpu"
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "report/report_priv.h"
 
 #define REASONS_ON_TOP 4
@@ -514,12 +517,15 @@ static void say_trust(struct doc *d, const struct gpu_report *gr)
 	doc__end_line(d);
 }
 
-int gr_doc__print(struct gpu_report *gr, struct session_totals *totals,
-		  const struct report_opts *opts, FILE *out)
+int gr_doc__finish(void *o, const struct output_args *args, struct session_totals *totals)
 {
+	struct gpu_report *gr = o;
 	struct doc d;
-	int err = doc__begin(&d, out, gr->s, totals, opts);
+	int err = gr_rank__all(gr);
 
+	if (err && err != -ECANCELED) /* for which main() has a message */
+		pr_error("cannot rank GPU work: %s", errstr(err));
+	err = err ? err : doc__begin(&d, args, totals);
 	if (err)
 		return err;
 	say_head(&d, gr);

@@ -4,7 +4,7 @@
  * between; its total is all below it, once, however often it is in a stack.
  */
 #define LOG_DOMAIN "lines"
-#include "report/report.h"
+#include "report/report_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -33,29 +33,14 @@ struct line_report {
 	uint32_t row_cnt, row_cap;
 	struct hashmap row_ids;             /* file, line; module, 0 -> index */
 	uint32_t *order;                    /* of the rows that are printed: indices */
-	bool modules, operators, all_lines; /* of struct line_opts */
+	bool modules, operators, all_lines; /* which report it is; of its lines those of libraries, too */
 	int64_t sums[STACK_METRIC_CNT];
 };
 
-struct line_report *line_report__new(const struct session *s, bool operators)
+static void free_report(void *o)
 {
-	struct line_report *lr = calloc(1, sizeof(*lr));
+	struct line_report *lr = o;
 
-	if (!lr)
-		return NULL;
-	lr->s = s;
-	lr->tree = stack_tree__new();
-	lr->operators = operators;
-	if (lr->tree && operators)
-		stack_tree__group_by_operator(lr->tree);
-	if (lr->tree && !stack_tree__begin(lr->tree, s))
-		return lr;
-	line_report__free(lr);
-	return NULL;
-}
-
-void line_report__free(struct line_report *lr)
-{
 	if (!lr)
 		return;
 	stack_tree__free(lr->tree);
@@ -65,9 +50,30 @@ void line_report__free(struct line_report *lr)
 	free(lr);
 }
 
-struct session_sink line_report__sink(struct line_report *lr)
+static int open_report(const struct output_args *args, void **out)
 {
-	return stack_tree__sink(lr->tree);
+	struct line_report *lr = calloc(1, sizeof(*lr));
+
+	if (!lr)
+		return -ENOMEM;
+	lr->s = args->s;
+	lr->modules = args->output == &modules_report;
+	lr->operators = args->output == &sampled_operators_report;
+	lr->all_lines = args->all_lines;
+	lr->tree = stack_tree__new();
+	if (lr->tree && lr->operators)
+		stack_tree__group_by_operator(lr->tree);
+	if (!lr->tree || stack_tree__begin(lr->tree, args->s)) {
+		free_report(lr);
+		return -ENOMEM;
+	}
+	*out = lr;
+	return 0;
+}
+
+static struct session_sink report_sink(void *o)
+{
+	return stack_tree__sink(((struct line_report *)o)->tree);
 }
 
 /* ---- sums ---- */
@@ -220,9 +226,9 @@ static const struct line_key *find_line_key(const char *name)
 	return NULL;
 }
 
-bool line_report__is_sort_key(const char *key)
+bool report__is_sort_key(const struct output *report, const char *key)
 {
-	return find_line_key(key);
+	return report == &operators_report ? table__is_sort_key(key) : find_line_key(key) != NULL;
 }
 
 struct row_order {
@@ -450,22 +456,21 @@ static void add_head(struct doc *d, const struct line_report *lr)
 	doc__gap(d);
 }
 
-static int print_doc(struct line_report *lr, struct session_totals *totals,
-		     const struct line_opts *opts, FILE *out)
+static int print_doc(struct line_report *lr, const struct output_args *args, struct session_totals *totals)
 {
 	const char *one = lr->modules ? "module" : lr->operators ? "operator" : "line";
 	struct doc_column columns[DOC_COLUMNS_MAX];
 	char many[16], count[16];
 	struct doc d;
-	int err = doc__begin(&d, out, lr->s, totals, &opts->report);
+	int err = doc__begin(&d, args, totals);
 
 	if (err)
 		return err;
 	snprintf(many, sizeof(many), "%ss", one);
 	snprintf(count, sizeof(count), "%s_count", one);
 	add_head(&d, lr);
-	DOC(&d, opts->sort_by ? FACT("sort_by", opts->sort_by) : fact__null("sort_by"),
-	    lr->modules || lr->operators ? NO_FACT : FACT("all_lines", opts->all_lines));
+	DOC(&d, args->sort_by ? FACT("sort_by", args->sort_by) : fact__null("sort_by"),
+	    lr->modules || lr->operators ? NO_FACT : FACT("all_lines", lr->all_lines));
 	add_values(&d, lr, "sums", lr->sums);
 	DOC(&d, FACT(count, lr->row_cnt));
 	find_columns(lr, one, columns);
@@ -484,23 +489,22 @@ static int print_doc(struct line_report *lr, struct session_totals *totals,
 	return doc__finish(&d);
 }
 
-int line_report__print(struct line_report *lr, struct session_totals *totals,
-		       const struct line_opts *opts, FILE *out)
+static int finish_report(void *o, const struct output_args *args, struct session_totals *totals)
 {
-	int err;
+	int err = sum_rows(o);
 
-	lr->modules = opts->modules;
-	lr->all_lines = opts->all_lines;
-	err = sum_rows(lr);
 	if (!err)
-		err = order_rows(lr, opts->sort_by);
-	if (err) {
-		pr_error("cannot sum up %s: %s",
-			 lr->modules   ? "modules" :
-			 lr->operators ? "operators" :
-					 "lines",
-			 errstr(err));
-		return err;
-	}
-	return print_doc(lr, totals, opts, out);
+		err = order_rows(o, args->sort_by);
+	if (!err)
+		return print_doc(o, args, totals);
+	pr_error("cannot sum up the report: %s", errstr(err));
+	return err;
 }
+
+#define LINES                                                                                      \
+	.rows = ROWS_OF_LINES, .open = open_report, .sink = report_sink, .finish = finish_report,  \
+	.free = free_report
+
+const struct output lines_report = { .needs = NEEDS_STACKS, LINES };
+const struct output modules_report = { .needs = NEEDS_STACKS | NEEDS_MODULES, LINES };
+const struct output sampled_operators_report = { .needs = NEEDS_STACKS | NEEDS_SAMPLED_OPERATORS, LINES };

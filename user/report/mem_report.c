@@ -3,7 +3,6 @@
  * The sink of `report --memory`: sums by process, device, operator. Its memory is bounded by the number of distinct
  * operators, annotations and shapes, not by that of events. Draws no conclusions; see report_priv.h.
  */
-#define LOG_DOMAIN "memory"
 #include "report/report_priv.h"
 
 #include <errno.h>
@@ -12,29 +11,31 @@
 
 #include "base/limits.h"
 #include "base/list.h"
-#include "base/log.h"
 #include "base/vec.h"
 
 #define PAGE_BYTES 4096 /* x86-64 */
 
-struct mem_report *mem_report__new(const struct session *s)
+static int open_report(const struct output_args *args, void **out)
 {
 	struct mem_report *mr = calloc(1, sizeof(*mr));
 
 	if (!mr)
-		return NULL;
-	mr->s = s;
-	mr->info = session__info(s);
-	py_paths__find(&mr->paths, s);
+		return -ENOMEM;
+	mr->s = args->s;
+	mr->info = session__info(args->s);
+	py_paths__find(&mr->paths, args->s);
 	if (text_ids__init(&mr->texts)) {
 		free(mr);
-		return NULL;
+		return -ENOMEM;
 	}
-	return mr;
+	*out = mr;
+	return 0;
 }
 
-void mem_report__free(struct mem_report *mr)
+static void free_report(void *o)
 {
+	struct mem_report *mr = o;
+
 	if (!mr)
 		return;
 	text_ids__free(&mr->texts);
@@ -569,25 +570,18 @@ int mr__merge_threads(struct mem_report *mr)
 	return 0;
 }
 
-struct session_sink mem_report__sink(struct mem_report *mr)
+static struct session_sink report_sink(void *o)
 {
 	return (struct session_sink){
-		.arg = mr, .slice = note_slice, .memory = count_memory, .kernel = count_kernel_record
+		.arg = o, .slice = note_slice, .memory = count_memory, .kernel = count_kernel_record
 	};
 }
 
-int mem_report__print(struct mem_report *mr, struct session_totals *totals,
-		      const struct report_opts *opts, FILE *out)
-{
-	struct mr_view *views = NULL;
-	uint32_t cnt = 0;
-	int err = mr_rank__new(mr, &views, &cnt);
-
-	if (err) {
-		pr_error("cannot sum up memory: %s", errstr(err));
-		return err;
-	}
-	err = mr_doc__print(mr, views, cnt, totals, opts, out);
-	mr_rank__free(views, cnt);
-	return err;
-}
+const struct output memory_report = {
+	.needs = NEEDS_MEMORY,
+	.rows = ROWS_OF_LISTS,
+	.open = open_report,
+	.sink = report_sink,
+	.finish = mr_doc__finish,
+	.free = free_report,
+};

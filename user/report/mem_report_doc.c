@@ -3,11 +3,13 @@
  * `report --memory` as a document: of each process first a summary in a few lines, then lists, only of what was
  * recorded. Key names are a contract: schemas/formats/memory_report.schema.json.
  */
+#define LOG_DOMAIN "memory"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "export/mem_names.h"
 #include "report/report_priv.h"
 
@@ -323,15 +325,23 @@ static void add_process(struct mr_printer *p)
 	add_calls(p);
 }
 
-int mr_doc__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
-		  struct session_totals *totals, const struct report_opts *opts, FILE *out)
+int mr_doc__finish(void *o, const struct output_args *args, struct session_totals *totals)
 {
+	struct mem_report *mr = o;
 	struct doc d;
 	struct mr_printer p = { .d = &d, .mr = mr };
-	int err = doc__begin(&d, out, mr->s, totals, opts);
+	struct mr_view *views = NULL;
+	uint32_t cnt = 0;
+	int err = mr_rank__new(mr, &views, &cnt);
 
 	if (err)
+		pr_error("cannot sum up memory: %s", errstr(err));
+	else
+		err = doc__begin(&d, args, totals);
+	if (err) {
+		mr_rank__free(views, cnt);
 		return err;
+	}
 	DOC(&d, FACT("profile_memory", mr->info->has_memory),
 	    FACT("kernel_memory", mr->info->has_kernel_memory),
 	    FACT("growing_periods_min", MR_LEAK_PERIODS_MIN));
@@ -342,6 +352,7 @@ int mr_doc__print(struct mem_report *mr, const struct mr_view *views, uint32_t c
 			doc__gap(&d);
 		add_process(&p);
 	}
+	mr_rank__free(views, cnt);
 	if (!mr->info->has_memory) {
 		doc__gap(&d);
 		doc__line(&d, "torch's allocations were not recorded: attach with --profile-memory");

@@ -86,7 +86,7 @@ static void say_oom(struct mr_printer *p, const struct mr_oom *o)
 static void say_ooms(struct mr_printer *p)
 {
 	uint64_t all = p->v->proc->ooms + p->v->proc->oom_kills;
-	uint32_t shown = report__shown(p->v->oom_cnt, p->d->opts->row_limit);
+	uint32_t shown = report__shown(p->v->oom_cnt, p->d->args->row_limit);
 
 	for (uint32_t i = 0; i < shown; i++)
 		say_oom(p, p->v->ooms[p->v->oom_cnt - shown + i]); /* the latest */

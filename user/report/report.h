@@ -9,12 +9,6 @@
 #include "export/output.h"
 #include "model/key_averages.h"
 #include "model/session.h"
-#include "ranks/rank_times.h"
-
-struct report_opts {
-	int row_limit; /* rows of each list, -1: all */
-	bool json;
-};
 
 /* Rows of a list that are shown. */
 static inline uint32_t report__shown(uint32_t cnt, int row_limit)
@@ -64,9 +58,8 @@ struct doc_column {
 
 struct doc {
 	FILE *out;
-	const struct session *s; /* NULL: the document is of none */
+	const struct output_args *args;
 	struct session_totals *totals;
-	const struct report_opts *opts;
 	bool torch; /* the text's lists are laid out as torch lays out its table; set before them */
 	struct jsonw w;
 	struct doc_list { /* those that are open; the first one stands for the document */
@@ -82,10 +75,10 @@ struct doc {
 	size_t used;     /* characters of the open line */
 };
 
-/* 0 or negative errno. doc__finish() frees what it needs. */
-int doc__begin(struct doc *d, FILE *out, const struct session *s, struct session_totals *totals,
-	       const struct report_opts *opts);
-/* Says what the capture lacks, and adds to the totals what the document had no room for. 0 or negative errno. */
+/* As JSON or text, by args, whose session may be NULL where that is text. doc__finish() frees what it
+ * needs: nothing, if it is text. 0 or negative errno. */
+int doc__begin(struct doc *d, const struct output_args *args, struct session_totals *totals);
+/* Says what the capture lacks, and adds to the totals what the document had no room for. 0 or negative errno, logged. */
 int doc__finish(struct doc *d);
 
 /* Facts: members of the innermost object; without a key elements of an array. */
@@ -162,22 +155,23 @@ void doc__cut(struct doc *d, const char *text, const char *tail, size_t max);
 extern const struct output operators_report, memory_report, gpus_report, skew_report, lines_report,
 	modules_report, sampled_operators_report;
 
-/* Does the report have such a column? */
+/* Can its rows be sorted by that? */
 bool report__is_sort_key(const struct output *report, const char *key);
 
-/*
- * Each __new() returns NULL when out of memory; each __print() comes after the run and returns 0 or negative errno, logged.
- */
+/* The time in the window in which a GPU ran a kernel, copy or fill. */
+struct gpu_busy {
+	uint32_t id;
+	uint64_t ns;
+};
+/* After the run, of what gpus_report opened: of GPUs that are known or had work, at most max of them, by id. 0 or negative errno. */
+int gpu_report__busy(void *o, struct gpu_busy *list, uint32_t max, uint32_t *cnt);
 
-/* The table of operators, as torch.profiler's key_averages().table() prints it. */
+/* Of the table of operators. */
 struct table_opts {
-	const char *sort_by; /* NULL: order of first appearance; of TABLE_SORT_KEYS */
-	int row_limit;       /* -1: all */
 	bool profile_memory; /* the columns of memory */
 	bool device_time;    /* the columns of GPU time */
 	bool by_stack;       /* rows are by Python's frames, too */
 };
-
 /* Attributes of torch's FunctionEventAvg. */
 #define TABLE_SORT_KEYS                                                                            \
 	"self_cpu_time_total, cpu_time_total, cpu_time, self_cuda_time_total, cuda_time_total, "   \
@@ -185,57 +179,8 @@ struct table_opts {
 	"cpu_memory_usage, self_cpu_memory_usage, cuda_memory_usage, self_cuda_memory_usage, "     \
 	"device_memory_usage, self_device_memory_usage"
 bool table__is_sort_key(const char *key);
-int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts, FILE *out);
-/* For machines: an object with rows, window, loss account and totals. */
-int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
-		      const struct session *s, struct session_totals *totals, FILE *out);
-
-/*
- * `report --by line` and `--by module`: what operators did, by the line of Python that called them or by the
- * nn.Module that they ran in; of samples `--by operator`.
- */
-struct line_opts {
-	struct report_opts report;
-	const char *sort_by; /* line_report__is_sort_key(); NULL: order of first appearance */
-	bool modules;        /* rows are modules, not lines; */
-	bool operators;      /* or the operators that samples found open */
-	bool all_lines; /* also those of libraries; else they count as the line that called them */
-};
-
-struct line_report;
-struct line_report *line_report__new(const struct session *s, bool operators);
-void line_report__free(struct line_report *lr);
-struct session_sink line_report__sink(struct line_report *lr);
-bool line_report__is_sort_key(const char *key);
-int line_report__print(struct line_report *lr, struct session_totals *totals,
-		       const struct line_opts *opts, FILE *out);
-
-/* `report --memory`: what memory was used for. */
-struct mem_report;
-struct mem_report *mem_report__new(const struct session *s);
-struct session_sink mem_report__sink(struct mem_report *mr);
-int mem_report__print(struct mem_report *mr, struct session_totals *totals,
-		      const struct report_opts *opts, FILE *out);
-void mem_report__free(struct mem_report *mr);
-
-/* `report --gpu`: how busy the GPUs were, and where they were not, why. */
-struct gpu_report;
-struct gpu_report *gpu_report__new(const struct session *s);
-struct session_sink gpu_report__sink(struct gpu_report *gr);
-int gpu_report__print(struct gpu_report *gr, struct session_totals *totals,
-		      const struct report_opts *opts, FILE *out);
-/* After the run: time in the window in which a kernel, copy or fill ran, of the GPUs that are known or had work, at most max
- * of them, by id. 0 or negative errno. */
-struct gpu_busy {
-	uint32_t id;
-	uint64_t ns;
-};
-int gpu_report__busy(struct gpu_report *gr, struct gpu_busy *list, uint32_t max, uint32_t *cnt);
-void gpu_report__free(struct gpu_report *gr);
-
-/* `report --skew`: which rank the others wait for, since when, and for what. */
-/* After rank_times__finish(). 0 or negative errno, logged; -ENODATA: there are no two ranks to compare. */
-int skew_report__print(const struct session *s, const struct rank_times_result *r,
-		       struct session_totals *totals, const struct report_opts *opts, FILE *out);
+/* The table, as torch.profiler's key_averages().table() prints it. 0 or negative errno, logged. */
+int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
+		 const struct output_args *args, struct session_totals *totals);
 
 #endif /* REPORT_REPORT_H */

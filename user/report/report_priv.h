@@ -9,6 +9,10 @@
 #include "export/text_ids.h"
 #include "report/report.h"
 
+/* Rows of their lists, unless the user says how many. */
+#define ROWS_OF_LISTS 10
+#define ROWS_OF_LINES 25
+
 /* ---- doc_text.c, for doc.c ---- */
 
 /* The fact in all columns that show it: a text, or a number. */
@@ -223,9 +227,7 @@ struct mr_printer {
 	const struct mr_view *v;
 };
 
-/* 0 or negative errno. */
-int mr_doc__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
-		  struct session_totals *totals, const struct report_opts *opts, FILE *out);
+int mr_doc__finish(void *o, const struct output_args *args, struct session_totals *totals);
 
 /* ---- its sentences: mem_report_say.c ---- */
 
@@ -455,9 +457,7 @@ const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap,
 #define GR_COPY_MAX 160
 const char *gr__copy_text(const struct gpu_report *gr, char *buf, const struct gr_copy *c);
 
-/* 0 or negative errno. */
-int gr_doc__print(struct gpu_report *gr, struct session_totals *totals,
-		  const struct report_opts *opts, FILE *out);
+int gr_doc__finish(void *o, const struct output_args *args, struct session_totals *totals);
 
 static inline uint64_t gr__window_ns(const struct gpu_report *gr)
 {

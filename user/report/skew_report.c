@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* `report --skew`; see report.h. Key names are a contract: schemas/formats/skew_report.schema.json. */
 #define LOG_DOMAIN "skew"
-#include "report/report.h"
+#include "report/report_priv.h"
 
 #include <errno.h>
 #include <stdio.h>
 
 #include "base/log.h"
+#include "ranks/rank_times.h"
 
 static struct cell ms(double ns)
 {
@@ -57,7 +58,7 @@ static void say_slow(struct doc *d, const struct rank_times_result *r, const str
 			doc__say(d, ", collective %u of %u of a step", t->before_nr, t->before_of);
 		doc__line(d, ": %s", ms(t->before_ns).text);
 	}
-	for (uint32_t i = 0; i < report__shown(t->what_cnt, d->opts->row_limit); i++) {
+	for (uint32_t i = 0; i < report__shown(t->what_cnt, d->args->row_limit); i++) {
 		doc__say(d, "  %14s  more in ", ms(t->what[i].excess_ns).text);
 		doc__cut(d, t->what[i].name, "", 60);
 		doc__line(d, " (%s)", ms(t->what[i].own_ns).text);
@@ -74,7 +75,7 @@ static void say_verdict(struct doc *d, const struct rank_times_result *r)
 	else
 		doc__say(d, "no steps (--step-on): each collective counts as one, of %s",
 			 ms(r->step_ns).text);
-	doc__line(d, "; clocks within %s", cell__duration(session__info(d->s)->clock_err_ns).text);
+	doc__line(d, "; clocks within %s", cell__duration(session__info(d->args->s)->clock_err_ns).text);
 	if (r->unmatched)
 		doc__line(d, "%u further processes call other collectives and are left out", r->unmatched);
 	for (uint32_t i = 0; i < r->rank_cnt; i++)
@@ -167,18 +168,31 @@ static void add_waits(struct doc *d, const struct rank_times_result *r)
 	}
 }
 
-int skew_report__print(const struct session *s, const struct rank_times_result *r,
-		       struct session_totals *totals, const struct report_opts *opts, FILE *out)
+static int open_report(const struct output_args *args, void **out)
 {
-	struct doc d;
-	int err;
+	*out = rank_times__new(args->s);
+	return *out ? 0 : -ENOMEM;
+}
 
+static struct session_sink report_sink(void *o)
+{
+	return rank_times__sink(o);
+}
+
+static int finish_report(void *o, const struct output_args *args, struct session_totals *totals)
+{
+	const struct rank_times_result *r;
+	struct doc d;
+	int err = rank_times__finish(o, &r);
+
+	if (err)
+		return err;
 	if (r->rank_cnt < 2 || !r->matched) {
 		pr_error("the capture has no two processes that called the same collectives");
 		pr_hint("ptbpf merge joins captures of several ranks");
 		return -ENODATA;
 	}
-	err = doc__begin(&d, out, s, totals, opts);
+	err = doc__begin(&d, args, totals);
 	if (err)
 		return err;
 	say_verdict(&d, r);
@@ -192,3 +206,16 @@ int skew_report__print(const struct session *s, const struct rank_times_result *
 	add_waits(&d, r);
 	return doc__finish(&d);
 }
+
+static void free_report(void *o)
+{
+	rank_times__free(o);
+}
+
+const struct output skew_report = {
+	.rows = ROWS_OF_LISTS,
+	.open = open_report,
+	.sink = report_sink,
+	.finish = finish_report,
+	.free = free_report,
+};

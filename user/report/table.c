@@ -110,11 +110,10 @@ static int cmp_rows(const void *pa, const void *pb, void *arg)
 	return c ? c : (a > b) - (a < b);   /* both point into one array: its order breaks ties */
 }
 
-/* Rows in the order of opts->sort_by (descending, stable), to be freed; NULL: out of memory. */
-static const struct ka_row **sorted_rows(const struct ka_row *rows, uint32_t cnt,
-					 const struct table_opts *opts)
+/* Rows in the order of sort_by (descending, stable), to be freed; NULL: out of memory. */
+static const struct ka_row **sorted_rows(const struct ka_row *rows, uint32_t cnt, const char *sort_by)
 {
-	enum sort_key key = opts->sort_by ? find_key(opts->sort_by) : SORT_KEY_CNT;
+	enum sort_key key = sort_by ? find_key(sort_by) : SORT_KEY_CNT;
 	const struct ka_row **list = calloc(cnt ? cnt : 1, sizeof(*list));
 
 	if (!list)
@@ -375,7 +374,7 @@ static void add_stack(struct doc *d, const char *stack)
 static void add_row(struct doc *d, const struct ka_row *r, const struct extent *e,
 		    const struct sums *sums, const struct table_opts *opts)
 {
-	uint64_t begin = d->s ? session__info(d->s)->begin_ns : 0;
+	uint64_t begin = d->args->s ? session__info(d->args->s)->begin_ns : 0;
 
 	add_text_cells(d, r, e);
 	DOC(d, FACT("key", r->key), FACT("category", category(r)), FACT("count", r->count),
@@ -403,17 +402,20 @@ static void add_row(struct doc *d, const struct ka_row *r, const struct extent *
 		add_source(d, r->stack ? r->stack : "", e);
 }
 
-static int print_doc(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
-		     const struct session *s, struct session_totals *totals, bool json, FILE *out)
+int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
+		 const struct output_args *args, struct session_totals *totals)
 {
-	const struct report_opts ropts = { .row_limit = opts->row_limit, .json = json };
-	const struct ka_row **list = sorted_rows(rows, cnt, opts);
+	const struct ka_row **list;
 	struct doc_column columns[DOC_COLUMNS_MAX];
 	struct extent e = extent_of(rows, cnt);
 	struct sums sums;
 	struct doc d;
-	int err = list ? doc__begin(&d, out, s, totals, &ropts) : -ENOMEM;
+	int err;
 
+	if (!cnt && !args->json)
+		return 0; /* torch: the empty string */
+	list = sorted_rows(rows, cnt, args->sort_by);
+	err = list ? doc__begin(&d, args, totals) : -ENOMEM;
 	if (err) {
 		pr_error("cannot sort %u table rows: %s", cnt, errstr(err));
 		free(list);
@@ -422,7 +424,7 @@ static int print_doc(const struct ka_row *rows, uint32_t cnt, const struct table
 	choose_columns(columns, &e, opts);
 	sums = sums_of(list, cnt);
 	d.torch = true;
-	DOC(&d, opts->sort_by ? FACT("sort_by", opts->sort_by) : fact__null("sort_by"),
+	DOC(&d, args->sort_by ? FACT("sort_by", args->sort_by) : fact__null("sort_by"),
 	    FACT("row_count", cnt));
 	doc__list(&d, "rows", cnt, columns);
 	for (uint32_t i; doc__next(&d, &i);)
@@ -432,15 +434,4 @@ static int print_doc(const struct ka_row *rows, uint32_t cnt, const struct table
 		doc__line(&d, "Self CUDA time total: %s", time_text(sums.device).text);
 	free(list);
 	return doc__finish(&d);
-}
-
-int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts, FILE *out)
-{
-	return cnt ? print_doc(rows, cnt, opts, NULL, NULL, false, out) : 0; /* torch: the empty string */
-}
-
-int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
-		      const struct session *s, struct session_totals *totals, FILE *out)
-{
-	return print_doc(rows, cnt, opts, s, totals, true, out);
 }

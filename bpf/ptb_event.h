@@ -480,7 +480,7 @@ struct ptb_py_line {
 	__s32 first; /* line of the def */
 };
 
-/* In a capture that was merged of several: where process h.tgid comes from. */
+/* Where process h.tgid comes from: what the reader of several captures emits (ranks/join.h); in no file. */
 struct ptb_origin {
 	struct ptb_rec_hdr h;
 	__u32 input; /* which of them, from 0 */
@@ -710,7 +710,7 @@ enum ptb_stop_reason {
 
 /*
  * Counters. BPF: in the BPF map `counters` (per CPU, summed); USER: kept by user space. "loss" 1: a value > 0 makes the capture
- * incomplete (exit code 3). A number is never reused: 15 and 70 to 73 are in older captures.
+ * incomplete (exit code 3). A number is never reused: 15, 70 to 73 and 80 are in older captures.
  */
 /*     name               nr  where loss  text */
 /* clang-format off */
@@ -781,8 +781,7 @@ enum ptb_stop_reason {
 	X(SCOPES_FULL,      74, BPF,  1, "ends of annotations lost: more than 16384 are open at a time") \
 	X(AGENT_EDGES,      75, BPF,  0, "probe hits at which operators of an agent began or ended, for kernel memory") \
 	X(OVER_THREADS,     76, BPF,  1, "samples of threads that did not run, not taken: beyond the limit of threads") \
-	X(OVER_COST,        77, USER, 1, "processes that lost their probes in the window: they had cost what --max-overhead allows") \
-	X(MERGE_LEFT_OUT,   80, USER, 1, "records left out when captures were merged: damaged, or of kinds that are not known")
+	X(OVER_COST,        77, USER, 1, "processes that lost their probes in the window: they had cost what --max-overhead allows")
 /* clang-format on */
 
 enum ptb_counted_by { PTB_COUNTED_BY_USER, PTB_COUNTED_BY_BPF };

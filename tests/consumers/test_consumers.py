@@ -91,10 +91,9 @@ def test_torch_validator(traces, trace):
 
 
 def test_ranks(python, ws):
-    """A trace of each rank of a merged capture."""
+    """A trace of each rank of several captures."""
     subprocess.run([os.path.join(TESTS, "fake_rank_captures"), ws], check=True)
-    run_ptbpf("merge", *(f"{ws}/rank{r}.ptb" for r in range(4)), "-o", ws + "/job.ptb")
-    run_ptbpf("export", ws + "/job.ptb", "--format", "chrome", "--split-ranks", ws + "/traces")
+    run_ptbpf("export", *(f"{ws}/rank{r}.ptb" for r in range(4)), "--format", "chrome", "--split-ranks", ws + "/traces")
     for name in os.listdir(ws + "/traces"):
         found = torch_violations(os.path.join(ws, "traces", name))
         check(not found, f"{name}: {found[:5]}")

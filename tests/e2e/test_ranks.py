@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Ranks of torchrun, recorded one by one, merged: one time axis, one trace of each, the slow rank and why it is."""
+"""Ranks of torchrun, recorded one by one, read as one session: one time axis, one trace of each, the slow rank and why it is."""
 
 import contextlib
 import json
@@ -55,18 +55,15 @@ def record(ws, name, pids, steps):
     return paths
 
 
-def merge(out, paths, *options, expect=(0, 3)):
-    return run_ptbpf("merge", *paths, "-o", out, *options, expect=expect)
+def skew(paths, *options):
+    """The document, and the messages."""
+    done = run_ptbpf("report", *paths, "--skew", "--json", *options, expect=(0, 3))
+    return json.loads("\n".join(done.out)), "\n".join(done.err)
 
 
-def merged_facts(path):
-    done = run_ptbpf("report", path, "--skew", "--json", expect=(0, 3))
-    return json.loads("\n".join(done.out))
-
-
-def check_overlap(ws, path):
+def check_overlap(ws, paths, *options):
     """Calls of one collective of all ranks: none of them begins after another rank's next one."""
-    run_ptbpf("export", path, "--format", "chrome", "-o", ws + "/all.json", expect=(0, 3))
+    run_ptbpf("export", *paths, "--format", "chrome", "-o", ws + "/all.json", *options, expect=(0, 3))
     calls = {}
     for e in slices(load_trace(ws + "/all.json"), "c10d::allreduce_"):
         calls.setdefault(e["pid"], []).append(e["ts"])
@@ -101,16 +98,14 @@ def two(tmp_path_factory):
 
 def test_one_machine(two):
     """All collectives match, and overlap; the ranks keep their pids."""
-    ws, out = two["ws"], two["ws"] + "/even.ptb"
-    merge(out, two["even"])
-    doc = merged_facts(out)
+    doc, _ = skew(two["even"])
     how, captures = doc["merged"]["how"], doc["merged"]["captures"]
     check((how["machines"], how["processes_matched"], how["processes_unmatched"]) == (1, 1, 0), f"{how}")
     check(not captures[1]["contradicts_clock"] and captures[1]["collectives_least_ns"] <= 0 <= captures[1]["collectives_most_ns"],
           f"{captures[1]}")
     check([t["pid"] for t in doc["targets"]] == [t["recorded_pid"] for t in doc["targets"]], "pids were moved")
     check(how["collectives_matched"] > 20, f"{how}")
-    check_overlap(ws, out)
+    check_overlap(two["ws"], two["even"])
 
 
 def test_other_machine(two):
@@ -118,25 +113,22 @@ def test_other_machine(two):
     ws, (first, second) = two["ws"], two["even"]
     for wrong_ms in (0, 400):
         subprocess.run([SHIFTER, second, ws + "/other.ptb", "other", str(OTHER_BOOT), str(wrong_ms * 10**6)], check=True)
-        t = merge(ws + "/m.ptb", [first, ws + "/other.ptb"])
-        doc = merged_facts(ws + "/m.ptb")
+        doc, messages = skew([first, ws + "/other.ptb"])
         capture = doc["merged"]["captures"][1]
         check(capture["contradicts_clock"] == bool(wrong_ms), f"{wrong_ms} ms: {capture}")
-        check(("is fast by at least" in "\n".join(t.err)) == bool(wrong_ms), f"{t.err}")
+        check(("is fast by at least" in messages) == bool(wrong_ms), messages)
         check(doc["targets"][1]["pid"] - doc["targets"][1]["recorded_pid"] == 4194304, f"{doc['targets']}")
         check(capture["collectives_least_ns"] <= -wrong_ms * 10**6 <= capture["collectives_most_ns"], f"{capture}")
         if not wrong_ms:
-            check_overlap(ws, ws + "/m.ptb")
-    merge(ws + "/m.ptb", [first, ws + "/other.ptb"], "--align", "collectives")
-    doc = merged_facts(ws + "/m.ptb")
+            check_overlap(ws, [first, ws + "/other.ptb"])
+    doc, _ = skew([first, ws + "/other.ptb"], "--align", "collectives")
     capture = doc["merged"]["captures"][1]
     check(abs(capture["correction_ns"] + 400 * 10**6) < 20 * 10**6, f"{capture}")
-    check_overlap(ws, ws + "/m.ptb")
+    check_overlap(ws, [first, ws + "/other.ptb"], "--align", "collectives")
 
 
 def test_none_slow(two):
-    merge(two["ws"] + "/even.ptb", two["even"])
-    doc = merged_facts(two["ws"] + "/even.ptb")
+    doc, _ = skew(two["even"])
     check(not any(r["slow"] for r in doc["ranks"]), f"{doc['ranks']}")
 
 
@@ -150,9 +142,7 @@ def own_account(ws, rank, name, column):
 @pytest.mark.parametrize("name, rank, what, column", (("load", 1, "data loading", 1), ("op", 0, "skew::rest", 2)))
 def test_slow(two, name, rank, what, column, detail):
     """The slow rank, with what it does longer, and for how long."""
-    out = f"{two['ws']}/{name}.ptb"
-    merge(out, two[name])
-    doc = merged_facts(out)
+    doc, _ = skew(two[name])
     slow = [r for r in doc["ranks"] if r["slow"]]
     check([r["rank"] for r in slow] == [rank], f"{doc['ranks']}")
     cause = slow[0]["causes"][0]
@@ -172,7 +162,6 @@ def test_eight(ws):
         with open(ws + "/slow", "w", encoding="utf-8") as f:
             f.write("5 op 300")
         paths = record(ws, "r", pids, 20)
-    merge(ws + "/m.ptb", paths)
-    doc = merged_facts(ws + "/m.ptb")
+    doc, _ = skew(paths)
     check(doc["merged"]["how"]["processes_matched"] == 7, f"{doc['merged']}")
     check([r["rank"] for r in doc["ranks"] if r["slow"]] == [5], f"{doc['ranks']}")

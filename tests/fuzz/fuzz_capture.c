@@ -24,7 +24,7 @@
 #include "fuzz_exports.h"
 #include "gpu_log.h"
 #include "model/key_averages.h"
-#include "ranks/merge.h"
+#include "ranks/join.h"
 #include "seed_capture.h"
 #include "slice_log.h"
 
@@ -174,33 +174,29 @@ static void read_it(const char *path)
 	capture_reader__close(cr);
 }
 
-/* As one of two captures that are merged: what is written is a capture like any other. */
-static void merge_it(const char *path)
+/* As one of two captures that are read as one. */
+static void join_it(const char *path)
 {
 	static struct builder *other;
 	const char *paths[2] = { path };
-	char out[64];
-	const struct merge_opts opts = { .paths = paths, .path_cnt = 2, .output = out, .by_collectives = true };
-	struct capture_reader *cr;
+	const struct join_opts opts = { .paths = paths, .cnt = 2, .by_collectives = true };
+	struct join *j;
 	struct slice_log *log;
 	struct session *s;
-	uint64_t left_out;
 
 	if (!other)
 		other = seed_capture__new("");
 	paths[1] = builder__path(other);
-	snprintf(out, sizeof(out), "/tmp/ptbpf-fuzz-%d.ptb", getpid());
-	if (merge__run(&opts, &left_out))
+	if (join__open(&opts, &j))
 		return;
-	if (capture_reader__open(out, &cr) || session__open(cr, NULL, &s))
+	if (session__open(join__reader(j), NULL, &s))
 		abort();
 	log = slice_log__run(s);
 	if (!session__info(s)->merged || !slice_log__valid(log))
 		abort();
 	slice_log__free(log);
 	session__free(s);
-	capture_reader__close(cr);
-	unlink(out);
+	join__close(j);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -219,7 +215,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	read_it(path);
 	if (len && data[len / 2] % 4 == 0)
-		merge_it(path);
+		join_it(path);
 	close(fd);
 	free(copy);
 	return 0;

@@ -46,7 +46,7 @@ def run(ptbpf, folder, name, command, words):
     """The exit code and all that the command writes: its file, its output, its messages."""
     with tempfile.TemporaryDirectory() as out:
         file = ["-o", out + "/file"] if command == "export" else []
-        done = subprocess.run([ptbpf, command, name + ".ptb", *words.split(), *file], cwd=folder, stdout=subprocess.PIPE,
+        done = subprocess.run([ptbpf, command, *(n + ".ptb" for n in name.split("+")), *words.split(), *file], cwd=folder, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, check=False)
         parts = [done.stdout, done.stderr]
         if os.path.exists(out + "/file"):
@@ -71,6 +71,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         unpack(folder)
         names = sorted(f[:-len(".ptb")] for f in os.listdir(folder) if f.startswith(opts.name))
+        names += [name for name in ("rank0+rank1",) if name.startswith(opts.name)]  # read as one session
         todo = [(name, *command) for name in names for command in COMMANDS]
         found = list(pool.map(lambda t: run(opts.ptbpf, folder, *t), todo))
         got = [f"{t[0]} {code} {hashlib.sha256(data).hexdigest()[:16]} {t[1]} {t[2]}".rstrip() for t, (code, data) in zip(todo, found)]

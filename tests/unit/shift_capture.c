@@ -15,6 +15,7 @@ struct shift {
 	struct remap map;
 	const char *host;
 	int64_t real_ns;
+	uint32_t records;
 	uint64_t buf[8192];
 };
 
@@ -49,13 +50,14 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 	return capture_writer__control(s->cw, (const void *)s->buf);
 }
 
-static int on_ring(void *arg, uint32_t ring, const struct ptb_rec_hdr *rec)
+static int on_ring(void *arg, const struct ptb_rec_hdr *rec)
 {
 	struct shift *s = arg;
+	const struct ptb_rec_hdr *h = (const void *)s->buf;
 
-	return remap__record(&s->map, rec, s->buf) ?
-		       capture_writer__ring(s->cw, ring, s->buf, rec->len) :
-		       -1;
+	if (!remap__record(&s->map, rec, s->buf) || capture_writer__ring(s->cw, 0, h, h->len))
+		return -1;
+	return ++s->records % 1000 ? 0 : capture_writer__round(s->cw, h->ts_ns);
 }
 
 int main(int argc, char **argv)
@@ -63,7 +65,6 @@ int main(int argc, char **argv)
 	static struct shift s;
 	static struct remap_space space;
 	struct capture_reader *cr;
-	uint64_t pos = 0, until;
 	int ret;
 
 	if (argc != 6)
@@ -74,8 +75,8 @@ int main(int argc, char **argv)
 	if (capture_reader__open(argv[1], &cr) || capture_writer__open(argv[2], &s.cw))
 		return 1;
 	ret = capture_reader__control(cr, on_control, &s);
-	while (!ret && (ret = capture_reader__round(cr, &pos, on_ring, &s, &until)) > 0)
-		ret = capture_writer__round(s.cw, remap__time(&s.map, until));
+	if (!ret)
+		ret = capture_reader__stream(cr, on_ring, &s);
 	if (!ret)
 		ret = capture_writer__close(s.cw);
 	capture_reader__close(cr);

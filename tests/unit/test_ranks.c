@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* user/ranks: which calls are the same collective, the merge of captures, the criterion of a slow rank and its causes. */
-#include "ranks/merge.h"
+/* user/ranks: which calls are the same collective, several captures as one session, the criterion of a slow rank and its causes. */
+#include "ranks/join.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -94,68 +94,49 @@ static void test_no_match(void)
 	CU_ASSERT(!calls_match__consistent(&m));
 }
 
-/* ---- merging ---- */
+/* ---- several captures as one ---- */
 
-static char merged_path[64];
-
-static int merge(struct builder *const *b, uint32_t cnt, bool by_collectives, uint64_t *left_out)
-{
-	const char *paths[8];
-	struct merge_opts opts = {
-		.paths = paths, .path_cnt = cnt, .output = merged_path, .by_collectives = by_collectives
-	};
-	int fd;
-
-	for (uint32_t i = 0; i < cnt; i++)
-		paths[i] = builder__path(b[i]);
-	snprintf(merged_path, sizeof(merged_path), "/tmp/ptbpf-test-XXXXXX");
-	fd = mkstemp(merged_path);
-	CU_ASSERT_FATAL(fd >= 0);
-	close(fd);
-	return merge__run(&opts, left_out);
-}
-
-struct merged {
-	struct capture_reader *cr;
+struct joined {
+	struct join *j;
 	struct session *s;
 	struct slice_log *log;
 };
 
-static struct merged open_merged(void)
+static int join(struct builder *a, struct builder *b, bool by_collectives, struct joined *out)
 {
-	struct merged m = { NULL };
+	const char *paths[] = { builder__path(a), builder__path(b) };
+	const struct join_opts opts = { .paths = paths, .cnt = 2, .by_collectives = by_collectives };
+	int err = join__open(&opts, &out->j);
 
-	CU_ASSERT_FATAL(!capture_reader__open(merged_path, &m.cr));
-	CU_ASSERT_FATAL(!session__open(m.cr, NULL, &m.s));
-	m.log = slice_log__run(m.s);
-	CU_ASSERT(slice_log__valid(m.log));
-	return m;
+	if (err)
+		return err;
+	CU_ASSERT_FATAL(!session__open(join__reader(out->j), NULL, &out->s));
+	out->log = slice_log__run(out->s);
+	CU_ASSERT(slice_log__valid(out->log));
+	return 0;
 }
 
-static void close_merged(struct merged *m)
+static void close_joined(struct joined *m)
 {
 	slice_log__free(m->log);
 	session__free(m->s);
-	capture_reader__close(m->cr);
-	unlink(merged_path);
+	join__close(m->j);
 }
 
-static struct merged merge_two(struct builder *a, struct builder *b, bool by_collectives)
+static struct joined join_two(struct builder *a, struct builder *b, bool by_collectives)
 {
-	struct builder *both[] = { a, b };
-	uint64_t left_out = 1;
+	struct joined m;
 
-	CU_ASSERT_FATAL(!merge(both, 2, by_collectives, &left_out));
-	CU_ASSERT_EQUAL(left_out, 0);
+	CU_ASSERT_FATAL(!join(a, b, by_collectives, &m));
 	builder__free(a);
 	builder__free(b);
-	return open_merged();
+	return m;
 }
 
 static const struct rank_job even = { .ranks = 2, .steps = RW_STEPS, .slow = UINT32_MAX };
 
 /* The nth slice of that name of the input. */
-static const struct slice *slice_of(const struct merged *m, uint32_t input, const char *name, uint32_t n)
+static const struct slice *slice_of(const struct joined *m, uint32_t input, const char *name, uint32_t n)
 {
 	const struct session_info *info = session__info(m->s);
 	const struct slice *sl;
@@ -169,7 +150,7 @@ static const struct slice *slice_of(const struct merged *m, uint32_t input, cons
 	return NULL;
 }
 
-static void check_overlap(const struct merged *m)
+static void check_overlap(const struct joined *m)
 {
 	for (uint32_t i = 0; i < 10; i++) {
 		const struct slice *a = slice_of(m, 0, "c10d::allreduce_", i),
@@ -185,7 +166,7 @@ static void test_two_machines(void)
 {
 	struct builder *a = rank_world__capture(&even, &here, 0, 0),
 		       *b = rank_world__capture(&even, &there, 1, 0);
-	struct merged m = merge_two(a, b, false);
+	struct joined m = join_two(a, b, false);
 	const struct session_info *info = session__info(m.s);
 
 	CU_ASSERT(info->merged && info->sealed && info->process_cnt == 2);
@@ -200,26 +181,26 @@ static void test_two_machines(void)
 	CU_ASSERT_EQUAL(m.log->totals.bad_records, 0);
 	CU_ASSERT_STRING_EQUAL(session__thread_comm(m.s, 100 + REMAP_PIDS, 100 + REMAP_PIDS), "python3");
 	check_overlap(&m);
-	close_merged(&m);
+	close_joined(&m);
 }
 
 /* One boot: no number is moved, and wrong clock pairs do not part what has one clock. */
 static void test_one_machine(void)
 {
 	struct rank_machine wrong = also_here;
-	struct merged m;
+	struct joined m;
 	int64_t apart;
 
 	wrong.wrong_ns = 7 * (int64_t)RW_MS;
-	m = merge_two(rank_world__capture(&even, &here, 0, 0),
-		      rank_world__capture(&even, &wrong, 1, 3), false);
+	m = join_two(rank_world__capture(&even, &here, 0, 0),
+		     rank_world__capture(&even, &wrong, 1, 3), false);
 	CU_ASSERT_EQUAL(session__info(m.s)->processes[1].tgid, 200);
 	apart = (int64_t)(slice_of(&m, 0, "c10d::allreduce_", 3)->begin_ns -
 			  slice_of(&m, 1, "c10d::allreduce_", 0)->begin_ns);
 	CU_ASSERT(apart > -500000 && apart < 500000);
 	/* its own window began later */
 	CU_ASSERT_EQUAL(slice_log__count(m.log, "c10d::allreduce_"), 2 * RW_STEPS - 3);
-	close_merged(&m);
+	close_joined(&m);
 }
 
 /* A machine whose Unix time is wrong: only on request collectives move its times. */
@@ -229,8 +210,8 @@ static void test_wrong_clock(void)
 
 	wrong.wrong_ns = 3 * (int64_t)RW_MS + 12345;
 	for (int by_collectives = 0; by_collectives < 2; by_collectives++) {
-		struct merged m = merge_two(rank_world__capture(&even, &here, 0, 0),
-					    rank_world__capture(&even, &wrong, 1, 0), by_collectives);
+		struct joined m = join_two(rank_world__capture(&even, &here, 0, 0),
+					   rank_world__capture(&even, &wrong, 1, 0), by_collectives);
 		const char *json = session__meta(m.s, "merged.1");
 		int64_t apart = (int64_t)(slice_of(&m, 1, "c10d::allreduce_", 5)->begin_ns -
 					  slice_of(&m, 0, "c10d::allreduce_", 5)->begin_ns);
@@ -242,7 +223,7 @@ static void test_wrong_clock(void)
 			check_overlap(&m);
 		else
 			CU_ASSERT(apart > 2 * (int64_t)RW_MS);
-		close_merged(&m);
+		close_joined(&m);
 	}
 }
 
@@ -251,41 +232,35 @@ static void test_windows(void)
 {
 	struct rank_job longer = even;
 	struct builder *a, *b;
-	struct merged m;
+	struct joined m;
 	uint64_t end;
 
 	longer.steps = RW_STEPS / 2;
 	a = rank_world__capture(&longer, &here, 0, 0);
 	builder__enter(a, 1, here.mono_ns + 100 * RW_MS, 0x5000);
 	b = rank_world__capture(&even, &there, 1, 0);
-	m = merge_two(a, b, false);
+	m = join_two(a, b, false);
 	end = session__info(m.s)->processes[0].end_ns;
 	CU_ASSERT(end < session__info(m.s)->end_ns);
 	for (uint32_t i = 0; i < m.log->cnt; i++)
 		if (m.log->slices[i].tgid == 100)
 			CU_ASSERT(m.log->slices[i].end_ns <= end + 100);
-	close_merged(&m);
+	close_joined(&m);
 }
 
-/* Every kind of record: what the model makes of a capture does not change by being merged. */
+/* Every kind of record: what the model makes of a capture does not change where it is one of two. */
 static void test_every_kind(void)
 {
-	struct builder *seed = seed_capture__new(""),
-		       *other = rank_world__capture(&even, &there, 1, 0), *both[2];
+	struct builder *seed = seed_capture__new(""), *other = rank_world__capture(&even, &there, 1, 0);
 	struct session_totals before;
 	struct slice_log *log;
-	struct merged m;
-	uint64_t left_out = 1;
+	struct joined m;
 	uint32_t n = 0;
 
 	builder__meta(other, "args", "\"full\"");
 	builder__meta(other, "profile_memory", "true");
 	builder__meta(other, "kernel_memory", "true");
-	both[0] = other;
-	both[1] = seed;
-	CU_ASSERT_FATAL(!merge(both, 2, false, &left_out));
-	CU_ASSERT_EQUAL(left_out, 0);
-	m = open_merged();
+	CU_ASSERT_FATAL(!join(other, seed, false, &m));
 	log = slice_log__run(builder__session(seed, NULL));
 	before = log->totals;
 	for (uint32_t i = 0; i < m.log->cnt; i++) {
@@ -314,34 +289,30 @@ static void test_every_kind(void)
 	slice_log__free(log);
 	builder__free(seed);
 	builder__free(other);
-	close_merged(&m);
+	close_joined(&m);
 }
 
 static void test_damaged(void)
 {
 	struct builder *a = rank_world__capture(&even, &here, 0, 0),
 		       *b = rank_world__capture(&even, &there, 1, 0);
-	struct builder *both[] = { a, b };
 	struct ptb_thread big = { .h = { .kind = PTB_REC_THREAD, .len = sizeof(big), .tgid = REMAP_PIDS } };
 	struct ptb_thread future = { .h = { .kind = 250, .len = sizeof(future), .ts_ns = 1 } };
 	struct ptb_op_enter when = { .h = { .kind = PTB_REC_OP_ENTER, .site = 2 } };
 	struct ptb_site site = { .h = { .kind = PTB_REC_SITE, .len = sizeof(site) },
 				 .id = UINT32_MAX,
 				 .func = 1 };
-	uint64_t left_out = 0;
-	struct merged m;
+	struct joined m;
 
 	builder__raw(b, &big.h);
 	builder__raw(b, &future.h);
 	builder__raw(b, &site.h);
 	builder__thread(b, UINT32_MAX, 1);
 	builder__ring_rec(b, &when.h, PTB_REC_OP_ENTER, sizeof(when), there.mono_ns + 1000);
-	CU_ASSERT_FATAL(!merge(both, 2, false, &left_out));
-	CU_ASSERT_EQUAL(left_out, 4);
-	m = open_merged();
-	CU_ASSERT_EQUAL(session_info__counter(session__info(m.s), PTB_CNT_MERGE_LEFT_OUT), 4);
+	CU_ASSERT_FATAL(!join(a, b, false, &m));
+	CU_ASSERT_EQUAL(m.log->totals.bad_records, 4);
 	CU_ASSERT_EQUAL(slice_log__count(m.log, "c10d::allreduce_"), 2 * RW_STEPS);
-	close_merged(&m);
+	close_joined(&m);
 	builder__free(a);
 	builder__free(b);
 }
@@ -350,17 +321,22 @@ static void test_refused(void)
 {
 	struct builder *a = rank_world__capture(&even, &here, 0, 0),
 		       *b = rank_world__capture(&even, &there, 1, 0);
-	struct builder *both[] = { a, b };
-	uint64_t left_out;
+	struct builder *old = rank_world__capture(&even, &here, 0, 0);
+	struct capture_reader *cr;
+	struct session *s;
+	struct joined m;
 
 	builder__meta(b, "profile_memory", "true");
-	CU_ASSERT_EQUAL(merge(both, 2, false, &left_out), -EINVAL);
-	unlink(merged_path);
+	CU_ASSERT_EQUAL(join(a, b, false, &m), -EINVAL);
 	builder__free(b);
 	b = builder__new(1000, 2000); /* no clock */
-	both[1] = b;
-	CU_ASSERT_EQUAL(merge(both, 2, false, &left_out), -ENODATA);
-	unlink(merged_path);
+	CU_ASSERT_EQUAL(join(a, b, false, &m), -ENODATA);
+	builder__meta(old, "merged", "{}");
+	CU_ASSERT_FATAL(!capture_reader__open(builder__path(old), &cr));
+	CU_ASSERT_EQUAL(session__open(cr, NULL, &s), -EINVAL);
+	capture_reader__close(cr);
+	CU_ASSERT_EQUAL(join(a, old, false, &m), -EINVAL);
+	builder__free(old);
 	builder__free(a);
 	builder__free(b);
 }
@@ -440,15 +416,15 @@ static void test_too_little(void)
 /* ---- causes, from captures ---- */
 
 struct found {
-	struct merged m;
+	struct joined m;
 	struct rank_times *rt;
 	const struct rank_times_result *r;
 };
 
 static struct found find(const struct rank_job *job)
 {
-	struct found f = { .m = merge_two(rank_world__capture(job, &here, 0, 0),
-					  rank_world__capture(job, &there, 1, 2), false) };
+	struct found f = { .m = join_two(rank_world__capture(job, &here, 0, 0),
+					 rank_world__capture(job, &there, 1, 2), false) };
 	struct session_totals totals;
 	struct session_sink sink;
 
@@ -465,7 +441,7 @@ static struct found find(const struct rank_job *job)
 static void end_find(struct found *f)
 {
 	rank_times__free(f->rt);
-	close_merged(&f->m);
+	close_joined(&f->m);
 }
 
 static void test_causes(void)

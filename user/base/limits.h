@@ -74,7 +74,7 @@
 	X(READ_THREADS,    1 << 18,     NONE,            "threads")                                              \
 	X(REPORT_PROCESSES, 1024,       NONE,            "processes in a report of memory")                      \
 	X(STACK_NODES,     1u << 20,    NONE,            "nodes of the tree of calls of a capture; what lies deeper is summed up above them") \
-	X(MERGE_INPUTS,    512,         NONE,            "captures that are merged")                               \
+	X(CAPTURES,        512,         NONE,            "captures that are read as one session")                               \
 	X(COLLECTIVES,     1u << 20,    NONE,            "collectives of one process that are compared with those of others; later ones are not") \
 	X(MANGLED,         4096,        NONE,            "bytes of a mangled C++ name")                          \
 	X(DEMANGLED,       64 << 10,    NONE,            "bytes of its demangled form; else it is shown as it is") \

@@ -103,13 +103,21 @@ int capture_reader__stream(struct capture_reader *cr, rec_fn fn, void *arg);
 /* Calls fn for each ring record in file order, which is cheaper than time order. */
 int capture_reader__scan(struct capture_reader *cr, rec_fn fn, void *arg);
 
-/*
- * The same from *pos on (0: from the beginning) up to the end of a round, and moves *pos behind it. 1: more may follow, and every
- * record older than *watermark_ns has been passed, except for late ones; 0: that was all; else what fn returned, or negative
- * errno. capture_reader__bad_records() counts from the beginning on.
- */
-typedef int (*capture_ring_fn)(void *arg, uint32_t ring, const struct ptb_rec_hdr *rec);
-int capture_reader__round(struct capture_reader *cr, uint64_t *pos, capture_ring_fn fn, void *arg,
-			  uint64_t *watermark_ns);
+/* Several captures read as one, by a reader of its own; what their records are in it others know (ranks/join.h). */
+struct capture_join {
+	struct capture_reader *const *parts;
+	uint32_t cnt;
+	void *arg;
+	/* Calls fn for each control record of the whole; capture_reader__control(). */
+	int (*control)(void *arg, rec_fn fn, void *fn_arg, uint64_t *bad_records);
+	/* A ring record of a part as one of the whole, valid until the next call. NULL: it has no place there, or is *bad. */
+	const struct ptb_rec_hdr *(*record)(void *arg, uint32_t part, const struct ptb_rec_hdr *rec,
+					    bool *bad);
+	/* A time of a part as one of the whole; UINT64_MAX is none, and stays. */
+	uint64_t (*time)(void *arg, uint32_t part, uint64_t ns);
+};
+/* Join and parts must outlive the reader. 0 or -ENOMEM. */
+int capture_reader__join(const struct capture_join *join, struct capture_reader **out);
+bool capture_reader__is_joined(const struct capture_reader *cr);
 
 #endif /* CAPTURE_CAPTURE_H */

@@ -25,6 +25,8 @@
 #define SLACK_NS 2000000ULL
 #define WINDOW_MAX (128u * 1024 * 1024) /* what the default rings of two processors hold together */
 #define INSERTION_MAX 16
+/* Of one of several captures: rings are there so that records of one time stay in order, which needs no more than these. */
+#define RINGS 16
 
 struct merge_entry {
 	uint64_t ts_ns;
@@ -32,15 +34,26 @@ struct merge_entry {
 	uint32_t off; /* of the record in the window, in units of 8 bytes */
 };
 
+/* A capture: the only one, or one of several, whose blocks are read round by round, always of the one that is furthest behind. */
+struct merge_part {
+	struct capture_reader *cr;
+	uint32_t nr;
+	uint32_t block;     /* blocks passed */
+	uint64_t pos;       /* behind them */
+	uint64_t passed_ns; /* all its records before that time have been read, except for late ones */
+	bool done;          /* it is at its end */
+};
+
 struct merge {
 	struct capture_reader *cr;
+	struct merge_part *parts, *part; /* part: that of the block being added */
+	uint32_t part_cnt;
 	uint64_t *bytes;   /* the window's records */
 	uint32_t len, cap; /* in units of 8 bytes */
 	struct merge_entry *ents, *tmp;
 	uint32_t cnt, ent_cap, tmp_cap;
 	uint32_t emitted; /* entries before this one were emitted */
 	uint32_t sorted;  /* entries from `emitted` up to this one are in order */
-	uint32_t block;   /* blocks passed */
 	uint64_t last_ns; /* of the last that was emitted */
 	uint32_t ring;    /* of the block being added */
 	rec_fn fn;
@@ -87,8 +100,13 @@ static void merge_sort(struct merge_entry *e, uint32_t cnt, struct merge_entry *
 static int add_record(void *arg, const struct ptb_rec_hdr *rec)
 {
 	struct merge *m = arg;
-	uint32_t words = rec->len / 8;
+	uint32_t words;
 
+	if (m->cr->join)
+		rec = capture_reader__part_record(m->cr, m->part->nr, rec);
+	if (!rec)
+		return 0;
+	words = rec->len / 8;
 	if (vec_reserve((void **)&m->bytes, &m->cap, (uint64_t)m->len + words, 8) ||
 	    vec_reserve((void **)&m->ents, &m->ent_cap, (uint64_t)m->cnt + 1, sizeof(*m->ents)))
 		return -ENOMEM;
@@ -169,10 +187,32 @@ static int emit_until(struct merge *m, uint64_t until)
 	return drop_emitted(m);
 }
 
+static uint64_t part_time(const struct merge *m, const struct merge_part *p, uint64_t ns)
+{
+	return m->cr->join ? m->cr->join->time(m->cr->join->arg, p->nr, ns) : ns;
+}
+
 /* Time of the oldest record in the blocks to come; UINT64_MAX: there is none, or it is not known. */
 static uint64_t oldest_ahead(const struct merge *m)
 {
-	return m->block < m->cr->oldest_cnt ? m->cr->oldest[m->block] : UINT64_MAX;
+	uint64_t oldest = UINT64_MAX, ns;
+
+	for (const struct merge_part *p = m->parts; p < m->parts + m->part_cnt; p++) {
+		ns = p->block < p->cr->oldest_cnt ? part_time(m, p, p->cr->oldest[p->block]) : UINT64_MAX;
+		oldest = ns < oldest ? ns : oldest;
+	}
+	return oldest;
+}
+
+/* NULL: all are at their ends. */
+static struct merge_part *furthest_behind(const struct merge *m)
+{
+	struct merge_part *first = NULL;
+
+	for (struct merge_part *p = m->parts; p < m->parts + m->part_cnt; p++)
+		if (!p->done && (!first || p->passed_ns < first->passed_ns))
+			first = p;
+	return first;
 }
 
 /*
@@ -196,9 +236,11 @@ static int empty_window(struct merge *m)
 	return emit_until(m, e[cnt / 4].ts_ns < until ? until : EMIT_ALL);
 }
 
-static int end_round(struct merge *m, uint64_t watermark)
+static int end_round(struct merge *m)
 {
-	uint64_t until = watermark > SLACK_NS ? watermark - SLACK_NS : 0, ahead = oldest_ahead(m);
+	const struct merge_part *first = furthest_behind(m);
+	uint64_t until = first && first->passed_ns > SLACK_NS ? first->passed_ns - SLACK_NS : 0;
+	uint64_t ahead = oldest_ahead(m);
 
 	if (ahead < until)
 		until = ahead;
@@ -209,41 +251,67 @@ static int end_round(struct merge *m, uint64_t watermark)
 
 static int handle_block(struct merge *m, const struct capture_block_hdr *h)
 {
+	struct merge_part *p = m->part;
 	const uint8_t *raw;
 	int ret;
 
-	m->block++;
-	if (h->type == CAPTURE_ROUND)
-		return end_round(m, h->watermark_ns);
+	p->block++;
+	if (h->type == CAPTURE_ROUND) {
+		p->passed_ns = part_time(m, p, h->watermark_ns);
+		return end_round(m);
+	}
 	if (h->type != CAPTURE_RING)
 		return 0;
-	if (capture_reader__payload(m->cr, h, &raw)) {
-		m->cr->bad_records += h->rec_cnt ? h->rec_cnt : 1;
+	if (capture_reader__payload(p->cr, h, &raw)) {
+		p->cr->bad_records += h->rec_cnt ? h->rec_cnt : 1;
 		return 0;
 	}
-	m->ring = h->ring;
-	ret = capture_reader__each(m->cr, CAPTURE_RING, raw, h->raw_len, add_record, m);
+	m->ring = m->cr->join ? p->nr * RINGS + h->ring % RINGS : h->ring;
+	ret = capture_reader__each(p->cr, CAPTURE_RING, raw, h->raw_len, add_record, m);
 	if (!ret && m->len > WINDOW_MAX / 8)
 		ret = empty_window(m);
 	return ret;
 }
 
+static int begin_parts(struct merge *m)
+{
+	const struct capture_join *join = m->cr->join;
+
+	m->part_cnt = join ? join->cnt : 1;
+	m->parts = calloc(m->part_cnt, sizeof(*m->parts));
+	if (!m->parts)
+		return -ENOMEM;
+	m->cr->bad_records = m->cr->late = 0;
+	for (uint32_t i = 0; i < m->part_cnt; i++) {
+		struct capture_reader *cr = join ? join->parts[i] : m->cr;
+
+		cr->bad_records = 0;
+		m->parts[i] = (struct merge_part){ .cr = cr, .nr = i, .pos = cr->first_block };
+	}
+	return 0;
+}
+
 int capture_reader__stream(struct capture_reader *cr, rec_fn fn, void *arg)
 {
 	struct merge m = { .cr = cr, .fn = fn, .arg = arg };
-	uint64_t pos = cr->first_block;
 	struct capture_block_hdr h;
-	int ret;
+	int ret = begin_parts(&m);
 
-	cr->bad_records = cr->late = 0;
-	while ((ret = capture_reader__next_block(cr, &pos, cr->valid_end, &h)) > 0) {
-		ret = handle_block(&m, &h);
-		if (ret)
-			goto out;
+	while (!ret && (m.part = furthest_behind(&m))) {
+		struct merge_part *p = m.part;
+
+		ret = capture_reader__next_block(p->cr, &p->pos, p->cr->valid_end, &h);
+		if (ret > 0) {
+			ret = handle_block(&m, &h);
+		} else if (!ret) {
+			p->done = true;
+			if (cr->join)
+				cr->bad_records += p->cr->bad_records;
+		}
 	}
 	if (!ret)
 		ret = emit_until(&m, EMIT_ALL);
-out:
+	free(m.parts);
 	free(m.bytes);
 	free(m.ents);
 	free(m.tmp);

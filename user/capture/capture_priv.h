@@ -9,6 +9,7 @@
 #include "capture/capture_format.h"
 
 struct capture_reader {
+	const struct capture_join *join; /* NULL: a file; else nothing of the following but counts */
 	int fd;
 	char *path;
 	uint64_t first_block; /* file offset */
@@ -42,5 +43,9 @@ int capture_reader__payload(struct capture_reader *cr, const struct capture_bloc
  * others in bad_records. */
 int capture_reader__each(struct capture_reader *cr, uint16_t type, const uint8_t *raw, uint32_t len,
 			 rec_fn fn, void *arg);
+
+/* Of a reader of several captures: a record of one of them as one of the whole, or NULL; counts bad ones. */
+const struct ptb_rec_hdr *capture_reader__part_record(struct capture_reader *cr, uint32_t part,
+						      const struct ptb_rec_hdr *rec);
 
 #endif /* CAPTURE_CAPTURE_PRIV_H */

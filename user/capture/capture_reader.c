@@ -313,58 +313,78 @@ static int walk_blocks(struct capture_reader *cr, uint16_t type, rec_fn fn, void
 	return ret;
 }
 
+struct part_scan {
+	struct capture_reader *cr; /* of the whole */
+	uint32_t part;
+	rec_fn fn;
+	void *arg;
+};
+
+static int scan_part_record(void *arg, const struct ptb_rec_hdr *rec)
+{
+	const struct part_scan *s = arg;
+
+	rec = capture_reader__part_record(s->cr, s->part, rec);
+	return rec ? s->fn(s->arg, rec) : 0;
+}
+
+const struct ptb_rec_hdr *capture_reader__part_record(struct capture_reader *cr, uint32_t part,
+						      const struct ptb_rec_hdr *rec)
+{
+	bool bad = false;
+
+	rec = cr->join->record(cr->join->arg, part, rec, &bad);
+	cr->bad_records += bad;
+	return rec;
+}
+
 int capture_reader__control(struct capture_reader *cr, rec_fn fn, void *arg)
 {
+	if (cr->join)
+		return cr->join->control(cr->join->arg, fn, arg, &cr->bad_records);
 	return walk_blocks(cr, CAPTURE_CONTROL, fn, arg);
 }
 
 int capture_reader__scan(struct capture_reader *cr, rec_fn fn, void *arg)
 {
-	return walk_blocks(cr, CAPTURE_RING, fn, arg);
-}
+	struct part_scan s = { .cr = cr, .fn = fn, .arg = arg };
+	int ret = 0;
 
-struct ring_walk {
-	capture_ring_fn fn;
-	void *arg;
-	uint32_t ring;
-};
-
-static int pass_record(void *arg, const struct ptb_rec_hdr *rec)
-{
-	const struct ring_walk *w = arg;
-
-	return w->fn(w->arg, w->ring, rec);
-}
-
-int capture_reader__round(struct capture_reader *cr, uint64_t *pos, capture_ring_fn fn, void *arg,
-			  uint64_t *watermark_ns)
-{
-	struct ring_walk w = { .fn = fn, .arg = arg };
-	struct capture_block_hdr h;
-	const uint8_t *raw;
-	int ret;
-
-	if (!*pos) {
-		*pos = cr->first_block;
-		cr->bad_records = 0;
-	}
-	while ((ret = capture_reader__next_block(cr, pos, cr->valid_end, &h)) > 0) {
-		if (h.type == CAPTURE_ROUND) {
-			*watermark_ns = h.watermark_ns;
-			return 1;
-		}
-		if (h.type != CAPTURE_RING)
-			continue;
-		if (capture_reader__payload(cr, &h, &raw)) {
-			cr->bad_records += h.rec_cnt ? h.rec_cnt : 1;
-			continue;
-		}
-		w.ring = h.ring;
-		ret = capture_reader__each(cr, CAPTURE_RING, raw, h.raw_len, pass_record, &w);
-		if (ret)
-			return ret;
+	if (!cr->join)
+		return walk_blocks(cr, CAPTURE_RING, fn, arg);
+	cr->bad_records = 0;
+	for (; s.part < cr->join->cnt && !ret; s.part++) {
+		ret = walk_blocks(cr->join->parts[s.part], CAPTURE_RING, scan_part_record, &s);
+		cr->bad_records += cr->join->parts[s.part]->bad_records;
 	}
 	return ret;
+}
+
+int capture_reader__join(const struct capture_join *join, struct capture_reader **out)
+{
+	struct capture_reader *cr = calloc(1, sizeof(*cr));
+
+	if (!cr)
+		return -ENOMEM;
+	cr->join = join;
+	cr->fd = -1;
+	cr->sealed = cr->oldest_known = true;
+	for (uint32_t i = 0; i < join->cnt; i++) {
+		const struct capture_reader *part = join->parts[i];
+
+		cr->sealed &= part->sealed;
+		cr->oldest_known &= part->oldest_known;
+		cr->file_sz += part->file_sz;
+		cr->valid_end += part->valid_end;
+		cr->beyond += part->beyond;
+	}
+	*out = cr;
+	return 0;
+}
+
+bool capture_reader__is_joined(const struct capture_reader *cr)
+{
+	return cr->join;
 }
 
 bool capture_reader__sealed(const struct capture_reader *cr)

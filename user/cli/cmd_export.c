@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
@@ -38,6 +39,7 @@ static const struct opt_def export_opts[] = {
 	  "stacks: what to count (default: self_cpu_time_total, in us; of --sample-stacks sampled_cpu_time)" },
 	{ OPT_STR, 0, "diff", offsetof(struct export_cfg, out.args.diff), "CAPTURE",
 	  "flamegraph: a second capture, to compare with" },
+	ALIGN_OPT(export_cfg),
 	{ OPT_STR, 0, "step-on", offsetof(struct export_cfg, out.step_on), "NAME",
 	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct export_cfg, out.no_steps), NULL,
@@ -47,10 +49,12 @@ static const struct opt_def export_opts[] = {
 
 const struct cmd_usage export_usage = {
 	.name = "export",
-	.synopsis = "CAPTURE [--format FORMAT] [-o FILE]",
-	.summary = "Converts a capture to another format. Operators have the same ids in every format.",
+	.synopsis = "CAPTURE... [--format FORMAT] [-o FILE]",
+	.summary = "Converts a capture to another format. Operators have the same ids in every format. Several captures, of ranks and\n"
+		   "machines, are read as one session on one time axis.",
 	.examples = "  ptbpf export run.ptb -o run.pt.trace.json.gz\n"
-		    "  ptbpf export job.ptb --format chrome --split-ranks traces\n"
+		    "  ptbpf export rank*.ptb -o job.pt.trace.json.gz\n"
+		    "  ptbpf export rank*.ptb --format chrome --split-ranks traces\n"
 		    "  ptbpf export run.ptb --format et\n"
 		    "  ptbpf export run.ptb --format memory-html -o run.memory.html\n"
 		    "  ptbpf export run.ptb --format flamegraph -o run.html\n"
@@ -85,11 +89,13 @@ int cmd_export(int argc, char **argv)
 	const struct file_output *format;
 	char path[PATH_MAX];
 	size_t len;
-	int n = opts__parse(&export_usage, &cfg, argc, argv, &o->capture);
+	const char *paths[LIMIT_CAPTURES];
+	struct opt_words words = { .list = paths, .max = LIMIT_CAPTURES };
+	int n = opts__parse(&export_usage, &cfg, argc, argv, &words);
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
-	if (outputs__check("export", o))
+	if (outputs__take(o, "export", &words))
 		return EXIT_USAGE;
 	if (cfg.pid < 0) {
 		pr_error("export: %d is not a process id", cfg.pid);
@@ -110,10 +116,14 @@ int cmd_export(int argc, char **argv)
 	}
 	if (cfg.split)
 		return split_ranks__write(o, cfg.split);
-	len = strlen(o->capture);
-	if (len > 4 && !strcmp(o->capture + len - 4, ".ptb"))
+	if (!cfg.output && words.cnt > 1) {
+		pr_error("export: --output is required for several captures");
+		return EXIT_USAGE;
+	}
+	len = strlen(paths[0]);
+	if (len > 4 && !strcmp(paths[0] + len - 4, ".ptb"))
 		len -= 4;
-	snprintf(path, sizeof(path), "%.*s%.*s", (int)len, o->capture,
+	snprintf(path, sizeof(path), "%.*s%.*s", (int)len, paths[0],
 		 (int)strcspn(format->suffixes, " "), format->suffixes);
 	o->args.tgid = (uint32_t)cfg.pid;
 	o->files[0] = (struct output_file){ format->output, cfg.output ? cfg.output : path };

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
@@ -45,6 +46,7 @@ static const struct opt_def report_opts[] = {
 	  "memory columns: count only what the operator's thread allocates (torch: all threads)" },
 	{ OPT_FLAG, 0, "json", offsetof(struct report_cfg, out.args.json), NULL,
 	  "print JSON instead of text" },
+	ALIGN_OPT(report_cfg),
 	{ OPT_STR, 0, "step-on", offsetof(struct report_cfg, out.step_on), "NAME",
 	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct report_cfg, out.no_steps), NULL,
@@ -54,9 +56,9 @@ static const struct opt_def report_opts[] = {
 
 const struct cmd_usage report_usage = {
 	.name = "report",
-	.synopsis = "CAPTURE [options]",
+	.synopsis = "CAPTURE... [options]",
 	.summary = "Prints the operator table of a capture, as torch.profiler's key_averages().table() does; with\n"
-		   "--by line lines of Python code, with --by module modules, with --by operator samples, with --memory the memory report, with --gpu the GPU report, with --skew a comparison of ranks. Options that were given to the recording\n"
+		   "--by line lines of Python code, with --by module modules, with --by operator samples, with --memory the memory report, with --gpu the GPU report, with --skew a comparison of ranks. Several captures, of ranks and machines, are read as one session on one time axis. Options that were given to the recording\n"
 		   "(--step-on, --group-by-input-shape, ...) are the defaults.",
 	.examples = "  ptbpf report run.ptb --sort-by cpu_time_total --row-limit 10\n"
 		    "  ptbpf report run.ptb --group-by-input-shape --with-flops\n"
@@ -66,7 +68,7 @@ const struct cmd_usage report_usage = {
 		    "  ptbpf report run.ptb --group-by-stack-n 5\n"
 		    "  ptbpf report run.ptb --memory\n"
 		    "  ptbpf report run.ptb --gpu\n"
-		    "  ptbpf report job.ptb --skew\n"
+		    "  ptbpf report rank*.ptb --skew\n"
 		    "  ptbpf report run.ptb --json | jq '.rows[0]'\n",
 	.opts = report_opts,
 };
@@ -101,11 +103,13 @@ int cmd_report(int argc, char **argv)
 	struct report_cfg cfg = { .out = { .summary = true, .args.row_limit = OUTPUT_ROWS_DEFAULT } };
 	struct outputs *o = &cfg.out;
 	const struct output_args *a = &o->args;
-	int n = opts__parse(&report_usage, &cfg, argc, argv, &o->capture);
+	const char *paths[LIMIT_CAPTURES];
+	struct opt_words words = { .list = paths, .max = LIMIT_CAPTURES };
+	int n = opts__parse(&report_usage, &cfg, argc, argv, &words);
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
-	if (outputs__check("report", o))
+	if (outputs__take(o, "report", &words))
 		return EXIT_USAGE;
 	o->report = choose_report(&cfg);
 	if (!o->report)

@@ -331,8 +331,10 @@ int live__seal(struct live *live)
 int live__export(struct live *live)
 {
 	const struct run_cfg *cfg = live->cfg;
+	const char *captures[] = { live->capture };
 	struct outputs o = {
-		.capture = live->capture,
+		.captures = captures,
+		.capture_cnt = 1,
 		.capture_fd = live->capture_fd,
 		.report = cfg->no_table      ? NULL :
 			  cfg->rec.sample_hz ? &lines_report :

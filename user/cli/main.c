@@ -20,7 +20,6 @@ const struct command commands[] = {
 	{ &status_usage, cmd_status, "show what running ptbpf sample do: targets, windows, cost, losses" },
 	{ &report_usage, cmd_report, "print the table, memory report or GPU report of a capture" },
 	{ &export_usage, cmd_export, "convert a capture to another format" },
-	{ &merge_usage, cmd_merge, "join captures of several ranks and machines on one time axis" },
 	{ &doctor_usage, cmd_doctor, "check what works on this machine and explain what does not" },
 	{ NULL, NULL, NULL },
 };

@@ -226,15 +226,7 @@ static void print_help(const struct cmd_usage *usage, FILE *out)
 	fprintf(out, "  %-28s %s\n", "-h, --help", "print this help");
 }
 
-int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, const char **word)
-{
-	struct opt_words words = { .list = word, .max = word ? 1 : 0 };
-
-	return opts__parse_words(usage, cfg, argc, argv, &words);
-}
-
-int opts__parse_words(const struct cmd_usage *usage, void *cfg, int argc, char **argv,
-		      struct opt_words *words)
+int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, struct opt_words *words)
 {
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--"))
@@ -248,7 +240,7 @@ int opts__parse_words(const struct cmd_usage *usage, void *cfg, int argc, char *
 				return OPTS_ERROR;
 		} else if (usage->command) {
 			return i;
-		} else if (words->cnt < words->max) {
+		} else if (words && words->cnt < words->max) {
 			words->list[words->cnt++] = argv[i];
 		} else {
 			pr_error("%s: unexpected argument '%s'; see 'ptbpf %s --help'", usage->name,

@@ -51,19 +51,17 @@ struct cmd_usage {
 #define OPTS_ERROR (-1)
 #define OPTS_HELP (-2)
 
-/*
- * Parses argv[1..] into cfg. Returns the index of the first word after the options (argc if none),
- * OPTS_ERROR (reported on stderr), or OPTS_HELP (printed on stdout). "--" ends the options. A word that is
- * no option goes to *word, once, when word is not NULL (the file of report and export).
- */
-int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, const char **word);
-/* The same of a command that takes several such words. */
+/* Words that are no options: the captures of report and export. */
 struct opt_words {
 	const char **list; /* room for max */
 	uint32_t max, cnt;
 };
-int opts__parse_words(const struct cmd_usage *usage, void *cfg, int argc, char **argv,
-		      struct opt_words *words);
+
+/*
+ * Parses argv[1..] into cfg. Returns the index of the first word after the options (argc if none),
+ * OPTS_ERROR (reported on stderr), or OPTS_HELP (printed on stdout). "--" ends the options. words: NULL: the command takes none.
+ */
+int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, struct opt_words *words);
 const struct opt_def *opts__find(const struct cmd_usage *usage, const char *name); /* NULL: there is none */
 /* Sets the option as a configuration file does: one that takes no value has yes or no. cfg may keep value. 0 or -EINVAL
  * (reported). */

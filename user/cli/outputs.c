@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/log.h"
 #include "base/term_text.h"
 #include "capture/capture.h"
@@ -17,6 +16,7 @@
 #include "cli/window_metrics.h"
 #include "export/loss_account.h"
 #include "export/session_json.h"
+#include "ranks/join.h"
 #include "report/report.h"
 
 /*
@@ -92,7 +92,7 @@ static void print_summary(const struct outputs *o, const struct session *s,
 	if (info->sample_hz)
 		snprintf(agent, sizeof(agent), "%s samples%s; ", cell__count(t->samples).text,
 			 t->samples_ops ? ", open operators by the agent" : "");
-	term_text__put(stderr, o->capture, SIZE_MAX);
+	term_text__put(stderr, o->args.capture, SIZE_MAX);
 	fprintf(stderr,
 		": %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
 		"%llu; operators not visible %u; %s%s",
@@ -179,7 +179,7 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 		if (!err && cancel__pending())
 			err = -ECANCELED;
 		if (err && err != -ECANCELED)
-			pr_error("%s: %s while reading the capture", o->capture, errstr(err));
+			pr_error("%s: %s while reading the capture", o->args.capture, errstr(err));
 	}
 	for (uint32_t i = 0; i < ss.list_cnt && !err; i++)
 		err = ss.list[i].args.output->finish(ss.list[i].o, &ss.list[i].args, totals);
@@ -225,7 +225,6 @@ static void take_recorded(struct outputs *o, const struct session *s, char *buf,
 	if (session__info(s)->sample_hz && o->report == &operators_report && !a->group_by_stack_n)
 		o->report = &lines_report; /* it has no operators */
 	a->s = s;
-	a->capture = o->capture;
 	a->by_shape = a->by_shape ? a->by_shape > 0 : is_on(s, "by_shape");
 	a->with_flops = a->with_flops ? a->with_flops > 0 : is_on(s, "with_flops");
 	a->exact_memory = a->exact_memory ? a->exact_memory > 0 : is_on(s, "exact_memory");
@@ -238,9 +237,11 @@ static void take_recorded(struct outputs *o, const struct session *s, char *buf,
 		a->row_limit = o->report && o->report->rows ? o->report->rows : recorded_row_limit(s);
 }
 
-int outputs__check(const char *command, const struct outputs *o)
+int outputs__take(struct outputs *o, const char *command, const struct opt_words *words)
 {
-	if (!o->capture)
+	o->captures = words->list;
+	o->capture_cnt = words->cnt;
+	if (!words->cnt)
 		pr_error("%s: a capture is required; see 'ptbpf %s --help'", command, command);
 	else if (o->step_on && o->no_steps)
 		pr_error("%s: --step-on and --no-steps exclude each other", command);
@@ -267,36 +268,53 @@ static void fill_result(struct outputs_result *r, const struct session_info *inf
 	snprintf(r->incomplete, sizeof(r->incomplete), "%s", incomplete);
 }
 
+/* "rank0.ptb and 3 more" */
+void outputs__name(const struct outputs *o, char *buf, size_t cap)
+{
+	if (o->capture_cnt > 1)
+		snprintf(buf, cap, "%s and %u more", o->captures[0], o->capture_cnt - 1);
+	else
+		snprintf(buf, cap, "%s", o->captures[0]);
+}
+
+int outputs__open(const struct outputs *o, struct join **j, struct session **s)
+{
+	const struct join_opts jopts = { .paths = o->captures,
+					 .cnt = o->capture_cnt,
+					 .fd = o->capture_fd,
+					 .by_collectives = o->align && !strcmp(o->align, "collectives") };
+	const struct session_opts sopts = { .step_on = o->step_on, .no_steps = o->no_steps };
+	int err = join__open(&jopts, j);
+
+	return err ? err : session__open(join__reader(*j), &sopts, s);
+}
+
 int outputs__write(const struct outputs *asked)
 {
 	struct outputs all = *asked, *o = &all;
-	char sort_by[64];
-	struct session_opts sopts = { .step_on = o->step_on, .no_steps = o->no_steps };
+	char sort_by[64], name[PATH_MAX + 32];
 	struct session_totals totals = { 0 };
-	struct capture_reader *cr = NULL;
+	struct join *j = NULL;
 	struct session *s = NULL;
 	uint64_t threads = 0;
 	char text[OUTPUTS_INCOMPLETE_MAX] = "";
 	int code = EXIT_FAILED, err;
 
-	err = o->capture_fd ? capture_reader__open_fd(o->capture, o->capture_fd, &cr) :
-			      capture_reader__open(o->capture, &cr);
-	if (!err) {
-		effort__begin(capture_reader__bytes(cr));
-		err = session__open(cr, &sopts, &s);
-	}
+	outputs__name(o, name, sizeof(name));
+	o->args.capture = name;
+	err = outputs__open(o, &j, &s);
 	if (!err)
 		take_recorded(o, s, sort_by, sizeof(sort_by));
 	if (!err)
 		err = run_sinks(o, s, &totals, &threads);
 	if (err) {
 		if (!log__has_error())
-			pr_error("'%s' cannot be read or exported: %s", o->capture, errstr(err));
+			pr_error("'%s' cannot be read or exported: %s", o->args.capture, errstr(err));
 		goto out;
 	}
 	code = EXIT_DONE;
 	if (o->summary)
-		print_summary(o, s, &totals, threads, capture_reader__bytes(cr));
+		print_summary(o, s, &totals, threads, capture_reader__bytes(join__reader(j)));
 	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path && o->summary; i++) {
 		const struct output *f = o->files[i].output;
 
@@ -312,7 +330,6 @@ int outputs__write(const struct outputs *asked)
 		fill_result(o->result, session__info(s), &totals, code == EXIT_DONE ? "" : text);
 out:
 	session__free(s);
-	effort__end();
-	capture_reader__close(cr);
+	join__close(j);
 	return code;
 }

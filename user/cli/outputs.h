@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/opts.h"
 #include "report/report.h"
 
 struct metrics;
@@ -28,8 +29,9 @@ struct outputs_result {
 #define OUTPUTS_FILES 3
 
 struct outputs {
-	const char *capture;
-	int capture_fd; /* the open file, which outputs__write() closes; 0: what has that name is opened */
+	const char *const *captures; /* one, or several that are read as one session */
+	uint32_t capture_cnt;
+	int capture_fd; /* of one: the open file, which outputs__write() closes; 0: what has that name is opened */
 	struct output_file {
 		const struct output *output;
 		const char *path;
@@ -38,6 +40,7 @@ struct outputs {
 	/* What is requested of each of them: its sort_by may be OUTPUTS_UNSORTED, NULL is as recorded; `output`, `s` and `path`
 	 * are filled in. */
 	struct output_args args;
+	const char *align;   /* of several: by OUTPUTS_ALIGN, NULL: clocks */
 	const char *step_on; /* NULL and not no_steps: as recorded */
 	bool no_steps;
 	bool summary;                        /* one line on stderr, and what is missing */
@@ -46,12 +49,26 @@ struct outputs {
 	const struct metrics *known_metrics; /* what they will be added to */
 };
 
+#define OUTPUTS_ALIGN "clocks, collectives"
+/* The option of report and export; cfg has a struct outputs `out`. */
+#define ALIGN_OPT(cfg)                                                                                                                              \
+	{                                                                                                                                           \
+		OPT_CHOICE, 0, "align", offsetof(struct cfg, out.align), "BY=" OUTPUTS_ALIGN,                                                       \
+			"of several captures: collectives: where collectives contradict a machine's clock, its times are moved; clocks (default): " \
+			"a warning says by how much"                                                                                                \
+	}
+
 #define OUTPUTS_UNSORTED "none"
 #define OUTPUTS_SORTED "self_cpu_time_total" /* unless an option or the recording says otherwise */
 #define OUTPUTS_SORT_KEYS TABLE_SORT_KEYS ", " OUTPUTS_UNSORTED
 
-/* Of report and export: a capture is named, and no options exclude each other. 0 or -EINVAL (reported). */
-int outputs__check(const char *command, const struct outputs *o);
+/* Of report and export: takes the captures that are named. -EINVAL (reported): none is, or options exclude each other. */
+int outputs__take(struct outputs *o, const char *command, const struct opt_words *words);
+/* How messages call the captures. */
+void outputs__name(const struct outputs *o, char *buf, size_t cap);
+/* Opens them: what is not NULL afterwards the caller frees, the session first. 0 or negative errno; some are logged. */
+struct join;
+int outputs__open(const struct outputs *o, struct join **j, struct session **s);
 /* Exit code of the command. Options that are not set are those of the recording. */
 int outputs__write(const struct outputs *o);
 

@@ -9,13 +9,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/effort.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "capture/capture.h"
 #include "cli/cmd.h"
 #include "export/job_json.h"
 #include "export/loss_account.h"
+#include "ranks/join.h"
 
 #define TRACES 8 /* in a pass */
 #define RANKS_MAX 4096
@@ -105,18 +104,15 @@ static int write_all(struct split *sp, const char *capture)
 int split_ranks__write(const struct outputs *o, const char *dir)
 {
 	static struct split sp;
-	struct session_opts sopts = { .step_on = o->step_on, .no_steps = o->no_steps };
-	struct capture_reader *cr = NULL;
-	char text[OUTPUTS_INCOMPLETE_MAX];
-	int err = capture_reader__open(o->capture, &cr), code = EXIT_FAILED;
+	struct join *j = NULL;
+	char text[OUTPUTS_INCOMPLETE_MAX], name[PATH_MAX + 32];
+	int err, code = EXIT_FAILED;
 
 	sp = (struct split){ .dir = dir };
-	if (!err) {
-		effort__begin(capture_reader__bytes(cr));
-		err = session__open(cr, &sopts, &sp.s);
-	}
+	outputs__name(o, name, sizeof(name));
+	err = outputs__open(o, &j, &sp.s);
 	if (!err)
-		err = write_all(&sp, o->capture);
+		err = write_all(&sp, name);
 	if (!err)
 		code = EXIT_DONE;
 	if (!err && loss_account__incomplete(session__info(sp.s), &sp.totals, text, sizeof(text))) {
@@ -124,7 +120,6 @@ int split_ranks__write(const struct outputs *o, const char *dir)
 		code = EXIT_INCOMPLETE;
 	}
 	session__free(sp.s);
-	effort__end();
-	capture_reader__close(cr);
+	join__close(j);
 	return code;
 }

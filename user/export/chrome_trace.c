@@ -199,7 +199,7 @@ static void write_job_names(struct jsonw *w, const struct session *s, uint32_t t
 	}
 }
 
-/* Of one process of a merged capture its own. */
+/* Of one process of several captures its own. */
 static void host_of(const struct session *s, uint32_t tgid, char *buf, size_t cap)
 {
 	const struct session_process *p = session__info(s)->merged ? session__process(s, tgid) : NULL;

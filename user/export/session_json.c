@@ -276,7 +276,7 @@ static void write_capture(struct jsonw *w, const struct session *s)
 	jsonw__end_obj(w);
 }
 
-/* What a merged capture was made of, and how: user/ranks/merge_write.c. */
+/* The captures that are read as one, and how: user/ranks/join_control.c. */
 static void write_merged(struct jsonw *w, const struct session *s)
 {
 	const char *json = session__meta(s, "merged");
@@ -286,7 +286,7 @@ static void write_merged(struct jsonw *w, const struct session *s)
 	JSONW_KEY(w, "how");
 	put_meta_value(w, json);
 	JSONW_ARR(w, "captures");
-	for (uint32_t i = 0; i < LIMIT_MERGE_INPUTS; i++) {
+	for (uint32_t i = 0; i < LIMIT_CAPTURES; i++) {
 		snprintf(key, sizeof(key), "merged.%u", i);
 		json = session__meta(s, key);
 		if (!json)

@@ -259,7 +259,7 @@ static int on_native_stack(struct facts *f, const struct ptb_text *t)
 
 static int on_origin(struct facts *f, const struct ptb_origin *r)
 {
-	if (r->begin_ns < TS_MAX && r->end_ns < TS_MAX && r->begin_ns <= r->end_ns)
+	if (f->joined && r->begin_ns < TS_MAX && r->end_ns < TS_MAX && r->begin_ns <= r->end_ns)
 		return vec_push(f->origins, f->origin_cnt, f->origin_cap, *r);
 	f->bad_records++;
 	return 0;
@@ -707,6 +707,7 @@ int facts__read(struct facts *f, struct capture_reader *cr)
 	f->texts = strtab__new();
 	if (!f->texts)
 		return -ENOMEM;
+	f->joined = capture_reader__is_joined(cr);
 	err = capture_reader__control(cr, on_control, f);
 	f->bad_records += capture_reader__bad_records(cr);
 	if (!err || err == STOP_READING)

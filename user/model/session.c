@@ -14,6 +14,7 @@
 #include "base/cancel.h"
 #include "base/effort.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/vec.h"
 #include "capture/capture.h"
 #include "capture/record_check.h"
@@ -61,7 +62,7 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->mono_to_unix_ns = f->mono_to_unix_ns;
 	i->clock_err_ns = f->clock_err_ns;
 	i->stop_reason = f->stop_reason;
-	i->sealed = capture_reader__sealed(s->cr) && !facts__meta(f, "merged_unsealed");
+	i->sealed = capture_reader__sealed(s->cr);
 	i->processes = f->processes;
 	i->process_cnt = f->process_cnt;
 	i->lost = f->lost;
@@ -77,7 +78,7 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->sample_hz = small_number(facts__meta(f, "sample_hz"));
 	i->has_py_stacks = f->py.seen || i->sample_hz || is_true(facts__meta(f, "with_stack"));
 	i->has_modules = is_true(facts__meta(f, "with_modules"));
-	i->merged = facts__meta(f, "merged") != NULL;
+	i->merged = capture_reader__is_joined(s->cr);
 	i->open_unknown = facts__has_func(f, PTB_FUNC_SCOPE, NULL) && !i->sample_hz && !i->merged &&
 			  (!is_true(facts__meta(f, "started")) || facts__meta(f, "flight"));
 	i->has_kernel_memory = is_true(facts__meta(f, "kernel_memory"));
@@ -137,6 +138,10 @@ int session__open(struct capture_reader *cr, const struct session_opts *opts, st
 		return -ENOMEM;
 	s->cr = cr;
 	err = facts__read(&s->facts, cr);
+	if (!err && !capture_reader__is_joined(cr) && facts__meta(&s->facts, "merged")) {
+		pr_error("this is a capture that an earlier version merged: report and export take those that it was made of");
+		err = -EINVAL;
+	}
 	if (!err)
 		err = take_opts(s, opts);
 	if (!err)

@@ -26,9 +26,9 @@ struct session_process {
 	uint32_t source; /* 0 kernel probes, 1 agent */
 	const char *job; /* of its JOB record: a JSON object, or what a damaged file has; "": none */
 	const char *step_on; /* annotation that ends its steps, by PTBPF_STEP_ON of its environment; NULL: the session's */
-	/* Of a merged capture: else host is "", pid is tgid, and the window is the session's. */
+	/* Of several captures: else host is "", pid is tgid, and the window is the session's. */
 	const char *host;
-	uint32_t pid, input;       /* its number there; which of the merged captures, from 0 */
+	uint32_t pid, input;       /* its number there; which of the captures, from 0 */
 	uint64_t begin_ns, end_ns; /* the window of that one */
 	uint64_t unprobed_ns;      /* when it lost its probes; 0: it did not */
 };
@@ -73,7 +73,7 @@ struct session_info {
 	bool has_py_stacks;     /* --with-stack, --sample-stacks */
 	uint32_t sample_hz; /* --sample-stacks: there are samples of stacks, and nothing else; 0: not */
 	bool has_modules;  /* --with-modules */
-	bool merged;       /* of several captures: see struct session_process */
+	bool merged;       /* several captures are read as one: see struct session_process */
 	bool open_unknown; /* ptbpf came later than the program: what began before the window and does not end in it is not seen */
 	const struct ptb_gpu_device *const *devices; /* by their id; NULL: not known */
 	uint32_t device_cnt;

@@ -16,7 +16,7 @@
 /* More than any kernel gives a process (PID_MAX_LIMIT): what the numbers of a capture are moved by, so that those of two
  * machines stay distinct. */
 #define REMAP_PIDS 4194304u
-_Static_assert((uint64_t)REMAP_PIDS *LIMIT_MERGE_INPUTS <= 1ULL << 31, "moved numbers fit a pid_t");
+_Static_assert((uint64_t)REMAP_PIDS *LIMIT_CAPTURES <= 1ULL << 31, "moved numbers fit a pid_t");
 
 enum remap_ids { REMAP_NAME, REMAP_FUNC, REMAP_SITE, REMAP_ID_KINDS };
 

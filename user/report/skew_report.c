@@ -189,7 +189,7 @@ static int finish_report(void *o, const struct output_args *args, struct session
 		return err;
 	if (r->rank_cnt < 2 || !r->matched) {
 		pr_error("the capture has no two processes that called the same collectives");
-		pr_hint("ptbpf merge joins captures of several ranks");
+		pr_hint("ptbpf report --skew takes the captures of several ranks");
 		return -ENODATA;
 	}
 	err = doc__begin(&d, args, totals);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The captures that are merged: what they are of, whether they belong together, their clock pairs and collectives. */
-#define LOG_DOMAIN "merge"
+/* The captures that are joined: what they are of, whether they belong together, their clock pairs and collectives. */
+#define LOG_DOMAIN "captures"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "export/job_json.h"
 #include "export/session_json.h"
-#include "ranks/merge_priv.h"
+#include "ranks/join_priv.h"
 
-void merge_clock__add(struct merge_clock *c, uint64_t mono_ns, uint64_t unix_ns, uint64_t err_ns)
+void join_clock__add(struct join_clock *c, uint64_t mono_ns, uint64_t unix_ns, uint64_t err_ns)
 {
 	int64_t off = (int64_t)(unix_ns - mono_ns);
 
@@ -28,9 +27,9 @@ void merge_clock__add(struct merge_clock *c, uint64_t mono_ns, uint64_t unix_ns,
 	c->pairs++;
 }
 
-void merge_clock__join(struct merge_clock *c, const struct merge_clock *other)
+void join_clock__join(struct join_clock *c, const struct join_clock *other)
 {
-	struct merge_clock best = other->pairs && (!c->pairs || other->err_ns < c->err_ns) ? *other : *c;
+	struct join_clock best = other->pairs && (!c->pairs || other->err_ns < c->err_ns) ? *other : *c;
 
 	if (c->pairs && other->pairs) {
 		best.min_ns = c->min_ns < other->min_ns ? c->min_ns : other->min_ns;
@@ -40,7 +39,7 @@ void merge_clock__join(struct merge_clock *c, const struct merge_clock *other)
 	*c = best;
 }
 
-uint64_t merge_clock__bound(const struct merge_clock *c)
+uint64_t join_clock__bound(const struct join_clock *c)
 {
 	uint64_t below = (uint64_t)(c->unix_ns - c->min_ns), above = (uint64_t)(c->max_ns - c->unix_ns);
 
@@ -53,13 +52,13 @@ uint64_t merge_clock__bound(const struct merge_clock *c)
 
 static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 {
-	struct merge_input *in = arg;
+	struct join_input *in = arg;
 	const struct ptb_clock *c = (const void *)rec;
 	const struct ptb_counter *n = (const void *)rec;
 
 	if (rec->kind == PTB_REC_CLOCK && rec->ts_ns < TIME_MAX && c->real_ns < TIME_MAX &&
 	    c->err_ns < TIME_MAX)
-		merge_clock__add(&in->clock, rec->ts_ns, c->real_ns, c->err_ns);
+		join_clock__add(&in->clock, rec->ts_ns, c->real_ns, c->err_ns);
 	if (rec->kind == PTB_REC_COUNTER && !rec->tgid &&
 	    n->id < sizeof(in->counters) / sizeof(in->counters[0])) {
 		in->counters[n->id] = n->value;
@@ -68,10 +67,10 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 	return 0;
 }
 
-static int read_processes(struct merge_input *in, const struct session_info *info)
+static int read_processes(struct join_input *in, const struct session_info *info)
 {
 	for (uint32_t i = 0; i < info->process_cnt; i++) {
-		struct merge_process *p =
+		struct join_process *p =
 			list__keyed(KEYED_LIST(in, procs, proc), info->processes[i].tgid, 0);
 
 		if (!p)
@@ -86,7 +85,7 @@ static int read_processes(struct merge_input *in, const struct session_info *inf
 static const char *const same_keys[] = { "args",       "profile_memory", "kernel_memory",
 					 "with_stack", "with_modules",   "sample_hz" };
 
-static int check_alike(const struct merge *m, const struct session *s, const char *path,
+static int check_alike(const struct join *j, const struct session *s, const char *path,
 		       char (*values)[32])
 {
 	for (size_t i = 0; i < sizeof(same_keys) / sizeof(same_keys[0]); i++) {
@@ -94,27 +93,22 @@ static int check_alike(const struct merge *m, const struct session *s, const cha
 		char now[32];
 
 		snprintf(now, sizeof(now), "%s", json ? json : "none");
-		if (path == m->inputs[0].path)
+		if (path == j->inputs[0].path)
 			snprintf(values[i], sizeof(values[i]), "%s", now);
 		if (!strcmp(values[i], now))
 			continue;
 		pr_error("%s and %s were recorded with different options (%s: %s, %s)",
-			 m->inputs[0].path, path, same_keys[i], values[i], now);
+			 j->inputs[0].path, path, same_keys[i], values[i], now);
 		pr_hint("record all ranks with the same options");
 		return -EINVAL;
 	}
 	return 0;
 }
 
-static int take_facts(struct merge *m, struct merge_input *in, const struct session *s,
-		      char (*values)[32])
+static int take_facts(struct join *j, struct join_input *in, const struct session *s, char (*values)[32])
 {
 	const struct session_info *info = session__info(s);
 
-	if (info->merged) {
-		pr_error("%s is a merged capture: merge those that it was made of", in->path);
-		return -EINVAL;
-	}
 	session_json__meta_text(s, "host", in->host, sizeof(in->host));
 	session_json__meta_text(s, "boot_id", in->boot, sizeof(in->boot));
 	session_json__meta_text(s, "pid_namespace", in->pid_ns, sizeof(in->pid_ns));
@@ -126,51 +120,45 @@ static int take_facts(struct merge *m, struct merge_input *in, const struct sess
 		pr_error("%s has no clock pair: its times cannot be compared with others", in->path);
 		return -ENODATA;
 	}
-	if (check_alike(m, s, in->path, values))
+	if (check_alike(j, s, in->path, values))
 		return -EINVAL;
 	return read_processes(in, info);
 }
 
-static int read_input(struct merge *m, uint32_t i, char (*values)[32])
+static int read_input(struct join *j, uint32_t i, char (*values)[32])
 {
 	const struct session_opts opts = { .no_steps = true };
-	struct merge_input *in = &m->inputs[i];
+	struct join_input *in = &j->inputs[i];
 	struct session_totals totals = { 0 };
 	struct session_sink sink;
 	struct session *s = NULL;
-	int err = capture_reader__open(in->path, &in->cr);
+	int err = capture_reader__control(in->cr, on_control, in);
 
-	if (err)
-		return err;
-	effort__begin(capture_reader__bytes(in->cr));
-	err = capture_reader__control(in->cr, on_control, in);
 	if (!err)
 		err = session__open(in->cr, &opts, &s);
 	if (!err)
-		err = take_facts(m, in, s, values);
+		err = take_facts(j, in, s, values);
 	if (!err) {
-		collectives__begin(&m->calls, s, i);
-		sink = collectives__sink(&m->calls);
+		collectives__begin(&j->calls, s, i);
+		sink = collectives__sink(&j->calls);
 		err = session__run(s, &sink, 1, &totals);
 	}
 	if (!err)
-		err = collectives__end(&m->calls);
+		err = collectives__end(&j->calls);
 	session__free(s);
-	effort__end();
 	if (err && err != -ECANCELED && !log__has_error())
 		pr_error("%s cannot be read: %s", in->path, errstr(err));
 	return err;
 }
 
-int merge__open_inputs(struct merge *m)
+int join__read_inputs(struct join *j)
 {
 	char values[sizeof(same_keys) / sizeof(same_keys[0])][32];
 	int err = 0;
 
-	for (uint32_t i = 0; i < m->cnt && !err; i++) {
-		m->inputs[i].path = m->opts->paths[i];
-		m->inputs[i].map.space = &m->space;
-		err = read_input(m, i, values);
+	for (uint32_t i = 0; i < j->cnt && !err; i++) {
+		j->inputs[i].map.space = &j->space;
+		err = read_input(j, i, values);
 	}
 	return err;
 }

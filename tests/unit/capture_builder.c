@@ -66,12 +66,6 @@ void builder__values(struct builder *b, const struct value_words *w)
 	b->values_flags = PTB_F_ARGS;
 }
 
-void builder__values_cut(struct builder *b, const struct value_words *w)
-{
-	b->values = *w;
-	b->values_flags = PTB_F_ARGS | PTB_F_ARGS_CUT;
-}
-
 struct builder *builder__new(uint64_t begin_ns, uint64_t end_ns)
 {
 	struct ptb_window w = { .h.ts_ns = begin_ns, .begin = 1 };
@@ -511,13 +505,6 @@ const char *builder__path(struct builder *b)
 		b->cw = NULL;
 	}
 	return b->path;
-}
-
-const char *builder__path_unsealed(struct builder *b)
-{
-	write_window_end(b);
-	assert(!capture_writer__flush(b->cw));
-	return capture_writer__partial(b->cw);
 }
 
 struct capture_reader *builder__reader(struct builder *b)

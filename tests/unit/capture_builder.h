@@ -56,8 +56,6 @@ void builder__keys(struct builder *b, uint32_t tgid, const struct session_keys *
 /* ---- ring records, of the current thread and ring ---- */
 /* The next ring record carries these values (copied). */
 void builder__values(struct builder *b, const struct value_words *w);
-/* ... and marks that some did not fit. */
-void builder__values_cut(struct builder *b, const struct value_words *w);
 void builder__thread(struct builder *b, uint32_t tgid, uint32_t tid);
 void builder__ring(struct builder *b, uint32_t ring);
 void builder__enter(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp);
@@ -102,8 +100,6 @@ void builder__raw(struct builder *b, const struct ptb_rec_hdr *rec);
 /* ---- use ---- */
 /* Seals the file (once) and returns its path. */
 const char *builder__path(struct builder *b);
-/* As above without the end block, as if the writer had been killed. */
-const char *builder__path_unsealed(struct builder *b);
 struct capture_reader *builder__reader(struct builder *b); /* owned by the builder */
 /* Opens a session on the capture; owned by the builder, one per call. */
 struct session *builder__session(struct builder *b, const struct session_opts *opts);

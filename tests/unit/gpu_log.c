@@ -51,20 +51,3 @@ void gpu_log__free(struct gpu_log *log)
 	free(log->v);
 	free(log);
 }
-
-const struct gpu_slice *gpu_log__nth(const struct gpu_log *log, enum gpu_what what, uint32_t n)
-{
-	for (uint32_t i = 0; i < log->cnt; i++)
-		if (log->v[i].what == what && !n--)
-			return &log->v[i];
-	return NULL;
-}
-
-uint32_t gpu_log__count(const struct gpu_log *log, enum gpu_what what)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < log->cnt; i++)
-		n += log->v[i].what == what;
-	return n;
-}

@@ -14,8 +14,5 @@ struct gpu_log {
 /* Runs the session; aborts on an error or a slice that breaks the contract of session_sink.gpu. */
 struct gpu_log *gpu_log__run(struct session *s);
 void gpu_log__free(struct gpu_log *log);
-/* The nth (from 0) reported of that kind; NULL if there are fewer. */
-const struct gpu_slice *gpu_log__nth(const struct gpu_log *log, enum gpu_what what, uint32_t n);
-uint32_t gpu_log__count(const struct gpu_log *log, enum gpu_what what);
 
 #endif /* TESTS_GPU_LOG_H */

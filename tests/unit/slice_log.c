@@ -113,25 +113,6 @@ void slice_log__free(struct slice_log *log)
 	free(log);
 }
 
-static bool encloses(const struct slice *outer, const struct slice *sl)
-{
-	return outer->tgid == sl->tgid && outer->tid == sl->tid && outer->begin_ns < sl->begin_ns &&
-	       sl->end_ns < outer->end_ns;
-}
-
-uint32_t slice_log__child_cnt(const struct slice_log *log, const struct slice *sl)
-{
-	const struct slice *v = log->slices;
-	uint32_t k, cnt = 0;
-
-	for (uint32_t i = 0; i < log->cnt; i++) {
-		for (k = 0; k < log->cnt && !(encloses(sl, &v[k]) && encloses(&v[k], &v[i])); k++)
-			;
-		cnt += encloses(sl, &v[i]) && k == log->cnt;
-	}
-	return cnt;
-}
-
 const struct slice *slice_log__nth(const struct slice_log *log, const char *name, uint32_t n)
 {
 	const struct slice *best;

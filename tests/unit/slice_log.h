@@ -31,9 +31,6 @@ const struct slice *slice_log__get(const struct slice_log *log, const char *name
 const struct slice *slice_log__must(const struct slice_log *log, const char *name, uint32_t n);
 uint32_t slice_log__count(const struct slice_log *log, const char *name);
 
-/* How many slices lie directly inside that one. */
-uint32_t slice_log__child_cnt(const struct slice_log *log, const struct slice *sl);
-
 /*
  * What holds for every session: ids are unique; end > begin; slices of a thread nest strictly (no
  * common times, hence 2 ns of self time); a parent is reported, is on the same thread and encloses; flows

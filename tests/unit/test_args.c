@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* model/args: arguments and results on slices, doubles that come later, numbers, scopes. */
+/*
+ * model/args: arguments and results on slices, doubles that come later, numbers, scopes.
+ * What small captures are read as is in tests/cases/args.
+ */
 #include <string.h>
 
 #include "capture_builder.h"

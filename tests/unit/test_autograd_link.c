@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Backward nodes: names, sequence numbers, and which forward operator made them. */
+/*
+ * Backward nodes: names, sequence numbers, and which forward operator made them.
+ * What small captures are read as is in tests/cases/autograd_link.
+ */
 #include "capture_builder.h"
 #include "slice_log.h"
 #include "suite.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* GPU records on the host's clock, linked to launches, operators, annotations and steps. */
+/*
+ * GPU records on the host's clock, linked to launches, operators, annotations and steps.
+ * What small captures are read as is in tests/cases/gpu.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Memory in the session model: events with their operators, and live blocks. */
-#include <CUnit/CUnit.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "mem_log.h"
-#include "slice_log.h"
+/* Sinks of memory events and of live blocks can stop. What they get is in tests/cases/memory. */
+#include "capture_builder.h"
 #include "suite.h"
-#include "value_words.h"
-
-/* ---- live blocks ---- */
 
 static int stop_at_once(void *arg, const struct memory_block *b)
 {
@@ -24,10 +15,18 @@ static int refuse(void *arg, const struct memory_event *ev)
 	return ev->what == MEMORY_FREE ? 42 : 0;
 }
 
+static struct builder *recorded(void)
+{
+	struct builder *b = builder__new(1000, 100000);
+
+	builder__meta(b, "profile_memory", "true");
+	return b;
+}
+
 static void sinks_can_stop(void)
 {
 	struct session_sink sink = { .memory = refuse };
-	struct builder *b = mem_log__recorded();
+	struct builder *b = recorded();
 	uint32_t f = builder__op(b, "aten::f");
 	struct session_totals totals;
 	struct session *s;
@@ -42,7 +41,7 @@ static void sinks_can_stop(void)
 	CU_ASSERT_EQUAL(calls, 1);
 	builder__free(b);
 
-	b = mem_log__recorded();
+	b = recorded();
 	f = builder__op(b, "aten::f");
 	builder__enter(b, f, 2000, 0x9000);
 	builder__mem_alloc(b, 2100, 0x8000, 0xa000, 1);

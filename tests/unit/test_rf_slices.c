@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Slices from the agent's records of RecordFunction objects: names, kinds, numbers, threads, losses. */
+/*
+ * Slices from the agent's records of RecordFunction objects: names, kinds, numbers, threads, losses.
+ * What small captures are read as is in tests/cases/rf_slices.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/effort.h"
 #include "capture_builder.h"
-#include "mem_log.h"
 #include "slice_log.h"
 #include "suite.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* ProfilerStep#N slices derived from optimizers, annotations and operators. */
+/*
+ * ProfilerStep#N slices derived from optimizers, annotations and operators.
+ * What small captures are read as is in tests/cases/steps.
+ */
 #include "base/job_vars.h"
 #include "capture_builder.h"
 #include "slice_log.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Frames: nesting, exceptions, losses, what was open at either end of the window, threads. */
+/*
+ * Frames: nesting, exceptions, losses, what was open at either end of the window, threads.
+ * What small captures are read as is in tests/cases/thread_stack.
+ */
 #include <errno.h>
 
 #include "base/mem_limit.h"

@@ -20,17 +20,14 @@ _Static_assert(sizeof(struct ptb_agent_data) + PTB_CHUNK_MAX <= 0xfff8, "a recor
  */
 static __always_inline bool chunk_put(const struct hit *hit, __u64 addr, __u32 len, const __u32 cap)
 {
+	struct slot s = { .rec = NULL };
 	struct ptb_agent_data *r;
-	__u32 idx;
-	void *ring = ring_of_cpu(&idx);
 
-	if (!ring || len > cap)
+	if (len <= cap)
+		s = ring_reserve(hit, sizeof(*r) + cap);
+	r = s.rec;
+	if (!r)
 		return true;
-	r = bpf_ringbuf_reserve(ring, sizeof(*r) + cap, 0);
-	if (!r) {
-		ring_full(idx, hit);
-		return true;
-	}
 	if (bpf_probe_read_user(r + 1, len, (void *)addr)) {
 		bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);
 		return false;
@@ -39,7 +36,7 @@ static __always_inline bool chunk_put(const struct hit *hit, __u64 addr, __u32 l
 	r->bytes = len;
 	r->pad = 0;
 	/* a few of them fill what 64 small records hardly touch: each one checks whether the reader must be woken */
-	bpf_ringbuf_submit(r, wake_flags(ring, 0));
+	bpf_ringbuf_submit(r, wake_flags(s.ring, 0));
 	return true;
 }
 

@@ -149,14 +149,8 @@ static __always_inline void hdr_fill(struct ptb_rec_hdr *h, __u32 len, __u8 kind
 	h->tid = hit->tid;
 }
 
-static __always_inline void *ring_of_cpu(__u32 *idx)
-{
-	*idx = bpf_get_smp_processor_id() & ring_mask;
-	return bpf_map_lookup_elem(&rings, idx);
-}
-
 /*
- * The reader polls by itself often enough; it is woken only when a ring is more than half full, which is checked on
+ * The reader polls by itself often enough; it is woken only when a piece is more than half full, which is checked on
  * every 64th record or so: a hash of the time is as good as a counter. The time's own low bits are not: a clock that
  * advances in steps of 10 ns (HPET) may never have six of them 0. A time of 0 is always checked.
  */
@@ -168,36 +162,71 @@ static __always_inline __u64 wake_flags(void *ring, __u64 ts_ns)
 									BPF_RB_NO_WAKEUP;
 }
 
-static __always_inline void ring_full(__u32 idx, const struct hit *hit)
+static __always_inline __u32 ring_of_cpu(void)
 {
+	return bpf_get_smp_processor_id() & ring_mask & (PTB_RING_MAX - 1);
+}
+
+static __always_inline void ring_full(const struct hit *hit)
+{
+	__u32 idx = ring_of_cpu();
+
 	if (hit->quiet)
 		return;
-	idx &= PTB_RING_MAX - 1;
 	__sync_val_compare_and_swap(&loss_first_ns[idx], 0, hit->ts_ns);
 	loss_last_ns[idx] = hit->ts_ns;
 	__sync_fetch_and_add(&loss_cnt[idx], 1);
 	count_bare(PTB_CNT_RING_FULL, hit->tgid);
 }
 
+/* Of this processor's ring: 0: the piece that is being filled, 1: the next one. Nothing is kept meanwhile: the stack of programs is small. */
+static __always_inline void *ring_piece(__u32 ahead)
+{
+	__u32 idx = ring_of_cpu(),
+	      key = idx * PTB_RING_PIECES +
+		    ((ring_at[idx] + ahead) & (ring_pieces - 1) & (PTB_RING_PIECES - 1));
+
+	return bpf_map_lookup_elem(&rings, &key);
+}
+
+/* The piece is full, and the next one had room. */
+static __always_inline void ring_go_on(void)
+{
+	__u32 idx = ring_of_cpu();
+
+	ring_at[idx] = (ring_at[idx] + 1) & (ring_pieces - 1);
+}
+
 /* A record in its ring, to be filled and submitted; `rec` NULL: there is none, and that is counted. */
 struct slot {
-	void *ring;
+	void *ring; /* a piece of it */
 	void *rec;
 };
 
+static __always_inline struct slot ring_reserve(const struct hit *hit, __u64 len)
+{
+	struct slot s = { .ring = ring_piece(0) };
+
+	if (s.ring)
+		s.rec = bpf_ringbuf_reserve(s.ring, len, 0);
+	if (!s.rec && ring_pieces > 1) {
+		s.ring = ring_piece(1);
+		if (s.ring)
+			s.rec = bpf_ringbuf_reserve(s.ring, len, 0);
+		if (s.rec)
+			ring_go_on();
+	}
+	if (!s.rec)
+		ring_full(hit);
+	return s;
+}
+
 static __always_inline struct slot slot_reserve(const struct hit *hit, __u32 len, __u8 kind, __u8 flags)
 {
-	struct slot s = {};
-	__u32 idx;
+	struct slot s = ring_reserve(hit, len);
 
-	s.ring = ring_of_cpu(&idx);
-	if (!s.ring)
-		return s;
-	s.rec = bpf_ringbuf_reserve(s.ring, len, 0);
 	if (s.rec)
 		hdr_fill(s.rec, len, kind, flags, hit);
-	else
-		ring_full(idx, hit);
 	return s;
 }
 
@@ -227,16 +256,17 @@ static __always_inline int emit_sp(const struct hit *hit, __u8 kind, __u64 sp)
 /* Any finished record; len is a multiple of 8. False: lost, and counted. */
 static __always_inline bool emit_copy(const struct hit *hit, void *rec, __u64 len)
 {
-	__u32 idx;
-	void *ring = ring_of_cpu(&idx);
+	void *ring = ring_piece(0);
 
-	if (!ring)
-		return false;
-	if (bpf_ringbuf_output(ring, rec, len, wake_flags(ring, hit->ts_ns))) {
-		ring_full(idx, hit);
-		return false;
+	if (ring && !bpf_ringbuf_output(ring, rec, len, wake_flags(ring, hit->ts_ns)))
+		return true;
+	ring = ring_pieces > 1 ? ring_piece(1) : NULL;
+	if (ring && !bpf_ringbuf_output(ring, rec, len, wake_flags(ring, hit->ts_ns))) {
+		ring_go_on();
+		return true;
 	}
-	return true;
+	ring_full(hit);
+	return false;
 }
 
 /* ---- texts ---- */

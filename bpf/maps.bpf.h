@@ -13,7 +13,8 @@
 
 /* Set before load. */
 const volatile __u32 ring_mask = 0;
-const volatile __u64 ring_half = 0;      /* bytes; a ring fuller than this wakes the reader */
+const volatile __u32 ring_pieces = 1;    /* of each ring, a power of 2 */
+const volatile __u64 ring_half = 0;      /* bytes; a piece fuller than this wakes the reader */
 const volatile __u32 ns_level = 0;       /* depth of ptbpf's pid namespace; 0: the initial one */
 const volatile __u32 ns_inum = 0;        /* its inode, used when ns_level > 0 */
 const volatile __u32 site_by_ip = 0;     /* no cookies: the site is found by its address */
@@ -69,6 +70,9 @@ __u64 loss_cnt[PTB_RING_MAX] __attribute__((aligned(64))) = {};
 __u64 loss_first_ns[PTB_RING_MAX] = {};
 __u64 loss_last_ns[PTB_RING_MAX] = {};
 
+/* The piece of each ring that records go into. Written when it is full; read at every hit. */
+__u32 ring_at[PTB_RING_MAX] __attribute__((aligned(64))) = {};
+
 struct ring_template {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -76,7 +80,7 @@ struct ring_template {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, PTB_RING_MAX);
+	__uint(max_entries, PTB_RING_MAX *PTB_RING_PIECES);
 	__type(key, __u32);
 	__array(values, struct ring_template);
 } rings SEC(".maps");

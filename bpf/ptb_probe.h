@@ -179,7 +179,8 @@ struct ptb_ip_key {
 	__u32 prog; /* enum ptb_prog: several programs may share a site */
 };
 
-#define PTB_PROC_MAX 1024 /* processes in one session; 12 bits of the cookie */
+#define PTB_PROC_MAX 1024  /* processes in one session; 12 bits of the cookie */
+#define PTB_RING_PIECES 16 /* of one ring, at most: probe/rings.c */
 
 #define PTB_SCOPES_MAX                                                                             \
 	16384 /* RecordFunction objects that have begun and not ended, of all processes */

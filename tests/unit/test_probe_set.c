@@ -184,6 +184,45 @@ static void test_losses_counted(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
+struct ordered {
+	uint64_t last_ns[64]; /* of each ring */
+	uint32_t cnt;
+};
+
+static void keep_order(void *arg, uint32_t ring, const void *rec, uint32_t len)
+{
+	const struct ptb_rec_hdr *h = rec;
+	struct ordered *o = arg;
+
+	CU_ASSERT_EQUAL(h->len, len);
+	CU_ASSERT(h->ts_ns >= o->last_ns[ring]);
+	o->last_ns[ring] = h->ts_ns;
+	o->cnt++;
+}
+
+/* A large ring consists of two pieces, which are filled and read in turn: it holds all that has room in both, in order. */
+static void test_pieces(void)
+{
+	struct probe_set *ps = open_set(16 << 20, LINKS_MULTI, false);
+	struct ordered o = { .cnt = 0 };
+	struct target t;
+
+	target__start(&t, TARGET_CALLS);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, op_sites, 2, NULL), 2);
+	probe_set__activate(ps);
+	for (uint32_t round = 1; round <= 3; round++) {
+		target__run(&t, "calls 100000 1");
+		CU_ASSERT(probe_set__fill(ps) > 0.4);
+		for (uint32_t i = 0; i < probe_set__ring_cnt(ps); i++)
+			CU_ASSERT(probe_set__drain(ps, i, keep_order, &o) >= 0);
+		CU_ASSERT(probe_set__fill(ps) == 0.0);
+		CU_ASSERT_EQUAL(o.cnt, round * 400000);
+	}
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_RING_FULL), 0);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
 /* The reader is woken when a ring is more than half full, and not before. */
 static void test_wakeup(void)
 {
@@ -512,6 +551,7 @@ int main(void)
 		{ "pairs are exact, window sharp (single events)", test_pairs_single },
 		{ "many threads", test_threads },
 		{ "losses are counted", test_losses_counted },
+		{ "pieces of a ring", test_pieces },
 		{ "wake-up at half full", test_wakeup },
 		{ "refused offsets are bisected (uprobe_multi)", test_bisect_multi },
 		{ "refused offsets are bisected (tracefs)", test_bisect_trace },

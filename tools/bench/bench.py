@@ -29,6 +29,7 @@ WORK = ("neg", "transformer")
 MODES = {"names": [], "shapes": ["--record-shapes"], "full": ["--execution-trace"]}
 THEIRS = ("profile", "shapes", "observe")  # verbs of target.py
 MILLISECONDS = 400
+GAP_MS = 3000
 
 
 class Target(CommandTarget):
@@ -100,6 +101,15 @@ def traced_round(target, work, mode, series, folder):
         series.add(f"{form}.export_ops_per_s", ops / (time.monotonic() - begin))
 
 
+def gaps(target, series, folder):
+    """The longest stall of a thread of the target, with a window of ptbpf in that time and without."""
+    for kind in ("clock", "memory"):
+        series.add(f"gap.{kind}.alone", target.ask("gap", kind, GAP_MS)["longest_ns"])
+        target.send("gap", kind, GAP_MS)
+        run_ptbpf("attach", "--pid", target.proc.pid, "-d", "500ms", "-o", os.path.join(folder, "g.ptb"), "--no-table", expect=(0, 3))
+        series.add(f"gap.{kind}.window", target.answer()["longest_ns"])
+
+
 def measure(args):
     """Every round has every mode once, with the program alone before and after each window."""
     series = Series()
@@ -117,6 +127,7 @@ def measure(args):
                     if "stop_ns_per_op" in answer:
                         series.add(f"{work}.torch.{verb}.stop", answer["stop_ns_per_op"])
                         series.add(f"{work}.ops", answer["ops_per_unit"])
+            gaps(target, series, folder)
             bench_memory.round_of(target, fresh, series, folder)
             bench_stacks.round_of(target, with_agent, series, folder)
             print(f"round {k + 1} of {args.rounds}", file=sys.stderr)
@@ -172,6 +183,9 @@ def other_table(s):
     for title, key, scale, digits in (
             *per_mode, ("one probe hit, measured by ptbpf, us", "hit_ns", 1e-3, 2),
             ("plan, ms", "plan_ms", 1, 1), ("attach, ms", "attach_ms", 1, 1), ("detach, ms", "detach_ms", 1, 1),
+            ("longest stall of the target, ms: no ptbpf", "gap.clock.alone", 1e-6, 1), ("... a window of ptbpf", "gap.clock.window", 1e-6, 1),
+            ("... of a thread that maps memory, no ptbpf", "gap.memory.alone", 1e-6, 1),
+            ("... a window of ptbpf", "gap.memory.window", 1e-6, 1),
             ("hits per second, `torch.neg`, names", "neg.names.hits_per_s", 1, 0),
             ("collector, resident MiB", "rss", 1 / 2**20, 1), ("Chrome trace, slices per second", "chrome.export_ops_per_s", 1, 0),
             ("Execution Trace, slices per second", "et.export_ops_per_s", 1, 0), ("records lost", "lost", 1, 0)):

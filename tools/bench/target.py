@@ -11,6 +11,8 @@
   empty_inputs WORK MS  the same where it asks for inputs
   stall WORK MS      the longest that one unit takes within MS milliseconds, and the median: what stands still when
                      a tracer leaves; longest processor time of one, too, for a machine that is busy with other things
+  gap KIND MS        the longest time between two reads of the clock beyond a sleep of 0.1 ms, within MS milliseconds. KIND clock:
+                     the thread does nothing else; memory: it maps memory, writes to it and unmaps it
 """
 
 import ctypes
@@ -136,6 +138,22 @@ def stall(name, ms):
             "median_ns": sorted(s[0] for s in samples)[len(samples) // 2]}
 
 
+def gap(kind, ms):
+    """At a real-time priority: what other programs of the machine do is not ptbpf's."""
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    longest, now = 0, time.monotonic_ns()
+    end = now + ms * 1000000
+    while now < end:
+        if kind == "memory":
+            with mmap.mmap(-1, 1 << 20) as memory:
+                memory[0] = 1
+        time.sleep(1e-4)
+        then = time.monotonic_ns()
+        longest, now = max(longest, then - now - 100000), then
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    return {"longest_ns": longest}
+
+
 def profiled(name, cnt, shapes=False, memory=False, stacks=False):
     fn, chunk = WORK[name]
     chunk = min(chunk, cnt)
@@ -169,7 +187,7 @@ def observed(name, cnt):
 
 
 codes = []
-VERBS = {"time": timed, "empty": empty, "empty_inputs": lambda name, ms: empty(name, ms, True), "stall": stall, "profile": profiled, "shapes": lambda name, cnt: profiled(name, cnt, True), "observe": observed,
+VERBS = {"time": timed, "empty": empty, "empty_inputs": lambda name, ms: empty(name, ms, True), "stall": stall, "gap": gap, "profile": profiled, "shapes": lambda name, cnt: profiled(name, cnt, True), "observe": observed,
          "memory": lambda name, cnt: profiled(name, cnt, memory=True), "stacks": lambda name, cnt: profiled(name, cnt, stacks=True)}
 
 

@@ -123,9 +123,11 @@ uint64_t rings__choose_bytes(bool agent); /* per ring */
 /* Begins to make them, on other threads: their pages are zeroed, which takes as long as to load all programs. */
 int rings__make(uint32_t cnt, uint64_t bytes, struct rings **out);
 /* Waits until they are made, and hands them to the programs. 0 or negative errno (reported). */
-int rings__connect(struct rings *r, int outer_map_fd);
+int rings__connect(struct rings *r, int outer_map_fd, const uint32_t *at);
 void rings__free(struct rings *r);
 uint32_t rings__cnt(const struct rings *r);
+uint32_t rings__piece_cnt(const struct rings *r); /* of each */
+uint64_t rings__piece_bytes(const struct rings *r);
 int64_t rings__drain(struct rings *r, uint32_t ring, ring_fn fn, void *arg);
 double rings__fill(const struct rings *r);
 int rings__wake_fd(const struct rings *r);

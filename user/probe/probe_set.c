@@ -116,8 +116,7 @@ static void choose_links(struct probe_set *ps, const struct probe_set_opts *opts
 		bpf_map__set_max_entries(s->maps.site_of_ip, 1);
 }
 
-static int configure(struct probe_set *ps, const struct probe_set_opts *opts, uint32_t ring_cnt,
-		     uint64_t ring_bytes)
+static int configure(struct probe_set *ps, const struct probe_set_opts *opts)
 {
 	struct ptbpf_bpf *s = ps->skel;
 	uint32_t level, inum;
@@ -125,8 +124,9 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts, ui
 
 	if (err)
 		return err;
-	s->rodata->ring_mask = ring_cnt - 1;
-	s->rodata->ring_half = ring_bytes / 2;
+	s->rodata->ring_mask = rings__cnt(ps->rings) - 1;
+	s->rodata->ring_pieces = rings__piece_cnt(ps->rings);
+	s->rodata->ring_half = rings__piece_bytes(ps->rings) / 2;
 	s->rodata->ns_level = level;
 	s->rodata->ns_inum = inum;
 	s->rodata->watch_children = opts->watch_children;
@@ -168,7 +168,6 @@ static void report_load_failure(int err, const struct probe_set_opts *opts)
 
 static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 {
-	uint32_t ring_cnt = rings__choose_cnt();
 	uint64_t bytes = opts->ring_bytes ? opts->ring_bytes :
 					    rings__choose_bytes(opts->agent && !opts->sample_hz);
 	int err;
@@ -178,7 +177,7 @@ static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 		pr_hint("use a power of two from 4K to 1G");
 		return -EINVAL;
 	}
-	err = rings__make(ring_cnt, bytes, &ps->rings);
+	err = rings__make(rings__choose_cnt(), bytes, &ps->rings);
 	if (err)
 		return err;
 	ps->skel = ptbpf_bpf__open();
@@ -189,7 +188,7 @@ static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 	}
 	ps->opts = *opts;
 	ps->arg_prog_cnt = 1;
-	err = configure(ps, opts, ring_cnt, bytes);
+	err = configure(ps, opts);
 	if (err)
 		return err;
 	err = ptbpf_bpf__load(ps->skel);
@@ -201,7 +200,7 @@ static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 	}
 	if (ps->trace)
 		trace_fs__set_map(ps->trace, bpf_map__fd(ps->skel->maps.site_of_ip));
-	return rings__connect(ps->rings, bpf_map__fd(ps->skel->maps.rings));
+	return rings__connect(ps->rings, bpf_map__fd(ps->skel->maps.rings), ps->skel->bss->ring_at);
 }
 
 static int attach_tasks(struct probe_set *ps)

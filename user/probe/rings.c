@@ -5,6 +5,10 @@
  * page, data) so that it can stop at what was there when it began. Knows no
  * record kinds but the one that calibration leaves and the one that does not fill its reservation.
  *
+ * The kernel zeroes all pages of a BPF ring buffer in one go; where it is not preemptible, whoever is to run on that processor waits meanwhile:
+ * 20 to 40 ms for 64 MiB. So a ring consists of pieces, each a ring buffer of BPF's, and they are made one after the other. The programs
+ * go on with the next piece when one is full and the next is not (bpf/emit.bpf.h); the reader takes them in that order.
+ *
  * The data could be mapped twice in a row, so that no record is split; it is mapped once, because its pages are entered one by one.
  */
 #define LOG_DOMAIN "rings"
@@ -16,6 +20,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <linux/bpf.h>
@@ -38,8 +43,10 @@
 #define SHARE_OF_RAM 32  /* all rings take at most one part in so many */
 #define GIVE_BACK 256    /* records between two advances of the consumer position */
 #define RECORD_MAX 65536 /* a record's length has 16 bits */
+#define PIECE_BYTES (8u << 20)
+#define REST_NS 1000000 /* between two pieces that are made: others run */
 
-struct ring {
+struct piece {
 	int fd;
 	uint64_t *cons;       /* own page, written by us */
 	const uint64_t *prod; /* read-only page; the data follows it */
@@ -47,16 +54,17 @@ struct ring {
 };
 
 struct rings {
-	uint32_t cnt;
-	uint64_t bytes;
+	uint32_t cnt, piece_cnt;
+	uint64_t bytes; /* of a piece */
 	size_t page;
 	int outer_fd;
 	int epoll_fd;
 	uint64_t delivered;
 	pthread_t maker; /* if being_made */
 	bool being_made;
-	int make_err[RINGS_MAX];
-	struct ring ring[RINGS_MAX];
+	int make_err;
+	const uint32_t *at; /* of each ring: the piece that the programs fill */
+	struct piece pieces[RINGS_MAX][PTB_RING_PIECES];
 	uint8_t split[RECORD_MAX]
 		__attribute__((aligned(8))); /* a record that lies at the end and the beginning */
 };
@@ -83,38 +91,35 @@ uint64_t rings__choose_bytes(bool agent)
 	return bytes;
 }
 
-static int ring__make(const struct rings *r, struct ring *ring)
+static int piece__make(const struct rings *r, struct piece *piece)
 {
 	void *p;
 
-	ring->fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ptb_ring", 0, 0, (uint32_t)r->bytes, NULL);
-	if (ring->fd < 0)
+	piece->fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ptb_ring", 0, 0, (uint32_t)r->bytes, NULL);
+	if (piece->fd < 0)
 		return -errno;
-	p = mmap(NULL, r->page, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
+	p = mmap(NULL, r->page, PROT_READ | PROT_WRITE, MAP_SHARED, piece->fd, 0);
 	if (p == MAP_FAILED)
 		return -errno;
-	ring->cons = p;
-	p = mmap(NULL, r->page + r->bytes, PROT_READ, MAP_SHARED, ring->fd, (off_t)r->page);
+	piece->cons = p;
+	p = mmap(NULL, r->page + r->bytes, PROT_READ, MAP_SHARED, piece->fd, (off_t)r->page);
 	if (p == MAP_FAILED)
 		return -errno;
-	ring->prod = p;
-	ring->data = (const uint8_t *)p + r->page;
+	piece->prod = p;
+	piece->data = (const uint8_t *)p + r->page;
 	madvise(p, r->page + r->bytes, MADV_DONTFORK); /* each child would have its page tables copied */
 	return 0;
 }
 
-static void make_one(void *arg, uint32_t idx)
-{
-	struct rings *r = arg;
-
-	r->make_err[idx] = ring__make(r, &r->ring[idx]);
-}
-
 static void *make_all(void *arg)
 {
+	const struct timespec rest = { .tv_nsec = REST_NS };
 	struct rings *r = arg;
 
-	run_parallel(make_one, r, r->cnt);
+	for (uint32_t i = 0; !r->make_err && i < r->cnt * r->piece_cnt; i++) {
+		r->make_err = piece__make(r, &r->pieces[i / r->piece_cnt][i % r->piece_cnt]);
+		nanosleep(&rest, NULL);
+	}
 	return NULL;
 }
 
@@ -132,11 +137,15 @@ int rings__make(uint32_t cnt, uint64_t bytes, struct rings **out)
 	if (!r)
 		return -ENOMEM;
 	r->cnt = cnt;
-	r->bytes = bytes;
+	r->piece_cnt = 1;
+	while (bytes / r->piece_cnt > PIECE_BYTES && r->piece_cnt < PTB_RING_PIECES)
+		r->piece_cnt *= 2;
+	r->bytes = bytes / r->piece_cnt;
 	r->page = (size_t)sysconf(_SC_PAGESIZE);
 	r->epoll_fd = -1;
 	for (uint32_t i = 0; i < cnt; i++)
-		r->ring[i].fd = -1;
+		for (uint32_t p = 0; p < r->piece_cnt; p++)
+			r->pieces[i][p].fd = -1;
 	r->being_made = !pthread_create(&r->maker, NULL, make_all, r);
 	if (!r->being_made)
 		make_all(r);
@@ -144,33 +153,33 @@ int rings__make(uint32_t cnt, uint64_t bytes, struct rings **out)
 	return 0;
 }
 
-static int ring__connect(const struct rings *r, uint32_t idx)
+static int connect_piece(const struct rings *r, uint32_t idx, uint32_t p)
 {
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.u32 = idx };
-	const struct ring *ring = &r->ring[idx];
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+	uint32_t key = idx * PTB_RING_PIECES + p;
+	int fd = r->pieces[idx][p].fd;
 
 	/* edge-triggered: readable when a program asked for a wake-up, not whenever there is data */
-	if (epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, ring->fd, &ev))
+	if (epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
 		return -errno;
-	return bpf_map_update_elem(r->outer_fd, &idx, &ring->fd, BPF_ANY) ? -errno : 0;
+	return bpf_map_update_elem(r->outer_fd, &key, &fd, BPF_ANY) ? -errno : 0;
 }
 
-int rings__connect(struct rings *r, int outer_map_fd)
+int rings__connect(struct rings *r, int outer_map_fd, const uint32_t *at)
 {
-	int err = 0;
+	int err;
 
 	wait_made(r);
+	r->at = at;
 	r->outer_fd = outer_map_fd;
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (r->epoll_fd < 0)
-		err = -errno;
+	err = r->epoll_fd < 0 ? -errno : r->make_err;
 	for (uint32_t i = 0; !err && i < r->cnt; i++)
-		err = r->make_err[i];
-	for (uint32_t i = 0; !err && i < r->cnt; i++)
-		err = ring__connect(r, i);
+		for (uint32_t p = 0; !err && p < r->piece_cnt; p++)
+			err = connect_piece(r, i, p);
 	if (err) {
 		pr_error("cannot create %u ring buffers of %lu KiB: %s", r->cnt,
-			 (unsigned long)(r->bytes >> 10), errstr(err));
+			 (unsigned long)(r->piece_cnt * r->bytes >> 10), errstr(err));
 		pr_hint("try a smaller one: --ringbuf 256K");
 	}
 	return err;
@@ -181,15 +190,15 @@ void rings__free(struct rings *r)
 	if (!r)
 		return;
 	wait_made(r);
-	for (uint32_t i = 0; i < r->cnt; i++) {
-		struct ring *ring = &r->ring[i];
+	for (uint32_t i = 0; i < r->cnt * r->piece_cnt; i++) {
+		struct piece *piece = &r->pieces[i / r->piece_cnt][i % r->piece_cnt];
 
-		if (ring->prod)
-			munmap((void *)(uintptr_t)ring->prod, r->page + r->bytes);
-		if (ring->cons)
-			munmap(ring->cons, r->page);
-		if (ring->fd >= 0)
-			close(ring->fd);
+		if (piece->prod)
+			munmap((void *)(uintptr_t)piece->prod, r->page + r->bytes);
+		if (piece->cons)
+			munmap(piece->cons, r->page);
+		if (piece->fd >= 0)
+			close(piece->fd);
 	}
 	if (r->epoll_fd >= 0)
 		close(r->epoll_fd);
@@ -199,6 +208,16 @@ void rings__free(struct rings *r)
 uint32_t rings__cnt(const struct rings *r)
 {
 	return r->cnt;
+}
+
+uint32_t rings__piece_cnt(const struct rings *r)
+{
+	return r->piece_cnt;
+}
+
+uint64_t rings__piece_bytes(const struct rings *r)
+{
+	return r->bytes;
 }
 
 uint64_t rings__delivered(const struct rings *r)
@@ -220,39 +239,33 @@ static void clear_wakeups(const struct rings *r)
 }
 
 /* len bytes from pos on; valid until the next call. */
-static const void *record_at(struct rings *r, const struct ring *ring, uint64_t pos, uint32_t len)
+static const void *record_at(struct rings *r, const struct piece *piece, uint64_t pos, uint32_t len)
 {
 	uint64_t at = pos & (r->bytes - 1), left = r->bytes - at;
 
 	if (len <= left)
-		return ring->data + at;
-	memcpy(r->split, ring->data + at, left);
-	memcpy(r->split + left, ring->data, len - left);
+		return piece->data + at;
+	memcpy(r->split, piece->data + at, left);
+	memcpy(r->split + left, piece->data, len - left);
 	return r->split;
 }
 
-int64_t rings__drain(struct rings *r, uint32_t idx, ring_fn fn, void *arg)
+/* Everything in the piece before `end`. Returns its bytes. */
+static uint64_t drain_piece(struct rings *r, uint32_t idx, const struct piece *piece, uint64_t end,
+			    ring_fn fn, void *arg)
 {
-	struct ring *ring;
-	uint64_t mask = r->bytes - 1, start, pos, end;
+	uint64_t mask = r->bytes - 1, start = *piece->cons, pos = start;
 	uint32_t n = 0;
 
-	if (idx >= r->cnt)
-		return -EINVAL;
-	ring = &r->ring[idx];
-	if (idx == 0)
-		clear_wakeups(r);
-	start = pos = *ring->cons;
-	end = __atomic_load_n(ring->prod, __ATOMIC_ACQUIRE);
 	while (pos < end) {
-		const uint32_t *head = (const void *)(ring->data + (pos & mask));
+		const uint32_t *head = (const void *)(piece->data + (pos & mask));
 		const struct ptb_rec_hdr *rec;
 		uint32_t word = __atomic_load_n(head, __ATOMIC_ACQUIRE);
 		uint32_t len = word & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
 
 		if (word & BPF_RINGBUF_BUSY_BIT)
 			break; /* its writer is not done; the rest waits behind it */
-		rec = len <= RECORD_MAX ? record_at(r, ring, pos + BPF_RINGBUF_HDR_SZ, len) : NULL;
+		rec = len <= RECORD_MAX ? record_at(r, piece, pos + BPF_RINGBUF_HDR_SZ, len) : NULL;
 		pos += (len + BPF_RINGBUF_HDR_SZ + 7) & ~7ull;
 		if (!(word & BPF_RINGBUF_DISCARD_BIT) && rec && len >= sizeof(*rec) &&
 		    (rec->site || rec->kind != PTB_REC_OP_ENTER)) {
@@ -262,10 +275,41 @@ int64_t rings__drain(struct rings *r, uint32_t idx, ring_fn fn, void *arg)
 			r->delivered += rec->site || rec->kind == PTB_REC_AGENT_STACK;
 		}
 		if (++n % GIVE_BACK == 0)
-			__atomic_store_n(ring->cons, pos, __ATOMIC_RELEASE);
+			__atomic_store_n(piece->cons, pos, __ATOMIC_RELEASE);
 	}
-	__atomic_store_n(ring->cons, pos, __ATOMIC_RELEASE);
-	return (int64_t)(pos - start);
+	__atomic_store_n(piece->cons, pos, __ATOMIC_RELEASE);
+	return pos - start;
+}
+
+/* How far the pieces of a ring are filled. Returns the one that is being filled then: the next one is the oldest. */
+static uint32_t ends_of(const struct rings *r, uint32_t idx, uint64_t *ends)
+{
+	uint32_t at;
+
+	do {
+		at = __atomic_load_n(&r->at[idx], __ATOMIC_ACQUIRE);
+		for (uint32_t p = 0; p < r->piece_cnt; p++)
+			ends[p] = __atomic_load_n(r->pieces[idx][p].prod, __ATOMIC_ACQUIRE);
+	} while (at != __atomic_load_n(&r->at[idx], __ATOMIC_ACQUIRE));
+	return at;
+}
+
+int64_t rings__drain(struct rings *r, uint32_t idx, ring_fn fn, void *arg)
+{
+	uint64_t ends[PTB_RING_PIECES], bytes = 0;
+	uint32_t at;
+
+	if (idx >= r->cnt)
+		return -EINVAL;
+	if (idx == 0)
+		clear_wakeups(r);
+	at = ends_of(r, idx, ends);
+	for (uint32_t i = 1; i <= r->piece_cnt; i++) {
+		uint32_t p = (at + i) % r->piece_cnt;
+
+		bytes += drain_piece(r, idx, &r->pieces[idx][p], ends[p], fn, arg);
+	}
+	return (int64_t)bytes;
 }
 
 double rings__fill(const struct rings *r)
@@ -273,12 +317,15 @@ double rings__fill(const struct rings *r)
 	uint64_t most = 0;
 
 	for (uint32_t i = 0; i < r->cnt; i++) {
-		uint64_t used = __atomic_load_n(r->ring[i].prod, __ATOMIC_RELAXED) - *r->ring[i].cons;
+		uint64_t used = 0;
 
+		for (uint32_t p = 0; p < r->piece_cnt; p++)
+			used += __atomic_load_n(r->pieces[i][p].prod, __ATOMIC_RELAXED) -
+				*r->pieces[i][p].cons;
 		if (used > most)
 			most = used;
 	}
-	return (double)most / (double)r->bytes;
+	return (double)most / (double)(r->piece_cnt * r->bytes);
 }
 
 /*
@@ -288,7 +335,7 @@ double rings__fill(const struct rings *r)
 void rings__wait_programs(const struct rings *r)
 {
 	uint32_t key = 0;
-	int err = bpf_map_update_elem(r->outer_fd, &key, &r->ring[0].fd, BPF_ANY);
+	int err = bpf_map_update_elem(r->outer_fd, &key, &r->pieces[0][0].fd, BPF_ANY);
 
 	if (err)
 		pr_warn("cannot wait for running programs: %s", errstr(err));

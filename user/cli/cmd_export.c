@@ -39,11 +39,7 @@ static const struct opt_def export_opts[] = {
 	  "stacks: what to count (default: self_cpu_time_total, in us; of --sample-stacks sampled_cpu_time)" },
 	{ OPT_STR, 0, "diff", offsetof(struct export_cfg, out.args.diff), "CAPTURE",
 	  "flamegraph: a second capture, to compare with" },
-	ALIGN_OPT(export_cfg),
-	{ OPT_STR, 0, "step-on", offsetof(struct export_cfg, out.step_on), "NAME",
-	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },
-	{ OPT_FLAG, 0, "no-steps", offsetof(struct export_cfg, out.no_steps), NULL,
-	  "do not derive ProfilerStep slices" },
+	READING_OPTS(export_cfg),
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
@@ -108,6 +104,10 @@ int cmd_export(int argc, char **argv)
 	    (o->args.diff && format->output != &flamegraph_output)) {
 		pr_error("export: --%s is for --format %s", o->args.diff ? "diff" : "metric",
 			 o->args.diff ? "flamegraph" : "stacks");
+		return EXIT_USAGE;
+	}
+	if (o->args.diff && o->when) {
+		pr_error("export: --diff and --when exclude each other");
 		return EXIT_USAGE;
 	}
 	if (cfg.split && (format->output != &chrome_output || cfg.output || cfg.pid)) {

@@ -46,11 +46,7 @@ static const struct opt_def report_opts[] = {
 	  "memory columns: count only what the operator's thread allocates (torch: all threads)" },
 	{ OPT_FLAG, 0, "json", offsetof(struct report_cfg, out.args.json), NULL,
 	  "print JSON instead of text" },
-	ALIGN_OPT(report_cfg),
-	{ OPT_STR, 0, "step-on", offsetof(struct report_cfg, out.step_on), "NAME",
-	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },
-	{ OPT_FLAG, 0, "no-steps", offsetof(struct report_cfg, out.no_steps), NULL,
-	  "do not derive ProfilerStep slices" },
+	READING_OPTS(report_cfg),
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
@@ -67,6 +63,7 @@ const struct cmd_usage report_usage = {
 		    "  ptbpf report run.ptb --by operator\n"
 		    "  ptbpf report run.ptb --group-by-stack-n 5\n"
 		    "  ptbpf report run.ptb --memory\n"
+		    "  ptbpf report run.ptb --when forward\n"
 		    "  ptbpf report run.ptb --gpu\n"
 		    "  ptbpf report rank*.ptb --skew\n"
 		    "  ptbpf report run.ptb --json | jq '.rows[0]'\n",
@@ -114,6 +111,10 @@ int cmd_report(int argc, char **argv)
 	o->report = choose_report(&cfg);
 	if (!o->report)
 		return EXIT_USAGE;
+	if (o->when && cfg.skew) {
+		pr_error("report: --skew compares whole steps: it excludes --when");
+		return EXIT_USAGE;
+	}
 	if (a->group_by_stack_n < 0 || (a->group_by_stack_n && o->report != &operators_report)) {
 		pr_error("report: --group-by-stack-n is a number of frames, for the table of operators");
 		return EXIT_USAGE;

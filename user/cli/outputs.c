@@ -100,6 +100,13 @@ static void print_summary(const struct outputs *o, const struct session *s,
 		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads, threads == 1 ? "" : "s",
 		cell__count(t->slices).text, cell__bytes((double)file_bytes).text,
 		(unsigned long long)lost, (unsigned long long)t->unwound, unseen, agent, cost);
+	if (t->when) {
+		fputs("; in '", stderr);
+		term_text__put(stderr, t->when, SIZE_MAX);
+		fprintf(stderr, "' only (%llu annotation%s): %s slices and events left out",
+			(unsigned long long)t->when_found, t->when_found == 1 ? "" : "s",
+			cell__count(t->when_left_out).text);
+	}
 	print_step_on(info);
 	if (t->truncated_annotations || t->truncated_ops)
 		fprintf(stderr, "; cut where they cross an annotation: %llu annotation%s, %llu operator%s",
@@ -178,7 +185,7 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 		err = session__run(s, ss.sinks, ss.cnt, totals);
 		if (!err && cancel__pending())
 			err = -ECANCELED;
-		if (err && err != -ECANCELED)
+		if (err && err != -ECANCELED && !log__has_error())
 			pr_error("%s: %s while reading the capture", o->args.capture, errstr(err));
 	}
 	for (uint32_t i = 0; i < ss.list_cnt && !err; i++)
@@ -283,7 +290,7 @@ int outputs__open(const struct outputs *o, struct join **j, struct session **s)
 					 .cnt = o->capture_cnt,
 					 .fd = o->capture_fd,
 					 .by_collectives = o->align && !strcmp(o->align, "collectives") };
-	const struct session_opts sopts = { .step_on = o->step_on, .no_steps = o->no_steps };
+	const struct session_opts sopts = { .step_on = o->step_on, .no_steps = o->no_steps, .when = o->when };
 	int err = join__open(&jopts, j);
 
 	return err ? err : session__open(join__reader(*j), &sopts, s);

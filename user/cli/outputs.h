@@ -40,6 +40,7 @@ struct outputs {
 	/* What is requested of each of them: its sort_by may be OUTPUTS_UNSORTED, NULL is as recorded; `output`, `s` and `path`
 	 * are filled in. */
 	struct output_args args;
+	const char *when;    /* only what ran in annotations of that name; NULL: all */
 	const char *align;   /* of several: by OUTPUTS_ALIGN, NULL: clocks */
 	const char *step_on; /* NULL and not no_steps: as recorded */
 	bool no_steps;
@@ -50,13 +51,19 @@ struct outputs {
 };
 
 #define OUTPUTS_ALIGN "clocks, collectives"
-/* The option of report and export; cfg has a struct outputs `out`. */
-#define ALIGN_OPT(cfg)                                                                                                                              \
-	{                                                                                                                                           \
-		OPT_CHOICE, 0, "align", offsetof(struct cfg, out.align), "BY=" OUTPUTS_ALIGN,                                                       \
-			"of several captures: collectives: where collectives contradict a machine's clock, its times are moved; clocks (default): " \
-			"a warning says by how much"                                                                                                \
-	}
+/* Options of report and export; cfg has a struct outputs `out`. */
+/* clang-format off */
+#define READING_OPTS(cfg)                                                                           \
+	{ OPT_STR, 0, "when", offsetof(struct cfg, out.when), "NAME",                               \
+	  "only what ran in annotations (record_function, ProfilerStep) of that name, backward and on GPUs, too" }, \
+	{ OPT_CHOICE, 0, "align", offsetof(struct cfg, out.align), "BY=" OUTPUTS_ALIGN,             \
+	  "of several captures: collectives: where collectives contradict a machine's clock, its times are moved; clocks (default): " \
+	  "a warning says by how much" },                                                           \
+	{ OPT_STR, 0, "step-on", offsetof(struct cfg, out.step_on), "NAME",                         \
+	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },     \
+	{ OPT_FLAG, 0, "no-steps", offsetof(struct cfg, out.no_steps), NULL,                        \
+	  "do not derive ProfilerStep slices" }
+/* clang-format on */
 
 #define OUTPUTS_UNSORTED "none"
 #define OUTPUTS_SORTED "self_cpu_time_total" /* unless an option or the recording says otherwise */

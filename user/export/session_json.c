@@ -338,6 +338,11 @@ void session_json__write(struct jsonw *w, const struct session *s)
 static void write_optional_totals(struct jsonw *w, const struct session_info *info,
 				  const struct session_totals *t)
 {
+	if (t->when) {
+		JSONW_STR(w, "when", t->when);
+		JSONW_U64(w, "when_found", t->when_found);
+		JSONW_U64(w, "when_left_out", t->when_left_out);
+	}
 	if (info->sample_hz) {
 		JSONW_U64(w, "samples", t->samples);
 		JSONW_U64(w, "samples_running", t->samples_running);

@@ -79,9 +79,11 @@ static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t se
 		m->totals->forgotten_forwards++;
 		return 0;
 	}
-	if (list_thread(m, t) ||
-	    vec_push(t->fwd, t->fwd_cnt, t->fwd_cap,
-		     (struct fwd_entry){ .seq = seq, .begin_ns = e->begin_ns, .stack = e->stack })) {
+	if (list_thread(m, t) || vec_push(t->fwd, t->fwd_cnt, t->fwd_cap,
+					  (struct fwd_entry){ .seq = seq,
+							      .begin_ns = e->begin_ns,
+							      .stack = e->stack,
+							      .within = e->within })) {
 		m->err = -ENOMEM;
 		return 0;
 	}
@@ -167,6 +169,7 @@ void autograd__stamped(struct model *m, struct thread *t, struct entry *e)
 	}
 	last->begin_ns = e->begin_ns;
 	last->stack = e->stack;
+	last->within = e->within;
 	last->state = FWD_OPEN;
 	e->fwd_pos = t->fwd_base + t->fwd_cnt;
 }
@@ -260,12 +263,13 @@ static void make_flow(struct model *m, struct thread *fwd, const struct fwd_unde
 	if (!fe || fe->begin_ns >= bwd->begin_ns)
 		return;
 	fe->state = FWD_PAIRED;
-	model__flow(m, &(struct fwdbwd){ .id = ++m->next_flow,
-					 .fwd_tgid = fwd->tgid,
-					 .fwd_tid = fwd->tid,
-					 .bwd_tid = bwd->tid,
-					 .fwd_begin_ns = fe->begin_ns,
-					 .bwd_begin_ns = bwd->begin_ns });
+	if (!model__leaves_out(m, fe->within && bwd->within))
+		model__flow(m, &(struct fwdbwd){ .id = ++m->next_flow,
+						 .fwd_tgid = fwd->tgid,
+						 .fwd_tid = fwd->tid,
+						 .bwd_tid = bwd->tid,
+						 .fwd_begin_ns = fe->begin_ns,
+						 .bwd_begin_ns = bwd->begin_ns });
 	while (fwd->fwd_head < fwd->fwd_cnt && fwd->fwd[fwd->fwd_head].state == FWD_PAIRED)
 		forget_oldest(m, fwd, false);
 }
@@ -287,10 +291,14 @@ void autograd__take_stack(struct model *m, const struct thread *t, struct entry 
 	const struct thread *fwd = NULL;
 	const struct fwd_entry *fe;
 
-	if (m->f->py.seen && e->seq >= 0 && e->fwd_thread)
+	if ((m->f->py.seen || m->when) && e->seq >= 0 && e->fwd_thread)
 		fwd = autograd__forward_thread(m, t, e);
 	fe = fwd ? find_waiting(fwd, (uint64_t)e->seq) : NULL;
-	e->fwd_stack = fe && fe->begin_ns < e->begin_ns ? fe->stack : 0;
+	if (fe && fe->begin_ns >= e->begin_ns)
+		fe = NULL;
+	e->fwd_stack = fe ? fe->stack : 0;
+	if (fe && fe->within && !e->within)
+		e->within = 1;
 }
 
 /* The link is believed: pairs what waited for that. */
@@ -324,7 +332,7 @@ void autograd__clear(struct model *m)
 
 void autograd__backward_done(struct model *m, struct thread *t, const struct entry *e)
 {
-	struct fwd_undecided bwd = { .begin_ns = e->begin_ns, .tid = t->tid };
+	struct fwd_undecided bwd = { .begin_ns = e->begin_ns, .tid = t->tid, .within = e->within };
 	struct fwd_link *l;
 	uint32_t c, cnt;
 

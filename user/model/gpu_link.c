@@ -41,7 +41,8 @@ static bool same_context(const struct gpu_call_context *a, const struct gpu_call
 	       a->at.outer_op == b->at.outer_op && a->at.annotation == b->at.annotation &&
 	       a->at.step == b->at.step && a->at.op_in == b->at.op_in && a->at.stack == b->at.stack &&
 	       a->at.enclosed == b->at.enclosed && a->annotation_slice == b->annotation_slice &&
-	       a->annotation_name == b->annotation_name;
+	       a->annotation_name == b->annotation_name && a->at.within == b->at.within &&
+	       a->annotation_within == b->annotation_within;
 }
 
 /* Calls that follow one another often have the same context. */
@@ -74,6 +75,7 @@ static void find_context(struct model *m, struct gpu_call *c)
 	if (p.annotation) {
 		gp.annotation_slice = p.annotation->id;
 		gp.annotation_name = p.annotation->name;
+		gp.annotation_within = p.annotation->within;
 	}
 	keep_context(m, c, &gp);
 	if (!t)
@@ -199,6 +201,8 @@ static void emit_call(struct model *m, const struct gpu_call *c)
 			       .kernel_name = c->kernel_name,
 			       .rec = c->rec };
 
+	if (model__leaves_out(m, s.at.within))
+		return;
 	m->totals->gpu_calls++;
 	emit_gpu_slice(m, &s);
 }
@@ -235,6 +239,8 @@ static void emit_work(struct model *m, const struct gpu_work *w)
 			       .rec = w->rec };
 
 	s.at = c ? call_at(m, c) : op_context__none(w->tgid, w->what == GPU_OVERHEAD ? w->rec->tid : 0);
+	if (model__leaves_out(m, s.at.within))
+		return;
 	if (c) {
 		s.launch_begin_ns = c->begin_ns;
 		s.launch_end_ns = c->end_ns;
@@ -267,7 +273,9 @@ static void emit_span(struct model *m, const struct annotation_span *n)
 			       .props = gpu__device(m->gpu, p->at.tgid, n->device) };
 
 	s.at.slice = p->annotation_slice;
-	emit_gpu_slice(m, &s);
+	s.at.within = p->annotation_within;
+	if (!model__leaves_out(m, s.at.within))
+		emit_gpu_slice(m, &s);
 }
 
 static bool span_is_next(const struct annotation_span *n, const struct gpu_work *w)

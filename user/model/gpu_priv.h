@@ -49,6 +49,7 @@ struct gpu_call_context { /* of calls, in the current pass */
 	struct op_context at;
 	uint64_t annotation_slice; /* the innermost annotation or step, 0: none */
 	const char *annotation_name;
+	bool annotation_within; /* model.when */
 };
 
 struct gpu_call {                  /* of the runtime or driver API */

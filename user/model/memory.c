@@ -63,12 +63,16 @@ static void locate_process(const struct model *m, uint32_t tgid, uint32_t tid, s
 
 static void emit_memory(struct model *m, const struct memory_event *ev)
 {
-	MODEL_EMIT(m, memory, ev);
+	bool within = ev->what == MEMORY_FREE && ev->block ? ev->block->within : ev->at.within;
+
+	if (!model__leaves_out(m, within))
+		MODEL_EMIT(m, memory, ev);
 }
 
 static void emit_kernel(struct model *m, const struct kernel_event *ev)
 {
-	MODEL_EMIT(m, kernel, ev);
+	if (!model__leaves_out(m, ev->at.within))
+		MODEL_EMIT(m, kernel, ev);
 }
 
 /* ---- live blocks: found by process, device and address; their memory is bounded by those that live at once ---- */
@@ -247,6 +251,7 @@ static void allocate(struct model *m, struct thread *t, struct memory_event *ev,
 	proto.annotation = ev->at.annotation;
 	proto.shapes = op && ev->at.op_in ? shapes_text(m, t, op, ev->at.op_in) : "";
 	proto.step = ev->at.step;
+	proto.within = ev->at.within;
 	proto.stack = ev->at.stack;
 	proto.tgid = t->tgid;
 	proto.tid = t->tid;

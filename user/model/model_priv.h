@@ -53,6 +53,7 @@ struct entry {
 	struct entry_memory *mem; /* memory_sums.c; NULL: memory is not recorded */
 	uint32_t child_cnt;       /* closed ones */
 	uint32_t func, depth;
+	uint32_t within; /* 0: nothing of model.when; else 1 and its ancestors that are, too */
 	uint32_t cat, kind, scope, flags;
 	bool annotation; /* lives in time, not on the machine's stack */
 	bool rf;   /* recorded by the agent: all such are annotations in that sense; rf_slices.c */
@@ -73,6 +74,7 @@ struct fwd_entry {
 	uint64_t seq, begin_ns;
 	uint32_t state; /* enum fwd_state */
 	uint32_t stack;
+	bool within;
 };
 enum fwd_state { FWD_OPEN, FWD_DELIVERED, FWD_PAIRED };
 
@@ -135,6 +137,7 @@ struct thread {
 struct fwd_undecided { /* a backward node whose forward thread is not known yet */
 	uint64_t seq, begin_ns;
 	uint32_t tid;
+	bool within;
 };
 
 #define FWD_UNDECIDED_MAX 16
@@ -153,6 +156,7 @@ struct model {
 	uint32_t sink_cnt;
 	uint64_t full_sinks; /* bit per sink: takes no more */
 	struct session_totals *totals;
+	const char *when; /* of the session's options */
 	uint64_t begin_ns, end_ns;
 	uint64_t next_id; /* of a slice, and of a moment at which a step may begin */
 	int err;          /* first non-zero return of a sink, or -ENOMEM */
@@ -257,6 +261,15 @@ void stack__hide(struct model *m, struct thread *t, uint32_t i);
 int model__answer(struct model *m, uint32_t sink, int ret);
 /* Calls one function of each sink that has it: m->err is its answer. */
 /* clang-format off */
+/* Does it belong to no annotation that was asked for? Then it is counted, and not delivered. */
+static inline bool model__leaves_out(struct model *m, bool within)
+{
+	if (!m->when || within)
+		return false;
+	m->totals->when_left_out++;
+	return true;
+}
+
 #define MODEL_EMIT(m, func, ...)                                                                  \
 	do {                                                                                      \
 		uint32_t i_;                                                                      \

@@ -112,6 +112,7 @@ static int read_gpu(struct session *s)
 /* Those that were given, else the recording's. */
 static int take_opts(struct session *s, const struct session_opts *opts)
 {
+	s->opts.when = opts ? opts->when : NULL;
 	if (opts && opts->no_steps) {
 		s->opts.no_steps = true;
 		return 0;
@@ -243,6 +244,8 @@ uint32_t session__open_slices(const struct session *s, uint32_t tgid, uint32_t t
 	while (i && n < max) {
 		const struct entry *e = &t->stack[--i];
 
+		if (!e->hidden && s->run->when && !e->within)
+			break;
 		if (!e->hidden)
 			list[n++] = (struct open_slice){ .id = e->id,
 							 .name = e->name,
@@ -293,10 +296,10 @@ void model__deliver(struct model *m, struct thread *t, const struct entry *e, ui
 {
 	struct slice sl = {
 		.id = e->id,
-		.parent = e->parent,
+		.parent = m->when && e->within < 2 ? 0 : e->parent,
 		.tgid = t->tgid,
 		.tid = t->tid,
-		.depth = e->depth,
+		.depth = m->when && e->within ? e->within - 1 : e->depth,
 		.begin_ns = e->begin_ns,
 		.end_ns = end_ns,
 		.name = e->name,
@@ -318,6 +321,8 @@ void model__deliver(struct model *m, struct thread *t, const struct entry *e, ui
 		.keys = t->keys,
 	};
 
+	if (model__leaves_out(m, e->within))
+		return;
 	if (e->args)
 		args__put_into(e, &sl);
 	if (e->mem)
@@ -588,6 +593,8 @@ static void on_py_sample(struct model *m, const struct ptb_py_sample *r)
 		m->totals->bad_records++;
 		return;
 	}
+	if (model__leaves_out(m, false))
+		return;
 	m->totals->samples++;
 	m->totals->samples_running += (r->flags & PTB_SAMPLE_RAN) != 0;
 	if (!ps.stack && py_stacks__is_unread(&m->f->py, r->h.tgid, r->id))
@@ -710,6 +717,7 @@ static int start_pass(struct session *s, struct model *m)
 {
 	m->s = s;
 	m->f = &s->facts;
+	m->when = s->opts.when;
 	m->begin_ns = s->info.begin_ns;
 	m->end_ns = s->info.end_ns;
 	m->step_marks = &s->step_marks;
@@ -726,7 +734,8 @@ static int start_pass(struct session *s, struct model *m)
 	free(s->live);
 	s->live = NULL;
 	s->live_cnt = 0;
-	*m->totals = (struct session_totals){ .bad_records = s->facts.bad_records + s->facts.py.bad_records,
+	*m->totals = (struct session_totals){ .when = s->opts.when,
+					      .bad_records = s->facts.bad_records + s->facts.py.bad_records,
 					      .unread_bytes = capture_reader__beyond(s->cr),
 					      .stopped = effort__check() }; /* by the facts already */
 	return s->info.has_memory || s->info.has_kernel_memory ? memory__open(m) : 0;
@@ -743,6 +752,17 @@ int session__live_blocks(const struct session *s,
 			return ret;
 	}
 	return 0;
+}
+
+/* Of live blocks those that were allocated in annotations of the options. */
+static void keep_within(struct session *s)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->live_cnt; i++)
+		if (s->live[i].within)
+			s->live[n++] = s->live[i];
+	s->live_cnt = n;
 }
 
 int session__run(struct session *s, const struct session_sink *sinks, uint32_t cnt,
@@ -774,6 +794,12 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 	}
 	if (!err)
 		err = s->facts.no_memory ? -ENOMEM : memory__live(&m, &s->live, &s->live_cnt);
+	if (m.when)
+		keep_within(s);
+	if (m.when && !err && !m.totals->when_found) {
+		pr_error("no annotation of the capture is named '%s'", m.when);
+		err = -ENODATA;
+	}
 	m.totals->live_blocks = s->live_cnt;
 	m.totals->tensors_over = m.tensors.over;
 	if (s->info.open_unknown)

@@ -256,6 +256,7 @@ struct op_context {
 	int64_t step;           /* number of the process's current ProfilerStep, -1: none */
 	const struct slice_values *op_in; /* its arguments; NULL: none */
 	uint32_t stack; /* Python's: the event's own where it was recorded, else as op_slice has it; 0: none */
+	bool within; /* an annotation of session_opts.when: it, or the operators that it made backward */
 	bool enclosed; /* torch's rule: some slice was open on some thread of the process */
 };
 
@@ -276,6 +277,7 @@ struct memory_block { /* where a block came from; kept from its allocation to it
 	uint32_t tgid, tid;
 	int32_t device_type, device_index;
 	uint32_t stack;
+	bool within; /* as in struct op_context */
 };
 
 struct memory_event {
@@ -387,6 +389,9 @@ struct session_sink {
 struct session_opts {
 	const char *step_on; /* name of an operator or an annotation, or what an annotation has before its first '#' */
 	bool no_steps; /* derive no steps */
+	/* Only what belongs to annotations of this name is delivered, or with a '#' and more behind it: what their threads did in
+	 * them, what nodes did backward whose operators ran in them, what was launched by either, and blocks allocated there. NULL: all. */
+	const char *when;
 };
 #define SESSION_STEP_ON "Optimizer.step"
 /* With a number behind it, the name of a step: torch's profiler's or a derived one. */
@@ -399,7 +404,10 @@ struct session_opts {
  */
 #define SESSION_STEP_ID ((1ULL << 40) - 1)
 
-struct session_totals { /* after a run */
+struct session_totals {      /* after a run */
+	const char *when;    /* of the options; with it: */
+	uint64_t when_found; /* annotations of that name, */
+	uint64_t when_left_out; /* slices and events that belong to none of them, and are not delivered */
 	uint64_t slices, ops, annotations, unwound, end_lost, open_at_begin, unfinished;
 	uint64_t unmatched_exits; /* exits without an open frame inside the window's known part */
 	uint64_t open_unnamed; /* calls open when the window began that only their entries name: no slices */
@@ -468,7 +476,7 @@ uint64_t session__order(const struct session *s, uint64_t id);
 
 /* One pass: emits every slice, flow and thread to the sinks, in this order of sinks. May be called
  * again (same ids, same order). Stops at the first return of a sink that is neither 0 nor SESSION_SINK_*
- * and returns it; -ECANCELED when a signal is pending. */
+ * and returns it; -ECANCELED when a signal is pending; -ENODATA, logged: no annotation has the name in the options. */
 int session__run(struct session *s, const struct session_sink *sinks, uint32_t cnt,
 		 struct session_totals *totals);
 

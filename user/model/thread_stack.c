@@ -145,6 +145,18 @@ static uint64_t end_before(const struct entry *next, const struct entry *e)
 	       GAP_NS * (1 + (uint64_t)(e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS - 1));
 }
 
+/* An annotation of session_opts.when. */
+static bool is_wanted(const struct model *m, const struct entry *e)
+{
+	size_t len = m->when ? strlen(m->when) : 0;
+
+	if (!m->when || e->cat != SLICE_USER_ANNOTATION || strncmp(e->name, m->when, len) != 0 ||
+	    (e->name[len] && e->name[len] != '#'))
+		return false;
+	m->totals->when_found++;
+	return true;
+}
+
 static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64_t ts)
 {
 	static const char step[] = SESSION_STEP_NAME; /* of the program itself */
@@ -158,6 +170,7 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 	up = set_parent(t, (uint32_t)(e - t->stack));
 	e->fwd_stack = up ? up->fwd_stack : 0;
 	e->backward = e->scope == SCOPE_BACKWARD || (up && up->backward);
+	e->within = up && up->within ? up->within + 1 : is_wanted(m, e);
 	if (is_users(e) || (e->annotation && t->frames))
 		gap += GAP_NS * (uint64_t)(e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS);
 	if (e->begin_ns < t->last_ns + gap)
@@ -455,6 +468,7 @@ struct open_entries stack__context(const struct thread *t, struct op_context *at
 		if (!p.entry) {
 			p.entry = e;
 			at->slice = e->id;
+			at->within = e->within;
 		}
 		if (e->cat == SLICE_USER_ANNOTATION && !p.annotation)
 			p.annotation = e;

@@ -15,7 +15,7 @@ WRONG = [
     ["attach", "--pid", "12x"], ["attach", "--pid", "1,,2"], ["attach", "--pid", "1", "--no-such-option"],
     ["attach", "--pid", "1", "-d", "five"], ["attach", "--pid", "1", "-d", "0"], ["trigger", "-d", "0s"], ["attach", "--pid", "1", "-d", "-5s"], ["attach", "--pid", "1", "-d", "1parsec"],
     ["attach", "--pid", "1", "--ringbuf", "lots"], ["attach", "--pid", "1", "extra"], ["attach", "--pid", "99999999999"],
-    ["record"], ["record", "--"], ["report"], ["report", "a", "b"], ["report", "a.ptb", "--sort-by", "beauty"],
+    ["record"], ["record", "--"], ["report"], ["doctor", "a"], ["report", "a.ptb", "--sort-by", "beauty"],
     ["report", "a.ptb", "--row-limit", "many"], ["export"], ["export", "a.ptb", "--format", "no-such-format"],
     ["attach", "--pid", "1", "-o", "a", "--trace", "a"], ["attach", "--pid", "1", "--et", "a", "--trace", "a"],
     ["attach", "--pid", "1", "--record-shapes=yes"], ["attach", "--pid", "1", "--et"],

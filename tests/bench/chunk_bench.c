@@ -108,15 +108,14 @@ int main(void)
 	if (must_skip())
 		return 77;
 	agent_target__start(&at, TARGET_AGENT_NOP1);
-	printf("%8s %10s %10s %12s %12s %12s %12s   ns a chunk\n", "bytes", "memcpy", "no tracer",
-	       "nop", "5-byte nop", "tracefs", "single");
+	printf("%8s %10s %10s %12s %12s %12s   ns a chunk\n", "bytes", "memcpy", "no tracer", "nop",
+	       "5-byte nop", "tracefs");
 	for (size_t i = 0; i < sizeof(lens) / sizeof(*lens); i++)
-		printf("%8u %10.0f %10.0f %12.0f %12.0f %12.0f %12.0f\n", lens[i], copy_ns(lens[i]),
+		printf("%8u %10.0f %10.0f %12.0f %12.0f %12.0f\n", lens[i], copy_ns(lens[i]),
 		       send_ns(&at, NULL, lens[i]),
 		       listened_ns(TARGET_AGENT_NOP1, LINKS_MULTI, lens[i]),
 		       listened_ns(TARGET_AGENT_NOP5, LINKS_MULTI, lens[i]),
-		       listened_ns(TARGET_AGENT_NOP1, LINKS_TRACE, lens[i]),
-		       listened_ns(TARGET_AGENT_NOP1, LINKS_SINGLE, lens[i]));
+		       listened_ns(TARGET_AGENT_NOP1, LINKS_TRACE, lens[i]));
 	printf("\n%8s %10s %10s   full chunks, %u at once\n", "ring KiB", "sent", "lost", 640);
 	for (uint64_t bytes = 1 << 20; bytes <= 1 << 24; bytes *= 2)
 		burst(bytes, 640);

@@ -21,7 +21,7 @@ MODES = ((), ("--record-shapes",), ("--execution-trace",), ("--profile-memory",)
          ("--record-shapes", "--profile-memory", "--kernel-memory"), ("--children",), ("--with-stack",),
          ("--with-stack", "--children", "--profile-memory"),
          ("--execution-trace", "--with-stack"))
-# One perf event a site: ten times as long as the other modes, for all that attach at the same time.
+# Groups in tracefs: ten times as long as the other modes, for all that attach at the same time.
 SLOW_MODE, SLOW_EVERY = ("--perf-uprobes",), 20
 # Seconds between the steps of the targets that are traced at the same time, because an attach mostly waits for the kernel.
 # The first one computes most of the time; the others leave the processors to the tracers.

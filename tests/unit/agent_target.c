@@ -104,7 +104,6 @@ struct probe_set *open_agent_set(uint64_t ring_bytes, enum links links)
 	const struct probe_set_opts opts = { .ring_bytes = ring_bytes,
 					     .follow_tasks = true,
 					     .force_perf = links != LINKS_MULTI,
-					     .perf_single = links == LINKS_SINGLE,
 					     .agent = true };
 	struct probe_set *ps = NULL;
 

@@ -269,8 +269,7 @@ struct probe_set *open_set(uint64_t ring_bytes, enum links links, bool tasks)
 {
 	struct probe_set_opts opts = { .ring_bytes = ring_bytes,
 				       .follow_tasks = tasks,
-				       .force_perf = links != LINKS_MULTI,
-				       .perf_single = links == LINKS_SINGLE };
+				       .force_perf = links != LINKS_MULTI };
 	struct probe_set *ps = NULL;
 
 	must(!probe_set__open(&opts, &ps), "probe_set__open");
@@ -282,7 +281,6 @@ struct probe_set *open_memory_set(enum links links)
 	struct probe_set_opts opts = { .ring_bytes = 1 << 23,
 				       .follow_tasks = true,
 				       .force_perf = links != LINKS_MULTI,
-				       .perf_single = links == LINKS_SINGLE,
 				       .memory = true,
 				       .kernel_memory = true };
 	struct probe_set *ps = NULL;
@@ -293,9 +291,7 @@ struct probe_set *open_memory_set(enum links links)
 
 struct probe_set *open_args_set(enum links links, enum probe_args args)
 {
-	struct probe_set_opts opts = { .force_perf = links != LINKS_MULTI,
-				       .perf_single = links == LINKS_SINGLE,
-				       .args = args };
+	struct probe_set_opts opts = { .force_perf = links != LINKS_MULTI, .args = args };
 	struct probe_set *ps = NULL;
 
 	must(!probe_set__open(&opts, &ps), "probe_set__open");

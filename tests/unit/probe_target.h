@@ -53,8 +53,8 @@ const void *records__find(const struct records *r, uint8_t kind, uint32_t nth); 
 /* The text tail of a record with a fixed part of `fixed` bytes equals `text`. */
 bool record__text_is(const void *rec, size_t fixed, uint32_t text_len, const char *text);
 
-/* The three methods to attach; the last two are those of kernels without uprobe_multi. */
-enum links { LINKS_MULTI, LINKS_TRACE, LINKS_SINGLE };
+/* The two methods to attach; the last is that of kernels without uprobe_multi. */
+enum links { LINKS_MULTI, LINKS_TRACE };
 struct probe_set *open_set(uint64_t ring_bytes, enum links links, bool tasks);
 struct probe_set *open_memory_set(enum links links); /* with tasks, allocators and kernel memory */
 struct probe_set *open_args_set(enum links links, enum probe_args args);

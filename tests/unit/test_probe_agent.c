@@ -77,12 +77,6 @@ static void test_requests_trace(void)
 	run_requests(LINKS_TRACE, TARGET_AGENT_NOP5);
 }
 
-static void test_requests_single(void)
-{
-	run_requests(LINKS_SINGLE, TARGET_AGENT_NOP1);
-	run_requests(LINKS_SINGLE, TARGET_AGENT_NOP5);
-}
-
 struct order {
 	const struct agent_target *at;
 	uint32_t others; /* requested with operators */
@@ -140,7 +134,6 @@ static void test_order(void)
 {
 	run_order(LINKS_MULTI);
 	run_order(LINKS_TRACE);
-	run_order(LINKS_SINGLE);
 }
 
 /* ---- chunks ---- */
@@ -225,11 +218,6 @@ static void test_chunks_trace(void)
 	run_chunks(LINKS_TRACE, TARGET_AGENT_NOP1);
 }
 
-static void test_chunks_single(void)
-{
-	run_chunks(LINKS_SINGLE, TARGET_AGENT_NOP1);
-}
-
 /* At and around every size of reservation. */
 static void test_sizes(void)
 {
@@ -300,11 +288,6 @@ static void test_hostile_trace(void)
 	run_hostile(LINKS_TRACE);
 }
 
-static void test_hostile_single(void)
-{
-	run_hostile(LINKS_SINGLE);
-}
-
 /* A page that is not in the process is not waited for: whoever serves it could hold the program, and the removal of probes. */
 static void run_fresh(enum links links)
 {
@@ -335,7 +318,6 @@ static void test_fresh(void)
 {
 	run_fresh(LINKS_MULTI);
 	run_fresh(LINKS_TRACE);
-	run_fresh(LINKS_SINGLE);
 }
 
 /* A ring that holds three full chunks of those that are usual, or not even one. */
@@ -451,7 +433,6 @@ static void test_refusals(void)
 {
 	run_refusals(LINKS_MULTI);
 	run_refusals(LINKS_TRACE);
-	run_refusals(LINKS_SINGLE);
 }
 
 /* ---- the agent itself ---- */
@@ -523,7 +504,6 @@ static void test_agent(void)
 {
 	run_agent(LINKS_MULTI);
 	run_agent(LINKS_TRACE);
-	run_agent(LINKS_SINGLE);
 }
 
 int main(void)
@@ -531,15 +511,12 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "semaphores rise and fall (uprobe_multi)", test_requests_multi },
 		{ "semaphores rise and fall (tracefs)", test_requests_trace },
-		{ "semaphores rise and fall (single events)", test_requests_single },
 		{ "operators are requested last", test_order },
 		{ "chunks of all sizes, five threads (uprobe_multi)", test_chunks_multi },
 		{ "chunks of all sizes, five threads (tracefs)", test_chunks_trace },
-		{ "chunks of all sizes, five threads (single events)", test_chunks_single },
 		{ "sizes of reservations", test_sizes },
 		{ "invalid pointers and lengths (uprobe_multi)", test_hostile_multi },
 		{ "invalid pointers and lengths (tracefs)", test_hostile_trace },
-		{ "invalid pointers and lengths (single events)", test_hostile_single },
 		{ "pages that are not there", test_fresh },
 		{ "losses are counted", test_losses },
 		{ "no no-op is no site", test_no_nop },

@@ -116,7 +116,7 @@ static void run_killed(enum links links)
 	CU_ASSERT(semaphores_become(&at, at.t.pid, 0));
 	CU_ASSERT_EQUAL(target__run(&at.t, "chunks 10 16384 1"), 10);
 	/* definitions in tracefs, which stand in for uprobe_multi where the kernel has none, go with the next ptbpf */
-	if (links != LINKS_SINGLE && trace_events_of(t.pid))
+	if (trace_events_of(t.pid))
 		probe_set__free(open_agent_set(4096, LINKS_TRACE));
 	CU_ASSERT_EQUAL(trace_events_of(t.pid), 0);
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
@@ -126,7 +126,6 @@ static void test_killed(void)
 {
 	run_killed(LINKS_MULTI);
 	run_killed(LINKS_TRACE);
-	run_killed(LINKS_SINGLE);
 }
 
 /* Both get everything; the semaphores stay raised until the last one detaches, whichever method each uses. */
@@ -159,7 +158,7 @@ static void test_two(void)
 	run_two(LINKS_MULTI, LINKS_MULTI, true);
 	run_two(LINKS_MULTI, LINKS_TRACE, true);
 	run_two(LINKS_TRACE, LINKS_MULTI, true);
-	run_two(LINKS_SINGLE, LINKS_TRACE, false);
+	run_two(LINKS_TRACE, LINKS_TRACE, false);
 }
 
 /*
@@ -198,7 +197,6 @@ static void test_fork(void)
 	run_fork(LINKS_MULTI, TARGET_AGENT_NOP1);
 	run_fork(LINKS_MULTI, TARGET_AGENT_NOP5);
 	run_fork(LINKS_TRACE, TARGET_AGENT_NOP1);
-	run_fork(LINKS_SINGLE, TARGET_AGENT_NOP1);
 }
 
 /* The tracer is killed while a fork lives: it falls there too. */
@@ -252,7 +250,6 @@ static void test_exec(void)
 {
 	run_exec(LINKS_MULTI);
 	run_exec(LINKS_TRACE);
-	run_exec(LINKS_SINGLE);
 }
 
 /* Requests come and go while eight threads send; not a chunk is missing. */
@@ -299,11 +296,6 @@ static void test_raised_multi(void)
 static void test_raised_trace(void)
 {
 	run_raised(LINKS_TRACE, TARGET_AGENT_NOP1, repetitions(20, 50));
-}
-
-static void test_raised_single(void)
-{
-	run_raised(LINKS_SINGLE, TARGET_AGENT_NOP1, repetitions(10, 20));
 }
 
 /* The listener itself comes and goes under threads that send without a pause. */
@@ -379,7 +371,6 @@ int main(void)
 		{ "exec", test_exec },
 		{ "raised and lowered, 8 threads (uprobe_multi)", test_raised_multi },
 		{ "raised and lowered, 8 threads (tracefs)", test_raised_trace },
-		{ "raised and lowered, 8 threads (single events)", test_raised_single },
 		{ "listeners that come and go, 8 threads", test_listeners },
 		{ "kill -9 of the target", test_target_dies },
 		CU_TEST_INFO_NULL,

@@ -161,11 +161,6 @@ static void test_full_trace(void)
 	run_add(LINKS_TRACE, PROBE_ARGS_FULL);
 }
 
-static void test_full_single(void)
-{
-	run_add(LINKS_SINGLE, PROBE_ARGS_FULL);
-}
-
 /* Every exit of site_nest among the records: the result is that of its own depth. Returns their number. */
 static uint32_t check_nest_exits(struct fix *f)
 {
@@ -384,7 +379,6 @@ int main(void)
 		{ "shapes (uprobe_multi)", test_shapes },
 		{ "inputs, results, state (uprobe_multi)", test_full },
 		{ "inputs, results, state (tracefs)", test_full_trace },
-		{ "inputs, results, state (single events)", test_full_single },
 		{ "results of recursive calls", test_recursion },
 		{ "calls left without an exit, threads", test_unwound },
 		{ "words on the stack", test_stack_words },

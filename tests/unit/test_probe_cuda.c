@@ -47,9 +47,7 @@ static const struct named_site second_half[] = {
 
 static struct probe_set *open_cuda(enum links links)
 {
-	const struct probe_set_opts opts = { .force_perf = links != LINKS_MULTI,
-					     .perf_single = links == LINKS_SINGLE,
-					     .cuda_calls = true };
+	const struct probe_set_opts opts = { .force_perf = links != LINKS_MULTI, .cuda_calls = true };
 	struct probe_set *ps = NULL;
 
 	CU_ASSERT_EQUAL_FATAL(probe_set__open(&opts, &ps), 0);

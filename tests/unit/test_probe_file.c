@@ -68,7 +68,7 @@ static void fill_sites(struct probe_site *list)
 /* Same inode, size and time of change: only the bytes differ. */
 static void test_rewritten_in_place(void)
 {
-	struct probe_set *ps = open_set(0, LINKS_SINGLE, false);
+	struct probe_set *ps = open_set(0, LINKS_TRACE, false);
 	struct ptb_proc_cfg cfg = { .tgid = (uint32_t)getpid() };
 	char dir[] = "/tmp/ptbpf-rewritten.XXXXXX", path[64];
 	struct probe_site list[SITES];

@@ -51,11 +51,6 @@ static void test_throws_trace(void)
 	run_throws(LINKS_TRACE);
 }
 
-static void test_throws_single(void)
-{
-	run_throws(LINKS_SINGLE);
-}
-
 static const struct named_site memory_sites[] = {
 	{ "site_new_enter", PTB_PROG_MEM_NEW, 0 },
 	{ "site_delete_enter", PTB_PROG_MEM_DELETE, 0 },
@@ -205,11 +200,6 @@ static void test_fork_trace(void)
 	run_fork(LINKS_TRACE);
 }
 
-static void test_fork_single(void)
-{
-	run_fork(LINKS_SINGLE);
-}
-
 /* With watch_children the child's own end is reported too. */
 static void test_watch_children(void)
 {
@@ -331,11 +321,6 @@ static void test_killed_trace(void)
 	run_killed(LINKS_TRACE);
 }
 
-static void test_killed_single(void)
-{
-	run_killed(LINKS_SINGLE);
-}
-
 /* The target dies while it is traced: the set stays usable. */
 static void test_target_dies(void)
 {
@@ -420,7 +405,6 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "100,000 calls, exceptions through probed frames (uprobe_multi)", test_throws_multi },
 		{ "100,000 calls, exceptions through probed frames (tracefs)", test_throws_trace },
-		{ "100,000 calls, exceptions through probed frames (single events)", test_throws_single },
 		{ "attached and detached again and again, 16 threads", test_churn_threads },
 		{ "attached and detached again and again, exceptions", test_churn_throws },
 		{ "attached and detached again and again, 16 threads (tracefs)", test_churn_trace },
@@ -428,13 +412,11 @@ int main(void)
 		{ "windows of kernel memory on 8 threads", test_windows_memory },
 		{ "fork (uprobe_multi)", test_fork_multi },
 		{ "fork (tracefs)", test_fork_trace },
-		{ "fork (single events)", test_fork_single },
 		{ "children watched from birth", test_watch_children },
 		{ "threads, exec, exit", test_task_life },
 		{ "inside a pid namespace", test_pid_namespace },
 		{ "kill -9 of the tracer (uprobe_multi)", test_killed_multi },
 		{ "kill -9 of the tracer (tracefs)", test_killed_trace },
-		{ "kill -9 of the tracer (single events)", test_killed_single },
 		{ "kill -9 of the target", test_target_dies },
 		CU_TEST_INFO_NULL,
 	};

@@ -28,9 +28,7 @@ static const struct named_site api_sites[] = {
 
 static struct probe_set *open_memory(enum links links)
 {
-	const struct probe_set_opts opts = { .force_perf = links != LINKS_MULTI,
-					     .perf_single = links == LINKS_SINGLE,
-					     .memory = true };
+	const struct probe_set_opts opts = { .force_perf = links != LINKS_MULTI, .memory = true };
 	struct probe_set *ps = NULL;
 
 	CU_ASSERT_EQUAL_FATAL(probe_set__open(&opts, &ps), 0);
@@ -94,11 +92,6 @@ static void test_allocators_multi(void)
 static void test_allocators_trace(void)
 {
 	run_allocators(LINKS_TRACE);
-}
-
-static void test_allocators_single(void)
-{
-	run_allocators(LINKS_SINGLE);
 }
 
 /* Without the option nothing of it is loaded, and its sites are left alone. */
@@ -263,7 +256,6 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "allocations, frees, reports (uprobe_multi)", test_allocators_multi },
 		{ "allocations, frees, reports (tracefs)", test_allocators_trace },
-		{ "allocations, frees, reports (single events)", test_allocators_single },
 		{ "nothing when off", test_off },
 		{ "calls with results (uprobe_multi)", test_api_multi },
 		{ "calls with results (tracefs)", test_api_trace },

@@ -101,11 +101,6 @@ static void test_pairs_trace(void)
 	run_pairs(LINKS_TRACE);
 }
 
-static void test_pairs_single(void)
-{
-	run_pairs(LINKS_SINGLE);
-}
-
 static void run_threads(enum links links)
 {
 	struct probe_set *ps = open_set(0, links, false);
@@ -134,7 +129,7 @@ static void run_threads(enum links links)
 
 static void test_threads(void)
 {
-	for (enum links links = LINKS_MULTI; links <= LINKS_SINGLE; links++)
+	for (enum links links = LINKS_MULTI; links <= LINKS_TRACE; links++)
 		run_threads(links);
 }
 
@@ -295,11 +290,6 @@ static void test_bisect_trace(void)
 	run_bisect(LINKS_TRACE);
 }
 
-static void test_bisect_single(void)
-{
-	run_bisect(LINKS_SINGLE);
-}
-
 static void test_remove_process(void)
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
@@ -371,11 +361,6 @@ static void test_cost_trace(void)
 	run_cost(LINKS_TRACE);
 }
 
-static void test_cost_single(void)
-{
-	run_cost(LINKS_SINGLE);
-}
-
 /* One library with a site on each of the target's probed instructions. */
 static void one_lib(struct target *t, struct probe_lib *lib, struct probe_site *list, uint32_t cnt)
 {
@@ -434,11 +419,6 @@ static void test_other_instruction_trace(void)
 	run_other_instruction(LINKS_TRACE);
 }
 
-static void test_other_instruction_single(void)
-{
-	run_other_instruction(LINKS_SINGLE);
-}
-
 /* Sees the first breakpoint, and then makes the last instruction another one. */
 struct late_change {
 	atomic_bool stop;
@@ -471,7 +451,7 @@ static void *change_late(void *arg)
  * after linking, and nothing stays attached. */
 static void test_changed_while_linked(void)
 {
-	struct probe_set *ps = open_set(0, LINKS_SINGLE, false);
+	struct probe_set *ps = open_set(0, LINKS_TRACE, false);
 	struct probe_site list[30];
 	struct ptb_proc_cfg cfg = {};
 	struct late_change lc = { .site = &list[29] };
@@ -544,22 +524,18 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "another instruction is not probed (uprobe_multi)", test_other_instruction_multi },
 		{ "another instruction is not probed (tracefs)", test_other_instruction_trace },
-		{ "another instruction is not probed (perf)", test_other_instruction_single },
 		{ "an instruction that changes while it is linked", test_changed_while_linked },
 		{ "pairs are exact, window sharp (uprobe_multi)", test_pairs_multi },
 		{ "pairs are exact, window sharp (tracefs)", test_pairs_trace },
-		{ "pairs are exact, window sharp (single events)", test_pairs_single },
 		{ "many threads", test_threads },
 		{ "losses are counted", test_losses_counted },
 		{ "pieces of a ring", test_pieces },
 		{ "wake-up at half full", test_wakeup },
 		{ "refused offsets are bisected (uprobe_multi)", test_bisect_multi },
 		{ "refused offsets are bisected (tracefs)", test_bisect_trace },
-		{ "refused offsets are bisected (single events)", test_bisect_single },
 		{ "a process is removed", test_remove_process },
 		{ "cost of a hit (uprobe_multi)", test_cost_multi },
 		{ "cost of a hit (tracefs)", test_cost_trace },
-		{ "cost of a hit (single events)", test_cost_single },
 		{ "what cannot work is refused", test_refusals },
 		CU_TEST_INFO_NULL,
 	};

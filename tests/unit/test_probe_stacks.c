@@ -47,9 +47,7 @@ struct run {
 
 static void begin(struct run *run, enum links links, bool stacks)
 {
-	struct probe_set_opts opts = { .force_perf = links != LINKS_MULTI,
-				       .perf_single = links == LINKS_SINGLE,
-				       .stacks = stacks };
+	struct probe_set_opts opts = { .force_perf = links != LINKS_MULTI, .stacks = stacks };
 
 	memset(run, 0, sizeof(*run));
 	CU_ASSERT_EQUAL_FATAL(probe_set__open(&opts, &run->ps), 0);
@@ -142,11 +140,6 @@ static void test_stacks_multi(void)
 static void test_stacks_trace(void)
 {
 	run_stacks(LINKS_TRACE);
-}
-
-static void test_stacks_single(void)
-{
-	run_stacks(LINKS_SINGLE);
 }
 
 /* A frame that is its own caller. */
@@ -501,7 +494,6 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "a stack before each entry, described once (uprobe_multi)", test_stacks_multi },
 		{ "a stack before each entry, described once (tracefs)", test_stacks_trace },
-		{ "a stack before each entry, described once (single events)", test_stacks_single },
 		{ "a chain without an end", test_cycle },
 		{ "beside all other programs", test_with_everything },
 		{ "a thread state that is wrong", test_no_state },

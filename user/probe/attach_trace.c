@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Many uprobes under one perf event, for kernels without uprobe_multi (Debian 12's 6.1): sites are
- * defined as one event of tracefs, opened once for the process. One event per site (attach_perf.c)
- * attaches as fast, but the kernel waits for a grace period for every single one that is closed:
- * minutes for thousands, while the target goes on paying, even after ptbpf is killed.
+ * defined as one event of tracefs, opened once for the process. With a perf event for each site the
+ * kernel would wait for a grace period for every single one that is closed: minutes for thousands,
+ * while the target goes on paying, even after ptbpf is killed.
  *
  * There is one cookie per event, so BPF finds the site by its address (map site_of_ip). tracefs is
  * mounted for this process alone, invisible to others. Definitions outlive a kill -9, disabled; the

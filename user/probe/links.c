@@ -9,7 +9,6 @@
 #include "base/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -54,18 +53,14 @@ void run_parallel(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt)
 		pthread_join(threads[--n], NULL);
 }
 
-/* libbpf closes what is not the last descriptor of a shielded one. */
 static void close_link(const struct probe_link *link)
 {
-	int last = !link->lib     ? link->fd :
-		   link->shielded ? fcntl(bpf_link__fd(link->lib), F_DUPFD_CLOEXEC, 0) :
-				    -1;
 	int slot = link_guard__begin();
 
 	bpf_link__destroy(link->lib);
 	link_guard__end(slot);
-	if (last >= 0)
-		shielded__close(last);
+	if (!link->lib)
+		shielded__close(link->fd);
 }
 
 static void remove_event_of(const struct probe_link *link)

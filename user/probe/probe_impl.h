@@ -8,7 +8,6 @@
 struct bpf_program;
 struct bpf_link;
 struct ptbpf_bpf;
-struct perf_event_attr;
 
 /* ---- shielded.c: what a SIGKILL of ptbpf does not interrupt ---- */
 
@@ -16,7 +15,6 @@ struct perf_event_attr;
 void shielded__run(void (*fn)(void *arg), void *arg);
 void shielded__close(int fd);
 uint64_t shielded__cpu_ns(void); /* processor time that all calls have taken */
-int shielded__perf_open(struct perf_event_attr *attr, pid_t tgid); /* negative and errno */
 
 /* ---- links.c: lists of links; refused sites ---- */
 
@@ -24,7 +22,6 @@ int shielded__perf_open(struct perf_event_attr *attr, pid_t tgid); /* negative a
 struct probe_link {
 	struct bpf_link *lib;
 	int fd;
-	bool shielded;
 	struct trace_fs *trace; /* where its event is defined, which goes after the link; NULL: it has none */
 	uint32_t event;
 };
@@ -61,7 +58,7 @@ int attach__bisect(struct attach_req *req, link_fn link, uint32_t range_max);
 /* True for errors that concern the file, the process or the machine, not one offset. */
 bool attach__is_hard_error(int err);
 
-/* ---- the three kinds of links, each as attach__bisect() ---- */
+/* ---- the two kinds of links, each as attach__bisect() ---- */
 
 bool attach_multi__known(void);     /* Linux 6.6 and later */
 bool attach_multi__supported(void); /* and they serve all threads of a process */
@@ -81,9 +78,6 @@ int trace_fs__mount(void); /* its root, invisible to other processes; negative: 
 int trace_fs__event_id(int dir, const char *event);
 void trace_fs__remove_event(const struct trace_fs *tf, uint32_t event); /* after its link is closed */
 void trace_fs__forget_process(struct trace_fs *tf, uint32_t proc);
-
-int attach_perf__sites(struct attach_req *req);
-int attach_perf__raise_limit(uint64_t sites); /* of file descriptors, for so many sites */
 
 /* ---- mapped.c ---- */
 

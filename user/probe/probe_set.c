@@ -92,8 +92,8 @@ static int configure_programs(struct ptbpf_bpf *s, const struct probe_set_opts *
 	return configure_stacks(s, opts->stacks, opts->sample_hz > 0);
 }
 
-/* Which kind of links; sites by address where the kernel keeps no cookie per site. */
-static void choose_links(struct probe_set *ps, const struct probe_set_opts *opts, uint32_t ns_inum)
+/* Which kind of links; sites by address where the kernel keeps no cookie per site. 0 or negative errno (reported). */
+static int choose_links(struct probe_set *ps, const struct probe_set_opts *opts, uint32_t ns_inum)
 {
 	struct ptbpf_bpf *s = ps->skel;
 
@@ -103,8 +103,15 @@ static void choose_links(struct probe_set *ps, const struct probe_set_opts *opts
 			if (ps->progs[i])
 				bpf_program__set_expected_attach_type(ps->progs[i],
 								      (enum bpf_attach_type)0);
-		if (!opts->perf_single)
-			ps->trace = trace_fs__open(ns_inum);
+		ps->trace = trace_fs__open(ns_inum);
+		if (!ps->trace) {
+			int err = -errno;
+
+			pr_error("probes cannot be defined in tracefs, as on kernels before 6.10: %s",
+				 errstr(err));
+			pr_hint("run ptbpf with CAP_SYS_ADMIN, or boot Linux 6.10 or later");
+			return err;
+		}
 	}
 	s->rodata->site_by_ip = ps->trace != NULL;
 	s->rodata->by_tgid = ps->multi && !s->rodata->ns_level; /* else there may be processes that are not seen here */
@@ -114,6 +121,7 @@ static void choose_links(struct probe_set *ps, const struct probe_set_opts *opts
 	bpf_map__set_autocreate(s->maps.shared_procs, s->rodata->by_tgid);
 	if (!ps->trace)
 		bpf_map__set_max_entries(s->maps.site_of_ip, 1);
+	return 0;
 }
 
 static int configure(struct probe_set *ps, const struct probe_set_opts *opts)
@@ -136,7 +144,9 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts)
 	err = sampler__configure(&ps->sampler, s, opts->sample_hz);
 	if (err)
 		return err;
-	choose_links(ps, opts, inum);
+	err = choose_links(ps, opts, inum);
+	if (err)
+		return err;
 	bpf_program__set_autoload(s->progs.pidns_depth, false);
 	bpf_program__set_autoload(s->progs.task_fork, opts->follow_tasks);
 	bpf_program__set_autoload(s->progs.task_exec, opts->follow_tasks);
@@ -293,7 +303,7 @@ int probe_set__attach_sites(struct probe_set *ps, struct attach_req *req)
 	if (ps->multi)
 		return attach_multi__sites(req);
 	req->trace = ps->trace;
-	return ps->trace ? attach_trace__sites(req) : attach_perf__sites(req);
+	return attach_trace__sites(req);
 }
 
 /* The sites of `lib` that program `prog` serves, into `some`. */
@@ -485,8 +495,6 @@ int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_li
 	for (uint32_t l = 0; l < lib_cnt && known; l++)
 		if (libs[l].cnt)
 			warn_if_unmapped(tgid, &all, &libs[l]);
-	if (!err && !ps->multi && !ps->trace)
-		err = attach_perf__raise_limit(sites);
 	n = err ? err : attach_libs(ps, proc_idx, &all, libs, lib_cnt);
 	code_maps__free(&all);
 	return n;

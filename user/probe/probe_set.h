@@ -25,8 +25,7 @@ enum probe_args {
 
 struct probe_set_opts {
 	uint64_t ring_bytes; /* per ring; power of two, 0: chosen from the number of CPUs */
-	bool force_perf;     /* perf-event uprobes even where uprobe_multi exists */
-	bool perf_single;    /* of these: one event per probe even where tracefs can group them */
+	bool force_perf;     /* perf-event uprobes, in groups, even where uprobe_multi exists */
 	bool follow_tasks;   /* fork/exec/exit/new-thread tracepoints */
 	bool watch_children; /* with follow_tasks: a watched task's children are watched from birth */
 	enum probe_args args; /* what operators' probes read beside their stack pointer */

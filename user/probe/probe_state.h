@@ -156,7 +156,7 @@ struct probe_set {
 	uint32_t arg_prog_cnt; /* entries of the map in use, with entry 0: none */
 	uint32_t window;       /* number of the last one */
 	bool multi;
-	struct trace_fs *trace; /* without multi: groups of probes; NULL: one perf event per probe */
+	struct trace_fs *trace; /* without multi: groups of probes */
 	struct proc procs[PTB_PROC_MAX];
 	struct link_list cost_links; /* to a child that is gone: closed with the others, it takes time */
 	struct kmem kmem;

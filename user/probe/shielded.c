@@ -9,11 +9,8 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <linux/perf_event.h>
 
 #include "base/clock.h"
 #include "base/link_guard.h"
@@ -69,27 +66,4 @@ static void close_fd(void *arg)
 void shielded__close(int fd)
 {
 	shielded__run(close_fd, &fd);
-}
-
-struct opening {
-	struct perf_event_attr *attr;
-	pid_t tgid;
-	int fd, err;
-};
-
-static void open_perf_event(void *arg)
-{
-	struct opening *o = arg;
-
-	o->fd = (int)syscall(SYS_perf_event_open, o->attr, o->tgid, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	o->err = errno;
-}
-
-int shielded__perf_open(struct perf_event_attr *attr, pid_t tgid)
-{
-	struct opening o = { .attr = attr, .tgid = tgid };
-
-	shielded__run(open_perf_event, &o);
-	errno = o.err;
-	return o.fd;
 }

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -11,23 +10,19 @@
 
 static char printed[65536];
 
-/* What is printed in a child, as the processes of windows print it. */
 static unsigned int lines_of(void (*print)(void))
 {
-	FILE *f = tmpfile();
-	pid_t pid;
+	int err_fd = dup(STDERR_FILENO);
 	unsigned int lines = 0;
+	FILE *f = tmpfile();
 	size_t n;
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
 	fflush(NULL);
-	pid = fork();
-	if (!pid) {
-		dup2(fileno(f), STDERR_FILENO);
-		print();
-		_exit(0);
-	}
-	CU_ASSERT_EQUAL(waitpid(pid, NULL, 0), pid);
+	dup2(fileno(f), STDERR_FILENO);
+	print();
+	dup2(err_fd, STDERR_FILENO);
+	close(err_fd);
 	rewind(f);
 	n = fread(printed, 1, sizeof(printed) - 1, f);
 	printed[n] = '\0';
@@ -56,17 +51,30 @@ static void print_windows(void)
 		pr_warn("window %d: %s", i, "a read of the memory of pid 77 is not answered");
 }
 
+/* Of another process: what differs in numbers is the same, a hint belongs to the line before it, the rest is no error. */
+static void forward_lines(void)
+{
+	log__forward("ptbpf: warning: pid 88: not recorded: it has been ended by signal 9");
+	log__forward("ptbpf: hint: try again");
+	log__forward("ptbpf: warning: pid 88: not recorded: it has been ended by signal 15");
+	log__forward("ptbpf: hint: try again");
+	log__forward("ptbpf: pid 88: it cannot be read");
+	log__forward("pid 88");
+}
+
 static void test_repeated_lines_about_a_process(void)
 {
 	CU_ASSERT_EQUAL(lines_of(print_attach), 2);
 	CU_ASSERT_EQUAL(lines_of(print_attach), 2);
-	CU_ASSERT_EQUAL_FATAL(log__limit_repeats(), 0);
+	log__limit_repeats();
 	CU_ASSERT_EQUAL(lines_of(print_attach), 2);
 	for (int i = 0; i < 5; i++)
 		CU_ASSERT_EQUAL(lines_of(print_attach), 0);
 	CU_ASSERT_EQUAL(lines_of(print_other), 2);
 	CU_ASSERT_EQUAL(lines_of(print_windows), 3);
-	CU_ASSERT(!log__has_error());
+	CU_ASSERT_EQUAL(lines_of(forward_lines), 4);
+	CU_ASSERT_EQUAL(lines_of(forward_lines), 1);
+	CU_ASSERT(log__has_error());
 }
 
 int main(void)

@@ -66,7 +66,8 @@ static void write_memory(const struct lock_holder *h)
 static void run(void (*fn)(const struct lock_holder *h), bool locked)
 {
 	struct lock_holder h;
-	int status = 0;
+	char told[64] = "", expected[64];
+	int status = 0, fds[2];
 	uint64_t t0;
 	pid_t pid;
 
@@ -75,7 +76,7 @@ static void run(void (*fn)(const struct lock_holder *h), bool locked)
 		lock_holder__hold(&h, true);
 	else
 		lock_holder__map(&h);
-	CU_ASSERT_EQUAL_FATAL(stall__share(), 0);
+	CU_ASSERT_EQUAL_FATAL(pipe(fds), 0);
 	t0 = clock__mono_ns();
 	pid = fork();
 	if (!pid) {
@@ -84,6 +85,7 @@ static void run(void (*fn)(const struct lock_holder *h), bool locked)
 		sigemptyset(&set);
 		sigaddset(&set, SIGTERM);
 		sigprocmask(SIG_BLOCK, &set, NULL);
+		stall__tell(fds[1]);
 		stall__watch(7);
 		kill(getpid(), SIGTERM);
 		fn(&h);
@@ -92,7 +94,11 @@ static void run(void (*fn)(const struct lock_holder *h), bool locked)
 	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
 	CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM);
 	CU_ASSERT(clock__mono_ns() - t0 < 4000000000ull);
-	CU_ASSERT_NOT_EQUAL(stall__given_up(h.pid), 0); /* its process is known */
+	snprintf(expected, sizeof(expected), "{\"event\": \"stuck\", \"pid\": %d}\n", h.pid);
+	close(fds[1]);
+	CU_ASSERT(read(fds[0], told, sizeof(told) - 1) > 0);
+	CU_ASSERT_STRING_EQUAL(told, expected); /* its process is known */
+	close(fds[0]);
 	if (locked)
 		(void)lock_holder__was_answered(&h);
 	lock_holder__end(&h);

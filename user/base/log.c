@@ -2,7 +2,6 @@
 /* Levelled messages on stderr; see log.h. */
 #include "base/log.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +9,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/shared_mem.h"
 #include "base/term_text.h"
 
 #define REPEATS 1024
@@ -19,13 +17,14 @@ static const char *debug_domains;
 static const char *error_context;
 static bool quiet, has_error;
 
-/* Of several processes without a lock: where two write at a time, a line is printed once more or less. */
+static bool limited; /* repeats are left out */
 static struct repeat {
-	const char *fmt; /* what is said */
+	uint64_t said; /* a hash of what is said */
 	unsigned long pid;
 	uint64_t ns;
 	uint32_t more; /* left out since then */
-} * repeats;           /* NULL: they are not limited */
+} repeats[REPEATS];
+static bool repeated; /* the last error or warning was left out, and so is the hint that follows */
 
 void log__enable_domains(const char *domains)
 {
@@ -47,32 +46,42 @@ void log__set_context(const char *context)
 	error_context = context;
 }
 
-int log__limit_repeats(void)
+void log__limit_repeats(void)
 {
-	repeats = shared_mem__new(REPEATS * sizeof(*repeats));
-	return repeats ? 0 : -ENOMEM;
+	limited = true;
+}
+
+/* The same for lines that differ in their numbers only. */
+static uint64_t hash_of(const char *text)
+{
+	uint64_t h = 14695981039346656037ULL;
+
+	for (; *text; text++)
+		if (*text < '0' || *text > '9')
+			h = (h ^ (unsigned char)*text) * 1099511628211ULL;
+	return h;
 }
 
 /* Has such a line been printed about that process a short time ago? *more: how many were left out since then. */
-static bool is_repeated(const char *fmt, const char *text, uint32_t *more)
+static bool is_repeated(const char *text, uint32_t *more)
 {
-	const char *at = repeats && strstr(fmt, "pid %") ? strstr(text, "pid ") : NULL;
+	const char *at = limited ? strstr(text, "pid ") : NULL;
 	unsigned long pid = at ? strtoul(at + 4, NULL, 10) : 0;
-	uint64_t now = pid ? clock__mono_ns() : 0;
+	uint64_t now = pid ? clock__mono_ns() : 0, said = hash_of(text);
 	struct repeat *r;
 
 	*more = 0;
 	if (!pid)
 		return false;
-	r = &repeats[((uintptr_t)fmt * 31 + pid) % REPEATS];
-	if (r->fmt == fmt && r->pid == pid) {
+	r = &repeats[(said * 31 + pid) % REPEATS];
+	if (r->said == said && r->pid == pid) {
 		if (now < r->ns + LOG_REPEAT_NS) {
 			r->more++;
 			return true;
 		}
 		*more = r->more;
 	}
-	*r = (struct repeat){ .fmt = fmt, .pid = pid, .ns = now };
+	*r = (struct repeat){ .said = said, .pid = pid, .ns = now };
 	return false;
 }
 
@@ -91,12 +100,37 @@ static bool domain_enabled(const char *domain)
 	return false;
 }
 
+#define TIMES_MAX 96
+
+static void say_times(uint32_t more, char times[TIMES_MAX])
+{
+	if (more)
+		snprintf(times, TIMES_MAX,
+			 " (since the last such line about this process %u were left out)", more);
+}
+
+void log__forward(const char *line)
+{
+	char times[TIMES_MAX] = "";
+	uint32_t more = 0;
+
+	if (!strncmp(line, "ptbpf: hint: ", 13)) {
+		if (repeated)
+			return;
+	} else if (!strncmp(line, "ptbpf: ", 7) && strncmp(line, "ptbpf: debug: ", 14) != 0) {
+		repeated = is_repeated(line, &more);
+		if (repeated)
+			return;
+	}
+	say_times(more, times);
+	fprintf(stderr, "%s%s\n", line, times);
+}
+
 void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 {
 	static const char *const prefix[] = { "ptbpf: ", "ptbpf: warning: ", "ptbpf: hint: ",
 					      "ptbpf: ", "ptbpf: debug: " };
-	static bool repeated; /* and the hint for it is left out, too */
-	char text[2048], line[2048], times[96] = "";
+	char text[2048], line[2048], times[TIMES_MAX] = "";
 	uint32_t more = 0;
 	int len = 0;
 	va_list ap;
@@ -112,13 +146,11 @@ void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 	vsnprintf(text + len, sizeof(text) - (size_t)len, fmt, ap);
 	va_end(ap);
 	if (level == LOG_ERROR || level == LOG_WARN) {
-		repeated = is_repeated(fmt, text, &more);
+		repeated = strstr(fmt, "pid %") && is_repeated(text, &more);
 		if (repeated)
 			return;
 	}
-	if (more)
-		snprintf(times, sizeof(times),
-			 " (since the last such line about this process %u were left out)", more);
+	say_times(more, times);
 	term_text__copy(line, sizeof(line), text); /* names and paths in it are others' */
 	/* one write per message, so that messages of several processes do not mix */
 	if (level == LOG_DEBUG)

@@ -28,10 +28,12 @@ void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 void log__enable_domains(const char *domains);
 void log__set_quiet(bool quiet); /* no info messages */
 /*
- * From now on, here and in the processes forked from here, an error or warning about one process (its format has "pid %") is printed once in
- * LOG_REPEAT_NS, with the hint that follows; the next one says how many were left out. 0 or negative errno.
+ * From now on an error or warning that names a process ("pid 4242") is printed once in LOG_REPEAT_NS, with the hint that
+ * follows; the next one says how many were left out.
  */
-int log__limit_repeats(void);
+void log__limit_repeats(void);
+/* Prints a line that another ptbpf, which prints errors and warnings only, has written for people. The limit applies. */
+void log__forward(const char *line);
 /* True once an error was printed: one that comes up a call chain then has its sentence already. */
 bool log__has_error(void);
 /* What errors are about, printed before each ("FILE:LINE"); the caller's, until the next call. NULL: nothing. */

@@ -2,40 +2,25 @@
 /* See stall.h. */
 #include "base/stall.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/link_guard.h"
 #include "base/log.h"
-#include "base/shared_mem.h"
 
 #define POLL_NS 250000000L /* how often the thread looks */
 #define POLLS_A_SECOND (1000000000L / POLL_NS)
-#define WAIT_NS 10000000L
-#define FOUND_MAX 64 /* of the last ones */
 
 /* A read is under way while the two differ. */
 static atomic_ullong begun, ended;
 static atomic_int of_pid;
 
-struct found {
-	pid_t pid, child;
-	uint64_t ns;
-};
-
-/* Shared with the processes that this one forks. */
-static struct {
-	atomic_uint cnt;
-	struct found rows[FOUND_MAX];
-} * shared;
+static int tell_fd = -1;
 
 static void pause_ns(long ns)
 {
@@ -67,11 +52,8 @@ static void __attribute__((noreturn)) give_up(pid_t pid, int code)
 {
 	char text[STALL_TEXT];
 
-	if (shared) {
-		uint32_t at = atomic_fetch_add(&shared->cnt, 1) % FOUND_MAX;
-
-		shared->rows[at] = (struct found){ pid, getpid(), clock__mono_ns() };
-	}
+	if (tell_fd >= 0)
+		dprintf(tell_fd, "{\"event\": \"stuck\", \"pid\": %d}\n", pid);
 	pr_error("%s: whoever serves what it maps does not respond (FUSE, userfaultfd)",
 		 stall__text(pid, text, sizeof(text)));
 	pr_hint("nothing is traced any more; what was captured remains in the .partial file; this process ends when that server does");
@@ -132,38 +114,7 @@ void stall__end(void)
 	atomic_fetch_add_explicit(&ended, 1, memory_order_release);
 }
 
-int stall__share(void)
+void stall__tell(int fd)
 {
-	shared = shared_mem__new(sizeof(*shared));
-	return shared ? 0 : -ENOMEM;
-}
-
-uint64_t stall__given_up(pid_t pid)
-{
-	uint64_t ns = 0;
-
-	for (uint32_t i = 0; shared && i < FOUND_MAX; i++)
-		if (shared->rows[i].pid == pid && shared->rows[i].ns > ns)
-			ns = shared->rows[i].ns;
-	return ns;
-}
-
-pid_t stall__stuck_on(pid_t child)
-{
-	for (uint32_t i = 0; shared && child && i < FOUND_MAX; i++)
-		if (shared->rows[i].child == child)
-			return shared->rows[i].pid;
-	return 0;
-}
-
-int stall__wait(pid_t child, int *status)
-{
-	pid_t got;
-
-	while (!(got = waitpid(child, status, WNOHANG)) || (got < 0 && errno == EINTR)) {
-		if (stall__stuck_on(child))
-			return -EAGAIN;
-		pause_ns(WAIT_NS);
-	}
-	return got < 0 ? -errno : 0;
+	tell_fd = fd;
 }

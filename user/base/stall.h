@@ -21,18 +21,12 @@ void stall__watch(int exit_code);
 /* Around a read (proc_read.h), by one thread at a time; pid: of the process whose memory it is, -1: not known. */
 void stall__begin(pid_t pid);
 void stall__end(void);
-
-/* ---- in a process that has others record ---- */
-
-/* Before it forks them: what they find is known here, too. 0 or -ENOMEM. */
-int stall__share(void);
-/* When a read of the memory of pid was given up (CLOCK_MONOTONIC), the last time; 0: never. */
-uint64_t stall__given_up(pid_t pid);
-/* The process a read of whose memory this child has given up, so that it may never end; -1: not known which, 0: it has not. */
-pid_t stall__stuck_on(pid_t child);
-/* "a read of the memory of pid 4242 is not answered", for a pid of stall__stuck_on(). Returns buf. */
+/*
+ * Before it ends its process, it writes {"event": "stuck", "pid": 4242} to fd; pid -1: not known. The process may remain
+ * for as long as nobody answers, so whoever started it is not to wait for it.
+ */
+void stall__tell(int fd);
+/* "a read of the memory of pid 4242 is not answered", or "of a process" where it is not known. Returns buf. */
 const char *stall__text(pid_t pid, char *buf, size_t cap);
-/* waitpid(). -EAGAIN: it is stuck, and is left alone. */
-int stall__wait(pid_t child, int *status);
 
 #endif /* BASE_STALL_H */

@@ -15,7 +15,7 @@ struct command {
 extern const struct command commands[]; /* ends with a row without usage */
 
 extern const struct cmd_usage attach_usage, record_usage, sample_usage, trigger_usage, status_usage,
-	report_usage, export_usage, doctor_usage;
+	report_usage, export_usage, doctor_usage, follow_usage;
 
 int cmd_attach(int argc, char **argv);
 int cmd_record(int argc, char **argv);
@@ -25,5 +25,6 @@ int cmd_status(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_follow(int argc, char **argv);
 
 #endif /* CLI_CMD_H */

@@ -2,8 +2,8 @@
 /* ptbpf attach: trace running processes until -d, a signal, or their end. */
 #define LOG_DOMAIN "attach"
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cancel.h"
@@ -11,11 +11,13 @@
 #include "base/log.h"
 #include "base/stall.h"
 #include "base/term_text.h"
+#include "cli/attach_window.h"
 #include "cli/cmd.h"
 #include "cli/live.h"
 #include "cli/outputs.h"
 #include "record/run.h"
 #include "record/targets.h"
+#include "sample/metrics.h"
 #include "target/pid_hold.h"
 
 static const struct opt_def attach_opts[] = {
@@ -36,6 +38,14 @@ static const struct opt_def attach_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "for the program that starts it" },
 	{ OPT_INT, 0, "progress-fd", offsetof(struct run_cfg, progress_fd), "N",
 	  "write lines of JSON to this descriptor: attached, begun, sealed, done" },
+	{ OPT_INT, 0, "notes-fd", offsetof(struct run_cfg, notes_fd), "N",
+	  "read lines KEY=TEXT for the capture from this descriptor when the window begins: trigger, event, switched_off" },
+	{ OPT_STR, 0, "window", offsetof(struct run_cfg, window), "LIST",
+	  "a window of ptbpf sample: attach=NS,begin=NS,end=NS (CLOCK_MONOTONIC), or warmup=N,active=N,step_timeout=NS, in steps" },
+	{ OPT_STR, 0, "max-cost", offsetof(struct run_cfg, max_cost), "LIST",
+	  "with --window: PID=NS,...: a process loses its probes when they have cost it so much" },
+	{ OPT_STR, 0, "threads", offsetof(struct run_cfg, threads), "FILE",
+	  "with --sample-stacks: where each thread is, in Python and C++, as text" },
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
@@ -203,24 +213,12 @@ static int add_all(const struct run_cfg *cfg, struct named_list *list, struct ru
 
 /* ---- the flight recorder ---- */
 
-static volatile sig_atomic_t wanted; /* SIGUSR1 has come */
-
-static void on_usr1(int sig)
-{
-	(void)sig;
-	wanted = 1;
-}
-
-/* 0 or -EINVAL (reported). */
+/* 0 or negative errno (reported). */
 static int check_flight(struct run_cfg *cfg)
 {
-	struct sigaction act = { .sa_handler = on_usr1 };
-
 	if (live__check_flight(cfg))
 		return -EINVAL;
-	if (!cfg->rec.flight_ns)
-		return 0;
-	return sigaction(SIGUSR1, &act, NULL) ? -errno : 0;
+	return cfg->rec.flight_ns ? attach_flight__open() : 0;
 }
 
 /* --wait: the window begins, and its duration counts, when the first process is traced. */
@@ -230,11 +228,7 @@ static void begin_when_traced(void *arg, struct run *run)
 
 	if (!live->announced && run__traced(run))
 		live__announce(live);
-	if (!wanted)
-		return;
-	wanted = 0;
-	if (run__is_holding(run))
-		run__release(run, "SIGUSR1");
+	attach_flight__tick(live->cfg, run);
 }
 
 /* Exit code. */
@@ -250,7 +244,8 @@ static int attach(const struct run_cfg *cfg, struct live *live)
 	if (!code && add_all(cfg, &list, live->run))
 		code = EXIT_FAILED;
 	if (!code) {
-		progress__attached(&live->progress, live->run, clock__mono_ns() - since);
+		progress__attached(&live->progress, run__traced(live->run),
+				   clock__mono_ns() - since, 0, 0);
 		begin_when_traced(live, live->run);
 		code = live__record(live, begin_when_traced, live);
 	}
@@ -262,7 +257,9 @@ int cmd_attach(int argc, char **argv)
 {
 	struct run_cfg cfg = { .row_limit = OUTPUT_ROWS_DEFAULT };
 	struct outputs_result result;
-	struct live live = { .result = &result };
+	struct metrics_window metrics = { .ops_cnt = 0 };
+	struct live live = { .result = &result, .metrics = &metrics };
+	struct window_opts wo;
 	int n = opts__parse(&attach_usage, &cfg, argc, argv, NULL), code;
 
 	if (n < 0)
@@ -271,13 +268,23 @@ int cmd_attach(int argc, char **argv)
 		pr_error("attach: --pid is required; see 'ptbpf attach --help'");
 		return EXIT_USAGE;
 	}
-	if (live__check(&cfg) || check_flight(&cfg) || progress__open(&live.progress, cfg.progress_fd))
+	if (live__check(&cfg) || check_flight(&cfg) ||
+	    progress__open(&live.progress, cfg.progress_fd) ||
+	    (cfg.window && window_opts__parse(cfg.window, &wo)))
 		return EXIT_USAGE;
+	if (cfg.progress_fd)
+		stall__tell(cfg.progress_fd);
+	else
+		live.metrics = NULL;
 	stall__watch(EXIT_FAILED);
 	if (cfg.dry_run)
 		return dry_run(&cfg);
-	code = attach(&cfg, &live);
+	live.no_summary = cfg.window != NULL;
+	if (cfg.window)
+		window_opts__apply(&wo, &cfg);
+	code = cfg.window ? attach_window__run(&cfg, &wo, &live) : attach(&cfg, &live);
 	progress__done(&live.progress, code,
-		       code == EXIT_DONE || code == EXIT_INCOMPLETE ? &result : NULL);
+		       code == EXIT_DONE || code == EXIT_INCOMPLETE ? &result : NULL, live.metrics);
+	free(metrics.ops_all);
 	return code;
 }

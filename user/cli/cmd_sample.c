@@ -12,7 +12,6 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/stall.h"
 #include "cli/cmd.h"
 #include "cli/sample_steps.h"
 #include "cli/sampler.h"
@@ -37,7 +36,7 @@ static void take_signal(struct sampler *s)
 		pr_info("ends after the window in hand, if any; a second signal ends that now");
 	for (uint32_t i = 0; i < s->window_cnt; i++)
 		if (s->signals > 1 || !s->windows[i].report.traced)
-			kill(s->windows[i].pid, SIGTERM);
+			kill(s->windows[i].child.pid, SIGTERM);
 }
 
 /*
@@ -140,15 +139,18 @@ static void read_reports(struct sampler *s, struct sample_window *w)
 /* Waits for the end of a window or a target, a signal, or the time. */
 static int wait_events(struct sampler *s, uint64_t ns)
 {
-	struct pollfd polls[5 + 2 * SAMPLER_WINDOWS_MAX + OPT_PIDS_MAX];
+	struct pollfd polls[5 + 3 * SAMPLER_WINDOWS_MAX + OPT_PIDS_MAX];
 	struct http_server *server = s->control.server;
 	uint64_t ms = ns / 1000000 + 1;
 	uint32_t n = 0;
 
 	polls[n++] = (struct pollfd){ .fd = cancel__fd(), .events = POLLIN };
 	for (uint32_t i = 0; i < s->window_cnt; i++) {
-		polls[n++] = (struct pollfd){ .fd = s->windows[i].pidfd, .events = POLLIN };
-		polls[n++] = (struct pollfd){ .fd = s->windows[i].pipe, .events = POLLIN };
+		const struct sample_child *c = &s->windows[i].child;
+
+		polls[n++] = (struct pollfd){ .fd = c->pidfd, .events = POLLIN };
+		polls[n++] = (struct pollfd){ .fd = c->progress.fd, .events = POLLIN };
+		polls[n++] = (struct pollfd){ .fd = c->messages.fd, .events = POLLIN };
 	}
 	for (uint32_t i = 0; i < s->cfg->run.pids.cnt; i++) /* of those that live */
 		polls[n++] = (struct pollfd){ .fd = pid_hold__alive(s->holds[i]) ? s->holds[i] : -1,
@@ -167,7 +169,7 @@ static int wait_events(struct sampler *s, uint64_t ns)
 		return -errno;
 	for (uint32_t i = s->window_cnt; i--;) { /* end_window() moves the last one here */
 		read_reports(s, &s->windows[i]);
-		if (polls[1 + 2 * i].revents || stall__stuck_on(s->windows[i].pid))
+		if (polls[1 + 3 * i].revents || s->windows[i].child.stuck)
 			sampler__end_window(s, i);
 	}
 	if (server)
@@ -178,7 +180,7 @@ static int wait_events(struct sampler *s, uint64_t ns)
 /* The processes have ended, perhaps of something that is an event, and the last seconds are held. */
 static bool awaits_last_event(const struct sampler *s)
 {
-	return !s->signals && s->hold.ready && s->events.watch.pid;
+	return !s->signals && sample_hold__is_ready(&s->hold) && s->events.watch.child.pid;
 }
 
 static int run_schedule(struct sampler *s)
@@ -249,13 +251,7 @@ int cmd_sample(int argc, char **argv)
 		return err == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
 	s.argc = argc;
 	s.argv = argv;
-	stall__watch(EXIT_FAILED);
-	if (stall__share())
-		pr_warn("processes whose memory cannot be read are tried again in each window: %s",
-			errstr(-ENOMEM));
-	if (log__limit_repeats())
-		pr_warn("errors that come again in each window are printed each time: %s",
-			errstr(-ENOMEM));
+	log__limit_repeats();
 	sample_events__init(&s.events);
 	s.reload_fd = set->cfg.config ? cancel__reload_fd() : -1;
 	use_settings(&s, set);

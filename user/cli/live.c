@@ -140,6 +140,11 @@ int live__check(struct run_cfg *cfg)
 		pr_error("--exact-memory needs --profile-memory");
 		return -EINVAL;
 	}
+	if (cfg->threads && !cfg->rec.sample_hz) {
+		pr_error("--threads needs --sample-stacks");
+		return -EINVAL;
+	}
+	cfg->rec.native_stacks = cfg->threads != NULL;
 	if (cfg->step_on && cfg->no_steps) {
 		pr_error("--step-on and --no-steps exclude each other");
 		return -EINVAL;
@@ -292,7 +297,7 @@ void live__announce(struct live *live)
 			live->cfg->rec.duration_ns ? "" : " until Ctrl-C or the target's end");
 }
 
-int live__run(struct live *live, run_tick_fn tick, void *arg)
+int live__loop(struct live *live, run_tick_fn tick, void *arg)
 {
 	if (!live->run_err)
 		live->run_err = run__loop(live->run, tick, arg);
@@ -308,7 +313,7 @@ int live__run(struct live *live, run_tick_fn tick, void *arg)
 					 "interrupted, or the target ended, before PyTorch was loaded");
 		return EXIT_FAILED;
 	}
-	return live__seal(live);
+	return EXIT_DONE;
 }
 
 int live__seal(struct live *live)
@@ -324,7 +329,6 @@ int live__seal(struct live *live)
 		pr_hint("ptbpf report %s", live->capture);
 		return EXIT_FAILED;
 	}
-	progress__sealed(&live->progress, live->run, &live->cfg->pids, live->capture);
 	return EXIT_DONE;
 }
 
@@ -348,12 +352,11 @@ int live__export(struct live *live)
 		.no_steps = cfg->no_steps,
 		.summary = !live->no_summary,
 		.result = live->result,
-		.metrics = live->metrics,
-		.known_metrics = live->known_metrics
+		.metrics = live->metrics
 	};
 	const struct output_file files[] = { { &chrome_output, live->trace },
 					     { &et_output, live->et },
-					     { &threads_output, live->threads } };
+					     { &threads_output, live->cfg->threads } };
 	uint32_t n = 0;
 	int code;
 
@@ -380,9 +383,14 @@ int live__export(struct live *live)
 
 int live__record(struct live *live, run_tick_fn tick, void *arg)
 {
-	int code = live__run(live, tick, arg);
+	int code = live__loop(live, tick, arg);
 
-	return code ? code : live__export(live);
+	if (!code)
+		code = live__seal(live);
+	if (code)
+		return code;
+	progress__sealed(&live->progress, live->run, &live->cfg->pids, live->capture, NULL, 0);
+	return live__export(live);
 }
 
 void live__free(struct live *live)

@@ -31,7 +31,9 @@ struct run_cfg {
 	bool no_table;
 	bool quiet;
 	const char *log;
-	int progress_fd; /* 0: none */
+	int progress_fd, notes_fd; /* 0: none */
+	const char *window, *max_cost; /* of attach_window.h */
+	const char *threads;           /* NULL: no stacks of threads */
 };
 
 /* The rows shared by attach, record and sample; they fill a struct run_cfg. */
@@ -112,7 +114,6 @@ struct live {
 	char capture[PATH_MAX];
 	char trace[PATH_MAX]; /* "": none */
 	char et[PATH_MAX];    /* likewise */
-	const char *threads;  /* stacks of threads; NULL: none */
 	bool announced;
 	struct progress progress;
 	bool no_summary;
@@ -121,7 +122,6 @@ struct live {
 	int run_err;                    /* of the recording, 0: none */
 	int write_err;                  /* of the capture, 0: it is complete */
 	struct metrics_window *metrics; /* of struct outputs */
-	const struct metrics *known_metrics;
 };
 
 /* Checks options that contradict each other or name nothing: non-zero (reported). Also sets the log options. */
@@ -132,13 +132,13 @@ int live__check_flight(struct run_cfg *cfg);
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid);
 /* Opens the window, with a message. */
 void live__announce(struct live *live);
-/* Runs the loop and seals the capture. Exit code (0: go on with live__export()). */
-int live__run(struct live *live, run_tick_fn tick, void *arg);
-/* Its second half: the loop has ended. */
+/* Runs the loop. Exit code (0: go on with live__seal()). */
+int live__loop(struct live *live, run_tick_fn tick, void *arg);
+/* Seals the capture. Exit code (0: go on with live__export()). */
 int live__seal(struct live *live);
 /* Writes the outputs. Exit code. */
 int live__export(struct live *live);
-/* Both. Exit code. */
+/* All three. Exit code. */
 int live__record(struct live *live, run_tick_fn tick, void *arg);
 /* A capture whose window never began is removed; what stood at its path is as it was. */
 void live__free(struct live *live);

@@ -24,6 +24,9 @@ const struct command commands[] = {
 	{ NULL, NULL, NULL },
 };
 
+/* Of ptbpf sample, for nobody else. */
+static const struct command follow = { &follow_usage, cmd_follow, NULL };
+
 static void help(FILE *out)
 {
 	const struct command *c;
@@ -76,6 +79,8 @@ static int dispatch(int argc, char **argv)
 	for (c = commands; c->usage; c++)
 		if (!strcmp(argv[1], c->usage->name))
 			return run_command(c, argc, argv);
+	if (!strcmp(argv[1], follow.usage->name))
+		return run_command(&follow, argc, argv);
 	pr_error("unknown command '%s'; see 'ptbpf --help'", argv[1]);
 	return EXIT_USAGE;
 }

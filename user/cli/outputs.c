@@ -191,7 +191,7 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 	for (uint32_t i = 0; i < ss.list_cnt && !err; i++)
 		err = ss.list[i].args.output->finish(ss.list[i].o, &ss.list[i].args, totals);
 	if (!err && ss.wm)
-		err = window_metrics__finish(ss.wm, totals, o->known_metrics, o->metrics);
+		err = window_metrics__finish(ss.wm, totals, o->metrics);
 	*threads = ss.threads;
 	while (ss.list_cnt--)
 		ss.list[ss.list_cnt].args.output->free(ss.list[ss.list_cnt].o);

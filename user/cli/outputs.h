@@ -12,7 +12,6 @@
 #include "cli/opts.h"
 #include "report/report.h"
 
-struct metrics;
 struct metrics_window;
 
 #define OUTPUTS_INCOMPLETE_MAX 1024
@@ -46,8 +45,7 @@ struct outputs {
 	bool no_steps;
 	bool summary;                        /* one line on stderr, and what is missing */
 	struct outputs_result *result;       /* NULL: not requested */
-	struct metrics_window *metrics;      /* likewise; */
-	const struct metrics *known_metrics; /* what they will be added to */
+	struct metrics_window *metrics;      /* likewise */
 };
 
 #define OUTPUTS_ALIGN "clocks, collectives"

@@ -12,6 +12,8 @@
 #include "base/jsonw.h"
 #include "base/log.h"
 #include "export/session_json.h"
+#include "ptb_event.h"
+#include "sample/metrics_json.h"
 
 int progress__open(struct progress *p, int fd)
 {
@@ -69,14 +71,43 @@ static double seconds(uint64_t ns)
 	return (double)ns / 1e9;
 }
 
-void progress__attached(const struct progress *p, struct run *run, uint64_t took_ns)
+void progress__reading(const struct progress *p, pid_t pid)
+{
+	struct line l;
+
+	if (!begin_line(p, &l, "reading"))
+		return;
+	JSONW_I64(&l.w, "pid", pid);
+	end_line(p, &l);
+}
+
+void progress__read(const struct progress *p, pid_t pid, uint64_t ns, uint64_t cpu_ns, bool failed)
+{
+	struct line l;
+
+	if (!begin_line(p, &l, "read"))
+		return;
+	JSONW_I64(&l.w, "pid", pid);
+	JSONW_DOUBLE(&l.w, "seconds", seconds(ns));
+	JSONW_DOUBLE(&l.w, "cpu_seconds", seconds(cpu_ns));
+	if (failed)
+		JSONW_BOOL(&l.w, "failed", true);
+	end_line(p, &l);
+}
+
+void progress__attached(const struct progress *p, uint32_t processes, uint64_t took_ns, uint32_t ended,
+			uint32_t no_torch)
 {
 	struct line l;
 
 	if (!begin_line(p, &l, "attached"))
 		return;
-	JSONW_U64(&l.w, "processes", run__traced(run));
+	JSONW_U64(&l.w, "processes", processes);
 	JSONW_DOUBLE(&l.w, "seconds", seconds(took_ns));
+	if (ended)
+		JSONW_U64(&l.w, "ended", ended);
+	if (no_torch)
+		JSONW_U64(&l.w, "no_torch", no_torch);
 	end_line(p, &l);
 }
 
@@ -94,6 +125,7 @@ void progress__begun(const struct progress *p, struct run *run)
 static void put_charges(struct jsonw *w, struct run *run, const struct pid_list *pids)
 {
 	JSONW_DOUBLE(w, "charged_seconds", seconds(run__cost_ns(run)));
+	JSONW_DOUBLE(w, "fixed_seconds", seconds(run__fixed_cost_ns(run)));
 	JSONW_ARR(w, "charged");
 	for (uint32_t i = 0; i < pids->cnt; i++) {
 		struct run_cost c = run__cost_of(run, pids->pids[i]);
@@ -101,13 +133,30 @@ static void put_charges(struct jsonw *w, struct run *run, const struct pid_list 
 		jsonw__begin_obj(w);
 		JSONW_I64(w, "pid", pids->pids[i]);
 		JSONW_DOUBLE(w, "seconds", seconds(c.ns));
+		if (c.cut_ns)
+			JSONW_U64(w, "cut_mono_ns", c.cut_ns);
+		if (c.over)
+			JSONW_BOOL(w, "over", true);
 		jsonw__end_obj(w);
 	}
 	jsonw__end_arr(w);
 }
 
+static void put_steps(struct jsonw *w, const struct progress_steps *steps)
+{
+	JSONW_OBJ(w, "steps");
+	JSONW_U64(w, "attached_mono_ns", steps->attached_ns);
+	if (steps->ended_ns)
+		JSONW_U64(w, "ended_mono_ns", steps->ended_ns);
+	if (steps->step_ns)
+		JSONW_DOUBLE(w, "step_seconds", seconds(steps->step_ns));
+	if (steps->none)
+		JSONW_BOOL(w, "none", true);
+	jsonw__end_obj(w);
+}
+
 void progress__sealed(const struct progress *p, struct run *run, const struct pid_list *pids,
-		      const char *capture)
+		      const char *capture, const struct progress_steps *steps, uint32_t ended)
 {
 	struct line l;
 
@@ -116,6 +165,10 @@ void progress__sealed(const struct progress *p, struct run *run, const struct pi
 	if (capture)
 		JSONW_STR(&l.w, "capture", capture);
 	put_charges(&l.w, run, pids);
+	if (steps)
+		put_steps(&l.w, steps);
+	if (ended)
+		JSONW_U64(&l.w, "ended", ended);
 	end_line(p, &l);
 }
 
@@ -126,12 +179,16 @@ static void put_result(struct jsonw *w, const struct outputs_result *r)
 	JSONW_U64(w, "lost", r->lost);
 	if (r->cost_share >= 0)
 		JSONW_DOUBLE(w, "cost_share", r->cost_share);
+	JSONW_U64(w, "steps", r->steps);
 	JSONW_STR(w, "stopped_by", session_json__stop_text(r->stop_reason));
+	if (r->stop_reason == PTB_STOP_COST)
+		JSONW_BOOL(w, "shortened", true);
 	if (r->incomplete[0])
 		JSONW_STR(w, "incomplete", r->incomplete);
 }
 
-void progress__done(const struct progress *p, int code, const struct outputs_result *r)
+void progress__done(const struct progress *p, int code, const struct outputs_result *r,
+		    const struct metrics_window *metrics)
 {
 	struct line l;
 
@@ -140,5 +197,31 @@ void progress__done(const struct progress *p, int code, const struct outputs_res
 	JSONW_I64(&l.w, "exit", code);
 	if (r)
 		put_result(&l.w, r);
+	if (r && metrics)
+		metrics_json__put(&l.w, metrics);
+	end_line(p, &l);
+}
+
+void progress__following(const struct progress *p, uint32_t processes, uint64_t cost_ns)
+{
+	struct line l;
+
+	if (!begin_line(p, &l, "following"))
+		return;
+	JSONW_U64(&l.w, "processes", processes);
+	JSONW_DOUBLE(&l.w, "charged_seconds", seconds(cost_ns));
+	end_line(p, &l);
+}
+
+void progress__event(const struct progress *p, const struct event *ev)
+{
+	struct line l;
+
+	if (!begin_line(p, &l, "happened"))
+		return;
+	JSONW_STR(&l.w, "kind", event__name(ev->kind));
+	JSONW_U64(&l.w, "pid", ev->pid);
+	JSONW_STR(&l.w, "text", ev->text);
+	JSONW_U64(&l.w, "more", ev->more);
 	end_line(p, &l);
 }

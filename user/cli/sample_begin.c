@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/shared_mem.h"
 #include "cli/sample_steps.h"
 #include "cli/sampler.h"
 #include "record/run.h"
@@ -144,14 +143,12 @@ int sampler__launch(struct sampler *s, struct sample_window *w, const char **why
 		*why = "the names of its files are too long";
 		return -ENAMETOOLONG;
 	}
-	w->spec.server = s->control.server;
-	w->spec.off = s->settings->off;
 	if (w->spec.held && sample_hold__use(s, w)) {
 		w->settings = sample_settings__hold(s->settings);
 		s->window_cnt++;
 		return 0;
 	}
-	if (sample_window__start(w)) {
+	if (sample_window__start(w, s->dir.fd)) {
 		*why = "no process for it";
 		return -EAGAIN;
 	}
@@ -168,7 +165,7 @@ static void leave_out_slow(const struct sampler *s, struct sample_window_spec *s
 
 	for (uint32_t i = 0; i < s->window_cnt; i++) {
 		const struct sample_window *w = &s->windows[i];
-		pid_t pid = w->spec.reading ? __atomic_load_n(w->spec.reading, __ATOMIC_RELAXED) : 0;
+		pid_t pid = w->report.reading;
 		uint32_t k = 0;
 
 		while (k < spec->pid_cnt && spec->pids[k] != pid)
@@ -199,7 +196,7 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 		leave_out(s, "a requested one takes its time");
 		return;
 	}
-	*w = (struct sample_window){ .spec = { .cfg = &s->cfg->run,
+	*w = (struct sample_window){ .spec = { .options = &s->settings->options,
 					       .nr = s->nr,
 					       .trigger = { .kind = "schedule" },
 					       .cycle = s->resumed + s->next,
@@ -216,14 +213,11 @@ static void start_window(struct sampler *s, const struct schedule_window *at, ui
 	if (!spec->pid_cnt)
 		return; /* between two jobs */
 	leave_out_slow(s, spec);
-	spec->reading = shared_mem__new(sizeof(*spec->reading));
 	if (s->max_overhead && !measure)
 		spec->limit_ns = limit_of(s, at);
 	if (!s->schedule.in_steps)
 		spec->warmup_ns = attach_time(s, at);
 	err = sampler__launch(s, w, &why);
-	if (err && spec->reading)
-		munmap(spec->reading, sizeof(*spec->reading));
 	if (err == -EDQUOT)
 		leave_out(s, why);
 	else if (err)

@@ -115,14 +115,3 @@ void sample_budget__put(struct jsonw *j, const struct sample_window *w)
 		jsonw__i64(j, w->spec.left_out[i]);
 	jsonw__end_arr(j);
 }
-
-void sample_window__note_costs(struct sample_report *r, const struct sample_window_spec *spec,
-			       struct run *run)
-{
-	r->cost_known = true;
-	r->cost_ns = run__cost_ns(run);
-	if (!r->fixed_ns)
-		r->fixed_ns = run__fixed_cost_ns(run);
-	for (uint32_t i = 0; i < spec->pid_cnt; i++)
-		r->charges[i] = run__cost_of(run, spec->pids[i]);
-}

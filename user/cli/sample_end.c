@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,8 +17,6 @@
 #include "cli/cmd.h"
 #include "cli/sample_steps.h"
 #include "cli/sampler.h"
-#include "export/session_json.h"
-#include "report/report.h"
 #include "sample/proc_scout.h"
 
 static void put_trigger(struct jsonw *j, const struct window_trigger *trigger)
@@ -51,23 +48,23 @@ static void put_result(struct jsonw *j, const struct sample_window *w)
 		JSONW_STR(j, "trace", w->spec.trace);
 	if (sample_window__threads(&w->spec, threads, sizeof(threads))[0])
 		JSONW_STR(j, "threads", threads);
-	JSONW_DOUBLE(j, "seconds", (double)w->report.result.window_ns / 1e9);
-	JSONW_U64(j, "slices", w->report.result.slices);
-	JSONW_U64(j, "lost", w->report.result.lost);
-	if (w->report.result.cost_share >= 0)
-		JSONW_DOUBLE(j, "cost_share", w->report.result.cost_share);
+	JSONW_DOUBLE(j, "seconds", (double)w->report.window_ns / 1e9);
+	JSONW_U64(j, "slices", w->report.slices);
+	JSONW_U64(j, "lost", w->report.lost);
+	if (w->report.cost_share >= 0)
+		JSONW_DOUBLE(j, "cost_share", w->report.cost_share);
 	JSONW_DOUBLE(j, "charged_seconds", (double)w->report.cost_ns / 1e9);
-	JSONW_STR(j, "stopped_by", session_json__stop_text(w->report.result.stop_reason));
-	if (w->report.result.stop_reason == PTB_STOP_COST)
+	JSONW_STR(j, "stopped_by", w->report.stopped_by);
+	if (w->report.shortened)
 		JSONW_BOOL(j, "shortened", true);
-	if (w->report.result.incomplete[0])
-		JSONW_STR(j, "incomplete", w->report.result.incomplete);
+	if (w->report.incomplete[0])
+		JSONW_STR(j, "incomplete", w->report.incomplete);
 }
 
 /* Why it has no capture, "": for another reason, or it has one. */
 static void why_nothing(const struct sample_window *w, char *buf, size_t cap)
 {
-	pid_t pid = stall__stuck_on(w->pid);
+	pid_t pid = w->child.stuck;
 	char text[STALL_TEXT];
 
 	if (pid)
@@ -111,8 +108,8 @@ static bool write_line(const struct sampler *s, const struct sample_window *w, i
 	JSONW_I64(&j, "exit", code);
 	if (w->report.traced)
 		JSONW_DOUBLE(&j, "late_seconds", (double)w->report.late_ns / 1e9);
-	if (w->spec.off)
-		JSONW_STR(&j, "switched_off", w->spec.off);
+	if (w->spec.options->off)
+		JSONW_STR(&j, "switched_off", w->spec.options->off);
 	if (w->report.sealed)
 		JSONW_STR(&j, "capture", w->spec.capture);
 	put_result(&j, w);
@@ -141,25 +138,22 @@ static void put_line(struct sampler *s, const struct sample_window *w, int code)
 
 static void print_window(const struct sample_window *w)
 {
+	const struct sample_report *r = &w->report;
 	char cost[48] = "", why[256];
 
 	why_nothing(w, why, sizeof(why));
-	if (w->report.has_result && w->report.result.cost_share >= 0)
-		snprintf(cost, sizeof(cost), "; at least %.2f %% of the window",
-			 100 * w->report.result.cost_share);
-	if (w->report.has_result)
-		pr_info("window %llu: %s: %.2f s, %s slices, lost %llu%s%s%s",
-			(unsigned long long)w->spec.nr, w->spec.capture,
-			(double)w->report.result.window_ns / 1e9,
-			cell__count(w->report.result.slices).text,
-			(unsigned long long)w->report.result.lost, cost,
-			w->report.result.incomplete[0] ? "; incomplete: " : "",
-			w->report.result.incomplete);
+	if (r->has_result && r->cost_share >= 0)
+		snprintf(cost, sizeof(cost), "; at least %.2f %% of the window", 100 * r->cost_share);
+	if (r->has_result)
+		pr_info("window %llu: %s: %.2f s, %llu slices, lost %llu%s%s%s",
+			(unsigned long long)w->spec.nr, w->spec.capture, (double)r->window_ns / 1e9,
+			(unsigned long long)r->slices, (unsigned long long)r->lost, cost,
+			r->incomplete[0] ? "; incomplete: " : "", r->incomplete);
 	else
 		pr_warn("window %llu: %s", (unsigned long long)w->spec.nr,
-			w->report.sealed ? "recorded, but not exported" :
-			why[0]           ? why :
-					   "not recorded");
+			r->sealed ? "recorded, but not exported" :
+			why[0]    ? why :
+				    "not recorded");
 }
 
 static void set_number(const char *name, uint64_t v)
@@ -225,8 +219,7 @@ void sampler__trim(const struct sampler *s)
 /* Processes that took this window from the others. */
 void sampler__strike_slow(const struct sampler *s, struct sample_window *w)
 {
-	const struct slow_process *slow = &w->report.slow;
-	pid_t stuck = stall__stuck_on(w->pid), pid = stuck > 0 ? stuck : slow->pid;
+	pid_t stuck = w->child.stuck, pid = stuck > 0 ? stuck : w->report.slow.pid;
 	struct proc_id id = { .pid = pid };
 	char why[96] = "a read of its memory is not answered";
 
@@ -236,9 +229,9 @@ void sampler__strike_slow(const struct sampler *s, struct sample_window *w)
 	if (stuck <= 0)
 		snprintf(why, sizeof(why),
 			 "to read and attach to it took %.1f s, and %.1f s of processor time",
-			 (double)slow->ns / 1e9, (double)slow->cpu_ns / 1e9);
+			 (double)w->report.slow.ns / 1e9, (double)w->report.slow.cpu_ns / 1e9);
 	if (pid && pid != w->struck)
-		proc_scout__strike(&id, stuck > 0 ? LEFT_OUT_STRIKES : slow->strikes, why);
+		proc_scout__strike(&id, stuck > 0 ? LEFT_OUT_STRIKES : w->report.slow.strikes, why);
 	w->struck = pid;
 }
 
@@ -261,10 +254,11 @@ void sampler__end_window(struct sampler *s, uint32_t i)
 		s->any |= w.report.has_result;
 		sample_budget__ended(s, &w);
 		s->incomplete |= code != EXIT_DONE && !sample_window__all_ended(&w);
-		s->lost += w.report.has_result ? w.report.result.lost : 0;
+		s->lost += w.report.has_result ? w.report.lost : 0;
 		s->last_real_ns = w.spec.real_ns;
 		if (!w.report.has_result)
-			window_dir__remove_partial(&s->dir, w.spec.real_ns);
+			window_dir__remove_partial(&s->dir,
+						   w.held.real_ns ? w.held.real_ns : w.spec.real_ns);
 		sample_metrics__ended(&s->metrics, &w, code);
 		print_window(&w);
 		put_line(s, &w, code);
@@ -274,6 +268,5 @@ void sampler__end_window(struct sampler *s, uint32_t i)
 		sample_control__gave_up(s, w.spec.nr, "ptbpf sample was ended before the window began");
 	}
 	sample_settings__release(w.settings);
-	if (w.spec.reading)
-		munmap(w.spec.reading, sizeof(*w.spec.reading));
+	cJSON_Delete(w.done);
 }

@@ -26,7 +26,7 @@ void sample_events__init(struct sample_events *e)
 
 int sample_events__fd(const struct sample_events *e)
 {
-	return e->watch.fd;
+	return e->watch.child.pid ? e->watch.child.progress.fd : -1;
 }
 
 void sample_events__stop(struct sampler *s)
@@ -38,15 +38,6 @@ void sample_events__stop(struct sampler *s)
 	s->events.ignored = 0;
 	s->watch_spent_ns += (double)s->events.watch.spent_ns;
 	s->events.watch.spent_ns = 0;
-}
-
-/* In the process of the watch. */
-static void close_others(void *arg)
-{
-	const struct sampler *s = arg;
-
-	if (s->control.server)
-		http_server__child(s->control.server);
 }
 
 /* All that are selected, not only those of the next window. 0 or negative errno. */
@@ -65,15 +56,10 @@ static int select_all(const struct sampler *s, struct proc_list *procs)
 
 static void follow_processes(struct sampler *s, uint64_t now)
 {
-	struct sample_watch_cfg cfg = { .run = &s->cfg->run,
-					.rules = &s->settings->events,
-					.max_overhead = s->max_overhead,
-					.in_child = close_others,
-					.arg = s };
 	struct proc_list procs = { .cnt = 0 };
 
 	if (!select_all(s, &procs))
-		sample_watch__follow(&s->events.watch, &cfg, &procs, now);
+		sample_watch__follow(&s->events.watch, &s->settings->follow_args, &procs, now);
 	else
 		sample_watch__postpone(&s->events.watch, now);
 	proc_list__free(&procs);
@@ -93,10 +79,10 @@ static void choose_processes(struct sampler *s, pid_t pid, struct window_request
 {
 	uint32_t selected;
 
-	rq->held = !rq->samples && s->hold.ready;
+	rq->held = !rq->samples && sample_hold__is_ready(&s->hold);
 	if (rq->held) { /* they may have ended meanwhile */
-		rq->pid_cnt = s->hold.spec.pid_cnt;
-		memcpy(rq->pids, s->hold.spec.pids, sizeof(rq->pids));
+		rq->pid_cnt = s->hold.window.spec.pid_cnt;
+		memcpy(rq->pids, s->hold.window.spec.pids, sizeof(rq->pids));
 		return;
 	}
 	rq->pid_cnt = sampler__select(s, rq->pids, &selected);

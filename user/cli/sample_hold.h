@@ -8,17 +8,18 @@
 
 #include <stdint.h>
 
-#include "cli/sample_window.h"
+#include "sample/window.h"
 
 struct sampler;
 
 struct sample_hold { /* zeroed: there is none */
-	struct sample_held process;
-	struct sample_window_spec spec; /* its own: processes, and where its capture is until it is a window */
-	bool ready;                     /* it holds what happens */
-	uint64_t retry_ns;              /* CLOCK_MONOTONIC: not before this */
+	struct sample_window window; /* its own: processes, and where its capture is until it is a window */
+	const struct sample_settings *settings; /* that it records by; not held */
+	uint64_t retry_ns;                      /* CLOCK_MONOTONIC: not before this */
 };
 
+/* It has the last seconds. */
+bool sample_hold__is_ready(const struct sample_hold *h);
 /* Sees to it that there is one, where there should be. */
 void sample_hold__keep(struct sampler *s);
 /* To be polled: readable when it is ready, or has ended; -1: nothing. */

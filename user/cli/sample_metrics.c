@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/cmd.h"
+#include "sample/metrics_json.h"
 
 static uint64_t cpu_ns_of(int who)
 {
@@ -29,10 +30,9 @@ void sample_metrics__init(struct metrics *m)
 	m->start_unix_ns = clock__pair().real_ns;
 }
 
-void sample_metrics__due(struct metrics *m, struct sample_window_spec *spec)
+void sample_metrics__due(struct metrics *m, const struct sample_window_spec *spec)
 {
 	m->targets = spec->selected ? spec->selected : spec->pid_cnt;
-	spec->metrics = m;
 }
 
 void sample_metrics__skipped(struct metrics *m)
@@ -42,6 +42,8 @@ void sample_metrics__skipped(struct metrics *m)
 
 void sample_metrics__ended(struct metrics *m, const struct sample_window *w, int code)
 {
+	struct metrics_window own;
+
 	m->windows[code == EXIT_DONE           ? METRICS_COMPLETE :
 		   code == EXIT_INCOMPLETE     ? METRICS_INCOMPLETE :
 		   sample_window__all_ended(w) ? METRICS_SKIPPED :
@@ -50,5 +52,6 @@ void sample_metrics__ended(struct metrics *m, const struct sample_window *w, int
 		return;
 	m->begin_unix_ns = w->spec.real_ns;
 	m->late_ns = w->report.late_ns;
-	metrics__add(m, &w->report.metrics);
+	metrics_json__get(w->done, m, &own);
+	metrics__add(m, &own);
 }

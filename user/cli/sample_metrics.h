@@ -3,12 +3,12 @@
 #ifndef CLI_SAMPLE_METRICS_H
 #define CLI_SAMPLE_METRICS_H
 
-#include "cli/sample_window.h"
 #include "sample/metrics.h"
+#include "sample/window.h"
 
 void sample_metrics__init(struct metrics *m);
-/* A window is due, of which spec has the processes; its own process is to report what m needs. */
-void sample_metrics__due(struct metrics *m, struct sample_window_spec *spec);
+/* A window is due, of which spec has the processes. */
+void sample_metrics__due(struct metrics *m, const struct sample_window_spec *spec);
 void sample_metrics__skipped(struct metrics *m);
 /* It has ended, with that exit code. */
 void sample_metrics__ended(struct metrics *m, const struct sample_window *w, int code);

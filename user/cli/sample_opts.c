@@ -23,6 +23,10 @@
 #define OPEN_INTERVAL_UNSET UINT64_MAX
 
 /* clang-format off */
+#define CHILDREN_OPT \
+	{ OPT_FLAG, 0, "children", offsetof(struct run_cfg, rec.children), NULL, \
+	  "also child processes, those forked within a window included" }
+
 static const struct opt_def sample_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "targets" },
 	{ OPT_PIDS, 'p', "pid", offsetof(struct sample_cfg, run.pids), "PID[,PID...]", "these processes, until all have ended" },
@@ -34,8 +38,7 @@ static const struct opt_def sample_opts[] = {
 	  "likewise those in this control group or below it" },
 	{ OPT_INT, 0, "process-limit", offsetof(struct sample_cfg, process_limit), "N",
 	  "so many of them in a window, others in the next ones, in turn (default: 32 if no other process has PyTorch, else 16)" },
-	{ OPT_FLAG, 0, "children", offsetof(struct sample_cfg, run.rec.children), NULL,
-	  "also child processes, those forked within a window included" },
+	CHILDREN_OPT,
 	{ OPT_STR, 0, "config", offsetof(struct sample_cfg, config), "FILE",
 	  "read options from it, too, in lines NAME=VALUE; the command line wins; SIGHUP reads it again" },
 	{ OPT_GROUP, 0, "", 0, NULL, "windows" },
@@ -87,6 +90,33 @@ const struct cmd_usage sample_usage = {
 static bool selects(const struct sample_cfg *cfg)
 {
 	return cfg->select.all_torch || cfg->select.comm || cfg->select.cgroup;
+}
+
+/* Options of the programs that record, as they were given: those that live__check() derives would contradict them. */
+bool sample_settings__set_words(struct sample_settings *set)
+{
+	static const struct opt_def recording[] = { CHILDREN_OPT, STEP_OPTS, RECORDING_OPTS, SOURCE_OPTS,
+						    { OPT_GROUP, 0, NULL, 0, NULL, NULL } };
+	static const struct opt_def sampling[] = { CHILDREN_OPT, STEP_OPTS, SOURCE_OPTS,
+						   { OPT_GROUP, 0, NULL, 0, NULL, NULL } };
+	static const struct opt_def *const following = sampling + 1; /* no children */
+	const struct run_cfg *run = &set->cfg.run;
+	struct window_options *o = &set->options;
+
+	return opts__words(recording, NULL, run, &o->args) &&
+	       words__add(&o->samples_args, "--sample-stacks=%d", SAMPLES_HZ) &&
+	       opts__words(sampling, "agent", run, &o->samples_args) &&
+	       opts__words(following, "agent", run, &set->follow_args) &&
+	       (!set->cfg.open_on || words__add(&set->follow_args, "--open-on=%s", set->cfg.open_on)) &&
+	       (!set->cfg.max_overhead ||
+		words__add(&set->follow_args, "--max-overhead=%s", set->cfg.max_overhead));
+}
+
+static void free_words(struct sample_settings *set)
+{
+	words__free(&set->options.args);
+	words__free(&set->options.samples_args);
+	words__free(&set->follow_args);
 }
 
 static int check_events(struct sample_settings *set)
@@ -150,13 +180,13 @@ static int check(struct sample_settings *set)
 		pr_error("sample: --dir is required; see 'ptbpf sample --help'");
 		return -1;
 	}
-	if (live__check(&cfg->run))
+	if (!sample_settings__set_words(set) || live__check(&cfg->run))
 		return -1;
 	if (check_events(set) || check_flight(set))
 		return -1;
 	log__set_context(conf__where(set->conf, cfg->schedule));
 	if (schedule__parse(cfg->schedule, &set->schedule) ||
-	    sample_steps__check(&set->schedule, &cfg->run))
+	    sample_steps__check(&set->schedule, &cfg->run, &set->options.steps))
 		return -1;
 	log__set_context(conf__where(set->conf, cfg->max_overhead));
 	if (cfg->max_overhead &&
@@ -177,7 +207,7 @@ static int check(struct sample_settings *set)
 		pr_error("sample: --schedule none needs a control socket: without --control off");
 		return -1;
 	}
-	cfg->run.rec.duration_ns = set->schedule.in_steps ? 0 : set->schedule.active;
+	set->options.duration_ns = set->schedule.in_steps ? 0 : set->schedule.active;
 	return 0;
 }
 
@@ -278,19 +308,10 @@ void sample_settings__release(struct sample_settings *set)
 {
 	if (!set || --set->holders)
 		return;
+	free_words(set);
 	if (set->base)
 		sample_settings__release(set->base);
 	else
 		conf__free(set->conf);
 	free(set);
-}
-
-int sample_settings__only_samples(struct run_cfg *cfg)
-{
-	cfg->record_shapes = cfg->with_flops = cfg->by_shape = cfg->execution_trace = false;
-	cfg->exact_memory = false;
-	cfg->rec.stacks = cfg->rec.modules = cfg->rec.memory = cfg->rec.kernel_memory = false;
-	cfg->rec.sample_hz = SAMPLES_HZ;
-	cfg->activities = cfg->agent = NULL;
-	return live__check(cfg);
 }

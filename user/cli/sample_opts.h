@@ -10,6 +10,7 @@
 #include "sample/event_rules.h"
 #include "sample/proc_select.h"
 #include "sample/schedule.h"
+#include "sample/window.h"
 
 #define SAMPLE_CONTROL_OFF "off"
 
@@ -39,6 +40,8 @@ struct sample_settings {
 	struct schedule schedule;
 	struct event_rules events; /* of --open-on */
 	double max_overhead;       /* share of the time, 0: no limit */
+	struct window_options options; /* of its windows */
+	struct words follow_args;      /* of ptbpf follow, with --open-on */
 	struct conf *conf;         /* has texts of cfg; NULL: no file */
 	/* ptbpf trigger --toggle: `cfg` of another one, which is held, without an activity. NULL: nothing is switched off. */
 	struct sample_settings *base;
@@ -58,10 +61,9 @@ int sample_settings__reload(int argc, char **argv, const struct sample_settings 
  */
 int sample_settings__toggle(struct sample_settings *set, const struct control_request *rq,
 			    struct sample_settings **out, char *why, size_t cap);
+/* Sets the command lines of the programs that record, by set->cfg.run. False: out of memory. */
+bool sample_settings__set_words(struct sample_settings *set);
 struct sample_settings *sample_settings__hold(struct sample_settings *set); /* which it returns */
 void sample_settings__release(struct sample_settings *set); /* the last holder frees it; NULL is fine */
-/* The options of a recording become those of samples of all Python stacks alone. 0 or negative
- * errno (reported). */
-int sample_settings__only_samples(struct run_cfg *cfg);
 
 #endif /* CLI_SAMPLE_OPTS_H */

@@ -45,7 +45,7 @@ static uint64_t duration_of(const struct sampler *s, const struct window_request
 /* 0: it ends after a number of steps. */
 static uint64_t planned_end(const struct sample_window *w)
 {
-	uint64_t ns = w->spec.duration_ns ? w->spec.duration_ns : w->spec.cfg->rec.duration_ns;
+	uint64_t ns = w->spec.duration_ns ? w->spec.duration_ns : w->spec.options->duration_ns;
 
 	return sample_window__in_steps(w) ? 0 : w->spec.begin_ns + w->report.late_ns + ns;
 }
@@ -125,7 +125,7 @@ static int check_time(const struct sampler *s, const struct window_request *rq, 
 
 static int check_targets(const struct sampler *s, const struct window_request *rq, char *why, size_t cap)
 {
-	bool any_process = s->cfg->run.rec.sample_hz || (rq->held && s->hold.ready);
+	bool any_process = s->cfg->run.rec.sample_hz || (rq->held && sample_hold__is_ready(&s->hold));
 
 	struct proc_facts facts[OPT_PIDS_MAX];
 
@@ -167,7 +167,7 @@ static int start(struct sampler *s, const struct window_request *rq, uint64_t nr
 	if (s->window_cnt == SAMPLER_WINDOWS_MAX)
 		return -EBUSY;
 	*w = (struct sample_window){
-		.spec = { .cfg = &s->cfg->run,
+		.spec = { .options = &s->settings->options,
 			  .nr = nr,
 			  .trigger = rq->trigger,
 			  .duration_ns = duration_of(s, rq),

@@ -14,15 +14,15 @@
 #define TIMEOUT_NS 60000000000ULL
 #define NO_TARGET_NS 5000000000ULL /* how often processes are searched for */
 
-int sample_steps__check(const struct schedule *s, struct run_cfg *cfg)
+int sample_steps__check(const struct schedule *s, const struct run_cfg *cfg, struct window_steps *st)
 {
-	struct step_opts *so = &cfg->rec.steps;
+	uint64_t timeout = cfg->rec.steps.timeout_ns;
 	const char *why = cfg->no_steps      ? "--no-steps" :
 			  cfg->rec.sample_hz ? "--sample-stacks, which has no probes to count them" :
 			  !cfg->rec.ops ? "--activities cuda, which does not record what ends a step" :
 					  NULL;
 
-	if (!s->in_steps && so->timeout_ns) {
+	if (!s->in_steps && timeout) {
 		pr_error("--step-timeout needs a --schedule in steps");
 		return -EINVAL;
 	}
@@ -32,11 +32,11 @@ int sample_steps__check(const struct schedule *s, struct run_cfg *cfg)
 		pr_error("a --schedule in steps excludes %s; use times (active=5s)", why);
 		return -EINVAL;
 	}
-	so->name = cfg->step_on ? cfg->step_on : SESSION_STEP_ON;
-	so->ops = cfg->step_on != NULL;
-	so->warmup = (uint32_t)s->warmup;
-	so->active = (uint32_t)s->active;
-	so->timeout_ns = so->timeout_ns ? so->timeout_ns : TIMEOUT_NS;
+	*st = (struct window_steps){ .name = cfg->step_on ? cfg->step_on : SESSION_STEP_ON,
+				     .named = cfg->step_on != NULL,
+				     .warmup = s->warmup,
+				     .active = s->active,
+				     .timeout_ns = timeout ? timeout : TIMEOUT_NS };
 	return 0;
 }
 
@@ -74,7 +74,7 @@ void sample_steps__ended(struct step_wait *sw, struct sample_window *w)
 	else if (w->report.steps.step_ns || (w->report.sealed && !w->report.steps.none))
 		step_wait__recorded(sw, end, w->report.steps.step_ns);
 	else
-		step_wait__failed(sw, end, w->spec.cfg->rec.steps.timeout_ns);
+		step_wait__failed(sw, end, w->spec.options->steps.timeout_ns);
 }
 
 void sample_steps__not_started(struct step_wait *sw, uint64_t now_ns, bool skipped)
@@ -92,7 +92,7 @@ void sample_steps__put(struct jsonw *j, const struct sample_window *w)
 	if (!sample_window__in_steps(w))
 		return;
 	if (w->report.has_result)
-		JSONW_U64(j, "steps", w->report.result.steps);
+		JSONW_U64(j, "steps", w->report.step_cnt);
 	if (w->report.steps.step_ns)
 		JSONW_DOUBLE(j, "step_seconds", (double)w->report.steps.step_ns / 1e9);
 	if (w->report.steps.attached_ns && sw->step_ns)
@@ -102,20 +102,11 @@ void sample_steps__put(struct jsonw *j, const struct sample_window *w)
 
 void sample_steps__why(const struct sample_window *w, char *buf, size_t cap)
 {
-	const struct step_opts *so = &w->spec.cfg->rec.steps;
+	const struct window_steps *st = &w->spec.options->steps;
 
 	buf[0] = '\0';
 	if (w->report.steps.none && !w->report.has_result)
 		snprintf(buf, cap,
 			 "nothing recorded: no step ended within %.3g s (--step-timeout); steps end with %s (--step-on%s)",
-			 (double)so->timeout_ns / 1e9, so->name, so->ops ? "" : ", PTBPF_STEP_ON");
-}
-
-int sample_steps__code(const struct step_opts *so, struct outputs_result *r, int code)
-{
-	if (code != EXIT_DONE || r->stop_reason != PTB_STOP_STEPS || r->steps >= so->active)
-		return code;
-	snprintf(r->incomplete, sizeof(r->incomplete), "it has %llu whole steps, not %u",
-		 (unsigned long long)r->steps, so->active);
-	return EXIT_INCOMPLETE;
+			 (double)st->timeout_ns / 1e9, st->name, st->named ? "" : ", PTBPF_STEP_ON");
 }

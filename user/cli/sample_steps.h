@@ -4,12 +4,13 @@
 #define CLI_SAMPLE_STEPS_H
 
 #include "base/jsonw.h"
-#include "cli/sample_window.h"
+#include "cli/live.h"
 #include "sample/schedule.h"
 #include "sample/step_wait.h"
+#include "sample/window.h"
 
-/* Fills cfg->rec.steps, or does nothing if the schedule is in time. Options that contradict it: -EINVAL (reported). */
-int sample_steps__check(const struct schedule *s, struct run_cfg *cfg);
+/* Fills *st, or does nothing if the schedule is in time. Options that contradict it: -EINVAL (reported). */
+int sample_steps__check(const struct schedule *s, const struct run_cfg *cfg, struct window_steps *st);
 
 /* Whether window `next` may be started now. *at: when, since start_ns. False: not yet or never; *in_ns: until it may, UINT64_MAX: no
  * sooner than the windows in hand have ended. */
@@ -26,8 +27,4 @@ void sample_steps__not_started(struct step_wait *sw, uint64_t now_ns, bool skipp
 void sample_steps__put(struct jsonw *j, const struct sample_window *w);
 /* Why there is nothing of the window, "": not because of its steps. */
 void sample_steps__why(const struct sample_window *w, char *buf, size_t cap);
-/* In the process of a window that is exported, with exit code `code`: has the capture the steps
- * that were counted? Then the code stays. */
-int sample_steps__code(const struct step_opts *so, struct outputs_result *r, int code);
-
 #endif /* CLI_SAMPLE_STEPS_H */

@@ -52,9 +52,10 @@ static struct sample_settings *without(struct sample_settings *base, const char 
 	*set = *base;
 	set->holders = 1;
 	set->base = sample_settings__hold(base);
-	set->off = off;
+	set->off = set->options.off = off;
 	set_activities(set);
-	if (!live__check(&set->cfg.run)) /* what excludes it is reported there */
+	set->options.args = set->options.samples_args = set->follow_args = (struct words){ .cnt = 0 };
+	if (sample_settings__set_words(set) && !live__check(&set->cfg.run)) /* what excludes it is reported there */
 		return set;
 	sample_settings__release(set);
 	return NULL;

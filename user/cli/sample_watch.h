@@ -10,13 +10,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cli/live.h"
+#include "sample/child.h"
 #include "sample/event_watch.h"
 #include "sample/proc_select.h"
 
-struct sample_watch {             /* sample_watch__init() */
-	pid_t pid;                /* 0: none runs */
-	int fd, pidfd;            /* -1: likewise */
+struct sample_watch { /* sample_watch__init() */
+	struct sample_child child;
 	struct proc_list targets; /* that are selected; turn 1: the watch knows of it */
 	uint64_t chosen_ns;       /* CLOCK_MONOTONIC: they began before */
 	uint64_t next_ns;         /* CLOCK_MONOTONIC: when the processes are selected again */
@@ -29,20 +28,12 @@ struct sample_watch {             /* sample_watch__init() */
 	struct event event;
 };
 
-struct sample_watch_cfg {
-	const struct run_cfg *run;
-	const struct event_rules *rules;
-	double max_overhead;         /* a share of the time; 0: no limit */
-	void (*in_child)(void *arg); /* closes what is not the watch's */
-	void *arg;
-};
-
 void sample_watch__init(struct sample_watch *w);
 /* Whether the processes are to be selected now; *in_ns: else when. */
 bool sample_watch__due(const struct sample_watch *w, uint64_t now_ns, uint64_t *in_ns);
 /* These are the processes, which are taken: starts a watch when there is none and a new one is among them; a running one has the new ones added. */
-void sample_watch__follow(struct sample_watch *w, const struct sample_watch_cfg *cfg,
-			  struct proc_list *procs, uint64_t now_ns);
+void sample_watch__follow(struct sample_watch *w, const struct words *args, struct proc_list *procs,
+			  uint64_t now_ns);
 /* They are not known. */
 void sample_watch__postpone(struct sample_watch *w, uint64_t now_ns);
 /* While a window is open: nothing is reported, and steps do not count. */
@@ -52,7 +43,7 @@ void sample_watch__read(struct sample_watch *w);
 /* That event. False: there was none. */
 bool sample_watch__take(struct sample_watch *w, struct event *ev);
 /* Nothing was done about the hang of a process: it is reported again then, if it lasts. */
-void sample_watch__again(const struct sample_watch *w, pid_t pid, uint64_t ns);
+void sample_watch__again(struct sample_watch *w, pid_t pid, uint64_t ns);
 void sample_watch__stop(struct sample_watch *w); /* and waits for its end */
 
 #endif /* CLI_SAMPLE_WATCH_H */

@@ -12,9 +12,9 @@
 #include "cli/sample_hold.h"
 #include "cli/sample_metrics.h"
 #include "cli/sample_opts.h"
-#include "cli/sample_window.h"
 #include "sample/cost_account.h"
 #include "sample/proc_scout.h"
+#include "sample/window.h"
 #include "sample/window_dir.h"
 
 #define SAMPLER_WINDOWS_MAX 4  /* at the same time, exports included */

@@ -10,11 +10,13 @@
 
 #include "base/hashmap.h"
 #include "base/list.h"
+#include "base/sort.h"
 #include "base/strtab.h"
 #include "base/vec.h"
 #include "model/key_averages.h"
 #include "report/report.h"
 
+#define OPS_MAX 4096
 #define RSS_NS 100000000ULL /* before the window's end: its last readings of /proc */
 #define CUT_STEP                                                                                   \
 	(SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED | SLICE_UNWOUND | SLICE_END_LOST |                 \
@@ -176,23 +178,49 @@ static int sum_resident(struct window_metrics *wm)
 	return err;
 }
 
-static int sum_operators(struct window_metrics *wm, const struct metrics *known)
+static int add_operator(struct metrics_window *w, const char *name, uint32_t uid, uint64_t self_ns)
+{
+	struct metrics_op op = { .uid = uid, .self_ns = self_ns };
+
+	snprintf(op.name, sizeof(op.name), "%s", name);
+	return vec_push(w->ops_all, w->ops_cnt, w->ops_cap, op);
+}
+
+/* Most time first. */
+static int by_time(const void *a, const void *b)
+{
+	return sort__cmp(((const struct metrics_op *)b)->self_ns, ((const struct metrics_op *)a)->self_ns);
+}
+
+/* Those with least time have no name, where they are very many. */
+static void limit_operators(struct metrics_window *w)
+{
+	if (w->ops_cnt <= OPS_MAX)
+		return;
+	sort__array(w->ops_all, w->ops_cnt, sizeof(*w->ops_all), by_time); /* or in another order */
+	while (w->ops_cnt > OPS_MAX)
+		w->rest_ns += w->ops_all[--w->ops_cnt].self_ns;
+}
+
+static int sum_operators(struct window_metrics *wm)
 {
 	uint32_t cnt = 0;
 	const struct ka_row *rows = key_averages__rows(wm->ka, &cnt);
+	int err = 0;
 
 	if (!rows)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt && !err; i++) {
 		uint32_t id = strtab__find(wm->ops, rows[i].key, strlen(rows[i].key));
 
 		if (rows[i].category && !strcmp(rows[i].category, "cpu_op") &&
 		    (int64_t)rows[i].self_cpu_ns > 0)
-			metrics_window__op(&wm->w, known, rows[i].key,
+			err = add_operator(&wm->w, rows[i].key,
 					   id ? wm->op_uids[id - 1] : METRICS_NO_USER,
 					   rows[i].self_cpu_ns);
 	}
-	return 0;
+	limit_operators(&wm->w);
+	return err;
 }
 
 static int sum_gpus(struct window_metrics *wm)
@@ -213,11 +241,11 @@ static void set_cost(struct metrics_window *w, const struct session_info *info)
 }
 
 int window_metrics__finish(struct window_metrics *wm, const struct session_totals *totals,
-			   const struct metrics *known, struct metrics_window *out)
+			   struct metrics_window *out)
 {
 	const struct session_info *info = wm->info;
 	struct metrics_window *w = &wm->w;
-	int err = sum_operators(wm, known);
+	int err = sum_operators(wm);
 
 	if (!err)
 		err = sum_resident(wm);
@@ -236,6 +264,7 @@ int window_metrics__finish(struct window_metrics *wm, const struct session_total
 	for (uint32_t i = 0; i < PTB_CNT_MAP; i++)
 		w->losses[i] = session_info__counter(info, i);
 	*out = *w;
+	w->ops_all = NULL;
 	return err;
 }
 
@@ -251,5 +280,6 @@ void window_metrics__free(struct window_metrics *wm)
 	strtab__free(wm->ops);
 	free(wm->op_uids);
 	free(wm->devices);
+	free(wm->w.ops_all);
 	free(wm);
 }

@@ -12,9 +12,9 @@ struct window_metrics;
 struct window_metrics *window_metrics__new(const struct session *s); /* NULL: out of memory */
 /* Fills at most WINDOW_METRICS_SINKS; returns how many. */
 uint32_t window_metrics__sinks(struct window_metrics *wm, struct session_sink *sinks);
-/* After the run. known: what has names already. 0 or negative errno. */
+/* After the run; out->ops_all becomes the caller's. 0 or negative errno. */
 int window_metrics__finish(struct window_metrics *wm, const struct session_totals *totals,
-			   const struct metrics *known, struct metrics_window *out);
+			   struct metrics_window *out);
 void window_metrics__free(struct window_metrics *wm); /* NULL is fine */
 
 #endif /* CLI_WINDOW_METRICS_H */

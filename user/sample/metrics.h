@@ -49,7 +49,7 @@ struct metrics_gpu {
 	uint64_t busy_ns;
 };
 
-/* One window. Of a fixed size, as its process sends it through a pipe. */
+/* One window. */
 struct metrics_window {
 	uint64_t window_ns, operators, cost_ns;
 	bool has_cost;       /* it was measured */
@@ -69,6 +69,9 @@ struct metrics_window {
 	uint32_t gpu_cnt;
 	struct metrics_gpu gpus[METRICS_GPUS];
 	uint64_t losses[PTB_CNT_MAP]; /* by enum ptb_counter_id */
+	/* in the process of the window, where metrics.ops is not known: all operators, from malloc */
+	struct metrics_op *ops_all;
+	uint32_t ops_cnt, ops_cap;
 };
 
 enum metrics_result {

@@ -141,7 +141,7 @@ static bool look_at(struct child *c, pid_t pid)
 	bool wanted = c->q->task == SCOUT_SELECT;
 
 	if (pid == c->q->parent || !identify(pid, &f.id) ||
-	    proc_select__matches(c->q->sel, pid) != wanted || proc_select__given_up(pid) ||
+	    proc_select__matches(c->q->sel, pid) != wanted ||
 	    left_out__has(&left_out, &f.id, c->now_ns) || !has_torch(c, &f))
 		return false;
 	say(c, ANSWER_PROCESS, 0, &f);
@@ -222,7 +222,7 @@ bool proc_scout__left_out(pid_t pid)
 {
 	const struct proc_id id = { .pid = pid };
 
-	return proc_select__given_up(pid) || left_out__has(&left_out, &id, clock__mono_ns());
+	return left_out__has(&left_out, &id, clock__mono_ns());
 }
 
 static void say_cut(uint32_t cnt)

@@ -8,9 +8,7 @@
 
 #include "base/proc_read.h"
 #include "base/sort.h"
-#include "base/stall.h"
 #include "base/vec.h"
-#include "target/pid_hold.h"
 #include "target/proc_info.h"
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
@@ -55,13 +53,6 @@ bool proc_select__matches(const struct proc_select *sel, pid_t pid)
 	if (sel->comm && (proc__comm(pid, 0, comm) || fnmatch(sel->comm, comm, 0) != 0))
 		return false;
 	return !sel->cgroup || is_in_cgroup(pid, sel->cgroup);
-}
-
-bool proc_select__given_up(pid_t pid)
-{
-	uint64_t ns = stall__given_up(pid);
-
-	return ns && pid_hold__began_by(pid, ns);
 }
 
 /* ---- the list ---- */

@@ -41,9 +41,6 @@ void proc_list__replace(struct proc_list *list, struct proc_list *now);
 /* Is it one of those, with PyTorch or without? */
 bool proc_select__matches(const struct proc_select *sel, pid_t pid);
 
-/* Has a read of its memory been given up (base/stall.h)? Then it is not selected. */
-bool proc_select__given_up(pid_t pid);
-
 /*
  * Those of the next window, at most `limit`, in the order of their pids: of each user as many as of any other, as far as they have so many, and of a
  * user's the ones that have waited longest. So nobody keeps out the processes of others by having more. Returns how many they are.

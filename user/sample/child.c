@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See child.h. */
+#define LOG_DOMAIN "sample"
+#include "sample/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cancel.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "target/pid_hold.h"
+
+#define LINE_MAX_BYTES (16u << 20) /* a longer line is no line of ptbpf */
+#define PROGRESS_FD 3              /* as the child has them */
+#define NOTES_FD 4
+#define KEPT_FD 5
+
+bool words__add(struct words *w, const char *fmt, ...)
+{
+	char *text = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return false;
+	if (vec_push(w->list, w->cnt, w->cap, text)) {
+		free(text);
+		return false;
+	}
+	if (vec_push(w->list, w->cnt, w->cap, NULL))
+		return false;
+	w->cnt--;
+	return true;
+}
+
+bool words__copy(struct words *w, const struct words *from)
+{
+	for (uint32_t i = 0; i < from->cnt; i++)
+		if (!words__add(w, "%s", from->list[i]))
+			return false;
+	return true;
+}
+
+void words__free(struct words *w)
+{
+	for (uint32_t i = 0; i < w->cnt; i++)
+		free(w->list[i]);
+	free(w->list);
+	*w = (struct words){ .cnt = 0 };
+}
+
+/* ---- the start ---- */
+
+struct pipes {
+	int progress[2], messages[2], notes[2];
+};
+
+static void close_pipes(const struct pipes *p, bool reader, bool writer)
+{
+	const int *all[] = { p->progress, p->messages, p->notes };
+
+	for (size_t i = 0; i < 3; i++) {
+		int own = i == 2; /* of the notes the other end is the child's */
+
+		if (reader && all[i][own] >= 0)
+			close(all[i][own]);
+		if (writer && all[i][!own] >= 0)
+			close(all[i][!own]);
+	}
+}
+
+static int open_pipes(struct pipes *p)
+{
+	*p = (struct pipes){ { -1, -1 }, { -1, -1 }, { -1, -1 } };
+	if (!pipe2(p->progress, O_CLOEXEC) && !pipe2(p->messages, O_CLOEXEC) &&
+	    !pipe2(p->notes, O_CLOEXEC) && !fcntl(p->progress[0], F_SETFL, O_NONBLOCK) &&
+	    !fcntl(p->messages[0], F_SETFL, O_NONBLOCK) && !fcntl(p->notes[1], F_SETFL, O_NONBLOCK))
+		return 0;
+	return -errno;
+}
+
+/* Own process group: Ctrl-C goes to ptbpf sample alone, which lets a window end. */
+static _Noreturn void run_child(const struct pipes *p, char **argv, int keep, pid_t parent)
+{
+	/* above those that they become */
+	int progress = fcntl(p->progress[1], F_DUPFD, 10), notes = fcntl(p->notes[0], F_DUPFD, 10),
+	    kept = keep >= 0 ? fcntl(keep, F_DUPFD, 10) : -1;
+
+	cancel__child();
+	setpgid(0, 0);
+	if (progress >= 0 && notes >= 0 && dup2(p->messages[1], STDERR_FILENO) >= 0 &&
+	    dup2(progress, PROGRESS_FD) >= 0 && dup2(notes, NOTES_FD) >= 0 &&
+	    (kept < 0 || dup2(kept, KEPT_FD) >= 0) &&
+	    !syscall(SYS_close_range, kept < 0 ? KEPT_FD : KEPT_FD + 1, ~0U, CLOSE_RANGE_CLOEXEC) &&
+	    !prctl(PR_SET_PDEATHSIG, SIGTERM) && getppid() == parent)
+		execv("/proc/self/exe", argv);
+	pr_error("cannot start another ptbpf: %s", errstr(errno));
+	_exit(1);
+}
+
+int sample_child__start(struct sample_child *c, struct words *words, int keep)
+{
+	pid_t parent = getpid(), pid;
+	struct pipes p;
+	int err;
+
+	if (!words__add(words, "--progress-fd=%d", PROGRESS_FD) ||
+	    !words__add(words, "--notes-fd=%d", NOTES_FD))
+		return -ENOMEM;
+	err = open_pipes(&p);
+	if (err) {
+		close_pipes(&p, true, true);
+		return err;
+	}
+	fflush(NULL);
+	pid = fork();
+	err = -errno;
+	if (!pid)
+		run_child(&p, words->list, keep, parent);
+	close_pipes(&p, pid < 0, true);
+	if (pid < 0)
+		return err;
+	*c = (struct sample_child){ .pid = pid,
+				    .pidfd = pid_hold__open(pid),
+				    .notes = p.notes[1],
+				    .progress = { .fd = p.progress[0] },
+				    .messages = { .fd = p.messages[0] } };
+	return 0;
+}
+
+int sample_child__note(struct sample_child *c, const char *text)
+{
+	size_t len = strlen(text);
+	ssize_t n = c->notes >= 0 ? write(c->notes, text, len) : -1;
+
+	return n == (ssize_t)len ? 0 : -EPIPE;
+}
+
+void sample_child__end_notes(struct sample_child *c)
+{
+	if (c->notes >= 0)
+		close(c->notes);
+	c->notes = -1;
+}
+
+/* ---- what comes from it ---- */
+
+/* Reads what is there, as far as a line may be long. */
+static void fill(struct child_pipe *p)
+{
+	ssize_t n = 1;
+
+	if (p->at) {
+		memmove(p->buf, p->buf + p->at, p->len - p->at);
+		p->len -= p->at;
+		p->at = 0;
+	}
+	while (p->fd >= 0 && n > 0) {
+		if (p->cap - p->len < 4096) {
+			if (p->cap >= LINE_MAX_BYTES ||
+			    vec_reserve((void **)&p->buf, &p->cap, p->cap + 8192, 1))
+				break;
+		}
+		n = read(p->fd, p->buf + p->len, p->cap - p->len - 1);
+		if (n > 0)
+			p->len += (uint32_t)n;
+	}
+	if (!n || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+		close(p->fd);
+		p->fd = -1;
+	}
+}
+
+/* The next line, without its end; NULL: there is none. */
+static char *next_line(struct child_pipe *p)
+{
+	char *line = p->buf ? p->buf + p->at : NULL, *end;
+
+	end = line ? memchr(line, '\n', p->len - p->at) : NULL;
+	if (!end)
+		return NULL;
+	*end = '\0';
+	p->at += (uint32_t)(end - line) + 1;
+	return line;
+}
+
+static void print_messages(struct sample_child *c)
+{
+	char *line;
+
+	if (c->messages.fd >= 0)
+		fill(&c->messages);
+	while ((line = next_line(&c->messages)))
+		log__forward(line);
+}
+
+cJSON *sample_child__read(struct sample_child *c)
+{
+	cJSON *json = NULL;
+	char *line;
+
+	if (!c->pid)
+		return NULL;
+	print_messages(c);
+	if (!(line = next_line(&c->progress)) && c->progress.fd >= 0) {
+		fill(&c->progress);
+		line = next_line(&c->progress);
+	}
+	for (; line && !(json = cJSON_Parse(line)); line = next_line(&c->progress))
+		pr_debug("a line of another ptbpf is not valid: %.100s", line);
+	if (json && !strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(json, "event")) ?: "", "stuck"))
+		c->stuck = (pid_t)child_line__double(json, "pid");
+	return json;
+}
+
+bool sample_child__ended(const struct sample_child *c)
+{
+	return !c->pid || c->stuck || !pid_hold__alive(c->pidfd);
+}
+
+int sample_child__end(struct sample_child *c)
+{
+	int status = 0, code = SAMPLE_CHILD_STUCK;
+
+	if (!c->stuck) {
+		while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+			;
+		code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+	}
+	print_messages(c);
+	sample_child__end_notes(c);
+	if (c->progress.fd >= 0)
+		close(c->progress.fd);
+	if (c->messages.fd >= 0)
+		close(c->messages.fd);
+	if (c->pidfd >= 0)
+		close(c->pidfd);
+	free(c->progress.buf);
+	free(c->messages.buf);
+	*c = (struct sample_child){ .stuck = c->stuck };
+	return code;
+}
+
+/* ---- a line ---- */
+
+double child_line__double(const cJSON *line, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(line, key);
+
+	return cJSON_IsNumber(v) && isfinite(v->valuedouble) ? v->valuedouble : 0;
+}
+
+static uint64_t whole(double v)
+{
+	return v <= 0 ? 0 : v >= 0x1p64 ? UINT64_MAX : (uint64_t)v;
+}
+
+uint64_t child_line__whole(const cJSON *number)
+{
+	return cJSON_IsNumber(number) ? whole(number->valuedouble) : 0;
+}
+
+uint64_t child_line__u64(const cJSON *line, const char *key)
+{
+	return whole(child_line__double(line, key));
+}
+
+uint64_t child_line__ns(const cJSON *line, const char *key)
+{
+	return whole(child_line__double(line, key) * 1e9 + 0.5);
+}
+
+bool child_line__bool(const cJSON *line, const char *key)
+{
+	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, key));
+}
+
+void child_line__text(const cJSON *line, const char *key, char *buf, size_t cap)
+{
+	const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, key));
+
+	snprintf(buf, cap, "%s", text ? text : "");
+}

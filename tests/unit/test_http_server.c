@@ -374,43 +374,6 @@ static void test_foreign(void)
 	close_server();
 }
 
-/* At a port, everybody is served; a child keeps neither it nor connections. */
-static void test_child(void)
-{
-	char url[HTTP_URL_MAX];
-	int go[2], closed[2], fd;
-	pid_t pid;
-
-	open_server();
-	fd = http_listen__port("0", url);
-	CU_ASSERT_EQUAL_FATAL(http_server__listen(hs, fd, false, routes), 0);
-	fd = connect_to();
-	http_server__run(hs);
-	CU_ASSERT_FATAL(!pipe(go) && !pipe(closed));
-	pid = fork();
-	if (!pid) {
-		close(go[1]);
-		close(fd);
-		http_server__child(hs);
-		close(closed[1]);
-		(void)!read(go[0], url, 1);
-		_exit(0);
-	}
-	CU_ASSERT_FATAL(pid > 0);
-	close(closed[1]);
-	CU_ASSERT_EQUAL(read(closed[0], url, 1), 0);
-	put(fd, "GET /plain HTTP/1.1\r\nHost: x\r\n\r\n", 33);
-	take_reply(fd);
-	HAS("plain\n");
-	http_server__free(hs);
-	CU_ASSERT_EQUAL(control_socket__connect(at("s")), -ECONNREFUSED);
-	http_listen__remove(&hp);
-	close(go[1]);
-	close(go[0]);
-	close(closed[0]);
-	waitpid(pid, NULL, 0);
-}
-
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
@@ -422,7 +385,6 @@ int main(void)
 		{ "a burst of connections", test_burst },
 		{ "clients that do not read", test_deaf },
 		{ "another user", test_foreign },
-		{ "a child", test_child },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -16,7 +16,8 @@
 #include "record/run.h"
 
 #define NOTES_MAX 4096
-#define LAST_REQUEST_MS 3000 /* after the end of the targets, which may be what the request is about */
+#define LAST_REQUEST_MS                                                                            \
+	3000 /* after the end of the targets, which may be what the request is about */
 
 static volatile sig_atomic_t wanted; /* SIGUSR1 has come */
 

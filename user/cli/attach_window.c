@@ -311,8 +311,7 @@ static int seal(struct window *w, int code)
 		code = live__seal(w->live);
 	progress__sealed(&w->live->progress, w->live->run, &w->cfg->pids,
 			 code || measured ? NULL : w->live->capture,
-			 w->cfg->rec.steps.name ? &w->steps : NULL,
-			 code ? count_ended(w) : 0);
+			 w->cfg->rec.steps.name ? &w->steps : NULL, code ? count_ended(w) : 0);
 	return code;
 }
 

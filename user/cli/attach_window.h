@@ -14,11 +14,11 @@
 
 /* --window; times are CLOCK_MONOTONIC in ns. */
 struct window_opts {
-	uint64_t chosen;     /* the processes began before */
-	uint64_t attach;     /* not before this; 0: now */
-	uint64_t begin;      /* the window; 0: when the probes are attached */
-	uint64_t end;        /* the next one is due; 0: it does not matter */
-	uint64_t own_probes; /* processes share none */
+	uint64_t chosen;         /* the processes began before */
+	uint64_t attach;         /* not before this; 0: now */
+	uint64_t begin;          /* the window; 0: when the probes are attached */
+	uint64_t end;            /* the next one is due; 0: it does not matter */
+	uint64_t own_probes;     /* processes share none */
 	uint64_t warmup, active; /* steps; active 0: the time of a step is measured */
 	uint64_t step_timeout;   /* ns; 0: it is not counted in steps */
 };

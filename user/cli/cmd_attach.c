@@ -268,8 +268,7 @@ int cmd_attach(int argc, char **argv)
 		pr_error("attach: --pid is required; see 'ptbpf attach --help'");
 		return EXIT_USAGE;
 	}
-	if (live__check(&cfg) || check_flight(&cfg) ||
-	    progress__open(&live.progress, cfg.progress_fd) ||
+	if (live__check(&cfg) || check_flight(&cfg) || progress__open(&live.progress, cfg.progress_fd) ||
 	    (cfg.window && window_opts__parse(cfg.window, &wo)))
 		return EXIT_USAGE;
 	if (cfg.progress_fd)

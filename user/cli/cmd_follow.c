@@ -44,7 +44,8 @@ struct follow_cfg {
 };
 
 static const struct opt_def follow_opts[] = {
-	{ OPT_STR, 0, "open-on", offsetof(struct follow_cfg, open_on), "LIST", "events, as of ptbpf sample" },
+	{ OPT_STR, 0, "open-on", offsetof(struct follow_cfg, open_on), "LIST",
+	  "events, as of ptbpf sample" },
 	{ OPT_STR, 0, "max-overhead", offsetof(struct follow_cfg, max_overhead), "PERCENT", "likewise" },
 	{ OPT_INT, 0, "progress-fd", offsetof(struct run_cfg, progress_fd), "N", "lines of JSON go there" },
 	{ OPT_INT, 0, "notes-fd", offsetof(struct run_cfg, notes_fd), "N", "lines of what is to be done" },

@@ -31,7 +31,7 @@ struct run_cfg {
 	bool no_table;
 	bool quiet;
 	const char *log;
-	int progress_fd, notes_fd; /* 0: none */
+	int progress_fd, notes_fd;     /* 0: none */
 	const char *window, *max_cost; /* of attach_window.h */
 	const char *threads;           /* NULL: no stacks of threads */
 };

@@ -43,9 +43,9 @@ struct outputs {
 	const char *align;   /* of several: by OUTPUTS_ALIGN, NULL: clocks */
 	const char *step_on; /* NULL and not no_steps: as recorded */
 	bool no_steps;
-	bool summary;                        /* one line on stderr, and what is missing */
-	struct outputs_result *result;       /* NULL: not requested */
-	struct metrics_window *metrics;      /* likewise */
+	bool summary;                   /* one line on stderr, and what is missing */
+	struct outputs_result *result;  /* NULL: not requested */
+	struct metrics_window *metrics; /* likewise */
 };
 
 #define OUTPUTS_ALIGN "clocks, collectives"

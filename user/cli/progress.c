@@ -95,8 +95,8 @@ void progress__read(const struct progress *p, pid_t pid, uint64_t ns, uint64_t c
 	end_line(p, &l);
 }
 
-void progress__attached(const struct progress *p, uint32_t processes, uint64_t took_ns, uint32_t ended,
-			uint32_t no_torch)
+void progress__attached(const struct progress *p, uint32_t processes, uint64_t took_ns,
+			uint32_t ended, uint32_t no_torch)
 {
 	struct line l;
 

@@ -14,8 +14,10 @@ struct progress {
 	int fd; /* 0: nobody reads */
 };
 
-#define PROGRESS_SLOW_CPU_NS 9500000000ULL /* less than what ends an analysis (LIMIT_ELF_SPENT_MS) */
-#define PROGRESS_SLOW_NS 19000000000ULL    /* likewise; a machine that is overloaded may be the reason */
+#define PROGRESS_SLOW_CPU_NS                                                                       \
+	9500000000ULL /* less than what ends an analysis (LIMIT_ELF_SPENT_MS) */
+#define PROGRESS_SLOW_NS                                                                           \
+	19000000000ULL /* likewise; a machine that is overloaded may be the reason */
 
 /* Of a window that is counted in steps; times are CLOCK_MONOTONIC. */
 struct progress_steps {
@@ -32,8 +34,8 @@ void progress__reading(const struct progress *p, pid_t pid);
 /* That is over, and took so long; failed: it was for nothing. */
 void progress__read(const struct progress *p, pid_t pid, uint64_t ns, uint64_t cpu_ns, bool failed);
 /* The probes are in place. ended, no_torch: so many of the other processes. */
-void progress__attached(const struct progress *p, uint32_t processes, uint64_t took_ns, uint32_t ended,
-			uint32_t no_torch);
+void progress__attached(const struct progress *p, uint32_t processes, uint64_t took_ns,
+			uint32_t ended, uint32_t no_torch);
 /* The window begins. */
 void progress__begun(const struct progress *p, struct run *run);
 /* Nothing is attached any more. capture: NULL: there is none, ended: when so many of the processes had ended; steps: NULL:

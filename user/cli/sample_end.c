@@ -257,8 +257,8 @@ void sampler__end_window(struct sampler *s, uint32_t i)
 		s->lost += w.report.has_result ? w.report.lost : 0;
 		s->last_real_ns = w.spec.real_ns;
 		if (!w.report.has_result)
-			window_dir__remove_partial(&s->dir,
-						   w.held.real_ns ? w.held.real_ns : w.spec.real_ns);
+			window_dir__remove_partial(&s->dir, w.held.real_ns ? w.held.real_ns :
+									     w.spec.real_ns);
 		sample_metrics__ended(&s->metrics, &w, code);
 		print_window(&w);
 		put_line(s, &w, code);

@@ -12,7 +12,7 @@
 
 struct sampler;
 
-struct sample_hold { /* zeroed: there is none */
+struct sample_hold {                 /* zeroed: there is none */
 	struct sample_window window; /* its own: processes, and where its capture is until it is a window */
 	const struct sample_settings *settings; /* that it records by; not held */
 	uint64_t retry_ns;                      /* CLOCK_MONOTONIC: not before this */

@@ -95,10 +95,12 @@ static bool selects(const struct sample_cfg *cfg)
 /* Options of the programs that record, as they were given: those that live__check() derives would contradict them. */
 bool sample_settings__set_words(struct sample_settings *set)
 {
-	static const struct opt_def recording[] = { CHILDREN_OPT, STEP_OPTS, RECORDING_OPTS, SOURCE_OPTS,
-						    { OPT_GROUP, 0, NULL, 0, NULL, NULL } };
-	static const struct opt_def sampling[] = { CHILDREN_OPT, STEP_OPTS, SOURCE_OPTS,
-						   { OPT_GROUP, 0, NULL, 0, NULL, NULL } };
+	static const struct opt_def recording[] = {
+		CHILDREN_OPT, STEP_OPTS, RECORDING_OPTS, SOURCE_OPTS, { OPT_GROUP, 0, NULL, 0, NULL, NULL }
+	};
+	static const struct opt_def sampling[] = {
+		CHILDREN_OPT, STEP_OPTS, SOURCE_OPTS, { OPT_GROUP, 0, NULL, 0, NULL, NULL }
+	};
 	static const struct opt_def *const following = sampling + 1; /* no children */
 	const struct run_cfg *run = &set->cfg.run;
 	struct window_options *o = &set->options;

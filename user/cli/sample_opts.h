@@ -38,11 +38,11 @@ struct sample_settings {
 	uint32_t holders;
 	struct sample_cfg cfg;
 	struct schedule schedule;
-	struct event_rules events; /* of --open-on */
-	double max_overhead;       /* share of the time, 0: no limit */
+	struct event_rules events;     /* of --open-on */
+	double max_overhead;           /* share of the time, 0: no limit */
 	struct window_options options; /* of its windows */
 	struct words follow_args;      /* of ptbpf follow, with --open-on */
-	struct conf *conf;         /* has texts of cfg; NULL: no file */
+	struct conf *conf;             /* has texts of cfg; NULL: no file */
 	/* ptbpf trigger --toggle: `cfg` of another one, which is held, without an activity. NULL: nothing is switched off. */
 	struct sample_settings *base;
 	const char *off;     /* "cpu" or "cuda", NULL likewise */

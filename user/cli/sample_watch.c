@@ -130,7 +130,8 @@ static void take_line(struct sample_watch *w, const char *event, const cJSON *li
 	if (!strcmp(event, "following")) {
 		w->cost_ns = child_line__ns(line, "charged_seconds");
 		if (followed > w->followed)
-			pr_info("following the steps of %u process%s", followed, followed == 1 ? "" : "es");
+			pr_info("following the steps of %u process%s", followed,
+				followed == 1 ? "" : "es");
 		w->followed = followed;
 	}
 	if (strcmp(event, "happened") != 0)
@@ -153,7 +154,8 @@ void sample_watch__read(struct sample_watch *w)
 	if (!w->child.pid)
 		return;
 	while (!w->has_event && (line = sample_child__read(&w->child))) {
-		const char *event = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "event"));
+		const char *event =
+			cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "event"));
 
 		take_line(w, event ? event : "", line);
 		cJSON_Delete(line);

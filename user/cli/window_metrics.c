@@ -215,8 +215,7 @@ static int sum_operators(struct window_metrics *wm)
 
 		if (rows[i].category && !strcmp(rows[i].category, "cpu_op") &&
 		    (int64_t)rows[i].self_cpu_ns > 0)
-			err = add_operator(&wm->w, rows[i].key,
-					   id ? wm->op_uids[id - 1] : METRICS_NO_USER,
+			err = add_operator(&wm->w, rows[i].key, id ? wm->op_uids[id - 1] : METRICS_NO_USER,
 					   rows[i].self_cpu_ns);
 	}
 	limit_operators(&wm->w);

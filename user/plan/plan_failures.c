@@ -9,9 +9,10 @@
 #define VALID_NS 3600000000000ULL
 #define LONG_NS 100000000ULL
 
-static struct {
-	struct plan_failure f;
-	bool own;
+static struct plan_failure {
+	uint8_t digest[FILE_HASH_SZ];
+	int err;
+	uint64_t until_ns; /* CLOCK_MONOTONIC */
 } table[FAILURES_MAX];
 static uint32_t next;
 
@@ -19,7 +20,7 @@ static uint32_t find(const uint8_t *digest)
 {
 	uint32_t i = 0;
 
-	while (i < FAILURES_MAX && !(table[i].f.err && !memcmp(table[i].f.digest, digest, FILE_HASH_SZ)))
+	while (i < FAILURES_MAX && !(table[i].err && !memcmp(table[i].digest, digest, FILE_HASH_SZ)))
 		i++;
 	return i;
 }
@@ -28,46 +29,20 @@ int plan_failures__find(const struct plan_key *key, uint64_t now_ns)
 {
 	uint32_t i = key->known ? find(key->digest) : FAILURES_MAX;
 
-	return i < FAILURES_MAX && now_ns < table[i].f.until_ns ? table[i].f.err : 0;
-}
-
-static void put(const struct plan_failure *f, bool own)
-{
-	uint32_t i = find(f->digest);
-
-	if (i == FAILURES_MAX) {
-		i = next;
-		next = (next + 1) % FAILURES_MAX;
-	}
-	table[i].f = *f;
-	table[i].own = own;
-}
-
-void plan_failures__add(const struct plan_failure *f)
-{
-	if (f->err)
-		put(f, false);
+	return i < FAILURES_MAX && now_ns < table[i].until_ns ? table[i].err : 0;
 }
 
 void plan_failures__note(const struct plan_key *key, int err, uint64_t took_ns, uint64_t now_ns)
 {
-	struct plan_failure f = { .err = err, .until_ns = now_ns + VALID_NS };
+	uint32_t i;
 
 	if (!key->known || took_ns < LONG_NS || err == -ECANCELED || err == -EINTR || err == -ESTALE)
 		return;
-	memcpy(f.digest, key->digest, sizeof(f.digest));
-	put(&f, true);
-}
-
-uint32_t plan_failures__own(struct plan_failure *out, uint32_t cap)
-{
-	uint32_t cnt = 0;
-
-	for (uint32_t k = 1; k <= FAILURES_MAX && cnt < cap; k++) {
-		uint32_t i = (next + FAILURES_MAX - k) % FAILURES_MAX;
-
-		if (table[i].own && table[i].f.err)
-			out[cnt++] = table[i].f;
+	i = find(key->digest);
+	if (i == FAILURES_MAX) {
+		i = next;
+		next = (next + 1) % FAILURES_MAX;
 	}
-	return cnt;
+	table[i] = (struct plan_failure){ .err = err, .until_ns = now_ns + VALID_NS };
+	memcpy(table[i].digest, key->digest, sizeof(table[i].digest));
 }

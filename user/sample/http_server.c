@@ -386,20 +386,6 @@ struct http_counts http_server__counts(const struct http_server *hs)
 	return hs->counts;
 }
 
-void http_server__child(const struct http_server *hs)
-{
-	/* not by the library, which would end the parent's connections */
-	close(hs->epoll_fd);
-	for (uint32_t i = 0; i < hs->listener_cnt; i++) {
-		const struct listener *l = &hs->listeners[i];
-
-		close(l->fd);
-		close(l->epoll_fd);
-		for (uint32_t k = 0; k < l->conn_cnt; k++)
-			close(l->conns[k]->fd);
-	}
-}
-
 /* Closes the connections that wait for an answer. True: answers are still to be sent. */
 static bool end_requests(struct http_server *hs)
 {

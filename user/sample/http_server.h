@@ -94,8 +94,6 @@ bool http_request__accepts(const struct http_request *rq, const char *type);
 void http_request__answer(struct http_request *rq, unsigned int status, const char *type,
 			  char *text, size_t len);
 struct http_counts http_server__counts(const struct http_server *hs);
-/* In a child after fork() that goes on for long: closes what only the parent serves. */
-void http_server__child(const struct http_server *hs);
 /* Sends pending answers, and closes connections whose request has none. NULL is fine. */
 void http_server__free(struct http_server *hs);
 

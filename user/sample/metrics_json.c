@@ -7,7 +7,8 @@
 
 #include "sample/child.h"
 
-#define NUMBERS(field) offsetof(struct metrics_window, field), sizeof(((struct metrics_window *)0)->field) / 8
+#define NUMBERS(field)                                                                             \
+	offsetof(struct metrics_window, field), sizeof(((struct metrics_window *)0)->field) / 8
 
 static const struct {
 	const char *key;

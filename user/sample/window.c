@@ -38,7 +38,8 @@ static bool add_pids(struct words *cmd, const struct sample_window_spec *spec)
 	size_t len = 0;
 
 	for (uint32_t i = 0; i < spec->pid_cnt; i++)
-		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%d", i ? "," : "", spec->pids[i]);
+		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%d", i ? "," : "",
+					spec->pids[i]);
 	return words__add(cmd, "--pid=%s", list);
 }
 
@@ -226,7 +227,8 @@ static void take_done(struct sample_report *r, const cJSON *line)
 	r->slices = child_line__u64(line, "slices");
 	r->lost = child_line__u64(line, "lost");
 	r->step_cnt = child_line__u64(line, "steps");
-	r->cost_share = cJSON_HasObjectItem(line, "cost_share") ? child_line__double(line, "cost_share") : -1;
+	r->cost_share =
+		cJSON_HasObjectItem(line, "cost_share") ? child_line__double(line, "cost_share") : -1;
 	r->shortened = child_line__bool(line, "shortened");
 	child_line__text(line, "stopped_by", r->stopped_by, sizeof(r->stopped_by));
 	child_line__text(line, "incomplete", r->incomplete, sizeof(r->incomplete));
@@ -258,7 +260,8 @@ void sample_window__read(struct sample_window *w)
 	cJSON *line;
 
 	while ((line = sample_child__read(&w->child))) {
-		const char *event = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "event"));
+		const char *event =
+			cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "event"));
 
 		take_line(w, event ? event : "", line);
 		if (event && !strcmp(event, "done") && !w->done)
@@ -274,9 +277,11 @@ static void rename_files(const struct sample_window *w)
 	if (!w->report.sealed)
 		return;
 	if (rename(w->held.capture, w->spec.capture))
-		pr_error("'%s' cannot be renamed to '%s': %s", w->held.capture, w->spec.capture, errstr(errno));
+		pr_error("'%s' cannot be renamed to '%s': %s", w->held.capture, w->spec.capture,
+			 errstr(errno));
 	if (w->report.has_result && w->held.trace[0] && rename(w->held.trace, w->spec.trace))
-		pr_error("'%s' cannot be renamed to '%s': %s", w->held.trace, w->spec.trace, errstr(errno));
+		pr_error("'%s' cannot be renamed to '%s': %s", w->held.trace, w->spec.trace,
+			 errstr(errno));
 }
 
 int sample_window__end(struct sample_window *w)

@@ -25,7 +25,7 @@ enum { WINDOW_DONE = 0, WINDOW_FAILED = 1, WINDOW_INCOMPLETE = 3 };
 /* Of a schedule in steps. */
 struct window_steps {
 	const char *name; /* of the annotation or operator that ends a step; NULL: windows are not counted in steps */
-	bool named;       /* by --step-on */
+	bool named; /* by --step-on */
 	uint64_t warmup, active, timeout_ns;
 };
 
@@ -60,8 +60,8 @@ struct sample_window_spec {
 	struct window_trigger trigger;
 	uint64_t cycle;       /* of the schedule that has it */
 	uint64_t duration_ns; /* of a window that no schedule has; 0: as its options say */
-	uint64_t end_ns;      /* it ends by then, because the next one is due; 0: it does not matter */
-	uint64_t limit_ns;    /* it may cost what --max-overhead allows until then; 0: anything */
+	uint64_t end_ns;   /* it ends by then, because the next one is due; 0: it does not matter */
+	uint64_t limit_ns; /* it may cost what --max-overhead allows until then; 0: anything */
 	uint64_t starts[PROC_SELECT_MAX]; /* of the processes, in clock ticks since boot; 0: not known */
 	uint64_t max_cost_ns[PROC_SELECT_MAX]; /* of each; 0: no limit */
 	pid_t left_out[PROC_SELECT_MAX];       /* processes that may cost nothing */
@@ -71,7 +71,7 @@ struct sample_window_spec {
 	uint64_t real_ns;             /* Unix time of the begin */
 	bool measure;                 /* the time of a step, and nothing else */
 	struct step_wait step_wait;   /* in steps: what is known when it starts */
-	bool held;    /* its begin is in the memory of a process that holds it (--flight), if there is one */
+	bool held; /* its begin is in the memory of a process that holds it (--flight), if there is one */
 	bool samples; /* of Python stacks, and nothing else: the job hangs */
 	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */
 };
@@ -94,14 +94,15 @@ struct sample_report {
 	pid_t reading;     /* the process whose libraries it reads, 0: none */
 	bool sealed;       /* nothing is attached any more; the rest is export */
 	bool has_result;
-	struct {                                /* of a window that is counted in steps */
-		uint64_t attached_ns, ended_ns; /* CLOCK_MONOTONIC: probes were there, and the last step that counts had ended; 0: never */
+	struct { /* of a window that is counted in steps */
+		uint64_t attached_ns,
+			ended_ns; /* CLOCK_MONOTONIC: probes were there, and the last step that counts had ended; 0: never */
 		uint64_t step_ns; /* mean time of a step, 0: not known */
 		bool none;        /* no step ended in time */
 	} steps;
 	bool cost_known;
-	uint64_t cost_ns;  /* then: of the process that it has cost most, when it was sealed or given up */
-	uint64_t fixed_ns; /* what it costs at least; 0: not known */
+	uint64_t cost_ns; /* then: of the process that it has cost most, when it was sealed or given up */
+	uint64_t fixed_ns;                             /* what it costs at least; 0: not known */
 	struct window_charge charges[PROC_SELECT_MAX]; /* with cost_known, of each process */
 	struct {
 		pid_t pid; /* the one that took most processor time of ptbpf to read and attach to; 0: none took too much */

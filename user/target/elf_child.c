@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
@@ -152,60 +150,6 @@ static void cache_answer(const struct file_id *id, const struct elf_question *q,
 	cache_next = (cache_next + 1) % CACHE_CNT;
 }
 
-/* ---- what another process was answered ---- */
-
-struct sent_answer {
-	struct file_id id;
-	int (*fn)(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len);
-	size_t arg_sz, len;
-	int err;
-};
-
-static int tell_fd = -1;
-
-void elf_child__send_to(int fd)
-{
-	tell_fd = fd;
-}
-
-static void send_answer(const struct file_id *id, const struct elf_question *q, int err,
-			const uint8_t *data, size_t len)
-{
-	struct sent_answer t;
-	struct iovec parts[] = { { &t, sizeof(t) },
-				 { (void *)(uintptr_t)q->arg, q->arg_sz },
-				 { (void *)(uintptr_t)data, len } };
-	const struct msghdr msg = { .msg_iov = parts, .msg_iovlen = 3 };
-
-	memset(&t, 0, sizeof(t));
-	t.id = *id;
-	t.fn = q->fn;
-	t.arg_sz = q->arg_sz;
-	t.len = len;
-	t.err = err;
-	if (tell_fd >= 0 && sendmsg(tell_fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		pr_debug("an answer about a file is not sent: %s", errstr(errno));
-}
-
-void elf_child__receive_from(int fd)
-{
-	static uint8_t buf[sizeof(struct sent_answer) + 2 * CACHED_MAX];
-	struct sent_answer t;
-	ssize_t n;
-
-	while ((n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_TRUNC)) > 0) {
-		struct elf_question q = { .arg = buf + sizeof(t) };
-
-		memcpy(&t, buf, sizeof(t));
-		if ((size_t)n > sizeof(buf) || (size_t)n != sizeof(t) + t.arg_sz + t.len)
-			continue;
-		q.fn = t.fn;
-		q.arg_sz = t.arg_sz;
-		if (!find_cached(&t.id, &q))
-			cache_answer(&t.id, &q, t.err, buf + sizeof(t) + t.arg_sz, t.len);
-	}
-}
-
 /* ---- in the parent ---- */
 
 static bool outline_ok(const struct elf_outline *o)
@@ -257,10 +201,8 @@ static int run_child(struct request *r, const struct file_id *id, uint8_t **data
 		*spent += clock__mono_ns() - begin;
 	if (err == -EIO) /* it was cut, or makes the parser fail */
 		err = -ENOEXEC;
-	if (is_lasting(id, err, *len)) {
+	if (is_lasting(id, err, *len))
 		cache_answer(id, r->q, err, *data, *len);
-		send_answer(id, r->q, err, *data, *len);
-	}
 	return err;
 }
 

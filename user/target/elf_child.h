@@ -51,12 +51,6 @@ struct elf_answer {
  */
 int elf_child__ask(int fd, const char *name, const struct elf_question *q, struct elf_answer *out);
 void elf_answer__clear(struct elf_answer *a);
-/*
- * What this process is answered from now on is sent to fd (SOCK_SEQPACKET; what does not fit at once is not), from which another one that has been forked
- * before, or has forked it, remembers it, too.
- */
-void elf_child__send_to(int fd);
-void elf_child__receive_from(int fd);
 
 /* Copies an answer of a fixed size; false: it has another one. */
 bool elf_answer__get(const struct elf_answer *a, void *to, size_t sz);

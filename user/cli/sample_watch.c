@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 /* A watch that ends sooner is tried again after a pause twice as long, at most this. */
 #define STEADY_NS 60000000000ULL
 #define RETRY_MAX_NS 600000000000ULL
+#define END_POLL_MS 5
 
 void sample_watch__init(struct sample_watch *w)
 {
@@ -160,11 +162,8 @@ void sample_watch__read(struct sample_watch *w)
 		take_line(w, event ? event : "", line);
 		cJSON_Delete(line);
 	}
-	if (!w->has_event && sample_child__ended(&w->child)) {
-		while ((line = sample_child__read(&w->child))) /* of its last moment: only what it has cost counts */
-			cJSON_Delete(line);
+	if (!w->has_event && (w->child.progress.fd < 0 || w->child.stuck))
 		take_end(w);
-	}
 }
 
 bool sample_watch__take(struct sample_watch *w, struct event *ev)
@@ -181,7 +180,12 @@ void sample_watch__stop(struct sample_watch *w)
 	if (!w->child.pid)
 		return;
 	kill(w->child.pid, SIGTERM);
-	take_end(w);
+	while (w->child.pid) {
+		w->has_event = false;
+		sample_watch__read(w);
+		if (w->child.pid)
+			poll(NULL, 0, END_POLL_MS);
+	}
 	proc_list__free(&w->targets);
 	w->next_ns = w->retry_ns = 0;
 }

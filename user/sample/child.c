@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@
 #define PROGRESS_FD 3              /* as the child has them */
 #define NOTES_FD 4
 #define KEPT_FD 5
+#define END_POLL_MS 5
 
 bool words__add(struct words *w, const char *fmt, ...)
 {
@@ -236,12 +238,17 @@ bool sample_child__ended(const struct sample_child *c)
 int sample_child__end(struct sample_child *c)
 {
 	int status = 0, code = SAMPLE_CHILD_STUCK;
+	cJSON *line;
+	pid_t got;
 
-	if (!c->stuck) {
-		while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
-			;
-		code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+	/* what it still reports has to be read, or it could wait for that */
+	while (!(got = waitpid(c->pid, &status, WNOHANG)) && !c->stuck) {
+		while ((line = sample_child__read(c)))
+			cJSON_Delete(line);
+		poll(NULL, 0, END_POLL_MS);
 	}
+	if (got == c->pid)
+		code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 	print_messages(c);
 	sample_child__end_notes(c);
 	if (c->progress.fd >= 0)

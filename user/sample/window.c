@@ -157,7 +157,7 @@ void sample_window__kill(struct sample_window *w)
 {
 	if (!w->child.pid)
 		return;
-	kill(w->child.pid, SIGKILL);
+	kill(w->child.pid, SIGTERM); /* without a note it writes nothing */
 	sample_child__end(&w->child);
 	cJSON_Delete(w->done);
 	w->done = NULL;

@@ -158,7 +158,7 @@ int sample_window__start(struct sample_window *w, int keep);
 int sample_window__hold(struct sample_window *w, uint64_t flight_ns, uint64_t flight_bytes, int keep);
 /* What is held becomes the window w, which has its processes. False: nothing is held; nothing has changed. */
 bool sample_window__release(struct sample_window *held, struct sample_window *w);
-/* Ends it at once, and drops what it has. */
+/* Ends one that holds, and drops what it has. */
 void sample_window__kill(struct sample_window *w);
 /* Reads what the process has reported. */
 void sample_window__read(struct sample_window *w);

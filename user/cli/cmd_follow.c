@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -329,10 +330,14 @@ static int follow_steps(struct watch_run *wr)
 			   .oom = wr->rules.oom,
 			   .hooks = &hooks },
 	};
+	struct pollfd p[] = { { .fd = run->notes_fd, .events = POLLIN },
+			      { .fd = cancel__fd(), .events = POLLIN } };
 	int err = run__open(&opts, NULL, &wr->run);
 
 	if (err)
 		return err;
+	while (!cancel__pending() && poll(p, 2, -1) < 0 && errno == EINTR)
+		;
 	read_orders(wr);
 	while (wr->queue_cnt && !wr->cnt && !cancel__pending())
 		add_waiting(wr, 0);

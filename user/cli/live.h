@@ -118,7 +118,7 @@ struct live {
 	struct progress progress;
 	bool no_summary;
 	struct outputs_result *result; /* filled in by live__export(); NULL: not wanted */
-	int capture_fd; /* after live__run(): the finished capture; negative errno: it cannot be opened */
+	int capture_fd; /* after live__seal(): the finished capture; negative errno: it cannot be opened */
 	int run_err;                    /* of the recording, 0: none */
 	int write_err;                  /* of the capture, 0: it is complete */
 	struct metrics_window *metrics; /* of struct outputs */

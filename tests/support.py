@@ -112,7 +112,7 @@ def processes_of_run():
 
 
 # Workloads whose tests do not ask how they were started.
-FORKED = ("spin.py", "busy.py", "train_loop.py", "scripted.py", "event_work.py", "step_loop.py")
+FORKED = ("spin.py", "busy.py", "train_loop.py", "scripted.py", "step_loop.py")
 
 
 class Forker:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Each allocation, read, write, bpf() and perf_event_open() of ptbpf fails once: no crash, one sentence, no probe left. A
-preloaded library (tests/workloads/fault.c) lets the call from the N-th distinct call stack fail. By default a random choice of
+"""Each allocation, read, write, bpf() and perf_event_open() of ptbpf fails once: no crash, one sentence, no probe and no unfinished
+file left but a capture, which can be read. Where ptbpf itself has no memory (base/mem.h) it ends there. A preloaded library (tests/workloads/fault.c) lets the call from the N-th distinct call stack fail. By default a random choice of
 the stacks of each kind; with PTBPF_SOAK all of them."""
 
 import os
@@ -11,6 +11,7 @@ from support import PTBPF, Process, Skip, check, every, modified_code, run_ptbpf
 
 LIBRARY = os.path.join(os.path.dirname(PTBPF), "tests", "workloads", "libfault.so")
 ATTACH = ("--execution-trace", "--profile-memory", "--kernel-memory", "-d", "30ms", "--no-table")
+EXHAUSTED = "ptbpf: memory is exhausted"
 SENTENCES = 6  # lines on stderr that a failure may print, progress and hints included
 
 
@@ -24,6 +25,7 @@ def faulty(log, kind, n, *args):
         messages = [line for line in p.err if line.startswith("ptbpf: ")]
         wrong = (f"exit {code} is not one of ptbpf's own" if code not in (0, 1, 3)
                  else "no sentence" if code and not messages
+                 else "it went on without memory" if code != 1 and any(m.startswith(EXHAUSTED) for m in messages)
                  else f"{len(messages)} lines" if len(messages) > SENTENCES else None)
         text = f"{kind}:{n} of {p.name()}: exit {code}: {wrong}\n{p.text()}"
     if not wrong:
@@ -37,6 +39,16 @@ def judge(results):
     wrong = [text for _, _, text in results if text]
     check(not wrong, f"{len(wrong)} of {len(results)} runs failed badly\n" + "\n".join(wrong[:12]))
     return f"{len(results)} runs, a call failed in {sum(failed for _, failed, _ in results)}"
+
+
+def unfinished(ws):
+    """What is left of outputs: nothing but captures, which are readable."""
+    left = [name for name in os.listdir(ws) if name.endswith(".partial")]
+    captures = [name for name in left if ".ptb." in name]
+    check(len(left) == len(captures), f"unfinished outputs are left: {left}")
+    for name in captures:
+        run_ptbpf("report", os.path.join(ws, name), expect=(0, 3))
+    return f"{len(captures)} unfinished captures"
 
 
 def chosen(stacks, some):
@@ -64,7 +76,7 @@ def test_offline_commands(ws, detail):
                     return faulty(f"{ws}/{name}.log", kind, n, *(a.replace("{}", name) for a in args))
                 stacks = run(0)[0]
                 jobs += [(run, n) for n in chosen(stacks, 15)]
-        detail(judge(every(jobs, lambda job: job[0](job[1]))))
+        detail(judge(every(jobs, lambda job: job[0](job[1]))) + "; " + unfinished(ws))
 
 
 def test_attach(detail):
@@ -80,7 +92,7 @@ def test_attach(detail):
         for kind, some in (("alloc", 5), ("read", 3), ("write", 2), ("bpf", 4), ("perf", 2)):
             stacks = run(kind, 0)[0]
             jobs += [(kind, n) for n in chosen(stacks, some)]
-        text = judge(every(jobs, lambda job: run(*job)))
+        text = judge(every(jobs, lambda job: run(*job))) + "; " + unfinished(ws)
         check(p.alive(), f"the target died\n{p.text()}")
         left = modified_code(p.pid)
         check(not left, f"probes are left: {left}")

@@ -14,8 +14,8 @@ static void maps(const char *text, size_t len)
 {
 	struct proc_maps pm;
 
-	if (!proc_maps__parse(text, len, &pm))
-		proc_maps__free(&pm);
+	proc_maps__parse(text, len, &pm);
+	proc_maps__free(&pm);
 }
 
 static void schema(const char *text, size_t len)

@@ -7,34 +7,31 @@
 
 #include "plan/layout.h"
 
-bool learn_layout__files(struct torch_plan *plan, const char *const *paths)
+void learn_layout__files(struct torch_plan *plan, const char *const *paths)
 {
 	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON, TORCH_LIB_C10 };
 	struct plan_build b;
 	struct elf_file *ef;
 	struct lib_code lc;
-	bool ok = true;
 
 	memset(plan, 0, sizeof(*plan));
-	if (plan_build__init(&b, plan))
-		return false;
+	plan_build__init(&b, plan);
 	layout__init(&plan->layout);
-	for (size_t i = 0; i < sizeof(order) && ok; i++) {
+	for (size_t i = 0; i < sizeof(order); i++) {
 		if (!paths[order[i]] || elf_file__open(paths[order[i]], &ef))
 			continue;
-		ok = !lib_code__init(&lc, ef, &torch_names);
+		lib_code__init(&lc, ef, &torch_names);
 		b.lc = &lc;
 		b.role = order[i];
-		ok = ok && !layout__learn(&b);
+		layout__learn(&b);
 		lib_code__free(&lc);
 		elf_file__close(ef);
 	}
 	layout__finish(&b);
 	plan_build__free(&b);
-	return ok;
 }
 
-bool learn_layout__env(struct torch_plan *plan, const struct torch_env *env)
+void learn_layout__env(struct torch_plan *plan, const struct torch_env *env)
 {
 	static const char *const names[] = { "libc10.so", "libtorch_cpu.so", "libtorch_python.so" };
 	static struct {
@@ -49,17 +46,15 @@ bool learn_layout__env(struct torch_plan *plan, const struct torch_env *env)
 		if (strcmp(learnt[k].libs, env->libs))
 			continue;
 		*plan = learnt[k].plan;
-		return true;
+		return;
 	}
 	for (size_t i = 0; i < 3; i++) {
 		snprintf(paths[i], sizeof(paths[i]), "%s/%s", env->libs, names[i]);
 		list[i] = paths[i];
 	}
-	if (!learn_layout__files(plan, list))
-		return false;
+	learn_layout__files(plan, list);
 	if (k < TORCH_ENV_MAX) {
 		strcpy(learnt[k].libs, env->libs);
 		learnt[k].plan = *plan;
 	}
-	return true;
 }

@@ -7,8 +7,8 @@
 #include "torch_env.h"
 
 /* Learns from these files, by enum torch_lib_role; NULL: that library is missing. */
-bool learn_layout__files(struct torch_plan *plan, const char *const *paths);
+void learn_layout__files(struct torch_plan *plan, const char *const *paths);
 /* From the libraries of an environment, which are read once in a process; plan is the caller's to change. */
-bool learn_layout__env(struct torch_plan *plan, const struct torch_env *env);
+void learn_layout__env(struct torch_plan *plan, const struct torch_env *env);
 
 #endif /* TESTS_LEARN_LAYOUT_H */

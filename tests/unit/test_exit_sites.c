@@ -262,14 +262,14 @@ static void run_case(struct flow *f, struct exit_finder *x, const struct func_ca
 	enum ptb_refusal why;
 	uint8_t *work;
 
-	CU_ASSERT_EQUAL_FATAL(flow__build(f, &src, (uintptr_t)c->start, &why), 0);
+	flow__build(f, &src, (uintptr_t)c->start, &why);
 	if (why == PTB_REFUSE_NONE) {
-		CU_ASSERT_EQUAL_FATAL(exit_finder__prepare(x, f), 0);
+		exit_finder__prepare(x, f);
 		mark_indirect_calls(x, f);
 		work = malloc(f->cnt);
 		CU_ASSERT_FATAL(work != NULL);
 		memcpy(work, x->work, f->cnt);
-		CU_ASSERT_EQUAL_FATAL(exit_sites__find(x, f, is_cheap, NULL, &ex), 0);
+		exit_sites__find(x, f, is_cheap, NULL, &ex);
 		why = ex.why;
 		if (why == PTB_REFUSE_NONE) {
 			bad = path_check(f, work, ex.nodes, ex.cnt);
@@ -289,7 +289,7 @@ static void test_cases(void)
 	struct exit_finder x = { 0 };
 	struct flow f;
 
-	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
+	flow__init(&f);
 	for (size_t i = 0; i < CNT(cases); i++)
 		run_case(&f, &x, &cases[i]);
 	exit_finder__free(&x);
@@ -312,15 +312,15 @@ static void test_after_work(void)
 	enum ptb_refusal why;
 	struct flow f;
 
-	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
+	flow__init(&f);
 	for (size_t i = 0; i < CNT(rows); i++) {
-		CU_ASSERT_EQUAL_FATAL(flow__build(&f, &src, (uintptr_t)rows[i].row.start, &why), 0);
+		flow__build(&f, &src, (uintptr_t)rows[i].row.start, &why);
 		CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
-		CU_ASSERT_EQUAL_FATAL(exit_finder__prepare(&x, &f), 0);
+		exit_finder__prepare(&x, &f);
 		mark_indirect_calls(&x, &f);
 		for (uint32_t k = 0; k < f.cnt; k++)
 			x.work[k] |= f.nodes[k].leaves;
-		CU_ASSERT_EQUAL_FATAL(exit_sites__after_work(&x, &f, &ex), 0);
+		exit_sites__after_work(&x, &f, &ex);
 		CU_ASSERT_EQUAL(ex.why, (enum ptb_refusal)rows[i].row.why);
 		expect_sites(&rows[i].row, &f, &ex);
 	}
@@ -334,11 +334,11 @@ static void test_entries(void)
 	struct flow f;
 	uint32_t at;
 
-	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
+	flow__init(&f);
 	for (size_t i = 0; i < CNT(entries); i++) {
 		const struct func_case *c = &entries[i];
 
-		CU_ASSERT_EQUAL_FATAL(flow__build(&f, &src, (uintptr_t)c->start, &why), 0);
+		flow__build(&f, &src, (uintptr_t)c->start, &why);
 		CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
 		at = entry_site__find(&f, (uintptr_t)c->start, ENTRY_ALL_ARGS);
 		if (!c->sites[0]) {
@@ -360,8 +360,8 @@ static void test_checker(void)
 	uint8_t work[64] = { 0 };
 	uint32_t sites[1];
 
-	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
-	CU_ASSERT_EQUAL_FATAL(flow__build(&f, &src, (uintptr_t)early, &why), 0);
+	flow__init(&f);
+	flow__build(&f, &src, (uintptr_t)early, &why);
 	CU_ASSERT_FATAL(f.cnt < sizeof(work));
 	for (uint32_t i = 0; i < f.cnt; i++) {
 		work[i] = f.nodes[i].in.cls == INSN_CALL_IND;
@@ -430,12 +430,12 @@ static bool check_after_work(struct exit_finder *x, struct flow *f)
 	struct exit_sites ex;
 	bool any;
 
-	CU_ASSERT_EQUAL_FATAL(exit_finder__prepare(x, f), 0);
+	exit_finder__prepare(x, f);
 	mark_indirect_calls(x, f);
 	for (uint32_t i = 0; i < f->cnt; i++)
 		x->work[i] |= f->nodes[i].leaves && f->nodes[i].in.cls == INSN_JMP_IND;
 	memcpy(work, x->work, f->cnt);
-	CU_ASSERT_EQUAL_FATAL(exit_sites__after_work(x, f, &ex), 0);
+	exit_sites__after_work(x, f, &ex);
 	if (ex.why != PTB_REFUSE_NONE)
 		return false;
 	bad = path_check_after(f, work, ex.nodes, ex.cnt, &any);
@@ -458,21 +458,21 @@ static void test_rubbish(void)
 	struct flow f;
 
 	srand(7);
-	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
+	flow__init(&f);
 	for (uint32_t round = 0; round < 20000; round++) {
 		for (uint32_t i = 0; i < RUBBISH_SZ; i++)
 			rubbish[i] = likely_byte();
-		CU_ASSERT_EQUAL_FATAL(flow__build(&f, &bad_src, 0, &why), 0);
+		flow__build(&f, &bad_src, 0, &why);
 		if (why != PTB_REFUSE_NONE)
 			continue;
-		CU_ASSERT_EQUAL_FATAL(exit_finder__prepare(&x, &f), 0);
+		exit_finder__prepare(&x, &f);
 		mark_indirect_calls(&x, &f);
 		CU_ASSERT_FATAL(f.cnt <= sizeof(work));
 		memcpy(work, x.work, f.cnt);
-		CU_ASSERT_EQUAL_FATAL(exit_sites__find(&x, &f, is_cheap, NULL, &ex), 0);
+		exit_sites__find(&x, &f, is_cheap, NULL, &ex);
 		entry_site__find(&f, 0, ENTRY_ALL_ARGS);
 		after += check_after_work(&x, &f);
-		CU_ASSERT_EQUAL_FATAL(arg_flow__follow(&af, &f), 0);
+		arg_flow__follow(&af, &f);
 		if (ex.why != PTB_REFUSE_NONE)
 			continue;
 		found++;

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/list.h"
-#include "base/mem_limit.h"
 #include "suite.h"
 
 struct item {
@@ -59,39 +58,11 @@ static void test_keyed(void)
 	drop();
 }
 
-/* What was refused is not there, neither as an element nor by its key; the others are. */
-static void test_no_memory(void)
-{
-	uint64_t refused = 0;
-
-	for (uint64_t k = 0; k < 64; k++) { /* past each size at which the array or the map grows */
-		struct item *i;
-
-		CU_ASSERT_EQUAL(mem_limit__set(1), 0);
-		i = list__keyed(ITEMS, k, 0);
-		CU_ASSERT_EQUAL(mem_limit__set(0), 0);
-		if (!i) {
-			refused++;
-			CU_ASSERT_EQUAL(o.item_cnt, k);
-			CU_ASSERT_PTR_NULL(hashmap__get(&o.item_ids, k, 0));
-			i = list__keyed(ITEMS, k, 0);
-		}
-		CU_ASSERT_PTR_NOT_NULL_FATAL(i);
-		i->v = k;
-		CU_ASSERT_EQUAL(o.item_cnt, k + 1);
-	}
-	CU_ASSERT_TRUE(refused > 1);
-	for (uint64_t k = 0; k < 64; k++)
-		CU_ASSERT_EQUAL(((struct item *)list__keyed(ITEMS, k, 0))->v, k);
-	drop();
-}
-
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
 		{ "a new element is zeroed", test_new_is_zeroed },
 		{ "keyed", test_keyed },
-		{ "no memory", test_no_memory },
 		CU_TEST_INFO_NULL,
 	};
 

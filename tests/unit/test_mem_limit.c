@@ -39,7 +39,7 @@ static void test_vec(void)
 	uint32_t cap = 0;
 
 	for (cnt = 0;
-	     cnt < (64u << 20) && !vec_reserve((void **)&items, &cap, cnt + 1, sizeof(*items)); cnt++)
+	     cnt < (64u << 20) && vec_try_reserve((void **)&items, &cap, cnt + 1, sizeof(*items)); cnt++)
 		items[cnt] = cnt;
 	CU_ASSERT(cnt > 10000 && cnt < (64u << 20));
 	CU_ASSERT(anonymous() < limit + SLACK);
@@ -55,11 +55,11 @@ static void test_map(void)
 	uint64_t limit = begin(), k;
 	struct hashmap m = { 0 };
 
-	for (k = 0; k < (1u << 24) && !hashmap__put(&m, k, 1, k); k++)
+	for (k = 0; k < (1u << 24) && hashmap__try_put(&m, k, 1, k); k++)
 		;
 	CU_ASSERT(k > 1000 && k < (1u << 24));
 	CU_ASSERT(anonymous() < limit + SLACK);
-	CU_ASSERT_EQUAL(hashmap__put(&m, 5, 1, 6), 0); /* an existing element can be changed */
+	CU_ASSERT(hashmap__try_put(&m, 5, 1, 6)); /* an existing element can be changed */
 	CU_ASSERT_EQUAL(*hashmap__get(&m, 5, 1), 6);
 	CU_ASSERT_PTR_NULL(hashmap__get(&m, k, 1));
 	hashmap__clear(&m);
@@ -78,13 +78,13 @@ static void test_texts(void)
 		int n = snprintf(text, sizeof(text), "a name that a hostile program makes up: %llu",
 				 (unsigned long long)i);
 
-		refused += !strtab__add(st, text, (size_t)n);
+		refused += !strtab__try_add(st, text, (size_t)n);
 	}
 	CU_ASSERT(refused > 0 && refused < 2000000);
 	CU_ASSERT_EQUAL(refused, mem_limit__refused());
 	CU_ASSERT_EQUAL(refused + strtab__cnt(st), 2000001);
 	CU_ASSERT(anonymous() < limit + SLACK);
-	CU_ASSERT_EQUAL(strtab__add(st, "first", 5), first);
+	CU_ASSERT_EQUAL(strtab__try_add(st, "first", 5), first);
 	CU_ASSERT_EQUAL(strtab__find(st, "first", 5), first);
 	CU_ASSERT_EQUAL(strtab__find(st, text, strlen(text)), 0);
 	strtab__free(st);
@@ -99,9 +99,8 @@ static void test_freed(void)
 
 	begin();
 	for (int i = 0; i < 100; i++) {
-		CU_ASSERT_EQUAL(vec_reserve((void **)&items, &cap, ROOM / 2 / sizeof(*items),
-					    sizeof(*items)),
-				0);
+		CU_ASSERT(vec_try_reserve((void **)&items, &cap, ROOM / 2 / sizeof(*items),
+					  sizeof(*items)));
 		free(items);
 		items = NULL;
 		cap = 0;

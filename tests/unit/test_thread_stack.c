@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 
-#include "base/mem_limit.h"
 #include "capture_builder.h"
 #include "slice_log.h"
 #include "suite.h"
@@ -78,34 +77,8 @@ static void runs_again(void)
 	builder__free(b);
 }
 
-static int take_memory(void *arg, const struct slice *sl)
-{
-	(void)arg;
-	(void)sl;
-	return mem_limit__set(1);
-}
-
-/* A name for which there is no memory: the pass fails, no slice goes without its name. */
-static void no_memory_for_a_name(void)
-{
-	struct builder *b = builder__new(BEGIN, END);
-	struct session_sink sink = { .slice = take_memory };
-	struct session_totals totals;
-	struct session *s;
-
-	builder__annotate(b, 2000000, 0x9000, 0xaa, "first");
-	builder__scope_end(b, 2000100, 0x9000, 0xaa);
-	builder__annotate(b, 2000200, 0x9000, 0xaa, "second");
-	builder__scope_end(b, 2000300, 0x9000, 0xaa);
-	s = builder__session(b, NULL);
-	CU_ASSERT_EQUAL(session__run(s, &sink, 1, &totals), -ENOMEM);
-	CU_ASSERT_EQUAL(mem_limit__set(0), 0);
-	builder__free(b);
-}
-
 static const CU_TestInfo tests[] = {
 	{ "deep recursion", deep_recursion },
-	{ "no memory for a name", no_memory_for_a_name },
 	{ "a second pass", runs_again },
 	CU_TEST_INFO_NULL,
 };

@@ -5,8 +5,8 @@
  *   PTBPF_FAULT=KIND:N     the call from the N-th distinct call stack of this kind fails, once: alloc (ENOMEM),
  *                          read (EIO), write (ENOSPC; never stderr), bpf (ENOMEM), perf (EMFILE)
  *   PTBPF_FAULT=KIND:0     none fails
- *   PTBPF_FAULT_LOG=FILE   at the end of the process: "STACKS FAILED", the number of distinct stacks seen and
- *                          whether a call was made to fail
+ *   PTBPF_FAULT_LOG=FILE   when a call fails and at the end of the process: "STACKS FAILED", the number of distinct stacks
+ *                          seen and whether a call was made to fail
  *
  * Stacks are counted in memory that forked children share, so one call fails in all of them together. A program that
  * ptbpf starts is left alone. malloc is the C library's own underneath; nothing here allocates.
@@ -63,6 +63,21 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
 	return ++w->depth < STACK_DEPTH ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
+static void report(void)
+{
+	const char *path = getenv("PTBPF_FAULT_LOG");
+	char text[64];
+	int fd, n;
+
+	fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+	if (fd < 0)
+		return;
+	n = snprintf(text, sizeof(text), "%u %u\n", fault_shared->cnt, fault_shared->failed);
+	if (__write(fd, text, (size_t)n) < 0)
+		abort();
+	close(fd);
+}
+
 /* True when this call is the one that fails. */
 static bool fails(enum fault_kind kind)
 {
@@ -86,26 +101,18 @@ static bool fails(enum fault_kind kind)
 		if (seen == w.hash)
 			break;
 	}
-	if (hit)
+	if (hit) {
 		atomic_store(&fault_shared->failed, 1);
+		report(); /* one that has no memory ends without what atexit() calls */
+	}
 	fault_busy = false;
 	return hit;
 }
 
-static void report(void)
+static void finish(void)
 {
-	const char *path = getenv("PTBPF_FAULT_LOG");
-	char text[64];
-	int fd, n;
-
 	fault_kind = FAULT_NONE;
-	fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
-	if (fd < 0)
-		return;
-	n = snprintf(text, sizeof(text), "%u %u\n", fault_shared->cnt, fault_shared->failed);
-	if (__write(fd, text, (size_t)n) < 0)
-		abort();
-	close(fd);
+	report();
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -128,7 +135,7 @@ __attribute__((constructor)) static void begin(void)
 		if (strncmp(what, names[k], strlen(names[k])))
 			continue;
 		fault_at = (uint32_t)strtoul(what + strlen(names[k]), NULL, 10);
-		atexit(report);
+		atexit(finish);
 		fault_kind = k;
 		return;
 	}

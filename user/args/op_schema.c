@@ -2,7 +2,6 @@
 /* See op_schema.h. */
 #include "args/op_schema.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +34,7 @@ static enum tensor_role result_role(const struct schema *s)
 	return role;
 }
 
-static int add_schema(struct op_schemas *os, const char *text, uint64_t *packed)
+static void add_schema(struct op_schemas *os, const char *text, uint64_t *packed)
 {
 	const char *args = strchr(text, '(');
 	struct schema s;
@@ -43,34 +42,32 @@ static int add_schema(struct op_schemas *os, const char *text, uint64_t *packed)
 	*packed = NO_SCHEMA;
 	if (args && schema_text__parse(args, strlen(args), "", &s, NULL, 0)) {
 		/* one more, so that a schema without arguments has some address, too */
-		if (vec_reserve((void **)&os->args, &os->cap, (uint64_t)os->cnt + s.arg_cnt + 1, 1))
-			return -ENOMEM;
+		vec_reserve((void **)&os->args, &os->cap, (uint64_t)os->cnt + s.arg_cnt + 1, 1);
 		*packed = (uint64_t)os->cnt << 16 | (uint64_t)result_role(&s) << 8 | s.arg_cnt;
 		for (uint32_t i = 0; i < s.arg_cnt; i++)
 			os->args[os->cnt++] = arg_kind(&s.args[i]);
 	}
-	return hashmap__put(&os->by_text, (uintptr_t)text, 0, *packed);
+	hashmap__put(&os->by_text, (uintptr_t)text, 0, *packed);
 }
 
-int op_schemas__get(struct op_schemas *os, const char *text, struct op_schema *out)
+void op_schemas__get(struct op_schemas *os, const char *text, struct op_schema *out)
 {
 	const uint64_t *known;
 	uint64_t packed;
 
 	*out = (struct op_schema){ .results = TENSOR_GIVEN };
 	if (!text || !*text)
-		return 0;
+		return;
 	known = hashmap__get(&os->by_text, (uintptr_t)text, 0);
 	if (known)
 		packed = *known;
-	else if (add_schema(os, text, &packed))
-		return -ENOMEM;
+	else
+		add_schema(os, text, &packed);
 	if (packed == NO_SCHEMA)
-		return 0;
+		return;
 	*out = (struct op_schema){ .args = os->args + (packed >> 16),
 				   .cnt = packed & 0xff,
 				   .results = (enum tensor_role)(packed >> 8 & 0xff) };
-	return 0;
 }
 
 void op_schemas__clear(struct op_schemas *os)

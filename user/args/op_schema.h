@@ -34,8 +34,8 @@ struct op_schemas {
 	uint32_t cnt, cap;
 };
 
-/* Of "aten::add_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"; text may be NULL. 0 or -ENOMEM. */
-int op_schemas__get(struct op_schemas *os, const char *text, struct op_schema *out);
+/* Of "aten::add_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"; text may be NULL. */
+void op_schemas__get(struct op_schemas *os, const char *text, struct op_schema *out);
 void op_schemas__clear(struct op_schemas *os);
 
 #endif /* ARGS_OP_SCHEMA_H */

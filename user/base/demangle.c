@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/mem.h"
 
 #define TIME_UP SIGVTALRM
 #define MS 1000000ull
@@ -114,5 +115,5 @@ char *demangle(const char *mangled, uint64_t *spent_ns)
 	ok = run(mangled, &t);
 	if (spent_ns)
 		*spent_ns += stop_timer(timer);
-	return ok ? strdup(t.buf) : NULL;
+	return ok ? xstrdup(t.buf) : NULL;
 }

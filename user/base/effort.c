@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/mem.h"
 
 #define MEASURE_EVERY (8 << 20) /* bytes */
 #define STEPS_UNLIMITED INT64_MAX
@@ -47,6 +48,7 @@ void effort__begin(uint64_t file_bytes)
 	struct rlimit limit;
 
 	effort__end();
+	mem__set_limit("a capture of this size may not take more to read");
 	effort__left = (int64_t)LIMIT_READ_MEGASTEPS * 1000000 +
 		       (int64_t)(size * LIMIT_READ_STEPS_PER_BYTE);
 	memory_base = now;
@@ -68,6 +70,7 @@ void effort__end(void)
 	if (limited)
 		setrlimit(RLIMIT_DATA, &before);
 	limited = false;
+	mem__set_limit(NULL);
 	share = 0;
 	effort__left = STEPS_UNLIMITED;
 	effort__unmeasured = 0;

@@ -18,7 +18,7 @@ enum effort_end {
 };
 
 /* From here on for a file of so many bytes. Memory beyond the whole limit is refused by the kernel (RLIMIT_DATA),
- * so that allocations fail; an existing lower limit stays. */
+ * so that the process ends (base/mem.h); an existing lower limit stays. */
 void effort__begin(uint64_t file_bytes);
 void effort__end(void); /* no limits any more */
 

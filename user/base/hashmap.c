@@ -2,11 +2,11 @@
 /* Open-addressing hash map with linear probing; see hashmap.h. */
 #include "base/hashmap.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/effort.h"
+#include "base/mem.h"
 #include "base/mem_limit.h"
 #include "base/siphash.h"
 
@@ -87,24 +87,32 @@ static void insert_new(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val
 	m->live++;
 }
 
-/* Rehashes into a table for the live entries, which also drops the deleted ones. */
-static int grow(struct hashmap *m)
+static uint64_t next_cap(const struct hashmap *m)
 {
-	struct hashmap n = { 0 };
+	uint64_t cap = 64;
 
-	n.cap = 64;
-	while (n.cap < m->live * 4 && (n.cap < SPARSE_MAX || n.cap < m->live * 2))
-		n.cap *= 2;
-	n.slots = mem_limit__allows(n.cap * sizeof(*n.slots)) ? calloc(n.cap, sizeof(*n.slots)) : NULL;
-	if (!n.slots)
-		return -ENOMEM;
+	while (cap < m->live * 4 && (cap < SPARSE_MAX || cap < m->live * 2))
+		cap *= 2;
+	return cap;
+}
+
+/* Rehashes into a table for the live entries, which also drops the deleted ones. */
+static void grow(struct hashmap *m)
+{
+	struct hashmap n = { .cap = next_cap(m) };
+
+	n.slots = xcalloc(n.cap, sizeof(*n.slots));
 	effort__allocated(n.cap * sizeof(*n.slots));
 	for (uint64_t i = 0; i < m->cap; i++)
 		if (m->slots[i].state == SLOT_LIVE)
 			insert_new(&n, m->slots[i].k0, m->slots[i].k1, m->slots[i].val);
 	free(m->slots);
 	*m = n;
-	return 0;
+}
+
+static bool is_full(const struct hashmap *m)
+{
+	return m->used * 4 >= m->cap * 3;
 }
 
 int hashmap__put(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val)
@@ -115,10 +123,25 @@ int hashmap__put(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val)
 		s->val = val;
 		return 0;
 	}
-	if (m->used * 4 >= m->cap * 3 && grow(m))
-		return -ENOMEM;
+	if (is_full(m))
+		grow(m);
 	insert_new(m, k0, k1, val);
 	return 0;
+}
+
+uint64_t hashmap__growth(const struct hashmap *m)
+{
+	return is_full(m) ? next_cap(m) * sizeof(*m->slots) : 0;
+}
+
+bool hashmap__try_put(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val)
+{
+	uint64_t bytes = hashmap__growth(m);
+
+	if (bytes && !find_slot(m, k0, k1) && !mem_limit__allows(bytes))
+		return false;
+	hashmap__put(m, k0, k1, val);
+	return true;
 }
 
 bool hashmap__del(struct hashmap *m, uint64_t k0, uint64_t k1)

@@ -25,8 +25,11 @@ struct hashmap_slot {
 void hashmap__clear(struct hashmap *m); /* frees */
 /* Pointer to the value, NULL if absent; valid until the next put. */
 uint64_t *hashmap__get(const struct hashmap *m, uint64_t k0, uint64_t k1);
-/* Inserts or replaces. 0 or -ENOMEM. */
+/* Inserts or replaces. */
 int hashmap__put(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val);
+/* The same of what others make grow; false: the limit on memory (mem_limit.h) does not allow it. */
+bool hashmap__try_put(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val);
+uint64_t hashmap__growth(const struct hashmap *m); /* bytes that the next new key takes */
 bool hashmap__del(struct hashmap *m, uint64_t k0, uint64_t k1);
 /* Iteration: *pos starts at 0; NULL at the end. No put while iterating. */
 struct hashmap_slot *hashmap__next(const struct hashmap *m, uint64_t *pos);

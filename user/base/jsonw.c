@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/decimal.h"
+#include "base/mem.h"
 #include "base/term_text.h"
 
 int jsonw__to_stream(void *arg, const void *data, size_t len)
@@ -22,14 +23,11 @@ int jsonw__to_stream(void *arg, const void *data, size_t len)
 int jsonw__to_memory(void *arg, const void *data, size_t len)
 {
 	struct jsonw_memory *m = arg;
-	char *text = realloc(m->text, m->len + len + 1);
 
-	if (!text)
-		return -ENOMEM;
-	memcpy(text + m->len, data, len);
-	m->text = text;
+	m->text = xrealloc(m->text, m->len + len + 1);
+	memcpy(m->text + m->len, data, len);
 	m->len += len;
-	text[m->len] = '\0';
+	m->text[m->len] = '\0';
 	return 0;
 }
 
@@ -48,8 +46,8 @@ int jsonw__to_text(void *arg, const void *data, size_t len)
 int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz)
 {
 	*w = (struct jsonw){ .out = out, .arg = arg, .cap = buf_sz < 256 ? 256 : buf_sz };
-	w->buf = malloc(w->cap);
-	return w->buf ? 0 : -ENOMEM;
+	w->buf = xmalloc(w->cap);
+	return 0;
 }
 
 void jsonw__free(struct jsonw *w)

@@ -50,8 +50,8 @@ struct jsonw_memory {
 };
 int jsonw__to_memory(void *arg, const void *data, size_t len);
 
-int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz); /* 0 or -ENOMEM */
-static inline uint64_t jsonw__bytes(const struct jsonw *w)                 /* in all so far */
+int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz);
+static inline uint64_t jsonw__bytes(const struct jsonw *w) /* in all so far */
 {
 	return w->written + w->len;
 }

@@ -327,19 +327,15 @@ static int start_watching(void)
 
 void link_guard__start(void)
 {
-	int err = 0;
+	int err;
 
 	if (guard) { /* of the process that has forked this one */
 		add_process(getpid());
 		return;
 	}
 	guard = shared_mem__new(sizeof(*guard));
-	if (!guard) {
-		err = -ENOMEM;
-	} else {
-		add_process(getpid());
-		err = start_watching();
-	}
+	add_process(getpid());
+	err = start_watching();
 	if (err)
 		pr_warn("nobody watches whether a probe is set in time: %s", errstr(err));
 }

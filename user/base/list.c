@@ -12,8 +12,7 @@ void *list__keyed(struct list l, uint64_t k0, uint64_t k1)
 
 	if (at)
 		return (char *)*l.items + l.size * *at;
-	if (vec_reserve(l.items, l.cap, (uint64_t)*l.cnt + 1, l.size) ||
-	    hashmap__put(l.ids, k0, k1, *l.cnt))
-		return NULL;
+	vec_reserve(l.items, l.cap, (uint64_t)*l.cnt + 1, l.size);
+	hashmap__put(l.ids, k0, k1, *l.cnt);
 	return memset((char *)*l.items + l.size * (*l.cnt)++, 0, l.size);
 }

@@ -23,7 +23,7 @@ struct list {
 	((struct list){ (void **)&(owner)->field, &(owner)->one##_cnt, &(owner)->one##_cap,        \
 			sizeof(*(owner)->field), &(owner)->one##_ids })
 
-/* The element with this key, a new zeroed one at the end if there is none; NULL: out of memory. It may move the others. */
+/* The element with this key, a new zeroed one at the end if there is none. It may move the others. */
 void *list__keyed(struct list l, uint64_t k0, uint64_t k1);
 
 #endif /* BASE_LIST_H */

@@ -21,6 +21,7 @@
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/mem.h"
 
 #define LINKS_MAX 40 /* as the kernel has it */
 #define PARTIAL_SUFFIX ".partial"
@@ -58,7 +59,24 @@ struct new_file {
 	char temp[NAME_MAX + 1]; /* "": none is there */
 	char *path;
 	char *partial; /* path of temp, for people */
+	bool readable; /* stays when memory is exhausted */
+	pid_t owner;
+	struct new_file *next; /* in open_files */
 };
+
+static struct new_file *open_files; /* for mem__end() */
+
+static void remove_unfinished(void)
+{
+	for (const struct new_file *nf = open_files; nf; nf = nf->next) {
+		if (!nf->temp[0] || nf->owner != getpid())
+			continue;
+		if (nf->readable)
+			pr_hint("what was recorded until then is in %s", nf->partial);
+		else
+			unlinkat(nf->dir, nf->temp, 0);
+	}
+}
 
 static bool is_ours(uid_t uid)
 {
@@ -321,26 +339,23 @@ static int create_temp(struct new_file *nf, const char *path)
 		nf->temp[0] = '\0';
 		return err;
 	}
-	if (asprintf(&nf->partial, "%.*s%s", dir_len, path, nf->temp) < 0) {
-		nf->partial = NULL;
-		return -ENOMEM;
-	}
+	nf->partial = xasprintf("%.*s%s", dir_len, path, nf->temp);
 	new_file__give_to_caller(nf->fd, path);
 	return 0;
 }
 
 int new_file__open(const char *path, enum new_file_kind kind, struct new_file **out)
 {
-	struct new_file *nf = calloc(1, sizeof(*nf));
+	struct new_file *nf = xcalloc(1, sizeof(*nf));
 	struct walk w = { .dir = -1 };
-	int err = -ENOMEM;
+	int err;
 
-	if (!nf)
-		return log_failure(path, &w, err);
 	nf->dir = nf->fd = -1;
-	nf->path = strdup(path);
-	if (!nf->path)
-		goto fail;
+	nf->path = xstrdup(path);
+	nf->owner = getpid();
+	nf->next = open_files;
+	open_files = nf;
+	mem__set_cleanup(remove_unfinished);
 	err = resolve_path(path, kind, &w);
 	nf->dir = w.dir;
 	if (err)
@@ -444,6 +459,11 @@ int new_file__commit(struct new_file *nf)
 	return 0;
 }
 
+void new_file__is_readable(struct new_file *nf)
+{
+	nf->readable = true;
+}
+
 void new_file__keep(struct new_file *nf)
 {
 	nf->temp[0] = '\0';
@@ -451,8 +471,13 @@ void new_file__keep(struct new_file *nf)
 
 void new_file__free(struct new_file *nf)
 {
+	struct new_file **at = &open_files;
+
 	if (!nf)
 		return;
+	while (*at != nf)
+		at = &(*at)->next;
+	*at = nf->next;
 	if (nf->fd >= 0)
 		close(nf->fd);
 	if (nf->temp[0])
@@ -520,23 +545,21 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 char *new_file__find_partial(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	char *dir_path = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-	DIR *dir = dir_path ? opendir(dir_path) : NULL;
+	char *dir_path = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+	DIR *dir = opendir(dir_path);
 	const struct dirent *de;
 	struct timespec newest = { 0 };
 	char *found = NULL;
 
 	while (dir && (de = readdir(dir))) {
 		struct stat st;
-		char *text;
 
 		if (!is_partial_of(de->d_name, name) ||
 		    fstatat(dirfd(dir), de->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
-		    !S_ISREG(st.st_mode) || (found && is_before(&st.st_mtim, &newest)) ||
-		    asprintf(&text, "%s%s", slash ? dir_path : "", de->d_name) < 0)
+		    !S_ISREG(st.st_mode) || (found && is_before(&st.st_mtim, &newest)))
 			continue;
 		free(found);
-		found = text;
+		found = xasprintf("%s%s", slash ? dir_path : "", de->d_name);
 		newest = st.st_mtim;
 	}
 	if (dir)

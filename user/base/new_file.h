@@ -14,7 +14,8 @@
  * Disk: the bytes are synced (fsync) before the new file replaces an older one, so that a power cut leaves one of
  * the two complete. A file under a new name is left to the kernel's own write-back.
  *
- * A process that is killed leaves `.NAME.0123456789abcdef.partial` beside NAME; nothing removes it.
+ * A process that is killed leaves `.NAME.0123456789abcdef.partial` beside NAME; nothing removes it. One that ends because memory
+ * is exhausted (base/mem.h) leaves only what is readable as far as it goes.
  */
 #ifndef BASE_NEW_FILE_H
 #define BASE_NEW_FILE_H
@@ -53,6 +54,8 @@ const char *new_file__partial(const struct new_file *nf);
 
 /* Closes the file and gives it its name. On an error, which is logged, the bytes are still at the partial name. */
 int new_file__commit(struct new_file *nf);
+/* What has been written can be used without the rest: the partial file stays when memory is exhausted. */
+void new_file__is_readable(struct new_file *nf);
 /* The partial file stays when nf is freed. */
 void new_file__keep(struct new_file *nf);
 /* Removes what was neither committed nor kept. NULL is fine. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/stall.h"
 #include "base/vec.h"
 
@@ -61,8 +62,7 @@ static int read_all(pid_t pid, int fd, char **text, size_t *len)
 	ssize_t got;
 
 	for (*len = 0; *len <= FILE_MAX; *len += (size_t)got) {
-		if (vec_reserve((void **)text, &cap, *len + 4096 + 1, 1))
-			return -ENOMEM;
+		vec_reserve((void **)text, &cap, *len + 4096 + 1, 1);
 		if (limit_ns && clock__cpu_ns() > limit_ns)
 			return -ETIME;
 		got = read_file(pid, fd, *text + *len, cap - *len - 1);
@@ -145,11 +145,9 @@ struct remote_mem {
 
 int remote_mem__open(pid_t pid, bool write, struct remote_mem **out)
 {
-	struct remote_mem *rm = malloc(sizeof(*rm));
+	struct remote_mem *rm = xmalloc(sizeof(*rm));
 
 	*out = NULL;
-	if (!rm)
-		return -ENOMEM;
 	*rm = (struct remote_mem){ pid, open_file(pid, 0, "mem", write ? O_RDWR : O_RDONLY) };
 	if (rm->fd < 0) {
 		int err = rm->fd == -ENOENT ? -ESRCH : rm->fd;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <inttypes.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -29,12 +30,14 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/term_text.h"
 #include "base/vec.h"
 
 #define MESSAGES_MAX 65536 /* bytes of messages from one child */
 #define READ_SZ 65536
 #define EXIT_REFUSED 255      /* errno values are smaller: the child could not lock itself in */
+#define EXIT_MEMORY 254       /* it needs more than it may have */
 #define IDLE_MS 5             /* how often other work goes on meanwhile */
 #define REAP_NS 2000000000ULL /* for the end of a child that was killed or closed its pipes */
 
@@ -94,11 +97,9 @@ static int close_range_of(unsigned int first, unsigned int last)
 static int close_others(const struct sandbox_job *job, int out_fd)
 {
 	uint32_t cnt = job->fd_cnt + 2;
-	int *keep = calloc(cnt, sizeof(*keep)), err = 0;
+	int *keep = xcalloc(cnt, sizeof(*keep)), err = 0;
 	unsigned int next = 0;
 
-	if (!keep)
-		return -ENOMEM;
 	for (uint32_t i = 0; i < job->fd_cnt; i++)
 		keep[i] = job->fds[i];
 	keep[job->fd_cnt] = out_fd;
@@ -312,6 +313,7 @@ static _Noreturn void child(const struct sandbox_job *job, int out_fd, int messa
 	int err;
 
 	default_signals();
+	mem__set_exit(EXIT_MEMORY);
 	if (dup2(messages_fd, STDERR_FILENO) < 0)
 		_exit(EXIT_REFUSED);
 	err = enter_sandbox(job, out_fd, parent);
@@ -322,7 +324,7 @@ static _Noreturn void child(const struct sandbox_job *job, int out_fd, int messa
 	err = job->fn(job->arg, &out, &len);
 	if (!err)
 		err = write_all(out_fd, out, len);
-	_exit(-err >= 0 && -err < EXIT_REFUSED ? -err : EIO);
+	_exit(-err >= 0 && -err < EXIT_MEMORY ? -err : EIO);
 }
 
 /* ---- in the parent ---- */
@@ -341,8 +343,7 @@ static int stream__read(struct stream *s)
 
 	if (s->len > s->max)
 		return -E2BIG;
-	if (vec_reserve((void **)&s->data, &s->cap, s->len + READ_SZ + 1, 1)) /* and an end, for print_messages() */
-		return -ENOMEM;
+	vec_reserve((void **)&s->data, &s->cap, s->len + READ_SZ + 1, 1); /* and an end, for print_messages() */
 	n = read(s->fd, s->data + s->len, READ_SZ);
 	if (n < 0)
 		return errno == EINTR || errno == EAGAIN ? 0 : -errno;
@@ -451,6 +452,11 @@ static int verdict(const struct running *r, int status, const struct rusage *use
 
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_REFUSED)
 		return -EPERM;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_MEMORY) {
+		pr_error("the analysis of %s needs more than %" PRIu64 " MiB of memory and was stopped",
+			 what, r->job->limits.mem_bytes >> 20);
+		return -E2BIG;
+	}
 	if (WIFEXITED(status))
 		return -WEXITSTATUS(status);
 	/* SIGXCPU can be blocked: SIGKILL follows a second later */

@@ -6,12 +6,16 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-/* size bytes, zeroed, for munmap(); NULL: no memory. */
+#include "base/mem.h"
+
+/* size bytes, zeroed, for munmap(). */
 static inline void *shared_mem__new(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	return p == MAP_FAILED ? NULL : p;
+	if (p == MAP_FAILED)
+		mem__end(size);
+	return p;
 }
 
 #endif /* BASE_SHARED_MEM_H */

@@ -9,7 +9,7 @@
 
 #include "base/cancel.h"
 #include "base/effort.h"
-#include "base/mem_limit.h"
+#include "base/mem.h"
 
 #define RUN_BYTES (1u << 20) /* glibc sorts so few in order, always */
 #define CHECK_EVERY 4096     /* elements */
@@ -22,20 +22,14 @@ struct sorting {
 	size_t tmp_bytes;
 };
 
-static int reserve(struct sorting *s, size_t bytes)
+static void reserve(struct sorting *s, size_t bytes)
 {
-	char *p;
-
 	if (bytes <= s->tmp_bytes)
-		return 0;
-	p = mem_limit__allows(bytes) ? malloc(bytes) : NULL;
-	if (!p)
-		return -ENOMEM;
-	effort__allocated(bytes);
+		return;
 	free(s->tmp);
-	s->tmp = p;
+	s->tmp = xmalloc(bytes);
 	s->tmp_bytes = bytes;
-	return 0;
+	effort__allocated(bytes);
 }
 
 /* How many of the first cnt are not behind x. */
@@ -59,13 +53,10 @@ static int merge(struct sorting *s, char *v, size_t mid, size_t cnt)
 {
 	size_t skip = in_place(s, v, mid, v + mid * s->size), left = (mid - skip) * s->size, n = 0;
 	char *out = v + skip * s->size, *b = v + mid * s->size, *b_end = v + cnt * s->size, *a, *a_end;
-	int err;
 
 	if (!left)
 		return 0;
-	err = reserve(s, left);
-	if (err)
-		return err;
+	reserve(s, left);
 	memcpy(s->tmp, out, left);
 	for (a = s->tmp, a_end = a + left; a < a_end && b < b_end; out += s->size) {
 		char **from = s->cmp(a, b, s->arg) <= 0 ? &a : &b;

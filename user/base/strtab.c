@@ -7,6 +7,7 @@
 
 #include "base/effort.h"
 #include "base/hashmap.h"
+#include "base/mem.h"
 #include "base/mem_limit.h"
 #include "base/siphash.h"
 #include "base/vec.h"
@@ -27,7 +28,7 @@ struct strtab {
 
 struct strtab *strtab__new(void)
 {
-	return calloc(1, sizeof(struct strtab));
+	return xcalloc(1, sizeof(struct strtab));
 }
 
 void strtab__free(struct strtab *st)
@@ -66,21 +67,25 @@ uint32_t strtab__add(struct strtab *st, const char *text, size_t len)
 	effort__spend(len / 8);
 	if (id)
 		return id;
-	if (vec_reserve((void **)&st->ents, &st->cap, (uint64_t)st->cnt + 1, sizeof(*st->ents)))
-		return 0;
-	copy = mem_limit__allows(len + 1 + MALLOC_EXTRA) ? malloc(len + 1) : NULL;
-	if (!copy)
-		return 0;
+	copy = xmalloc(len + 1);
 	effort__allocated(len + 32);
 	memcpy(copy, text, len);
 	copy[len] = '\0';
-	st->ents[st->cnt] =
-		(struct strtab_entry){ .text = copy, .len = len, .next = head ? (uint32_t)*head : 0 };
-	if (hashmap__put(&st->by_hash, h, len, st->cnt + 1)) {
-		free(copy);
-		return 0;
-	}
-	return ++st->cnt;
+	vec_push(st->ents, st->cnt, st->cap,
+		 (struct strtab_entry){ .text = copy, .len = len, .next = head ? (uint32_t)*head : 0 });
+	hashmap__put(&st->by_hash, h, len, st->cnt);
+	return st->cnt;
+}
+
+uint32_t strtab__try_add(struct strtab *st, const char *text, size_t len)
+{
+	uint32_t id = strtab__find(st, text, len);
+
+	if (id ||
+	    !vec_try_reserve((void **)&st->ents, &st->cap, (uint64_t)st->cnt + 1, sizeof(*st->ents)) ||
+	    !mem_limit__allows(len + 1 + MALLOC_EXTRA + hashmap__growth(&st->by_hash)))
+		return id;
+	return strtab__add(st, text, len);
 }
 
 const char *strtab__text(const struct strtab *st, uint32_t id)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 struct node {
 	struct node *next;
 	struct held_block block; /* data: bytes */
@@ -24,10 +26,8 @@ struct block_hold {
 
 struct block_hold *block_hold__new(uint64_t keep_ns, uint64_t max_bytes)
 {
-	struct block_hold *bh = calloc(1, sizeof(*bh));
+	struct block_hold *bh = xcalloc(1, sizeof(*bh));
 
-	if (!bh)
-		return NULL;
 	bh->keep_ns = keep_ns;
 	bh->max_bytes = max_bytes;
 	bh->definitions.end = &bh->definitions.first;
@@ -73,9 +73,7 @@ int block_hold__put(struct block_hold *bh, const struct held_block *b)
 
 	if (b->defines && l->bytes + sizeof(*n) + b->len > bh->max_bytes / 2)
 		return -ENOSPC;
-	n = malloc(sizeof(*n) + b->len);
-	if (!n)
-		return -ENOMEM;
+	n = xmalloc(sizeof(*n) + b->len);
 	memcpy(n->bytes, b->data, b->len);
 	n->block = *b;
 	n->block.data = n->bytes;

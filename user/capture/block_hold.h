@@ -24,7 +24,7 @@ struct held_block {
 	bool defines;       /* later blocks need it for as long as there are any */
 };
 
-/* 0; -ENOMEM; -ENOSPC: definitions would take more than half of what is allowed. */
+/* 0; -ENOSPC: definitions would take more than half of what is allowed. */
 int block_hold__put(struct block_hold *bh, const struct held_block *b);
 /* Everything before this time has been put: older blocks go. */
 void block_hold__round(struct block_hold *bh, uint64_t watermark_ns);

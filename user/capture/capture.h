@@ -116,8 +116,8 @@ struct capture_join {
 	/* A time of a part as one of the whole; UINT64_MAX is none, and stays. */
 	uint64_t (*time)(void *arg, uint32_t part, uint64_t ns);
 };
-/* Join and parts must outlive the reader. 0 or -ENOMEM. */
-int capture_reader__join(const struct capture_join *join, struct capture_reader **out);
+/* Join and parts must outlive the reader. */
+void capture_reader__join(const struct capture_join *join, struct capture_reader **out);
 bool capture_reader__is_joined(const struct capture_reader *cr);
 
 #endif /* CAPTURE_CAPTURE_H */

@@ -16,10 +16,10 @@
  */
 #include "capture/capture_priv.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/vec.h"
 
 #define SLACK_NS 2000000ULL
@@ -107,9 +107,8 @@ static int add_record(void *arg, const struct ptb_rec_hdr *rec)
 	if (!rec)
 		return 0;
 	words = rec->len / 8;
-	if (vec_reserve((void **)&m->bytes, &m->cap, (uint64_t)m->len + words, 8) ||
-	    vec_reserve((void **)&m->ents, &m->ent_cap, (uint64_t)m->cnt + 1, sizeof(*m->ents)))
-		return -ENOMEM;
+	vec_reserve((void **)&m->bytes, &m->cap, (uint64_t)m->len + words, 8);
+	vec_reserve((void **)&m->ents, &m->ent_cap, (uint64_t)m->cnt + 1, sizeof(*m->ents));
 	memcpy(m->bytes + m->len, rec, rec->len);
 	m->ents[m->cnt++] = (struct merge_entry){ .ts_ns = rec->ts_ns, .ring = m->ring, .off = m->len };
 	m->len += words;
@@ -117,18 +116,16 @@ static int add_record(void *arg, const struct ptb_rec_hdr *rec)
 }
 
 /* Drops what was emitted, once that is a quarter of the window, so that each record is moved a few times at most. */
-static int drop_emitted(struct merge *m)
+static void drop_emitted(struct merge *m)
 {
 	uint32_t n = m->cnt - m->emitted, len = 0;
 	uint64_t *bytes;
 
 	if (!m->emitted || m->emitted < n / 3)
-		return 0;
+		return;
 	for (uint32_t i = m->emitted; i < m->cnt; i++)
 		len += ((const struct ptb_rec_hdr *)(m->bytes + m->ents[i].off))->len / 8;
-	bytes = malloc((size_t)len * 8 + 8);
-	if (!bytes)
-		return -ENOMEM;
+	bytes = xmalloc((size_t)len * 8 + 8);
 	len = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		struct merge_entry *e = &m->ents[i];
@@ -146,32 +143,28 @@ static int drop_emitted(struct merge *m)
 	m->emitted = 0;
 	m->cnt = n;
 	m->len = len;
-	return 0;
 }
 
 #define EMIT_ALL UINT64_MAX /* whatever their times are */
 #define CARRY_SHARE 8       /* of what is carried, so much must be new for another sort */
 
-static int sort_window(struct merge *m)
+static void sort_window(struct merge *m)
 {
 	uint32_t cnt = m->cnt - m->emitted;
 
 	if (m->sorted == m->cnt)
-		return 0;
-	if (vec_reserve((void **)&m->tmp, &m->tmp_cap, cnt / 2 + 1, sizeof(*m->tmp)))
-		return -ENOMEM;
+		return;
+	vec_reserve((void **)&m->tmp, &m->tmp_cap, cnt / 2 + 1, sizeof(*m->tmp));
 	merge_sort(m->ents + m->emitted, cnt, m->tmp);
 	m->sorted = m->cnt;
-	return 0;
 }
 
 /* Emits the window's records that are older than `until`. */
 static int emit_until(struct merge *m, uint64_t until)
 {
-	int ret = sort_window(m);
+	int ret;
 
-	if (ret)
-		return ret;
+	sort_window(m);
 	for (; m->emitted < m->cnt && (until == EMIT_ALL || m->ents[m->emitted].ts_ns < until);
 	     m->emitted++) {
 		const struct merge_entry *e = &m->ents[m->emitted];
@@ -184,7 +177,8 @@ static int emit_until(struct merge *m, uint64_t until)
 		if (ret)
 			return ret;
 	}
-	return drop_emitted(m);
+	drop_emitted(m);
+	return 0;
 }
 
 static uint64_t part_time(const struct merge *m, const struct merge_part *p, uint64_t ns)
@@ -224,10 +218,10 @@ static int empty_window(struct merge *m)
 	const struct merge_entry *e;
 	uint64_t until, ahead = oldest_ahead(m);
 	uint32_t cnt = m->cnt - m->emitted;
-	int ret = sort_window(m);
 
-	if (ret || !cnt)
-		return ret;
+	sort_window(m);
+	if (!cnt)
+		return 0;
 	e = m->ents + m->emitted;
 	until = e[cnt / 4 * 3].ts_ns;
 	if (ahead < until && e[cnt / 4].ts_ns < ahead)
@@ -278,9 +272,7 @@ static int begin_parts(struct merge *m)
 	const struct capture_join *join = m->cr->join;
 
 	m->part_cnt = join ? join->cnt : 1;
-	m->parts = calloc(m->part_cnt, sizeof(*m->parts));
-	if (!m->parts)
-		return -ENOMEM;
+	m->parts = xcalloc(m->part_cnt, sizeof(*m->parts));
 	m->cr->bad_records = m->cr->late = 0;
 	for (uint32_t i = 0; i < m->part_cnt; i++) {
 		struct capture_reader *cr = join ? join->parts[i] : m->cr;

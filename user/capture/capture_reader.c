@@ -20,6 +20,7 @@
 #include "base/cancel.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/new_file.h"
 #include "base/vec.h"
 #include "capture/record_check.h"
@@ -163,14 +164,12 @@ static int read_file_hdr(struct capture_reader *cr)
 }
 
 /* Notes a block on the first walk: cr->oldest[i] is of block i alone until all are in. */
-static int note_oldest(struct capture_reader *cr, const struct capture_block_hdr *h)
+static void note_oldest(struct capture_reader *cr, const struct capture_block_hdr *h)
 {
-	if (vec_reserve((void **)&cr->oldest, &cr->oldest_cap, (uint64_t)cr->oldest_cnt + 1,
-			sizeof(*cr->oldest)))
-		return -ENOMEM;
+	vec_reserve((void **)&cr->oldest, &cr->oldest_cap, (uint64_t)cr->oldest_cnt + 1,
+		    sizeof(*cr->oldest));
 	cr->oldest[cr->oldest_cnt++] = h->type == CAPTURE_RING && cr->oldest_known ? h->oldest_ns :
 										     UINT64_MAX;
-	return 0;
 }
 
 /* Then it is of this block and all that follow. */
@@ -203,10 +202,8 @@ static int find_valid_end(struct capture_reader *cr)
 			cr->valid_end = pos;
 		else
 			cr->beyond = pos - cr->valid_end;
-		if (raw <= raw_max && note_oldest(cr, &h)) {
-			ret = -ENOMEM;
-			break;
-		}
+		if (raw <= raw_max)
+			note_oldest(cr, &h);
 		if (h.type == CAPTURE_END) {
 			cr->sealed = true;
 			break;
@@ -245,33 +242,23 @@ int capture_reader__open(const char *path, struct capture_reader **out)
 
 int capture_reader__open_fd(const char *path, int fd, struct capture_reader **out)
 {
-	struct capture_reader *cr = calloc(1, sizeof(*cr));
-	int err = -ENOMEM;
+	struct capture_reader *cr = xcalloc(1, sizeof(*cr));
+	int err;
 
-	if (!cr) {
-		close(fd);
-		return -ENOMEM;
-	}
 	cr->fd = fd;
-	cr->path = strdup(path);
-	cr->zstd = ZSTD_createDCtx();
-	cr->stored = malloc(CAPTURE_STORED_MAX);
-	cr->raw = malloc(CAPTURE_RAW_MAX);
-	if (!cr->path || !cr->zstd || !cr->stored || !cr->raw) {
-		pr_error("cannot read %s: %s", path, errstr(err));
-		goto fail;
-	}
+	cr->path = xstrdup(path);
+	cr->zstd = mem__check(ZSTD_createDCtx());
+	cr->stored = xmalloc(CAPTURE_STORED_MAX);
+	cr->raw = xmalloc(CAPTURE_RAW_MAX);
 	err = check_regular(cr);
 	if (!err)
 		err = read_file_hdr(cr);
 	if (!err)
 		err = find_valid_end(cr);
 	if (err)
-		goto fail;
-	*out = cr;
-	return 0;
-fail:
-	capture_reader__close(cr);
+		capture_reader__close(cr);
+	else
+		*out = cr;
 	return err;
 }
 
@@ -360,12 +347,10 @@ int capture_reader__scan(struct capture_reader *cr, rec_fn fn, void *arg)
 	return ret;
 }
 
-int capture_reader__join(const struct capture_join *join, struct capture_reader **out)
+void capture_reader__join(const struct capture_join *join, struct capture_reader **out)
 {
-	struct capture_reader *cr = calloc(1, sizeof(*cr));
+	struct capture_reader *cr = xcalloc(1, sizeof(*cr));
 
-	if (!cr)
-		return -ENOMEM;
 	cr->join = join;
 	cr->fd = -1;
 	cr->sealed = cr->oldest_known = true;
@@ -379,7 +364,6 @@ int capture_reader__join(const struct capture_join *join, struct capture_reader 
 		cr->beyond += part->beyond;
 	}
 	*out = cr;
-	return 0;
 }
 
 bool capture_reader__is_joined(const struct capture_reader *cr)

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/new_file.h"
 #include "base/vec.h"
 #include "capture/block_hold.h"
@@ -30,8 +31,7 @@
 
 #define ZSTD_LEVEL 1
 #define FLUSH_NS 1000000000ULL
-#define RINGS_EXPECTED 1026 /* CPUs, and those of agents (record/recorder_agent_priv.h) */
-#define RING_MAX 65536      /* more CPUs than any kernel has */
+#define RING_MAX 65536 /* more CPUs than any kernel has */
 /* Room on the disk that is kept for the last control records (names, counters, the window's end), compressed. */
 #define TAIL_SZ (64u * 1024)
 #define RESERVE_STEP (1u << 20)
@@ -122,28 +122,20 @@ static void writer_free(struct capture_writer *cw)
 
 int capture_writer__open(const char *path, struct capture_writer **out)
 {
-	struct capture_writer *cw = calloc(1, sizeof(*cw));
-	int err = -ENOMEM;
+	struct capture_writer *cw = xcalloc(1, sizeof(*cw));
+	int err;
 
-	if (!cw)
-		return -ENOMEM;
 	cw->fd = -1;
 	cw->out_cap = sizeof(struct capture_block_hdr) + ZSTD_compressBound(CAPTURE_BLOCK_SZ);
-	/* before memory is short: a ring that is read must have its block */
-	err = vec_reserve((void **)&cw->rings, &cw->ring_cap, RINGS_EXPECTED, sizeof(*cw->rings));
-	if (err)
-		goto fail;
-	err = -ENOMEM;
-	cw->path = strdup(path);
-	cw->zstd = ZSTD_createCCtx();
-	cw->out = malloc(cw->out_cap);
-	if (!cw->path || !cw->zstd || !cw->out)
-		goto fail;
+	cw->path = xstrdup(path);
+	cw->zstd = mem__check(ZSTD_createCCtx());
+	cw->out = xmalloc(cw->out_cap);
 	err = new_file__open(path, NEW_FILE_REGULAR, &cw->nf);
 	if (err) {
 		writer_free(cw);
 		return err;
 	}
+	new_file__is_readable(cw->nf);
 	cw->fd = new_file__fd(cw->nf);
 	err = capture__old(cw->nf) == CAPTURE_OLD_OTHER ? -EEXIST : write_file_hdr(cw);
 	if (err)
@@ -318,9 +310,7 @@ static int append_record(struct capture_writer *cw, struct block_buf *b, uint16_
 	uint64_t ts;
 
 	if (!err && !b->data) {
-		b->data = malloc(CAPTURE_BLOCK_SZ);
-		if (!b->data)
-			err = -ENOMEM;
+		b->data = xmalloc(CAPTURE_BLOCK_SZ);
 	}
 	if (!err && b->len + len > CAPTURE_BLOCK_SZ)
 		err = flush_buf(cw, b, type, ring);
@@ -375,7 +365,7 @@ int capture_writer__hold(struct capture_writer *cw, uint64_t keep_ns, uint64_t m
 	flush_all(cw);
 	if (!cw->err)
 		cw->hold = block_hold__new(keep_ns, max_bytes);
-	return cw->err ? cw->err : cw->hold ? 0 : -ENOMEM;
+	return cw->err;
 }
 
 static int write_held(void *arg, const struct held_block *b)
@@ -418,12 +408,7 @@ int capture_writer__ring(struct capture_writer *cw, uint32_t ring, const void *r
 	if (ring >= RING_MAX)
 		return -EINVAL;
 	if (ring >= cw->ring_cnt) {
-		err = vec_reserve((void **)&cw->rings, &cw->ring_cap, (uint64_t)ring + 1,
-				  sizeof(*cw->rings));
-		if (err) {
-			cw->dropped++;
-			return err;
-		}
+		vec_reserve((void **)&cw->rings, &cw->ring_cap, (uint64_t)ring + 1, sizeof(*cw->rings));
 		cw->ring_cnt = ring + 1;
 	}
 	while (len) {

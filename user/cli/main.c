@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Dispatch to the commands. The only file that turns a result into the process's exit code. */
+#include <cjson/cJSON.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/std_out.h"
 #include "cli/cmd.h"
 #include "cli/docs.h"
@@ -102,6 +105,7 @@ int main(int argc, char **argv)
 	int code;
 
 	fill_closed();
+	cJSON_InitHooks(&(cJSON_Hooks){ xmalloc, free });
 
 	/* a full disk or a closed pipe is an error of a write, not a reason to die half-way */
 	signal(SIGPIPE, SIG_IGN);

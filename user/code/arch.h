@@ -103,7 +103,7 @@ struct insn {
 
 struct insn_decoder;
 
-struct insn_decoder *insn_decoder__new(void); /* NULL: no memory or no such architecture in this capstone */
+struct insn_decoder *insn_decoder__new(void);
 void insn_decoder__free(struct insn_decoder *d);
 /* Decodes the instruction at bytes[0..avail). false: these bytes are none. */
 bool insn_decoder__decode(struct insn_decoder *d, const uint8_t *bytes, uint64_t avail,

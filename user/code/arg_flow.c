@@ -2,7 +2,6 @@
 /* Forward data flow of the arguments, to a fixed point; see arg_flow.h. */
 #include "code/arg_flow.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,14 +137,13 @@ static bool join_regs(uint8_t to[REG_CNT], const uint8_t from[REG_CNT])
 	return more;
 }
 
-int arg_flow__follow(struct arg_flow *af, const struct flow *f)
+void arg_flow__follow(struct arg_flow *af, const struct flow *f)
 {
 	uint8_t after[REG_CNT], spilled;
 	bool more = true;
 	uint32_t to;
 
-	if (vec_reserve((void **)&af->regs, &af->cap, f->cnt + 1ULL, sizeof(*af->regs)))
-		return -ENOMEM;
+	vec_reserve((void **)&af->regs, &af->cap, f->cnt + 1ULL, sizeof(*af->regs));
 	memset(af->regs, 0, f->cnt * sizeof(*af->regs));
 	af->spilled = 0;
 	for (uint32_t i = 0; i < ARG_FLOW_ARGS && f->cnt; i++)
@@ -167,7 +165,6 @@ int arg_flow__follow(struct arg_flow *af, const struct flow *f)
 		memset(af->regs, ALL_ARGS, f->cnt * sizeof(*af->regs));
 		af->spilled = ALL_ARGS;
 	}
-	return 0;
 }
 
 void arg_flow__free(struct arg_flow *af)

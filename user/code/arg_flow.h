@@ -17,8 +17,8 @@ struct arg_flow {
 	uint8_t spilled; /* arguments that some instruction put into memory, or somewhere not understood */
 };
 
-/* Follows the arguments of the graph's function, which is entered at its first node. 0 or -ENOMEM. */
-int arg_flow__follow(struct arg_flow *af, const struct flow *f);
+/* Follows the arguments of the graph's function, which is entered at its first node. */
+void arg_flow__follow(struct arg_flow *af, const struct flow *f);
 void arg_flow__free(struct arg_flow *af);
 
 /*

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/demangle.h"
+#include "base/mem.h"
 
 /* Where the argument list starts: the first '(' outside of template brackets that does not open
  * "(anonymous namespace)" or belong to "operator()". */
@@ -35,9 +36,9 @@ static size_t name_len(const char *s)
 void cxx_name__short(const char *mangled, char *buf, size_t cap)
 {
 	size_t len = strcspn(mangled, ".");
-	char *plain = strndup(mangled, len), *text;
+	char *plain = xstrndup(mangled, len), *text;
 
-	text = plain ? demangle(plain, NULL) : NULL;
+	text = demangle(plain, NULL);
 	if (text)
 		snprintf(buf, cap, "%.*s", (int)name_len(text), text);
 	else

@@ -22,7 +22,6 @@
  */
 #include "code/exit_sites.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,12 +40,12 @@ void exit_finder__free(struct exit_finder *x)
 	memset(x, 0, sizeof(*x));
 }
 
-static int grow(void **p, uint32_t cap, uint64_t need, size_t sz)
+static void grow(void **p, uint32_t cap, uint64_t need, size_t sz)
 {
-	return vec_reserve(p, &cap, need, sz);
+	vec_reserve(p, &cap, need, sz);
 }
 
-int exit_finder__prepare(struct exit_finder *x, const struct flow *f)
+void exit_finder__prepare(struct exit_finder *x, const struct flow *f)
 {
 	uint64_t need = f->cnt + 1ULL;
 	uint32_t want = 1024;
@@ -54,19 +53,17 @@ int exit_finder__prepare(struct exit_finder *x, const struct flow *f)
 	while (want < need)
 		want *= 2;
 	if (need > x->cap) {
-		if (grow((void **)&x->work, x->cap, want, sizeof(*x->work)) ||
-		    grow((void **)&x->late, x->cap, want, sizeof(*x->late)) ||
-		    grow((void **)&x->last, x->cap, want, sizeof(*x->last)) ||
-		    grow((void **)&x->cls, 2 * x->cap, 2ULL * want + 2, sizeof(*x->cls)) ||
-		    grow((void **)&x->low, 2 * x->cap, 2ULL * want + 2, sizeof(*x->low)) ||
-		    grow((void **)&x->num, 2 * x->cap, 2ULL * want + 2, sizeof(*x->num)) ||
-		    grow((void **)&x->stack, 2 * x->cap, 2ULL * want + 2, sizeof(*x->stack)) ||
-		    grow((void **)&x->net, x->cap, want, sizeof(*x->net)))
-			return -ENOMEM;
+		grow((void **)&x->work, x->cap, want, sizeof(*x->work));
+		grow((void **)&x->late, x->cap, want, sizeof(*x->late));
+		grow((void **)&x->last, x->cap, want, sizeof(*x->last));
+		grow((void **)&x->cls, 2 * x->cap, 2ULL * want + 2, sizeof(*x->cls));
+		grow((void **)&x->low, 2 * x->cap, 2ULL * want + 2, sizeof(*x->low));
+		grow((void **)&x->num, 2 * x->cap, 2ULL * want + 2, sizeof(*x->num));
+		grow((void **)&x->stack, 2 * x->cap, 2ULL * want + 2, sizeof(*x->stack));
+		grow((void **)&x->net, x->cap, want, sizeof(*x->net));
 		x->cap = want;
 	}
 	memset(x->work, 0, need);
-	return 0;
 }
 
 /* late[n]: no work can follow, a return can. */
@@ -77,22 +74,16 @@ static bool is_sink(const struct flow_node *n)
 	return n->in.cls == INSN_RET || n->leaves;
 }
 
-static int mark_late(struct exit_finder *x, struct flow *f)
+static void mark_late(struct exit_finder *x, struct flow *f)
 {
 	uint8_t *before_work = x->work, *to_ret = x->late;
-	int err;
 
-	err = flow__reach(f, before_work, true);
-	if (err)
-		return err;
+	flow__reach(f, before_work, true);
 	for (uint32_t i = 0; i < f->cnt; i++)
 		to_ret[i] = is_sink(&f->nodes[i]);
-	err = flow__reach(f, to_ret, true);
-	if (err)
-		return err;
+	flow__reach(f, to_ret, true);
 	for (uint32_t i = 0; i < f->cnt; i++)
 		x->late[i] = to_ret[i] && !before_work[i] ? LATE_YES : LATE_NO;
-	return 0;
 }
 
 /* ---- cycles: Tarjan's strongly connected components, without recursion ---- */
@@ -348,11 +339,9 @@ static void choose(struct exit_finder *x, const struct flow *f, const uint8_t *l
 	find_cut(x, f, last, out);
 }
 
-int exit_sites__find(struct exit_finder *x, struct flow *f,
-		     bool (*cheap_tail)(void *arg, uint64_t target), void *arg, struct exit_sites *out)
+void exit_sites__find(struct exit_finder *x, struct flow *f,
+		      bool (*cheap_tail)(void *arg, uint64_t target), void *arg, struct exit_sites *out)
 {
-	int err;
-
 	memset(out, 0, sizeof(*out));
 	for (uint32_t i = 0; i < f->cnt; i++) {
 		const struct flow_node *n = &f->nodes[i];
@@ -360,24 +349,18 @@ int exit_sites__find(struct exit_finder *x, struct flow *f,
 		if (n->leaves && (n->in.cls == INSN_JMP_IND || !cheap_tail(arg, n->in.target)))
 			x->work[i] = 1;
 	}
-	err = mark_late(x, f);
-	if (err)
-		return err;
+	mark_late(x, f);
 	choose(x, f, NULL, out);
-	return 0;
 }
 
-int exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_sites *out)
+void exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_sites *out)
 {
 	bool any = false;
-	int err;
 
 	memset(out, 0, sizeof(*out));
 	out->why = PTB_REFUSE_NO_EXIT;
 	memcpy(x->last, x->work, f->cnt);
-	err = mark_late(x, f);
-	if (err)
-		return err;
+	mark_late(x, f);
 	for (uint32_t i = 0; i < f->cnt; i++) {
 		x->last[i] = x->last[i] &&
 			     !flow__leads_to(f, i, x->work); /* work marks by now what leads to work */
@@ -385,7 +368,6 @@ int exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_si
 	}
 	if (any) /* else all work is in a loop */
 		choose(x, f, x->last, out);
-	return 0;
 }
 
 /* ---- entry ---- */

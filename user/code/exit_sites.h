@@ -28,23 +28,23 @@ struct exit_finder {
 
 void exit_finder__free(struct exit_finder *x);
 
-/* Room for the graph; clears `work`. 0 or -ENOMEM. Call before marking. */
-int exit_finder__prepare(struct exit_finder *x, const struct flow *f);
+/* Room for the graph; clears `work`. Call before marking. */
+void exit_finder__prepare(struct exit_finder *x, const struct flow *f);
 
 /*
  * Finds the sites of the graph's function. x->work must mark the calls whose end is to be measured;
  * jumps into other functions count as such calls unless `cheap_tail` says that what they run does
- * not matter (it frees memory). 0 or -ENOMEM; the result, or why there is none, in *out.
+ * not matter (it frees memory). The result, or why there is none, in *out.
  */
-int exit_sites__find(struct exit_finder *x, struct flow *f,
-		     bool (*cheap_tail)(void *arg, uint64_t target), void *arg, struct exit_sites *out);
+void exit_sites__find(struct exit_finder *x, struct flow *f,
+		      bool (*cheap_tail)(void *arg, uint64_t target), void *arg, struct exit_sites *out);
 
 /*
  * The same for a function in which some paths do no work: they may cross one site or none. Every path from the last
  * work to a return crosses one, and no work follows a site. Only what x->work marks is work: the caller decides about
  * jumps into other functions, and stores, too.
  */
-int exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_sites *out);
+void exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_sites *out);
 
 /*
  * The first emulated instruction after the entry with the arguments of the mask (1 << number) in their registers, and

@@ -6,17 +6,15 @@
  */
 #include "code/flow.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/vec.h"
 
-int flow__init(struct flow *f)
+void flow__init(struct flow *f)
 {
 	memset(f, 0, sizeof(*f));
 	f->dec = insn_decoder__new();
-	return f->dec ? 0 : -ENOMEM;
 }
 
 void flow__free(struct flow *f)
@@ -31,22 +29,20 @@ void flow__free(struct flow *f)
 	memset(f, 0, sizeof(*f));
 }
 
-static int push_work(struct flow *f, uint32_t node)
+static void push_work(struct flow *f, uint32_t node)
 {
-	return vec_push(f->work, f->work_cnt, f->work_cap, node);
+	vec_push(f->work, f->work_cnt, f->work_cap, node);
 }
 
-static int add_part(struct flow *f, uint64_t start, uint64_t end, bool own, enum ptb_refusal *why)
+static void add_part(struct flow *f, uint64_t start, uint64_t end, bool own, enum ptb_refusal *why)
 {
 	struct flow_part *p;
 
 	if (f->part_cnt == FLOW_PARTS_MAX || end <= start || end - start > FLOW_SIZE_MAX - f->idx_used) {
 		*why = PTB_REFUSE_TOO_LARGE;
-		return 0;
+		return;
 	}
-	if (vec_reserve((void **)&f->idx_mem, &f->idx_cap, f->idx_used + (end - start),
-			sizeof(*f->idx_mem)))
-		return -ENOMEM;
+	vec_reserve((void **)&f->idx_mem, &f->idx_cap, f->idx_used + (end - start), sizeof(*f->idx_mem));
 	p = &f->parts[f->part_cnt++];
 	p->start = start;
 	p->end = end;
@@ -54,7 +50,6 @@ static int add_part(struct flow *f, uint64_t start, uint64_t end, bool own, enum
 	p->idx_at = f->idx_used;
 	memset(f->idx_mem + f->idx_used, 0, (end - start) * sizeof(*f->idx_mem));
 	f->idx_used += (uint32_t)(end - start);
-	return 0;
 }
 
 static const struct flow_part *part_of(const struct flow *f, uint64_t addr)
@@ -72,18 +67,14 @@ uint32_t flow__at(const struct flow *f, uint64_t addr)
 	return p ? f->idx_mem[p->idx_at + (addr - p->start)] - 1 : FLOW_NONE;
 }
 
-/* A new node for the instruction at addr. FLOW_NONE with *why or *err set. */
-static uint32_t add_node(struct flow *f, const struct flow_part *p, uint64_t addr,
-			 enum ptb_refusal *why, int *err)
+/* A new node for the instruction at addr. FLOW_NONE with *why set. */
+static uint32_t add_node(struct flow *f, const struct flow_part *p, uint64_t addr, enum ptb_refusal *why)
 {
 	struct flow_node *n;
 	uint64_t avail;
 	const uint8_t *bytes = f->src->text(f->src->arg, addr, &avail);
 
-	if (vec_reserve((void **)&f->nodes, &f->cap, f->cnt + 1ULL, sizeof(*f->nodes))) {
-		*err = -ENOMEM;
-		return FLOW_NONE;
-	}
+	vec_reserve((void **)&f->nodes, &f->cap, f->cnt + 1ULL, sizeof(*f->nodes));
 	n = &f->nodes[f->cnt];
 	*n = (struct flow_node){
 		.fall = FLOW_NONE, .jump = FLOW_NONE, .table = FLOW_NONE, .prev = FLOW_NONE, .own = p->own
@@ -99,7 +90,7 @@ static uint32_t add_node(struct flow *f, const struct flow_part *p, uint64_t add
 }
 
 /* Does the instruction end a straight run? Queues what must be inspected later. */
-static int after_node(struct flow *f, uint32_t at, bool *ends)
+static void after_node(struct flow *f, uint32_t at, bool *ends)
 {
 	const struct insn *in = &f->nodes[at].in;
 
@@ -107,23 +98,25 @@ static int after_node(struct flow *f, uint32_t at, bool *ends)
 	case INSN_RET:
 	case INSN_STOP:
 		*ends = true;
-		return 0;
+		break;
 	case INSN_JMP:
 	case INSN_JMP_IND:
 		*ends = true;
-		return push_work(f, at);
+		push_work(f, at);
+		break;
 	case INSN_JCC:
-		return push_work(f, at);
+		push_work(f, at);
+		break;
 	case INSN_CALL:
 		*ends = !f->src->returns(f->src->arg, in->target);
-		return 0;
+		break;
 	default:
-		return 0;
+		break;
 	}
 }
 
 /* Decodes from addr until the run ends or meets known code. Returns the first node. */
-static uint32_t decode_run(struct flow *f, uint64_t addr, enum ptb_refusal *why, int *err)
+static uint32_t decode_run(struct flow *f, uint64_t addr, enum ptb_refusal *why)
 {
 	uint32_t first = FLOW_NONE, prev = FLOW_NONE, at;
 	bool ends = false;
@@ -138,12 +131,10 @@ static uint32_t decode_run(struct flow *f, uint64_t addr, enum ptb_refusal *why,
 		}
 		at = f->idx_mem[p->idx_at + (addr - p->start)] - 1;
 		if (at == FLOW_NONE) {
-			at = add_node(f, p, addr, why, err);
+			at = add_node(f, p, addr, why);
 			if (at == FLOW_NONE)
 				return FLOW_NONE;
-			*err = after_node(f, at, &ends);
-			if (*err)
-				return FLOW_NONE;
+			after_node(f, at, &ends);
 		} else {
 			ends = true;
 		}
@@ -164,7 +155,7 @@ static uint32_t decode_run(struct flow *f, uint64_t addr, enum ptb_refusal *why,
 #define UNKNOWN_PART_MAX 4096
 
 /* Makes sure that addr lies in a part of the graph. false: it belongs to another function. */
-static bool adopt(struct flow *f, const struct insn *in, uint64_t addr, enum ptb_refusal *why, int *err)
+static bool adopt(struct flow *f, const struct insn *in, uint64_t addr, enum ptb_refusal *why)
 {
 	uint64_t start = 0, end = 0;
 	bool own;
@@ -185,32 +176,29 @@ static bool adopt(struct flow *f, const struct insn *in, uint64_t addr, enum ptb
 	default:
 		return false;
 	}
-	*err = add_part(f, start, end, own, why);
-	return !*err && *why == PTB_REFUSE_NONE;
+	add_part(f, start, end, own, why);
+	return *why == PTB_REFUSE_NONE;
 }
 
-/* The node at addr, decoded if it is new; FLOW_NONE: in another function, or *why or *err is set. */
-static uint32_t branch_target(struct flow *f, uint32_t from, uint64_t addr, enum ptb_refusal *why,
-			      int *err)
+/* The node at addr, decoded if it is new; FLOW_NONE: in another function, or *why is set. */
+static uint32_t branch_target(struct flow *f, uint32_t from, uint64_t addr, enum ptb_refusal *why)
 {
 	struct insn in = f->nodes[from].in;
 	uint32_t at;
 
-	if (!adopt(f, &in, addr, why, err))
+	if (!adopt(f, &in, addr, why))
 		return FLOW_NONE;
 	at = flow__at(f, addr);
-	return at != FLOW_NONE ? at : decode_run(f, addr, why, err);
+	return at != FLOW_NONE ? at : decode_run(f, addr, why);
 }
 
-static int resolve_direct(struct flow *f, uint32_t from, enum ptb_refusal *why)
+static void resolve_direct(struct flow *f, uint32_t from, enum ptb_refusal *why)
 {
-	int err = 0;
-	uint32_t at = branch_target(f, from, f->nodes[from].in.target, why, &err);
+	uint32_t at = branch_target(f, from, f->nodes[from].in.target, why);
 
 	f->nodes[from].jump = at;
 	if (at == FLOW_NONE)
 		f->nodes[from].leaves = true;
-	return err;
 }
 
 /* ---- indirect jumps ---- */
@@ -346,38 +334,34 @@ static uint64_t count_entries(const struct flow *f, uint64_t table)
 	return i;
 }
 
-static int add_targets(struct flow *f, uint32_t at, const struct table_jump *tj, enum ptb_refusal *why)
+static void add_targets(struct flow *f, uint32_t at, const struct table_jump *tj, enum ptb_refusal *why)
 {
 	uint32_t first = f->target_cnt, to;
 	uint64_t addr;
-	int err = 0;
 
-	if (vec_reserve((void **)&f->targets, &f->target_cap, f->target_cnt + tj->cnt,
-			sizeof(*f->targets)))
-		return -ENOMEM;
+	vec_reserve((void **)&f->targets, &f->target_cap, f->target_cnt + tj->cnt, sizeof(*f->targets));
 	f->target_cnt += (uint32_t)tj->cnt;
 	for (uint64_t i = 0; i < tj->cnt; i++)
 		f->targets[first + i] = FLOW_NONE;
 	for (uint64_t i = 0; i < tj->cnt; i++) {
 		if (!table_entry(f, tj->table, i, &addr)) {
 			*why = PTB_REFUSE_COMPUTED_JUMP;
-			return 0;
+			return;
 		}
-		to = branch_target(f, at, addr, why, &err);
-		if (err || *why != PTB_REFUSE_NONE)
-			return err;
+		to = branch_target(f, at, addr, why);
+		if (*why != PTB_REFUSE_NONE)
+			return;
 		if (to == FLOW_NONE) {
 			*why = PTB_REFUSE_COMPUTED_JUMP;
-			return 0;
+			return;
 		}
 		f->targets[first + i] = to;
 	}
 	f->nodes[at].table = first;
 	f->nodes[at].table_cnt = (uint32_t)tj->cnt;
-	return 0;
 }
 
-static int resolve_indirect(struct flow *f, uint32_t at, enum ptb_refusal *why)
+static void resolve_indirect(struct flow *f, uint32_t at, enum ptb_refusal *why)
 {
 	struct table_jump tj = { 0 };
 	const struct insn_operand *to = &f->nodes[at].in.ops[0];
@@ -386,20 +370,20 @@ static int resolve_indirect(struct flow *f, uint32_t at, enum ptb_refusal *why)
 		if (to->index != REG_NONE)
 			*why = PTB_REFUSE_COMPUTED_JUMP;
 		f->nodes[at].leaves = true;
-		return 0;
+		return;
 	}
 	scan_back(f, at, to->reg, &tj);
 	if (!tj.add && tj.epilogue) {
 		f->nodes[at].leaves = true;
-		return 0;
+		return;
 	}
 	if (tj.table && !tj.cnt)
 		tj.cnt = count_entries(f, tj.table);
 	if (!tj.table || !tj.cnt || tj.cnt > FLOW_TABLE_MAX) {
 		*why = PTB_REFUSE_COMPUTED_JUMP;
-		return 0;
+		return;
 	}
-	return add_targets(f, at, &tj, why);
+	add_targets(f, at, &tj, why);
 }
 
 /* ---- the whole graph ---- */
@@ -408,9 +392,8 @@ static int resolve_indirect(struct flow *f, uint32_t at, enum ptb_refusal *why)
 static int drain(struct flow *f, enum ptb_refusal *why)
 {
 	uint32_t i, node;
-	int err = 0;
 
-	while (f->work_cnt && *why == PTB_REFUSE_NONE && !err) {
+	while (f->work_cnt && *why == PTB_REFUSE_NONE) {
 		for (i = f->work_cnt; i && f->nodes[f->work[i - 1]].in.cls == INSN_JMP_IND; i--)
 			;
 		if (!i)
@@ -418,19 +401,18 @@ static int drain(struct flow *f, enum ptb_refusal *why)
 		node = f->work[i - 1];
 		f->work[i - 1] = f->work[--f->work_cnt];
 		if (f->nodes[node].in.cls == INSN_JMP_IND)
-			err = resolve_indirect(f, node, why);
+			resolve_indirect(f, node, why);
 		else
-			err = resolve_direct(f, node, why);
+			resolve_direct(f, node, why);
 	}
-	return err;
+	return 0;
 }
 
-static int build_preds(struct flow *f)
+static void build_preds(struct flow *f)
 {
 	uint32_t to, total = 0;
 
-	if (vec_reserve((void **)&f->pred_at, &f->pred_at_cap, f->cnt + 2ULL, sizeof(uint32_t)))
-		return -ENOMEM;
+	vec_reserve((void **)&f->pred_at, &f->pred_at_cap, f->cnt + 2ULL, sizeof(uint32_t));
 	memset(f->pred_at, 0, (f->cnt + 2ULL) * sizeof(uint32_t));
 	for (uint32_t i = 0; i < f->cnt; i++)
 		for (uint32_t j = 0; j < FLOW_SUCC_MAX(&f->nodes[i]); j++) {
@@ -440,8 +422,7 @@ static int build_preds(struct flow *f)
 				total++;
 			}
 		}
-	if (vec_reserve((void **)&f->preds, &f->preds_cap, total + 1ULL, sizeof(uint32_t)))
-		return -ENOMEM;
+	vec_reserve((void **)&f->preds, &f->preds_cap, total + 1ULL, sizeof(uint32_t));
 	for (uint32_t i = 2; i < f->cnt + 2; i++)
 		f->pred_at[i] += f->pred_at[i - 1];
 	for (uint32_t i = 0; i < f->cnt; i++) /* pred_at[to + 1] is where to's next one goes */
@@ -450,49 +431,43 @@ static int build_preds(struct flow *f)
 			if (to != FLOW_NONE)
 				f->preds[f->pred_at[to + 1]++] = i;
 		}
-	return 0;
 }
 
-int flow__build(struct flow *f, const struct code_src *src, uint64_t entry, enum ptb_refusal *why)
+void flow__build(struct flow *f, const struct code_src *src, uint64_t entry, enum ptb_refusal *why)
 {
 	uint64_t start, end;
-	int err = 0;
 
 	f->src = src;
 	f->cnt = f->target_cnt = f->part_cnt = f->work_cnt = f->idx_used = 0;
 	*why = PTB_REFUSE_NONE;
 	if (src->range(src->arg, entry, &start, &end) == CODE_NONE || entry < start || entry >= end) {
 		*why = PTB_REFUSE_UNDECODED;
-		return 0;
+		return;
 	}
-	err = add_part(f, start, end, true, why);
-	if (err || *why)
-		return err;
-	decode_run(f, entry, why, &err);
-	if (!err && *why == PTB_REFUSE_NONE)
-		err = drain(f, why);
-	if (!err && *why == PTB_REFUSE_NONE)
-		err = build_preds(f);
-	return err;
+	add_part(f, start, end, true, why);
+	if (*why)
+		return;
+	decode_run(f, entry, why);
+	if (*why == PTB_REFUSE_NONE)
+		drain(f, why);
+	if (*why == PTB_REFUSE_NONE)
+		build_preds(f);
 }
 
-static int reach_node(struct flow *f, uint32_t node, uint8_t *seen)
+static void reach_node(struct flow *f, uint32_t node, uint8_t *seen)
 {
 	if (node == FLOW_NONE || seen[node])
-		return 0;
+		return;
 	seen[node] = FLOW_SEEN;
-	return push_work(f, node);
+	push_work(f, node);
 }
 
-static int reach_from(struct flow *f, uint32_t at, uint8_t *seen, bool backward)
+static void reach_from(struct flow *f, uint32_t at, uint8_t *seen, bool backward)
 {
-	int err = 0;
-
-	for (uint32_t i = f->pred_at[at]; backward && !err && i < f->pred_at[at + 1]; i++)
-		err = reach_node(f, f->preds[i], seen);
-	for (uint32_t i = 0; !backward && !err && i < FLOW_SUCC_MAX(&f->nodes[at]); i++)
-		err = reach_node(f, flow__succ(f, &f->nodes[at], i), seen);
-	return err;
+	for (uint32_t i = f->pred_at[at]; backward && i < f->pred_at[at + 1]; i++)
+		reach_node(f, f->preds[i], seen);
+	for (uint32_t i = 0; !backward && i < FLOW_SUCC_MAX(&f->nodes[at]); i++)
+		reach_node(f, flow__succ(f, &f->nodes[at], i), seen);
 }
 
 bool flow__leads_to(const struct flow *f, uint32_t node, const uint8_t *marks)
@@ -507,16 +482,15 @@ bool flow__leads_to(const struct flow *f, uint32_t node, const uint8_t *marks)
 	return false;
 }
 
-int flow__reach(struct flow *f, uint8_t *seen, bool backward)
+void flow__reach(struct flow *f, uint8_t *seen, bool backward)
 {
 	f->work_cnt = 0;
-	for (uint32_t i = 0; i < f->cnt; i++)
-		if (seen[i] == FLOW_SEEN && push_work(f, i))
-			return -ENOMEM;
+	for (uint32_t i = 0; i < f->cnt; i++) {
+		if (seen[i] == FLOW_SEEN)
+			push_work(f, i);
+	}
 	while (f->work_cnt)
-		if (reach_from(f, f->work[--f->work_cnt], seen, backward))
-			return -ENOMEM;
-	return 0;
+		reach_from(f, f->work[--f->work_cnt], seen, backward);
 }
 
 /* ---- values of registers ---- */

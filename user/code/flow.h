@@ -72,24 +72,24 @@ struct flow {
 	const struct code_src *src;
 };
 
-int flow__init(struct flow *f); /* 0 or -ENOMEM */
+void flow__init(struct flow *f);
 void flow__free(struct flow *f);
 
 /*
  * Builds the graph of the function at entry; the previous one is gone. *why: PTB_REFUSE_NONE, or why
- * the function cannot be analysed (COMPUTED_JUMP, UNDECODED, TOO_LARGE). 0 or -ENOMEM.
+ * the function cannot be analysed (COMPUTED_JUMP, UNDECODED, TOO_LARGE).
  */
-int flow__build(struct flow *f, const struct code_src *src, uint64_t entry, enum ptb_refusal *why);
+void flow__build(struct flow *f, const struct code_src *src, uint64_t entry, enum ptb_refusal *why);
 
 /* Node at an address, FLOW_NONE. */
 uint32_t flow__at(const struct flow *f, uint64_t addr);
 
 /*
  * Marks as FLOW_SEEN in seen[0..cnt) all nodes reachable from those marked so (forward or backward). A path ends at a
- * node that the caller marked as FLOW_STOP, which keeps that mark. -ENOMEM.
+ * node that the caller marked as FLOW_STOP, which keeps that mark.
  */
 enum { FLOW_SEEN = 1, FLOW_STOP = 2 };
-int flow__reach(struct flow *f, uint8_t *seen, bool backward);
+void flow__reach(struct flow *f, uint8_t *seen, bool backward);
 
 /* Can a marked node follow at once? */
 bool flow__leads_to(const struct flow *f, uint32_t node, const uint8_t *marks);

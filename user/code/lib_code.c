@@ -3,10 +3,10 @@
 #include "code/lib_code.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/vec.h"
 
 /* Functions of the C++ runtime and the C library that do not return; names as in struct callee_row. */
@@ -75,12 +75,7 @@ static uint64_t hash_name(const char *s, uint64_t *second)
 
 /* ---- symbols ---- */
 
-struct sym_pass {
-	struct lib_code *lc;
-	int err;
-};
-
-static int add_topic(struct lib_code *lc, const struct elf_sym *sym)
+static void add_topic(struct lib_code *lc, const struct elf_sym *sym)
 {
 	struct sym_list *l;
 
@@ -93,13 +88,13 @@ static int add_topic(struct lib_code *lc, const struct elf_sym *sym)
 		if (sym->type != row->type && !(row->type == STT_OBJECT && sym->type == STT_NOTYPE))
 			continue;
 		l = &lc->topics[row->topic];
-		return vec_push(l->syms, l->cnt, l->cap,
-				(struct addr_name){ .addr = sym->addr, .name = sym->name });
+		vec_push(l->syms, l->cnt, l->cap,
+			 (struct addr_name){ .addr = sym->addr, .name = sym->name });
+		return;
 	}
-	return 0;
 }
 
-static int add_sym(struct lib_code *lc, const struct elf_sym *sym)
+static void add_sym(struct lib_code *lc, const struct elf_sym *sym)
 {
 	const char *dot = strchr(sym->name, '.');
 	uint64_t k0, k1;
@@ -109,30 +104,29 @@ static int add_sym(struct lib_code *lc, const struct elf_sym *sym)
 		if (sym->bind == STB_LOCAL) {
 			lc->has_symtab = true;
 			/* gcc's suffixes: parts of a function, outlined parts, second names of the same code */
-			if (dot && strstr(dot, ".cold"))
-				return hashmap__put(&lc->cold, sym->addr, 0, 1);
+			if (dot && strstr(dot, ".cold")) {
+				hashmap__put(&lc->cold, sym->addr, 0, 1);
+				return;
+			}
 			if (dot && (strstr(dot, ".part.") || strstr(dot, ".localalias")))
-				return 0;
+				return;
 		} else {
 			k0 = hash_name(sym->name, &k1);
-			if (hashmap__put(&lc->by_name, k0, k1, sym->addr))
-				return -ENOMEM;
+			hashmap__put(&lc->by_name, k0, k1, sym->addr);
 			flags = name_flags(lc, sym->name);
-			if (flags && hashmap__put(&lc->callees, sym->addr, 0, flags | CALLEE_KNOWN))
-				return -ENOMEM;
+			if (flags)
+				hashmap__put(&lc->callees, sym->addr, 0, flags | CALLEE_KNOWN);
 		}
 	}
-	return add_topic(lc, sym);
+	add_topic(lc, sym);
 }
 
 static bool on_sym(const struct elf_sym *sym, void *arg)
 {
-	struct sym_pass *p = arg;
-
 	if (sym->defined && sym->addr && (sym->type == STT_FUNC || sym->type == STT_OBJECT) &&
 	    sym->name[0] == '_' && strnlen(sym->name, 8) == 8)
-		p->err = add_sym(p->lc, sym);
-	return !p->err;
+		add_sym(arg, sym);
+	return true;
 }
 
 static int cmp_addr(const void *a, const void *b)
@@ -242,23 +236,18 @@ static void find_text(struct lib_code *lc)
 	}
 }
 
-int lib_code__init(struct lib_code *lc, const struct elf_file *ef, const struct lib_names *names)
+void lib_code__init(struct lib_code *lc, const struct elf_file *ef, const struct lib_names *names)
 {
-	struct sym_pass pass = { .lc = lc };
-
 	memset(lc, 0, sizeof(*lc));
 	lc->ef = ef;
 	lc->names = names;
 	lc->src = (struct code_src){
 		.arg = lc, .text = src_text, .data = src_data, .range = src_range, .returns = src_returns
 	};
-	elf_file__for_each_sym(ef, on_sym, &pass);
-	if (pass.err)
-		return pass.err;
+	elf_file__for_each_sym(ef, on_sym, lc);
 	for (uint32_t t = 0; t < LIB_TOPICS_MAX; t++)
 		sort_topic(&lc->topics[t]);
 	find_text(lc);
-	return 0;
 }
 
 void lib_code__free(struct lib_code *lc)
@@ -316,7 +305,7 @@ static uint32_t shallow_flags(struct lib_code *lc, uint64_t target, bool remembe
 }
 
 /* Looks at every target once: most of four million calls go to the same few hundred thousand. */
-static int scan_all(struct lib_code *lc, uint64_t *seen, uint32_t flags)
+static void scan_all(struct lib_code *lc, uint64_t *seen, uint32_t flags)
 {
 	uint64_t avail, bit;
 	const uint8_t *base = src_text(lc, lc->text_start, &avail), *p;
@@ -339,29 +328,23 @@ static int scan_all(struct lib_code *lc, uint64_t *seen, uint32_t flags)
 			;
 		if (i == wanted_cnt)
 			continue;
-		if (vec_push(lc->sites, lc->site_cnt, lc->site_cap,
-			     (struct call_site){ .at = ref.at,
-						 .next = ref.next,
-						 .flags = shallow_flags(lc, ref.target, true) & flags }))
-			return -ENOMEM;
+		vec_push(lc->sites, lc->site_cnt, lc->site_cap,
+			 (struct call_site){ .at = ref.at,
+					     .next = ref.next,
+					     .flags = shallow_flags(lc, ref.target, true) & flags });
 	}
-	return 0;
 }
 
-int lib_code__all_calls(struct lib_code *lc)
+void lib_code__all_calls(struct lib_code *lc)
 {
 	uint64_t *seen;
-	int err;
 
 	if (lc->sites_known)
-		return 0;
+		return;
 	lc->sites_known = true;
-	seen = calloc((lc->text_end - lc->text_start) / (16 * 64) + 2, sizeof(*seen));
-	if (!seen)
-		return -ENOMEM;
-	err = scan_all(lc, seen, lc->names->all_calls);
+	seen = xcalloc((lc->text_end - lc->text_start) / (16 * 64) + 2, sizeof(*seen));
+	scan_all(lc, seen, lc->names->all_calls);
 	free(seen);
-	return err;
 }
 
 /* Does a function contain a return or a jump out of it? Quick test for the usual endings first. */
@@ -374,8 +357,6 @@ static bool may_return(struct lib_code *lc, const uint8_t *code, uint64_t start,
 	if (arch__has_return(code, len))
 		return true;
 	dec = insn_decoder__new();
-	if (!dec)
-		return true;
 	for (uint64_t n = 0; n < len && !found; n += in.len) {
 		if (!insn_decoder__decode(dec, code + n, len - n, start + n, &in)) {
 			found = true;

@@ -78,7 +78,7 @@ struct lib_code {
 	bool sites_known;
 };
 
-int lib_code__init(struct lib_code *lc, const struct elf_file *ef, const struct lib_names *names);
+void lib_code__init(struct lib_code *lc, const struct elf_file *ef, const struct lib_names *names);
 void lib_code__free(struct lib_code *lc);
 
 /* Is there a symbol of the topic at the address? */
@@ -101,9 +101,9 @@ uint64_t lib_code__function(const struct lib_code *lc, const char *name);
 
 /*
  * Finds, once, all direct calls of functions with one of names->all_calls, in lc->sites by address. By bytes, not by
- * decoding: four bytes of displacement must fit, but the caller decodes before relying on one. 0 or -ENOMEM.
+ * decoding: four bytes of displacement must fit, but the caller decodes before relying on one.
  */
-int lib_code__all_calls(struct lib_code *lc);
+void lib_code__all_calls(struct lib_code *lc);
 
 /*
  * Calls fn for every instruction that takes the address of one of the texts of this content in constant

@@ -14,6 +14,7 @@
 #include "base/hashmap.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/sandbox.h"
 #include "base/vec.h"
 #include "code/cxx_name.h"
@@ -127,24 +128,21 @@ static void function_at(Dwfl_Module *mod, Dwarf_Addr pc, char *buf, size_t cap)
 static char *frame_text(Dwfl *dwfl, Dwarf_Addr pc)
 {
 	Dwfl_Module *mod = dwfl_addrmodule(dwfl, pc);
-	char func[NAME_MAX_CHARS] = "", *text;
+	char func[NAME_MAX_CHARS] = "";
 	Dwarf_Addr bias = 0;
 	const char *file;
-	int n;
 
 	if (!mod)
-		return asprintf(&text, "0x%llx", (unsigned long long)pc) < 0 ? NULL : text;
+		return xasprintf("0x%llx", (unsigned long long)pc);
 	file = dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 	function_at(mod, pc, func, sizeof(func));
 	if (*func)
-		n = asprintf(&text, "%s (%s)", func, file);
-	else
-		n = asprintf(&text, "%s+0x%llx", file,
-			     (unsigned long long)(dwfl_module_getelf(mod, &bias) ? pc - bias : pc));
-	return n < 0 ? NULL : text;
+		return xasprintf("%s (%s)", func, file);
+	return xasprintf("%s+0x%llx", file,
+			 (unsigned long long)(dwfl_module_getelf(mod, &bias) ? pc - bias : pc));
 }
 
-/* The same, once for each address. NULL: no memory. */
+/* The same, once for each address. */
 static const char *frame_name(struct unwinding *u, Dwfl *dwfl, Dwarf_Addr pc)
 {
 	const uint64_t *at = hashmap__get(&u->seen, pc, 0);
@@ -153,11 +151,9 @@ static const char *frame_name(struct unwinding *u, Dwfl *dwfl, Dwarf_Addr pc)
 	if (at)
 		return u->texts[*at];
 	text = frame_text(dwfl, pc);
-	if (!text || vec_push(u->texts, u->text_cnt, u->text_cap, text)) {
-		free(text);
-		return NULL;
-	}
-	return hashmap__put(&u->seen, pc, 0, u->text_cnt - 1) ? NULL : text;
+	vec_push(u->texts, u->text_cnt, u->text_cap, text);
+	hashmap__put(&u->seen, pc, 0, u->text_cnt - 1);
+	return text;
 }
 
 static int put_frame(Dwfl_Frame *frame, void *arg)
@@ -207,9 +203,7 @@ static int unwind_all(void *arg, uint8_t **out, size_t *len)
 
 	if (!dwfl)
 		return -ENOEXEC;
-	u->out = open_memstream(&text, len);
-	if (!u->out)
-		return -ENOMEM;
+	u->out = xmemstream(&text, len);
 	for (uint32_t i = 0; i < u->cnt; i++) {
 		u->frames = 0;
 		u->unreadable = false;
@@ -220,7 +214,7 @@ static int unwind_all(void *arg, uint8_t **out, size_t *len)
 		fputc('\0', u->out);
 	}
 	if (fclose(u->out))
-		return -ENOMEM;
+		mem__end(0);
 	*out = (uint8_t *)text;
 	return 0; /* the process ends: nothing is freed */
 }
@@ -234,11 +228,8 @@ static int add_file(struct unwinding *u, const struct proc_map *map)
 	int err = mapped_file__ask(u->pid, map, &q, &f.mf);
 
 	if (err)
-		return err == -ENOMEM || err == -ECANCELED ? err : 0; /* its frames have no names */
-	if (vec_push(u->files, u->file_cnt, u->file_cap, f)) {
-		mapped_file__clear(&f.mf);
-		return -ENOMEM;
-	}
+		return err == -ECANCELED ? err : 0; /* its frames have no names */
+	vec_push(u->files, u->file_cnt, u->file_cap, f);
 	u->file_bytes += f.mf.answer.id.size;
 	return 0;
 }
@@ -272,10 +263,10 @@ static void mark(const struct proc_maps *maps, bool *used, uint64_t addr)
 /* Files that some word of a stack points into the code of: no others can be unwound through. */
 static int find_files(struct unwinding *u, const struct proc_maps *maps)
 {
-	bool *used = calloc(maps->cnt + 1, sizeof(*used));
-	int err = used ? 0 : -ENOMEM;
+	bool *used = xcalloc(maps->cnt + 1, sizeof(*used));
+	int err = 0;
 
-	for (uint32_t i = 0; i < u->cnt && !err; i++) {
+	for (uint32_t i = 0; i < u->cnt; i++) {
 		const struct unwind_thread *t = &u->threads[i];
 		uint64_t word;
 
@@ -285,7 +276,7 @@ static int find_files(struct unwinding *u, const struct proc_maps *maps)
 			mark(maps, used, word);
 		}
 	}
-	for (uint32_t i = 0; i < maps->cnt && !err; i++)
+	for (uint32_t i = 0; i < maps->cnt; i++)
 		if (used[i])
 			used[maps->items[i].first] = true;
 	for (uint32_t i = 0; i < maps->cnt && !err; i++)
@@ -303,11 +294,8 @@ static int take_texts(struct unwinding *u, const uint8_t *data, size_t len)
 		end = len ? memchr(data, '\0', len) : NULL;
 		if (!end)
 			return -EPROTO;
-		if (end > data) {
-			u->threads[i].text = strdup((const char *)data);
-			if (!u->threads[i].text)
-				return -ENOMEM;
-		}
+		if (end > data)
+			u->threads[i].text = xstrdup((const char *)data);
 		len -= (size_t)(end + 1 - data);
 		data = end + 1;
 	}
@@ -324,12 +312,10 @@ static int run_child(struct unwinding *u)
 		.limits = { ((uint64_t)LIMIT_ELF_MIB << 20) + u->file_bytes, LIMIT_ELF_CPU_S,
 			    LIMIT_ELF_WALL_MS, LIMIT_ELF_ANSWER },
 	};
-	int *fds = calloc(u->file_cnt + 1, sizeof(*fds)), err;
+	int *fds = xcalloc(u->file_cnt + 1, sizeof(*fds)), err;
 	uint8_t *data = NULL;
 	size_t len = 0;
 
-	if (!fds)
-		return -ENOMEM;
 	for (uint32_t i = 0; i < u->file_cnt; i++)
 		fds[i] = u->files[i].mf.fd;
 	job.fds = fds;

@@ -258,10 +258,9 @@ static int prepare(struct value_locations *v, const struct flow *f)
 {
 	uint32_t cap = v->cap, queued_cap = v->cap;
 
-	if (vec_reserve((void **)&v->queue, &v->queue_cap, f->cnt + 1ULL, sizeof(*v->queue)) ||
-	    vec_reserve((void **)&v->in, &cap, f->cnt + 1ULL, sizeof(*v->in)) ||
-	    vec_reserve((void **)&v->queued, &queued_cap, f->cnt + 1ULL, 1))
-		return -ENOMEM;
+	vec_reserve((void **)&v->queue, &v->queue_cap, f->cnt + 1ULL, sizeof(*v->queue));
+	vec_reserve((void **)&v->in, &cap, f->cnt + 1ULL, sizeof(*v->in));
+	vec_reserve((void **)&v->queued, &queued_cap, f->cnt + 1ULL, 1);
 	v->cap = cap < queued_cap ? cap : queued_cap;
 	memset(v->in, 0, f->cnt * sizeof(*v->in));
 	memset(v->queued, 0, f->cnt);
@@ -273,8 +272,7 @@ int value_locations__run(struct value_locations *v, const struct flow *f, const 
 	uint32_t head = 0, waiting = 0, node, to;
 	struct value_state st;
 
-	if (prepare(v, f))
-		return -ENOMEM;
+	prepare(v, f);
 	if (seeds->start >= f->cnt)
 		return -EINVAL;
 	v->in[seeds->start] = (struct value_state){ .sp = seeds->sp, .bp = seeds->bp, .seen = true };

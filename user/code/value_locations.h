@@ -46,7 +46,7 @@ struct value_seeds {
 #define VALUE_SLOT 32
 
 void value_locations__free(struct value_locations *v);
-/* Analyses the part of the function that can be reached from there. 0 or -ENOMEM. */
+/* Analyses the part of the function that can be reached from there. */
 int value_locations__run(struct value_locations *v, const struct flow *f, const struct value_seeds *seeds);
 
 struct value_location {

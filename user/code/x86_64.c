@@ -12,6 +12,7 @@
 
 #include <capstone/capstone.h>
 
+#include "base/mem.h"
 #include "code/x86_64.h"
 #include "ptb_args.h"
 
@@ -46,21 +47,12 @@ struct insn_decoder {
 
 struct insn_decoder *insn_decoder__new(void)
 {
-	struct insn_decoder *d = calloc(1, sizeof(*d));
+	struct insn_decoder *d = xcalloc(1, sizeof(*d));
 
-	if (!d)
-		return NULL;
-	if (cs_open(CS_ARCH_X86, CS_MODE_64, &d->handle) != CS_ERR_OK) {
-		free(d);
-		return NULL;
-	}
+	if (cs_open(CS_ARCH_X86, CS_MODE_64, &d->handle) != CS_ERR_OK)
+		mem__end(0);
 	cs_option(d->handle, CS_OPT_DETAIL, CS_OPT_ON);
-	d->insn = cs_malloc(d->handle);
-	if (!d->insn) {
-		cs_close(&d->handle);
-		free(d);
-		return NULL;
-	}
+	d->insn = mem__check(cs_malloc(d->handle));
 	return d;
 }
 

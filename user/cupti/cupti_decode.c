@@ -13,7 +13,7 @@ static void learn(struct hashmap *m, uint32_t context, uint32_t event, uint64_t 
 {
 	if (m->live >= MANY)
 		hashmap__clear(m);
-	hashmap__put(m, context, event, value); /* without memory it is not known */
+	hashmap__try_put(m, context, event, value);
 }
 
 static void take_kernel(struct ptb_gpu_kernel *k, const uint8_t *p, size_t len)

@@ -144,8 +144,7 @@ static enum shown classify_input(struct writer *cw, const struct slice *sl, uint
 
 	if (!unclear || (sl->kind != PTB_FUNC_BOXED && sl->kind != PTB_FUNC_OP))
 		return classify(cw, v);
-	if (op_schemas__get(cw->opts->schemas, sl->schema, &schema))
-		cw->missing |= CHROME_ARGS_UNKNOWN;
+	op_schemas__get(cw->opts->schemas, sl->schema, &schema);
 	if (nr >= schema.cnt)
 		return classify(cw, v);
 	if (schema.args[nr] & OP_ARG_TENSORS)

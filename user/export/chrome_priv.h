@@ -99,7 +99,7 @@ struct chrome_nest *chrome_nest__new(void); /* NULL: out of memory */
 void chrome_nest__free(struct chrome_nest *n);
 int chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin, uint64_t end);
 /* After the last slice, for calls in order of their begins: makes the call's times fit; begin and end are equal where
- * there is no room for it. 0 or -ENOMEM. */
+ * there is no room for it. */
 int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin, uint64_t *end);
 
 /* chrome_gpu.c: activities of GPUs and the calls that caused them, with their flows. */

@@ -307,7 +307,10 @@ static int follow_block(struct mem_timeline *mt, const struct memory_event *ev)
 	}
 	if (ev->what == MEMORY_ALLOC)
 		err = block_owner(mt, ev, &owner);
-	return err ? err : mem_flow__memory(mt->flow, ev, owner);
+	if (err)
+		return err;
+	mem_flow__memory(mt->flow, ev, owner);
+	return 0;
 }
 
 static int follow_memory(void *arg, const struct memory_event *ev)
@@ -321,7 +324,9 @@ static int follow_slice(void *arg, const struct slice *sl)
 {
 	struct mem_timeline *mt = arg;
 
-	return sl->tgid == mt->tgid ? mem_flow__slice(mt->flow, sl) : 0;
+	if (sl->tgid == mt->tgid)
+		mem_flow__slice(mt->flow, sl);
+	return 0;
 }
 
 static struct session_sink timeline_sink(void *o)

@@ -67,7 +67,7 @@ static inline void stack_sum__add(int64_t *sum, int64_t v)
 struct stack_tree;
 struct stack_tree *stack_tree__new(void); /* NULL: out of memory */
 void stack_tree__free(struct stack_tree *st);
-/* The next session's (of two) sink. 0 or -ENOMEM. */
+/* The next session's (of two) sink. */
 int stack_tree__begin(struct stack_tree *st, const struct session *s);
 /* Every sample is below an operator: one that is in none, or not known to be, below a group that says so. Before the sink is used. */
 #define STACK_OP_NONE "(none)"

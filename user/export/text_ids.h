@@ -11,7 +11,7 @@ struct text_ids {
 	struct hashmap known; /* address of the session's text -> its number */
 };
 
-int text_ids__init(struct text_ids *ti); /* 0 or -ENOMEM */
+int text_ids__init(struct text_ids *ti);
 void text_ids__free(struct text_ids *ti);
 /* 0: no text, an empty one, or out of memory. */
 uint32_t text_ids__get(struct text_ids *ti, const char *text);

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/proc_read.h"
 #include "inject/inject_priv.h"
 #include "inject/safe_point.h"
@@ -118,7 +119,7 @@ static bool has_tls(const struct divert_req *req, const struct user_regs_struct 
 }
 
 /* NULL: now. */
-static const char *why_not_now(const struct divert_req *req, const struct user_regs_struct *regs, int *err)
+static const char *why_not_now(const struct divert_req *req, const struct user_regs_struct *regs)
 {
 	struct thread_view tv = { .regs = *regs };
 	struct stack_map sm;
@@ -137,11 +138,7 @@ static const char *why_not_now(const struct divert_req *req, const struct user_r
 	if (remote__read(req->pid, regs->rip - sizeof(code), code, sizeof(code)))
 		memset(code, 0, sizeof(code));
 	tv.code = code;
-	stack = malloc(tv.stack_sz);
-	if (!stack) {
-		*err = -ENOMEM;
-		return "out of memory";
-	}
+	stack = xmalloc(tv.stack_sz);
 	tv.stack = stack;
 	why = remote__read(req->pid, regs->rsp, stack, tv.stack_sz) ? "its stack cannot be read" :
 								      safe_point__refuse(req->cp, &tv);
@@ -172,13 +169,10 @@ static int read_thread_state(const struct divert_req *req, struct detour_in *in,
  */
 static int check_written(const struct divert_req *req, const struct detour *d)
 {
-	uint8_t *got = malloc(d->len);
-	int err = -ENOMEM;
+	uint8_t *got = xmalloc(d->len);
+	int err;
 
-	if (got)
-		err = remote__read(req->tid, d->addr, got, d->len) || memcmp(got, d->bytes, d->len) ?
-			      -ESRCH :
-			      0;
+	err = remote__read(req->tid, d->addr, got, d->len) || memcmp(got, d->bytes, d->len) ? -ESRCH : 0;
 	free(got);
 	return err;
 }
@@ -186,9 +180,9 @@ static int check_written(const struct divert_req *req, const struct detour *d)
 static int start_detour(struct divert_req *req, const struct user_regs_struct *regs, bool call_again)
 {
 	struct detour_in in = { .regs = *regs, .call_again = call_again };
-	struct detour *d = malloc(sizeof(*d));
-	uint8_t *xstate = malloc(SIG_FRAME_XSTATE_MAX);
-	int err = d && xstate ? read_thread_state(req, &in, xstate, SIG_FRAME_XSTATE_MAX) : -ENOMEM;
+	struct detour *d = xmalloc(sizeof(*d));
+	uint8_t *xstate = xmalloc(SIG_FRAME_XSTATE_MAX);
+	int err = read_thread_state(req, &in, xstate, SIG_FRAME_XSTATE_MAX);
 
 	if (!err && getrandom(in.mark, sizeof(in.mark), 0) != sizeof(in.mark))
 		err = -EIO;
@@ -255,7 +249,7 @@ static void divert_stopped(struct divert_req *req)
 	if (!req->only_filters)
 		req->why = again && !req->asleep_too ?
 				   "it is blocked in a system call, where it receives the process's signals" :
-				   why_not_now(req, &regs, &req->err);
+				   why_not_now(req, &regs);
 	if (!req->why && check_filters(req, &st)) {
 		if (req->only_filters)
 			req->end = DIVERT_DONE;
@@ -328,8 +322,6 @@ void divert__try(struct divert_req *req)
 							  errstr(req->err);
 		if (req->err == -ESRCH)
 			req->end = DIVERT_GONE;
-		else if (req->err == -ENOMEM)
-			req->end = DIVERT_REFUSED;
 	}
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "target/proc_info.h"
 #include "target/python_proc.h"
 #include "target/remote_mem.h"
@@ -92,9 +93,9 @@ static bool is_main_state(pid_t pid, const struct py_remote *pr)
 	uint64_t cnt = pr->off.support / 8;
 	bool interp = false, tid = false;
 	struct thread_status st;
-	uint64_t *w = calloc(cnt + 1, 8);
+	uint64_t *w = xcalloc(cnt + 1, 8);
 
-	if (w && !thread_status__read(pid, 0, &st) && !remote__read(pid, pr->tstate, w, cnt * 8))
+	if (!thread_status__read(pid, 0, &st) && !remote__read(pid, pr->tstate, w, cnt * 8))
 		for (uint64_t i = 0; i < cnt; i++) {
 			interp |= i < 8 && w[i] == pr->interp;
 			tid |= w[i] == (uint64_t)st.ns_pid;

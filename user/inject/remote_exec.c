@@ -82,7 +82,7 @@ static int script__write(void *arg, int to)
 	if (!f) {
 		if (fd >= 0)
 			close(fd);
-		return -ENOMEM;
+		return -EMFILE;
 	}
 	write_script(f, s->lib, s->answer.path);
 	err = ferror(f) ? -EIO : 0;

@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 
 #define FILTERS_MAX 64
 
@@ -269,10 +270,6 @@ int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt, bool rs
 		return -EPERM;
 	}
 	scratch = seccomp_scratch__new();
-	if (!scratch) {
-		snprintf(why, cap, "out of memory");
-		return -ENOMEM;
-	}
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && !err; i++)
 		err = check_call(scratch, progs, cnt, &wanted[i], rseq, why, cap);
 	seccomp_scratch__free(scratch);
@@ -289,9 +286,7 @@ static int read_filter(pid_t tid, uint32_t idx, struct seccomp_prog *out)
 
 	if (n <= 0 || n > SECCOMP_PROG_MAX)
 		return n < 0 ? -errno : -EINVAL;
-	insns = calloc((size_t)n, sizeof(*insns));
-	if (!insns)
-		return -ENOMEM;
+	insns = xcalloc((size_t)n, sizeof(*insns));
 	if (ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)(uintptr_t)idx, insns) != n) {
 		free(insns);
 		return -EIO;

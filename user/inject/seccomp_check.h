@@ -14,7 +14,7 @@
 #include "inject/seccomp_eval.h"
 
 /* The filters, the oldest first. rseq: threads register for restartable sequences, and must be able to (glibc from
- * 2.35). 0; -EPERM: no (why: a sentence); -ENOMEM. */
+ * 2.35). 0; -EPERM: no (why: a sentence). */
 int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt, bool rseq, char *why,
 			 size_t cap);
 

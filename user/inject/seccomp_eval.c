@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 #define ACC BPF_MEMWORDS       /* slots of the accumulator ... */
 #define IDX (BPF_MEMWORDS + 1) /* ... and of the index register, after the memory's */
 #define SLOT_CNT (BPF_MEMWORDS + 2)
@@ -25,7 +27,7 @@ struct seccomp_scratch {
 
 struct seccomp_scratch *seccomp_scratch__new(void)
 {
-	return calloc(1, sizeof(struct seccomp_scratch));
+	return xcalloc(1, sizeof(struct seccomp_scratch));
 }
 
 void seccomp_scratch__free(struct seccomp_scratch *s)

@@ -173,7 +173,8 @@ static int learn_libc(const struct elf_file *ef, const void *arg, uint8_t **out,
 			f.busy[i] = 0;
 	f.restore_rt = f.libc ? find_restore_rt(ef) : 0;
 	f.errno_slot = f.libc ? find_errno_slot(ef, f.errno_location) : 0;
-	return elf_answer__give(&f, sizeof(f), out, len);
+	elf_answer__give(&f, sizeof(f), out, len);
+	return 0;
 }
 
 static int learn_allocator(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
@@ -182,7 +183,8 @@ static int learn_allocator(const struct elf_file *ef, const void *arg, uint8_t *
 
 	(void)arg;
 	elf_file__for_each_sym(ef, take_malloc, &has);
-	return elf_answer__give(&has, sizeof(has), out, len);
+	elf_answer__give(&has, sizeof(has), out, len);
+	return 0;
 }
 
 /* Base address of the program's interpreter, from the kernel (AT_BASE). Without one that of the program, which is static or

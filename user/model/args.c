@@ -4,11 +4,11 @@
  * emitted, and derives what they say of the slice (autograd's number, its thread's forward part). Owns the
  * memory of payloads; must not know how values are printed, nor touch nesting.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/effort.h"
+#include "base/mem.h"
 #include "base/vec.h"
 #include "capture/record_check.h"
 #include "model/model_priv.h"
@@ -24,9 +24,7 @@ static struct args *new_args(struct model *m)
 	if (a)
 		m->spare_args = a->next;
 	else
-		a = calloc(1, sizeof(*a));
-	if (!a)
-		m->err = -ENOMEM;
+		a = xcalloc(1, sizeof(*a));
 	return a;
 }
 
@@ -99,12 +97,9 @@ static uint32_t cut_flag(const struct slice_values *sv, const struct value_surve
 	return cut ? SLICE_ARGS_CUT : 0;
 }
 
-static void append_words(struct model *m, struct args *a, const uint64_t *words, uint32_t cnt)
+static void append_words(struct args *a, const uint64_t *words, uint32_t cnt)
 {
-	if (vec_reserve((void **)&a->words, &a->cap, (uint64_t)a->cnt + cnt, sizeof(*a->words))) {
-		m->err = -ENOMEM;
-		return;
-	}
+	vec_reserve((void **)&a->words, &a->cap, (uint64_t)a->cnt + cnt, sizeof(*a->words));
 	if (cnt)
 		memcpy(a->words + a->cnt, words, cnt * sizeof(*words));
 	a->cnt += cnt;
@@ -119,10 +114,10 @@ static uint8_t kind_at(const uint64_t *word)
 }
 
 /* Copies the values from the first on. */
-static void copy_values(struct model *m, struct args *a, const struct slice_values *sv, uint32_t first)
+static void copy_values(struct args *a, const struct slice_values *sv, uint32_t first)
 {
 	a->in_flags = sv->flags;
-	append_words(m, a, sv->words + first, sv->word_cnt - first);
+	append_words(a, sv->words + first, sv->word_cnt - first);
 }
 
 /* Gives the tensors among the words their numbers. */
@@ -188,7 +183,7 @@ void args__enter(struct model *m, struct thread *t, struct entry *e, const struc
 	first = sv.word_cnt && kind_at(sv.words) == PTB_VAL_STATE ?
 			values__first_words(sv.words, sv.word_cnt) :
 			0;
-	copy_values(m, a, &sv, first);
+	copy_values(a, &sv, first);
 	if (s.flags & PTB_VAL_F_IDS)
 		name_tensors(m, h, h->ts_ns, TENSOR_GIVEN, a->words, a->cnt);
 	set_seq(t, e, a, &s);
@@ -200,10 +195,7 @@ void args__enter(struct model *m, struct thread *t, struct entry *e, const struc
 static const uint64_t *named_results(struct model *m, const struct entry *e,
 				     const struct ptb_rec_hdr *h, const struct slice_values *sv)
 {
-	if (vec_reserve((void **)&m->result_words, &m->result_cap, sv->word_cnt, sizeof(*sv->words))) {
-		m->err = -ENOMEM;
-		return sv->words;
-	}
+	vec_reserve((void **)&m->result_words, &m->result_cap, sv->word_cnt, sizeof(*sv->words));
 	memcpy(m->result_words, sv->words, sv->word_cnt * sizeof(*sv->words));
 	name_tensors(m, h, e->begin_ns, tensor_ids__role(&m->tensors, e->schema), m->result_words,
 		     sv->word_cnt);
@@ -294,7 +286,7 @@ void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 	t->scope_args = new_args(m);
 	if (!t->scope_args)
 		return;
-	copy_values(m, t->scope_args, &sv, 0);
+	copy_values(t->scope_args, &sv, 0);
 	if (of_record && s.flags & PTB_VAL_F_IDS) /* the helper's have been given theirs */
 		name_tensors(m, h, h->ts_ns, TENSOR_GIVEN, t->scope_args->words, t->scope_args->cnt);
 	t->scope_name_flags |= cut_flag(&sv, &s);
@@ -317,7 +309,7 @@ void args__inherit(struct model *m, struct entry *e, const struct entry *from)
 		return;
 	e->args->in_flags = a->in_flags;
 	effort__spend(a->cnt);
-	append_words(m, e->args, a->words, a->cnt);
+	append_words(e->args, a->words, a->cnt);
 }
 
 /* ---- what slices and memory events get ---- */

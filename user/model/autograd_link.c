@@ -13,11 +13,11 @@
  *
  * Waiting operators are kept per thread in ascending order of numbers, as they were taken.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/effort.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "model/model_priv.h"
@@ -58,12 +58,12 @@ void autograd__thread_gone(struct model *m, struct thread *t)
 	t->fwd = NULL;
 }
 
-static int list_thread(struct model *m, struct thread *t)
+static void list_thread(struct model *m, struct thread *t)
 {
 	if (t->fwd_listed)
-		return 0;
+		return;
 	t->fwd_listed = true;
-	return vec_push(m->fwd_threads, m->fwd_thread_cnt, m->fwd_thread_cap, t->idx);
+	vec_push(m->fwd_threads, m->fwd_thread_cnt, m->fwd_thread_cap, t->idx);
 }
 
 /* Position + 1 of the new entry; 0 if it cannot wait (counted) or memory is out (m->err). */
@@ -79,14 +79,10 @@ static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t se
 		m->totals->forgotten_forwards++;
 		return 0;
 	}
-	if (list_thread(m, t) || vec_push(t->fwd, t->fwd_cnt, t->fwd_cap,
-					  (struct fwd_entry){ .seq = seq,
-							      .begin_ns = e->begin_ns,
-							      .stack = e->stack,
-							      .within = e->within })) {
-		m->err = -ENOMEM;
-		return 0;
-	}
+	list_thread(m, t);
+	vec_push(t->fwd, t->fwd_cnt, t->fwd_cap,
+		 (struct fwd_entry){
+			 .seq = seq, .begin_ns = e->begin_ns, .stack = e->stack, .within = e->within });
 	m->fwd_total++;
 	return t->fwd_base + t->fwd_cnt;
 }
@@ -184,11 +180,8 @@ static struct fwd_link *link_of(struct model *m, uint32_t tgid, uint64_t logical
 		return &m->links[*i];
 	if (m->link_cnt >= LINKS_MAX)
 		return NULL;
-	if (vec_push(m->links, m->link_cnt, m->link_cap, (struct fwd_link){ 0 }) ||
-	    hashmap__put(&m->link_by_id, tgid, logical, m->link_cnt - 1)) {
-		m->err = -ENOMEM;
-		return NULL;
-	}
+	vec_push(m->links, m->link_cnt, m->link_cap, (struct fwd_link){ 0 });
+	hashmap__put(&m->link_by_id, tgid, logical, m->link_cnt - 1);
 	return &m->links[m->link_cnt - 1];
 }
 
@@ -311,13 +304,11 @@ static void pair_undecided(struct model *m, struct fwd_link *l)
 	l->undecided = NULL;
 }
 
-static void add_undecided(struct model *m, struct fwd_link *l, const struct fwd_undecided *bwd)
+static void add_undecided(struct fwd_link *l, const struct fwd_undecided *bwd)
 {
 	if (!l->undecided)
-		l->undecided = calloc(FWD_UNDECIDED_MAX, sizeof(*l->undecided));
-	if (!l->undecided)
-		m->err = -ENOMEM;
-	else if (l->undecided_cnt < FWD_UNDECIDED_MAX)
+		l->undecided = xcalloc(FWD_UNDECIDED_MAX, sizeof(*l->undecided));
+	if (l->undecided_cnt < FWD_UNDECIDED_MAX)
 		l->undecided[l->undecided_cnt++] = *bwd;
 }
 
@@ -356,7 +347,7 @@ void autograd__backward_done(struct model *m, struct thread *t, const struct ent
 	if (c != UINT32_MAX)
 		vote(l, c, cnt == 1);
 	if (cnt)
-		add_undecided(m, l, &bwd);
+		add_undecided(l, &bwd);
 	if (c != UINT32_MAX && l->thread == c && l->hits >= LEARN_AMBIGUOUS)
 		pair_undecided(m, l);
 }

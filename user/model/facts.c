@@ -17,6 +17,7 @@
 #include "base/cancel.h"
 #include "base/effort.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "capture/capture.h"
@@ -30,10 +31,7 @@ static const char node_prefix[] = "autograd::engine::evaluate_function: ";
 
 const char *facts__intern(struct facts *f, const char *text, size_t len)
 {
-	uint32_t id = strtab__add(f->texts, text, len);
-
-	f->no_memory |= !id;
-	return strtab__text(f->texts, id);
+	return strtab__text(f->texts, strtab__add(f->texts, text, len));
 }
 
 const char *facts__address_name(struct facts *f, const char *what, uint64_t addr)
@@ -97,7 +95,7 @@ bool facts__names_node(const char *text, size_t len)
 	return len >= sizeof(node_prefix) - 1 && !memcmp(text, node_prefix, sizeof(node_prefix) - 1);
 }
 
-/* ---- one function per kind of control record; 0 or -ENOMEM ---- */
+/* ---- one function per kind of control record ---- */
 
 static const char *text_of(const struct ptb_text *t)
 {
@@ -117,31 +115,28 @@ static uint32_t take_name(struct facts *f, uint32_t name, const char *text, size
 		hashmap__del(&f->long_names, name, 0);
 		return strtab__add(f->texts, text, len);
 	}
-	if (hashmap__put(&f->long_names, name, 0, strtab__add(f->texts, text, len)))
-		return 0;
+	hashmap__put(&f->long_names, name, 0, strtab__add(f->texts, text, len));
 	memcpy(cut, text, LIMIT_NAME_BYTES);
 	memcpy(cut + LIMIT_NAME_BYTES, mark, sizeof(mark));
 	return strtab__add(f->texts, cut, sizeof(cut) - 1);
 }
 
-static int on_name(struct facts *f, const struct ptb_text *t)
+static void on_name(struct facts *f, const struct ptb_text *t)
 {
 	uint32_t id;
 
 	if (!t->id || t->id >= ID_MAX) {
 		f->bad_records++;
-		return 0;
+		return;
 	}
 	id = take_name(f, t->id, text_of(t), strnlen(text_of(t), t->text_len));
-	if (!id || vec_reserve((void **)&f->names, &f->name_cap, (uint64_t)t->id + 1, sizeof(*f->names)))
-		return -ENOMEM;
+	vec_reserve((void **)&f->names, &f->name_cap, (uint64_t)t->id + 1, sizeof(*f->names));
 	f->names[t->id] = id;
 	if (t->id >= f->name_cnt)
 		f->name_cnt = t->id + 1;
-	return 0;
 }
 
-static int on_meta(struct facts *f, const struct ptb_text *t)
+static void on_meta(struct facts *f, const struct ptb_text *t)
 {
 	const char *text = text_of(t), *nul = memchr(text, '\0', t->text_len);
 	uint32_t key, value;
@@ -149,76 +144,69 @@ static int on_meta(struct facts *f, const struct ptb_text *t)
 
 	if (!nul) {
 		f->bad_records++;
-		return 0;
+		return;
 	}
 	len = t->text_len - (size_t)(nul + 1 - text);
 	key = strtab__add(f->texts, text, (size_t)(nul - text));
 	value = strtab__add(f->texts, nul + 1, strnlen(nul + 1, len));
-	return key && value ? hashmap__put(&f->metas, key, 0, value) : -ENOMEM;
+	hashmap__put(&f->metas, key, 0, value);
 }
 
-static int on_func(struct facts *f, const struct ptb_func *r)
+static void on_func(struct facts *f, const struct ptb_func *r)
 {
 	struct func_fact *ff;
 
 	if (!r->func || r->func >= FUNC_MAX || !r->kind) {
 		f->bad_records++;
-		return 0;
+		return;
 	}
-	if (vec_reserve((void **)&f->funcs, &f->func_cap, (uint64_t)r->func + 1, sizeof(*f->funcs)))
-		return -ENOMEM;
+	vec_reserve((void **)&f->funcs, &f->func_cap, (uint64_t)r->func + 1, sizeof(*f->funcs));
 	ff = &f->funcs[r->func];
 	*ff = (struct func_fact){ .kind = r->kind, .name = r->name, .reason = r->reason, .schema = ff->schema };
 	if (r->func >= f->func_cnt)
 		f->func_cnt = r->func + 1;
-	return 0;
 }
 
-static int on_site(struct facts *f, const struct ptb_site *r)
+static void on_site(struct facts *f, const struct ptb_site *r)
 {
 	if (!r->id || r->id >= ID_MAX || !r->func || r->func >= FUNC_MAX) {
 		f->bad_records++;
-		return 0;
+		return;
 	}
-	if (vec_reserve((void **)&f->sites, &f->site_cap, (uint64_t)r->id + 1, sizeof(*f->sites)))
-		return -ENOMEM;
+	vec_reserve((void **)&f->sites, &f->site_cap, (uint64_t)r->id + 1, sizeof(*f->sites));
 	f->sites[r->id] = (struct site_fact){ .func = r->func, .role = r->role, .lib = r->lib };
 	if (r->id >= f->site_cnt)
 		f->site_cnt = r->id + 1;
-	return 0;
 }
 
-static int on_addr(struct addr_fact **v, uint32_t *cnt, uint32_t *cap, struct hashmap *map,
-		   const struct ptb_addr_name *r)
+static void on_addr(struct addr_fact **v, uint32_t *cnt, uint32_t *cap, struct hashmap *map,
+		    const struct ptb_addr_name *r)
 {
 	const uint64_t *older = hashmap__get(map, r->h.tgid, r->addr);
 	uint32_t older_idx = older ? (uint32_t)*older + 1 : 0;
 
-	if (hashmap__put(map, r->h.tgid, r->addr, *cnt))
-		return -ENOMEM;
-	return vec_push(*v, *cnt, *cap,
-			(struct addr_fact){ .addr = r->addr,
-					    .ts_ns = r->h.ts_ns,
-					    .tgid = r->h.tgid,
-					    .name = r->name,
-					    .flags = r->flags,
-					    .older = older_idx });
+	hashmap__put(map, r->h.tgid, r->addr, *cnt);
+	vec_push(*v, *cnt, *cap,
+		 (struct addr_fact){ .addr = r->addr,
+				     .ts_ns = r->h.ts_ns,
+				     .tgid = r->h.tgid,
+				     .name = r->name,
+				     .flags = r->flags,
+				     .older = older_idx });
 }
 
 /* A process that executed another program is recorded again: the newer names, the older start. */
-static int on_process(struct facts *f, const struct ptb_process *r)
+static void on_process(struct facts *f, const struct ptb_process *r)
 {
 	uint64_t *known = hashmap__get(&f->process_by_tgid, r->h.tgid, 0);
 	uint32_t i = known ? (uint32_t)*known : f->process_cnt;
 	struct session_process *p;
 
-	if (vec_reserve((void **)&f->processes, &f->process_cap, (uint64_t)i + 1, sizeof(*p)) ||
-	    vec_reserve((void **)&f->process_names, &f->process_name_cap, (uint64_t)i * 3 + 3, 4))
-		return -ENOMEM;
+	vec_reserve((void **)&f->processes, &f->process_cap, (uint64_t)i + 1, sizeof(*p));
+	vec_reserve((void **)&f->process_names, &f->process_name_cap, (uint64_t)i * 3 + 3, 4);
 	p = &f->processes[i];
 	if (!known) {
-		if (hashmap__put(&f->process_by_tgid, r->h.tgid, 0, i))
-			return -ENOMEM;
+		hashmap__put(&f->process_by_tgid, r->h.tgid, 0, i);
 		f->process_cnt++;
 		p->tgid = r->h.tgid;
 		p->parent_tgid = r->parent_tgid;
@@ -229,7 +217,6 @@ static int on_process(struct facts *f, const struct ptb_process *r)
 	f->process_names[i * 3] = r->comm;
 	f->process_names[i * 3 + 1] = r->cmdline;
 	f->process_names[i * 3 + 2] = r->exe;
-	return 0;
 }
 
 static void on_unprobed(struct facts *f, const struct ptb_rec_hdr *h)
@@ -241,28 +228,26 @@ static void on_unprobed(struct facts *f, const struct ptb_rec_hdr *h)
 }
 
 /* A text about a process, or about one of its threads. */
-static int on_text_about(struct facts *f, struct hashmap *map, uint32_t tid, const struct ptb_text *t)
+static void on_text_about(struct facts *f, struct hashmap *map, uint32_t tid, const struct ptb_text *t)
 {
 	uint32_t id = strtab__add(f->texts, text_of(t), strnlen(text_of(t), t->text_len));
 
-	return id ? hashmap__put(map, t->h.tgid, tid, id) : -ENOMEM;
+	hashmap__put(map, t->h.tgid, tid, id);
 }
 
-static int on_native_stack(struct facts *f, const struct ptb_text *t)
+static void on_native_stack(struct facts *f, const struct ptb_text *t)
 {
-	int err = t->text_len ? hashmap__put(&f->native_ns, t->h.tgid, t->h.tid,
-					     t->h.ts_ns - t->id * 1000ULL) :
-				0;
-
-	return err ? err : on_text_about(f, &f->native_stacks, t->h.tid, t);
+	if (t->text_len)
+		hashmap__put(&f->native_ns, t->h.tgid, t->h.tid, t->h.ts_ns - t->id * 1000ULL);
+	on_text_about(f, &f->native_stacks, t->h.tid, t);
 }
 
-static int on_origin(struct facts *f, const struct ptb_origin *r)
+static void on_origin(struct facts *f, const struct ptb_origin *r)
 {
 	if (f->joined && r->begin_ns < TS_MAX && r->end_ns < TS_MAX && r->begin_ns <= r->end_ns)
-		return vec_push(f->origins, f->origin_cnt, f->origin_cap, *r);
-	f->bad_records++;
-	return 0;
+		vec_push(f->origins, f->origin_cnt, f->origin_cap, *r);
+	else
+		f->bad_records++;
 }
 
 static int on_lost(struct facts *f, const struct ptb_lost *r)
@@ -271,7 +256,8 @@ static int on_lost(struct facts *f, const struct ptb_lost *r)
 		.begin_ns = r->h.ts_ns, .end_ns = r->end_ns, .cnt = r->cnt, .ring = r->ring
 	};
 
-	return vec_push(f->lost, f->lost_cnt, f->lost_cap, lost);
+	vec_push(f->lost, f->lost_cnt, f->lost_cap, lost);
+	return 0;
 }
 
 static void on_window(struct facts *f, const struct ptb_window *r)
@@ -302,36 +288,36 @@ static int on_thread(struct facts *f, const struct ptb_thread *r)
 
 	if (process && r->h.tid == r->h.tgid) /* its first thread's name is the process's */
 		f->process_names[*process * 3] = r->comm;
-	return hashmap__put(&f->thread_comm, r->h.tgid, r->h.tid, r->comm);
-}
-
-static int on_schema(struct facts *f, const struct ptb_schema *r)
-{
-	if (r->opdef)
-		return hashmap__put(&f->opdef_schema, r->h.tgid, r->opdef, r->name);
-	if (!r->func || r->func >= FUNC_MAX) {
-		f->bad_records++;
-		return 0;
-	}
-	if (vec_reserve((void **)&f->funcs, &f->func_cap, (uint64_t)r->func + 1, sizeof(*f->funcs)))
-		return -ENOMEM;
-	f->funcs[r->func].schema = r->name;
+	hashmap__put(&f->thread_comm, r->h.tgid, r->h.tid, r->comm);
 	return 0;
 }
 
-static int on_keys(struct facts *f, const struct ptb_keys *r)
+static void on_schema(struct facts *f, const struct ptb_schema *r)
+{
+	if (r->opdef) {
+		hashmap__put(&f->opdef_schema, r->h.tgid, r->opdef, r->name);
+		return;
+	}
+	if (!r->func || r->func >= FUNC_MAX) {
+		f->bad_records++;
+		return;
+	}
+	vec_reserve((void **)&f->funcs, &f->func_cap, (uint64_t)r->func + 1, sizeof(*f->funcs));
+	f->funcs[r->func].schema = r->name;
+}
+
+static void on_keys(struct facts *f, const struct ptb_keys *r)
 {
 	const struct session_keys keys = { .autograd = r->autograd,
 					   .nested = r->nested,
 					   .no_strides = r->no_strides,
 					   .sparse_csr = r->sparse_csr };
 
-	if (hashmap__put(&f->keys_by_tgid, r->h.tgid, 0, f->keys_cnt))
-		return -ENOMEM;
-	return vec_push(f->keys, f->keys_cnt, f->keys_cap, keys);
+	hashmap__put(&f->keys_by_tgid, r->h.tgid, 0, f->keys_cnt);
+	vec_push(f->keys, f->keys_cnt, f->keys_cap, keys);
 }
 
-static int on_rss(struct facts *f, const struct ptb_rss_sample *r)
+static void on_rss(struct facts *f, const struct ptb_rss_sample *r)
 {
 	struct session_rss v = { .ts_ns = r->h.ts_ns,
 				 .tgid = r->h.tgid,
@@ -341,84 +327,110 @@ static int on_rss(struct facts *f, const struct ptb_rss_sample *r)
 
 	if (r->h.ts_ns >= TS_MAX || f->rss_cnt >= RSS_MAX) {
 		f->bad_records++;
-		return 0;
+		return;
 	}
 	memcpy(v.rss, r->rss, sizeof(v.rss));
-	return vec_push(f->rss, f->rss_cnt, f->rss_cap, v);
+	vec_push(f->rss, f->rss_cnt, f->rss_cap, v);
 }
 
-static int on_addr_name(struct hashmap *map, const struct ptb_addr_name *r)
+static void on_addr_name(struct hashmap *map, const struct ptb_addr_name *r)
 {
-	return hashmap__put(map, r->h.tgid, r->addr, r->name);
+	hashmap__put(map, r->h.tgid, r->addr, r->name);
 }
 
-static int on_counter(struct facts *f, const struct ptb_counter *c)
+static void on_counter(struct facts *f, const struct ptb_counter *c)
 {
 	if (c->id == PTB_CNT_NO_SHAPES && c->h.tgid) /* of one process; the sum has none */
-		return hashmap__put(&f->bad_layout, c->h.tgid, 0, 1);
-	if (c->id < sizeof(f->counters) / sizeof(f->counters[0]))
+		hashmap__put(&f->bad_layout, c->h.tgid, 0, 1);
+	else if (c->id < sizeof(f->counters) / sizeof(f->counters[0]))
 		f->counters[c->id] = c->value;
 	else
 		f->bad_records++;
-	return 0;
 }
 
-static int take_control(struct facts *f, const struct ptb_rec_hdr *rec)
+/* Of a plan, and of addresses. */
+static void take_function(struct facts *f, const struct ptb_rec_hdr *rec)
 {
 	switch (rec->kind) {
-	case PTB_REC_NAME:
-		return on_name(f, (const void *)rec);
-	case PTB_REC_META:
-		return on_meta(f, (const void *)rec);
-	case PTB_REC_JOB:
-		return on_text_about(f, &f->job_by_tgid, 0, (const void *)rec);
-	case PTB_REC_NATIVE_STACK:
-		return on_native_stack(f, (const void *)rec);
-	case PTB_REC_ORIGIN:
-		return on_origin(f, (const void *)rec);
 	case PTB_REC_FUNC:
-		return on_func(f, (const void *)rec);
+		on_func(f, (const void *)rec);
+		break;
 	case PTB_REC_SITE:
-		return on_site(f, (const void *)rec);
+		on_site(f, (const void *)rec);
+		break;
 	case PTB_REC_OPDEF:
 		f->opdefs_left |= ((const struct ptb_addr_name *)(const void *)rec)->flags &
 				  PTB_OPDEF_GONE;
-		return on_addr(&f->opdefs, &f->opdef_cnt, &f->opdef_cap, &f->opdef_by_addr,
-			       (const void *)rec);
+		on_addr(&f->opdefs, &f->opdef_cnt, &f->opdef_cap, &f->opdef_by_addr, (const void *)rec);
+		break;
 	case PTB_REC_NODE_TYPE:
-		return on_addr(&f->node_types, &f->node_type_cnt, &f->node_type_cap,
-			       &f->node_by_addr, (const void *)rec);
+		on_addr(&f->node_types, &f->node_type_cnt, &f->node_type_cap, &f->node_by_addr,
+			(const void *)rec);
+		break;
 	case PTB_REC_CALLER:
-		return on_addr_name(&f->caller_name, (const void *)rec);
+		on_addr_name(&f->caller_name, (const void *)rec);
+		break;
 	case PTB_REC_KERNEL_NAME:
-		return on_addr_name(&f->kernel_name, (const void *)rec);
+		on_addr_name(&f->kernel_name, (const void *)rec);
+		break;
 	case PTB_REC_SCHEMA:
-		return on_schema(f, (const void *)rec);
+		on_schema(f, (const void *)rec);
+		break;
 	case PTB_REC_KEYS:
-		return on_keys(f, (const void *)rec);
+		on_keys(f, (const void *)rec);
+		break;
+	default:
+		break;
+	}
+}
+
+static void take_control(struct facts *f, const struct ptb_rec_hdr *rec)
+{
+	switch (rec->kind) {
+	case PTB_REC_NAME:
+		on_name(f, (const void *)rec);
+		break;
+	case PTB_REC_META:
+		on_meta(f, (const void *)rec);
+		break;
+	case PTB_REC_JOB:
+		on_text_about(f, &f->job_by_tgid, 0, (const void *)rec);
+		break;
+	case PTB_REC_NATIVE_STACK:
+		on_native_stack(f, (const void *)rec);
+		break;
+	case PTB_REC_ORIGIN:
+		on_origin(f, (const void *)rec);
+		break;
 	case PTB_REC_PROCESS:
-		return on_process(f, (const void *)rec);
+		on_process(f, (const void *)rec);
+		break;
 	case PTB_REC_THREAD:
-		return on_thread(f, (const void *)rec);
+		on_thread(f, (const void *)rec);
+		break;
 	case PTB_REC_CLOCK:
 		on_clock(f, (const void *)rec);
-		return 0;
+		break;
 	case PTB_REC_WINDOW:
 		on_window(f, (const void *)rec);
-		return 0;
+		break;
 	case PTB_REC_UNPROBED:
 		on_unprobed(f, rec);
-		return 0;
+		break;
 	case PTB_REC_RSS_SAMPLE:
-		return on_rss(f, (const void *)rec);
+		on_rss(f, (const void *)rec);
+		break;
 	case PTB_REC_PY_LINE:
-		return py_stacks__line(&f->py, (const void *)rec);
+		py_stacks__line(&f->py, (const void *)rec);
+		break;
 	case PTB_REC_LOST:
-		return on_lost(f, (const void *)rec);
+		on_lost(f, (const void *)rec);
+		break;
 	case PTB_REC_COUNTER:
-		return on_counter(f, (const void *)rec);
+		on_counter(f, (const void *)rec);
+		break;
 	default:
-		return 0;
+		take_function(f, rec);
 	}
 }
 
@@ -426,7 +438,10 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 {
 	if (cancel__pending())
 		return -ECANCELED;
-	return effort__check() == EFFORT_GOES_ON ? take_control(arg, rec) : STOP_READING;
+	if (effort__check() != EFFORT_GOES_ON)
+		return STOP_READING;
+	take_control(arg, rec);
+	return 0;
 }
 
 /* ---- resolving ---- */
@@ -449,14 +464,13 @@ static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 		split_name(f, &a->op, full);
 		if (a->flags & PTB_OPDEF_UNOBSERVED) {
 			a->op.hidden = true;
-			if (hashmap__put(unobserved, (uintptr_t)a->op.full, 0, 1))
-				return -ENOMEM;
+			hashmap__put(unobserved, (uintptr_t)a->op.full, 0, 1);
 		}
 	}
 	return 0;
 }
 
-static int resolve_func(struct facts *f, struct func_fact *ff, const struct hashmap *unobserved)
+static void resolve_func(struct facts *f, struct func_fact *ff, const struct hashmap *unobserved)
 {
 	split_name(f, &ff->op, facts__name(f, ff->name));
 	if (ff->kind != PTB_FUNC_OP)
@@ -465,11 +479,10 @@ static int resolve_func(struct facts *f, struct func_fact *ff, const struct hash
 		ff->op.hidden = true;
 	if (!ff->reason) {
 		f->probed_funcs++;
-		return 0;
+		return;
 	}
-	return vec_push(f->refusals, f->refusal_cnt, f->refusal_cap,
-			(struct session_refusal){
-				.name = ff->op.full, .kind = ff->kind, .reason = ff->reason });
+	vec_push(f->refusals, f->refusal_cnt, f->refusal_cap,
+		 (struct session_refusal){ .name = ff->op.full, .kind = ff->kind, .reason = ff->reason });
 }
 
 /* Of several that left at one time, the one that was read last comes first. */
@@ -497,30 +510,26 @@ static uint32_t list_gone(struct facts *f, struct opdef_history *p, uint32_t new
 	return used;
 }
 
-static int order_opdefs(struct facts *f)
+static void order_opdefs(struct facts *f)
 {
 	struct hashmap_slot *slot;
 	uint32_t n = 0, used = 0;
 	uint64_t pos = 0;
 
-	f->opdef_histories = calloc(f->opdef_by_addr.live + 1, sizeof(*f->opdef_histories));
-	f->opdefs_gone = calloc((size_t)f->opdef_cnt + 1, sizeof(*f->opdefs_gone));
-	if (!f->opdef_histories || !f->opdefs_gone)
-		return -ENOMEM;
+	f->opdef_histories = xcalloc(f->opdef_by_addr.live + 1, sizeof(*f->opdef_histories));
+	f->opdefs_gone = xcalloc((size_t)f->opdef_cnt + 1, sizeof(*f->opdefs_gone));
 	while ((slot = hashmap__next(&f->opdef_by_addr, &pos))) {
 		used = list_gone(f, &f->opdef_histories[n], (uint32_t)slot->val, used);
 		slot->val = n++;
 	}
-	return 0;
 }
 
 /* Sites show which functions have an exit, and which libraries a NODE_CALL function. */
-static int resolve_sites(struct facts *f)
+static void resolve_sites(struct facts *f)
 {
 	struct hashmap node_call_libs = { 0 };
-	int err = 0;
 
-	for (uint32_t i = 1; i < f->site_cnt && !err; i++) {
+	for (uint32_t i = 1; i < f->site_cnt; i++) {
 		struct site_fact *s = &f->sites[i];
 		struct func_fact *ff = s->func < f->func_cnt ? &f->funcs[s->func] : NULL;
 
@@ -533,22 +542,21 @@ static int resolve_sites(struct facts *f)
 		ff->has_exit |= s->role == PTB_ROLE_EXIT;
 		if (ff->kind == PTB_FUNC_NODE_CALL && s->role == PTB_ROLE_ENTER &&
 		    ff->reason != PTB_REFUSE_KERNEL_REFUSED)
-			err = hashmap__put(&node_call_libs, ff->lib, 0, 1);
+			hashmap__put(&node_call_libs, ff->lib, 0, 1);
 	}
-	for (uint32_t i = 1; i < f->func_cnt && !err; i++)
+	for (uint32_t i = 1; i < f->func_cnt; i++)
 		f->funcs[i].has_node_call = hashmap__get(&node_call_libs, f->funcs[i].lib, 0) != NULL;
 	hashmap__clear(&node_call_libs);
-	return err;
 }
 
 /* The schema of an operator is known for its function or for its address in a process: what one of them
  * lacks the other has, by the full name. */
-static int share_schema(struct hashmap *by_name, struct op_name *op, const char *text)
+static void share_schema(struct hashmap *by_name, struct op_name *op, const char *text)
 {
 	op->schema = text;
 	if (!*text || hashmap__get(by_name, (uintptr_t)op->full, 0))
-		return 0;
-	return hashmap__put(by_name, (uintptr_t)op->full, 0, (uintptr_t)text);
+		return;
+	hashmap__put(by_name, (uintptr_t)op->full, 0, (uintptr_t)text);
 }
 
 static void take_schema(const struct hashmap *by_name, struct op_name *op)
@@ -589,16 +597,16 @@ static int resolve_schemas(struct facts *f)
 	struct hashmap by_name = { 0 };
 	int err = 0;
 
-	for (uint32_t i = 1; i < f->func_cnt && !err; i++)
+	for (uint32_t i = 1; i < f->func_cnt; i++)
 		if (f->funcs[i].kind == PTB_FUNC_OP)
-			err = share_schema(&by_name, &f->funcs[i].op, schema_text(f, f->funcs[i].schema));
+			share_schema(&by_name, &f->funcs[i].op, schema_text(f, f->funcs[i].schema));
 	for (uint32_t i = 0; i < f->opdef_cnt && !err; i++) {
 		struct addr_fact *a = &f->opdefs[i];
 
 		if (cancel__pending())
 			err = -ECANCELED;
 		else if (!a->op.is_address)
-			err = share_schema(&by_name, &a->op, schema_of(f, a));
+			share_schema(&by_name, &a->op, schema_of(f, a));
 	}
 	for (uint32_t i = 1; i < f->func_cnt && !err; i++)
 		if (f->funcs[i].kind == PTB_FUNC_OP)
@@ -681,12 +689,12 @@ static int resolve_ids(struct facts *f)
 
 	for (uint32_t i = 1; i < f->func_cnt && !err; i++)
 		if (f->funcs[i].kind)
-			err = resolve_func(f, &f->funcs[i], &unobserved);
+			resolve_func(f, &f->funcs[i], &unobserved);
 	hashmap__clear(&unobserved);
 	if (!err)
-		err = order_opdefs(f);
+		order_opdefs(f);
 	if (!err)
-		err = resolve_sites(f);
+		resolve_sites(f);
 	if (!err)
 		err = resolve_schemas(f);
 	if (!err)
@@ -705,14 +713,12 @@ int facts__read(struct facts *f, struct capture_reader *cr)
 	int err;
 
 	f->texts = strtab__new();
-	if (!f->texts)
-		return -ENOMEM;
 	f->joined = capture_reader__is_joined(cr);
 	err = capture_reader__control(cr, on_control, f);
 	f->bad_records += capture_reader__bad_records(cr);
 	if (!err || err == STOP_READING)
 		err = resolve_ids(f);
-	return !err && f->no_memory ? -ENOMEM : err;
+	return err;
 }
 
 void facts__clear(struct facts *f)
@@ -816,7 +822,7 @@ char *facts__meta_dup(const struct facts *f, const char *key)
 {
 	const char *json = facts__meta(f, key);
 	cJSON *tree = json ? cJSON_Parse(json) : NULL;
-	char *text = cJSON_IsString(tree) && *tree->valuestring ? strdup(tree->valuestring) : NULL;
+	char *text = cJSON_IsString(tree) && *tree->valuestring ? xstrdup(tree->valuestring) : NULL;
 
 	cJSON_Delete(tree);
 	return text;

@@ -110,7 +110,6 @@ struct facts {
 	uint64_t begin_ns, end_ns; /* of the WINDOW records, 0: none */
 	uint32_t stop_reason;
 	uint64_t bad_records;
-	bool no_memory; /* some text could not be interned: whoever reads fails */
 	int64_t mono_to_unix_ns;
 	uint64_t clock_err_ns;
 	uint32_t clock_cnt;
@@ -123,7 +122,7 @@ void facts__clear(struct facts *f);
 
 /* Interned text of a name id of the capture; "" if there is no such. */
 const char *facts__name(const struct facts *f, uint32_t id);
-/* Interned text; "" when out of memory (f->no_memory). */
+/* Interned text. */
 const char *facts__intern(struct facts *f, const char *text, size_t len);
 /* The operator at the address at that time: another one may have had it before. NULL: not known. */
 const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr, uint64_t ts_ns);

@@ -22,11 +22,11 @@
 #define SLOPE_NS 1000000000ULL /* what the slope outside is taken from */
 #define PAIRS_MAX (1u << 20)   /* ten a second for a day */
 
-int gpu_clock__add(struct gpu_clock *c, const struct ptb_gpu_clock *r)
+void gpu_clock__add(struct gpu_clock *c, const struct ptb_gpu_clock *r)
 {
 	if (r->gpu_ns >= TS_MAX || r->mono_ns >= TS_MAX || r->err_ns >= TS_MAX || c->cnt >= PAIRS_MAX)
-		return 0; /* damaged: as if it had not come */
-	return vec_push(c->pairs, c->cnt, c->cap, (struct gpu_pair){ r->gpu_ns, r->mono_ns, r->err_ns });
+		return; /* damaged: as if it had not come */
+	vec_push(c->pairs, c->cnt, c->cap, (struct gpu_pair){ r->gpu_ns, r->mono_ns, r->err_ns });
 }
 
 static int cmp_err(const void *a, const void *b)

@@ -3,7 +3,6 @@
  * Nodes of CUDA graphs: when a pass reaches the time at which a node was captured, what is open on the capturing thread
  * is what every replay of the node belongs to. cudaGraphInstantiate() copies the nodes; what runs has the copies' ids.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,15 +18,17 @@
 
 /* ---- reading ---- */
 
-int gpu_graph__add(struct gpu_graphs *gg, const struct ptb_gpu_graph_node *r)
+void gpu_graph__add(struct gpu_graphs *gg, const struct ptb_gpu_graph_node *r)
 {
 	struct gpu_node n = { .at_ns = r->at_ns, .node = r->node, .tgid = r->h.tgid, .tid = r->h.tid };
 
 	if (r->original == r->node)
-		return 0;
-	if (r->original)
-		return hashmap__put(&gg->originals, r->node, r->h.tgid, r->original);
-	return vec_push(gg->nodes, gg->node_cnt, gg->node_cap, n);
+		return;
+	if (r->original) {
+		hashmap__put(&gg->originals, r->node, r->h.tgid, r->original);
+		return;
+	}
+	vec_push(gg->nodes, gg->node_cnt, gg->node_cap, n);
 }
 
 static int cmp_node(const void *pa, const void *pb)
@@ -45,7 +46,7 @@ int gpu_graph__order(struct gpu_graphs *gg)
 	int err = sort__array(gg->nodes, gg->node_cnt, sizeof(*gg->nodes), cmp_node);
 
 	for (uint32_t i = 0; i < gg->node_cnt && !err; i++)
-		err = hashmap__put(&gg->node_ids, gg->nodes[i].node, gg->nodes[i].tgid, i);
+		hashmap__put(&gg->node_ids, gg->nodes[i].node, gg->nodes[i].tgid, i);
 	return err;
 }
 

@@ -27,8 +27,7 @@ void gpu__step(struct model *m, const struct thread *t, const struct entry *e, b
 	const uint64_t *now = hashmap__get(&m->gpu_step, t->tgid, 0);
 
 	if (begins) {
-		if (hashmap__put(&m->gpu_step, t->tgid, 0, nr))
-			m->err = -ENOMEM;
+		hashmap__put(&m->gpu_step, t->tgid, 0, nr);
 	} else if (now && *now == nr) {
 		hashmap__del(&m->gpu_step, t->tgid, 0);
 	}
@@ -120,7 +119,7 @@ static const struct gpu_call_context *context_of(const struct gpu *g, uint32_t c
 	return &g->call_contexts[g->calls[call].call_context];
 }
 
-static int add_span(struct annotation_spans *n, const struct gpu *g, const struct gpu_work *w)
+static void add_span(struct annotation_spans *n, const struct gpu *g, const struct gpu_work *w)
 {
 	uint64_t slice = context_of(g, w->call)->annotation_slice;
 	uint64_t k1 = (uint64_t)w->device << 32 | w->stream;
@@ -133,17 +132,16 @@ static int add_span(struct annotation_spans *n, const struct gpu *g, const struc
 			x->end_ns = w->end_ns;
 		if (w->begin_ns < x->begin_ns)
 			x->begin_ns = w->begin_ns;
-		return 0;
+		return;
 	}
-	if (hashmap__put(&n->by_stream, slice, k1, n->cnt))
-		return -ENOMEM;
-	return vec_push(n->v, n->cnt, n->cap,
-			(struct annotation_span){ .begin_ns = w->begin_ns,
-						  .end_ns = w->end_ns,
-						  .call = w->call,
-						  .device = w->device,
-						  .context = w->context,
-						  .stream = w->stream });
+	hashmap__put(&n->by_stream, slice, k1, n->cnt);
+	vec_push(n->v, n->cnt, n->cap,
+		 (struct annotation_span){ .begin_ns = w->begin_ns,
+					   .end_ns = w->end_ns,
+					   .call = w->call,
+					   .device = w->device,
+					   .context = w->context,
+					   .stream = w->stream });
 }
 
 static int cmp_span(const void *pa, const void *pb)
@@ -165,8 +163,11 @@ static int find_spans(const struct gpu *g, struct annotation_spans *n)
 	for (uint32_t i = 0; i < g->work_cnt && !err; i++) {
 		const struct gpu_work *w = &g->works[i];
 
-		if (w->call != GPU_NONE && gpu_work__counts(w) && context_of(g, w->call)->annotation_slice)
-			err = cancel__pending() ? -ECANCELED : add_span(n, g, w);
+		if (cancel__pending())
+			err = -ECANCELED;
+		else if (w->call != GPU_NONE && gpu_work__counts(w) &&
+			 context_of(g, w->call)->annotation_slice)
+			add_span(n, g, w);
 	}
 	return err ? err : sort__array(n->v, n->cnt, sizeof(*n->v), cmp_span);
 }

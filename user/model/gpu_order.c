@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/cancel.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "model/gpu_priv.h"
 
@@ -71,9 +72,7 @@ static uint64_t call_key(uint32_t tgid, uint32_t correlation)
 static int sort_numbers(const struct gpu *g, struct numbers *n)
 {
 	n->cnt = 0;
-	n->v = g->call_cnt ? malloc(g->call_cnt * sizeof(*n->v)) : NULL;
-	if (g->call_cnt && !n->v)
-		return -ENOMEM;
+	n->v = xmalloc(g->call_cnt * sizeof(*n->v));
 	for (uint32_t i = 0; i < g->call_cnt; i++) {
 		const struct gpu_call *c = &g->calls[i];
 
@@ -130,7 +129,7 @@ static int drop_nested_host(struct gpu *g)
 		if (c->driver)
 			c->nested = end_ns && c->end_ns <= *end_ns;
 		else if (!end_ns || c->end_ns > *end_ns)
-			err = hashmap__put(&open, c->tgid, c->tid, c->end_ns);
+			hashmap__put(&open, c->tgid, c->tid, c->end_ns);
 	}
 	hashmap__clear(&open);
 	return err;

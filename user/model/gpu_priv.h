@@ -28,7 +28,7 @@ struct gpu_clock {
 		slope_last; /* pairs that the slope before the first, after the last is taken from */
 };
 
-int gpu_clock__add(struct gpu_clock *c, const struct ptb_gpu_clock *r); /* 0 or -ENOMEM */
+void gpu_clock__add(struct gpu_clock *c, const struct ptb_gpu_clock *r);
 /* Leaves the pairs that agree; returns how many did not. */
 uint32_t gpu_clock__fit(struct gpu_clock *c);
 /* False: there is no such time, or no pair. */
@@ -101,8 +101,8 @@ struct gpu_graphs {
 	uint32_t next; /* nodes before this one are placed */
 };
 
-int gpu_graph__add(struct gpu_graphs *gg, const struct ptb_gpu_graph_node *r); /* 0 or -ENOMEM */
-int gpu_graph__order(struct gpu_graphs *gg); /* once all are there: 0, -ENOMEM or -ECANCELED */
+void gpu_graph__add(struct gpu_graphs *gg, const struct ptb_gpu_graph_node *r);
+int gpu_graph__order(struct gpu_graphs *gg); /* once all are there: 0 or -ECANCELED */
 void gpu_graph__free(struct gpu_graphs *gg);
 void gpu_graph__begin(struct gpu_graphs *gg); /* of a pass */
 /* Places the nodes that were captured before ts. */
@@ -139,7 +139,7 @@ struct gpu {
 	uint64_t left_out;    /* records for which there was no memory in the limits */
 };
 
-/* Reads what the capture has, between the two times. *out is NULL where there is nothing. 0 or -ENOMEM. */
+/* Reads what the capture has, between the two times. *out is NULL where there is nothing. */
 int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uint64_t end_ns,
 	      struct gpu **out);
 void gpu__free(struct gpu *g); /* NULL is fine */
@@ -160,7 +160,7 @@ const char *gpu__work_name(struct facts *f, const struct ptb_rec_hdr *rec);
 
 /* ---- gpu_order.c ---- */
 
-/* Calls and work in their order, each call with what it launched. 0, -ENOMEM or -ECANCELED. */
+/* Calls and work in their order, each call with what it launched. 0 or -ECANCELED. */
 int gpu__order(struct gpu *g);
 
 #endif /* MODEL_GPU_PRIV_H */

@@ -10,6 +10,7 @@
 #include "base/cancel.h"
 #include "base/effort.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "base/siphash.h"
 #include "base/vec.h"
 #include "capture/capture.h"
@@ -35,9 +36,7 @@ static void *copy_record(struct gpu *g, const struct ptb_rec_hdr *h)
 	void *at;
 
 	if (!b || BLOCK_BYTES - b->used < h->len) {
-		b = malloc(sizeof(*b));
-		if (!b)
-			return NULL;
+		b = xmalloc(sizeof(*b));
 		effort__allocated(sizeof(*b));
 		b->next = g->bytes;
 		b->used = 0;
@@ -97,46 +96,44 @@ static const struct ptb_rec_hdr *shared_copy(struct gpu *g, const struct ptb_rec
 	if (known && !memcmp((const void *)(uintptr_t)*known, &r, r.h.len))
 		return (const void *)(uintptr_t)*known;
 	at = copy_record(g, &r.h);
-	return at && !hashmap__put(&g->copies, hash, r.h.len, (uintptr_t)at) ? at : NULL;
+	hashmap__put(&g->copies, hash, r.h.len, (uintptr_t)at);
+	return at;
 }
 
 static struct gpu_proc *gpu_proc_of(struct gpu *g, uint32_t tgid)
 {
 	struct gpu_proc *p = list__keyed(KEYED_LIST(g, procs, proc), tgid, 0);
 
-	if (p)
-		p->tgid = tgid;
+	p->tgid = tgid;
 	return p;
 }
 
 /* ---- the scan ---- */
 
 /* The newest counts; each id is listed once, whichever process reported it. */
-static int on_device(struct gpu *g, const struct ptb_gpu_device *r)
+static void on_device(struct gpu *g, const struct ptb_gpu_device *r)
 {
 	const struct ptb_rec_hdr *h;
 	uint32_t i;
 
 	if (g->device_cnt >= DEVICES_MAX) {
 		g->bad++;
-		return 0;
+		return;
 	}
 	h = copy_record(g, &r->h);
-	if (!h || hashmap__put(&g->device_by_id, r->h.tgid, r->id, (uintptr_t)h) ||
-	    vec_reserve((void **)&g->devices, &g->device_cap, (uint64_t)g->device_cnt + 1,
-			sizeof(*g->devices)))
-		return -ENOMEM;
+	hashmap__put(&g->device_by_id, r->h.tgid, r->id, (uintptr_t)h);
+	vec_reserve((void **)&g->devices, &g->device_cap, (uint64_t)g->device_cnt + 1,
+		    sizeof(*g->devices));
 	effort__spend(g->device_cnt);
 	for (i = 0; i < g->device_cnt && g->devices[i]->id < r->id; i++)
 		;
 	if (i < g->device_cnt && g->devices[i]->id == r->id) {
 		g->devices[i] = (const void *)h;
-		return 0;
+		return;
 	}
 	memmove(&g->devices[i + 1], &g->devices[i], (g->device_cnt - i) * sizeof(*g->devices));
 	g->devices[i] = (const void *)h;
 	g->device_cnt++;
-	return 0;
 }
 
 static void note_api(struct gpu_proc *p, const struct ptb_gpu_api *r)
@@ -158,17 +155,17 @@ static const char *shown_name(struct gpu *g, uint32_t id,
 	if (known)
 		return (const char *)(uintptr_t)*known;
 	text = how(g->facts, facts__name(g->facts, id));
-	hashmap__put(&g->names, id, how == gpu__api_name, (uintptr_t)text); /* fails: made again next time */
+	hashmap__put(&g->names, id, how == gpu__api_name, (uintptr_t)text);
 	return text;
 }
 
-static int keep_call(struct gpu *g, struct gpu_call *c)
+static void keep_call(struct gpu *g, struct gpu_call *c)
 {
 	c->rec = shared_copy(g, c->rec);
-	return c->rec ? vec_push(g->calls, g->call_cnt, g->call_cap, *c) : -ENOMEM;
+	vec_push(g->calls, g->call_cnt, g->call_cap, *c);
 }
 
-static int on_gpu_api(struct gpu *g, const struct ptb_gpu_api *r)
+static void on_gpu_api(struct gpu *g, const struct ptb_gpu_api *r)
 {
 	struct gpu_call c = { .rec = &r->h,
 			      .tgid = r->h.tgid,
@@ -180,21 +177,18 @@ static int on_gpu_api(struct gpu *g, const struct ptb_gpu_api *r)
 			      .kernel_name = "" };
 
 	c.name = shown_name(g, r->name, gpu__api_name);
-	return keep_call(g, &c);
+	keep_call(g, &c);
 }
 
-static int on_py_stack(struct gpu *g, const struct ptb_py_stack *r)
+static void on_py_stack(struct gpu *g, const struct ptb_py_stack *r)
 {
 	struct gpu_stack *last = list__keyed(KEYED_LIST(g, stacks, stack), r->h.tgid, r->h.tid);
 
-	if (!last)
-		return -ENOMEM;
 	*last = (struct gpu_stack){ r->h.ts_ns, py_stacks__find(&g->facts->py, r->h.tgid, r->id) };
-	return 0;
 }
 
 /* Its times are the session's. */
-static int on_host_call(struct gpu *g, const struct ptb_cuda_call *r)
+static void on_host_call(struct gpu *g, const struct ptb_cuda_call *r)
 {
 	const struct site_fact *site = facts__site(g->facts, r->h.site);
 	struct gpu_call c = { .rec = &r->h,
@@ -210,14 +204,14 @@ static int on_host_call(struct gpu *g, const struct ptb_cuda_call *r)
 		c.stack = g->stacks[*known].stack;
 	if (!site || !r->begin_ns || r->begin_ns >= TS_MAX || c.end_ns >= TS_MAX || c.end_ns < c.begin_ns) {
 		g->bad++;
-		return 0;
+		return;
 	}
 	c.name = g->facts->funcs[site->func].op.full;
 	c.driver = strncmp(c.name, "cuda", 4) != 0;
 	if (r->func)
 		c.kernel_name =
 			shown_name(g, facts__kernel(g->facts, r->h.tgid, r->func), gpu__kernel_name);
-	return keep_call(g, &c);
+	keep_call(g, &c);
 }
 
 /* What runs on a device; false: of no kind that is emitted. */
@@ -271,14 +265,14 @@ static bool work_of(struct gpu *g, const struct ptb_rec_hdr *h, struct gpu_work 
 	return true;
 }
 
-static int on_work(struct gpu *g, const struct ptb_rec_hdr *h)
+static void on_work(struct gpu *g, const struct ptb_rec_hdr *h)
 {
 	struct gpu_work w = { .tgid = h->tgid, .call = GPU_NONE };
 
 	if (!work_of(g, h, &w))
-		return 0;
+		return;
 	w.rec = shared_copy(g, h);
-	return w.rec ? vec_push(g->works, g->work_cnt, g->work_cap, w) : -ENOMEM;
+	vec_push(g->works, g->work_cnt, g->work_cap, w);
 }
 
 static int read_record(void *arg, const struct ptb_rec_hdr *h)
@@ -286,21 +280,25 @@ static int read_record(void *arg, const struct ptb_rec_hdr *h)
 	struct gpu *g = arg;
 	struct gpu_proc *p;
 
-	if (h->kind == PTB_REC_PY_STACK)
-		return on_py_stack(g, (const void *)h);
+	if (h->kind == PTB_REC_PY_STACK) {
+		on_py_stack(g, (const void *)h);
+		return 0;
+	}
 	if (record__reader(h->kind) != PTB_READ_GPU)
 		return 0;
-	if (h->kind == PTB_REC_GPU_DEVICE)
-		return on_device(g, (const void *)h);
+	if (h->kind == PTB_REC_GPU_DEVICE) {
+		on_device(g, (const void *)h);
+		return 0;
+	}
 	p = gpu_proc_of(g, h->tgid);
-	if (!p)
-		return -ENOMEM;
 	if (h->ts_ns > p->last_ns && h->ts_ns < TS_MAX)
 		p->last_ns = h->ts_ns;
 	if (h->kind == PTB_REC_GPU_NOTE)
 		return 0;
-	if (h->kind == PTB_REC_GPU_CLOCK)
-		return gpu_clock__add(&p->clock, (const void *)h);
+	if (h->kind == PTB_REC_GPU_CLOCK) {
+		gpu_clock__add(&p->clock, (const void *)h);
+		return 0;
+	}
 	if (h->kind == PTB_REC_GPU_API)
 		note_api(p, (const void *)h);
 	if (g->call_cnt + g->work_cnt + g->graphs.node_cnt >= RECORDS_MAX ||
@@ -309,12 +307,14 @@ static int read_record(void *arg, const struct ptb_rec_hdr *h)
 		return 0;
 	}
 	if (h->kind == PTB_REC_GPU_GRAPH_NODE)
-		return gpu_graph__add(&g->graphs, (const void *)h);
-	if (h->kind == PTB_REC_GPU_API)
-		return on_gpu_api(g, (const void *)h);
-	if (h->kind == PTB_REC_CUDA_CALL)
-		return on_host_call(g, (const void *)h);
-	return on_work(g, h);
+		gpu_graph__add(&g->graphs, (const void *)h);
+	else if (h->kind == PTB_REC_GPU_API)
+		on_gpu_api(g, (const void *)h);
+	else if (h->kind == PTB_REC_CUDA_CALL)
+		on_host_call(g, (const void *)h);
+	else
+		on_work(g, h);
+	return 0;
 }
 
 /* ---- times, once all clocks are known ---- */
@@ -408,12 +408,10 @@ static void fit_clocks(struct gpu *g)
 int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uint64_t end_ns,
 	      struct gpu **out)
 {
-	struct gpu *g = calloc(1, sizeof(*g));
-	int err = g ? 0 : -ENOMEM;
+	struct gpu *g = xcalloc(1, sizeof(*g));
+	int err;
 
 	*out = NULL;
-	if (err)
-		return err;
 	g->facts = f;
 	g->begin_ns = begin_ns;
 	g->end_ns = end_ns;

@@ -5,53 +5,45 @@
  */
 #include "model/input_shapes.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/decimal.h"
 #include "base/vec.h"
 
-static int reserve_text(struct shapes_text *st, uint32_t more)
+static void reserve_text(struct shapes_text *st, uint32_t more)
 {
-	return vec_reserve((void **)&st->text, &st->cap, (uint64_t)st->len + more + 1, 1);
+	vec_reserve((void **)&st->text, &st->cap, (uint64_t)st->len + more + 1, 1);
 }
 
 static int put_text(struct shapes_text *st, const char *text)
 {
 	uint32_t n = (uint32_t)strlen(text);
 
-	if (reserve_text(st, n))
-		return -ENOMEM;
+	reserve_text(st, n);
 	memcpy(st->text + st->len, text, n + 1);
 	st->len += n;
 	return 0;
 }
 
-static int put_sizes(struct shapes_text *st, const int64_t *sizes, uint32_t ndim)
+static void put_sizes(struct shapes_text *st, const int64_t *sizes, uint32_t ndim)
 {
-	if (reserve_text(st, 2 + ndim * (DECIMAL_MAX + 2)))
-		return -ENOMEM;
+	reserve_text(st, 2 + ndim * (DECIMAL_MAX + 2));
 	st->text[st->len++] = '[';
 	st->len += (uint32_t)decimal__i64s(st->text + st->len, sizes, ndim);
 	st->text[st->len++] = ']';
 	st->text[st->len] = '\0';
-	return 0;
 }
 
-static int put_value(struct shapes_text *st, const struct value *v, const struct session_keys *keys)
+static void put_value(struct shapes_text *st, const struct value *v, const struct session_keys *keys)
 {
-	switch (v->kind) {
-	case PTB_VAL_UNKNOWN:
-		return put_text(st, "?");
-	case PTB_VAL_TENSOR:
-		if (v->flags & PTB_VAL_F_SYMBOLIC || v->keys & keys->nested)
-			return put_text(st, "[]");
-		if (v->flags & PTB_VAL_F_DIMS_CUT)
-			return put_text(st, "[...]");
-		return put_sizes(st, v->sizes, v->ndim);
-	default:
-		return put_text(st, "[]");
-	}
+	if (v->kind == PTB_VAL_UNKNOWN)
+		put_text(st, "?");
+	else if (v->kind != PTB_VAL_TENSOR || v->flags & PTB_VAL_F_SYMBOLIC || v->keys & keys->nested)
+		put_text(st, "[]");
+	else if (v->flags & PTB_VAL_F_DIMS_CUT)
+		put_text(st, "[...]");
+	else
+		put_sizes(st, v->sizes, v->ndim);
 }
 
 /* Does torch record the inputs of such a slice? */
@@ -60,23 +52,26 @@ static bool has_inputs(const struct slice *sl)
 	return sl->kind == PTB_FUNC_OP || sl->kind == PTB_FUNC_BOXED || sl->kind == PTB_FUNC_NODE_CALL;
 }
 
-int input_shapes__text(const struct slice *sl, struct shapes_text *st)
+void input_shapes__text(const struct slice *sl, struct shapes_text *st)
 {
 	struct value_iter it = values__begin(&sl->in);
 	const char *sep = "";
 	struct value v;
 
 	st->len = 0;
-	if (!(sl->in.flags & VALUES_PRESENT))
-		return put_text(st, has_inputs(sl) ? "?" : "[]");
-	if (put_text(st, "["))
-		return -ENOMEM;
+	if (!(sl->in.flags & VALUES_PRESENT)) {
+		put_text(st, has_inputs(sl) ? "?" : "[]");
+		return;
+	}
+	put_text(st, "[");
 	while (values__next(&it, &v)) {
-		if (put_text(st, sep) || put_value(st, &v, sl->keys))
-			return -ENOMEM;
+		put_text(st, sep);
+		put_value(st, &v, sl->keys);
 		sep = ", ";
 	}
-	if (sl->in.flags & VALUES_CUT && (put_text(st, sep) || put_text(st, "...")))
-		return -ENOMEM;
-	return put_text(st, "]");
+	if (sl->in.flags & VALUES_CUT) {
+		put_text(st, sep);
+		put_text(st, "...");
+	}
+	put_text(st, "]");
 }

@@ -13,8 +13,8 @@ struct shapes_text {
 	uint32_t len, cap;
 };
 
-/* Makes st->text str(event.input_shapes): "[[2, 3], []]". 0 or -ENOMEM. */
-int input_shapes__text(const struct slice *sl, struct shapes_text *st);
+/* Makes st->text str(event.input_shapes): "[[2, 3], []]". */
+void input_shapes__text(const struct slice *sl, struct shapes_text *st);
 /* Floating point operations by torch's formulas; 0 for what has none or cannot be computed. */
 uint64_t input_shapes__flops(const struct slice *sl);
 

@@ -11,7 +11,6 @@
  */
 #include "model/key_averages.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +18,7 @@
 #include "base/effort.h"
 #include "base/hashmap.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/strtab.h"
 #include "base/vec.h"
@@ -82,17 +82,11 @@ struct key_averages {
 
 struct key_averages *key_averages__new(const struct ka_opts *opts)
 {
-	struct key_averages *ka = calloc(1, sizeof(*ka));
+	struct key_averages *ka = xcalloc(1, sizeof(*ka));
 
-	if (!ka)
-		return NULL;
 	if (opts)
 		ka->opts = *opts;
 	ka->keys = strtab__new();
-	if (!ka->keys) {
-		free(ka);
-		return NULL;
-	}
 	return ka;
 }
 
@@ -151,56 +145,46 @@ static uint32_t make_key(struct key_averages *ka, const char *name)
 	return key;
 }
 
-/* 0 and a key, 0 and key 0 (not in the table), or -ENOMEM. */
-static int key_of(struct key_averages *ka, const char *name, uint32_t *key)
+/* Key 0: not in the table. */
+static void key_of(struct key_averages *ka, const char *name, uint32_t *key)
 {
 	const uint64_t *known = hashmap__get(&ka->key_by_name, (uintptr_t)name, 0);
 
 	if (known) {
 		*key = (uint32_t)*known;
-		return 0;
+		return;
 	}
-	*key = 0;
-	if (!is_dropped(name)) {
-		*key = make_key(ka, name);
-		if (!*key)
-			return -ENOMEM;
-	}
-	return hashmap__put(&ka->key_by_name, (uintptr_t)name, 0, *key);
+	*key = is_dropped(name) ? 0 : make_key(ka, name);
+	hashmap__put(&ka->key_by_name, (uintptr_t)name, 0, *key);
 }
 
 /* Shapes as an id in keys; 0 when rows are not grouped by them. */
-static int shapes_of(struct key_averages *ka, const struct slice *sl, uint32_t *shapes)
+static void shapes_of(struct key_averages *ka, const struct slice *sl, uint32_t *shapes)
 {
 	*shapes = 0;
 	if (!ka->opts.by_shape)
-		return 0;
-	if (input_shapes__text(sl, &ka->shapes))
-		return -ENOMEM;
+		return;
+	input_shapes__text(sl, &ka->shapes);
 	*shapes = strtab__add(ka->keys, ka->shapes.text, ka->shapes.len);
-	return *shapes ? 0 : -ENOMEM;
 }
 
 /* The same of what rows are grouped by beside. */
-static int stack_of(struct key_averages *ka, const struct slice *sl, uint32_t *stack)
+static void stack_of(struct key_averages *ka, const struct slice *sl, uint32_t *stack)
 {
 	const char *text = ka->opts.stack_text ? ka->opts.stack_text(ka->opts.stack_arg, sl) : "";
 
-	*stack = text && *text ? strtab__add(ka->keys, text, strlen(text)) : 0;
-	return !text || (*text && !*stack) ? -ENOMEM : 0;
+	*stack = *text ? strtab__add(ka->keys, text, strlen(text)) : 0;
 }
 
 enum row_kind { ROW_CPU, ROW_ANNOTATION = 1, ROW_DEVICE = 2 }; /* bits */
 
-static int find_stack_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint32_t stack,
-			  uint32_t kind, uint32_t *row)
+static void find_stack_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint32_t stack,
+			   uint32_t kind, uint32_t *row)
 {
 	uint64_t k0 = (uint64_t)stack << 32 | key, k1 = (uint64_t)shapes << 2 | kind;
 	uint32_t before = ka->row_cnt;
 	struct row *r = list__keyed(KEYED_LIST(ka, rows, row), k0, k1);
 
-	if (!r)
-		return -ENOMEM;
 	*row = (uint32_t)(r - ka->rows);
 	if (ka->row_cnt > before)
 		*r = (struct row){ .key = key,
@@ -209,27 +193,24 @@ static int find_stack_row(struct key_averages *ka, uint32_t key, uint32_t shapes
 				   .r.is_annotation = kind & ROW_ANNOTATION,
 				   .r.is_device = kind & ROW_DEVICE,
 				   .r.first_begin_ns = UINT64_MAX };
-	return 0;
 }
 
-static int find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint32_t kind, uint32_t *row)
+static void find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint32_t kind, uint32_t *row)
 {
-	return find_stack_row(ka, key, shapes, 0, kind, row);
+	find_stack_row(ka, key, shapes, 0, kind, row);
 }
 
-static int row_of(struct key_averages *ka, const struct slice *sl, uint32_t key, uint32_t *row)
+static void row_of(struct key_averages *ka, const struct slice *sl, uint32_t key, uint32_t *row)
 {
 	uint32_t shapes, stack;
 
-	if (shapes_of(ka, sl, &shapes) || stack_of(ka, sl, &stack))
-		return -ENOMEM;
-	if (find_stack_row(ka, key, shapes, stack,
-			   sl->cat == SLICE_USER_ANNOTATION ? ROW_ANNOTATION : ROW_CPU, row))
-		return -ENOMEM;
+	shapes_of(ka, sl, &shapes);
+	stack_of(ka, sl, &stack);
+	find_stack_row(ka, key, shapes, stack,
+		       sl->cat == SLICE_USER_ANNOTATION ? ROW_ANNOTATION : ROW_CPU, row);
 	if (!ka->rows[*row].r.category)
 		ka->rows[*row].r.category = sl->cat == SLICE_USER_ANNOTATION ? "user_annotation" :
 									       "cpu_op";
-	return 0;
 }
 
 /* ---- memory ---- */
@@ -286,25 +267,23 @@ static struct ka_open take_children(struct ka_thread *t, uint64_t parent)
 	return found;
 }
 
-static int add_children(struct ka_thread *t, uint64_t parent, const struct ka_open *more)
+static void add_children(struct ka_thread *t, uint64_t parent, const struct ka_open *more)
 {
 	struct ka_open *at;
 
 	if (!more->cnt)
-		return 0;
+		return;
 	at = children_of(t, parent);
 	if (!at) {
-		if (vec_push(t->open, t->cnt, t->cap, *more))
-			return -ENOMEM;
+		vec_push(t->open, t->cnt, t->cap, *more);
 		t->open[t->cnt - 1].parent = parent;
-		return 0;
+		return;
 	}
 	at->cnt += more->cnt;
 	at->ns += more->ns;
 	at->device_ns += more->device_ns;
 	add_memory(&at->mem, &more->mem, ADD);
 	at->last = more->last;
-	return 0;
 }
 
 /* ---- slices ---- */
@@ -360,27 +339,30 @@ static int on_slice(void *arg, const struct slice *sl)
 	uint32_t key;
 	int err;
 
-	if (!t || key_of(ka, sl->name, &key))
-		return -ENOMEM;
+	key_of(ka, sl->name, &key);
 	kids = take_children(t, sl->id);
 	/* open from the beginning and seen by its exit only: it holds all of its thread so far */
 	if (sl->flags & SLICE_OPEN_AT_BEGIN && !kids.cnt)
 		kids = take_children(t, sl->parent);
 	kids.cnt += sl->call_cnt; /* if one of them is the only child, kids.last has no key */
 	kids.ns += sl->call_ns;
-	if (!key)
-		return add_children(t, sl->parent, &kids);
+	if (!key) {
+		add_children(t, sl->parent, &kids);
+		return 0;
+	}
 	self = (struct ka_open){ .ns = dur, .mem = memory_of(ka, sl), .cnt = 1 };
 	self.last = (struct ka_child){
 		.key = key, .dur_ns = dur, .child_ns = kids.ns, .mem = self.mem, .child_mem = kids.mem
 	};
-	if (row_of(ka, sl, key, &self.last.row))
-		return -ENOMEM;
+	row_of(ka, sl, key, &self.last.row);
 	if (ka->opts.with_flops)
 		self.last.flops = input_shapes__flops(sl);
 	if (sl->flags & SLICE_OTHER_THREAD_END) {
 		err = add_slice(ka, sl, &self.last);
-		return err ? err : add_children(t, sl->parent, &kids);
+		if (err)
+			return err;
+		add_children(t, sl->parent, &kids);
+		return 0;
 	}
 	self.last.own_device_ns = sl->device_ns;
 	self.last.device_ns = self.device_ns = self.last.own_device_ns + kids.device_ns;
@@ -390,7 +372,10 @@ static int on_slice(void *arg, const struct slice *sl)
 	add_memory(&self.last.self_mem, &self.last.child_mem, TAKE_BACK);
 	self.last.self_ns = dur > self.last.child_ns ? dur - self.last.child_ns : 0;
 	err = add_slice(ka, sl, &self.last);
-	return err ? err : add_children(t, sl->parent, &self);
+	if (err)
+		return err;
+	add_children(t, sl->parent, &self);
+	return 0;
 }
 
 /*
@@ -413,8 +398,7 @@ static int on_memory(void *arg, const struct memory_event *ev)
 		uint32_t key = strtab__add(ka->keys, names[oom], strlen(names[oom])), i;
 		uint32_t shapes = ka->opts.by_shape ? strtab__add(ka->keys, "[]", 2) : 0;
 
-		if (!key || (ka->opts.by_shape && !shapes) || find_row(ka, key, shapes, ROW_CPU, &i))
-			return -ENOMEM;
+		find_row(ka, key, shapes, ROW_CPU, &i);
 		ka->rows[i].r.is_instant = true;
 		ka->rows[i].r.category = "cpu_instant_event";
 		ka->alone[oom] = i + 1;
@@ -434,20 +418,17 @@ static int on_memory(void *arg, const struct memory_event *ev)
 /* ---- GPU ---- */
 
 /* A call inside another one of its thread is that one's child. Calls come in order of begin, outer ones first. */
-static int add_gpu_call(struct key_averages *ka, uint32_t row, const struct gpu_slice *g)
+static void add_gpu_call(struct key_averages *ka, uint32_t row, const struct gpu_slice *g)
 {
 	struct ka_thread *t = thread_of(ka, g->at.tgid, g->at.tid);
 	uint64_t dur = g->end_ns - g->begin_ns;
 
-	if (!t)
-		return -ENOMEM;
 	while (t->call_cnt && (g->begin_ns >= t->calls[t->call_cnt - 1].end_ns ||
 			       g->end_ns > t->calls[t->call_cnt - 1].end_ns))
 		t->call_cnt--;
 	if (t->call_cnt)
 		ka->rows[t->calls[t->call_cnt - 1].row].r.self_cpu_ns -= dur;
-	return vec_push(t->calls, t->call_cnt, t->call_cap,
-			(struct ka_call){ .end_ns = g->end_ns, .row = row });
+	vec_push(t->calls, t->call_cnt, t->call_cap, (struct ka_call){ .end_ns = g->end_ns, .row = row });
 }
 
 static const char *gpu_category(const struct gpu_slice *g)
@@ -483,14 +464,12 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 
 	if (!gpu_category(g))
 		return 0;
-	if (key_of(ka, g->name, &key))
-		return -ENOMEM;
+	key_of(ka, g->name, &key);
 	if (!key) /* a name that torch drops */
 		return 0;
 	if (ka->opts.by_shape)
 		shapes = strtab__add(ka->keys, "[]", 2);
-	if ((ka->opts.by_shape && !shapes) || find_row(ka, key, shapes, kind, &i))
-		return -ENOMEM;
+	find_row(ka, key, shapes, kind, &i);
 	r = &ka->rows[i].r;
 	r->category = r->category ? r->category : gpu_category(g);
 	r->count++;
@@ -503,7 +482,9 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 		r->device_total_ns += dur;
 		r->self_device_ns += dur;
 	}
-	return g->what == GPU_API ? add_gpu_call(ka, i, g) : 0;
+	if (g->what == GPU_API)
+		add_gpu_call(ka, i, g);
+	return 0;
 }
 
 struct session_sink key_averages__sink(struct key_averages *ka)
@@ -526,9 +507,7 @@ const struct ka_row *key_averages__rows(struct key_averages *ka, uint32_t *cnt)
 
 	*cnt = 0;
 	free(ka->sorted);
-	ka->sorted = calloc(ka->row_cnt + 1, sizeof(*ka->sorted));
-	if (!ka->sorted)
-		return NULL;
+	ka->sorted = xcalloc(ka->row_cnt + 1, sizeof(*ka->sorted));
 	for (uint32_t i = 0; i < ka->row_cnt; i++) {
 		if (!ka->rows[i].r.count) /* all of them were swallowed */
 			continue;

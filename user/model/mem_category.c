@@ -18,9 +18,10 @@
  *	   would know); and, where no nn.Parameter was seen at all (none is used, or this Python is not
  *	   understood), every tensor that does not end in the window may be a parameter
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/mem.h"
 
 #include "model/mem_priv.h"
 
@@ -38,10 +39,9 @@ struct decision {
 
 static uint8_t *bytes_of(size_t cnt, int c)
 {
-	uint8_t *p = malloc(cnt + 1);
+	uint8_t *p = xmalloc(cnt + 1);
 
-	if (p)
-		memset(p, c, cnt + 1);
+	memset(p, c, cnt + 1);
 	return p;
 }
 
@@ -127,19 +127,17 @@ static bool takes_gradient(const struct decision *w, const struct mem_node *n)
 	return false;
 }
 
-/* Nodes that take an id: nodes[first[id] .. first[id + 1]). 0 or -ENOMEM. */
-static int find_takers(struct decision *w)
+/* Nodes that take an id: nodes[first[id] .. first[id + 1]). */
+static void find_takers(struct decision *w)
 {
 	const struct mem_flow *mf = w->mf;
 	const struct mem_node *n;
 	const struct mem_edge *e;
 	uint32_t sum = 0, cnt;
 
-	w->first_taker = calloc((size_t)mf->id_cnt + 2, sizeof(*w->first_taker));
-	w->takers = malloc(sizeof(*w->takers) * ((size_t)mf->edge_cnt + 1));
-	w->pending = malloc(sizeof(*w->pending) * ((size_t)mf->node_cnt + 1));
-	if (!w->first_taker || !w->takers || !w->pending)
-		return -ENOMEM;
+	w->first_taker = xcalloc((size_t)mf->id_cnt + 2, sizeof(*w->first_taker));
+	w->takers = xmalloc(sizeof(*w->takers) * ((size_t)mf->edge_cnt + 1));
+	w->pending = xmalloc(sizeof(*w->pending) * ((size_t)mf->node_cnt + 1));
 	/* counts, one index later: while nodes are put in, begins become ends, which are the next begins */
 	for_nodes (w, n)
 		for_edges (w, n, e)
@@ -153,7 +151,6 @@ static int find_takers(struct decision *w)
 		for_edges (w, n, e)
 			if (mem_edge__is_input(e))
 				w->takers[w->first_taker[id_of(w, e) + 1]++] = (uint32_t)(n - mf->nodes);
-	return 0;
 }
 
 static void reach(struct decision *w, uint32_t node)
@@ -396,7 +393,7 @@ static void set_states(struct decision *w)
 
 /* ---- the two assumptions ---- */
 
-/* Makes the arrays of bytes, which are one block. NULL: out of memory. */
+/* Makes the arrays of bytes, which are one block. */
 static uint8_t *make_arrays(struct decision *w)
 {
 	const struct mem_flow *mf = w->mf;
@@ -404,8 +401,6 @@ static uint8_t *make_arrays(struct decision *w)
 	uint8_t *p =
 		bytes_of(known + 2 * (size_t)mf->id_cnt + 3 * (size_t)mf->slot_cnt + mf->node_cnt, 0);
 
-	if (!p)
-		return NULL;
 	memset(p, MEM_UNKNOWN, known);
 	w->by_id = p;
 	w->by_key = w->by_id + mf->id_cnt;
@@ -420,45 +415,39 @@ static uint8_t *make_arrays(struct decision *w)
 }
 
 /* Fills out[], by slot. */
-static int decide_categories(struct mem_flow *mf, const uint8_t *state, const uint8_t *may_be_param,
-			     const uint8_t *may_be_grad, uint8_t *out)
+static void decide_categories(struct mem_flow *mf, const uint8_t *state,
+			      const uint8_t *may_be_param, const uint8_t *may_be_grad, uint8_t *out)
 {
 	struct decision w = {
 		.mf = mf, .state = state, .may_be_param = may_be_param, .may_be_grad = may_be_grad
 	};
 	uint8_t *arrays = make_arrays(&w);
-	int err = arrays ? find_takers(&w) : -ENOMEM;
 	uint32_t slot;
 
-	if (!err) {
-		set_known(&w);
-		set_inputs(&w);
-		set_parameters(&w);
-		set_activations(&w);
-		set_states(&w);
-		set_autograd_detail(&w);
-		for (uint32_t key = 0; key < mf->key_cnt; key++)
-			for_versions(mf, key, slot) out[slot] = category_of(&w, key, slot);
-	}
+	find_takers(&w);
+	set_known(&w);
+	set_inputs(&w);
+	set_parameters(&w);
+	set_activations(&w);
+	set_states(&w);
+	set_autograd_detail(&w);
+	for (uint32_t key = 0; key < mf->key_cnt; key++)
+		for_versions(mf, key, slot) out[slot] = category_of(&w, key, slot);
 	free(arrays);
 	free(w.first_taker);
 	free(w.takers);
 	free(w.pending);
-	return err;
 }
 
-/* Ids of what an optimizer's step has to do with and leaves behind, but for state. 1: there are some, 0: none, or
- * -ENOMEM. */
-static int touched_by_steps(const struct mem_flow *mf, const uint8_t *state, uint8_t *touched)
+/* Ids of what an optimizer's step has to do with and leaves behind, but for state. True: there are some. */
+static bool touched_by_steps(const struct mem_flow *mf, const uint8_t *state, uint8_t *touched)
 {
 	uint8_t *gone = bytes_of(mf->key_cnt, 0);
 	const struct mem_edge *e;
 	const struct mem_op *op;
 	uint32_t key;
-	int any = 0;
+	bool any = false;
 
-	if (!gone)
-		return -ENOMEM;
 	for (key = 0; key < mf->key_cnt; key++)
 		gone[key] = mf->keys[key].step != MEM_NONE && mf->keys[key].free_ns;
 	for (e = mf->edges; e < mf->edges + mf->edge_cnt; e++)
@@ -471,7 +460,7 @@ static int touched_by_steps(const struct mem_flow *mf, const uint8_t *state, uin
 			if (key == MEM_NONE || gone[key] || state[mf->keys[key].id])
 				continue;
 			touched[mf->keys[key].id] = 1;
-			any = 1;
+			any = true;
 		}
 	}
 	free(gone);
@@ -500,7 +489,7 @@ static void mark_lasting(const struct mem_flow *mf, uint8_t *lasting)
  * in the middle of a training step, that can be what forward() left for backward(). It is an input (or a parameter,
  * by data flow) if some operator outside of backward() has it and it does not end in the window; else it is unknown.
  */
-static int drop_leftovers(struct mem_flow *mf)
+static void drop_leftovers(struct mem_flow *mf)
 {
 	uint8_t *sure = bytes_of(mf->key_cnt, 0); /* by key */
 	const struct mem_node *n;
@@ -508,8 +497,6 @@ static int drop_leftovers(struct mem_flow *mf)
 	uint32_t slot;
 	bool any;
 
-	if (!sure)
-		return -ENOMEM;
 	for (n = mf->nodes; n < mf->nodes + mf->node_cnt; n++)
 		for (e = mf->edges + n->first_edge; e < mf->edges + n->first_edge + n->edge_cnt; e++)
 			sure[e->key] |= !n->backward && mem_edge__is_input(e) && !mf->keys[e->key].free_ns;
@@ -530,7 +517,6 @@ static int drop_leftovers(struct mem_flow *mf)
 		mf->account.leftovers += any;
 	}
 	free(sure);
-	return 0;
 }
 
 /* What is not the same under both assumptions is unknown. */
@@ -553,40 +539,33 @@ static void drop_undecided(struct mem_flow *mf, const uint8_t *other)
 }
 
 /* by id: state, what steps touch, what lasts; by slot: categories under the other assumption */
-static int make_categories(struct mem_flow *mf, uint8_t *state, uint8_t *touched, uint8_t *lasting,
-			   uint8_t *other)
+static void make_categories(struct mem_flow *mf, uint8_t *state, uint8_t *touched, uint8_t *lasting,
+			    uint8_t *other)
 {
-	int err = mem_state__find(mf, state), more;
+	bool more;
 
-	if (err)
-		return err;
+	mem_state__find(mf, state);
 	mf->account.no_parameters = !parameters_seen(mf);
 	if (mf->account.no_parameters)
 		mark_lasting(mf, lasting);
 	more = touched_by_steps(mf, state, touched);
-	err = more < 0 ? more : decide_categories(mf, state, NULL, NULL, mf->category);
-	if (err || !mf->ref_cnt)
-		return err;
+	decide_categories(mf, state, NULL, NULL, mf->category);
+	if (!mf->ref_cnt)
+		return;
 	if (more || mf->account.no_parameters) {
-		err = decide_categories(mf, state, lasting, touched, other);
-		if (err)
-			return err;
+		decide_categories(mf, state, lasting, touched, other);
 		drop_undecided(mf, other);
 	}
-	return drop_leftovers(mf);
+	drop_leftovers(mf);
 }
 
-int mem_category__make(struct mem_flow *mf)
+void mem_category__make(struct mem_flow *mf)
 {
 	uint8_t *by_id = bytes_of(3 * (size_t)mf->id_cnt, 0);
 	uint8_t *other = bytes_of(mf->slot_cnt, MEM_UNKNOWN);
-	int err = -ENOMEM;
 
 	mf->category = bytes_of(mf->slot_cnt, MEM_UNKNOWN);
-	if (by_id && other && mf->category)
-		err = make_categories(mf, by_id, by_id + mf->id_cnt, by_id + 2 * (size_t)mf->id_cnt,
-				      other);
+	make_categories(mf, by_id, by_id + mf->id_cnt, by_id + 2 * (size_t)mf->id_cnt, other);
 	free(by_id);
 	free(other);
-	return err;
 }

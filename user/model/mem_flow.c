@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cancel.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "model/mem_priv.h"
@@ -20,10 +21,9 @@
 
 struct mem_flow *mem_flow__new(bool categories)
 {
-	struct mem_flow *mf = calloc(1, sizeof(*mf));
+	struct mem_flow *mf = xcalloc(1, sizeof(*mf));
 
-	if (mf)
-		mf->categories = categories;
+	mf->categories = categories;
 	return mf;
 }
 
@@ -73,49 +73,47 @@ static uint64_t tensor_bytes(const struct value *v, const struct session_keys *k
 	return (uint64_t)n;
 }
 
-static int add_ref(struct mem_flow *mf, const struct slice *sl, const struct value *v,
-		   uint8_t flags, uint32_t arg)
+static void add_ref(struct mem_flow *mf, const struct slice *sl, const struct value *v,
+		    uint8_t flags, uint32_t arg)
 {
 	if (!has_key(v))
-		return 0;
+		return;
 	if (mf->ref_cnt == MEM_FLOW_TENSORS_MAX) {
 		mf->account.too_many = true;
-		return 0;
+		return;
 	}
 	if (v->flags & PTB_VAL_F_PARAMETER)
 		flags |= MEM_REF_PARAMETER;
-	return vec_push(mf->refs, mf->ref_cnt, mf->ref_cap,
-			(struct mem_ref){
-				.storage = v->storage,
-				.tensor = v->tensor,
-				.bytes = tensor_bytes(v, sl->keys),
-				.key = MEM_NONE,
-				.device_type = v->device_type,
-				.device_index = v->device_type ? v->device_index : -1,
-				.flags = flags,
-				.arg = (uint8_t)(arg < UINT8_MAX ? arg : UINT8_MAX),
-			});
+	vec_push(mf->refs, mf->ref_cnt, mf->ref_cap,
+		 (struct mem_ref){
+			 .storage = v->storage,
+			 .tensor = v->tensor,
+			 .bytes = tensor_bytes(v, sl->keys),
+			 .key = MEM_NONE,
+			 .device_type = v->device_type,
+			 .device_index = v->device_type ? v->device_index : -1,
+			 .flags = flags,
+			 .arg = (uint8_t)(arg < UINT8_MAX ? arg : UINT8_MAX),
+		 });
 }
 
-static int add_refs(struct mem_flow *mf, const struct slice *sl, const struct op_schema *sc)
+static void add_refs(struct mem_flow *mf, const struct slice *sl, const struct op_schema *sc)
 {
 	struct value_iter it = values__begin(&sl->in), sub;
 	struct value v, elem;
 	uint8_t flags, arg;
-	int err = 0;
 
-	for (uint32_t i = 0; !err && values__next(&it, &v); i++) {
+	for (uint32_t i = 0; values__next(&it, &v); i++) {
 		arg = sc->args && i < sc->cnt ? sc->args[i] : OP_ARG_TENSORS;
 		flags = !sc->args || i >= sc->cnt ? MEM_REF_NO_SCHEMA :
 			arg & OP_ARG_WRITE        ? MEM_REF_WRITE :
 						    MEM_REF_READ;
 		if (v.kind == PTB_VAL_TENSOR)
-			err = add_ref(mf, sl, &v, (uint8_t)(flags | (i ? 0 : MEM_REF_FIRST)), i);
+			add_ref(mf, sl, &v, (uint8_t)(flags | (i ? 0 : MEM_REF_FIRST)), i);
 		else if (v.kind == PTB_VAL_TENSORS || (v.kind == PTB_VAL_LIST && (arg & OP_ARG_TENSORS)))
-			for (sub = values__begin(&v.elems); !err && values__next(&sub, &elem);)
-				err = add_ref(mf, sl, &elem, flags, i);
+			for (sub = values__begin(&v.elems); values__next(&sub, &elem);)
+				add_ref(mf, sl, &elem, flags, i);
 	}
-	return err;
 }
 
 /* ---- operators ---- */
@@ -170,35 +168,33 @@ static uint8_t op_flags(const struct slice *sl, bool matched)
 }
 
 /* One that was open when the window began and is known only by its end is not the parent of what lies in it. */
-static int add_step(struct mem_flow *mf, struct mem_op *op, const struct slice *sl)
+static void add_step(struct mem_flow *mf, struct mem_op *op, const struct slice *sl)
 {
 	const uint32_t no_end = SLICE_UNFINISHED | SLICE_UNWOUND | SLICE_END_LOST |
 				SLICE_THREAD_EXIT | SLICE_OTHER_THREAD_END | SLICE_TRUNCATED;
 
 	op->step = mf->step_cnt;
-	return vec_push(mf->steps, mf->step_cnt, mf->step_cap,
-			(struct mem_step){
-				.begin_ns = sl->begin_ns,
-				.end_ns = sl->end_ns,
-				.tid = sl->tid,
-				.open_at_begin = sl->flags & SLICE_OPEN_AT_BEGIN,
-				.ended = !(sl->flags & no_end),
-			});
+	vec_push(mf->steps, mf->step_cnt, mf->step_cap,
+		 (struct mem_step){
+			 .begin_ns = sl->begin_ns,
+			 .end_ns = sl->end_ns,
+			 .tid = sl->tid,
+			 .open_at_begin = sl->flags & SLICE_OPEN_AT_BEGIN,
+			 .ended = !(sl->flags & no_end),
+		 });
 }
 
-int mem_flow__slice(struct mem_flow *mf, const struct slice *sl)
+void mem_flow__slice(struct mem_flow *mf, const struct slice *sl)
 {
 	static const struct op_schema none;
 	struct op_schema sc;
 	struct mem_op *op;
 	bool matched;
-	int err;
 
 	if (!mf->categories || mf->account.too_many)
-		return 0;
-	if (op_schemas__get(&mf->schemas, sl->schema, &sc) ||
-	    vec_reserve((void **)&mf->ops, &mf->op_cap, (uint64_t)mf->op_cnt + 1, sizeof(*mf->ops)))
-		return -ENOMEM;
+		return;
+	op_schemas__get(&mf->schemas, sl->schema, &sc);
+	vec_reserve((void **)&mf->ops, &mf->op_cap, (uint64_t)mf->op_cnt + 1, sizeof(*mf->ops));
 	matched = mem_flow__matches(&sc, &sl->in);
 	op = &mf->ops[mf->op_cnt++];
 	*op = (struct mem_op){
@@ -212,17 +208,16 @@ int mem_flow__slice(struct mem_flow *mf, const struct slice *sl)
 		.step = MEM_NONE,
 		.flags = op_flags(sl, matched),
 	};
-	err = add_refs(mf, sl, matched ? &sc : &none);
-	if (!err && (op->flags & MEM_OP_STEP))
-		err = add_step(mf, op, sl);
+	add_refs(mf, sl, matched ? &sc : &none);
+	if (op->flags & MEM_OP_STEP)
+		add_step(mf, op, sl);
 	op->ref_cnt = mf->ref_cnt - op->first_ref;
 	mf->account.ops += !!(sl->in.flags & VALUES_PRESENT);
 	mf->account.cut_ops += !!((sl->in.flags | sl->out.flags) & VALUES_CUT);
 	mf->account.tensors = mf->ref_cnt;
-	return err;
 }
 
-int mem_flow__memory(struct mem_flow *mf, const struct memory_event *ev, uint32_t owner)
+void mem_flow__memory(struct mem_flow *mf, const struct memory_event *ev, uint32_t owner)
 {
 	bool alloc = ev->what == MEMORY_ALLOC, sane = ev->bytes >= -BYTES_MAX && ev->bytes <= BYTES_MAX;
 	struct mem_act act = {
@@ -240,10 +235,10 @@ int mem_flow__memory(struct mem_flow *mf, const struct memory_event *ev, uint32_
 	};
 
 	if (!alloc && ev->what != MEMORY_FREE && ev->what != MEMORY_FREE_UNKNOWN)
-		return 0;
+		return;
 	if (!ev->addr || !sane || (alloc && ev->bytes <= 0))
-		return 0;
-	return vec_push(mf->acts, mf->act_cnt, mf->act_cap, act);
+		return;
+	vec_push(mf->acts, mf->act_cnt, mf->act_cap, act);
 }
 
 /* ---- rows, after the run ---- */
@@ -253,35 +248,34 @@ static uint8_t version_category(const struct mem_flow *mf, uint32_t slot)
 	return mf->category ? mf->category[slot] : MEM_UNKNOWN;
 }
 
-static int add_row(struct mem_flow *mf, uint32_t key, enum mem_action action, uint64_t ts_ns,
-		   uint32_t version)
+static void add_row(struct mem_flow *mf, uint32_t key, enum mem_action action, uint64_t ts_ns,
+		    uint32_t version)
 {
 	const struct mem_key *k = &mf->keys[key];
 	uint8_t cat = version_category(mf, k->slot + version);
 
-	return vec_push(mf->rows, mf->row_cnt, mf->row_cap,
-			(struct mem_row){
-				.ts_ns = ts_ns,
-				.bytes = k->bytes,
-				.within = k->within,
-				.owner = k->owner,
-				.device_type = k->device_type,
-				.device_index = k->device_index,
-				.action = (uint8_t)action,
-				.category = cat,
-				.next_category = action == MEM_INCREMENT_VERSION ?
-							 version_category(mf, k->slot + version + 1) :
-							 cat,
-			});
+	vec_push(mf->rows, mf->row_cnt, mf->row_cap,
+		 (struct mem_row){
+			 .ts_ns = ts_ns,
+			 .bytes = k->bytes,
+			 .within = k->within,
+			 .owner = k->owner,
+			 .device_type = k->device_type,
+			 .device_index = k->device_index,
+			 .action = (uint8_t)action,
+			 .category = cat,
+			 .next_category = action == MEM_INCREMENT_VERSION ?
+						  version_category(mf, k->slot + version + 1) :
+						  cat,
+		 });
 }
 
 /* Blocks that no tensor showed: all that is known is that they came and went. */
-static int unrecorded_rows(struct mem_flow *mf)
+static void unrecorded_rows(struct mem_flow *mf)
 {
 	const struct mem_act *act;
-	int err = 0;
 
-	for (uint32_t i = 0; !err && i < mf->act_cnt; i++) {
+	for (uint32_t i = 0; i < mf->act_cnt; i++) {
 		const struct mem_key *k;
 		struct mem_row row;
 
@@ -300,38 +294,32 @@ static int unrecorded_rows(struct mem_flow *mf)
 			.category = MEM_UNKNOWN,
 			.next_category = MEM_UNKNOWN,
 		};
-		err = vec_push(mf->rows, mf->row_cnt, mf->row_cap, row);
-		if (err || k)
+		vec_push(mf->rows, mf->row_cnt, mf->row_cap, row);
+		if (k)
 			continue;
 		row.ts_ns = 0;
 		row.action = MEM_PREEXISTING;
-		err = vec_push(mf->rows, mf->row_cnt, mf->row_cap, row);
+		vec_push(mf->rows, mf->row_cnt, mf->row_cap, row);
 	}
-	return err;
 }
 
-static int preexisting_rows(struct mem_flow *mf)
+static void preexisting_rows(struct mem_flow *mf)
 {
-	int err = 0;
-
-	for (uint32_t i = 0; !err && i < mf->key_cnt; i++)
+	for (uint32_t i = 0; i < mf->key_cnt; i++)
 		if (mf->keys[i].tensor && !mf->keys[i].alloc_ns && mf->present[mf->keys[i].slot])
-			err = add_row(mf, i, MEM_PREEXISTING, 0, 0);
-	return err;
+			add_row(mf, i, MEM_PREEXISTING, 0, 0);
 }
 
-static int edge_rows(struct mem_flow *mf, const struct mem_node *n, const struct mem_edge *e)
+static void edge_rows(struct mem_flow *mf, const struct mem_node *n, const struct mem_edge *e)
 {
 	const struct mem_key *k = &mf->keys[e->key];
-	int err = 0;
 
 	if (e->version < 0)
-		err = add_row(mf, e->key, MEM_CREATE, k->alloc_ns, 0);
+		add_row(mf, e->key, MEM_CREATE, k->alloc_ns, 0);
 	else if (e->mutated == 1)
-		err = add_row(mf, e->key, MEM_INCREMENT_VERSION, n->begin_ns, (uint32_t)e->version);
-	if (!err && e->mutated == MEM_DELETED)
-		err = add_row(mf, e->key, MEM_DESTROY, k->free_ns, k->version);
-	return err;
+		add_row(mf, e->key, MEM_INCREMENT_VERSION, n->begin_ns, (uint32_t)e->version);
+	if (e->mutated == MEM_DELETED)
+		add_row(mf, e->key, MEM_DESTROY, k->free_ns, k->version);
 }
 
 static int cmp_row(const void *a, const void *b)
@@ -346,17 +334,14 @@ static int cmp_row(const void *a, const void *b)
 static int make_rows(struct mem_flow *mf)
 {
 	const struct mem_node *n;
-	int err = unrecorded_rows(mf);
 
-	if (!err)
-		err = preexisting_rows(mf);
-	for (n = mf->nodes; !err && n < mf->nodes + mf->node_cnt; n++)
-		for (uint32_t i = 0; !err && i < n->edge_cnt; i++)
-			err = cancel__pending() ? -ECANCELED :
-						  edge_rows(mf, n, &mf->edges[n->first_edge + i]);
-	if (!err)
-		err = sort__array(mf->rows, mf->row_cnt, sizeof(*mf->rows), cmp_row);
-	return err;
+	unrecorded_rows(mf);
+	preexisting_rows(mf);
+	for (n = mf->nodes; !cancel__pending() && n < mf->nodes + mf->node_cnt; n++)
+		for (uint32_t i = 0; i < n->edge_cnt; i++)
+			edge_rows(mf, n, &mf->edges[n->first_edge + i]);
+	return cancel__pending() ? -ECANCELED :
+				   sort__array(mf->rows, mf->row_cnt, sizeof(*mf->rows), cmp_row);
 }
 
 int mem_flow__finish(struct mem_flow *mf)
@@ -369,7 +354,7 @@ int mem_flow__finish(struct mem_flow *mf)
 	if (!err)
 		err = mem_graph__make(mf);
 	if (!err)
-		err = mem_category__make(mf);
+		mem_category__make(mf);
 	if (!err)
 		err = make_rows(mf);
 	return err;

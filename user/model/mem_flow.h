@@ -60,11 +60,11 @@ struct mem_flow;
 struct mem_flow *mem_flow__new(bool categories); /* NULL: out of memory. false: all is unknown */
 void mem_flow__free(struct mem_flow *mf);
 
-/* For the sink: of one process. 0 or -ENOMEM. */
-int mem_flow__slice(struct mem_flow *mf, const struct slice *sl);
-int mem_flow__memory(struct mem_flow *mf, const struct memory_event *ev, uint32_t owner);
+/* For the sink: of one process. */
+void mem_flow__slice(struct mem_flow *mf, const struct slice *sl);
+void mem_flow__memory(struct mem_flow *mf, const struct memory_event *ev, uint32_t owner);
 
-/* After the run: makes the rows. 0 or -ENOMEM. */
+/* After the run: makes the rows. */
 int mem_flow__finish(struct mem_flow *mf);
 /* In torch's order: by time, then by action. */
 const struct mem_row *mem_flow__rows(const struct mem_flow *mf, uint32_t *cnt);

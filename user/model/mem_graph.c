@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/cancel.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "model/mem_priv.h"
@@ -28,19 +29,19 @@ struct build {
 
 /* ---- which node is an operator part of? ---- */
 
-static int new_node(struct build *b, uint64_t begin_ns, const struct mem_op *op, uint32_t step,
-		    uint32_t *out)
+static void new_node(struct build *b, uint64_t begin_ns, const struct mem_op *op, uint32_t step,
+		     uint32_t *out)
 {
 	struct mem_flow *mf = b->mf;
 
 	*out = mf->node_cnt;
-	return vec_push(mf->nodes, mf->node_cnt, mf->node_cap,
-			(struct mem_node){
-				.begin_ns = begin_ns,
-				.step = step,
-				.backward = op && (op->flags & MEM_OP_BACKWARD),
-				.accumulate = op && (op->flags & MEM_OP_ACCUMULATE),
-			});
+	vec_push(mf->nodes, mf->node_cnt, mf->node_cap,
+		 (struct mem_node){
+			 .begin_ns = begin_ns,
+			 .step = step,
+			 .backward = op && (op->flags & MEM_OP_BACKWARD),
+			 .accumulate = op && (op->flags & MEM_OP_ACCUMULATE),
+		 });
 }
 
 /* What is the first in AccumulateGrad says which tensor becomes a gradient: if none was there detach(), else
@@ -65,16 +66,15 @@ static uint32_t open_step(const struct build *b, const struct mem_op *op)
 	return step && op->begin_ns < b->mf->steps[*step].end_ns ? (uint32_t)*step : MEM_NONE;
 }
 
-static int find_open_steps(struct build *b)
+static void find_open_steps(struct build *b)
 {
-	for (uint32_t i = 0; i < b->mf->step_cnt; i++)
-		if (b->mf->steps[i].open_at_begin &&
-		    hashmap__put(&b->open_steps, b->mf->steps[i].tid, 0, i))
-			return -ENOMEM;
-	return 0;
+	for (uint32_t i = 0; i < b->mf->step_cnt; i++) {
+		if (b->mf->steps[i].open_at_begin)
+			hashmap__put(&b->open_steps, b->mf->steps[i].tid, 0, i);
+	}
 }
 
-static int find_op_node(struct build *b, struct mem_op *op)
+static void find_op_node(struct build *b, struct mem_op *op)
 {
 	struct mem_op *parent = mem_ops__find(b->mf, b->by_id, op->parent);
 
@@ -84,15 +84,15 @@ static int find_op_node(struct build *b, struct mem_op *op)
 	if (parent && parent->node != MEM_NONE) {
 		op->node = parent->node;
 		op->name = parent->name;
-		return 0;
+		return;
 	}
 	if (!(op->flags & (MEM_OP_BACKWARD | MEM_OP_MATCHED)))
-		return 0;
-	return new_node(b, op->begin_ns, op, op->step, &op->node);
+		return;
+	new_node(b, op->begin_ns, op, op->step, &op->node);
 }
 
 /* Blocks that no tensor showed are not in the graph. */
-static int find_act_node(struct build *b, struct mem_act *act)
+static void find_act_node(struct build *b, struct mem_act *act)
 {
 	struct mem_op *parent = mem_ops__find(b->mf, b->by_id, act->slice);
 
@@ -103,28 +103,26 @@ static int find_act_node(struct build *b, struct mem_act *act)
 	if (k && act->bytes > 0 && parent && parent->node != MEM_NONE)
 		k->within = parent->name;
 	if (!k || !k->tensor)
-		return 0;
+		return;
 	k->step = act->bytes > 0 || k->step == step ? step : MEM_NONE;
 	if (parent && parent->node != MEM_NONE) {
 		act->node = parent->node;
-		return 0;
+		return;
 	}
-	return new_node(b, act->ts_ns, NULL, step, &act->node);
+	new_node(b, act->ts_ns, NULL, step, &act->node);
 }
 
-static int find_nodes(struct build *b)
+static void find_nodes(struct build *b)
 {
 	struct mem_flow *mf = b->mf;
 	uint32_t op = 0, act = 0;
-	int err = 0;
 
-	while (!err && (op < mf->op_cnt || act < mf->act_cnt)) {
+	while ((op < mf->op_cnt || act < mf->act_cnt)) {
 		if (act < mf->act_cnt && (op == mf->op_cnt || mf->acts[act].ts_ns <= mf->ops[op].begin_ns))
-			err = find_act_node(b, &mf->acts[act++]);
+			find_act_node(b, &mf->acts[act++]);
 		else
-			err = find_op_node(b, &mf->ops[op++]);
+			find_op_node(b, &mf->ops[op++]);
 	}
-	return err;
 }
 
 /* ---- what is in a node ---- */
@@ -140,16 +138,14 @@ static uint32_t node_of_act(const struct mem_flow *mf, uint32_t i)
 }
 
 /* A counting sort. */
-static int find_members(struct members *m, uint32_t nodes, uint32_t cnt,
-			uint32_t (*node_of)(const struct mem_flow *, uint32_t),
-			const struct mem_flow *mf)
+static void find_members(struct members *m, uint32_t nodes, uint32_t cnt,
+			 uint32_t (*node_of)(const struct mem_flow *, uint32_t),
+			 const struct mem_flow *mf)
 {
 	uint32_t n, sum = 0, node;
 
-	m->first = calloc((size_t)nodes + 2, sizeof(*m->first));
-	m->items = malloc(sizeof(*m->items) * ((size_t)cnt + 1));
-	if (!m->first || !m->items)
-		return -ENOMEM;
+	m->first = xcalloc((size_t)nodes + 2, sizeof(*m->first));
+	m->items = xmalloc(sizeof(*m->items) * ((size_t)cnt + 1));
 	/* counts, one index later: while items are put in, begins become ends, which are the next begins */
 	for (uint32_t i = 0; i < cnt; i++)
 		if (node_of(mf, i) != MEM_NONE)
@@ -164,7 +160,6 @@ static int find_members(struct members *m, uint32_t nodes, uint32_t cnt,
 		if (node != MEM_NONE)
 			m->items[m->first[node + 1]++] = i;
 	}
-	return 0;
 }
 
 static struct mem_edge *edge_to(struct build *b, const struct mem_node *n, uint32_t key)
@@ -175,30 +170,26 @@ static struct mem_edge *edge_to(struct build *b, const struct mem_node *n, uint3
 	if (at >= n->first_edge && at < mf->edge_cnt && mf->edges[at].key == key)
 		return &mf->edges[at];
 	b->edge_of[key] = mf->edge_cnt;
-	if (vec_push(mf->edges, mf->edge_cnt, mf->edge_cap,
-		     (struct mem_edge){ .key = key, .version = b->version[key] }))
-		return NULL;
+	vec_push(mf->edges, mf->edge_cnt, mf->edge_cap,
+		 (struct mem_edge){ .key = key, .version = b->version[key] });
 	return &mf->edges[mf->edge_cnt - 1];
 }
 
-static int add_inputs(struct build *b, const struct mem_node *n, const struct mem_op *op)
+static void add_inputs(struct build *b, const struct mem_node *n, const struct mem_op *op)
 {
 	const struct mem_ref *ref = b->mf->refs + op->first_ref, *end = ref + op->ref_cnt;
 	struct mem_edge *e;
 
 	for (; ref < end; ref++) {
 		e = edge_to(b, n, ref->key);
-		if (!e)
-			return -ENOMEM;
 		e->mutable_set |= ref->flags & MEM_REF_MUTABLE;
 		/* changed where some schema says so, or where none says anything */
 		e->mutated = (e->mutable_set & MEM_REF_WRITE) || e->mutable_set == MEM_REF_NO_SCHEMA;
 	}
-	return 0;
 }
 
 /* The node's frees, which make inputs, before its allocations, which are none. */
-static int add_acts(struct build *b, uint32_t node, bool frees)
+static void add_acts(struct build *b, uint32_t node, bool frees)
 {
 	struct mem_flow *mf = b->mf;
 	const struct mem_act *act;
@@ -209,14 +200,11 @@ static int add_acts(struct build *b, uint32_t node, bool frees)
 		if ((act->bytes <= 0) != frees)
 			continue;
 		e = edge_to(b, &mf->nodes[node], act->key);
-		if (!e)
-			return -ENOMEM;
 		if (frees)
 			e->mutated = MEM_DELETED;
 		else
 			e->version = -1;
 	}
-	return 0;
 }
 
 static int by_key(const void *a, const void *b, void *arg)
@@ -237,14 +225,10 @@ static int fill_node(struct build *b, uint32_t node)
 	int err = 0;
 
 	n->first_edge = mf->edge_cnt;
-	for (uint32_t i = b->ops.first[node]; !err && i < b->ops.first[node + 1]; i++)
-		err = add_inputs(b, n, &mf->ops[b->ops.items[i]]);
-	if (!err)
-		err = add_acts(b, node, true);
-	if (!err)
-		err = add_acts(b, node, false);
-	if (err)
-		return err;
+	for (uint32_t i = b->ops.first[node]; i < b->ops.first[node + 1]; i++)
+		add_inputs(b, n, &mf->ops[b->ops.items[i]]);
+	add_acts(b, node, true);
+	add_acts(b, node, false);
 	n->edge_cnt = mf->edge_cnt - n->first_edge;
 	e = mf->edges + n->first_edge;
 	end = e + n->edge_cnt;
@@ -263,10 +247,8 @@ static int fill_all(struct build *b)
 	struct mem_flow *mf = b->mf;
 	int err = 0;
 
-	b->edge_of = malloc(sizeof(*b->edge_of) * ((size_t)mf->key_cnt + 1));
-	b->version = calloc((size_t)mf->key_cnt + 1, sizeof(*b->version));
-	if (!b->edge_of || !b->version)
-		return -ENOMEM;
+	b->edge_of = xmalloc(sizeof(*b->edge_of) * ((size_t)mf->key_cnt + 1));
+	b->version = xcalloc((size_t)mf->key_cnt + 1, sizeof(*b->version));
 	for (uint32_t i = 0; i < mf->key_cnt; i++)
 		b->edge_of[i] = MEM_NONE;
 	for (uint32_t i = 0; !err && i < mf->node_cnt; i++)
@@ -287,11 +269,9 @@ static int number_versions(struct build *b)
 		slots += (uint64_t)b->version[i] + 1;
 	}
 	if (slots >= MEM_NONE)
-		return -ENOMEM;
+		return -E2BIG;
 	mf->slot_cnt = (uint32_t)slots;
-	mf->present = calloc((size_t)slots + 1, 1);
-	if (!mf->present)
-		return -ENOMEM;
+	mf->present = xcalloc((size_t)slots + 1, 1);
 	for (e = mf->edges; e < mf->edges + mf->edge_cnt; e++) {
 		mf->present[mem_edge__is_input(e) ? mem_edge__in_slot(mf, e) : mf->keys[e->key].slot] = 1;
 		if (mem_edge__is_output(e))
@@ -303,22 +283,17 @@ static int number_versions(struct build *b)
 int mem_graph__make(struct mem_flow *mf)
 {
 	struct build b = { .mf = mf };
-	int err = -ENOMEM;
+	int err;
 
 	b.by_id = mem_ops__by_id(mf);
-	mf->grad_id = calloc((size_t)mf->id_cnt + 1, 1);
-	if (b.by_id && mf->grad_id)
-		err = find_open_steps(&b);
-	if (!err)
-		err = find_nodes(&b);
-	else if (cancel__pending())
-		err = -ECANCELED;
-	if (!err)
-		err = find_members(&b.ops, mf->node_cnt, mf->op_cnt, node_of_op, mf);
-	if (!err)
-		err = find_members(&b.acts, mf->node_cnt, mf->act_cnt, node_of_act, mf);
-	if (!err)
-		err = fill_all(&b);
+	mf->grad_id = xcalloc((size_t)mf->id_cnt + 1, 1);
+	if (!b.by_id)
+		return -ECANCELED;
+	find_open_steps(&b);
+	find_nodes(&b);
+	find_members(&b.ops, mf->node_cnt, mf->op_cnt, node_of_op, mf);
+	find_members(&b.acts, mf->node_cnt, mf->act_cnt, node_of_act, mf);
+	err = fill_all(&b);
 	if (!err)
 		err = number_versions(&b);
 	hashmap__clear(&b.open_steps);

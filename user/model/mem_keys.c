@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/cancel.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "model/mem_priv.h"
@@ -32,10 +33,8 @@ static int by_id_of(const void *a, const void *b, void *arg)
 
 uint32_t *mem_ops__by_id(const struct mem_flow *mf)
 {
-	uint32_t *by_id = malloc(sizeof(*by_id) * ((size_t)mf->op_cnt + 1));
+	uint32_t *by_id = xmalloc(sizeof(*by_id) * ((size_t)mf->op_cnt + 1));
 
-	if (!by_id)
-		return NULL;
 	for (uint32_t i = 0; i < mf->op_cnt; i++)
 		by_id[i] = i;
 	if (!sort__array_r(by_id, mf->op_cnt, sizeof(*by_id), by_id_of, mf->ops))
@@ -76,30 +75,26 @@ static uint32_t live_key(const struct pass *p, uint64_t addr, uint64_t device)
 	return key ? (uint32_t)*key : MEM_NONE;
 }
 
-static int new_key(struct pass *p, uint64_t addr, int16_t type, int16_t index, uint32_t *out)
+static void new_key(struct pass *p, uint64_t addr, int16_t type, int16_t index, uint32_t *out)
 {
 	struct mem_flow *mf = p->mf;
 	uint64_t need = (uint64_t)mf->key_cnt + 1;
 
-	if (vec_reserve((void **)&mf->keys, &mf->key_cap, need, sizeof(*mf->keys)) ||
-	    vec_reserve((void **)&p->joined, &p->joined_cap, need, sizeof(*p->joined)) ||
-	    hashmap__put(&p->live, addr, device_word(type, index), mf->key_cnt))
-		return -ENOMEM;
+	vec_reserve((void **)&mf->keys, &mf->key_cap, need, sizeof(*mf->keys));
+	vec_reserve((void **)&p->joined, &p->joined_cap, need, sizeof(*p->joined));
+	hashmap__put(&p->live, addr, device_word(type, index), mf->key_cnt);
 	*out = mf->key_cnt++;
 	mf->keys[*out] = (struct mem_key){
 		.device_type = type, .device_index = index, .step = MEM_NONE, .within = ""
 	};
 	p->joined[*out] = MEM_NONE;
-	return 0;
 }
 
-static int put_act(struct pass *p, const struct mem_act *act, uint32_t key)
+static void put_act(struct pass *p, const struct mem_act *act, uint32_t key)
 {
-	int err = vec_push(p->acts, p->act_cnt, p->act_cap, *act);
+	vec_push(p->acts, p->act_cnt, p->act_cap, *act);
 
-	if (!err)
-		p->acts[p->act_cnt - 1].key = key;
-	return err;
+	p->acts[p->act_cnt - 1].key = key;
 }
 
 static void set_size(struct mem_key *k, int64_t bytes)
@@ -110,51 +105,47 @@ static void set_size(struct mem_key *k, int64_t bytes)
 	k->sized = true;
 }
 
-static int end_block(struct pass *p, const struct mem_act *act, uint32_t key)
+static void end_block(struct pass *p, const struct mem_act *act, uint32_t key)
 {
 	/* of a block that no tensor showed torch reports what an allocator says; the CPU's says nothing */
-	if (key == MEM_NONE)
-		return act->bytes ? put_act(p, act, key) : 0;
+	if (key == MEM_NONE) {
+		if (act->bytes)
+			put_act(p, act, key);
+		return;
+	}
 	p->mf->keys[key].free_ns = act->ts_ns;
 	set_size(&p->mf->keys[key], act->bytes);
 	hashmap__del(&p->live, act->addr, device_word(act->device_type, act->device_index));
-	return put_act(p, act, key);
+	put_act(p, act, key);
 }
 
-static int replay_act(struct pass *p, const struct mem_act *act)
+static void replay_act(struct pass *p, const struct mem_act *act)
 {
 	uint32_t key = live_key(p, act->addr, device_word(act->device_type, act->device_index));
 	struct mem_act gone = *act;
-	int err;
 
-	if (act->bytes <= 0)
-		return end_block(p, act, key);
+	if (act->bytes <= 0) {
+		end_block(p, act, key);
+		return;
+	}
 	if (key != MEM_NONE) { /* its free was not recorded: by another allocator, or lost */
 		gone.bytes = 0;
 		gone.slice = 0;
-		err = end_block(p, &gone, key);
-		if (err)
-			return err;
+		end_block(p, &gone, key);
 	}
-	err = new_key(p, act->addr, act->device_type, act->device_index, &key);
-	if (err)
-		return err;
+	new_key(p, act->addr, act->device_type, act->device_index, &key);
 	p->mf->keys[key].alloc_ns = act->ts_ns;
 	p->mf->keys[key].owner = act->owner;
 	set_size(&p->mf->keys[key], act->bytes);
-	return put_act(p, act, key);
+	put_act(p, act, key);
 }
 
-static int find_key(struct pass *p, struct mem_ref *ref)
+static void find_key(struct pass *p, struct mem_ref *ref)
 {
-	int err = 0;
-
 	ref->key = live_key(p, ref->storage, device_word(ref->device_type, ref->device_index));
 	if (ref->key == MEM_NONE)
-		err = new_key(p, ref->storage, ref->device_type, ref->device_index, &ref->key);
-	if (!err)
-		p->mf->keys[ref->key].tensor = true;
-	return err;
+		new_key(p, ref->storage, ref->device_type, ref->device_index, &ref->key);
+	p->mf->keys[ref->key].tensor = true;
 }
 
 static uint32_t joined_root(const struct pass *p, uint32_t key)
@@ -168,39 +159,36 @@ static uint32_t joined_root(const struct pass *p, uint32_t key)
 }
 
 /* A tensor that had another block before (resize_, out=, x.data = y). */
-static int join_tensor(struct pass *p, const struct mem_ref *ref)
+static void join_tensor(struct pass *p, const struct mem_ref *ref)
 {
 	uint64_t *last = ref->tensor ? hashmap__get(&p->tensors, ref->tensor, 0) : NULL;
 	uint32_t a, b;
 
 	if (!ref->tensor || (last && *last == ref->key))
-		return 0;
-	if (!last)
-		return hashmap__put(&p->tensors, ref->tensor, 0, ref->key);
+		return;
+	if (!last) {
+		hashmap__put(&p->tensors, ref->tensor, 0, ref->key);
+		return;
+	}
 	a = joined_root(p, (uint32_t)*last);
 	b = joined_root(p, ref->key);
 	if (a != b)
 		p->joined[a > b ? a : b] = a > b ? b : a;
 	*last = ref->key;
-	return 0;
 }
 
-static int replay_op(struct pass *p, const struct mem_op *op)
+static void replay_op(struct pass *p, const struct mem_op *op)
 {
 	struct mem_ref *ref = p->mf->refs + op->first_ref, *end = ref + op->ref_cnt;
 	struct mem_key *k;
-	int err = 0;
 
-	for (; !err && ref < end; ref++) {
-		err = find_key(p, ref);
-		if (err)
-			break;
-		err = join_tensor(p, ref);
+	for (; ref < end; ref++) {
+		find_key(p, ref);
+		join_tensor(p, ref);
 		k = &p->mf->keys[ref->key];
 		if (!k->sized && k->bytes < ref->bytes)
 			k->bytes = ref->bytes;
 	}
-	return err;
 }
 
 /* At one time: what allocators do, what operators begin with. */
@@ -215,9 +203,9 @@ static int replay(struct pass *p)
 		op_ns = op < mf->op_cnt ? mf->ops[op].begin_ns : UINT64_MAX;
 		act_ns = act < mf->act_cnt ? mf->acts[act].ts_ns : UINT64_MAX;
 		if (act < mf->act_cnt && act_ns <= op_ns)
-			err = replay_act(p, &mf->acts[act++]);
+			replay_act(p, &mf->acts[act++]);
 		else
-			err = replay_op(p, &mf->ops[op++]);
+			replay_op(p, &mf->ops[op++]);
 		err = cancel__pending() ? -ECANCELED : err;
 	}
 	return err;

@@ -126,13 +126,12 @@ struct mem_flow {
  * (SchemaMatcher)? Not when a tensor that must be there is not, or has no data. */
 bool mem_flow__matches(const struct op_schema *sc, const struct slice_values *in);
 
-/* Marks in state[], by id, what optimizers keep. 0 or -ENOMEM. */
-int mem_state__find(const struct mem_flow *mf, uint8_t *state);
+/* Marks in state[], by id, what optimizers keep. */
+void mem_state__find(const struct mem_flow *mf, uint8_t *state);
 
-/* Each 0 or -ENOMEM. */
 int mem_keys__make(struct mem_flow *mf);
 int mem_graph__make(struct mem_flow *mf);
-int mem_category__make(struct mem_flow *mf);
+void mem_category__make(struct mem_flow *mf);
 
 /* The operator, NULL: not kept. Only after mem_keys__make() has sorted them. */
 struct mem_op *mem_ops__find(const struct mem_flow *mf, const uint32_t *by_id, uint64_t id);

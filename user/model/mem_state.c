@@ -14,9 +14,9 @@
  * pass runs (a closure, as LBFGS needs one) is like no step: a model's buffers are changed in it, too. What
  * does not qualify stays unknown.
  */
-#include <errno.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "base/sort.h"
 #include "model/mem_priv.h"
 
@@ -63,20 +63,17 @@ static uint64_t next_backward(const struct mem_flow *mf, const uint32_t *nodes, 
 	return lo < cnt ? mf->nodes[nodes[lo]].begin_ns : UINT64_MAX;
 }
 
-static int find_closures(const struct mem_flow *mf)
+static void find_closures(const struct mem_flow *mf)
 {
-	uint32_t *nodes = malloc(sizeof(*nodes) * ((size_t)mf->node_cnt + 1)), cnt = 0;
+	uint32_t *nodes = xmalloc(sizeof(*nodes) * ((size_t)mf->node_cnt + 1)), cnt = 0;
 	struct mem_step *step;
 
-	if (!nodes)
-		return -ENOMEM;
 	for (uint32_t i = 0; i < mf->node_cnt; i++)
 		if (mf->nodes[i].backward)
 			nodes[cnt++] = i;
 	for (step = mf->steps; step < mf->steps + mf->step_cnt; step++)
 		step->backward = next_backward(mf, nodes, cnt, step->begin_ns) < step->end_ns;
 	free(nodes);
-	return 0;
 }
 
 static void find_known(struct state *s)
@@ -221,13 +218,11 @@ static void find_used(struct state *s)
 	}
 }
 
-static int find_states(struct state *s, uint8_t *state)
+static void find_states(struct state *s, uint8_t *state)
 {
 	const struct mem_flow *mf = s->mf;
-	int err = find_closures(mf);
+	find_closures(mf);
 
-	if (err)
-		return err;
 	for (uint32_t i = 0; i < mf->step_cnt; i++)
 		s->last_param[i] = MEM_NONE;
 	for (uint32_t i = 0; i < mf->key_cnt; i++)
@@ -238,27 +233,23 @@ static int find_states(struct state *s, uint8_t *state)
 	for (uint32_t i = 0; i < mf->id_cnt; i++)
 		state[i] = (s->id[i] & WRITTEN) && (s->id[i] & (USED | COUNTED)) &&
 			   !(s->id[i] & (RULED_OUT | PARAM | GRAD));
-	return 0;
 }
 
-int mem_state__find(const struct mem_flow *mf, uint8_t *state)
+void mem_state__find(const struct mem_flow *mf, uint8_t *state)
 {
 	struct state s = {
 		.mf = mf,
-		.id = calloc((size_t)mf->id_cnt + 1, 1),
-		.takes_grad = calloc((size_t)mf->step_cnt + 1, 1),
-		.used = calloc((size_t)mf->slot_cnt + 1, 1),
-		.last_param = malloc(sizeof(*s.last_param) * ((size_t)mf->step_cnt + 1)),
-		.alloc_node = malloc(sizeof(*s.alloc_node) * ((size_t)mf->key_cnt + 1)),
+		.id = xcalloc((size_t)mf->id_cnt + 1, 1),
+		.takes_grad = xcalloc((size_t)mf->step_cnt + 1, 1),
+		.used = xcalloc((size_t)mf->slot_cnt + 1, 1),
+		.last_param = xmalloc(sizeof(*s.last_param) * ((size_t)mf->step_cnt + 1)),
+		.alloc_node = xmalloc(sizeof(*s.alloc_node) * ((size_t)mf->key_cnt + 1)),
 	};
-	int err = -ENOMEM;
 
-	if (s.id && s.takes_grad && s.used && s.last_param && s.alloc_node)
-		err = find_states(&s, state);
+	find_states(&s, state);
 	free(s.id);
 	free(s.takes_grad);
 	free(s.used);
 	free(s.last_param);
 	free(s.alloc_node);
-	return err;
 }

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/effort.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "model/memory_priv.h"
@@ -105,9 +106,8 @@ static struct block *add_block(struct blocks *bs, uint32_t gen, const struct mem
 {
 	uint32_t i = bs->first_free ? bs->first_free - 1 : bs->cnt;
 
-	if (vec_reserve((void **)&bs->v, &bs->cap, (uint64_t)i + 1, sizeof(*bs->v)) ||
-	    hashmap__put(&bs->by_addr, proto->addr, block_key(gen, proto), i))
-		return NULL;
+	vec_reserve((void **)&bs->v, &bs->cap, (uint64_t)i + 1, sizeof(*bs->v));
+	hashmap__put(&bs->by_addr, proto->addr, block_key(gen, proto), i);
 	if (i == bs->cnt)
 		bs->cnt++;
 	else
@@ -132,7 +132,7 @@ static int cmp_order(const void *a, const void *b, void *arg)
 	return sort__cmp(x->order, y->order);
 }
 
-/* Live ones in order of allocation; malloc'ed, NULL and *cnt 0 when there are none. 0 or -ENOMEM. */
+/* Live ones in order of allocation; malloc'ed, NULL and *cnt 0 when there are none. 0 or -ECANCELED. */
 static int list_blocks(const struct blocks *bs, struct memory_block **list, uint32_t *cnt)
 {
 	uint32_t *live, n = 0;
@@ -142,14 +142,8 @@ static int list_blocks(const struct blocks *bs, struct memory_block **list, uint
 	*cnt = 0;
 	if (!bs->live)
 		return 0;
-	live = calloc(bs->live, sizeof(*live));
-	*list = calloc(bs->live, sizeof(**list));
-	if (!live || !*list) {
-		free(live);
-		free(*list);
-		*list = NULL;
-		return -ENOMEM;
-	}
+	live = xcalloc(bs->live, sizeof(*live));
+	*list = xcalloc(bs->live, sizeof(**list));
 	for (uint32_t i = 0; i < bs->cnt; i++)
 		if (bs->v[i].live)
 			live[n++] = i;
@@ -181,15 +175,10 @@ static const char *shapes_text(struct model *m, const struct thread *t, const st
 	if (op->args->shapes)
 		return op->args->shapes;
 	op->args->shapes = SHAPES_CUT;
-	if (input_shapes__text(&sl, &bs->shapes)) {
-		m->err = -ENOMEM;
-		return "";
-	}
+	input_shapes__text(&sl, &bs->shapes);
 	if (bs->shapes.len > SHAPES_TEXT_MAX || bs->shapes_bytes > SHAPES_BUDGET)
 		return SHAPES_CUT;
 	id = strtab__add(m->f->texts, bs->shapes.text, bs->shapes.len);
-	if (!id)
-		m->err = -ENOMEM;
 	if (id > known)
 		bs->shapes_bytes += bs->shapes.len + 1;
 	return op->args->shapes = strtab__text(m->f->texts, id);
@@ -255,11 +244,7 @@ static void allocate(struct model *m, struct thread *t, struct memory_event *ev,
 	proto.stack = ev->at.stack;
 	proto.tgid = t->tgid;
 	proto.tid = t->tid;
-	b = m->err ? NULL : add_block(&m->memory->blocks, p->gen, &proto);
-	if (!b) {
-		m->err = m->err ? m->err : -ENOMEM;
-		return;
-	}
+	b = add_block(&m->memory->blocks, p->gen, &proto);
 	b->counted = counted;
 	if (counted) {
 		p->allocated += proto.bytes;
@@ -495,10 +480,9 @@ void memory__new_process(struct model *m, uint32_t tgid, bool drop_blocks)
 	p->allocated = 0;
 }
 
-int memory__open(struct model *m)
+void memory__open(struct model *m)
 {
-	m->memory = calloc(1, sizeof(*m->memory));
-	return m->memory ? 0 : -ENOMEM;
+	m->memory = xcalloc(1, sizeof(*m->memory));
 }
 
 int memory__live(const struct model *m, struct memory_block **list, uint32_t *cnt)

@@ -7,10 +7,10 @@
  * torch charges every slice of the process that was open at the time (pytorch torch/autograd/profiler.py,
  * in_interval()): the process's sums. The thread's own are exact. Both include the children.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/vec.h"
 #include "model/memory_priv.h"
 
@@ -100,32 +100,23 @@ static struct memory_proc *memory_proc_of(struct model *m, uint32_t tgid)
 
 	if (p)
 		return p;
-	if (vec_reserve((void **)&mem->procs, &mem->proc_cap, (uint64_t)mem->proc_cnt + 1, sizeof(p)) ||
-	    hashmap__put(&mem->proc_by_tgid, tgid, 0, mem->proc_cnt))
-		return NULL;
-	p = calloc(1, sizeof(*p));
+	vec_reserve((void **)&mem->procs, &mem->proc_cap, (uint64_t)mem->proc_cnt + 1, sizeof(p));
+	hashmap__put(&mem->proc_by_tgid, tgid, 0, mem->proc_cnt);
+	p = xcalloc(1, sizeof(*p));
 	mem->procs[mem->proc_cnt++] = p;
-	if (!p)
-		return NULL;
 	p->tgid = tgid;
 	p->gen = ++mem->next_gen;
 	p->step = -1;
 	return p;
 }
 
-int memory__thread_new(struct model *m, struct thread *t)
+void memory__thread_new(struct model *m, struct thread *t)
 {
-	struct memory_proc *p;
-
 	if (!m->memory)
-		return 0;
-	p = memory_proc_of(m, t->tgid);
-	t->mem = p ? calloc(1, sizeof(*t->mem)) : NULL;
-	if (!t->mem)
-		return -ENOMEM;
-	t->mem->proc = p;
+		return;
+	t->mem = xcalloc(1, sizeof(*t->mem));
+	t->mem->proc = memory_proc_of(m, t->tgid);
 	t->mem->step = -1;
-	return 0;
 }
 
 void memory__thread_announced(struct thread *t)
@@ -153,10 +144,8 @@ static struct entry_memory *new_entry(struct model *m)
 		m->memory->spare = em->next;
 		*em = (struct entry_memory){ 0 };
 	} else {
-		em = calloc(1, sizeof(*em));
+		em = xcalloc(1, sizeof(*em));
 	}
-	if (!em)
-		m->err = -ENOMEM;
 	return em;
 }
 

@@ -159,7 +159,7 @@ struct model {
 	const char *when; /* of the session's options */
 	uint64_t begin_ns, end_ns;
 	uint64_t next_id; /* of a slice, and of a moment at which a step may begin */
-	int err;          /* first non-zero return of a sink, or -ENOMEM */
+	int err;          /* first non-zero return of a sink */
 
 	struct thread **threads;
 	uint32_t thread_cnt, thread_cap;
@@ -370,19 +370,19 @@ void gpu__emit(struct model *m);
 
 /* ---- memory.c ---- */
 
-/* Memory is recorded: before the first thread. 0 or -ENOMEM. */
-int memory__open(struct model *m);
+/* Memory is recorded: before the first thread. */
+void memory__open(struct model *m);
 void memory__clear(struct model *m);
 /* A record of kind MEM_ALLOC ... KMEM_EVENT. */
 void memory__record(struct model *m, const struct ptb_rec_hdr *h);
 /* Another program or process has the number now; drop_blocks: and nothing of the old one is left. */
 void memory__new_process(struct model *m, uint32_t tgid, bool drop_blocks);
-/* Blocks that are live now, in order of allocation; malloc'ed. 0 or -ENOMEM. */
+/* Blocks that are live now, in order of allocation; malloc'ed. */
 int memory__live(const struct model *m, struct memory_block **list, uint32_t *cnt);
 
 /* ---- memory_sums.c; of threads and entries only where memory is recorded (mem is not NULL) ---- */
 
-int memory__thread_new(struct model *m, struct thread *t); /* 0 or -ENOMEM */
+void memory__thread_new(struct model *m, struct thread *t);
 /* The sinks know the thread now; its first step has begun. */
 void memory__thread_announced(struct thread *t);
 /* Slices that were open before are emitted with what comes from here on. */

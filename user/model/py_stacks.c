@@ -5,7 +5,6 @@
  */
 #include "model/py_stacks.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,22 +68,17 @@ static uint32_t frame_number(struct py_stacks *ps, uint32_t tgid, const struct p
 	if (module) {
 		raw.plain = number_of(ps, &raw);
 		raw.module = module;
-		if (!raw.plain)
-			return 0;
 	}
 	return number_of(ps, &raw);
 }
 
 /* A module is in the stack, so many frames below the outermost one. */
-static int note_module(struct py_stacks *ps, uint32_t frame, uint64_t ts_ns, uint32_t depth)
+static void note_module(struct py_stacks *ps, uint32_t frame, uint64_t ts_ns, uint32_t depth)
 {
 	struct py_module *m = list__keyed(KEYED_LIST(ps, modules, module), frame, 0);
 
-	if (!m)
-		return -ENOMEM;
 	if (!m->frame || ts_ns < m->first_ns || (ts_ns == m->first_ns && depth < m->depth))
 		*m = (struct py_module){ .frame = frame, .first_ns = ts_ns, .depth = depth };
-	return 0;
 }
 
 /* Outer ones begin before inner ones. */
@@ -112,15 +106,14 @@ int py_stacks__number_modules(struct py_stacks *ps)
 		class = (uint64_t)raw.tgid << 32 | raw.check;
 		cnt = hashmap__get(&cnts, raw.code, class);
 		m->nr = cnt ? (uint32_t)*cnt : 0;
-		err = hashmap__put(&cnts, raw.code, class, m->nr + 1ULL);
-		if (!err)
-			err = hashmap__put(&ps->module_ids, m->frame, 0, i);
+		hashmap__put(&cnts, raw.code, class, m->nr + 1ULL);
+		hashmap__put(&ps->module_ids, m->frame, 0, i);
 	}
 	hashmap__clear(&cnts);
 	return err;
 }
 
-int py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r)
+void py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r)
 {
 	const struct py_frame_fact now = {
 		.func = r->func, .file = r->file, .line = r->line, .first = r->first
@@ -128,16 +121,13 @@ int py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r)
 	uint32_t id = frame_number(ps, r->h.tgid, &r->frame, 0);
 	struct py_frame_fact *known;
 
-	if (!id)
-		return -ENOMEM;
 	known = &ps->facts[id - 1];
 	if (!now.func || known->ambiguous)
-		return 0;
+		return;
 	if (known->func && memcmp(known, &now, sizeof(now)))
 		*known = (struct py_frame_fact){ .ambiguous = true };
 	else
 		*known = now;
-	return 0;
 }
 
 /* stack: its number, or UNREAD. An id that has two meanings has none. */
@@ -145,53 +135,53 @@ static int remember(struct py_stacks *ps, const struct ptb_py_stack_def *r, uint
 {
 	uint64_t *known = hashmap__get(&ps->by_id, r->h.tgid, r->id);
 
-	if (!known)
-		return hashmap__put(&ps->by_id, r->h.tgid, r->id, stack);
+	if (!known) {
+		hashmap__put(&ps->by_id, r->h.tgid, r->id, stack);
+		return 0;
+	}
 	if (*known != stack)
 		*known = 0;
 	return 0;
 }
 
-int py_stacks__define(struct py_stacks *ps, const struct ptb_py_stack_def *r)
+void py_stacks__define(struct py_stacks *ps, const struct ptb_py_stack_def *r)
 {
 	const struct ptb_py_frame *pf = (const void *)(r + 1);
 	struct raw_stack raw = { .flags = r->flags & (PTB_PY_CUT | PTB_PY_FAULT) };
-	uint32_t id, *frame, module = 0;
+	uint32_t *frame, module = 0;
 
 	ps->seen = true;
-	if (r->id && !r->frame_cnt && raw.flags)
-		return remember(ps, r, UNREAD);
+	if (r->id && !r->frame_cnt && raw.flags) {
+		remember(ps, r, UNREAD);
+		return;
+	}
 	if (!r->id || !r->frame_cnt || r->frame_cnt > PTB_PY_FRAMES_MAX ||
 	    r->frame_cnt > (r->h.len - sizeof(*r)) / sizeof(*pf)) {
 		ps->bad_records++;
-		return 0;
+		return;
 	}
 	for (uint32_t i = 0; i < r->frame_cnt; i++) {
 		bool is_class = pf[i].code & PTB_PY_CLASS;
 
 		frame = is_class ? &module : &raw.frames[raw.frame_cnt++];
 		*frame = frame_number(ps, r->h.tgid, &pf[i], is_class ? 0 : module);
-		if (!*frame)
-			return -ENOMEM;
-		if (is_class && note_module(ps, module, r->h.ts_ns, r->frame_cnt - i))
-			return -ENOMEM;
-		if (is_class)
+		if (is_class) {
+			note_module(ps, module, r->h.ts_ns, r->frame_cnt - i);
 			continue;
+		}
 		module = 0;
 		if (pf[i].code & PTB_PY_NATIVE)
 			*frame |= PY_FRAME_NATIVE;
 	}
 	if (!raw.frame_cnt) {
 		ps->bad_records++;
-		return 0;
+		return;
 	}
 	if (!ps->stacks)
 		ps->stacks = strtab__new();
-	id = ps->stacks ? strtab__add(ps->stacks, (const char *)&raw,
-				      offsetof(struct raw_stack, frames) +
-					      raw.frame_cnt * sizeof(raw.frames[0])) :
-			  0;
-	return id ? remember(ps, r, id) : -ENOMEM;
+	remember(ps, r,
+		 strtab__add(ps->stacks, (const char *)&raw,
+			     offsetof(struct raw_stack, frames) + raw.frame_cnt * sizeof(raw.frames[0])));
 }
 
 void py_stacks__clear(struct py_stacks *ps)

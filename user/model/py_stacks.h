@@ -25,10 +25,10 @@ struct py_stacks {
 	bool seen; /* some thread's stack was recorded */
 };
 
-/* The records that say what there is; 0 or -ENOMEM. */
-int py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r);
-int py_stacks__define(struct py_stacks *ps, const struct ptb_py_stack_def *r);
-/* After the last definition, which come in no order: numbers the modules of each class. 0 or -ENOMEM. */
+/* The records that say what there is. */
+void py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r);
+void py_stacks__define(struct py_stacks *ps, const struct ptb_py_stack_def *r);
+/* After the last definition, which come in no order: numbers the modules of each class. */
 int py_stacks__number_modules(struct py_stacks *ps);
 void py_stacks__clear(struct py_stacks *ps);
 

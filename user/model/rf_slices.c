@@ -10,7 +10,6 @@
  * an end is missing only if its thread ended first or records of the agent were lost. An object that can
  * only be one of a local variable (an operator's) is searched for on its thread; the others may end on any.
  */
-#include <errno.h>
 
 #include "base/effort.h"
 #include "model/model_priv.h"
@@ -21,15 +20,15 @@
  */
 #define DEEP 64
 
-static int note_deep(struct model *m, const struct thread *t, struct entry *e)
+static void note_deep(struct model *m, const struct thread *t, struct entry *e)
 {
 	const uint64_t *known;
 
 	if (e - t->stack < DEEP)
-		return 0;
+		return;
 	known = hashmap__get(&m->deep, t->idx, e->handle);
-	e->deep = !hashmap__put(&m->deep, t->idx, e->handle, known ? *known + 1 : 1);
-	return e->deep ? 0 : -ENOMEM;
+	hashmap__put(&m->deep, t->idx, e->handle, known ? *known + 1 : 1);
+	e->deep = true;
 }
 
 void rf__forget(struct model *m, const struct thread *t, const struct entry *e)
@@ -137,9 +136,9 @@ static void on_begun(struct model *m, struct thread *t, struct entry *e, const s
 	} else if (e->kind != PTB_FUNC_NODE) {
 		autograd__stamped(m, t, e);
 	}
-	if ((rf__is_listed(e) && hashmap__put(&m->handles, t->tgid, e->handle, t->idx)) ||
-	    note_deep(m, t, e))
-		m->err = -ENOMEM;
+	if (rf__is_listed(e))
+		hashmap__put(&m->handles, t->tgid, e->handle, t->idx);
+	note_deep(m, t, e);
 }
 
 void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r)

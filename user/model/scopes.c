@@ -15,7 +15,6 @@
  * torch/csrc/profiler). While torch's own profiler runs it is called for every scope, which must not
  * double what is known already.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "base/effort.h"
@@ -121,8 +120,7 @@ static void open_annotation(struct model *m, struct thread *t, const struct ptb_
 		args__take_scope(t, e);
 	if (is_detach(e))
 		take_inputs(m, t, e);
-	if (hashmap__put(&m->handles, t->tgid, r->handle, t->idx))
-		m->err = -ENOMEM;
+	hashmap__put(&m->handles, t->tgid, r->handle, t->idx);
 }
 
 /* Was this object made inside the function that announced a name on this thread? */

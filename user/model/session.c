@@ -15,6 +15,7 @@
 #include "base/effort.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/vec.h"
 #include "capture/capture.h"
 #include "capture/record_check.h"
@@ -110,33 +111,28 @@ static int read_gpu(struct session *s)
 }
 
 /* Those that were given, else the recording's. */
-static int take_opts(struct session *s, const struct session_opts *opts)
+static void take_opts(struct session *s, const struct session_opts *opts)
 {
 	s->opts.when = opts ? opts->when : NULL;
 	if (opts && opts->no_steps) {
 		s->opts.no_steps = true;
-		return 0;
+		return;
 	}
 	if (opts && opts->step_on) {
-		s->step_on = strdup(opts->step_on);
-		if (!s->step_on)
-			return -ENOMEM;
+		s->step_on = xstrdup(opts->step_on);
 	} else {
 		s->opts.no_steps = is_true(facts__meta(&s->facts, "no_steps"));
 		s->step_on = facts__meta_dup(&s->facts, "step_on");
 	}
 	s->opts.step_on = s->step_on;
-	return 0;
 }
 
 int session__open(struct capture_reader *cr, const struct session_opts *opts, struct session **out)
 {
-	struct session *s = calloc(1, sizeof(*s));
+	struct session *s = xcalloc(1, sizeof(*s));
 	uint64_t first_ns, last_ns;
-	int err = -ENOMEM;
+	int err;
 
-	if (!s)
-		return -ENOMEM;
 	s->cr = cr;
 	err = facts__read(&s->facts, cr);
 	if (!err && !capture_reader__is_joined(cr) && facts__meta(&s->facts, "merged")) {
@@ -144,7 +140,7 @@ int session__open(struct capture_reader *cr, const struct session_opts *opts, st
 		err = -EINVAL;
 	}
 	if (!err)
-		err = take_opts(s, opts);
+		take_opts(s, opts);
 	if (!err)
 		err = steps__find(cr, &s->facts, &s->opts, &s->step_marks, &first_ns, &last_ns);
 	if (err)
@@ -625,8 +621,6 @@ static int may_go_on(struct model *m, const struct ptb_rec_hdr *h)
 
 	if (cancel__pending())
 		return -ECANCELED;
-	if (m->f->no_memory)
-		return -ENOMEM;
 	end = effort__check();
 	if (end == EFFORT_GOES_ON)
 		return 0;
@@ -713,7 +707,7 @@ static bool agent_lost(const uint64_t *counters)
 	       counters[PTB_CNT_AGENT_GAVE_UP] || counters[PTB_CNT_CHUNK_FAULT];
 }
 
-static int start_pass(struct session *s, struct model *m)
+static void start_pass(struct session *s, struct model *m)
 {
 	m->s = s;
 	m->f = &s->facts;
@@ -738,7 +732,8 @@ static int start_pass(struct session *s, struct model *m)
 					      .bad_records = s->facts.bad_records + s->facts.py.bad_records,
 					      .unread_bytes = capture_reader__beyond(s->cr),
 					      .stopped = effort__check() }; /* by the facts already */
-	return s->info.has_memory || s->info.has_kernel_memory ? memory__open(m) : 0;
+	if (s->info.has_memory || s->info.has_kernel_memory)
+		memory__open(m);
 }
 
 int session__live_blocks(const struct session *s,
@@ -769,10 +764,10 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 		 struct session_totals *totals)
 {
 	struct model m = { .sinks = sinks, .sink_cnt = cnt, .totals = totals };
-	int err = start_pass(s, &m);
+	int err;
 
-	if (err)
-		return err;
+	start_pass(s, &m);
+
 	s->run = &m;
 	err = capture_reader__stream(s->cr, on_record, &m);
 	if (err == STOP_READING)
@@ -793,7 +788,7 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 		err = m.err;
 	}
 	if (!err)
-		err = s->facts.no_memory ? -ENOMEM : memory__live(&m, &s->live, &s->live_cnt);
+		err = memory__live(&m, &s->live, &s->live_cnt);
 	if (m.when)
 		keep_within(s);
 	if (m.when && !err && !m.totals->when_found) {

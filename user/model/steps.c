@@ -60,18 +60,13 @@ static void note_mark(struct finder *fi, const struct ptb_rec_hdr *h, const char
 	uint64_t thread = (uint64_t)h->tgid << 32 | h->tid;
 	uint32_t id = strtab__add(fi->f->texts, text, len);
 
-	if (!id) {
-		fi->err = -ENOMEM;
-		return;
-	}
 	last = hashmap__get(&fi->marks->last, thread, id);
-	if ((!last || *last < h->ts_ns) && hashmap__put(&fi->marks->last, thread, id, h->ts_ns))
-		fi->err = -ENOMEM;
+	if ((!last || *last < h->ts_ns))
+		hashmap__put(&fi->marks->last, thread, id, h->ts_ns);
 	if (at && *at <= h->ts_ns)
 		return;
-	if (hashmap__put(&fi->first, h->tgid, h->tid, h->ts_ns) ||
-	    hashmap__put(&fi->marks->threads, h->tgid, h->tid, id))
-		fi->err = -ENOMEM;
+	hashmap__put(&fi->first, h->tgid, h->tid, h->ts_ns);
+	hashmap__put(&fi->marks->threads, h->tgid, h->tid, id);
 }
 
 static struct session_process *process_of(const struct finder *fi, uint64_t tgid)
@@ -94,9 +89,8 @@ static bool is_wanted(const struct finder *fi, uint32_t tgid, const char *text, 
 
 static void check_text(struct finder *fi, const struct ptb_rec_hdr *h, const char *text, size_t len)
 {
-	if (len >= sizeof(own_step) - 1 && !memcmp(text, own_step, sizeof(own_step) - 1) &&
-	    hashmap__put(&fi->own_steps, h->tgid, 0, 1))
-		fi->err = -ENOMEM;
+	if (len >= sizeof(own_step) - 1 && !memcmp(text, own_step, sizeof(own_step) - 1))
+		hashmap__put(&fi->own_steps, h->tgid, 0, 1);
 	if (is_wanted(fi, h->tgid, text, len)) /* marks that count themselves have one name: "train#" */
 		note_mark(fi, h, text, numbered__prefix(text, len));
 }
@@ -147,7 +141,10 @@ static int scan_record(void *arg, const struct ptb_rec_hdr *h)
 	if (h->ts_ns > fi->last_ns)
 		fi->last_ns = h->ts_ns;
 	if (h->kind == PTB_REC_PY_STACK_DEF) /* needed before the pass, too */
-		return py_stacks__define(&fi->f->py, (const void *)h);
+	{
+		py_stacks__define(&fi->f->py, (const void *)h);
+		return 0;
+	}
 	if (fi->opts->no_steps)
 		return 0;
 	switch (h->kind) {
@@ -245,10 +242,7 @@ uint64_t steps__new_id(struct model *m, const struct thread *t)
 {
 	struct step_ids *ids = m->step_ids;
 
-	if (vec_push(ids->orders, ids->cnt, ids->cap, t->step_order)) {
-		m->err = -ENOMEM;
-		return 0;
-	}
+	vec_push(ids->orders, ids->cnt, ids->cap, t->step_order);
 	return SESSION_STEP_ID - (ids->cnt - 1);
 }
 

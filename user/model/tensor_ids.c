@@ -2,7 +2,6 @@
 /* Numbers of tensors and storages; see tensor_ids.h. Reads neither records nor schemas beyond their returns. */
 #include "model/tensor_ids.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "args/values.h"
@@ -60,8 +59,8 @@ void tensor_ids__new_program(struct tensor_ids *ids, uint32_t tgid)
 		return;
 	if (nr)
 		++*nr;
-	else if (hashmap__put(&ids->programs, tgid, 0, 1))
-		ids->err = -ENOMEM;
+	else
+		hashmap__put(&ids->programs, tgid, 0, 1);
 }
 
 /* ---- tables ---- */
@@ -83,11 +82,8 @@ static struct seen_object *add_object(struct tensor_ids *ids, struct seen_table 
 		ids->over++;
 		return NULL;
 	}
-	if (vec_reserve((void **)&t->v, &t->cap, (uint64_t)i + 1, sizeof(*t->v)) ||
-	    hashmap__put(&t->by_addr, addr, prog, i)) {
-		ids->err = -ENOMEM;
-		return NULL;
-	}
+	vec_reserve((void **)&t->v, &t->cap, (uint64_t)i + 1, sizeof(*t->v));
+	hashmap__put(&t->by_addr, addr, prog, i);
 	if (t->unused)
 		t->unused = (uint32_t)t->v[i].last_ns;
 	else
@@ -254,7 +250,6 @@ enum tensor_role tensor_ids__role(struct tensor_ids *ids, const char *schema)
 {
 	struct op_schema s;
 
-	if (op_schemas__get(&ids->schemas, schema, &s))
-		ids->err = -ENOMEM;
+	op_schemas__get(&ids->schemas, schema, &s);
 	return s.results;
 }

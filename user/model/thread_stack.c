@@ -47,7 +47,6 @@
  * are kept free of other slices, and several such frames share them, the outer ones earlier. They come
  * after their children, whose `parent` cannot name them any more and stays as it was emitted.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,11 +114,8 @@ static struct entry *push_entry(struct model *m, struct thread *t, const struct 
 		m->totals->bad_records++;
 		return NULL;
 	}
-	if (t->cnt == t->cap &&
-	    vec_reserve((void **)&t->stack, &t->cap, (uint64_t)t->cnt + 1, sizeof(*t->stack))) {
-		m->err = -ENOMEM;
-		return NULL;
-	}
+	if (t->cnt == t->cap)
+		vec_reserve((void **)&t->stack, &t->cap, (uint64_t)t->cnt + 1, sizeof(*t->stack));
 	t->stack[t->cnt] = *proto;
 	return &t->stack[t->cnt++];
 }

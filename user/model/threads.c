@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Threads and processes of a pass: when they are first seen, born, replaced and gone. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/effort.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/vec.h"
 #include "model/memory_priv.h"
 
@@ -16,17 +16,18 @@ struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid)
 }
 
 /* Threads that may have something open, by process: a program that begins and ends many pays for each once. */
-static int add_living(struct model *m, struct thread *t)
+static void add_living(struct model *m, struct thread *t)
 {
 	uint64_t *ends = hashmap__get(&m->living, t->tgid, 0), me = (uint64_t)t->idx + 1;
 
 	t->lives = true;
 	t->next_of_proc = 0;
-	if (!ends || !*ends)
-		return hashmap__put(&m->living, t->tgid, 0, me << 32 | me);
+	if (!ends || !*ends) {
+		hashmap__put(&m->living, t->tgid, 0, me << 32 | me);
+		return;
+	}
 	m->threads[(uint32_t)*ends - 1]->next_of_proc = t->idx + 1;
 	*ends = (*ends & ~(uint64_t)UINT32_MAX) | me;
-	return 0;
 }
 
 static struct thread *new_thread(struct model *m, uint32_t tgid, uint32_t tid)
@@ -37,26 +38,19 @@ static struct thread *new_thread(struct model *m, uint32_t tgid, uint32_t tid)
 		m->totals->over_threads++;
 		return NULL;
 	}
-	m->err = -ENOMEM; /* until it is there */
-	if (vec_reserve((void **)&m->threads, &m->thread_cap, (uint64_t)m->thread_cnt + 1,
-			sizeof(*m->threads)))
-		return NULL;
-	t = calloc(1, sizeof(*t));
-	if (!t)
-		return NULL;
+	vec_reserve((void **)&m->threads, &m->thread_cap, (uint64_t)m->thread_cnt + 1,
+		    sizeof(*m->threads));
+	t = xcalloc(1, sizeof(*t));
 	t->tgid = tgid;
 	t->tid = tid;
 	t->idx = m->thread_cnt;
 	t->keys = facts__keys(m->f, tgid);
-	if (memory__thread_new(m, t) || hashmap__put(&m->thread_by_id, tgid, tid, m->thread_cnt)) {
-		free(t->mem);
-		free(t);
-		return NULL;
-	}
+	memory__thread_new(m, t);
+	hashmap__put(&m->thread_by_id, tgid, tid, m->thread_cnt);
 	m->threads[m->thread_cnt++] = t;
 	effort__allocated(sizeof(*t) + sizeof(struct memory_thread));
-	m->err = add_living(m, t);
-	return m->err ? NULL : t;
+	add_living(m, t);
+	return t;
 }
 
 /* From when on a thread is watched: the window's begin, later for a process that joined later. */
@@ -89,10 +83,8 @@ struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid)
 		t = new_thread(m, tgid, tid);
 	if (!t)
 		return NULL;
-	if (!t->lives && add_living(m, t)) {
-		m->err = -ENOMEM;
-		return NULL;
-	}
+	if (!t->lives)
+		add_living(m, t);
 	if (!t->announced)
 		announce_thread(m, t);
 	m->last_thread = t;

@@ -16,6 +16,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/vec.h"
 
 #define BLOCK 4096ULL /* what a file takes at least */
@@ -105,9 +106,7 @@ static int read_all(int fd, size_t min, size_t max, uint8_t **out, size_t *len)
 		return -EPERM;
 	if (st.st_size < 0 || (uint64_t)st.st_size < min || (uint64_t)st.st_size > max)
 		return -EINVAL;
-	*out = malloc((size_t)st.st_size + 1);
-	if (!*out)
-		return -ENOMEM;
+	*out = xmalloc((size_t)st.st_size + 1);
 	for (*len = 0; !err && *len<(size_t)st.st_size; *len += got> 0 ? (size_t)got : 0) {
 		got = read(fd, *out + *len, (size_t)st.st_size - *len);
 		if (got <= 0 && !(got < 0 && errno == EINTR))
@@ -161,9 +160,9 @@ static uint64_t list_files(DIR *d, struct entry **items, uint32_t *cnt)
 	while ((e = readdir(d)) != NULL) {
 		struct entry *it;
 
-		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) || S_ISDIR(st.st_mode) ||
-		    vec_reserve((void **)items, &cap, *cnt + 1ULL, sizeof(**items)))
+		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) || S_ISDIR(st.st_mode))
 			continue;
+		vec_reserve((void **)items, &cap, *cnt + 1ULL, sizeof(**items));
 		it = &(*items)[(*cnt)++];
 		snprintf(it->name, sizeof(it->name), "%s", e->d_name);
 		it->made = st.st_mtim;

@@ -13,10 +13,10 @@
  */
 #include "plan/sites.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "base/vec.h"
 #include "code/cxx_name.h"
 #include "plan/op_names.h"
@@ -38,19 +38,18 @@ struct callers {
 };
 
 /* The functions that call getStepCallbacksUnlessEmpty and have not been added by their own rules. */
-static int find_callers(struct plan_build *b, struct callers *c)
+static void find_callers(struct plan_build *b, struct callers *c)
 {
 	uint64_t start, end;
-	int err = lib_code__all_calls(b->lc);
+	lib_code__all_calls(b->lc);
 
-	for (uint32_t i = 0; i < b->lc->site_cnt && !err; i++) {
+	for (uint32_t i = 0; i < b->lc->site_cnt; i++) {
 		if (!(b->lc->sites[i].flags & CALLEE_GET_CALLBACKS) ||
 		    !elf_file__func_range(b->lc->ef, b->lc->sites[i].at, &start, &end) ||
 		    (c->cnt && c->funcs[c->cnt - 1].addr == start) || is_known(b->lc, start))
 			continue;
-		err = vec_push(c->funcs, c->cnt, c->cap, (struct addr_name){ .addr = start });
+		vec_push(c->funcs, c->cnt, c->cap, (struct addr_name){ .addr = start });
 	}
-	return err;
 }
 
 /* ---- what a register argument is used for ---- */
@@ -100,11 +99,9 @@ static int add_boxed(struct plan_build *b, uint64_t addr, bool *decided)
 				 .enter = PTB_PROG_BOXED_ENTER,
 				 .mark = plan_build__mark_kernel_calls };
 	enum ptb_refusal why;
-	int err, reg;
+	int reg;
 
-	err = flow__build(&b->flow, &b->lc->src, addr, &why);
-	if (err)
-		return err;
+	flow__build(&b->flow, &b->lc->src, addr, &why);
 	if (why == PTB_REFUSE_NONE) {
 		reg = handle_reg(&b->flow, addr);
 		if (reg < 0 || (*decided && b->plan->layout.boxed_handle_reg != reg)) {
@@ -185,10 +182,9 @@ static int add_node_call(struct plan_build *b, uint64_t addr)
  * same stack pointer, and it is what distinguishes frames. So it is listed, not probed; the node as a
  * whole is still seen through Engine::evaluate_function.
  */
-static int add_inlined_node(struct plan_build *b, uint64_t entry)
+static void add_inlined_node(struct plan_build *b, uint64_t entry)
 {
-	return plan_build__func(b, "Node::operator() (inlined)", entry, PTB_FUNC_NODE_CALL,
-				PTB_REFUSE_NO_ENTRY);
+	plan_build__func(b, "Node::operator() (inlined)", entry, PTB_FUNC_NODE_CALL, PTB_REFUSE_NO_ENTRY);
 }
 
 /* ---- typed calls of one operator ---- */
@@ -206,27 +202,23 @@ static bool does_other_work(struct plan_build *b, const struct insn *in)
  * Is a call of the function always one call of the operator, and little else? No: a path from the entry to a
  * return does not get the callbacks, or something is done before that is more than a conversion of arguments.
  */
-static int is_one_dispatch(struct plan_build *b, bool *one)
+static void is_one_dispatch(struct plan_build *b, bool *one)
 {
 	struct flow *f = &b->flow;
-	uint8_t *seen = calloc(f->cnt, 1);
-	int err;
+	uint8_t *seen = xcalloc(f->cnt, 1);
 
-	if (!seen)
-		return -ENOMEM;
 	*one = true;
 	for (uint32_t i = 0; i < f->cnt; i++)
 		if (lib_code__calls(b->lc, &f->nodes[i].in, CALLEE_GET_CALLBACKS))
 			seen[i] = FLOW_STOP;
 	if (!seen[0])
 		seen[0] = FLOW_SEEN;
-	err = flow__reach(f, seen, false);
+	flow__reach(f, seen, false);
 	for (uint32_t i = 0; i < f->cnt; i++)
 		if (seen[i] == FLOW_SEEN && (f->nodes[i].in.cls == INSN_RET || f->nodes[i].leaves ||
 					     does_other_work(b, &f->nodes[i].in)))
 			*one = false;
 	free(seen);
-	return err;
 }
 
 static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangled)
@@ -241,11 +233,8 @@ static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangl
 	bool one = false;
 	int err;
 
-	err = op_names__from_code(b->lc, &b->flow, &b->aux, &a);
-	if (!err)
-		err = is_one_dispatch(b, &one);
-	if (err)
-		return err;
+	op_names__from_code(b->lc, &b->flow, &b->aux, &a);
+	is_one_dispatch(b, &one);
 	if (mangled)
 		cxx_name__short(mangled, plain, sizeof(plain));
 	else
@@ -286,18 +275,20 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 	uint32_t call;
 	enum ptb_refusal why;
 	int64_t scope = -1;
-	int err;
 
-	err = flow__build(&b->flow, &b->lc->src, fn->addr, &why);
-	if (err || why != PTB_REFUSE_NONE)
-		return err;
+	flow__build(&b->flow, &b->lc->src, fn->addr, &why);
+	if (why != PTB_REFUSE_NONE)
+		return 0;
 	call = lib_code__find_call(b->lc, &b->flow, CALLEE_GET_CALLBACKS);
 	/* No call: the bytes only resembled one, or an exception handler calls. */
 	if (call == FLOW_NONE || flow__value_before(&b->flow, call, arch.arg[1], &scope) != VALUE_CONST)
 		return 0;
-	if (scope == SCOPE_BACKWARD_FUNCTION)
-		return begins_with(&b->flow, fn->addr, call) ? add_node_call(b, fn->addr) :
-							       add_inlined_node(b, fn->addr);
+	if (scope == SCOPE_BACKWARD_FUNCTION) {
+		if (begins_with(&b->flow, fn->addr, call))
+			return add_node_call(b, fn->addr);
+		add_inlined_node(b, fn->addr);
+		return 0;
+	}
 	if (scope != SCOPE_FUNCTION)
 		return 0;
 	if (!b->lc->has_symtab && !fn->name &&
@@ -309,7 +300,6 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 static int missing(struct plan_build *b)
 {
 	bool boxed = false, node = false;
-	int err = 0;
 
 	if (b->role != TORCH_LIB_CPU)
 		return 0;
@@ -318,10 +308,10 @@ static int missing(struct plan_build *b)
 		node |= b->plan->funcs[i].kind == PTB_FUNC_NODE_CALL;
 	}
 	if (!boxed)
-		err = plan_build__func(b, "callBoxed", 0, PTB_FUNC_BOXED, PTB_REFUSE_NO_SYMBOL);
-	if (!err && !node)
-		err = plan_build__func(b, "Node::operator()", 0, PTB_FUNC_NODE_CALL, PTB_REFUSE_NO_SYMBOL);
-	return err;
+		plan_build__func(b, "callBoxed", 0, PTB_FUNC_BOXED, PTB_REFUSE_NO_SYMBOL);
+	if (!node)
+		plan_build__func(b, "Node::operator()", 0, PTB_FUNC_NODE_CALL, PTB_REFUSE_NO_SYMBOL);
+	return 0;
 }
 
 int callback_sites__add(struct plan_build *b)
@@ -334,11 +324,14 @@ int callback_sites__add(struct plan_build *b)
 	for (uint32_t i = 0; i < nodes->cnt && !err; i++)
 		err = add_node_call(b, nodes->syms[i].addr);
 	if (!err)
-		err = find_callers(b, &c);
+		find_callers(b, &c);
 	if (!err)
 		lib_code__name_addrs(b->lc, c.funcs, c.cnt);
 	for (uint32_t i = 0; i < c.cnt && !err; i++)
 		err = add_caller(b, &c.funcs[i]);
 	free(c.funcs);
-	return err ? err : missing(b);
+	if (err)
+		return err;
+	missing(b);
+	return 0;
 }

@@ -8,7 +8,6 @@
  */
 #include "plan/cuda_ends.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,13 +172,13 @@ static int add_call_exits(struct cuda_ends *ce, uint32_t args)
 	int err = 0;
 
 	if (b->role == RT)
-		err = cuda_ends__find(ce, &ex, &result);
+		cuda_ends__find(ce, &ex, &result);
 	args |= result ? PTB_CUDA_RESULT : 0;
-	if (!err && ex.why == PTB_REFUSE_NONE && !can_share(b, &ex, args))
+	if (ex.why == PTB_REFUSE_NONE && !can_share(b, &ex, args))
 		ex.why = PTB_REFUSE_NO_EXIT;
 	b->plan->funcs[func].reason = (uint8_t)ex.why;
-	if (err || ex.why != PTB_REFUSE_NONE)
-		return err;
+	if (ex.why != PTB_REFUSE_NONE)
+		return 0;
 	b->plan->sites[enter].args = args;
 	for (uint32_t i = 0; i < ex.cnt && !err; i++)
 		if (!site_at(b, &b->flow.nodes[ex.nodes[i]]))
@@ -224,16 +223,16 @@ static int add_call(struct cuda_ends *ce, const struct cuda_syms *cs, const stru
 	uint32_t entry;
 	enum ptb_refusal why;
 	char name[64];
-	int err = plan_build__entry(b, sym->addr, ENTRY_ALL_ARGS, &entry, &why);
+	int err;
 
-	if (err)
-		return err;
+	plan_build__entry(b, sym->addr, ENTRY_ALL_ARGS, &entry, &why);
+
 	if (why == PTB_REFUSE_NONE && row->name[0] == '_' && hands_over(b, cs, sym->addr))
 		return 0;
 	public_name(row, name, sizeof(name));
-	err = plan_build__func(b, name, sym->addr, PTB_FUNC_CUDA_CALL, why);
-	if (err || why != PTB_REFUSE_NONE)
-		return err;
+	plan_build__func(b, name, sym->addr, PTB_FUNC_CUDA_CALL, why);
+	if (why != PTB_REFUSE_NONE)
+		return 0;
 	err = plan_build__site(b, plan_build__last(b), &b->flow.nodes[entry].in,
 			       PTB_PROG_CUDA_ENTER, PTB_ROLE_ENTER, args);
 	return err ? err : add_call_exits(ce, args);

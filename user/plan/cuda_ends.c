@@ -9,7 +9,6 @@
  */
 #include "plan/cuda_ends.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,78 +48,74 @@ static bool is_call(const struct flow_node *n)
 	return insn__is_call(&n->in) || n->leaves;
 }
 
-static int add_todo(struct cuda_ends *ce, uint32_t *cnt, uint64_t addr)
+static void add_todo(struct cuda_ends *ce, uint32_t *cnt, uint64_t addr)
 {
 	for (uint32_t i = 0; i < *cnt; i++)
 		if (ce->todo[i] == addr)
-			return 0;
-	return vec_push(ce->todo, *cnt, ce->todo_cap, addr);
+			return;
+	vec_push(ce->todo, *cnt, ce->todo_cap, addr);
 }
 
 /* One function of those that are reached: does it call out by itself? Those that it calls are added. */
-static int inspect_callee(struct cuda_ends *ce, uint64_t addr, uint32_t *cnt, bool *out)
+static void inspect_callee(struct cuda_ends *ce, uint64_t addr, uint32_t *cnt, bool *out)
 {
 	struct plan_build *b = ce->b;
 	uint64_t *known = hashmap__get(&ce->calls_out, addr, 0);
 	enum ptb_refusal why;
-	int err;
 
 	if (known) {
 		*out = *known == OUT_YES;
-		return 0;
+		return;
 	}
-	err = flow__build(&b->aux, &b->lc->src, addr, &why);
+	flow__build(&b->aux, &b->lc->src, addr, &why);
 	*out = why != PTB_REFUSE_NONE;
-	for (uint32_t i = 0; !err && !*out && i < b->aux.cnt; i++) {
+	for (uint32_t i = 0; !*out && i < b->aux.cnt; i++) {
 		const struct flow_node *n = &b->aux.nodes[i];
 
 		if (!is_call(n) || import_of(b, n))
 			continue;
 		if (n->in.cls == INSN_CALL || n->in.cls == INSN_JMP)
-			err = add_todo(ce, cnt, n->in.target);
+			add_todo(ce, cnt, n->in.target);
 		else
 			*out = true;
 	}
-	return err;
 }
 
-static int may_call_out(struct cuda_ends *ce, uint64_t addr, bool *out)
+static void may_call_out(struct cuda_ends *ce, uint64_t addr, bool *out)
 {
 	uint32_t cnt = 0;
-	int err = add_todo(ce, &cnt, addr);
+	add_todo(ce, &cnt, addr);
 
 	*out = false;
-	for (uint32_t i = 0; !err && !*out && i < cnt; i++) {
-		err = inspect_callee(ce, ce->todo[i], &cnt, out);
+	for (uint32_t i = 0; !*out && i < cnt; i++) {
+		inspect_callee(ce, ce->todo[i], &cnt, out);
 		*out |= cnt > REACH_MAX;
 	}
-	if (err)
-		return err;
-	if (*out)
-		return hashmap__put(&ce->calls_out, addr, 0, OUT_YES);
-	for (uint32_t i = 0; !err && i < cnt; i++) /* none of them does */
-		err = hashmap__put(&ce->calls_out, ce->todo[i], 0, OUT_NO);
-	return err;
+	if (*out) {
+		hashmap__put(&ce->calls_out, addr, 0, OUT_YES);
+		return;
+	}
+	for (uint32_t i = 0; i < cnt; i++) /* none of them does */
+		hashmap__put(&ce->calls_out, ce->todo[i], 0, OUT_NO);
 }
 
-int cuda_ends__mark(struct cuda_ends *ce)
+void cuda_ends__mark(struct cuda_ends *ce)
 {
 	struct plan_build *b = ce->b;
 	struct flow *f = &b->flow;
 	bool out;
-	int err = exit_finder__prepare(&b->finder, f);
+	exit_finder__prepare(&b->finder, f);
 
-	for (uint32_t i = 0; !err && i < f->cnt; i++) {
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		const struct flow_node *n = &f->nodes[i];
 
 		if (!is_call(n) || import_of(b, n))
 			continue;
 		out = true;
 		if (n->in.cls == INSN_CALL || n->in.cls == INSN_JMP)
-			err = may_call_out(ce, n->in.target, &out);
+			may_call_out(ce, n->in.target, &out);
 		b->finder.work[i] = out;
 	}
-	return err;
 }
 
 /* ---- which function works for another ---- */
@@ -137,53 +132,47 @@ static bool calls_it(const struct flow_node *n, uint64_t target)
 
 /* Does the function do the work, whatever is called after it (a tool that is notified)? Every path to the last work
  * calls it, and none twice. */
-static int is_worker(struct plan_build *b, const uint8_t *last, uint64_t target, bool *yes)
+static void is_worker(struct plan_build *b, const uint8_t *last, uint64_t target, bool *yes)
 {
 	uint8_t *seen = b->finder.late;
 	struct flow *f = &b->flow;
-	int err;
 
 	*yes = true;
 	for (uint32_t i = 0; i < f->cnt; i++)
 		seen[i] = calls_it(&f->nodes[i], target) ? FLOW_STOP : 0;
 	if (!seen[0])
 		seen[0] = FLOW_SEEN;
-	err = flow__reach(f, seen, false);
-	if (err)
-		return err;
+	flow__reach(f, seen, false);
 	for (uint32_t i = 0; i < f->cnt; i++)
 		if (last[i] && seen[i] == FLOW_SEEN)
 			*yes = false;
 	for (uint32_t i = 0; i < f->cnt; i++)
 		seen[i] = calls_it(&f->nodes[i], target);
-	err = flow__reach(f, seen, true);
-	for (uint32_t i = 0; !err && i < f->cnt; i++)
+	flow__reach(f, seen, true);
+	for (uint32_t i = 0; i < f->cnt; i++)
 		if (calls_it(&f->nodes[i], target) && flow__leads_to(f, i, seen))
 			*yes = false;
-	return err;
 }
 
 /* After exit_sites__after_work() of the function. *target 0: there is none, or it is not sure. */
-static int find_worker(struct plan_build *b, uint64_t *target)
+static void find_worker(struct plan_build *b, uint64_t *target)
 {
 	const uint8_t *last = b->finder.last;
 	struct flow *f = &b->flow;
 	uint64_t found = 0;
 	bool yes;
-	int err = 0;
 
 	*target = 0;
-	for (uint32_t i = 0; !err && i < f->cnt; i++) {
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		if (!last[i] || !direct(&f->nodes[i]) || f->nodes[i].in.target == found)
 			continue;
-		err = is_worker(b, last, f->nodes[i].in.target, &yes);
+		is_worker(b, last, f->nodes[i].in.target, &yes);
 		if (yes && found)
-			return err; /* two of them: ambiguous */
+			return; /* two of them: ambiguous */
 		if (yes)
 			found = f->nodes[i].in.target;
 	}
-	*target = err ? 0 : found;
-	return err;
+	*target = found;
 }
 
 /* ---- what eax is at an exit ---- */
@@ -221,31 +210,28 @@ static bool returns_result(struct plan_build *b, uint32_t node)
 	return true;
 }
 
-int cuda_ends__find(struct cuda_ends *ce, struct exit_sites *ex, bool *result)
+void cuda_ends__find(struct cuda_ends *ce, struct exit_sites *ex, bool *result)
 {
 	struct plan_build *b = ce->b;
 	enum ptb_refusal why;
 	uint64_t target;
-	int err;
 
 	*result = false;
 	for (uint32_t depth = 0;; depth++) {
-		err = cuda_ends__mark(ce);
-		if (!err)
-			err = exit_sites__after_work(&b->finder, &b->flow, ex);
-		if (err || ex->why == PTB_REFUSE_NONE || depth == FOLLOW_MAX)
+		cuda_ends__mark(ce);
+		exit_sites__after_work(&b->finder, &b->flow, ex);
+		if (ex->why == PTB_REFUSE_NONE || depth == FOLLOW_MAX)
 			break;
-		err = find_worker(b, &target);
-		if (err || !target)
+		find_worker(b, &target);
+		if (!target)
 			break;
-		err = flow__build(&b->flow, &b->lc->src, target, &why);
-		if (err || why != PTB_REFUSE_NONE)
+		flow__build(&b->flow, &b->lc->src, target, &why);
+		if (why != PTB_REFUSE_NONE)
 			break;
 	}
-	if (err || ex->why != PTB_REFUSE_NONE)
-		return err;
+	if (ex->why != PTB_REFUSE_NONE)
+		return;
 	*result = true;
 	for (uint32_t i = 0; i < ex->cnt; i++)
 		*result &= returns_result(b, ex->nodes[i]);
-	return 0;
 }

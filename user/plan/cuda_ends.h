@@ -21,11 +21,11 @@ void cuda_ends__free(struct cuda_ends *ce);
 
 /*
  * The exits of the function in b->flow, or of the one that works for it, which is in b->flow then. *result:
- * at all of them eax is what the driver returned. 0 or -ENOMEM.
+ * at all of them eax is what the driver returned.
  */
-int cuda_ends__find(struct cuda_ends *ce, struct exit_sites *ex, bool *result);
+void cuda_ends__find(struct cuda_ends *ce, struct exit_sites *ex, bool *result);
 
-/* Marks in b->finder.work what may call the driver, of b->flow. 0 or -ENOMEM. */
-int cuda_ends__mark(struct cuda_ends *ce);
+/* Marks in b->finder.work what may call the driver, of b->flow. */
+void cuda_ends__mark(struct cuda_ends *ce);
 
 #endif /* PLAN_CUDA_ENDS_H */

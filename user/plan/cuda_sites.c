@@ -16,7 +16,6 @@
  */
 #include "plan/sites.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,15 +88,13 @@ struct api_call {
 };
 
 /* Calls, jumps and stores that can have to do with the result. */
-static int mark_work(struct plan_build *b, struct api_call *c)
+static void mark_work(struct plan_build *b, struct api_call *c)
 {
-	int err = exit_finder__prepare(&b->finder, &b->flow);
+	exit_finder__prepare(&b->finder, &b->flow);
 
-	if (!err)
-		err = arg_flow__follow(&c->af, &b->flow);
-	for (uint32_t i = 0; !err && i < b->flow.cnt; i++)
+	arg_flow__follow(&c->af, &b->flow);
+	for (uint32_t i = 0; i < b->flow.cnt; i++)
 		b->finder.work[i] = arg_flow__uses(&c->af, &b->flow, i, c->result);
-	return err;
 }
 
 /* Calls another function, or ends by jumping to it, with all arguments in their places. */
@@ -114,58 +111,53 @@ static bool hands_on(const struct plan_build *b, const struct api_call *c, uint3
  * them too (they are still where the caller put them) only prepares. 0: there is none, or several, or it
  * may be called twice (its first end would be taken for the last), or the result is stored here.
  */
-static int find_receiver(struct plan_build *b, const struct api_call *c, uint64_t *target)
+static void find_receiver(struct plan_build *b, const struct api_call *c, uint64_t *target)
 {
 	uint8_t *before = b->finder.late; /* free by now */
 	struct flow *f = &b->flow;
 	bool last;
-	int err;
 
 	*target = 0;
 	for (uint32_t i = 0; i < f->cnt; i++) {
 		before[i] = hands_on(b, c, i);
 		if (arg_flow__stores(&c->af, f, i, c->result))
-			return 0;
+			return;
 	}
-	err = flow__reach(f, before, true);
-	for (uint32_t i = 0; i < f->cnt && !err; i++) {
+	flow__reach(f, before, true);
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		if (!hands_on(b, c, i))
 			continue;
 		last = !flow__leads_to(f, i, before);
 		if (last && *target && *target != f->nodes[i].in.target) {
 			*target = 0;
-			return 0;
+			return;
 		}
 		if (last)
 			*target = f->nodes[i].in.target;
 	}
-	for (uint32_t i = 0; i < f->cnt && !err && *target; i++) /* not in front of the last call, too */
+	for (uint32_t i = 0; i < f->cnt && *target; i++) /* not in front of the last call, too */
 		if (hands_on(b, c, i) && f->nodes[i].in.target == *target && flow__leads_to(f, i, before))
 			*target = 0;
-	return err;
 }
 
 /* The exits of the function in b->flow, or of the one that works for it, which is in b->flow then. */
-static int find_memory_exits(struct plan_build *b, struct api_call *c, struct exit_sites *ex)
+static void find_memory_exits(struct plan_build *b, struct api_call *c, struct exit_sites *ex)
 {
 	enum ptb_refusal why = PTB_REFUSE_NONE;
 	uint64_t target;
-	int err = 0;
 
 	for (uint32_t depth = 0; depth <= FOLLOW_MAX; depth++) {
-		err = mark_work(b, c);
-		if (!err)
-			err = exit_sites__after_work(&b->finder, &b->flow, ex);
-		if (err || ex->why == PTB_REFUSE_NONE)
-			return err;
-		err = find_receiver(b, c, &target);
-		if (err || !target)
-			return err;
-		err = flow__build(&b->flow, &b->lc->src, target, &why);
-		if (err || why != PTB_REFUSE_NONE)
-			return err;
+		mark_work(b, c);
+		exit_sites__after_work(&b->finder, &b->flow, ex);
+		if (ex->why == PTB_REFUSE_NONE)
+			return;
+		find_receiver(b, c, &target);
+		if (!target)
+			return;
+		flow__build(&b->flow, &b->lc->src, target, &why);
+		if (why != PTB_REFUSE_NONE)
+			return;
 	}
-	return 0;
 }
 
 /* ---- sites ---- */
@@ -174,13 +166,14 @@ static int add_probed(struct plan_build *b, struct api_call *c, uint64_t addr, u
 		      uint32_t args)
 {
 	struct exit_sites ex = { .why = PTB_REFUSE_NO_EXIT };
-	int err = plan_build__func(b, c->row->name, addr, PTB_FUNC_CUDA_MEMORY, PTB_REFUSE_NONE);
+	int err;
 
+	plan_build__func(b, c->row->name, addr, PTB_FUNC_CUDA_MEMORY, PTB_REFUSE_NONE);
+
+	err = plan_build__site(b, plan_build__last(b), &b->flow.nodes[entry].in, PTB_PROG_API_ENTER,
+			       PTB_ROLE_ENTER, args);
 	if (!err)
-		err = plan_build__site(b, plan_build__last(b), &b->flow.nodes[entry].in,
-				       PTB_PROG_API_ENTER, PTB_ROLE_ENTER, args);
-	if (!err)
-		err = find_memory_exits(b, c, &ex);
+		find_memory_exits(b, c, &ex);
 	if (err)
 		return err;
 	b->plan->funcs[plan_build__last(b)].reason = (uint8_t)ex.why;
@@ -194,12 +187,14 @@ static int add_memory_call(struct plan_build *b, const struct cuda_sym *sym)
 	struct api_call c = { .row = row };
 	enum ptb_refusal why;
 	uint32_t entry;
-	int err = plan_build__entry(b, sym->addr, ENTRY_ALL_ARGS, &entry, &why);
+	int err;
 
-	if (err)
-		return err;
-	if (why != PTB_REFUSE_NONE)
-		return plan_build__func(b, row->name, sym->addr, PTB_FUNC_CUDA_MEMORY, why);
+	plan_build__entry(b, sym->addr, ENTRY_ALL_ARGS, &entry, &why);
+
+	if (why != PTB_REFUSE_NONE) {
+		plan_build__func(b, row->name, sym->addr, PTB_FUNC_CUDA_MEMORY, why);
+		return 0;
+	}
 	c.result = row->out != NO ? arg_bit(row->out) : arg_bit(row->addr);
 	c.all = arg_bit(row->out) | arg_bit(row->addr) | arg_bit(row->size);
 	err = add_probed(b, &c, sym->addr, entry, args);

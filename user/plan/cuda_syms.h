@@ -23,7 +23,7 @@ struct cuda_syms {
 	int err;
 };
 
-/* 0 or -ENOMEM; items are the caller's to free in both cases. */
+/* Items are the caller's to free in both cases. */
 int cuda_syms__find(struct cuda_syms *cs, const struct plan_build *b, cuda_row_fn names, uint32_t row_cnt);
 bool cuda_syms__has(const struct cuda_syms *cs, uint64_t addr);
 

@@ -9,10 +9,10 @@
  *          conversion, of a double as it is. Negation throws for bool, the first tag behind complex
  *          (c10/core/Scalar.h: HAS_d, HAS_i, [HAS_u,] HAS_z, HAS_b).
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/vec.h"
 #include "plan/tensor_layout.h"
 
@@ -187,17 +187,14 @@ static void try_copies(struct leaf_run *r, const struct refs *refs, struct ptb_t
 	}
 }
 
-int ivalue_tags__learn(struct plan_build *b, struct leaf_run *r)
+void ivalue_tags__learn(struct plan_build *b, struct leaf_run *r)
 {
-	struct refs *refs = calloc(1, sizeof(*refs));
+	struct refs *refs = xcalloc(1, sizeof(*refs));
 
-	if (!refs)
-		return -ENOMEM;
 	refs->lc = b->lc;
 	lib_code__scan_text_refs(b->lc, "GenericDict", on_tag_literal, refs);
 	try_copies(r, refs, &b->plan->layout.tensor);
 	free(refs);
-	return 0;
 }
 
 /* ---- Scalar ---- */

@@ -16,7 +16,6 @@
  */
 #include "plan/layout.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,33 +140,30 @@ static uint16_t find_type_name_chain(const struct flow *f)
 	return PTB_OFF_UNKNOWN;
 }
 
-static int learn_pynode(struct plan_build *b)
+static void learn_pynode(struct plan_build *b)
 {
 	const struct addr_name *name = only(b, TOPIC_PYNODE_NAME);
 	enum ptb_refusal why;
-	int err;
 
 	if (!name)
-		return 0;
-	err = flow__build(&b->flow, &b->lc->src, name->addr, &why);
-	if (!err && why == PTB_REFUSE_NONE)
+		return;
+	flow__build(&b->flow, &b->lc->src, name->addr, &why);
+	if (why == PTB_REFUSE_NONE)
 		b->plan->layout.pynode_obj_off = find_type_name_chain(&b->flow);
-	return err;
 }
 
 /* The last `lea disp(%reg),%rdi` before a call of the RecordFunction(RecordScope) constructor. */
-static int learn_object_header(struct plan_build *b)
+static void learn_object_header(struct plan_build *b)
 {
 	const struct addr_name *fn = only(b, TOPIC_SCOPE_NEW);
 	enum ptb_refusal why;
 	uint32_t at;
-	int err;
 
 	if (!fn)
-		return 0;
-	err = flow__build(&b->flow, &b->lc->src, fn->addr, &why);
-	if (err || why != PTB_REFUSE_NONE)
-		return err;
+		return;
+	flow__build(&b->flow, &b->lc->src, fn->addr, &why);
+	if (why != PTB_REFUSE_NONE)
+		return;
 	for (uint32_t i = 0; i < b->flow.cnt; i++) {
 		if (!lib_code__calls(b->lc, &b->flow.nodes[i].in, CALLEE_RF_SCOPE))
 			continue;
@@ -179,26 +175,23 @@ static int learn_object_header(struct plan_build *b)
 				continue;
 			if (in->ops[1].value == 16 || in->ops[1].value == 24)
 				b->plan->layout.string_ivalue_off = (uint16_t)in->ops[1].value;
-			return 0;
+			return;
 		}
 	}
-	return 0;
 }
 
-int layout__learn(struct plan_build *b)
+void layout__learn(struct plan_build *b)
 {
 	const struct addr_name *s = only(b, TOPIC_SINGLETON);
-	int err = 0;
 
 	b->plan->layout.singletons[b->role] = s ? s->addr : 0;
 	if (b->role == TORCH_LIB_CPU) {
 		learn_string_abi(b);
 		learn_node_layout(b);
-		err = learn_object_header(b);
+		learn_object_header(b);
 	}
-	if (!err)
-		err = tensor_layout__learn(b);
-	return err ? err : learn_pynode(b);
+	tensor_layout__learn(b);
+	learn_pynode(b);
 }
 
 void layout__finish(struct plan_build *b)
@@ -219,21 +212,19 @@ void layout__finish(struct plan_build *b)
 }
 
 /* A vtable's symbol; objects point 16 bytes into it (Itanium C++ ABI 2.5.2). */
-int layout__add_classes(struct plan_build *b)
+void layout__add_classes(struct plan_build *b)
 {
 	static const char prefix[] = "vtable for ";
 	const struct sym_list *l = &b->lc->topics[TOPIC_VTABLE];
-	int err = 0;
 
-	for (uint32_t i = 0; i < l->cnt && !err; i++) {
+	for (uint32_t i = 0; i < l->cnt; i++) {
 		char *text = demangle(l->syms[i].name, NULL);
 
 		if (text && !strncmp(text, prefix, sizeof(prefix) - 1)) {
-			err = plan_build__class(b, l->syms[i].addr + 16, text + sizeof(prefix) - 1);
+			plan_build__class(b, l->syms[i].addr + 16, text + sizeof(prefix) - 1);
 			if (!strcmp(l->syms[i].name, "_ZTVN5torch8autograd6PyNodeE"))
 				b->plan->layout.pynode_vptr = l->syms[i].addr + 16;
 		}
 		free(text);
 	}
-	return err;
 }

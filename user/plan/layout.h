@@ -5,10 +5,10 @@
 
 #include "plan/plan_build.h"
 
-void layout__init(struct plan_layout *l);      /* everything unknown */
-int layout__learn(struct plan_build *b);       /* from one library; 0 or -ENOMEM */
-int layout__add_classes(struct plan_build *b); /* vtables of torch::autograd */
-void layout__finish(struct plan_build *b);     /* after the last library */
+void layout__init(struct plan_layout *l);       /* everything unknown */
+void layout__learn(struct plan_build *b);       /* from one library */
+void layout__add_classes(struct plan_build *b); /* vtables of torch::autograd */
+void layout__finish(struct plan_build *b);      /* after the last library */
 
 /* Keeps the first reason why something is not known. */
 void layout__refuse(char why[LAYOUT_WHY_SZ], const char *reason);

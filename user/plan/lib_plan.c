@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/sandbox.h"
 #include "plan/cuda_ends.h"
 #include "plan/layout.h"
@@ -68,7 +69,7 @@ static int add_sites(struct plan_build *b, enum torch_lib_role role)
 	if (!err && is_optional(role))
 		err = cuda_calls__add(b);
 	if (!err && has_operators(role) && has_layout(role))
-		err = layout__add_classes(b);
+		layout__add_classes(b);
 	return err;
 }
 
@@ -81,13 +82,12 @@ static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch
 	err = elf_file__open_fd(lib->fd, lib->path, &ef);
 	if (err)
 		return err;
-	err = lib_code__init(&lc, ef, &torch_names);
+	lib_code__init(&lc, ef, &torch_names);
 	b->lc = &lc;
 	b->role = role;
-	if (!err && has_layout(role))
-		err = layout__learn(b);
-	if (!err)
-		err = add_sites(b, role);
+	if (has_layout(role))
+		layout__learn(b);
+	err = add_sites(b, role);
 	lib_code__free(&lc);
 	b->lc = NULL;
 	elf_file__close(ef);
@@ -101,14 +101,15 @@ static int make_plan(const struct torch_lib *libs, const struct plan_key *key, s
 	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON, TORCH_LIB_CXX,
 					 TORCH_LIB_C10, TORCH_LIB_CUDART, TORCH_LIB_CUDA };
 	struct plan_build b;
-	int err = plan_build__init(&b, plan);
+	int err = 0;
 
+	plan_build__init(&b, plan);
 	layout__init(&plan->layout);
 	for (uint32_t i = 0; i < sizeof(order) && !err; i++) {
 		if (!libs[order[i]].present || is_analysed_before(libs, key, order[i]))
 			continue;
 		err = analyse(&b, &libs[order[i]], order[i]);
-		if (err != -ENOMEM && is_optional(order[i]))
+		if (is_optional(order[i]))
 			err = 0; /* said; the process can be traced without it */
 	}
 	if (!err) {
@@ -133,8 +134,8 @@ struct analysis {
 static int encode_plan(void *arg, uint8_t **out, size_t *len)
 {
 	const struct analysis *a = arg;
-	struct torch_plan *plan = calloc(1, sizeof(*plan));
-	int err = plan ? make_plan(a->libs, a->key, plan) : -ENOMEM;
+	struct torch_plan *plan = xcalloc(1, sizeof(*plan));
+	int err = make_plan(a->libs, a->key, plan);
 
 	if (!err)
 		err = plan_cache__encode(plan, out, len);

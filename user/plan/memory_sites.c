@@ -6,7 +6,6 @@
  */
 #include "plan/sites.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,12 +76,12 @@ static int add_report(struct plan_build *b, const struct report_row *row, const 
 	int err;
 
 	if (args_fit(sym->name, row->args)) {
-		err = plan_build__entry(b, sym->addr, row->read, &entry, &why);
-		if (err)
-			return err;
+		plan_build__entry(b, sym->addr, row->read, &entry, &why);
+		err = 0;
 	}
-	err = plan_build__func(b, row->name, sym->addr, PTB_FUNC_ALLOCATOR, why);
-	if (!err && why == PTB_REFUSE_NONE)
+	plan_build__func(b, row->name, sym->addr, PTB_FUNC_ALLOCATOR, why);
+	err = 0;
+	if (why == PTB_REFUSE_NONE)
 		err = plan_build__site(b, plan_build__last(b), &b->flow.nodes[entry].in,
 				       (enum ptb_prog)row->prog, PTB_ROLE_POINT, 0);
 	return err;
@@ -97,9 +96,9 @@ int memory_sites__add(struct plan_build *b)
 		return cuda_sites__add(b);
 	for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && !err; i++) {
 		l = &b->lc->topics[rows[i].topic];
-		if (!l->cnt && b->role == TORCH_LIB_C10)
-			err = plan_build__func(b, rows[i].name, 0, PTB_FUNC_ALLOCATOR,
-					       PTB_REFUSE_NO_SYMBOL);
+		if (!l->cnt && b->role == TORCH_LIB_C10) {
+			plan_build__func(b, rows[i].name, 0, PTB_FUNC_ALLOCATOR, PTB_REFUSE_NO_SYMBOL);
+		}
 		for (uint32_t k = 0; k < l->cnt && !err; k++)
 			err = add_report(b, &rows[i], &l->syms[k]);
 	}

@@ -8,12 +8,12 @@
 #define LOG_DOMAIN "op_args"
 #include "plan/op_args.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/demangle.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "plan/arg_prog.h"
 
 void op_args__init(struct op_args *a, const struct lib_code *lc, const struct op_texts *texts)
@@ -127,10 +127,8 @@ static int add_late(struct op_args *a, struct plan_build *b, uint32_t func, stru
 	arg_prog__late(c, at, &late);
 	if (!late.in_cnt)
 		return 0;
-	err = plan_build__prog(b, &late, &args);
-	return err ? err :
-		     plan_build__site(b, func, &b->flow.nodes[node].in, PTB_PROG_OP_LATE,
-				      PTB_ROLE_POINT, args);
+	plan_build__prog(b, &late, &args);
+	return plan_build__site(b, func, &b->flow.nodes[node].in, PTB_PROG_OP_LATE, PTB_ROLE_POINT, args);
 }
 
 /* Where a result can be at an exit site: the registers that are tried, and their words (ptb_args.h). */
@@ -279,7 +277,7 @@ static int add_program(struct op_args *a, struct plan_build *b, uint32_t func, s
 	if (!err && c->late_cnt)
 		err = add_late(a, b, func, c);
 	if (!err)
-		err = plan_build__prog(b, &c->prog, &args);
+		plan_build__prog(b, &c->prog, &args);
 	if (err)
 		return err;
 	b->plan->funcs[func].unplaced = c->unplaced;
@@ -304,9 +302,7 @@ int op_args__add(struct op_args *a, struct plan_build *b, const char *mangled, u
 	known = cnt >= 0 && choose_schema(a, f->name, types, (uint32_t)cnt, &schema, printed);
 	a->no_schema += !known;
 	if (known) {
-		f->schema = strdup(printed);
-		if (!f->schema)
-			return -ENOMEM;
+		f->schema = xstrdup(printed);
 	}
 	if (!has_entry(b, func))
 		return 0;

@@ -13,12 +13,12 @@
  */
 #include "plan/op_names.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hashmap.h"
+#include "base/mem.h"
 #include "base/vec.h"
 
 /* ---- the code ---- */
@@ -60,11 +60,11 @@ static bool name_from(struct lib_code *lc, const struct flow *f, struct op_name_
 	return true;
 }
 
-int op_names__from_code(struct lib_code *lc, const struct flow *f, struct flow *aux, struct op_name_a *out)
+void op_names__from_code(struct lib_code *lc, const struct flow *f, struct flow *aux,
+			 struct op_name_a *out)
 {
 	enum ptb_refusal why;
 	int64_t handle;
-	int err;
 
 	out->name[0] = 0;
 	out->handle = 0;
@@ -73,17 +73,14 @@ int op_names__from_code(struct lib_code *lc, const struct flow *f, struct flow *
 
 		if (!lib_code__calls(lc, in, CALLEE_IN(CALLEE_FIND_SCHEMA)))
 			continue;
-		err = flow__build(aux, &lc->src, in->target, &why);
-		if (err)
-			return err;
+		flow__build(aux, &lc->src, in->target, &why);
 		if (why != PTB_REFUSE_NONE || !name_from(lc, aux, out))
 			continue;
 		if (flow__value_before(f, i, arch.arg[0], &handle) == VALUE_ADDR)
 			out->handle = (uint64_t)handle;
-		return 0;
+		return;
 	}
 	name_from(lc, f, out);
-	return 0;
 }
 
 /* ---- schema texts ---- */
@@ -126,7 +123,7 @@ static bool is_name_char(char c)
 }
 
 /* Adds one schema text: its name and its whole size. */
-static int add_text(struct op_texts *t, const char *head, size_t len, size_t size, bool name_space)
+static void add_text(struct op_texts *t, const char *head, size_t len, size_t size, bool name_space)
 {
 	uint64_t h = hash_class(head, len), *first;
 	struct op_text x = {
@@ -140,15 +137,14 @@ static int add_text(struct op_texts *t, const char *head, size_t len, size_t siz
 			break;
 	t->names += !i;
 	x.next = first ? (uint32_t)*first : 0;
-	if (vec_push(t->texts, t->cnt, t->cap, x))
-		return -ENOMEM;
-	return hashmap__put(&t->by_class, h, len, t->cnt);
+	vec_push(t->texts, t->cnt, t->cap, x);
+	hashmap__put(&t->by_class, h, len, t->cnt);
 }
 
 #define TEXT_MAX 8192 /* longest schema text */
 
 /* The text around an occurrence of ") -> ": [start, arrow), then its results up to `end` at most. */
-static int take_text(struct op_texts *t, const char *start, const char *arrow, const char *end)
+static void take_text(struct op_texts *t, const char *start, const char *arrow, const char *end)
 {
 	const char *p, *ns;
 	uint32_t dots = 0;
@@ -157,55 +153,45 @@ static int take_text(struct op_texts *t, const char *start, const char *arrow, c
 	for (p = start; p < arrow && (is_name_char(*p) || *p == '.' || *p == ':'); p++)
 		dots += *p == '.';
 	if (p == arrow || *p != '(' || p == start || p - start >= OP_NAME_MAX || dots > 1)
-		return 0;
+		return;
 	ns = memmem(start, (size_t)(p - start), "::", 2);
 	if (ns)
 		start = ns + 2; /* with a namespace it is the same operator once more */
 	if (start == p || !is_name_char(*start) || memchr(start, ':', (size_t)(p - start)))
-		return 0;
+		return;
 	rest = strnlen(arrow, (size_t)(end - arrow));
 	if (rest == (size_t)(end - arrow) || rest > TEXT_MAX)
-		return 0;
-	return add_text(t, start, (size_t)(p - start), (size_t)(arrow - start) + rest, ns != NULL);
+		return;
+	add_text(t, start, (size_t)(p - start), (size_t)(arrow - start) + rest, ns != NULL);
 }
 
-static int scan_data(struct op_texts *t, const char *data, uint64_t len)
+static void scan_data(struct op_texts *t, const char *data, uint64_t len)
 {
 	static const char arrow[] = ") -> ";
 	const char *p = data, *end = data + len, *start, *last = NULL;
-	int err;
 
 	while ((p = memmem(p, (size_t)(end - p), arrow, sizeof(arrow) - 1))) {
 		start = p;
 		while (start > data && start[-1] && p - start < TEXT_MAX)
 			start--;
-		err = start == last ? 0 : take_text(t, start, p, end);
-		if (err)
-			return err;
+		if (start != last)
+			take_text(t, start, p, end);
 		last = start; /* a text has one arrow; others make one of what is no text */
 		p += sizeof(arrow) - 1;
 	}
-	return 0;
 }
 
-int op_texts__new(const struct lib_code *lc, struct op_texts **out)
+void op_texts__new(const struct lib_code *lc, struct op_texts **out)
 {
-	struct op_texts *t = calloc(1, sizeof(*t));
+	struct op_texts *t = xcalloc(1, sizeof(*t));
 	uint64_t addr, len;
 	bool exec;
-	int err = 0;
 
 	*out = NULL;
-	if (!t)
-		return -ENOMEM;
-	for (uint32_t i = 0; !err && elf_file__segment(lc->ef, i, &addr, &len, &exec); i++)
+	for (uint32_t i = 0; elf_file__segment(lc->ef, i, &addr, &len, &exec); i++)
 		if (!exec && len)
-			err = scan_data(t, (const char *)elf_file__bytes(lc->ef, addr, len, NULL), len);
-	if (err)
-		op_texts__free(t);
-	else
-		*out = t;
-	return err;
+			scan_data(t, (const char *)elf_file__bytes(lc->ef, addr, len, NULL), len);
+	*out = t;
 }
 
 void op_texts__free(struct op_texts *t)

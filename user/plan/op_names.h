@@ -18,13 +18,13 @@ struct op_name_a {
 	char name[OP_NAME_MAX]; /* "aten::add.Tensor", "" if not found */
 	uint64_t handle;        /* address of the static handle, 0 if not found */
 };
-int op_names__from_code(struct lib_code *lc, const struct flow *f, struct flow *aux,
-			struct op_name_a *out);
+void op_names__from_code(struct lib_code *lc, const struct flow *f, struct flow *aux,
+			 struct op_name_a *out);
 
 /* From schema texts. */
 struct op_texts;
 
-int op_texts__new(const struct lib_code *lc, struct op_texts **out);
+void op_texts__new(const struct lib_code *lc, struct op_texts **out);
 void op_texts__free(struct op_texts *t);
 uint32_t op_texts__cnt(const struct op_texts *t); /* distinct names */
 

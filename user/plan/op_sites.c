@@ -7,7 +7,6 @@
 #define LOG_DOMAIN "op_sites"
 #include "plan/sites.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,11 +82,9 @@ static int add_op(struct plan_build *b, struct op_args *args, const struct addr_
 	enum ptb_refusal why;
 	int err;
 
-	err = flow__build(&b->flow, &b->lc->src, sym->addr, &why);
-	if (!err && why == PTB_REFUSE_NONE)
-		err = op_names__from_code(b->lc, &b->flow, &b->aux, &a);
-	if (err)
-		return err;
+	flow__build(&b->flow, &b->lc->src, sym->addr, &why);
+	if (why == PTB_REFUSE_NONE)
+		op_names__from_code(b->lc, &b->flow, &b->aux, &a);
 	choose_name(b, args->texts, cls, &a, st);
 	fp.name = a.name;
 	if (!a.name[0]) {
@@ -114,9 +111,8 @@ int op_sites__add(struct plan_build *b)
 
 	if (!ops->cnt)
 		return 0;
-	err = op_texts__new(b->lc, &texts);
-	if (err)
-		return err;
+	op_texts__new(b->lc, &texts);
+	err = 0;
 	op_args__init(&args, b->lc, texts);
 	for (uint32_t i = 0; i < ops->cnt && !err; i++)
 		if (parse_symbol(ops->syms[i].name, &cls))

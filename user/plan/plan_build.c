@@ -7,16 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/vec.h"
 
-int plan_build__init(struct plan_build *b, struct torch_plan *plan)
+void plan_build__init(struct plan_build *b, struct torch_plan *plan)
 {
-	int err;
-
 	memset(b, 0, sizeof(*b));
 	b->plan = plan;
-	err = flow__init(&b->flow);
-	return err ? err : flow__init(&b->aux);
+	flow__init(&b->flow);
+	flow__init(&b->aux);
 }
 
 void plan_build__free(struct plan_build *b)
@@ -27,23 +26,19 @@ void plan_build__free(struct plan_build *b)
 	hashmap__clear(&b->progs);
 }
 
-int plan_build__func(struct plan_build *b, const char *name, uint64_t addr, enum ptb_func_kind kind,
-		     enum ptb_refusal reason)
+void plan_build__func(struct plan_build *b, const char *name, uint64_t addr,
+		      enum ptb_func_kind kind, enum ptb_refusal reason)
 {
 	struct torch_plan *p = b->plan;
 	struct plan_func *f;
 
-	if (vec_reserve((void **)&p->funcs, &b->func_cap, p->func_cnt + 1ULL, sizeof(*p->funcs)))
-		return -ENOMEM;
+	vec_reserve((void **)&p->funcs, &b->func_cap, p->func_cnt + 1ULL, sizeof(*p->funcs));
 	f = &p->funcs[p->func_cnt];
 	*f = (struct plan_func){
 		.addr = addr, .lib = (uint8_t)b->role, .kind = (uint8_t)kind, .reason = (uint8_t)reason
 	};
-	f->name = strdup(name);
-	if (!f->name)
-		return -ENOMEM;
+	f->name = xstrdup(name);
 	p->func_cnt++;
-	return 0;
 }
 
 int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in, enum ptb_prog prog,
@@ -66,35 +61,32 @@ int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in,
 	if (off == UINT64_MAX || !bytes || !in->emulated || in->len > PLAN_INSN_MAX)
 		return -EINVAL;
 	memcpy(s.bytes, bytes, in->len);
-	return vec_push(p->sites, p->site_cnt, b->site_cap, s);
+	vec_push(p->sites, p->site_cnt, b->site_cap, s);
+	return 0;
 }
 
-static int add_addr_name(struct plan_build *b, uint64_t addr, const char *name, uint8_t what)
+static void add_addr_name(struct plan_build *b, uint64_t addr, const char *name, uint8_t what)
 {
 	struct torch_plan *p = b->plan;
 	struct plan_addr_name *c;
 
-	if (vec_reserve((void **)&p->classes, &b->class_cap, p->class_cnt + 1ULL, sizeof(*p->classes)))
-		return -ENOMEM;
+	vec_reserve((void **)&p->classes, &b->class_cap, p->class_cnt + 1ULL, sizeof(*p->classes));
 	c = &p->classes[p->class_cnt];
 	c->addr = addr;
 	c->lib = (uint8_t)b->role;
 	c->what = what;
-	c->name = strdup(name);
-	if (!c->name)
-		return -ENOMEM;
+	c->name = xstrdup(name);
 	p->class_cnt++;
-	return 0;
 }
 
-int plan_build__class(struct plan_build *b, uint64_t addr, const char *name)
+void plan_build__class(struct plan_build *b, uint64_t addr, const char *name)
 {
-	return add_addr_name(b, addr, name, PLAN_ADDR_CLASS);
+	add_addr_name(b, addr, name, PLAN_ADDR_CLASS);
 }
 
-int plan_build__caller(struct plan_build *b, uint64_t addr, const char *name)
+void plan_build__caller(struct plan_build *b, uint64_t addr, const char *name)
 {
-	return add_addr_name(b, addr, name, PLAN_ADDR_CALLER);
+	add_addr_name(b, addr, name, PLAN_ADDR_CALLER);
 }
 
 /* FNV-1a, from two starts: the map's key. */
@@ -109,7 +101,7 @@ static uint64_t hash_prog(const struct ptb_arg_prog *prog, uint64_t h)
 	return h;
 }
 
-int plan_build__prog(struct plan_build *b, const struct ptb_arg_prog *prog, uint32_t *args)
+void plan_build__prog(struct plan_build *b, const struct ptb_arg_prog *prog, uint32_t *args)
 {
 	uint64_t h0 = hash_prog(prog, 0xcbf29ce484222325ULL),
 		 h1 = hash_prog(prog, 0x9e3779b97f4a7c15ULL);
@@ -118,12 +110,11 @@ int plan_build__prog(struct plan_build *b, const struct ptb_arg_prog *prog, uint
 
 	if (known && !memcmp(&p->progs[*known - 1], prog, sizeof(*prog))) {
 		*args = (uint32_t)*known;
-		return 0;
+		return;
 	}
-	if (vec_push(p->progs, p->prog_cnt, b->prog_cap, *prog))
-		return -ENOMEM;
+	vec_push(p->progs, p->prog_cnt, b->prog_cap, *prog);
 	*args = p->prog_cnt;
-	return hashmap__put(&b->progs, h0, h1, p->prog_cnt);
+	hashmap__put(&b->progs, h0, h1, p->prog_cnt);
 }
 
 static int cmp_site(const void *a, const void *b)
@@ -153,32 +144,28 @@ void plan_build__sort_sites(struct torch_plan *p)
 
 /* ---- the work of a function ---- */
 
-int plan_build__mark_after(struct plan_build *b, uint32_t anchors, uint32_t work, bool indirect)
+void plan_build__mark_after(struct plan_build *b, uint32_t anchors, uint32_t work, bool indirect)
 {
 	struct flow *f = &b->flow;
 	uint8_t *after = b->finder.late; /* free until the search begins */
 	bool any = false;
-	int err;
 
 	for (uint32_t i = 0; i < f->cnt; i++) {
 		after[i] = lib_code__calls(b->lc, &f->nodes[i].in, anchors);
 		any |= after[i];
 	}
 	if (!any)
-		return 0;
-	err = flow__reach(f, after, false);
-	if (err)
-		return err;
+		return;
+	flow__reach(f, after, false);
 	for (uint32_t i = 0; i < f->cnt; i++)
 		if (after[i] && ((indirect && f->nodes[i].in.cls == INSN_CALL_IND) ||
 				 lib_code__calls(b->lc, &f->nodes[i].in, work)))
 			b->finder.work[i] = 1;
-	return 0;
 }
 
-int plan_build__mark_kernel_calls(struct plan_build *b)
+void plan_build__mark_kernel_calls(struct plan_build *b)
 {
-	return plan_build__mark_after(b, CALLEE_GET_CALLBACKS, CALLEE_IN(CALLEE_RF_CALLBACKS), true);
+	plan_build__mark_after(b, CALLEE_GET_CALLBACKS, CALLEE_IN(CALLEE_RF_CALLBACKS), true);
 }
 
 static bool cheap_tail(void *arg, uint64_t target)
@@ -190,7 +177,7 @@ static bool cheap_tail(void *arg, uint64_t target)
 
 /* ---- one function ---- */
 
-static int find_exits(struct plan_build *b, struct exit_sites *ex)
+static void find_exits(struct plan_build *b, struct exit_sites *ex)
 {
 	bool any = false;
 
@@ -198,7 +185,8 @@ static int find_exits(struct plan_build *b, struct exit_sites *ex)
 	ex->why = PTB_REFUSE_NO_EXIT;
 	for (uint32_t i = 0; i < b->flow.cnt && !any; i++)
 		any = b->finder.work[i];
-	return any ? exit_sites__find(&b->finder, &b->flow, cheap_tail, b, ex) : 0;
+	if (any)
+		exit_sites__find(&b->finder, &b->flow, cheap_tail, b, ex);
 }
 
 int plan_build__exits(struct plan_build *b, const struct exit_sites *ex, enum ptb_prog prog, uint32_t args)
@@ -211,27 +199,23 @@ int plan_build__exits(struct plan_build *b, const struct exit_sites *ex, enum pt
 	return err;
 }
 
-static int exits_of(struct plan_build *b, const struct func_probe *fp, struct exit_sites *ex)
+static void exits_of(struct plan_build *b, const struct func_probe *fp, struct exit_sites *ex)
 {
-	int err;
-
 	ex->cnt = 0;
 	ex->why = PTB_REFUSE_NO_EXIT;
-	err = exit_finder__prepare(&b->finder, &b->flow);
-	if (!err)
-		err = fp->mark(b);
-	return err ? err : find_exits(b, ex);
+	exit_finder__prepare(&b->finder, &b->flow);
+	fp->mark(b);
+	find_exits(b, ex);
 }
 
-int plan_build__entry(struct plan_build *b, uint64_t addr, uint32_t args, uint32_t *node,
-		      enum ptb_refusal *why)
+void plan_build__entry(struct plan_build *b, uint64_t addr, uint32_t args, uint32_t *node,
+		       enum ptb_refusal *why)
 {
-	int err = flow__build(&b->flow, &b->lc->src, addr, why);
+	flow__build(&b->flow, &b->lc->src, addr, why);
 
-	*node = err || *why != PTB_REFUSE_NONE ? FLOW_NONE : entry_site__find(&b->flow, addr, args);
+	*node = *why != PTB_REFUSE_NONE ? FLOW_NONE : entry_site__find(&b->flow, addr, args);
 	if (*why == PTB_REFUSE_NONE && *node == FLOW_NONE)
 		*why = PTB_REFUSE_NO_ENTRY;
-	return err;
 }
 
 int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, enum ptb_refusal why)
@@ -246,18 +230,17 @@ int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, e
 		if (entry == FLOW_NONE)
 			why = PTB_REFUSE_NO_ENTRY;
 	}
-	if (why != PTB_REFUSE_NONE)
-		return plan_build__func(b, fp->name, fp->entry, fp->kind, why);
+	if (why != PTB_REFUSE_NONE) {
+		plan_build__func(b, fp->name, fp->entry, fp->kind, why);
+		return 0;
+	}
 	if (!point) {
-		err = exits_of(b, fp, &ex);
-		if (err)
-			return err;
+		exits_of(b, fp, &ex);
 		why = ex.why;
 	}
-	err = plan_build__func(b, fp->name, fp->entry, fp->kind, why);
-	if (!err)
-		err = plan_build__site(b, plan_build__last(b), &b->flow.nodes[entry].in, fp->enter,
-				       point ? PTB_ROLE_POINT : PTB_ROLE_ENTER, 0);
+	plan_build__func(b, fp->name, fp->entry, fp->kind, why);
+	err = plan_build__site(b, plan_build__last(b), &b->flow.nodes[entry].in, fp->enter,
+			       point ? PTB_ROLE_POINT : PTB_ROLE_ENTER, 0);
 	if (!err && !point)
 		err = plan_build__exits(b, &ex, PTB_PROG_OP_EXIT, 0);
 	return err;
@@ -266,7 +249,7 @@ int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, e
 int plan_build__probe(struct plan_build *b, const struct func_probe *fp)
 {
 	enum ptb_refusal why;
-	int err = flow__build(&b->flow, &b->lc->src, fp->entry, &why);
+	flow__build(&b->flow, &b->lc->src, fp->entry, &why);
 
-	return err ? err : plan_build__probe_built(b, fp, why);
+	return plan_build__probe_built(b, fp, why);
 }

@@ -21,12 +21,12 @@ struct plan_build {
 	uint32_t seq_func; /* index + 1 of the function whose calls are probed instead (seq_sites.c) */
 };
 
-int plan_build__init(struct plan_build *b, struct torch_plan *plan);
+void plan_build__init(struct plan_build *b, struct torch_plan *plan);
 void plan_build__free(struct plan_build *b);
 
 /* Appends a function; the name is copied. addr 0: this build lacks it, and the user learns of that. */
-int plan_build__func(struct plan_build *b, const char *name, uint64_t addr, enum ptb_func_kind kind,
-		     enum ptb_refusal reason);
+void plan_build__func(struct plan_build *b, const char *name, uint64_t addr,
+		      enum ptb_func_kind kind, enum ptb_refusal reason);
 /* Index of the function that was appended last. */
 static inline uint32_t plan_build__last(const struct plan_build *b)
 {
@@ -38,19 +38,19 @@ int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in,
 /* Appends the exits, if there are any, of the last function. */
 int plan_build__exits(struct plan_build *b, const struct exit_sites *ex, enum ptb_prog prog,
 		      uint32_t args);
-int plan_build__class(struct plan_build *b, uint64_t addr, const char *name);
-int plan_build__caller(struct plan_build *b, uint64_t addr, const char *name);
+void plan_build__class(struct plan_build *b, uint64_t addr, const char *name);
+void plan_build__caller(struct plan_build *b, uint64_t addr, const char *name);
 /* Keeps an argument program once; *args: what its sites say. */
-int plan_build__prog(struct plan_build *b, const struct ptb_arg_prog *prog, uint32_t *args);
+void plan_build__prog(struct plan_build *b, const struct ptb_arg_prog *prog, uint32_t *args);
 /* Sorts the sites; of two at the same place the first function keeps it. */
 void plan_build__sort_sites(struct torch_plan *plan);
 
 /* Builds the graph in b->flow and finds the entry's site (entry_site__find). *why: NONE, or why there is none. */
-int plan_build__entry(struct plan_build *b, uint64_t addr, uint32_t args, uint32_t *node,
-		      enum ptb_refusal *why);
+void plan_build__entry(struct plan_build *b, uint64_t addr, uint32_t args, uint32_t *node,
+		       enum ptb_refusal *why);
 
 /* Marks in b->finder.work the calls of b->flow whose end is the function's end. */
-typedef int (*mark_work_fn)(struct plan_build *b);
+typedef void (*mark_work_fn)(struct plan_build *b);
 
 /* How one function is to be probed. */
 struct func_probe {
@@ -69,8 +69,8 @@ int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, e
 
 /* The rule for dispatched functions: after getStepCallbacksUnlessEmpty, indirect calls and calls of
  * functions that construct a RecordFunction from its result (the slow path). */
-int plan_build__mark_kernel_calls(struct plan_build *b);
+void plan_build__mark_kernel_calls(struct plan_build *b);
 /* Marks what is reachable from calls with one of the flags and is itself a call with `work`. */
-int plan_build__mark_after(struct plan_build *b, uint32_t anchors, uint32_t work, bool indirect);
+void plan_build__mark_after(struct plan_build *b, uint32_t anchors, uint32_t work, bool indirect);
 
 #endif /* PLAN_PLAN_BUILD_H */

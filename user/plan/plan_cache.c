@@ -18,6 +18,7 @@
 #include <zlib.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/vec.h"
 #include "code/arch.h"
 #include "plan/cache_dir.h"
@@ -101,14 +102,10 @@ static int take_funcs(struct torch_plan *p, const uint8_t *rec, const char *text
 						  .kind = f.kind,
 						  .reason = f.reason,
 						  .unplaced = f.unplaced };
-		p->funcs[i].name = strdup(texts + f.name);
-		if (!p->funcs[i].name)
-			return -ENOMEM;
+		p->funcs[i].name = xstrdup(texts + f.name);
 		if (f.schema == NO_TEXT)
 			continue;
-		p->funcs[i].schema = strdup(texts + f.schema);
-		if (!p->funcs[i].schema)
-			return -ENOMEM;
+		p->funcs[i].schema = xstrdup(texts + f.schema);
 	}
 	return 0;
 }
@@ -172,9 +169,7 @@ static int take_classes(struct torch_plan *p, const uint8_t *rec, const char *te
 		if (c.name >= text_sz || c.lib >= TORCH_LIB_ROLES)
 			return -EINVAL;
 		p->classes[i] = (struct plan_addr_name){ .addr = c.addr, .lib = c.lib, .what = c.what };
-		p->classes[i].name = strdup(texts + c.name);
-		if (!p->classes[i].name)
-			return -ENOMEM;
+		p->classes[i].name = xstrdup(texts + c.name);
 	}
 	return 0;
 }
@@ -213,18 +208,12 @@ static bool layout_ok(const struct plan_layout *l)
 /* An empty plan with room for what the header announces. */
 static struct torch_plan *new_plan(const struct cache_head *h)
 {
-	struct torch_plan *plan = calloc(1, sizeof(*plan));
+	struct torch_plan *plan = xcalloc(1, sizeof(*plan));
 
-	if (!plan)
-		return NULL;
-	plan->funcs = calloc(h->func_cnt + 1UL, sizeof(*plan->funcs));
-	plan->sites = calloc(h->site_cnt + 1UL, sizeof(*plan->sites));
-	plan->classes = calloc(h->class_cnt + 1UL, sizeof(*plan->classes));
-	plan->progs = calloc(h->prog_cnt + 1UL, sizeof(*plan->progs));
-	if (!plan->funcs || !plan->sites || !plan->classes || !plan->progs) {
-		torch_plan__free(plan);
-		return NULL;
-	}
+	plan->funcs = xcalloc(h->func_cnt + 1UL, sizeof(*plan->funcs));
+	plan->sites = xcalloc(h->site_cnt + 1UL, sizeof(*plan->sites));
+	plan->classes = xcalloc(h->class_cnt + 1UL, sizeof(*plan->classes));
+	plan->progs = xcalloc(h->prog_cnt + 1UL, sizeof(*plan->progs));
 	plan->func_cnt = h->func_cnt;
 	plan->site_cnt = h->site_cnt;
 	plan->class_cnt = h->class_cnt;
@@ -249,8 +238,6 @@ int plan_cache__decode(const uint8_t *data, size_t len, struct torch_plan **out)
 	if (!head_ok(&h, body, len - sizeof(h)))
 		return -EINVAL;
 	plan = new_plan(&h);
-	if (!plan)
-		return -ENOMEM;
 	texts = (const char *)(data + len - h.text_sz);
 	memcpy(&plan->layout, p, sizeof(plan->layout));
 	p += sizeof(plan->layout);

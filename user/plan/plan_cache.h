@@ -19,7 +19,7 @@ void plan_cache__store(const struct plan_key *key, const char *dir, const uint8_
 
 #define PLAN_IMAGE_MAX (32u << 20) /* bytes of an encoded plan */
 
-/* A plan as bytes; *out from malloc. 0 or -ENOMEM. */
+/* A plan as bytes; *out from malloc. */
 int plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len);
 /* The bytes are not trusted: -EINVAL for anything that does not fit. */
 int plan_cache__decode(const uint8_t *data, size_t len, struct torch_plan **out);

@@ -12,7 +12,6 @@
  */
 #include "plan/sites.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define IMPL_OFF 0x30
@@ -79,8 +78,10 @@ int pyargs_sites__add(struct plan_build *b)
 	lib_code__scan_text_refs(b->lc, text, on_name_literal, &f);
 	if (!f.any)
 		return 0; /* this version has no such scopes */
-	if (!f.func || f.ambiguous)
-		return plan_build__func(b, text, 0, PTB_FUNC_SCOPE, PTB_REFUSE_NO_SYMBOL);
+	if (!f.func || f.ambiguous) {
+		plan_build__func(b, text, 0, PTB_FUNC_SCOPE, PTB_REFUSE_NO_SYMBOL);
+		return 0;
+	}
 	fp.entry = f.func;
 	return plan_build__probe(b, &fp);
 }

@@ -15,7 +15,6 @@
  */
 #include "plan/sites.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define LOOK_AHEAD 600   /* instructions behind the constructor */
@@ -119,14 +118,14 @@ static void match_lengths(struct lookup *l)
 			}
 }
 
-static int add_caller_name(struct plan_build *b, const struct call_site *site)
+static void add_caller_name(struct plan_build *b, const struct call_site *site)
 {
 	struct lookup l = { .b = b };
 	uint64_t start, end, addr = site->next;
 	struct insn in;
 
 	if (!elf_file__func_range(b->lc->ef, site->at, &start, &end))
-		return 0;
+		return;
 	for (uint32_t n = 0; n < LOOK_AHEAD && addr < end; n++, addr += in.len) {
 		if (!lib_code__decode(b->lc, b->flow.dec, addr, end, &in))
 			break;
@@ -136,15 +135,15 @@ static int add_caller_name(struct plan_build *b, const struct call_site *site)
 	}
 	if (!l.name)
 		match_lengths(&l);
-	return l.name && !l.ambiguous ? plan_build__caller(b, site->next, l.name) : 0;
+	if (l.name && !l.ambiguous)
+		plan_build__caller(b, site->next, l.name);
 }
 
-int scope_callers__add(struct plan_build *b)
+void scope_callers__add(struct plan_build *b)
 {
-	int err = lib_code__all_calls(b->lc);
+	lib_code__all_calls(b->lc);
 
-	for (uint32_t i = 0; i < b->lc->site_cnt && !err; i++)
+	for (uint32_t i = 0; i < b->lc->site_cnt; i++)
 		if (b->lc->sites[i].flags & CALLEE_RF_SCOPE)
-			err = add_caller_name(b, &b->lc->sites[i]);
-	return err;
+			add_caller_name(b, &b->lc->sites[i]);
 }

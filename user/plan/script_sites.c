@@ -58,11 +58,10 @@ static uint16_t name_offset(const struct flow *f, bool old_string_abi)
 	return PTB_OFF_UNKNOWN;
 }
 
-static int mark_interpreter(struct plan_build *b)
+static void mark_interpreter(struct plan_build *b)
 {
 	for (uint32_t i = 0; i < b->flow.cnt; i++)
 		b->finder.work[i] = lib_code__calls(b->lc, &b->flow.nodes[i].in, CALLEE_INTERPRETER);
-	return 0;
 }
 
 int script_sites__add(struct plan_build *b)
@@ -73,22 +72,19 @@ int script_sites__add(struct plan_build *b)
 				 .enter = PTB_PROG_SCRIPT_ENTER,
 				 .mark = mark_interpreter };
 	enum ptb_refusal why;
-	int err;
 
-	if (!l->cnt)
-		return b->role == TORCH_LIB_CPU ?
-			       plan_build__func(b, fp.name, 0, PTB_FUNC_SCRIPT, PTB_REFUSE_NO_SYMBOL) :
-			       0;
-	err = flow__build(&b->flow, &b->lc->src, l->syms[0].addr, &why);
-	if (err)
-		return err;
+	if (!l->cnt) {
+		if (b->role == TORCH_LIB_CPU)
+			plan_build__func(b, fp.name, 0, PTB_FUNC_SCRIPT, PTB_REFUSE_NO_SYMBOL);
+		return 0;
+	}
+	flow__build(&b->flow, &b->lc->src, l->syms[0].addr, &why);
 	fp.entry = why == PTB_REFUSE_NONE ? forwarded_to(&b->flow) : 0;
-	if (!fp.entry)
-		return plan_build__func(b, fp.name, l->syms[0].addr, PTB_FUNC_SCRIPT,
-					PTB_REFUSE_LAYOUT_UNKNOWN);
-	err = flow__build(&b->flow, &b->lc->src, fp.entry, &why);
-	if (err)
-		return err;
+	if (!fp.entry) {
+		plan_build__func(b, fp.name, l->syms[0].addr, PTB_FUNC_SCRIPT, PTB_REFUSE_LAYOUT_UNKNOWN);
+		return 0;
+	}
+	flow__build(&b->flow, &b->lc->src, fp.entry, &why);
 	if (why == PTB_REFUSE_NONE) {
 		b->plan->layout.script_name_off = name_offset(&b->flow, b->plan->layout.old_string_abi);
 		if (b->plan->layout.script_name_off == PTB_OFF_UNKNOWN)

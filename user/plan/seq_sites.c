@@ -68,8 +68,9 @@ static int add_calls(struct plan_build *b, uint32_t func, uint32_t *added)
 {
 	struct lib_code *lc = b->lc;
 	struct insn in;
-	int err = lib_code__all_calls(lc);
+	int err = 0;
 
+	lib_code__all_calls(lc);
 	for (uint32_t i = 0; i < lc->site_cnt && !err && *added < SEQ_CALLS_MAX; i++) {
 		if (!(lc->sites[i].flags & CALLEE_SEQ))
 			continue;
@@ -87,19 +88,17 @@ static int add_function(struct plan_build *b, uint64_t addr)
 {
 	uint32_t call, site = FLOW_NONE, idx, calls = 0;
 	enum ptb_refusal why;
-	int err = flow__build(&b->flow, &b->lc->src, addr, &why);
+	int err;
 
-	if (err)
-		return err;
+	flow__build(&b->flow, &b->lc->src, addr, &why);
+
 	if (why == PTB_REFUSE_NONE && !find_storage(b, &call))
 		why = PTB_REFUSE_LAYOUT_UNKNOWN;
 	if (why == PTB_REFUSE_NONE) {
 		site = early_site(&b->flow, addr, call);
 		why = site == FLOW_NONE ? PTB_REFUSE_NO_ENTRY : PTB_REFUSE_NONE;
 	}
-	err = plan_build__func(b, name, addr, PTB_FUNC_SEQ, why);
-	if (err)
-		return err;
+	plan_build__func(b, name, addr, PTB_FUNC_SEQ, why);
 	idx = plan_build__last(b);
 	if (why == PTB_REFUSE_NONE)
 		return plan_build__site(b, idx, &b->flow.nodes[site].in, PTB_PROG_SEQ, PTB_ROLE_POINT, 0);
@@ -120,7 +119,9 @@ int seq_sites__add(struct plan_build *b)
 
 	if (l->cnt)
 		return add_function(b, l->syms[0].addr);
-	if (b->role == TORCH_LIB_CPU)
-		return plan_build__func(b, name, 0, PTB_FUNC_SEQ, PTB_REFUSE_NO_SYMBOL);
+	if (b->role == TORCH_LIB_CPU) {
+		plan_build__func(b, name, 0, PTB_FUNC_SEQ, PTB_REFUSE_NO_SYMBOL);
+		return 0;
+	}
 	return b->seq_func ? add_calls(b, b->seq_func - 1, &calls) : 0;
 }

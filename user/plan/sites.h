@@ -33,7 +33,7 @@ int cuda_calls__add(struct plan_build *b);
 int callback_sites__add(struct plan_build *b);
 
 /* scope_callers.c: literal names of the RECORD_FUNCTION macros in torch's own code. */
-int scope_callers__add(struct plan_build *b);
+void scope_callers__add(struct plan_build *b);
 
 /* pyargs_sites.c: scopes whose name and arguments are Python objects. */
 int pyargs_sites__add(struct plan_build *b);

@@ -2,13 +2,12 @@
 /* Functions found by their symbol; see sites.h. */
 #include "plan/sites.h"
 
-#include <errno.h>
 #include <string.h>
 
 /* ---- what is measured ---- */
 
 /* Engine::evaluate_function: the node's own call, in line or in the function that the engine calls. */
-static int mark_node_calls(struct plan_build *b)
+static void mark_node_calls(struct plan_build *b)
 {
 	struct flow *f = &b->flow;
 	bool any = false;
@@ -18,13 +17,14 @@ static int mark_node_calls(struct plan_build *b)
 			lib_code__calls(b->lc, &f->nodes[i].in, CALLEE_IN(CALLEE_GET_CALLBACKS));
 		any |= b->finder.work[i];
 	}
-	return any ? 0 : plan_build__mark_after(b, CALLEE_GET_CALLBACKS, 0, true);
+	if (!any)
+		plan_build__mark_after(b, CALLEE_GET_CALLBACKS, 0, true);
 }
 
 /* THPFunction_apply: Python code that runs under the function's RecordFunction. */
-static int mark_python_calls(struct plan_build *b)
+static void mark_python_calls(struct plan_build *b)
 {
-	return plan_build__mark_after(b, CALLEE_RF_SCOPE | CALLEE_GET_CALLBACKS, CALLEE_PYTHON, false);
+	plan_build__mark_after(b, CALLEE_RF_SCOPE | CALLEE_GET_CALLBACKS, CALLEE_PYTHON, false);
 }
 
 /* ---- rows ---- */
@@ -69,8 +69,10 @@ static int add_row(struct plan_build *b, const struct special_row *row)
 	struct func_probe fp = { .name = row->name, .kind = row->kind, .enter = row->prog, .mark = row->mark };
 	int err = 0;
 
-	if (!l->cnt && row->lib == b->role && !row->optional)
-		return plan_build__func(b, row->name, 0, row->kind, PTB_REFUSE_NO_SYMBOL);
+	if (!l->cnt && row->lib == b->role && !row->optional) {
+		plan_build__func(b, row->name, 0, row->kind, PTB_REFUSE_NO_SYMBOL);
+		return 0;
+	}
 	for (uint32_t i = 0; i < l->cnt && !err; i++) {
 		fp.entry = l->syms[i].addr;
 		err = plan_build__probe(b, &fp);
@@ -94,8 +96,10 @@ static int add_before(struct plan_build *b)
 	struct func_probe fp = { .name = "RecordFunction::before", .kind = PTB_FUNC_REGION };
 	int err = 0;
 
-	if (!l->cnt && b->role == TORCH_LIB_CPU)
-		return plan_build__func(b, fp.name, 0, PTB_FUNC_REGION, PTB_REFUSE_NO_SYMBOL);
+	if (!l->cnt && b->role == TORCH_LIB_CPU) {
+		plan_build__func(b, fp.name, 0, PTB_FUNC_REGION, PTB_REFUSE_NO_SYMBOL);
+		return 0;
+	}
 	for (uint32_t i = 0; i < l->cnt && !err; i++) {
 		const char *args = l->syms[i].name + strlen("_ZN2at14RecordFunction6beforeE");
 
@@ -135,5 +139,8 @@ int special_sites__add(struct plan_build *b)
 		err = seq_sites__add(b);
 	if (!err)
 		err = pyargs_sites__add(b);
-	return err ? err : scope_callers__add(b);
+	if (err)
+		return err;
+	scope_callers__add(b);
+	return 0;
 }

@@ -15,11 +15,11 @@
  */
 #include "plan/tensor_layout.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/term_text.h"
 #include "plan/layout.h"
 #include "plan/rf_layout.h"
@@ -286,19 +286,16 @@ static void learn_strings(struct leaf_run *r, struct plan_layout *l)
 	r->on_call = NULL;
 }
 
-int tensor_layout__learn(struct plan_build *b)
+void tensor_layout__learn(struct plan_build *b)
 {
-	struct leaf_run *r = calloc(1, sizeof(*r));
-	int err = 0;
+	struct leaf_run *r = xcalloc(1, sizeof(*r));
 
-	if (!r)
-		return -ENOMEM;
 	r->lc = b->lc;
 	r->dec = b->flow.dec;
 	if (b->role == TORCH_LIB_CPU) {
 		learn_from_operators(b);
 		learn_strings(r, &b->plan->layout);
-		err = ivalue_tags__learn(b, r);
+		ivalue_tags__learn(b, r);
 	}
 	rf_layout__learn(b, r);
 	python_layout__learn(b, r);
@@ -306,7 +303,6 @@ int tensor_layout__learn(struct plan_build *b)
 	if (lib_code__function(b->lc, "_ZN3c108GradMode10is_enabledEv"))
 		learn_c10(b, r);
 	free(r);
-	return err;
 }
 
 /* ---- the whole ---- */

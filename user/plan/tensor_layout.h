@@ -12,8 +12,8 @@
 #include "plan/plan_build.h"
 
 void tensor_layout__init(struct plan_layout *l);
-/* Takes what b->lc has to say (libc10, libtorch_cpu). 0 or -ENOMEM. */
-int tensor_layout__learn(struct plan_build *b);
+/* Takes what b->lc has to say (libc10, libtorch_cpu). */
+void tensor_layout__learn(struct plan_build *b);
 /* When all libraries were heard: checks, and decides shapes_on. */
 void tensor_layout__finish(struct plan_layout *l);
 
@@ -32,7 +32,7 @@ int dispatch_keys__bit(struct leaf_run *r, const char *name);
 /* local_state.c: grad mode and the local dispatch key set. After dispatch_keys__learn(). */
 void local_state__learn(struct leaf_run *r, struct plan_layout *l);
 /* ivalue_tags.c: tags of IValue (libtorch_cpu) and of Scalar (libc10). */
-int ivalue_tags__learn(struct plan_build *b, struct leaf_run *r);
+void ivalue_tags__learn(struct plan_build *b, struct leaf_run *r);
 void scalar_tags__learn(struct leaf_run *r, struct plan_layout *l);
 /* python_layout.c: torch.Tensor as a Python object (libtorch_python). */
 void python_layout__learn(struct plan_build *b, struct leaf_run *r);

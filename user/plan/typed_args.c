@@ -15,11 +15,11 @@
  */
 #include "plan/typed_args.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/demangle.h"
+#include "base/mem.h"
 #include "code/value_locations.h"
 #include "plan/arg_types.h"
 
@@ -252,19 +252,15 @@ static void find_fields(struct typed_call *c, const struct flow *f)
 }
 
 /* Does every path from the entry to the call run the instruction? */
-static int is_before_call(struct plan_build *b, const struct typed_call *c, uint32_t node, bool *before)
+static void is_before_call(struct plan_build *b, const struct typed_call *c, uint32_t node, bool *before)
 {
-	uint8_t *seen = calloc(b->flow.cnt, 1);
-	int err;
+	uint8_t *seen = xcalloc(b->flow.cnt, 1);
 
-	if (!seen)
-		return -ENOMEM;
 	seen[0] = FLOW_SEEN;
 	seen[node] = FLOW_STOP;
-	err = flow__reach(&b->flow, seen, false);
+	flow__reach(&b->flow, seen, false);
 	*before = seen[c->node] != FLOW_SEEN;
 	free(seen);
-	return err;
 }
 
 /* bytes: 4 for an int, which the operator takes as int64_t. */
@@ -309,8 +305,8 @@ static int follow_fields(struct plan_build *b, struct typed_call *c, bool refs)
 
 		if (refs != (fd->frame != VALUE_NO_FRAME))
 			continue;
-		err = is_before_call(b, c, fd->node, &before);
-		if (err || !before)
+		is_before_call(b, c, fd->node, &before);
+		if (!before)
 			continue;
 		err = value_locations__run(&c->locations, &b->flow, &seeds);
 		if (!err && refs)
@@ -415,14 +411,13 @@ static struct ptb_arg_op compile_arg(const struct typed_call *c, uint32_t i, con
 	return op;
 }
 
-static int add_program(struct plan_build *b, const struct typed_call *c, uint32_t func, const char *mangled)
+static void add_program(struct plan_build *b, const struct typed_call *c, uint32_t func, const char *mangled)
 {
 	char *demangled = mangled ? demangle(mangled, NULL) : NULL;
 	struct ptb_arg_prog prog = { .in_cnt = (uint8_t)(c->cnt - OWN_ARGS),
 				     .out_cnt = c->result_cnt,
 				     .result_loc = PTB_LOC_NONE };
 	uint32_t args;
-	int err;
 
 	for (uint32_t i = OWN_ARGS; i < c->cnt; i++) {
 		struct ptb_arg_op *op = &prog.ops[i - OWN_ARGS];
@@ -436,20 +431,17 @@ static int add_program(struct plan_build *b, const struct typed_call *c, uint32_
 	for (uint32_t i = 0; i < c->result_cnt; i++)
 		prog.ops[prog.in_cnt + i] = placeless(c->results[i]);
 	free(demangled);
-	err = plan_build__prog(b, &prog, &args);
-	for (uint32_t i = b->plan->site_cnt; !err && i && b->plan->sites[i - 1].func == func; i--)
+	plan_build__prog(b, &prog, &args);
+	for (uint32_t i = b->plan->site_cnt; i && b->plan->sites[i - 1].func == func; i--)
 		if (b->plan->sites[i - 1].role != PTB_ROLE_POINT)
 			b->plan->sites[i - 1].args = args;
-	return err;
 }
 
 int typed_args__add(struct plan_build *b, uint32_t func, const char *mangled)
 {
-	struct typed_call *c = calloc(1, sizeof(*c));
+	struct typed_call *c = xcalloc(1, sizeof(*c));
 	int err = 0;
 
-	if (!c)
-		return -ENOMEM;
 	if (read_types(b, c) && c->cnt > OWN_ARGS) {
 		err = follow_entry(b, c, 8);
 		find_fields(c, &b->flow);
@@ -460,7 +452,7 @@ int typed_args__add(struct plan_build *b, uint32_t func, const char *mangled)
 		if (!err)
 			err = follow_entry(b, c, 4);
 		if (!err)
-			err = add_program(b, c, func, mangled);
+			add_program(b, c, func, mangled);
 	}
 	value_locations__free(&c->locations);
 	free(c);

@@ -113,7 +113,7 @@ static int attach_agent(struct probe_set *ps, uint32_t proc_idx, const struct ag
 	if (!err)
 		err = probe_set__verify_armed(ps, req.tgid, &lib, 1);
 	if (!err)
-		err = link_list__move(ar->links, &links);
+		link_list__move(ar->links, &links);
 	if (err && err != -ESRCH && err != -ESTALE && err != -EUSERS)
 		pr_error("cannot attach to the agent of process %d: %s", (int)req.tgid, errstr(err));
 	link_list__clear(&links); /* what was not kept */
@@ -158,9 +158,9 @@ int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const stru
 	for (uint32_t i = 0; i < sizeof(ar) / sizeof(*ar) && !err; i++)
 		err = ar[i].wanted ? attach_agent(ps, proc_idx, &ar[i]) : 0;
 	if (!err)
-		err = link_list__move(&proc->request_links, &links);
+		link_list__move(&proc->request_links, &links);
 	if (!err)
-		err = link_list__move(&proc->ops_links, &ops_links);
+		link_list__move(&proc->ops_links, &ops_links);
 	link_list__clear(&ops_links);
 	link_list__clear(&links);
 	return err;

@@ -14,6 +14,7 @@
 #include <bpf/libbpf.h>
 
 #include "base/link_guard.h"
+#include "base/mem.h"
 #include "probe/probe_impl.h"
 
 #define UPROBE_MULTI_MAX (1u << 20) /* kernel: MAX_UPROBE_MULTI_CNT */
@@ -35,27 +36,24 @@ static void create_link(void *arg)
 static int link_multi(struct attach_req *req, uint32_t from, uint32_t cnt, struct probe_link *out)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
-	struct linking l = { .prog = bpf_program__fd(req->prog), .fd = -ENOMEM, .opts = &opts };
-	unsigned long *offsets = calloc(cnt, sizeof(*offsets));
-	unsigned long *semaphores = calloc(cnt, sizeof(*semaphores));
-	__u64 *cookies = calloc(cnt, sizeof(*cookies));
+	struct linking l = { .prog = bpf_program__fd(req->prog), .fd = -1, .opts = &opts };
+	unsigned long *offsets = xcalloc(cnt, sizeof(*offsets));
+	unsigned long *semaphores = xcalloc(cnt, sizeof(*semaphores));
+	__u64 *cookies = xcalloc(cnt, sizeof(*cookies));
 
-	if (offsets && semaphores && cookies) {
-		for (uint32_t i = 0; i < cnt; i++) {
-			offsets[i] = req->sites[from + i]->offset;
-			semaphores[i] = req->sites[from + i]->semaphore;
-			if (semaphores[i])
-				opts.uprobe_multi.ref_ctr_offsets = semaphores;
-			cookies[i] = PTB_COOKIE(req->proc, req->sites[from + i]->id,
-						req->sites[from + i]->args);
-		}
-		opts.uprobe_multi.path = req->path;
-		opts.uprobe_multi.offsets = offsets;
-		opts.uprobe_multi.cookies = cookies;
-		opts.uprobe_multi.cnt = cnt;
-		opts.uprobe_multi.pid = (__u32)req->tgid;
-		shielded__run(create_link, &l);
+	for (uint32_t i = 0; i < cnt; i++) {
+		offsets[i] = req->sites[from + i]->offset;
+		semaphores[i] = req->sites[from + i]->semaphore;
+		if (semaphores[i])
+			opts.uprobe_multi.ref_ctr_offsets = semaphores;
+		cookies[i] = PTB_COOKIE(req->proc, req->sites[from + i]->id, req->sites[from + i]->args);
 	}
+	opts.uprobe_multi.path = req->path;
+	opts.uprobe_multi.offsets = offsets;
+	opts.uprobe_multi.cookies = cookies;
+	opts.uprobe_multi.cnt = cnt;
+	opts.uprobe_multi.pid = (__u32)req->tgid;
+	shielded__run(create_link, &l);
 	free(offsets);
 	free(semaphores);
 	free(cookies);

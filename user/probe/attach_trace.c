@@ -30,6 +30,7 @@
 #include <linux/perf_event.h>
 
 #include "base/link_guard.h"
+#include "base/mem.h"
 #include "base/strtab.h"
 #include "probe/probe_impl.h"
 
@@ -105,15 +106,14 @@ static int find_stale(int dir, uint32_t ns_inum, struct stale *st)
 	char *line = NULL, name[128];
 	size_t cap = 0;
 
-	*st = (struct stale){ .names = f ? strtab__new() : NULL };
-	if (!f || !st->names)
-		err = f ? -ENOMEM : -errno;
+	*st = (struct stale){ .names = strtab__new() };
+	if (!f)
+		err = -errno;
 	while (!err && getline(&line, &cap, f) > 0) {
 		if (sscanf(line, "p:%127s", name) != 1 || !is_stale(name, ns_inum))
 			continue;
 		st->sites++;
-		if (!strtab__add(st->names, name, strlen(name)))
-			err = -ENOMEM;
+		strtab__add(st->names, name, strlen(name));
 	}
 	free(line);
 	if (f)
@@ -159,10 +159,8 @@ int64_t trace_fs__stale(uint32_t ns_inum)
 
 struct trace_fs *trace_fs__open(uint32_t ns_inum)
 {
-	struct trace_fs *tf = calloc(1, sizeof(*tf));
+	struct trace_fs *tf = xcalloc(1, sizeof(*tf));
 
-	if (!tf)
-		return NULL;
 	tf->dir = trace_fs__mount();
 	tf->events_fd =
 		tf->dir < 0 ? -1 : openat(tf->dir, "uprobe_events", O_WRONLY | O_APPEND | O_CLOEXEC);

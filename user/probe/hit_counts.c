@@ -7,6 +7,8 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "base/mem.h"
+
 #include "probe/probe_state.h"
 
 uint64_t hit_counts__sum(const struct bpf_map *map, uint32_t key)
@@ -16,8 +18,8 @@ uint64_t hit_counts__sum(const struct bpf_map *map, uint32_t key)
 
 	if (cpus <= 0)
 		return 0;
-	v = calloc((size_t)cpus, sizeof(*v));
-	if (v && !bpf_map_lookup_elem(bpf_map__fd(map), &key, v))
+	v = xcalloc((size_t)cpus, sizeof(*v));
+	if (!bpf_map_lookup_elem(bpf_map__fd(map), &key, v))
 		for (int i = 0; i < cpus; i++)
 			sum += v[i];
 	free(v);
@@ -27,10 +29,8 @@ uint64_t hit_counts__sum(const struct bpf_map *map, uint32_t key)
 int hit_counts__add(const struct probe_set *ps, uint32_t tgid)
 {
 	int cpus = libbpf_num_possible_cpus(), fd = bpf_map__fd(ps->skel->maps.bare_hits), err = 0;
-	uint64_t *none = cpus > 0 ? calloc((size_t)cpus, sizeof(*none)) : NULL;
+	uint64_t *none = xcalloc(cpus > 0 ? (size_t)cpus : 1, sizeof(*none));
 
-	if (!none)
-		return -ENOMEM;
 	if (bpf_map_update_elem(fd, &tgid, none, BPF_NOEXIST) && errno != EEXIST)
 		err = -errno;
 	free(none);

@@ -305,7 +305,7 @@ static int attach_kinds(struct kmem *k, struct ptbpf_bpf *s, bool life)
 			continue;
 		link = kind == KMEM_CALLS ? attach_syscall(k, prog) : bpf_program__attach(prog);
 		if (link) {
-			err = link_list__add(&k->links, (struct probe_link){ .lib = link });
+			link_list__add(&k->links, (struct probe_link){ .lib = link });
 		} else {
 			err = -errno;
 			pr_error("cannot attach to the kernel's tracepoint %s: %s",

@@ -69,25 +69,17 @@ static void remove_event_of(const struct probe_link *link)
 		trace_fs__remove_event(link->trace, link->event);
 }
 
-int link_list__add(struct link_list *l, struct probe_link link)
+void link_list__add(struct link_list *l, struct probe_link link)
 {
-	int err = vec_push(l->items, l->cnt, l->cap, link);
-
-	if (err) {
-		close_link(&link);
-		remove_event_of(&link);
-	}
-	return err;
+	vec_push(l->items, l->cnt, l->cap, link);
 }
 
-int link_list__move(struct link_list *to, struct link_list *from)
+void link_list__move(struct link_list *to, struct link_list *from)
 {
-	if (vec_reserve((void **)&to->items, &to->cap, (uint64_t)to->cnt + from->cnt, sizeof(*to->items)))
-		return -ENOMEM;
+	vec_reserve((void **)&to->items, &to->cap, (uint64_t)to->cnt + from->cnt, sizeof(*to->items));
 	for (uint32_t i = 0; i < from->cnt; i++)
 		to->items[to->cnt++] = from->items[i];
 	from->cnt = 0;
-	return 0;
 }
 
 static void destroy_link(void *arg, uint32_t i)
@@ -149,9 +141,9 @@ static void try_range(void *arg, uint32_t i)
 	}
 }
 
-static int trial__add(struct trial *t, uint32_t from, uint32_t cnt)
+static void trial__add(struct trial *t, uint32_t from, uint32_t cnt)
 {
-	return vec_push(t->ranges, t->cnt, t->cap, (struct range){ .from = from, .cnt = cnt });
+	vec_push(t->ranges, t->cnt, t->cap, (struct range){ .from = from, .cnt = cnt });
 }
 
 /* Takes what worked, refuses single sites, halves what failed; `next` is the following round. */
@@ -165,10 +157,8 @@ static int settle(struct trial *t, struct trial *next)
 		struct probe_site *site = req->sites[r->from];
 
 		if (!r->err) {
-			int e = link_list__add(req->links, r->link);
-
-			req->attached += e ? 0 : r->cnt;
-			err = err ? err : e;
+			link_list__add(req->links, r->link);
+			req->attached += r->cnt;
 		} else if (attach__is_hard_error(r->err)) {
 			err = err ? err : r->err;
 		} else if (r->cnt == 1) {
@@ -176,9 +166,8 @@ static int settle(struct trial *t, struct trial *next)
 				 site->offset, req->path, errstr(r->err));
 			site->refused = true;
 		} else if (!err) {
-			err = trial__add(next, r->from, r->cnt / 2);
-			if (!err)
-				err = trial__add(next, r->from + r->cnt / 2, r->cnt - r->cnt / 2);
+			trial__add(next, r->from, r->cnt / 2);
+			trial__add(next, r->from + r->cnt / 2, r->cnt - r->cnt / 2);
 		}
 	}
 	return err;
@@ -212,15 +201,10 @@ int attach__bisect(struct attach_req *req, link_fn link, uint32_t range_max)
 {
 	struct trial t = { .req = req, .link = link };
 	uint32_t n;
-	int err = 0;
 
-	for (uint32_t i = 0; !err && i < req->cnt; i += n) {
+	for (uint32_t i = 0; i < req->cnt; i += n) {
 		n = req->cnt - i < range_max ? req->cnt - i : range_max;
-		err = trial__add(&t, i, n);
-	}
-	if (err) {
-		free(t.ranges);
-		return err;
+		trial__add(&t, i, n);
 	}
 	return run_trials(&t);
 }

@@ -46,7 +46,7 @@ int code_maps__read_all(struct code_maps *m, pid_t tgid)
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64, &map.start,
 			   &map.end, perms, &map.off, &map.ino) == 5 &&
 		    map.ino && perms[2] == 'x' && perms[3] == 'p') /* the kernel probes no others */
-			err = vec_push(m->items, m->cnt, m->cap, map);
+			vec_push(m->items, m->cnt, m->cap, map);
 	}
 	free(text);
 	return err;
@@ -61,7 +61,7 @@ int code_maps__pick(const struct code_maps *all, pid_t tgid, const char *path, s
 	for (uint32_t i = 0; i < all->cnt && !err; i++)
 		if (all->items[i].ino == st.st_ino &&
 		    is_file(tgid, all->items[i].start, all->items[i].end, &st))
-			err = vec_push(m->items, m->cnt, m->cap, all->items[i]);
+			vec_push(m->items, m->cnt, m->cap, all->items[i]);
 	return err;
 }
 

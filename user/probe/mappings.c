@@ -31,9 +31,8 @@ static int read_all(struct mappings *all, int fd)
 	while (n > 0) {
 		char *at;
 
-		if (vec_reserve((void **)&all->items, &all->cap, (uint64_t)all->cnt + AT_ONCE,
-				sizeof(*all->items)))
-			return -ENOMEM;
+		vec_reserve((void **)&all->items, &all->cap, (uint64_t)all->cnt + AT_ONCE,
+			    sizeof(*all->items));
 		at = (char *)&all->items[all->cnt];
 		n = iter__read(fd, at, AT_ONCE * sizeof(*all->items));
 		if (n < 0)

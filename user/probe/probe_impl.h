@@ -33,9 +33,9 @@ struct link_list {
 	struct probe_link *items;
 	uint32_t cnt, cap;
 };
-int link_list__add(struct link_list *l, struct probe_link link);   /* takes it, also on -ENOMEM */
-int link_list__move(struct link_list *to, struct link_list *from); /* -ENOMEM: unchanged */
-void link_list__clear(struct link_list *l);                        /* detaches all, frees */
+void link_list__add(struct link_list *l, struct probe_link link); /* takes it */
+void link_list__move(struct link_list *to, struct link_list *from);
+void link_list__clear(struct link_list *l); /* detaches all, frees */
 
 /* All sites of one program in one file of one process, or of all that map it. */
 struct attach_req {
@@ -115,7 +115,7 @@ struct rings;
 uint32_t rings__choose_cnt(void);         /* power of two, at most RINGS_MAX */
 uint64_t rings__choose_bytes(bool agent); /* per ring */
 /* Begins to make them, on other threads: their pages are zeroed, which takes as long as to load all programs. */
-int rings__make(uint32_t cnt, uint64_t bytes, struct rings **out);
+void rings__make(uint32_t cnt, uint64_t bytes, struct rings **out);
 /* Waits until they are made, and hands them to the programs. 0 or negative errno (reported). */
 int rings__connect(struct rings *r, int outer_map_fd, const uint32_t *at);
 void rings__free(struct rings *r);

@@ -8,6 +8,7 @@
 #define LOG_DOMAIN "probe_set"
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/mem.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -187,9 +188,7 @@ static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 		pr_hint("use a power of two from 4K to 1G");
 		return -EINVAL;
 	}
-	err = rings__make(rings__choose_cnt(), bytes, &ps->rings);
-	if (err)
-		return err;
+	rings__make(rings__choose_cnt(), bytes, &ps->rings);
 	ps->skel = ptbpf_bpf__open();
 	if (!ps->skel) {
 		err = -errno;
@@ -231,11 +230,9 @@ static int attach_tasks(struct probe_set *ps)
 
 int probe_set__load(const struct probe_set_opts *opts, struct probe_set **out)
 {
-	struct probe_set *ps = calloc(1, sizeof(*ps));
+	struct probe_set *ps = xcalloc(1, sizeof(*ps));
 	int err;
 
-	if (!ps)
-		return -ENOMEM;
 	bpf_log__init();
 	ps->kmem.tracefs = -1;
 	ps->sampler.timer = -1;
@@ -320,11 +317,9 @@ static uint32_t select_sites(const struct probe_lib *lib, uint32_t prog, struct 
 int probe_set__attach_progs(struct probe_set *ps, uint32_t proc, pid_t tgid, struct probe_lib *lib,
 			    struct link_list *links)
 {
-	struct probe_site **some = calloc((size_t)lib->cnt + 1, sizeof(*some));
+	struct probe_site **some = xcalloc((size_t)lib->cnt + 1, sizeof(*some));
 	int err = 0, cnt = 0;
 
-	if (!some)
-		return -ENOMEM;
 	for (uint32_t prog = 0; !err && prog < PTB_PROG_CNT; prog++) {
 		struct attach_req req = {
 			.prog = ps->progs[prog],
@@ -394,7 +389,7 @@ static int attach_own(struct probe_set *ps, uint32_t proc, pid_t tgid, struct pr
 	if (!err && lib_cnt)
 		err = probe_set__verify_armed(ps, tgid, libs, lib_cnt);
 	if (!err)
-		err = link_list__move(&ps->procs[proc].links, &links);
+		link_list__move(&ps->procs[proc].links, &links);
 	link_list__clear(&links); /* what was not kept */
 	return err ? err : cnt;
 }
@@ -403,12 +398,10 @@ static int attach_own(struct probe_set *ps, uint32_t proc, pid_t tgid, struct pr
 static int attach_libs(struct probe_set *ps, uint32_t proc, const struct code_maps *all,
 		       struct probe_lib *libs, uint32_t lib_cnt)
 {
-	struct probe_lib *own = calloc(lib_cnt + 1ULL, sizeof(*own));
+	struct probe_lib *own = xcalloc(lib_cnt + 1ULL, sizeof(*own));
 	uint32_t shared = ps->procs[proc].shares, own_cnt = 0;
 	int n, cnt = 0;
 
-	if (!own)
-		return -ENOMEM;
 	for (uint32_t l = 0; l < lib_cnt; l++) {
 		n = shared__join(ps, proc, all, &libs[l]);
 		cnt += n;
@@ -720,14 +713,14 @@ void probe_set__detach(struct probe_set *ps)
 
 	/* together, because each link waits for the kernel; without memory one process at a time */
 	for (uint32_t i = 0; i < PTB_PROC_MAX; i++) {
-		(void)link_list__move(&all, &ps->procs[i].ops_links);
-		(void)link_list__move(&all, &ps->procs[i].request_links);
-		(void)link_list__move(&all, &ps->procs[i].links);
+		link_list__move(&all, &ps->procs[i].ops_links);
+		link_list__move(&all, &ps->procs[i].request_links);
+		link_list__move(&all, &ps->procs[i].links);
 	}
 	shared__take_links(&ps->shared, &all);
-	(void)link_list__move(&all, &ps->cost_links);
-	(void)link_list__move(&all, &ps->kmem.links);
-	(void)link_list__move(&all, &ps->sampler.links);
+	link_list__move(&all, &ps->cost_links);
+	link_list__move(&all, &ps->kmem.links);
+	link_list__move(&all, &ps->sampler.links);
 	link_list__clear(&all);
 	link_list__clear(&ps->cost_links);
 	kmem__detach(&ps->kmem);

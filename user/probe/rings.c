@@ -13,6 +13,7 @@
  */
 #define LOG_DOMAIN "rings"
 #include "base/log.h"
+#include "base/mem.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -130,12 +131,10 @@ static void wait_made(struct rings *r)
 	r->being_made = false;
 }
 
-int rings__make(uint32_t cnt, uint64_t bytes, struct rings **out)
+void rings__make(uint32_t cnt, uint64_t bytes, struct rings **out)
 {
-	struct rings *r = calloc(1, sizeof(*r));
+	struct rings *r = xcalloc(1, sizeof(*r));
 
-	if (!r)
-		return -ENOMEM;
 	r->cnt = cnt;
 	r->piece_cnt = 1;
 	while (bytes / r->piece_cnt > PIECE_BYTES && r->piece_cnt < PTB_RING_PIECES)
@@ -150,7 +149,6 @@ int rings__make(uint32_t cnt, uint64_t bytes, struct rings **out)
 	if (!r->being_made)
 		make_all(r);
 	*out = r;
-	return 0;
 }
 
 static int connect_piece(const struct rings *r, uint32_t idx, uint32_t p)

@@ -130,8 +130,8 @@ static int open_cpu(struct sampler *sa, struct ptbpf_bpf *s, int cpu)
 		close(fd);
 		return err;
 	}
-	err = link_list__add(&sa->links, link); /* owns fd */
-	return err ? err : 1;
+	link_list__add(&sa->links, link); /* owns fd */
+	return 1;
 }
 
 /* 0 or negative errno. */
@@ -152,7 +152,10 @@ static int open_ticks(struct sampler *sa, struct ptbpf_bpf *s)
 {
 	struct probe_link link = { .lib = bpf_program__attach(s->progs.py_sample_tick) };
 
-	return link.lib ? link_list__add(&sa->links, link) : -errno;
+	if (!link.lib)
+		return -errno;
+	link_list__add(&sa->links, link);
+	return 0;
 }
 
 /* Before Linux 6.1 it cannot be had for one process. */

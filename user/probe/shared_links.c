@@ -56,8 +56,8 @@ void probe_set__expect(struct probe_set *ps, const pid_t *pids, uint32_t cnt)
 	if (!ps->skel->rodata->by_tgid || cnt < SHARE_MIN)
 		return;
 	sh->expected = vec_dup(pids, cnt, sizeof(*pids));
-	sh->expected_cnt = sh->expected ? cnt : 0;
-	err = sh->expected ? mappings__read(ps) : -ENOMEM;
+	sh->expected_cnt = cnt;
+	err = mappings__read(ps);
 	if (!err)
 		return;
 	pr_debug("each process has its own probes: %s", errstr(err)); /* who maps the libraries is not known */
@@ -275,7 +275,7 @@ int shared__create(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *li
 	sl->attached = n;
 	if (n > 0)
 		sl->sites = vec_dup(lib->sites, lib->cnt, sizeof(*lib->sites));
-	if (n > 0 && (!sl->sites || enter(ps, proc_idx, l)))
+	if (n > 0 && enter(ps, proc_idx, l))
 		n = 0;
 	ns = shielded__cpu_ns() - ns;
 	sl->share_ns = ns / mappers;
@@ -291,7 +291,7 @@ int shared__create(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *li
 void shared__take_links(struct shared *sh, struct link_list *to)
 {
 	for (uint32_t l = 0; l < PTB_SHARED_MAX; l++)
-		(void)link_list__move(to, &sh->libs[l].links);
+		link_list__move(to, &sh->libs[l].links);
 }
 
 uint64_t probe_set__share_ns(const struct probe_set *ps)

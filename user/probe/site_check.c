@@ -8,6 +8,7 @@
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/proc_read.h"
 
 #include <errno.h>
@@ -185,11 +186,9 @@ static bool is_mapped(pid_t tgid, const struct probe_lib *lib)
 static int compare_memory(pid_t tgid, const struct code_maps *maps, const struct probe_lib *lib,
 			  bool quiet, struct bpf_program *const *armed)
 {
-	struct batch *b = calloc(1, sizeof(*b));
+	struct batch *b = xcalloc(1, sizeof(*b));
 	int err;
 
-	if (!b)
-		return -ENOMEM;
 	b->tgid = tgid;
 	b->lib = lib;
 	b->quiet = quiet;

@@ -10,6 +10,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "base/mem.h"
 #include "base/vec.h"
 #include "probe/probe_impl.h"
 #include "ptbpf.skel.h"
@@ -43,8 +44,8 @@ static int load(struct thread_regs *tr, pid_t pid)
 
 int thread_regs__open(pid_t pid, struct thread_regs **out)
 {
-	struct thread_regs *tr = calloc(1, sizeof(*tr));
-	int err = tr ? load(tr, pid) : -ENOMEM;
+	struct thread_regs *tr = xcalloc(1, sizeof(*tr));
+	int err = load(tr, pid);
 
 	if (err)
 		thread_regs__close(tr);
@@ -62,8 +63,8 @@ int thread_regs__read(const struct thread_regs *tr, struct ptb_thread_regs **row
 	ssize_t n = 1;
 
 	while (!err && n) {
-		err = vec_reserve((void **)&data, &cap, len + 65536, 1);
-		n = err ? err : iter__read(fd, data + len, 65536);
+		vec_reserve((void **)&data, &cap, len + 65536, 1);
+		n = iter__read(fd, data + len, 65536);
 		if (n < 0)
 			err = (int)n;
 		else

@@ -15,6 +15,7 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "python/frames.h"
 #include "python/layout.h"
 #include "target/remote_mem.h"
@@ -260,9 +261,7 @@ static int read_threads(pid_t pid, struct py_interp *pi, uint64_t until_ns, uint
 {
 	int n = -EINVAL;
 
-	*tstates = calloc(THREADS_MAX, sizeof(**tstates));
-	if (!*tstates)
-		return -ENOMEM;
+	*tstates = xcalloc(THREADS_MAX, sizeof(**tstates));
 	for (uint32_t i = 0; i < TRIES && n <= 0 && !is_over(until_ns); i++) { /* threads begin and end */
 		if (i)
 			pause_briefly();
@@ -328,9 +327,9 @@ int py_calibrate__run(pid_t pid, const struct py_file_facts *facts, uint64_t unt
 	list_slots(pid, pi, facts, &list);
 	if (err > 0)
 		err = check_threads(pid, pi, tstates, &list, until_ns);
-	else if (err != -ENOMEM)
+	else
 		err = refuse(pi, "its list of threads is not laid out as its version is");
-	if (err != -ENOMEM && is_over(until_ns))
+	if (is_over(until_ns))
 		err = stop_early(pi);
 	free(tstates);
 	return err;

@@ -163,7 +163,7 @@ static void search_code(const struct elf_file *ef, const struct py_symbols *syms
 
 	if (avail > CODE_MAX)
 		avail = CODE_MAX;
-	while (dec && p && avail && insn_decoder__decode(dec, p, avail, at, &in)) {
+	while (p && avail && insn_decoder__decode(dec, p, avail, at, &in)) {
 		if (note_tls(&s, &in) ||
 		    (in.cls != INSN_OTHER && in.cls != INSN_JCC && !note_call(&s, &in)))
 			break;
@@ -190,5 +190,6 @@ int py_file_facts__learn(const struct elf_file *ef, const void *arg, uint8_t **o
 	facts.version = find_version(ef, syms.version);
 	if (syms.gilstate)
 		search_code(ef, &syms, &facts);
-	return elf_answer__give(&facts, sizeof(facts), out, len);
+	elf_answer__give(&facts, sizeof(facts), out, len);
+	return 0;
 }

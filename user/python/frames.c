@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "python/layout.h"
 #include "target/remote_mem.h"
 
@@ -125,9 +126,7 @@ static int read_table(pid_t pid, const struct ptb_py_offsets *off, uint64_t addr
 		code->cut = true;
 		size = PY_LINE_TABLE_MAX;
 	}
-	code->table = malloc(size + 1);
-	if (!code->table)
-		return -ENOMEM;
+	code->table = xmalloc(size + 1);
 	code->table_len = (uint32_t)size;
 	err = remote__read(pid, addr + off->bytes_data, code->table, size);
 	if (err)

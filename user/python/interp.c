@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "python/calibrate.h"
 #include "target/mapped_file.h"
 #include "target/proc_info.h"
@@ -140,9 +141,7 @@ static bool try_file(struct search *s, const struct proc_map *map)
 
 	if (!err) {
 		err = verify(s, &facts, &pi);
-		pi.object = strdup(map->path);
-		if (!pi.object)
-			err = -ENOMEM;
+		pi.object = xstrdup(map->path);
 		pr_debug("%s: %s", map->path, err ? pi.why : "verified");
 		if (!err)
 			find_code_end(s->pid, s->maps, map, &pi);
@@ -154,7 +153,7 @@ static bool try_file(struct search *s, const struct proc_map *map)
 		return !err;
 	}
 	py_interp__clear(&pi);
-	if (err != -ENOMEM && err != -ECANCELED && err != -ESRCH)
+	if (err != -ECANCELED && err != -ESRCH)
 		return false;
 	py_interp__clear(s->out);
 	s->err = err;
@@ -178,8 +177,6 @@ int py_interp__find(pid_t pid, struct py_interp *out)
 	int err;
 
 	memset(out, 0, sizeof(*out));
-	if (!exe)
-		return -ENOMEM;
 	err = proc_maps__read(pid, &maps);
 	if (!err) {
 		s.maps = &maps;

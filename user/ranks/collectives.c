@@ -104,10 +104,9 @@ static uint32_t name_of(struct collectives *c, const struct slice *sl)
 
 	if (!c->shapes)
 		return strtab__add(c->texts, sl->name, strlen(sl->name));
-	if (!input_shapes__text(sl, &shapes)) {
-		n = snprintf(text, sizeof(text), "%s %s", sl->name, shapes.text);
-		id = strtab__add(c->texts, text, n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1);
-	}
+	input_shapes__text(sl, &shapes);
+	n = snprintf(text, sizeof(text), "%s %s", sl->name, shapes.text);
+	id = strtab__add(c->texts, text, n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1);
 	free(shapes.text);
 	return id;
 }

@@ -53,7 +53,7 @@ static inline const struct collective *rt__call(const struct rank_times *rt, uin
 /* Own time of the rank before the collective, which is not the first one. */
 double rt__own_before(const struct rank_times *rt, uint32_t rank, int64_t c);
 
-/* rank_causes.c: what the excess of the slow ranks is made of. 0 or -ENOMEM. */
+/* rank_causes.c: what the excess of the slow ranks is made of. */
 int rt__find_causes(struct rank_times *rt);
 
 #endif /* RANKS_RANK_TIMES_PRIV_H */

@@ -22,7 +22,8 @@ int agent_clock__add(struct agent_clock *c, uint64_t ticks, uint64_t mono_ns)
 		memmove(c->pairs, c->pairs + LIMIT_AGENT_CLOCKS / 2, c->cnt * sizeof(*c->pairs));
 		c->at = 0;
 	}
-	return vec_push(c->pairs, c->cnt, c->cap, (struct agent_clock_pair){ ticks, mono_ns });
+	vec_push(c->pairs, c->cnt, c->cap, (struct agent_clock_pair){ ticks, mono_ns });
+	return 0;
 }
 
 bool agent_clock__covers(const struct agent_clock *c, uint64_t ticks)

@@ -45,7 +45,7 @@ static bool learn_gpu_name(struct recorder *r, struct agent_proc *p, const struc
 	}
 	memcpy(text, n + 1, n->bytes);
 	text[n->bytes] = '\0';
-	hashmap__put(&p->gpu.names, a->aux, 0, recorder__name(r, p->tgid, text));
+	hashmap__try_put(&p->gpu.names, a->aux, 0, recorder__name(r, p->tgid, text));
 	return true;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/mem_limit.h"
 
 /* Keys in `ids`: (object, BY_OBJECT): the entry; (0, OF_ALL), (stream, OF_STREAM): the first one of a circle. */
@@ -24,18 +25,19 @@ static struct agent_open *find(const struct agent_opens *o, uint64_t key, int ki
 	return known ? (struct agent_open *)*known : NULL;
 }
 
-static int join(struct agent_opens *o, struct agent_open *e, uint64_t key, int circle)
+static void join(struct agent_opens *o, struct agent_open *e, uint64_t key, int circle)
 {
 	struct agent_open *first = find(o, key, circle);
 
 	e->next[circle] = e->prev[circle] = e;
-	if (!first)
-		return hashmap__put(&o->ids, key, (uint64_t)circle, (uint64_t)e);
+	if (!first) {
+		hashmap__put(&o->ids, key, (uint64_t)circle, (uint64_t)e);
+		return;
+	}
 	e->next[circle] = first;
 	e->prev[circle] = first->prev[circle];
 	first->prev[circle]->next[circle] = e;
 	first->prev[circle] = e;
-	return 0;
 }
 
 static void leave(struct agent_opens *o, struct agent_open *e, uint64_t key, int circle)
@@ -43,7 +45,7 @@ static void leave(struct agent_opens *o, struct agent_open *e, uint64_t key, int
 	if (e->next[circle] == e)
 		hashmap__del(&o->ids, key, (uint64_t)circle);
 	else if (find(o, key, circle) == e)
-		hashmap__put(&o->ids, key, (uint64_t)circle, (uint64_t)e->next[circle]); /* is there: succeeds */
+		hashmap__put(&o->ids, key, (uint64_t)circle, (uint64_t)e->next[circle]);
 	e->prev[circle]->next[circle] = e->next[circle];
 	e->next[circle]->prev[circle] = e->prev[circle];
 }
@@ -70,29 +72,18 @@ int agent_open__add(struct agent_opens *o, uint32_t stream, const struct ptb_rf_
 
 	if (e)
 		agent_open__remove(o, e); /* another object at this address: that one's end did not come */
-	if (o->cnt >= LIMIT_AGENT_OPEN || o->bytes + size > LIMIT_AGENT_OPEN_BYTES)
+	if (o->cnt >= LIMIT_AGENT_OPEN || o->bytes + size > LIMIT_AGENT_OPEN_BYTES ||
+	    !mem_limit__allows(size + hashmap__growth(&o->ids)))
 		return -E2BIG;
-	e = mem_limit__allows(size) ? malloc(size) : NULL;
-	if (!e)
-		return -ENOMEM;
+	e = xmalloc(size);
 	memcpy(&e->rec, rec, rec->h.len);
 	e->stream = stream;
-	if (hashmap__put(&o->ids, rec->rf, BY_OBJECT, (uint64_t)e))
-		goto no_memory;
-	if (join(o, e, 0, OF_ALL))
-		goto no_circle;
-	if (join(o, e, stream, OF_STREAM))
-		goto no_stream;
+	hashmap__put(&o->ids, rec->rf, BY_OBJECT, (uint64_t)e);
+	join(o, e, 0, OF_ALL);
+	join(o, e, stream, OF_STREAM);
 	o->cnt++;
 	o->bytes += size;
 	return 0;
-no_stream:
-	leave(o, e, 0, OF_ALL);
-no_circle:
-	hashmap__del(&o->ids, rec->rf, BY_OBJECT);
-no_memory:
-	free(e);
-	return -ENOMEM;
 }
 
 struct agent_open *agent_open__find(const struct agent_opens *o, uint64_t rf)

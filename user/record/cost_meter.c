@@ -16,8 +16,10 @@ void cost_meter__settle(struct cost_meter *m)
 
 	if (known)
 		*known += m->run;
-	else if (m->run && hashmap__put(&m->hits, m->tgid, 0, m->run))
-		m->nobodys += m->run; /* without memory they count for each, which can only be too much */
+	else {
+		if (m->run)
+			hashmap__put(&m->hits, m->tgid, 0, m->run);
+	} /* without memory they count for each, which can only be too much */
 	m->cnt += m->run;
 	m->run = 0;
 }

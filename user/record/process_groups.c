@@ -179,8 +179,7 @@ static char *as_text(struct py_objects *po, const struct group_dicts *gd, bool a
 	struct jsonw w;
 	bool good;
 
-	if (jsonw__init(&w, jsonw__to_memory, &m, 4096))
-		return NULL;
+	jsonw__init(&w, jsonw__to_memory, &m, 4096);
 	jsonw__begin_obj(&w);
 	good = write_all(&w, po, gd, all);
 	jsonw__end_obj(&w);

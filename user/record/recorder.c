@@ -2,7 +2,6 @@
 /* Writing a capture; see recorder.h. Unknown addresses are resolved in recorder_resolve.c. */
 #include "record/recorder.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/mem_limit.h"
 #include "capture/record_check.h"
 #include "record/recorder_agent.h"
@@ -102,7 +102,7 @@ static void add_share(struct recorder *r, const void *table, uint32_t tgid, uint
 	if (has)
 		*has += cnt;
 	else
-		hashmap__put(&r->shares, tgid, (uintptr_t)table, cnt); /* no memory: nor for what it counts */
+		hashmap__try_put(&r->shares, tgid, (uintptr_t)table, cnt); /* no room: nor for what it counts */
 }
 
 static uint32_t intern(struct recorder *r, uint32_t tgid, const char *text, size_t len)
@@ -115,7 +115,7 @@ static uint32_t intern(struct recorder *r, uint32_t tgid, const char *text, size
 		r->over_names++;
 		return 0;
 	}
-	id = strtab__add(r->names, text, len);
+	id = strtab__try_add(r->names, text, len);
 	if (!id)
 		return 0;
 	add_share(r, r->names, tgid, 1 + len / NAME_UNIT);
@@ -153,8 +153,8 @@ void recorder__remember(struct recorder *r, struct hashmap *m, uint32_t tgid, ui
 
 	if (known)
 		*known = val;
-	else if (recorder__has_room(r, m, tgid) && !hashmap__put(m, tgid, key, val))
-		add_share(r, m, tgid, 1); /* no memory: counted there, asked for again */
+	else if (recorder__has_room(r, m, tgid) && hashmap__try_put(m, tgid, key, val))
+		add_share(r, m, tgid, 1); /* no room: counted there, asked for again */
 }
 
 void recorder__forget(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key)
@@ -166,11 +166,9 @@ void recorder__forget(struct recorder *r, struct hashmap *m, uint32_t tgid, uint
 int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struct record_opts *opts,
 		   struct recorder **out)
 {
-	struct recorder *r = calloc(1, sizeof(*r));
-	int err = -ENOMEM;
+	struct recorder *r = xcalloc(1, sizeof(*r));
+	int err;
 
-	if (!r)
-		return -ENOMEM;
 	r->task_fn = fn;
 	r->task_arg = arg;
 	r->args = opts->args != PROBE_ARGS_NONE;
@@ -178,11 +176,7 @@ int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struc
 	r->identities = opts->args == PROBE_ARGS_FULL;
 	r->cuda_calls = opts->gpu;
 	r->names = strtab__new();
-	if (!r->names)
-		goto fail;
-	err = recorder__steps_open(r, &opts->steps);
-	if (err)
-		goto fail;
+	recorder__steps_open(r, &opts->steps);
 	err = path ? capture_writer__open(path, &r->cw) : 0;
 	if (err)
 		goto fail;
@@ -264,8 +258,7 @@ void recorder__meta_json(struct recorder *r, const char *key,
 	struct jsonw_text json = { .len = 0 };
 	struct jsonw w;
 
-	if (jsonw__init(&w, jsonw__to_text, &json, 1024))
-		return;
+	jsonw__init(&w, jsonw__to_text, &json, 1024);
 	write_value(&w, arg);
 	if (!jsonw__flush(&w))
 		recorder__meta(r, key, json.text);
@@ -415,7 +408,7 @@ void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid, uint
 {
 	if (r->threads.live >= LIMIT_THREADS)
 		hashmap__clear(&r->threads);
-	hashmap__put(&r->threads, tgid, tid, name);
+	hashmap__try_put(&r->threads, tgid, tid, name);
 }
 
 void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm)

@@ -6,7 +6,6 @@
 #define LOG_DOMAIN "agent"
 #include "record/recorder_agent.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +13,8 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "base/mem_limit.h"
 #include "base/vec.h"
 #include "record/recorder_agent_priv.h"
 #include "target/proc_info.h"
@@ -81,23 +82,17 @@ static struct agent_proc *find_agent(const struct recorder *r, uint32_t tgid)
 	return NULL;
 }
 
-int recorder__agent(struct recorder *r, const struct agent_facts *facts)
+void recorder__agent(struct recorder *r, const struct agent_facts *facts)
 {
 	struct agent_proc *p;
 
-	if (vec_reserve((void **)&r->agents, &r->agent_cap, (uint64_t)r->agent_cnt + 1,
-			sizeof(*r->agents)))
-		return -ENOMEM;
-	p = calloc(1, sizeof(*p));
-	if (!p)
-		return -ENOMEM;
+	p = xcalloc(1, sizeof(*p));
 	p->tgid = (uint32_t)facts->pid;
 	p->same_ns = proc__same_pidns(facts->pid);
 	p->clock.ns = !facts->tsc;
 	p->schema_off = facts->schema_off;
 	p->old_string_abi = facts->old_string_abi;
-	r->agents[r->agent_cnt++] = p;
-	return 0;
+	vec_push(r->agents, r->agent_cnt, r->agent_cap, p);
 }
 
 static void free_agent(struct agent_proc *p)
@@ -143,7 +138,7 @@ static void read_threads(struct recorder *r, struct agent_proc *p)
 		hashmap__clear(&p->tids);
 	for (int i = 0; i < n && i < (int)LIMIT_AGENT_THREADS; i++) {
 		if (!thread_status__read((pid_t)p->tgid, tids[i], &st))
-			hashmap__put(&p->tids, (uint64_t)st.ns_pid, 0, (uint64_t)tids[i]);
+			hashmap__try_put(&p->tids, (uint64_t)st.ns_pid, 0, (uint64_t)tids[i]);
 		drain_rings(r);
 	}
 	free(tids);
@@ -172,7 +167,7 @@ uint32_t agent__tid(struct recorder *r, struct agent_proc *p, uint32_t tid)
 		p->tids_debt_ns += (clock__mono_ns() - p->tids_ns) * TIDS_SHARE;
 		known = hashmap__get(&p->tids, tid, 0);
 		if (!known)
-			hashmap__put(&p->tids, tid, 0, tid);
+			hashmap__try_put(&p->tids, tid, 0, tid);
 	}
 	/* one that has ended: its own number still distinguishes it from the others */
 	return known ? (uint32_t)*known : tid;
@@ -206,17 +201,17 @@ static void account(struct recorder *r, struct agent_proc *p, const struct ptb_c
 	missing = known ? *known : 0;
 	if (seq && c->seq > last + 1) {
 		agent__count(r, PTB_CNT_AGENT_LOST, c->seq - last - 1);
-		hashmap__put(&p->streams, c->stream, 2, missing + c->seq - last - 1);
+		hashmap__try_put(&p->streams, c->stream, 2, missing + c->seq - last - 1);
 	} else if (c->seq < last && missing) {
 		agent__count(r, PTB_CNT_AGENT_LOST, (uint64_t)-1);
-		hashmap__put(&p->streams, c->stream, 2, missing - 1);
+		hashmap__try_put(&p->streams, c->stream, 2, missing - 1);
 	}
 	if ((dropped || c->seq == 1) && c->dropped > had)
 		agent__count(r, PTB_CNT_AGENT_DROPPED, c->dropped - had);
 	if (!seq || c->seq > last)
-		hashmap__put(&p->streams, c->stream, 0, c->seq);
+		hashmap__try_put(&p->streams, c->stream, 0, c->seq);
 	if (!dropped || c->dropped > had)
-		hashmap__put(&p->streams, c->stream, 1, c->dropped);
+		hashmap__try_put(&p->streams, c->stream, 1, c->dropped);
 }
 
 /* The record at `at`, NULL: what is there is none. */
@@ -316,7 +311,7 @@ static void hold_chunk(struct recorder *r, struct agent_proc *p, const struct pt
 {
 	if (p->held_len + c->len > LIMIT_AGENT_HELD)
 		write_held(r, p, true);
-	if (vec_reserve((void **)&p->held, &p->held_cap, (uint64_t)p->held_len + c->len, 1)) {
+	if (!vec_try_reserve((void **)&p->held, &p->held_cap, (uint64_t)p->held_len + c->len, 1)) {
 		agent__count(r, PTB_CNT_AGENT_LOST, 1);
 		return;
 	}
@@ -339,9 +334,9 @@ void recorder__agent_stack(struct recorder *r, const struct ptb_agent_stack *s)
 	}
 	make_room_for_stream(r, p);
 	least = hashmap__get(&p->streams, stream, 3);
-	if ((!least || s->number < *least) && hashmap__put(&p->streams, stream, 3, s->number))
+	if ((!least || s->number < *least) && !hashmap__try_put(&p->streams, stream, 3, s->number))
 		agent__over(r);
-	if (hashmap__put(&p->stacks, s->number, 0, s->id))
+	if (!hashmap__try_put(&p->stacks, s->number, 0, s->id))
 		agent__over(r);
 }
 
@@ -372,12 +367,14 @@ void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d)
 		agent__over(r);
 		return;
 	}
-	q.rec = vec_dup(d, d->h.len, 1);
-	if (!q.rec || vec_push(r->agent_queue, r->agent_queue_cnt, r->agent_queue_cap, q)) {
-		free(q.rec);
+	if (!mem_limit__allows(queued_size(d)) ||
+	    !vec_try_reserve((void **)&r->agent_queue, &r->agent_queue_cap,
+			     (uint64_t)r->agent_queue_cnt + 1, sizeof(q))) {
 		agent__count(r, PTB_CNT_AGENT_LOST, 1);
 		return;
 	}
+	q.rec = vec_dup(d, d->h.len, 1);
+	r->agent_queue[r->agent_queue_cnt++] = q;
 	p->queued += queued_size(d);
 }
 

@@ -17,8 +17,8 @@ struct agent_facts {
 	bool old_string_abi;
 };
 
-/* Chunks of this process are expected from now on. 0 or -ENOMEM. */
-int recorder__agent(struct recorder *r, const struct agent_facts *facts);
+/* Chunks of this process are expected from now on. */
+void recorder__agent(struct recorder *r, const struct agent_facts *facts);
 struct agent_reported {    /* by an agent of itself; 0: nothing */
 	uint32_t state;    /* PTB_AGENT_*, as its last STATE record says */
 	uint32_t ever;     /* bits that any of them had */

@@ -85,7 +85,7 @@ void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t s
 void agent_ops__record_held(struct recorder *r, struct agent_proc *p, uint64_t since_ns);
 
 /* ---- agent_open.c ---- */
-/* Keeps a copy of rec, in place of one of the same object. 0; -E2BIG: beyond the limit; -ENOMEM. */
+/* Keeps a copy of rec, in place of one of the same object. 0; -E2BIG: beyond a limit. */
 int agent_open__add(struct agent_opens *o, uint32_t stream, const struct ptb_rf_begin *rec);
 struct agent_open *agent_open__find(const struct agent_opens *o, uint64_t rf); /* NULL: none */
 /* The one that began first; of one stream, 0: of all. NULL: none. */
@@ -94,7 +94,7 @@ void agent_open__remove(struct agent_opens *o, struct agent_open *e);
 void agent_open__clear(struct agent_opens *o);
 
 /* ---- agent_clock.c ---- */
-/* 0, -EINVAL (not after the last one: ignored), or -ENOMEM. */
+/* 0, -EINVAL (not after the last one: ignored). */
 int agent_clock__add(struct agent_clock *c, uint64_t ticks, uint64_t mono_ns);
 /* Does a time lie between two pairs? */
 bool agent_clock__covers(const struct agent_clock *c, uint64_t ticks);

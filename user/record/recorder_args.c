@@ -64,7 +64,7 @@ void recorder__boxed_call(struct recorder *r, uint32_t tgid, uint64_t opdef)
 		return;
 	p = recorder__find_proc(r, tgid);
 	if (p && opdef && p->no_schema.live < LIMIT_UNKNOWN && !hashmap__get(&p->no_schema, opdef, 0))
-		hashmap__put(&p->no_schema, opdef, 0, 0);
+		hashmap__try_put(&p->no_schema, opdef, 0, 0);
 }
 
 /* Of a hostile process each takes as many reads as one may. */

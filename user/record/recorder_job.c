@@ -56,8 +56,7 @@ static void put_job(struct recorder *r, uint32_t tgid, const struct job_facts *f
 	struct jsonw w;
 	char *text;
 
-	if (jsonw__init(&w, jsonw__to_memory, &m, 4096))
-		return;
+	jsonw__init(&w, jsonw__to_memory, &m, 4096);
 	put_facts(&w, f, groups);
 	text = jsonw__take(&w, &m);
 	if (text) /* the limits of struct job_facts and of the groups leave room */

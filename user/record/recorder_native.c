@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "code/unwind.h"
 #include "probe/thread_regs.h"
@@ -62,25 +63,21 @@ static const struct ptb_thread_regs *find_row(const struct regs_table *t, uint32
 	return t->cnt ? bsearch(&key, t->rows, t->cnt, sizeof(key), cmp_tid) : NULL;
 }
 
-static int copy_stack(struct native_stacks *ns, struct unwind_thread *t)
+static void copy_stack(struct native_stacks *ns, struct unwind_thread *t)
 {
 	uint64_t left = LIMIT_NATIVE_STACKS - ns->bytes;
 	size_t len = LIMIT_NATIVE_STACK < left ? LIMIT_NATIVE_STACK : (size_t)left;
-	uint8_t *room = malloc(len + 1), *fit;
+	uint8_t *room = xmalloc(len + 1);
 	ssize_t n;
 
-	if (!room)
-		return -ENOMEM;
 	n = len ? remote__read_some(ns->pid, t->at.regs[PTB_DWARF_SP], room, len) : 0;
 	if (n <= 0) {
 		free(room);
-		return 0;
+		return;
 	}
-	fit = realloc(room, (size_t)n);
-	t->stack = fit ? fit : room;
+	t->stack = xrealloc(room, (size_t)n);
 	t->stack_len = (uint32_t)n;
 	ns->bytes += (uint64_t)n;
-	return 0;
 }
 
 static void drop_stack(struct native_stacks *ns, struct unwind_thread *t)
@@ -100,18 +97,17 @@ static int copy_round(struct native_stacks *ns)
 
 	if (err)
 		return err;
-	for (uint32_t i = 0; i < ns->cnt && !err; i++) {
+	for (uint32_t i = 0; i < ns->cnt; i++) {
 		const struct ptb_thread_regs *row = find_row(&before, ns->threads[i].at.tid);
 
 		if (ns->done_ns[i] || !row || row->running)
 			continue;
 		ns->threads[i].at = *row;
-		err = copy_stack(ns, &ns->threads[i]);
+		copy_stack(ns, &ns->threads[i]);
 	}
 	now = clock__mono_ns();
 	probe_set__sample_once(ns->samples);
-	if (!err)
-		err = read_regs(ns, &after);
+	err = read_regs(ns, &after);
 	for (uint32_t i = 0; i < ns->cnt && !err; i++) {
 		const struct ptb_thread_regs *row = find_row(&after, ns->threads[i].at.tid);
 
@@ -143,12 +139,12 @@ static int find_threads(struct native_stacks *ns)
 
 	if (err)
 		return err;
-	ns->threads = calloc(ns->cnt + 1, sizeof(*ns->threads));
-	ns->done_ns = calloc(ns->cnt + 1, sizeof(*ns->done_ns));
-	for (uint32_t i = 0; i < ns->cnt && ns->threads; i++)
+	ns->threads = xcalloc(ns->cnt, sizeof(*ns->threads));
+	ns->done_ns = xcalloc(ns->cnt, sizeof(*ns->done_ns));
+	for (uint32_t i = 0; i < ns->cnt; i++)
 		ns->threads[i].at = rows[i];
 	free(rows);
-	return ns->threads && ns->done_ns ? 0 : -ENOMEM;
+	return 0;
 }
 
 static int copy_stacks(struct native_stacks *ns)
@@ -189,8 +185,8 @@ static void put_stack(struct recorder *r, uint32_t tgid, uint32_t tid, uint64_t 
 	size_t len = whole_lines(text, LIMIT_NATIVE_TEXT - sizeof(rest));
 	char *cut = NULL;
 
-	if (text[len] && asprintf(&cut, "%.*s%s", (int)len, text, rest) < 0)
-		return;
+	if (text[len])
+		cut = xasprintf("%.*s%s", (int)len, text, rest);
 	text = cut ? cut : text;
 	recorder__put_text(r, PTB_REC_NATIVE_STACK, &head, text, strlen(text));
 	free(cut);

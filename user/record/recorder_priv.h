@@ -152,7 +152,7 @@ int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def);
 void recorder__py_forget(struct recorder *r, struct recorder_proc *p);
 
 /* ---- recorder_steps.c ---- */
-int recorder__steps_open(struct recorder *r, const struct step_opts *opts);
+void recorder__steps_open(struct recorder *r, const struct step_opts *opts);
 void recorder__steps_free(struct recorder *r);
 void recorder__steps_plan(struct recorder *r, const struct torch_plan *plan,
 			  const struct recorder_plan *rp);

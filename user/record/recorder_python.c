@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/mem_limit.h"
 #include "python/frames.h"
 #include "record/recorder_priv.h"
@@ -88,9 +89,7 @@ int recorder__python(struct recorder *r, uint32_t tgid, uint32_t parent, const s
 	if (from && from->py) {
 		p->py = from->py;
 	} else {
-		p->py = calloc(1, sizeof(*p->py));
-		if (!p->py)
-			return -ENOMEM;
+		p->py = xcalloc(1, sizeof(*p->py));
 		p->py->layout = *layout;
 	}
 	p->py->users++;
@@ -115,16 +114,18 @@ static bool is_of_nn_module(const struct py_code *code, const char *name)
 	       !strcmp(code->file + len - strlen(file), file);
 }
 
-/* From malloc; NULL: no memory. */
-static struct known_code *known_code__new(struct recorder *r, uint32_t tgid, const struct py_code *code)
+/* From malloc; NULL: the limit on memory. */
+static struct known_code *known_code__new(struct recorder *r, const struct recorder_proc *p,
+					  const struct py_code *code)
 {
 	uint64_t bytes = sizeof(struct known_code) + code->table_len;
-	struct known_code *k = mem_limit__allows(bytes) ? malloc(bytes) : NULL;
+	struct known_code *k;
 
-	if (!k)
+	if (!mem_limit__allows(bytes + hashmap__growth(&p->py->codes)))
 		return NULL;
-	*k = (struct known_code){ .func = recorder__name(r, tgid, code->name),
-				  .file = recorder__name(r, tgid, code->file),
+	k = xmalloc(bytes);
+	*k = (struct known_code){ .func = recorder__name(r, p->tgid, code->name),
+				  .file = recorder__name(r, p->tgid, code->file),
 				  .first = code->first,
 				  .shim = is_shim(code),
 				  .module_call = is_of_nn_module(code, "_call_impl"),
@@ -147,7 +148,7 @@ static struct known_code *read_code(struct recorder *r, const struct recorder_pr
 	    (addr == f->code ? py_code__read : py_class__read)((pid_t)p->tgid, &p->py->layout, addr, &code))
 		return NULL;
 	if (code.check == f->check)
-		k = known_code__new(r, p->tgid, &code);
+		k = known_code__new(r, p, &code);
 	py_code__clear(&code);
 	return k;
 }
@@ -174,7 +175,7 @@ static bool remember_frame(struct recorder *r, struct recorder_proc *p,
 	uint64_t position = (uint64_t)(uint32_t)f->at << 32 | f->check;
 	bool known = hashmap__get(&p->py_frames, f->code, position);
 
-	r->py_frames += !hashmap__put(&p->py_frames, f->code, position, shown) && !known;
+	r->py_frames += hashmap__try_put(&p->py_frames, f->code, position, shown) && !known;
 	return !known;
 }
 
@@ -202,10 +203,7 @@ static const struct known_code *find_code(struct recorder *r, struct recorder_pr
 	}
 	if (r->py_bytes + size_of(k) > LIMIT_PY_CODE_BYTES)
 		forget_all(r);
-	if (hashmap__put(&p->py->codes, f->code, f->check, (uint64_t)k)) {
-		free(k);
-		return NULL;
-	}
+	hashmap__put(&p->py->codes, f->code, f->check, (uint64_t)k);
 	r->py_bytes += size_of(k);
 	return k;
 }

@@ -70,14 +70,13 @@ static struct recorder_proc *find_gone(struct recorder *r)
 	return NULL;
 }
 
-static int remember_process(struct recorder *r, const struct torch_proc *tp,
-			    const struct torch_plan *plan, struct recorder_proc **out)
+static void remember_process(struct recorder *r, const struct torch_proc *tp,
+			     const struct torch_plan *plan, struct recorder_proc **out)
 {
 	struct recorder_proc *p = find_gone(r);
 
 	if (!p) {
-		if (vec_push(r->procs, r->proc_cnt, r->proc_cap, (struct recorder_proc){ 0 }))
-			return -ENOMEM;
+		vec_push(r->procs, r->proc_cnt, r->proc_cap, (struct recorder_proc){ 0 });
 		p = &r->procs[r->proc_cnt - 1];
 	}
 	*out = p;
@@ -90,7 +89,6 @@ static int remember_process(struct recorder *r, const struct torch_proc *tp,
 	p->next_groups_ns = clock__mono_ns() + GROUPS_WAIT_NS;
 	p->nested_keys = plan->layout.keys.nested;
 	p->singleton_cnt = proc_ops__singletons(tp, plan, p->singletons);
-	return 0;
 }
 
 static void take_ops(struct recorder *r, struct recorder_proc *p, const struct live_ops *lo)
@@ -216,14 +214,14 @@ void recorder__learn(struct recorder *r, struct proc_ops *po)
 {
 	const struct live_ops *lo;
 	struct recorder_proc *p;
-	int err = remember_process(r, po->tp, po->plan, &p);
+	int err;
 
-	if (!err) {
-		err = proc_ops__table(po, &lo);
-		err = take_table(r, p, lo, err);
-		p->last_table_ns = clock__mono_ns();
-		p->table_cost_ns = po->cost_ns;
-	}
+	remember_process(r, po->tp, po->plan, &p);
+
+	err = proc_ops__table(po, &lo);
+	err = take_table(r, p, lo, err);
+	p->last_table_ns = clock__mono_ns();
+	p->table_cost_ns = po->cost_ns;
 	if (err < 0) /* record: the table is still empty; names are read as they come */
 		pr_debug("pid %d: dispatcher table: %s", po->tp->pid, errstr(err));
 	recorder__schema_layout(r, po);
@@ -236,7 +234,7 @@ static void note_unknown(struct recorder *r, uint32_t tgid, uint64_t addr, uint6
 	if (!p || !addr || hashmap__get(&p->unknown, addr, type))
 		return;
 	if (p->unknown.live < LIMIT_UNKNOWN)
-		hashmap__put(&p->unknown, addr, type, 0);
+		hashmap__try_put(&p->unknown, addr, type, 0);
 	else
 		r->over_unknown++;
 }
@@ -312,9 +310,8 @@ static bool ask_kernel(struct recorder *r, const struct recorder_proc *p, uint64
 
 	if (!r->host_funcs)
 		r->host_funcs = host_funcs__new();
-	err = r->host_funcs ? host_funcs__kernel(r->host_funcs, (pid_t)p->tgid,
-						 p->gone ? -1 : p->pidfd, func, name, sizeof(name)) :
-			      -ENOMEM;
+	err = host_funcs__kernel(r->host_funcs, (pid_t)p->tgid, p->gone ? -1 : p->pidfd, func, name,
+				 sizeof(name));
 	if (!err)
 		recorder__addr_name(r, PTB_REC_KERNEL_NAME, p->tgid, func, name, 0);
 	/* the signal that ends the window also ends the child that reads a library, but the name belongs to the window */
@@ -407,8 +404,7 @@ static uint64_t *take_kernels(struct recorder_proc *p, uint32_t *cnt)
 	while ((s = hashmap__next(&p->unknown, &pos))) {
 		if (s->k1 != UNKNOWN_KERNEL || s->val >= ASK_TIMES_MAX)
 			continue;
-		if (vec_push(funcs, *cnt, cap, s->k0))
-			break; /* the rest in the next round */
+		vec_push(funcs, *cnt, cap, s->k0); /* the rest in the next round */
 	}
 	return funcs;
 }

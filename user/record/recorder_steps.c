@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* What of the records concerns steps, for step_count.h; as model/steps.c and model/scopes.c read them. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,21 +20,18 @@ struct recorder_site {
 	uint32_t flags;
 };
 
-int recorder__steps_open(struct recorder *r, const struct step_opts *opts)
+void recorder__steps_open(struct recorder *r, const struct step_opts *opts)
 {
 	if (!opts->name)
-		return 0;
+		return;
 	r->step_name = opts->name;
 	r->step_ops = opts->ops;
 	r->step_hooks = opts->hooks;
 	r->event_text = opts->event ? siphash__bytes(opts->event, strlen(opts->event)) | 1 : 0;
 	r->steps = step_count__new();
-	if (!r->steps)
-		return -ENOMEM;
 	step_count__set_hooks(r->steps, opts->hooks);
 	if (opts->only)
 		step_count__names_only(r->steps);
-	return 0;
 }
 
 void recorder__steps_free(struct recorder *r)
@@ -83,10 +79,10 @@ void recorder__steps_plan(struct recorder *r, const struct torch_plan *plan,
 			s.flags = SITE_MARK;
 		else if (pf->kind == PTB_FUNC_BOXED)
 			s.flags = SITE_BOXED;
-		while (r->step_site_cnt <= rp->site_base + i)
-			if (vec_push(r->step_sites, r->step_site_cnt, r->step_site_cap,
-				     (struct recorder_site){ .func = 0 }))
-				return;
+		while (r->step_site_cnt <= rp->site_base + i) {
+			vec_push(r->step_sites, r->step_site_cnt, r->step_site_cap,
+				 (struct recorder_site){ .func = 0 });
+		}
 		r->step_sites[rp->site_base + i] = s;
 	}
 }

@@ -115,7 +115,7 @@ int run__add_chosen(struct run *run, pid_t pid, uint64_t by_ns)
 	if (!t)
 		t = targets__add(&run->targets, pid, 0, 0);
 	if (!t)
-		return -ENOMEM;
+		return -E2BIG;
 	if (!is_chosen(pid, by_ns))
 		err = -ESRCH;
 	else
@@ -132,7 +132,7 @@ int run__add_chosen(struct run *run, pid_t pid, uint64_t by_ns)
 int run__await(struct run *run, pid_t pid)
 {
 	if (!targets__find(&run->targets, pid) && !targets__add(&run->targets, pid, 0, 0))
-		return -ENOMEM;
+		return -E2BIG;
 	return run->opts.children ? probe_set__watch_task(run->targets.ps, (uint32_t)pid) : 0;
 }
 
@@ -159,12 +159,12 @@ void run__add_descendants(struct run *run, pid_t pid)
 static int expect_process(struct run *run, pid_t pid, struct pid_vec *v)
 {
 	pid_t *kids = NULL;
-	int err, n = run->opts.children ? proc__children(pid, &kids) : 0;
+	int err = 0, n = run->opts.children ? proc__children(pid, &kids) : 0;
 
 	if (run->opts.agent != AGENT_OFF && target_agent__is_there(pid))
 		err = -EBUSY;
 	else
-		err = vec_push(v->pids, v->cnt, v->cap, pid);
+		vec_push(v->pids, v->cnt, v->cap, pid);
 	for (int i = 0; i < n && !err; i++)
 		err = v->cnt < LIMIT_PROCESSES ? expect_process(run, kids[i], v) : -E2BIG;
 	free(kids);
@@ -344,15 +344,13 @@ static int wait_events(struct run *run, int timeout_ms)
 	struct targets *ts = &run->targets;
 	uint32_t n = 0, i;
 
-	if (vec_reserve((void **)&run->polls, &run->poll_cap, (uint64_t)ts->cnt + FIXED_POLLS,
-			sizeof(*run->polls)) &&
-	    run->poll_cap < FIXED_POLLS)
-		return -ENOMEM;
+	vec_reserve((void **)&run->polls, &run->poll_cap, (uint64_t)ts->cnt + FIXED_POLLS,
+		    sizeof(*run->polls));
 	run->polls[n++] = (struct pollfd){ .fd = cancel__fd(), .events = POLLIN };
 	run->polls[n++] = (struct pollfd){ .fd = probe_set__poll_fd(run->targets.ps), .events = POLLIN };
 	run->polls[n++] =
 		(struct pollfd){ .fd = probe_set__sample_fd(run->targets.ps), .events = POLLIN };
-	for (i = 0; i < ts->cnt && n < run->poll_cap; i++)
+	for (i = 0; i < ts->cnt; i++)
 		run->polls[n++] = (struct pollfd){ .fd = ts->items[i].pidfd, .events = POLLIN };
 	if (poll_and_sample(run, n, timeout_ms) < 0 && errno != EINTR)
 		return -errno;

@@ -11,6 +11,7 @@
 #include "base/cancel.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/mem_limit.h"
 #include "base/sandbox.h"
 #include "base/vec.h"
@@ -129,10 +130,8 @@ struct recorder *run__recorder(const struct run *run)
 
 static struct run *new_run(const struct record_opts *opts)
 {
-	struct run *run = calloc(1, sizeof(*run));
+	struct run *run = xcalloc(1, sizeof(*run));
 
-	if (!run)
-		return NULL;
 	run->opts = *opts;
 	run->targets.opts = &run->opts;
 	run->pace_ms = 10;
@@ -195,8 +194,6 @@ int run__open(const struct record_opts *opts, const char *capture_path, struct r
 	struct run *run = new_run(opts);
 	int err;
 
-	if (!run)
-		return -ENOMEM;
 	err = check_limits(run);
 	if (!err)
 		err = recorder__open(capture_path, on_task, run, &run->opts, &run->targets.rec);

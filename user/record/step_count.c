@@ -14,6 +14,7 @@
 #include "base/hashmap.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/vec.h"
 
 #define OPEN_MAX 24
@@ -79,7 +80,7 @@ struct step_count {
 
 struct step_count *step_count__new(void)
 {
-	return calloc(1, sizeof(struct step_count));
+	return xcalloc(1, sizeof(struct step_count));
 }
 
 void step_count__free(struct step_count *sc)
@@ -108,8 +109,7 @@ static struct step_proc *find_proc(struct step_count *sc, uint32_t tgid)
 	for (uint32_t i = 0; i < sc->proc_cnt; i++)
 		if (sc->procs[i].tgid == tgid)
 			return &sc->procs[i];
-	if (vec_push(sc->procs, sc->proc_cnt, sc->proc_cap, (struct step_proc){ .tgid = tgid }))
-		return NULL;
+	vec_push(sc->procs, sc->proc_cnt, sc->proc_cap, (struct step_proc){ .tgid = tgid });
 	return &sc->procs[sc->proc_cnt - 1];
 }
 
@@ -117,8 +117,7 @@ static void announces_own(struct step_count *sc, uint32_t tgid)
 {
 	struct step_proc *p = find_proc(sc, tgid);
 
-	if (p)
-		p->own_phase = sc->phase;
+	p->own_phase = sc->phase;
 }
 
 static struct step_thread *find_thread(struct step_count *sc, uint32_t tgid, uint32_t tid, bool add)
@@ -132,11 +131,11 @@ static struct step_thread *find_thread(struct step_count *sc, uint32_t tgid, uin
 			LIMIT_STEP_THREADS);
 		sc->over_threads = true;
 	}
-	if (!add || sc->thread_cnt >= LIMIT_STEP_THREADS || !find_proc(sc, tgid) ||
-	    vec_push(sc->threads, sc->thread_cnt, sc->thread_cap,
-		     (struct step_thread){ .tgid = tgid, .tid = tid }) ||
-	    hashmap__put(&sc->thread_by_id, tgid, tid, sc->thread_cnt - 1))
+	if (!add || sc->thread_cnt >= LIMIT_STEP_THREADS || !find_proc(sc, tgid))
 		return NULL;
+	vec_push(sc->threads, sc->thread_cnt, sc->thread_cap,
+		 (struct step_thread){ .tgid = tgid, .tid = tid });
+	hashmap__put(&sc->thread_by_id, tgid, tid, sc->thread_cnt - 1);
 	return &sc->threads[sc->thread_cnt - 1];
 }
 
@@ -390,8 +389,7 @@ void step_count__put(struct step_count *sc, const struct step_event *ev)
 {
 	const struct queued q = { .ev = *ev, .nr = sc->queue_nr++ };
 
-	if (vec_push(sc->queue, sc->queue_cnt, sc->queue_cap, q))
-		pr_debug("no memory to count a step");
+	vec_push(sc->queue, sc->queue_cnt, sc->queue_cap, q);
 }
 
 static int by_time(const void *a, const void *b)
@@ -462,7 +460,7 @@ static void choose_best(struct step_count *sc)
 		struct step_proc *p = find_proc(sc, t->tgid);
 		const struct tally *ta;
 
-		if (!p || t->phase != sc->phase)
+		if (t->phase != sc->phase)
 			continue;
 		ta = &t->tallies[p->own_phase == sc->phase ? OWN : DERIVED];
 		if (ta->ends && (!p->best || ta->ends > p->best->ends))

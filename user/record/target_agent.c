@@ -15,6 +15,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "inject/inject.h"
 #include "record/recorder_agent.h"
 #include "target/proc_info.h"
@@ -78,12 +79,8 @@ static int inject(pid_t pid, struct remote_mem *mem, char *why, size_t cap)
 
 static struct target_agent *agent_new(struct agent_lib *lib)
 {
-	struct target_agent *ta = calloc(1, sizeof(*ta));
+	struct target_agent *ta = xcalloc(1, sizeof(*ta));
 
-	if (!ta) {
-		agent_lib__clear(lib);
-		return NULL;
-	}
 	ta->lib = *lib;
 	ta->proc_idx = UINT32_MAX;
 	ta->sites.access_path = lib->access_path;
@@ -121,8 +118,7 @@ struct target_agent *target_agent__find(pid_t pid, struct remote_mem *mem,
 	}
 	if (err == -EAGAIN && opts->gpu) {
 		ta = agent_new(&lib);
-		if (ta)
-			ta->late = true;
+		ta->late = true;
 		return ta;
 	}
 	if (err) {
@@ -144,8 +140,7 @@ struct target_agent *target_agent__find(pid_t pid, struct remote_mem *mem,
 		return NULL;
 	}
 	ta = agent_new(&lib);
-	if (ta)
-		ta->injected = injected;
+	ta->injected = injected;
 	return ta;
 }
 
@@ -274,7 +269,7 @@ int target_agent__request(struct target_agent *ta, pid_t pid, const struct recor
 	if (!err)
 		err = probe_set__add_process(ps, &pc, NULL, 0, &ta->proc_idx);
 	if (!err)
-		err = recorder__agent(rec, &facts);
+		recorder__agent(rec, &facts);
 	if (!err)
 		err = probe_set__agent_listen(ps, ta->proc_idx, &ta->sites);
 	if (!err)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/vec.h"
 #include "record/targets.h"
 #include "target/proc_info.h"
@@ -56,12 +57,11 @@ static int add_lib(struct targets *ts, struct target_cuda *tc, const struct torc
 		return -ENOEXEC;
 	if (!sp->recorded.site_base)
 		recorder__plan(ts->rec, sp->plan, libs, &sp->recorded);
-	if (vec_reserve((void **)&tc->libs, &tc->cap, tc->cnt + 1ULL, sizeof(*tc->libs)))
-		return -ENOMEM;
+	vec_reserve((void **)&tc->libs, &tc->cap, tc->cnt + 1ULL, sizeof(*tc->libs));
 	cl = &tc->libs[tc->cnt];
 	*cl = (struct cuda_lib){ .role = c->role, .plan = (uint32_t)(sp - ts->plans) };
 	if (torch_lib__copy(&cl->lib, &c->lib))
-		return -ENOMEM;
+		return -EMFILE;
 	tc->cnt++;
 	return 0;
 }
@@ -96,15 +96,15 @@ void target_cuda__plan(struct targets *ts, const struct torch_proc *tp, bool no_
 
 /* ---- their probes ---- */
 
-static int fill_cuda_lib(enum cuda_purpose p, const struct cuda_lib *cl,
-			 const struct shared_plan *sp, struct probe_lib *lib)
+static void fill_cuda_lib(enum cuda_purpose p, const struct cuda_lib *cl,
+			  const struct shared_plan *sp, struct probe_lib *lib)
 {
 	const struct torch_plan *plan = sp->plan;
 
 	lib->name = cl->lib.path;
 	lib->access_path = cl->lib.access_path;
-	lib->sites = calloc(plan->site_cnt ? plan->site_cnt : 1, sizeof(*lib->sites));
-	for (uint32_t i = 0; lib->sites && i < plan->site_cnt; i++) {
+	lib->sites = xcalloc(plan->site_cnt ? plan->site_cnt : 1, sizeof(*lib->sites));
+	for (uint32_t i = 0; i < plan->site_cnt; i++) {
 		const struct plan_site *s = &plan->sites[i];
 		const struct plan_func *pf = &plan->funcs[s->func];
 		struct probe_site *site;
@@ -116,7 +116,6 @@ static int fill_cuda_lib(enum cuda_purpose p, const struct cuda_lib *cl,
 		/* PTB_API_ARGS(), PTB_CUDA_ARGS() */
 		site->args = s->args | (pf->reason != PTB_REFUSE_NONE ? PTB_API_NO_EXIT : 0);
 	}
-	return lib->sites ? 0 : -ENOMEM;
 }
 
 static void fill_cfg(const struct target *t, struct ptb_proc_cfg *cfg)
@@ -134,10 +133,11 @@ static int attach_lib(struct targets *ts, enum cuda_purpose p, struct target *t,
 	struct shared_plan *sp = &ts->plans[cl->plan];
 	struct probe_lib lib = { 0 };
 	struct ptb_proc_cfg cfg;
-	int n = fill_cuda_lib(p, cl, sp, &lib);
+	int n = 0;
 
+	fill_cuda_lib(p, cl, sp, &lib);
 	fill_cfg(t, &cfg);
-	if (!n && lib.cnt) {
+	if (lib.cnt) {
 		n = cp->on ? probe_set__add_libs(ts->ps, cp->idx, &lib, 1) :
 			     probe_set__add_process(ts->ps, &cfg, &lib, 1, &cp->idx);
 		cp->on |= n >= 0;

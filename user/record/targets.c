@@ -19,6 +19,7 @@
 #include "base/jsonw.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/proc_read.h"
 #include "base/vec.h"
 #include "plan/plan_failures.h"
@@ -98,13 +99,10 @@ struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint
 	if (t) {
 		target_cuda__free(&t->cuda);
 		target_agent__free(t->agent);
-	}
-	if (!t && vec_reserve((void **)&ts->items, &ts->cap, (uint64_t)ts->cnt + 1, sizeof(*ts->items))) {
-		pr_error("cannot trace process %d: %s", pid, errstr(-ENOMEM));
-		return NULL;
-	}
-	if (!t)
+	} else {
+		vec_reserve((void **)&ts->items, &ts->cap, (uint64_t)ts->cnt + 1, sizeof(*ts->items));
 		t = &ts->items[ts->cnt++];
+	}
 	*t = (struct target){ .pid = pid, .parent = parent, .born_ns = born_ns, .max_cost_ns = max_cost };
 	t->pidfd = pid_hold__open(pid);
 	if ((born_ns && !pid_hold__began_by(pid, born_ns)) ||
@@ -190,11 +188,7 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *li
 	for (uint32_t i = 0; i < ts->plan_cnt; i++)
 		if (plan_key__same(&ts->plans[i].plan->key, &key))
 			return &ts->plans[i];
-	if (vec_reserve((void **)&ts->plans, &ts->plan_cap, (uint64_t)ts->plan_cnt + 1,
-			sizeof(*ts->plans))) {
-		pr_error("cannot plan the probes: %s", errstr(-ENOMEM));
-		return NULL;
-	}
+	vec_reserve((void **)&ts->plans, &ts->plan_cap, (uint64_t)ts->plan_cnt + 1, sizeof(*ts->plans));
 	sp = &ts->plans[ts->plan_cnt];
 	*sp = (struct shared_plan){ .plan = NULL };
 	err = torch_plan__new(libs, &opts, &sp->plan);
@@ -289,14 +283,12 @@ static bool is_of_object(const struct plan_site *s)
 }
 
 /* The sites of one library that are to be probed. */
-static int fill_torch_lib(const struct torch_proc *tp, const struct shared_plan *sp, uint8_t role,
-			  const struct target *t, const struct targets *ts, struct probe_lib *lib)
+static void fill_torch_lib(const struct torch_proc *tp, const struct shared_plan *sp, uint8_t role,
+			   const struct target *t, const struct targets *ts, struct probe_lib *lib)
 {
 	lib->name = tp->libs[role].path;
 	lib->access_path = tp->libs[role].access_path;
-	lib->sites = calloc(sp->plan->site_cnt ? sp->plan->site_cnt : 1, sizeof(*lib->sites));
-	if (!lib->sites)
-		return -ENOMEM;
+	lib->sites = xcalloc(sp->plan->site_cnt ? sp->plan->site_cnt : 1, sizeof(*lib->sites));
 	for (uint32_t i = 0; i < sp->plan->site_cnt; i++) {
 		const struct plan_site *s = &sp->plan->sites[i];
 		struct probe_site p = site_with_args(sp, i, ts->kernel_args);
@@ -306,7 +298,6 @@ static int fill_torch_lib(const struct torch_proc *tp, const struct shared_plan 
 		    needs_probe(&sp->plan->funcs[s->func], t, ts))
 			lib->sites[lib->cnt++] = p;
 	}
-	return 0;
 }
 
 void targets__report_refusals(struct targets *ts, const struct shared_plan *sp,
@@ -364,7 +355,7 @@ static int attach_probes(struct targets *ts, struct target *t, struct proc_ops *
 
 	for (int i = 0; i < TORCH_LIB_ROLES && !err; i++)
 		if (tp->libs[i].present)
-			err = fill_torch_lib(tp, sp, (uint8_t)i, t, ts, &libs[i]);
+			fill_torch_lib(tp, sp, (uint8_t)i, t, ts, &libs[i]);
 	if (!err) {
 		fill_facts(t, ts, po, &cfg);
 		err = probe_set__add_process(ts->ps, &cfg, NULL, 0, &t->proc_idx);
@@ -587,13 +578,10 @@ int targets__verify_plan(const struct torch_proc *tp, const struct shared_plan *
 {
 	const struct torch_plan *plan = sp->plan;
 	struct probe_lib libs[TORCH_LIB_ROLES] = { 0 };
-	struct probe_site *sites = calloc(plan->site_cnt + 1ULL, sizeof(*sites)), *next = sites;
-	int err = sites ? 0 : -ENOMEM;
+	struct probe_site *sites = xcalloc(plan->site_cnt + 1ULL, sizeof(*sites)), *next = sites;
+	int err = 0;
 
-	if (err)
-		pr_error("cannot compare the code of pid %d with its plan: %s", (int)tp->pid,
-			 errstr(err));
-	for (uint32_t role = 0; role < TORCH_LIB_ROLES && !err; role++) {
+	for (uint32_t role = 0; role < TORCH_LIB_ROLES; role++) {
 		if (!tp->libs[role].present)
 			continue;
 		libs[role] = (struct probe_lib){ .name = tp->libs[role].path,
@@ -604,8 +592,7 @@ int targets__verify_plan(const struct torch_proc *tp, const struct shared_plan *
 				*next++ = targets__site(sp, i);
 		libs[role].cnt = (uint32_t)(next - libs[role].sites);
 	}
-	if (!err)
-		err = probe_set__verify(tp->pid, libs, TORCH_LIB_ROLES);
+	err = probe_set__verify(tp->pid, libs, TORCH_LIB_ROLES);
 	free(sites);
 	return err;
 }

@@ -191,7 +191,7 @@ bool mr__has_room(const struct mem_report *mr, uint32_t tgid);
 bool mr__has_device_room(const struct mem_report *mr, uint32_t tgid, int32_t type, int32_t index);
 struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b); /* NULL: out of memory */
 int mr__count_samples(struct mem_report *mr, uint64_t until); /* of /proc, up to a time */
-int mr__merge_threads(struct mem_report *mr); /* rows of single threads into those of all; 0 or -ENOMEM */
+int mr__merge_threads(struct mem_report *mr); /* rows of single threads into those of all */
 uint32_t mr__time_period(const struct mem_report *mr, uint64_t ts);
 
 /* ---- conclusions: lists of one process, in the order in which they are to be read ---- */

@@ -33,7 +33,7 @@ struct proc_list {
 };
 
 void proc_list__free(struct proc_list *list);
-/* 0 or -ENOMEM. */
+
 int proc_list__add(struct proc_list *list, pid_t pid, uid_t uid);
 /* The list becomes `now`, which has been filled in any order and is empty then; what is in both keeps its turn. */
 void proc_list__replace(struct proc_list *list, struct proc_list *now);

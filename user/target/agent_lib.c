@@ -22,6 +22,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/proc_read.h"
 #include "target/elf_file.h"
 #include "target/elf_notes.h"
@@ -119,7 +120,8 @@ static int find_facts(const struct elf_file *ef, const void *arg, uint8_t **out,
 	(void)arg;
 	elf_file__for_each_usdt(ef, take_site, &ff);
 	elf_file__for_each_sym(ef, take_object, &ff);
-	return elf_answer__give(&ff.f, sizeof(ff.f), out, len);
+	elf_answer__give(&ff.f, sizeof(ff.f), out, len);
+	return 0;
 }
 
 static bool take_facts(const struct mapped_file *mf, struct file_facts *f, struct agent_lib *al)
@@ -298,15 +300,12 @@ static int examine_agent(struct search *s, const struct proc_map *map, struct ag
 	s->files++;
 	err = mapped_file__ask(s->pid, map, &q, &mf);
 	if (err)
-		return err == -ENOMEM || err == -ECANCELED ?
-			       err :
-			       explain(why, cap, -EPROTO, "its file cannot be read");
+		return err == -ECANCELED ? err : explain(why, cap, -EPROTO, "its file cannot be read");
 	out->fd = mf.fd;
 	mf.fd = 0;
-	out->path = strdup(map->path);
+	out->path = xstrdup(map->path);
 	out->access_path = mapped_file__fd_path(out->fd);
-	err = out->path && out->access_path ? 0 : -ENOMEM;
-	if (!err && !take_facts(&mf, &f, out))
+	if (!take_facts(&mf, &f, out))
 		err = explain(why, cap, -EPROTO, "its file cannot be read");
 	if (!err)
 		err = check_memory(s->pid, &s->maps, map, &f, out, state, why, cap);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/sandbox.h"
 #include "base/vec.h"
 #include "target/elf_priv.h"
@@ -61,9 +62,7 @@ static int answer_question(void *arg, uint8_t **out, size_t *len)
 	fill_outline(ef, &o);
 	err = r->q->fn(ef, r->q->arg, &data, &n);
 	if (!err) {
-		*out = malloc(sizeof(o) + n);
-		if (!*out)
-			return -ENOMEM;
+		*out = xmalloc(sizeof(o) + n);
 		memcpy(*out, &o, sizeof(o));
 		if (n)
 			memcpy(*out + sizeof(o), data, n);
@@ -81,11 +80,10 @@ int elf_answer__nothing(const struct elf_file *ef, const void *arg, uint8_t **ou
 	return 0;
 }
 
-int elf_answer__give(const void *from, size_t sz, uint8_t **out, size_t *len)
+void elf_answer__give(const void *from, size_t sz, uint8_t **out, size_t *len)
 {
 	*out = vec_dup(from, 1, sz);
 	*len = sz;
-	return *out ? 0 : -ENOMEM;
 }
 
 /* ---- what was answered before ---- */
@@ -171,9 +169,7 @@ static int take_answer(const uint8_t *data, size_t len, struct elf_answer *out)
 	if (!outline_ok(&out->outline))
 		return -ENOEXEC;
 	out->len = len - sizeof(out->outline);
-	out->data = malloc(out->len + 1);
-	if (!out->data)
-		return -ENOMEM;
+	out->data = xmalloc(out->len + 1);
 	memcpy(out->data, data + sizeof(out->outline), out->len);
 	return 0;
 }

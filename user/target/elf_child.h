@@ -56,7 +56,7 @@ void elf_answer__clear(struct elf_answer *a);
 bool elf_answer__get(const struct elf_answer *a, void *to, size_t sz);
 /* As fn: where the outline is all that is asked for. */
 int elf_answer__nothing(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len);
-/* For fn: answers with a copy. 0 or -ENOMEM. */
-int elf_answer__give(const void *from, size_t sz, uint8_t **out, size_t *len);
+/* For fn: answers with a copy. */
+void elf_answer__give(const void *from, size_t sz, uint8_t **out, size_t *len);
 
 #endif /* TARGET_ELF_CHILD_H */

@@ -22,6 +22,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/vec.h"
 
 /* ---- addresses ---- */
@@ -337,16 +338,14 @@ static bool names_slot(uint64_t type)
 	}
 }
 
-static int add_slots(struct elf_file *ef, const Elf64_Rela *rela, uint64_t cnt, uint32_t *cap)
+static void add_slots(struct elf_file *ef, const Elf64_Rela *rela, uint64_t cnt, uint32_t *cap)
 {
 	for (uint64_t i = 0; i < cnt; i++) {
 		if (!names_slot(ELF64_R_TYPE(rela[i].r_info)) || !ELF64_R_SYM(rela[i].r_info))
 			continue;
-		if (vec_push(ef->got, ef->got_cnt, *cap,
-			     (struct got_slot){ rela[i].r_offset, (uint32_t)ELF64_R_SYM(rela[i].r_info) }))
-			return -ENOMEM;
+		vec_push(ef->got, ef->got_cnt, *cap,
+			 (struct got_slot){ rela[i].r_offset, (uint32_t)ELF64_R_SYM(rela[i].r_info) });
 	}
-	return 0;
 }
 
 static int cmp_slot(const void *a, const void *b)
@@ -356,19 +355,17 @@ static int cmp_slot(const void *a, const void *b)
 	return x->addr < y->addr ? -1 : x->addr > y->addr;
 }
 
-static int collect_slots(struct elf_file *ef)
+static void collect_slots(struct elf_file *ef)
 {
 	uint32_t cap = 0;
 	bool sorted = true;
 
-	if (add_slots(ef, ef->jmprel, ef->jmprel_cnt, &cap) ||
-	    add_slots(ef, ef->rela, ef->rela_cnt, &cap))
-		return -ENOMEM;
+	add_slots(ef, ef->jmprel, ef->jmprel_cnt, &cap);
+	add_slots(ef, ef->rela, ef->rela_cnt, &cap);
 	for (uint32_t i = 1; i < ef->got_cnt && sorted; i++)
 		sorted = ef->got[i - 1].addr <= ef->got[i].addr;
 	if (!sorted)
 		qsort(ef->got, ef->got_cnt, sizeof(*ef->got), cmp_slot);
-	return 0;
 }
 
 static const char *slot_name(const struct elf_file *ef, uint64_t addr)
@@ -498,12 +495,10 @@ static void log_failure(const char *name, int err)
 
 int elf_file__open_fd(int fd, const char *name, struct elf_file **out)
 {
-	struct elf_file *ef = calloc(1, sizeof(*ef));
+	struct elf_file *ef = xcalloc(1, sizeof(*ef));
 	int err;
 
 	*out = NULL;
-	if (!ef)
-		return -ENOMEM;
 	err = map_file(ef, fd);
 	if (!err) {
 		memcpy(&ef->ehdr, ef->map, sizeof(ef->ehdr));
@@ -514,7 +509,7 @@ int elf_file__open_fd(int fd, const char *name, struct elf_file **out)
 	if (!err) {
 		read_dynamic(ef);
 		find_symtab(ef);
-		err = collect_slots(ef);
+		collect_slots(ef);
 	}
 	if (err) {
 		log_failure(name, err);

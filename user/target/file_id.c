@@ -21,6 +21,7 @@
 #include <openssl/sha.h>
 
 #include "base/limits.h"
+#include "base/mem.h"
 #include "base/sandbox.h"
 
 #define CHUNK (1u << 20)
@@ -108,10 +109,10 @@ static int hash_range(const struct hashing *h, uint8_t *buf, uint8_t *copy)
 static int hash_all(void *arg, uint8_t **out, size_t *len)
 {
 	const struct hashing *h = arg;
-	uint8_t *buf = malloc(CHUNK), *copy = NULL;
-	int err = buf ? 0 : -ENOMEM;
+	uint8_t *buf = xmalloc(CHUNK), *copy = NULL;
+	int err = 0;
 
-	if (!err && h->fds[1] >= 0 && h->size) {
+	if (h->fds[1] >= 0 && h->size) {
 		copy = mmap(NULL, h->size, PROT_READ | PROT_WRITE, MAP_SHARED, h->fds[1], 0);
 		err = copy == MAP_FAILED ? -errno : 0;
 	}

@@ -24,6 +24,8 @@
 #include "base/demangle.h"
 #include "base/hashmap.h"
 #include "base/limits.h"
+#include "base/mem.h"
+#include "base/mem_limit.h"
 #include "base/vec.h"
 #include "target/elf_priv.h"
 #include "target/mapped_file.h"
@@ -78,7 +80,7 @@ struct host_funcs {
 
 struct host_funcs *host_funcs__new(void)
 {
-	return calloc(1, sizeof(struct host_funcs));
+	return xcalloc(1, sizeof(struct host_funcs));
 }
 
 static void named_addrs__clear(struct named_addrs *list)
@@ -156,13 +158,11 @@ static int cmp_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static int answer_names(const struct elf_file *ef, struct found_names *found, uint8_t **out, size_t *len)
+static void answer_names(const struct elf_file *ef, struct found_names *found, uint8_t **out, size_t *len)
 {
-	struct named_addr *list = calloc(found->cnt + 1ULL, sizeof(*list));
+	struct named_addr *list = xcalloc(found->cnt + 1ULL, sizeof(*list));
 	uint32_t n = 0;
 
-	if (!list)
-		return -ENOMEM;
 	if (found->cnt)
 		qsort(found->items, found->cnt, sizeof(*found->items), cmp_name);
 	for (uint32_t i = 0; i < found->cnt; i++)
@@ -174,7 +174,6 @@ static int answer_names(const struct elf_file *ef, struct found_names *found, ui
 	free(found->items);
 	*out = (uint8_t *)list;
 	*len = n * sizeof(*list);
-	return 0;
 }
 
 static int learn_funcs(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
@@ -183,7 +182,8 @@ static int learn_funcs(const struct elf_file *ef, const void *arg, uint8_t **out
 
 	(void)arg;
 	elf_file__for_each_sym(ef, add_func_name, &found);
-	return answer_names(ef, &found, out, len);
+	answer_names(ef, &found, out, len);
+	return 0;
 }
 
 static int learn_handles(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
@@ -195,7 +195,8 @@ static int learn_handles(const struct elf_file *ef, const void *arg, uint8_t **o
 	elf_symtab__walk(&ef->dynsym, is_handle_import, &asks);
 	if (asks)
 		elf_symtab__walk(&ef->symtab, add_handle_name, &found);
-	return answer_names(ef, &found, out, len);
+	answer_names(ef, &found, out, len);
+	return 0;
 }
 
 /* ---- symbols of a file ---- */
@@ -229,7 +230,7 @@ static void keep_names(struct host_lib *lib, struct named_addrs *list, struct ho
 	mf->answer.data = NULL;
 	if (list->cnt && !lib->outline)
 		lib->outline = vec_dup(&mf->answer.outline, 1, sizeof(*lib->outline));
-	if (!list->cnt || !lib->outline || !is_sorted(list)) {
+	if (!list->cnt || !mem_limit__allows(0) || !is_sorted(list)) {
 		free(list->items);
 		list->items = NULL;
 		list->cnt = 0;
@@ -278,12 +279,8 @@ static struct host_lib *find_lib(struct host_funcs *hf, const struct proc_map *m
 
 	if (known)
 		return &hf->libs[*known];
-	if (vec_push(hf->libs, hf->lib_cnt, hf->lib_cap, (struct host_lib){ .outline = NULL }))
-		return NULL;
-	if (hashmap__put(&hf->lib_of, map->ino, dev, hf->lib_cnt - 1)) {
-		hf->lib_cnt--;
-		return NULL;
-	}
+	vec_push(hf->libs, hf->lib_cnt, hf->lib_cap, (struct host_lib){ .outline = NULL });
+	hashmap__put(&hf->lib_of, map->ino, dev, hf->lib_cnt - 1);
 	return &hf->libs[hf->lib_cnt - 1];
 }
 
@@ -339,8 +336,6 @@ static bool by_function(struct host_funcs *hf, struct host_proc *hp, uint64_t ad
 		if (!map->exec || addr < map->start || addr >= map->end)
 			continue;
 		lib = find_lib(hf, map);
-		if (!lib)
-			return false;
 		list = read_names_of(lib, &lib->funcs, learn_funcs, hp, map);
 		if (!list->cnt || !load_bias_of(lib, map, &bias))
 			return false;
@@ -376,13 +371,13 @@ static bool holder_in(const struct host_proc *hp, const struct named_addrs *list
 
 static bool by_handle(struct host_funcs *hf, struct host_proc *hp, uint64_t handle, char *name, size_t cap)
 {
-	uint8_t *buf = malloc(READ_AT_ONCE);
+	uint8_t *buf = xmalloc(READ_AT_ONCE);
 	const struct named_addrs *list;
 	struct host_lib *lib;
 	bool found = false;
 	uint64_t bias;
 
-	for (uint32_t i = 0; buf && !found && i < hp->maps.cnt && !is_over(hp); i++) {
+	for (uint32_t i = 0; !found && i < hp->maps.cnt && !is_over(hp); i++) {
 		const struct proc_map *map = &hp->maps.items[i];
 
 		lib = map->exec ? find_lib(hf, map) : NULL;
@@ -403,8 +398,7 @@ static struct host_proc *find_proc(struct host_funcs *hf, pid_t pid)
 	for (uint32_t i = 0; i < hf->proc_cnt; i++)
 		if (hf->procs[i].pid == pid)
 			return &hf->procs[i];
-	if (vec_push(hf->procs, hf->proc_cnt, hf->proc_cap, (struct host_proc){ .pid = pid }))
-		return NULL;
+	vec_push(hf->procs, hf->proc_cnt, hf->proc_cap, (struct host_proc){ .pid = pid });
 	return &hf->procs[hf->proc_cnt - 1];
 }
 
@@ -496,8 +490,6 @@ int host_funcs__kernel(struct host_funcs *hf, pid_t pid, int hold, uint64_t addr
 	if (!cap)
 		return -EINVAL;
 	buf[0] = 0;
-	if (!hp)
-		return -ENOMEM;
 	if (!addr)
 		return -ENOENT;
 	begin = search_clock(hp);

@@ -3,13 +3,13 @@
 #include "target/job_facts.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "base/proc_read.h"
 #include "target/proc_info.h"
 
@@ -167,7 +167,7 @@ static void take_variable(struct job_facts *f, enum job_var v, const char *value
 	if (job_vars[v].number)
 		f->numbers[v] = job_vars__number(value);
 	else if (strlen(value) <= JOB_TEXT_MAX)
-		f->texts[v] = strdup(value);
+		f->texts[v] = xstrdup(value);
 }
 
 void job_facts__of_environ(struct job_facts *f, const char *text, size_t len)
@@ -195,12 +195,11 @@ void job_facts__of_environ(struct job_facts *f, const char *text, size_t len)
 
 static void read_environ(pid_t pid, struct job_facts *f)
 {
-	char *text = malloc(ENVIRON_MAX);
-	ssize_t len = text ? proc_file__read_some(pid, "environ", text, ENVIRON_MAX) : 0;
+	char *text = xmalloc(ENVIRON_MAX);
+	ssize_t len = proc_file__read_some(pid, "environ", text, ENVIRON_MAX);
 
 	job_facts__of_environ(f, text, len > 0 ? (size_t)len : 0);
-	if (text)
-		explicit_bzero(text, ENVIRON_MAX);
+	explicit_bzero(text, ENVIRON_MAX);
 	free(text);
 }
 

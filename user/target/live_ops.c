@@ -14,6 +14,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/vec.h"
 #include "target/remote_mem.h"
 
@@ -55,12 +56,12 @@ static void set_parts(struct raw_op *op, const struct node *node, bool old_abi)
 	}
 }
 
-static int add_raw(struct raw_ops *ops, uint64_t at, const struct node *node, bool old_abi)
+static void add_raw(struct raw_ops *ops, uint64_t at, const struct node *node, bool old_abi)
 {
 	struct raw_op op = { .opdef = at + 16 };
 
 	set_parts(&op, node, old_abi);
-	return vec_push(ops->items, ops->cnt, ops->cap, op);
+	vec_push(ops->items, ops->cnt, ops->cap, op);
 }
 
 /*
@@ -87,7 +88,7 @@ static int walk_list(pid_t pid, uint64_t head, bool old_abi, const struct live_o
 		if (err == -EFAULT || (!err && (seen ? node.next : node.prev) != before))
 			return -EAGAIN;
 		if (!err)
-			err = add_raw(ops, at, &node, old_abi);
+			add_raw(ops, at, &node, old_abi);
 	}
 	return err;
 }
@@ -128,10 +129,8 @@ static char *name_buf(const struct raw_op *op, struct remote_piece *pieces)
 
 	pieces[0].len = pieces[1].len = 0;
 	if (!name->ok || !over->ok || !name->len || name->len > NAME_SZ_MAX || over->len > NAME_SZ_MAX)
-		return calloc(1, 1);
-	buf = calloc(1, name->len + 1 + over->len + 1);
-	if (!buf)
-		return NULL;
+		return xcalloc(1, 1);
+	buf = xcalloc(1, name->len + 1 + over->len + 1);
 	pieces[0].addr = name->text;
 	pieces[0].buf = buf;
 	pieces[0].len = (uint32_t)name->len;
@@ -150,8 +149,6 @@ static int read_names(pid_t pid, struct raw_ops *ops, struct remote_piece *piece
 	for (uint32_t i = 0; i < ops->cnt; i++, out->cnt++) {
 		out->ops[i].opdef = ops->items[i].opdef;
 		out->ops[i].name = name_buf(&ops->items[i], &pieces[2 * i]);
-		if (!out->ops[i].name)
-			return -ENOMEM;
 	}
 	err = remote__read_pieces(pid, pieces, ops->cnt * 2);
 	if (err)
@@ -175,12 +172,12 @@ static int read_names(pid_t pid, struct raw_ops *ops, struct remote_piece *piece
 
 static int name_all(pid_t pid, bool old_abi, struct raw_ops *raw, struct live_ops *out, uint32_t *bad)
 {
-	struct remote_piece *pieces = calloc((size_t)raw->cnt * 2, sizeof(*pieces));
+	struct remote_piece *pieces = xcalloc((size_t)raw->cnt * 2, sizeof(*pieces));
 	int err;
 
-	out->ops = calloc(raw->cnt, sizeof(*out->ops));
-	err = pieces && out->ops ? 0 : -ENOMEM;
-	if (!err && old_abi)
+	out->ops = xcalloc(raw->cnt, sizeof(*out->ops));
+	err = 0;
+	if (old_abi)
 		err = read_lengths(pid, raw, pieces);
 	if (!err)
 		err = read_names(pid, raw, pieces, out, bad);
@@ -321,11 +318,9 @@ static uint32_t locate_observed(pid_t pid, const struct live_ops *lo, struct can
 /* Reads the flag of every operator. */
 static bool read_observed_flags(pid_t pid, struct live_ops *lo, uint32_t off, uint8_t *flags)
 {
-	struct remote_piece *pieces = calloc(lo->cnt, sizeof(*pieces));
+	struct remote_piece *pieces = xcalloc(lo->cnt, sizeof(*pieces));
 	bool ok;
 
-	if (!pieces)
-		return false;
 	for (uint32_t i = 0; i < lo->cnt; i++) {
 		pieces[i].addr = lo->ops[i].opdef + off;
 		pieces[i].buf = &flags[i];
@@ -342,9 +337,9 @@ static bool read_observed_flags(pid_t pid, struct live_ops *lo, uint32_t off, ui
 
 static void read_observed(pid_t pid, struct live_ops *lo, uint32_t off)
 {
-	uint8_t *flags = calloc(lo->cnt, 1);
+	uint8_t *flags = xcalloc(lo->cnt, 1);
 
-	lo->observed_known = flags && off && read_observed_flags(pid, lo, off, flags);
+	lo->observed_known = off && read_observed_flags(pid, lo, off, flags);
 	lo->observed_off = lo->observed_known ? off : 0;
 	free(flags);
 }
@@ -373,13 +368,13 @@ static bool try_observed(pid_t pid, struct live_ops *lo, uint32_t off)
 
 static void find_observed(pid_t pid, struct live_ops *lo)
 {
-	struct candidate *cands = calloc(WINDOW, sizeof(*cands));
-	uint8_t *bytes = malloc(lo->cnt > WINDOW ? lo->cnt : WINDOW);
+	struct candidate *cands = xcalloc(WINDOW, sizeof(*cands));
+	uint8_t *bytes = xmalloc(lo->cnt > WINDOW ? lo->cnt : WINDOW);
 	uint32_t off = 0, known = 0;
 
 	for (uint32_t i = 0; i < lo->cnt; i++)
 		known += is_always_unobserved(lo->ops[i].name);
-	if (cands && bytes && known >= KNOWN_MIN && lo->cnt > 4 * UNOBSERVED_MAX)
+	if (known >= KNOWN_MIN && lo->cnt > 4 * UNOBSERVED_MAX)
 		off = locate_observed(pid, lo, cands, bytes, known);
 	lo->observed_known = off && read_observed_flags(pid, lo, off, bytes);
 	lo->observed_off = lo->observed_known ? off : 0;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/proc_read.h"
 #include "target/file_server.h"
 #include "target/remote_mem.h"
@@ -181,9 +182,7 @@ uint64_t torch_proc__refused_files(void)
 
 char *mapped_file__fd_path(int fd)
 {
-	char *path;
-
-	return asprintf(&path, "/proc/self/fd/%d", fd) < 0 ? NULL : path;
+	return xasprintf("/proc/self/fd/%d", fd);
 }
 
 static int check_identity(pid_t pid, const struct proc_map *map, enum identity id, struct mapped_file *mf)

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "base/proc_read.h"
 #include "base/vec.h"
 
@@ -177,11 +178,11 @@ struct pid_list {
 	uint32_t cnt, cap;
 };
 
-static int pid_list__add(struct pid_list *list, long pid)
+static void pid_list__add(struct pid_list *list, long pid)
 {
 	if (pid <= 0 || pid > INT32_MAX)
-		return 0;
-	return vec_push(list->pids, list->cnt, list->cap, (pid_t)pid);
+		return;
+	vec_push(list->pids, list->cnt, list->cap, (pid_t)pid);
 }
 
 /* Names of a directory that are numbers. */
@@ -191,16 +192,16 @@ static int list_numbers(const char *path, struct pid_list *list)
 	DIR *dir = opendir(path);
 	char *end;
 	long v;
-	int err = 0;
 
 	if (!dir)
 		return errno == ENOENT ? -ESRCH : -errno;
-	while (!err && (de = readdir(dir))) {
+	while ((de = readdir(dir))) {
 		v = strtol(de->d_name, &end, 10);
-		err = *end ? 0 : pid_list__add(list, v);
+		if (!*end)
+			pid_list__add(list, v);
 	}
 	closedir(dir);
-	return err;
+	return 0;
 }
 
 static int finish_list(struct pid_list *list, int err, pid_t **out)
@@ -236,7 +237,7 @@ static int list_by_parent(pid_t pid, struct pid_list *list)
 
 	for (uint32_t i = 0; i < all.cnt && !err; i++)
 		if (!proc_stat__read(all.pids[i], &st) && st.parent == pid)
-			err = pid_list__add(list, all.pids[i]);
+			pid_list__add(list, all.pids[i]);
 	free(all.pids);
 	return err;
 }
@@ -255,12 +256,12 @@ int proc__children(pid_t pid, pid_t **pids)
 	n = proc__threads(pid, &tids);
 	if (n < 0)
 		return n;
-	for (int i = 0; i < n && !err; i++) {
+	for (int i = 0; i < n; i++) {
 		if (proc_file__read(pid, tids[i], "children", &text, &len))
 			continue; /* that thread ended, or the kernel has no such file */
 		supported = true;
-		for (at = text; !err && (child = strtol(at, &end, 10), end != at); at = end)
-			err = pid_list__add(&list, child);
+		for (at = text; child = strtol(at, &end, 10), end != at; at = end)
+			pid_list__add(&list, child);
 		free(text);
 	}
 	free(tids);
@@ -296,7 +297,7 @@ static char *loaded_program(pid_t pid)
 	if (len <= 0 || word >= text + len || !*word)
 		return NULL;
 	base = strrchr(word, '/');
-	return strdup(base ? base + 1 : word);
+	return xstrdup(base ? base + 1 : word);
 }
 
 bool proc__is_loader(const char *comm)
@@ -349,13 +350,11 @@ bool proc__same_timens(pid_t pid)
 static bool group_says(const char *folder, const struct proc_cgroup *cg, const char *file,
 		       const char *what)
 {
-	char *path, line[64];
+	char *path = xasprintf("/sys/fs/cgroup%s%.*s/%s", folder, (int)cg->len, cg->path, file);
+	char line[64];
 	bool yes = false;
-	FILE *f;
+	FILE *f = fopen(path, "re");
 
-	if (asprintf(&path, "/sys/fs/cgroup%s%.*s/%s", folder, (int)cg->len, cg->path, file) < 0)
-		return false;
-	f = fopen(path, "re");
 	while (f && !yes && fgets(line, sizeof(line), f))
 		yes = strstr(line, what) != NULL;
 	if (f)
@@ -411,13 +410,13 @@ char *proc_info__exe_name(pid_t pid)
 	base = base ? base + 1 : target;
 	proc_path__cut_deleted(base);
 	program = proc__is_loader(base) ? loaded_program(pid) : NULL;
-	return program ? program : strdup(base);
+	return program ? program : xstrdup(base);
 }
 
 char *proc_info__cmdline(pid_t pid)
 {
-	char *text = calloc(1, CMDLINE_MAX + 1);
-	ssize_t len = text ? proc_file__read_some(pid, "cmdline", text, CMDLINE_MAX) : -1;
+	char *text = xcalloc(1, CMDLINE_MAX + 1);
+	ssize_t len = proc_file__read_some(pid, "cmdline", text, CMDLINE_MAX);
 
 	while (len > 0 && !text[len - 1])
 		len--;

@@ -5,12 +5,12 @@
  */
 #include "target/proc_maps.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/proc_read.h"
 #include "base/sort.h"
 #include "base/vec.h"
@@ -53,17 +53,13 @@ static bool parse_line(const char *line, struct proc_map *map, const char **path
 	return **path == '/' && map->ino;
 }
 
-static int add_map(struct proc_maps *maps, struct proc_map *map, const char *path)
+static void add_map(struct proc_maps *maps, struct proc_map *map, const char *path)
 {
-	if (vec_reserve((void **)&maps->items, &maps->cap, maps->cnt + 1ULL, sizeof(*maps->items)))
-		return -ENOMEM;
-	map->path = strdup(path);
-	if (!map->path)
-		return -ENOMEM;
+	vec_reserve((void **)&maps->items, &maps->cap, maps->cnt + 1ULL, sizeof(*maps->items));
+	map->path = xstrdup(path);
 	map->deleted = proc_path__cut_deleted(map->path);
 	unescape(map->path);
 	maps->items[maps->cnt++] = *map;
-	return 0;
 }
 
 /* ---- mappings of one file ---- */
@@ -94,13 +90,11 @@ static int cmp_by_file(const void *a, const void *b)
 }
 
 /* By sorting: a process may map a file under as many names as it has mappings. */
-static int find_first(struct proc_maps *maps)
+static void find_first(struct proc_maps *maps)
 {
-	struct proc_map **sorted = calloc(maps->cnt + 1ULL, sizeof(*sorted));
+	struct proc_map **sorted = xcalloc(maps->cnt + 1ULL, sizeof(*sorted));
 	uint32_t cnt = 0;
 
-	if (!sorted)
-		return -ENOMEM;
 	for (uint32_t i = 0; i < maps->cnt; i++)
 		if (maps->items[i].exec)
 			sorted[cnt++] = &maps->items[i];
@@ -110,36 +104,28 @@ static int find_first(struct proc_maps *maps)
 					   sorted[i - 1]->first :
 					   (uint32_t)(sorted[i] - maps->items);
 	free(sorted);
-	return 0;
 }
 
 /* ---- the table ---- */
 
-int proc_maps__parse(const char *text, size_t len, struct proc_maps *out)
+void proc_maps__parse(const char *text, size_t len, struct proc_maps *out)
 {
 	const char *end = text + len, *nl, *path;
 	struct proc_map map;
 	char *line;
-	int err = 0;
 
 	memset(out, 0, sizeof(*out));
-	while (text < end && !err) {
+	while (text < end) {
 		nl = memchr(text, '\n', (size_t)(end - text));
 		if (!nl)
 			nl = end;
-		line = strndup(text, (size_t)(nl - text));
-		if (!line)
-			err = -ENOMEM;
-		else if (parse_line(line, &map, &path))
-			err = add_map(out, &map, path);
+		line = xstrndup(text, (size_t)(nl - text));
+		if (parse_line(line, &map, &path))
+			add_map(out, &map, path);
 		free(line);
 		text = nl + 1;
 	}
-	if (!err)
-		err = find_first(out);
-	if (err)
-		proc_maps__free(out);
-	return err;
+	find_first(out);
 }
 
 int proc_maps__read(pid_t pid, struct proc_maps *out)
@@ -150,9 +136,9 @@ int proc_maps__read(pid_t pid, struct proc_maps *out)
 
 	if (err)
 		return err;
-	err = proc_maps__parse(text, len, out);
+	proc_maps__parse(text, len, out);
 	free(text);
-	return err;
+	return 0;
 }
 
 void proc_maps__free(struct proc_maps *maps)

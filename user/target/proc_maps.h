@@ -24,7 +24,7 @@ struct proc_maps {
 
 /* Both: 0 or negative errno; *out needs proc_maps__free() only on success. */
 int proc_maps__read(pid_t pid, struct proc_maps *out);
-int proc_maps__parse(const char *text, size_t len, struct proc_maps *out);
+void proc_maps__parse(const char *text, size_t len, struct proc_maps *out);
 void proc_maps__free(struct proc_maps *maps);
 
 const char *proc_map__base(const struct proc_map *map); /* last part of the path */

@@ -191,7 +191,9 @@ static int learn_symbols(const struct elf_file *ef, const void *arg, uint8_t **o
 	struct symbol_addrs s = { .q = arg };
 
 	elf_file__for_each_sym(ef, match_symbol, &s);
-	return s.found < s.q->cnt ? 0 : elf_answer__give(s.addrs, s.q->cnt * sizeof(*s.addrs), out, len);
+	if (!(s.found < s.q->cnt))
+		elf_answer__give(s.addrs, s.q->cnt * sizeof(*s.addrs), out, len);
+	return 0;
 }
 
 /* Do this mapped file's symbols answer the query? */
@@ -212,7 +214,7 @@ static int ask_symbols(pid_t pid, const struct proc_map *map, const struct elf_q
 
 static bool is_final(int err)
 {
-	return !err || err == -ENOMEM || err == -ECANCELED;
+	return !err || err == -ECANCELED;
 }
 
 /* The executable first: all libraries are bound to what it exports. */
@@ -223,7 +225,7 @@ int python_proc__symbols(pid_t pid, const char *const *symbols, uint32_t cnt, ui
 	const struct elf_question q = { learn_symbols, &query, sizeof(query), &spent_ns };
 	char *exe = proc_info__exe_name(pid);
 	struct proc_maps maps;
-	int err = cnt > SYMBOLS_MAX || !exe ? -EINVAL : proc_maps__read(pid, &maps);
+	int err = cnt > SYMBOLS_MAX ? -EINVAL : proc_maps__read(pid, &maps);
 
 	if (err) {
 		free(exe);

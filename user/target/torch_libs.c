@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/vec.h"
 #include "target/elf_priv.h"
 #include "target/mapped_file.h"
@@ -162,7 +163,8 @@ static int learn_facts(const struct elf_file *ef, const void *arg, uint8_t **out
 	else
 		elf_file__for_each_sym(ef, score_sym, &score);
 	memcpy(f.cnt, score.cnt, sizeof(f.cnt));
-	return elf_answer__give(&f, sizeof(f), out, len);
+	elf_answer__give(&f, sizeof(f), out, len);
+	return 0;
 }
 
 /* ---- assembling ---- */
@@ -183,12 +185,8 @@ int torch_lib__copy(struct torch_lib *to, const struct torch_lib *from)
 	lib.fd = from->fd > 0 ? fcntl(from->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : 0;
 	if (lib.fd < 0)
 		return -errno;
-	lib.path = strdup(from->path);
-	lib.access_path = lib.fd ? mapped_file__fd_path(lib.fd) : strdup(from->access_path);
-	if (!lib.path || !lib.access_path) {
-		torch_lib__clear(&lib);
-		return -ENOMEM;
-	}
+	lib.path = xstrdup(from->path);
+	lib.access_path = lib.fd ? mapped_file__fd_path(lib.fd) : xstrdup(from->access_path);
 	torch_lib__clear(to);
 	*to = lib;
 	return 0;
@@ -213,7 +211,7 @@ static void set_text(struct torch_lib *lib, const struct elf_outline *o,
 	}
 }
 
-/* Describes the file of an executable mapping. 0; -ENOMEM, -ECANCELED; else it is not to be used. */
+/* Describes the file of an executable mapping. 0; -ECANCELED; else it is not to be used. */
 static int describe_lib(const struct torch_proc *tp, const struct proc_maps *maps,
 			const struct proc_map *map, const struct elf_question *q,
 			struct torch_lib *lib, struct lib_facts *facts)
@@ -235,13 +233,10 @@ static int describe_lib(const struct torch_proc *tp, const struct proc_maps *map
 	lib->fd = mf.fd;
 	mf.fd = 0;
 	mapped_file__clear(&mf);
-	lib->path = strdup(map->path);
+	lib->path = xstrdup(map->path);
 	lib->access_path = mapped_file__fd_path(lib->fd);
 	lib->present = true;
-	if (lib->path && lib->access_path)
-		return 0;
-	torch_lib__clear(lib);
-	return -ENOMEM;
+	return 0;
 }
 
 /* Gives the file those roles in which it defines more than the best one before. */
@@ -268,15 +263,16 @@ static int take_cuda(struct torch_proc *tp, const struct torch_lib *lib,
 {
 	enum torch_lib_role role = optional->role;
 	struct torch_cuda_lib *c;
+	int err;
 
 	if (score->cnt[role] < (optional == &linked_cudart ? 4 : 1))
 		return 0;
-	if (vec_reserve((void **)&tp->cuda, &tp->cuda_cap, tp->cuda_cnt + 1ULL, sizeof(*tp->cuda)))
-		return -ENOMEM;
+	vec_reserve((void **)&tp->cuda, &tp->cuda_cap, tp->cuda_cnt + 1ULL, sizeof(*tp->cuda));
 	c = &tp->cuda[tp->cuda_cnt];
 	*c = (struct torch_cuda_lib){ .role = role };
-	if (torch_lib__copy(&c->lib, lib))
-		return -ENOMEM;
+	err = torch_lib__copy(&c->lib, lib);
+	if (err)
+		return err;
 	tp->cuda_cnt++;
 	return 0;
 }
@@ -344,7 +340,7 @@ static int scan_file(struct torch_proc *tp, const struct proc_maps *maps,
 	err = query.optional ? take_cuda(tp, &lib, query.optional, &facts) :
 			       take_roles(tp, &lib, &facts, &s->best);
 	torch_lib__clear(&lib);
-	return err ? -ENOMEM : 0;
+	return err;
 }
 
 static int scan_files(struct torch_proc *tp, const struct proc_maps *maps, enum scan_scope scope,
@@ -356,7 +352,7 @@ static int scan_files(struct torch_proc *tp, const struct proc_maps *maps, enum 
 		if (!is_wanted(tp, &maps->items[i], scope) || s->bad[i] || !proc_maps__is_first(maps, i))
 			continue;
 		err = scan_file(tp, maps, &maps->items[i], scope, s);
-		if (err == -ENOMEM || err == -ECANCELED)
+		if (err == -EMFILE || err == -ECANCELED)
 			return err;
 		s->bad[i] = err;
 	}
@@ -372,8 +368,8 @@ static int find_cuda(struct torch_proc *tp, const struct proc_maps *maps, struct
 
 int torch_libs__find_cuda(struct torch_proc *tp, const struct proc_maps *maps)
 {
-	struct scan s = { .bad = calloc(maps->cnt + 1ULL, sizeof(*s.bad)) };
-	int err = s.bad ? find_cuda(tp, maps, &s) : -ENOMEM;
+	struct scan s = { .bad = xcalloc(maps->cnt + 1ULL, sizeof(*s.bad)) };
+	int err = find_cuda(tp, maps, &s);
 
 	free(s.bad);
 	return err;
@@ -381,12 +377,10 @@ int torch_libs__find_cuda(struct torch_proc *tp, const struct proc_maps *maps)
 
 int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, int *bad)
 {
-	struct scan s = { .bad = calloc(maps->cnt + 1ULL, sizeof(*s.bad)) };
+	struct scan s = { .bad = xcalloc(maps->cnt + 1ULL, sizeof(*s.bad)) };
 	int err;
 
 	*bad = 0;
-	if (!s.bad)
-		return -ENOMEM;
 	err = scan_files(tp, maps, SCAN_EXPORTED, &s);
 	if (!err && !torch_proc__ready(tp))
 		err = scan_files(tp, maps, SCAN_ALL, &s);

@@ -10,11 +10,11 @@
 bool torch_libs__may_be(const struct proc_map *map);
 
 /*
- * Fills tp->libs and tp->cuda from the mappings. 0 or -ENOMEM. *bad: why one of the mapped files that may be
+ * Fills tp->libs and tp->cuda from the mappings. *bad: why one of the mapped files that may be
  * torch libraries could not be read (-EXDEV above all, see mapped_file.h), 0: all could.
  */
 int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, int *bad);
-/* Fills tp->cuda alone, which costs less. 0 or -ENOMEM. */
+/* Fills tp->cuda alone, which costs less. */
 int torch_libs__find_cuda(struct torch_proc *tp, const struct proc_maps *maps);
 void torch_lib__clear(struct torch_lib *lib);
 /* 0 or negative errno: out of memory or of file descriptors. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "target/proc_info.h"
 #include "target/proc_maps.h"
 #include "target/torch_libs.h"
@@ -50,8 +51,6 @@ static int read_process(struct torch_proc *tp, struct proc_maps *maps, enum torc
 	proc__comm(tp->pid, 0, tp->comm);
 	tp->exe = proc_info__exe_name(tp->pid);
 	tp->cmdline = proc_info__cmdline(tp->pid);
-	if (!tp->exe || !tp->cmdline)
-		return -ENOMEM;
 	err = proc_maps__read(tp->pid, maps);
 	if (err) {
 		*why = why_of(err);
@@ -105,14 +104,12 @@ enum need { NEED_TORCH, NEED_ANY, NEED_CUDA_ONLY };
 
 static int open_proc(pid_t pid, enum need need, struct torch_proc **out, enum torch_proc_why *why)
 {
-	struct torch_proc *tp = calloc(1, sizeof(*tp));
+	struct torch_proc *tp = xcalloc(1, sizeof(*tp));
 	struct proc_maps maps = { 0 };
 	int err, bad = 0;
 
 	*out = NULL;
 	*why = TORCH_PROC_OK;
-	if (!tp)
-		return -ENOMEM;
 	tp->pid = pid;
 	err = read_process(tp, &maps, why);
 	if (!err)
@@ -121,7 +118,7 @@ static int open_proc(pid_t pid, enum need need, struct torch_proc **out, enum to
 	if (!err && (need == NEED_TORCH || any_torch(tp)))
 		err = check_libraries(tp, bad, why);
 	/* a process that ended meanwhile makes all of the above fail, in ways that mean nothing */
-	if (err && err != -ENOMEM && *why != TORCH_PROC_NO_SUCH_PID && !proc__state(pid)) {
+	if (err && *why != TORCH_PROC_NO_SUCH_PID && !proc__state(pid)) {
 		*why = TORCH_PROC_NO_SUCH_PID;
 		err = -ESRCH;
 	}

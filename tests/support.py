@@ -125,7 +125,7 @@ class Forker:
         with other:
             self.proc = subprocess.Popen([PYTHON, "-u", os.path.join(ROOT, "tests", "forker.py"), str(other.fileno())], pass_fds=[other.fileno()],
                                          env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"},
-                                         stdin=subprocess.DEVNULL, preexec_fn=end_with_parent)
+                                         stdin=subprocess.DEVNULL)  # ends with the socket, not with the thread that starts it
 
     def fork(self, words, fds):
         """The pid of the target, which is a child of this process."""

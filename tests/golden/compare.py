@@ -73,7 +73,7 @@ def main():
         names = sorted(f[:-len(".ptb")] for f in os.listdir(folder) if f.startswith(opts.name))
         names += [name for name in ("rank0+rank1",) if name.startswith(opts.name)]  # read as one session
         todo = [(name, *command) for name in names for command in COMMANDS]
-        found = list(pool.map(lambda t: run(opts.ptbpf, folder, *t), todo))
+        found = list(pool.map(lambda t: run(os.path.abspath(opts.ptbpf), folder, *t), todo))
         got = [f"{t[0]} {code} {hashlib.sha256(data).hexdigest()[:16]} {t[1]} {t[2]}".rstrip() for t, (code, data) in zip(todo, found)]
         if opts.update and not opts.name:
             with open(OUTPUTS, "w", encoding="utf-8") as f:
@@ -81,7 +81,7 @@ def main():
             return 0
         changed = 0
         if opts.against:
-            for t, new, old in zip(todo, found, pool.map(lambda t: run(opts.against, folder, *t), todo)):
+            for t, new, old in zip(todo, found, pool.map(lambda t: run(os.path.abspath(opts.against), folder, *t), todo)):
                 if new != old:
                     changed += 1
                     print(f"=== {' '.join(t)}: exit code {old[0]}, then {new[0]}")

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Documents as text: sentences, and rows of columns. All of it does nothing in a document that is JSON. */
+/*
+ * Documents as text: sentences, and rows of columns. All of it does nothing in a document that is
+ * JSON.
+ */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/term_text.h"
 #include "report/report_priv.h"
 
@@ -182,7 +186,7 @@ void doc_text__set(struct doc *d, const char *key, const char *text, double v)
 		return;
 	for (uint32_t n = 0; l->columns[n].key; n++)
 		if (!d->cells[n] && is_fact_of(l, &l->columns[n], key))
-			d->cells[n] = strdup(text ? text : number_cell(&l->columns[n], v).text);
+			d->cells[n] = xstrdup(text ? text : number_cell(&l->columns[n], v).text);
 }
 
 void doc_text__close_list(struct doc *d)
@@ -204,24 +208,26 @@ void doc__cell(struct doc *d, const char *key, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (!d->args->json && vasprintf(&text, fmt, ap) >= 0)
-		doc_text__set(d, key, text, 0);
+	if (!d->args->json && vasprintf(&text, fmt, ap) < 0)
+		mem__end(0);
 	va_end(ap);
+	if (text)
+		doc_text__set(d, key, text, 0);
 	free(text);
 }
 
 void doc__tail(struct doc *d, const char *tail)
 {
 	if (!d->args->json)
-		d->tail = strdup(tail);
+		d->tail = xstrdup(tail);
 }
 
 void doc__below(struct doc *d, const char *text, const char *tail)
 {
 	if (d->args->json)
 		return;
-	d->below[0] = strdup(text);
-	d->below[1] = strdup(tail);
+	d->below[0] = xstrdup(text);
+	d->below[1] = xstrdup(tail);
 }
 
 /* ---- sentences ---- */
@@ -241,8 +247,9 @@ static void say(struct doc *d, const char *fmt, va_list ap)
 
 	doc_text__row(d);
 	put_title(d);
-	if (vasprintf(&text, fmt, ap) >= 0)
-		put(d, 0, text);
+	if (vasprintf(&text, fmt, ap) < 0)
+		mem__end(0);
+	put(d, 0, text);
 	free(text);
 }
 

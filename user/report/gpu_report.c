@@ -11,20 +11,16 @@
 
 #include "base/limits.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "base/vec.h"
 
 static int open_report(const struct output_args *args, void **out)
 {
-	struct gpu_report *gr = calloc(1, sizeof(*gr));
+	struct gpu_report *gr = xcalloc(1, sizeof(*gr));
 
-	if (!gr)
-		return -ENOMEM;
 	gr->s = args->s;
 	gr->info = session__info(args->s);
-	if (text_ids__init(&gr->texts)) {
-		free(gr);
-		return -ENOMEM;
-	}
+	text_ids__init(&gr->texts);
 	*out = gr;
 	return 0;
 }
@@ -64,15 +60,12 @@ static void free_report(void *o)
 	free(gr);
 }
 
-/* NULL: out of memory. */
 static struct gr_thread *get_thread(struct gpu_report *gr, uint32_t tgid, uint32_t tid)
 {
 	struct gr_thread *t = list__keyed(KEYED_LIST(gr, threads, thread), tgid, tid);
 
-	if (t) {
-		t->tgid = tgid;
-		t->tid = tid;
-	}
+	t->tgid = tgid;
+	t->tid = tid;
 	return t;
 }
 
@@ -84,16 +77,16 @@ static int keep_slice(void *arg, const struct slice *sl)
 	bool annotation = sl->cat == SLICE_USER_ANNOTATION;
 	struct gr_span sp = { .begin = sl->begin_ns, .end = sl->end_ns };
 
-	if (!t)
-		return -ENOMEM;
 	if (annotation && (sl->flags & SLICE_DERIVED || !strncmp(sl->name, "ProfilerStep#", 13)))
 		return 0;
 	sp.name = text_ids__get(&gr->texts, sl->name);
 	if (annotation)
-		return vec_push(t->annotations, t->annotation_cnt, t->annotation_cap, sp);
-	while (t->op_cnt && t->ops[t->op_cnt - 1].begin >= sl->begin_ns)
+		vec_push(t->annotations, t->annotation_cnt, t->annotation_cap, sp);
+	while (!annotation && t->op_cnt && t->ops[t->op_cnt - 1].begin >= sl->begin_ns)
 		t->op_cnt--;
-	return vec_push(t->ops, t->op_cnt, t->op_cap, sp);
+	if (!annotation)
+		vec_push(t->ops, t->op_cnt, t->op_cap, sp);
+	return 0;
 }
 
 /* ---- calls ---- */
@@ -111,12 +104,12 @@ static struct gr_api *get_api(struct gpu_report *gr, const struct gr_api *key)
 	uint64_t site = (uint64_t)key->op << 32 | key->annotation;
 	struct gr_api *a = list__keyed(KEYED_LIST(gr, apis, api), name, site);
 
-	if (a && !a->cnt)
+	if (!a->cnt)
 		*a = *key;
 	return a;
 }
 
-static int keep_call(struct gpu_report *gr, const struct gpu_slice *g, const struct gr_api *a)
+static void keep_call(struct gpu_report *gr, const struct gpu_slice *g, const struct gr_api *a)
 {
 	struct gr_thread *t = get_thread(gr, g->at.tgid, g->at.tid);
 	const struct gr_call c = { .begin = g->begin_ns,
@@ -126,11 +119,11 @@ static int keep_call(struct gpu_report *gr, const struct gpu_slice *g, const str
 				   .annotation = text_ids__get(&gr->texts, g->at.annotation),
 				   .waits = a->waits };
 
-	return t ? vec_push(t->calls, t->call_cnt, t->call_cap, c) : -ENOMEM;
+	vec_push(t->calls, t->call_cnt, t->call_cap, c);
 }
 
 /* A launch that only the host saw has the kernel's name, where there is one: those are summed up like kernels. */
-static int count_kernel(struct gpu_report *gr, const char *name, const char *op, uint64_t ns)
+static void count_kernel(struct gpu_report *gr, const char *name, const char *op, uint64_t ns)
 {
 	uint32_t id = text_ids__get(&gr->texts, name && *name ? name : "(not known)"),
 		 op_id = text_ids__get(&gr->texts, op);
@@ -138,8 +131,6 @@ static int count_kernel(struct gpu_report *gr, const char *name, const char *op,
 	struct gr_kernel_op *o;
 	uint32_t nr;
 
-	if (!k)
-		return -ENOMEM;
 	nr = (uint32_t)(k - gr->kernels);
 	k->name = id;
 	k->min_ns = !k->cnt || ns < k->min_ns ? ns : k->min_ns;
@@ -147,22 +138,18 @@ static int count_kernel(struct gpu_report *gr, const char *name, const char *op,
 	k->cnt++;
 	k->ns += ns;
 	o = list__keyed(KEYED_LIST(gr, kernel_ops, kernel_op), nr, op_id);
-	if (!o)
-		return -ENOMEM;
 	o->kernel = nr;
 	o->op = op_id;
 	o->cnt++;
 	o->ns += ns;
-	return 0;
 }
 
-static int take_call(struct gpu_report *gr, const struct gpu_slice *g)
+static void take_call(struct gpu_report *gr, const struct gpu_slice *g)
 {
 	const struct ptb_cuda_call *c = (const void *)g->rec;
 	const struct ptb_gpu_api *r = (const void *)g->rec;
 	uint64_t ns = g->end_ns > g->begin_ns ? g->end_ns - g->begin_ns : 0;
 	struct gr_api key = { .driver = g->driver, .host_only = g->host_only }, *a;
-	int err = 0;
 
 	key.kind = gpu_api__kind(g->name);
 	key.name = text_ids__get(&gr->texts, g->name);
@@ -172,8 +159,6 @@ static int take_call(struct gpu_report *gr, const struct gpu_slice *g)
 		key.annotation = text_ids__get(&gr->texts, g->at.annotation);
 	}
 	a = get_api(gr, &key);
-	if (!a)
-		return -ENOMEM;
 	a->cnt++;
 	a->ns += ns;
 	a->max_ns = ns > a->max_ns ? ns : a->max_ns;
@@ -182,7 +167,7 @@ static int take_call(struct gpu_report *gr, const struct gpu_slice *g)
 		a->errors += (c->flags & PTB_CUDA_HAS_RESULT) && c->result;
 		a->no_result += !!(c->flags & PTB_API_NO_RESULT);
 		if (key.kind == GPU_API_LAUNCH && !gr->info->has_gpu)
-			err = count_kernel(gr, g->kernel_name, g->at.op, ns);
+			count_kernel(gr, g->kernel_name, g->at.op, ns);
 	} else {
 		a->errors += !!r->result;
 	}
@@ -190,12 +175,12 @@ static int take_call(struct gpu_report *gr, const struct gpu_slice *g)
 		gr->launches++;
 		gr->launch_ns += ns;
 	}
-	return err ? err : keep_call(gr, g, a);
+	keep_call(gr, g, a);
 }
 
 /* ---- work ---- */
 
-static int count_copy(struct gpu_report *gr, const struct gpu_slice *g, uint64_t ns)
+static void count_copy(struct gpu_report *gr, const struct gpu_slice *g, uint64_t ns)
 {
 	const struct ptb_gpu_memory *m = (const void *)g->rec;
 	struct gr_copy key = { .fill = g->what == GPU_MEMSET,
@@ -210,15 +195,12 @@ static int count_copy(struct gpu_report *gr, const struct gpu_slice *g, uint64_t
 	}
 	c = list__keyed(KEYED_LIST(gr, copies, copy), key.name,
 			(uint64_t)key.device << 32 | key.to_device);
-	if (!c)
-		return -ENOMEM;
 	if (!c->cnt)
 		*c = key;
 	c->cnt++;
 	c->bytes += m->bytes;
 	c->ns += ns;
 	c->max_ns = ns > c->max_ns ? ns : c->max_ns;
-	return 0;
 }
 
 /* Is the device known, or may there be one more? */
@@ -226,8 +208,10 @@ static bool has_room(struct gpu_report *gr, uint32_t device)
 {
 	if (hashmap__get(&gr->device_ids, device, 0))
 		return true;
-	return gr->device_ids.live < LIMIT_REPORT_DEVICES &&
-	       !hashmap__put(&gr->device_ids, device, 0, 1);
+	if (gr->device_ids.live >= LIMIT_REPORT_DEVICES)
+		return false;
+	hashmap__put(&gr->device_ids, device, 0, 1);
+	return true;
 }
 
 static int take_work(struct gpu_report *gr, const struct gpu_slice *g)
@@ -238,11 +222,8 @@ static int take_work(struct gpu_report *gr, const struct gpu_slice *g)
 
 	if (!has_room(gr, g->device))
 		return SESSION_SINK_LEFT_OUT;
-	if (g->at.tid) {
+	if (g->at.tid)
 		t = get_thread(gr, g->at.tgid, g->at.tid);
-		if (!t)
-			return -ENOMEM;
-	}
 	wk = (struct gr_work){ .begin = g->begin_ns,
 			       .end = g->end_ns,
 			       .launch_begin = g->launch_begin_ns,
@@ -253,29 +234,28 @@ static int take_work(struct gpu_report *gr, const struct gpu_slice *g)
 			       .kind = g->what == GPU_KERNEL ? GR_KERNEL :
 				       g->what == GPU_MEMCPY ? GR_COPY :
 							       GR_FILL };
-	if (vec_push(gr->work, gr->work_cnt, gr->work_cap, wk))
-		return -ENOMEM;
-	if (g->graph_node && gr_graphs__take(gr, g, ns))
-		return -ENOMEM;
+	vec_push(gr->work, gr->work_cnt, gr->work_cap, wk);
+	if (g->graph_node)
+		gr_graphs__take(gr, g, ns);
 	gr->unlinked += !g->launch_end_ns;
 	gr->before_launch += g->before_launch;
-	if (g->what != GPU_KERNEL)
-		return count_copy(gr, g, ns);
-	gr->kernel_ns += ns;
-	return count_kernel(gr, g->name, g->at.op, ns);
+	if (g->what == GPU_KERNEL) {
+		gr->kernel_ns += ns;
+		count_kernel(gr, g->name, g->at.op, ns);
+	} else {
+		count_copy(gr, g, ns);
+	}
+	return 0;
 }
 
-static int take_overhead(struct gpu_report *gr, const struct gpu_slice *g)
+static void take_overhead(struct gpu_report *gr, const struct gpu_slice *g)
 {
 	uint32_t name = text_ids__get(&gr->texts, g->name);
 	struct gr_overhead *o = list__keyed(KEYED_LIST(gr, overheads, overhead), name, 0);
 
-	if (!o)
-		return -ENOMEM;
 	o->name = name;
 	o->cnt++;
 	o->ns += g->end_ns > g->begin_ns ? g->end_ns - g->begin_ns : 0;
-	return 0;
 }
 
 static int take_gpu(void *arg, const struct gpu_slice *g)
@@ -284,18 +264,13 @@ static int take_gpu(void *arg, const struct gpu_slice *g)
 
 	if (!g->rec || !g->name)
 		return 0;
-	switch (g->what) {
-	case GPU_API:
-		return take_call(gr, g);
-	case GPU_KERNEL:
-	case GPU_MEMCPY:
-	case GPU_MEMSET:
+	if (g->what == GPU_KERNEL || g->what == GPU_MEMCPY || g->what == GPU_MEMSET)
 		return take_work(gr, g);
-	case GPU_OVERHEAD:
-		return take_overhead(gr, g);
-	default:
-		return 0;
-	}
+	if (g->what == GPU_API)
+		take_call(gr, g);
+	if (g->what == GPU_OVERHEAD)
+		take_overhead(gr, g);
+	return 0;
 }
 
 static struct session_sink report_sink(void *o)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * `report --gpu` as a document: first whether each GPU is busy, and if not why, in a few lines, then lists, only of what
- * there is data for. Key names are a contract: schemas/formats/gpu_report.schema.json.
+ * `report --gpu` as a document: first whether each GPU is busy, and if not why, in a few lines,
+ * then lists, only of what there is data for. Key names are a contract:
+ * schemas/formats/gpu_report.schema.json.
  */
 #define LOG_DOMAIN "gpu"
 #include <cjson/cJSON.h>

@@ -202,7 +202,7 @@ static struct gr_reason reason_of(struct finder *f, uint64_t begin, uint64_t end
 
 /* ---- sums ---- */
 
-static int add_why(struct gpu_report *gr, const struct gr_gap *g)
+static void add_why(struct gpu_report *gr, const struct gr_gap *g)
 {
 	uint64_t ns = g->end - g->begin;
 	uint64_t k0 = (uint64_t)g->device << 40 | (uint64_t)g->why.cause << 36 |
@@ -210,28 +210,25 @@ static int add_why(struct gpu_report *gr, const struct gr_gap *g)
 	uint64_t k1 = (uint64_t)g->why.op << 32 | g->why.annotation;
 	struct gr_why *y = list__keyed(KEYED_LIST(gr, whys, why), k0, k1);
 
-	if (!y)
-		return -ENOMEM;
 	y->device = g->device;
 	y->why = g->why;
 	y->cnt++;
 	y->ns += ns;
 	y->max_ns = ns > y->max_ns ? ns : y->max_ns;
-	return 0;
 }
 
-static int add_gap(struct finder *f, uint64_t begin, uint64_t end, const struct gr_work *next)
+static void add_gap(struct finder *f, uint64_t begin, uint64_t end, const struct gr_work *next)
 {
 	struct gpu_report *gr = f->gr;
 	struct gr_device *d = f->d;
 	struct gr_gap g;
 
 	if (end <= begin)
-		return 0;
+		return;
 	if (end - begin < GR_GAP_MIN_NS) {
 		d->short_cnt++;
 		d->short_ns += end - begin;
-		return 0;
+		return;
 	}
 	g = (struct gr_gap){
 		.begin = begin, .end = end, .device = d->id, .why = reason_of(f, begin, end, next)
@@ -242,30 +239,30 @@ static int add_gap(struct finder *f, uint64_t begin, uint64_t end, const struct 
 	d->cause_ns[g.why.cause] += end - begin;
 	if (g.why.cause == GR_BY_NO_LAUNCH)
 		d->host_ns[g.why.where] += end - begin;
-	return vec_push(gr->gaps, gr->gap_cnt, gr->gap_cap, g) ? -ENOMEM : add_why(gr, &g);
+	vec_push(gr->gaps, gr->gap_cnt, gr->gap_cap, g);
+	add_why(gr, &g);
 }
 
 int gr_gaps__find(struct gpu_report *gr, struct gr_device *d)
 {
 	struct finder f = { .gr = gr, .d = d, .copy = d->first_work, .last_thread = UINT32_MAX };
 	uint64_t busy_until = gr->info->begin_ns, end = gr->info->end_ns;
-	int err = 0;
 
-	for (uint64_t i = d->first_work; i < d->last_work && !err; i++) {
+	for (uint64_t i = d->first_work; i < d->last_work; i++) {
 		const struct gr_work *w = &gr->work[i];
 
 		if (cancel__pending())
 			return -ECANCELED;
 		if (w->kind == GR_KERNEL && w->begin > busy_until && busy_until < end)
-			err = add_gap(&f, busy_until, w->begin < end ? w->begin : end, w);
+			add_gap(&f, busy_until, w->begin < end ? w->begin : end, w);
 		if (w->kind == GR_KERNEL && w->end > busy_until)
 			busy_until = w->end;
 		if (w->thread != UINT32_MAX)
 			f.last_thread = w->thread;
 	}
-	if (!err && busy_until < end && d->last_work > d->first_work)
-		err = add_gap(&f, busy_until, end, NULL);
-	return err;
+	if (busy_until < end && d->last_work > d->first_work)
+		add_gap(&f, busy_until, end, NULL);
+	return 0;
 }
 
 static int by_length(const void *a, const void *b)

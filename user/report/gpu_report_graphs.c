@@ -3,22 +3,19 @@
  * CUDA graphs in `report --gpu`: GPU time by graph, and within a graph by what was open when its nodes were captured.
  * The rest of the report, as torch, charges that work to the replaying call. See report_priv.h.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/list.h"
 #include "base/sort.h"
 #include "report/report_priv.h"
 
-int gr_graphs__take(struct gpu_report *gr, const struct gpu_slice *g, uint64_t ns)
+void gr_graphs__take(struct gpu_report *gr, const struct gpu_slice *g, uint64_t ns)
 {
 	struct gr_graphs *gs = &gr->graphs;
 	uint32_t within = g->origin ? text_ids__get(&gr->texts, g->origin->within) : GR_UNKNOWN, nr;
 	struct gr_graph *graph = list__keyed(KEYED_LIST(gs, graphs, graph), g->at.tgid, g->graph);
 	struct gr_origin *c;
 
-	if (!graph)
-		return -ENOMEM;
 	nr = (uint32_t)(graph - gs->graphs);
 	graph->nr = nr;
 	graph->tgid = g->at.tgid;
@@ -29,19 +26,15 @@ int gr_graphs__take(struct gpu_report *gr, const struct gpu_slice *g, uint64_t n
 	gs->unknown += !g->origin;
 	gs->cnt++;
 	if (!hashmap__get(&gs->launches, nr, g->correlation)) {
-		if (hashmap__put(&gs->launches, nr, g->correlation, 1))
-			return -ENOMEM;
+		hashmap__put(&gs->launches, nr, g->correlation, 1);
 		graph->launches++;
 	}
 	c = list__keyed(KEYED_LIST(gs, origins, origin), nr, within);
-	if (!c)
-		return -ENOMEM;
 	c->graph = nr;
 	c->within = within;
 	c->op = g->origin ? text_ids__get(&gr->texts, g->origin->op) : 0;
 	c->cnt++;
 	c->ns += ns;
-	return 0;
 }
 
 static int by_graph_time(const void *a, const void *b)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cancel.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
 
@@ -108,9 +109,8 @@ static int find_streams(struct gpu_report *gr)
 		const struct gr_work *w = &gr->work[i];
 
 		if (!st || st->device != w->device || st->stream != w->stream) {
-			if (vec_push(gr->streams, gr->stream_cnt, gr->stream_cap,
-				     (struct gr_stream){ .device = w->device, .stream = w->stream }))
-				return -ENOMEM;
+			vec_push(gr->streams, gr->stream_cnt, gr->stream_cap,
+				 (struct gr_stream){ .device = w->device, .stream = w->stream });
 			st = &gr->streams[gr->stream_cnt - 1];
 			kernels = work = (struct cover){ 0 };
 		}
@@ -143,13 +143,13 @@ static int fill_latency(struct gr_latency *l, uint64_t *values, uint64_t cnt)
 /* Work is sorted by stream here: its predecessor in the list ran before it on the stream. */
 static int find_latencies(struct gpu_report *gr, struct gr_device *d)
 {
-	uint64_t *all = calloc(d->last_work - d->first_work + 1, sizeof(*all));
-	uint64_t *idle = calloc(d->last_work - d->first_work + 1, sizeof(*idle));
+	uint64_t *all = xcalloc(d->last_work - d->first_work + 1, sizeof(*all));
+	uint64_t *idle = xcalloc(d->last_work - d->first_work + 1, sizeof(*idle));
 	uint64_t all_cnt = 0, idle_cnt = 0, busy_until = 0;
 	uint32_t stream = UINT32_MAX;
-	int err = all && idle ? 0 : -ENOMEM;
+	int err;
 
-	for (uint64_t i = d->first_work; i < d->last_work && !err; i++) {
+	for (uint64_t i = d->first_work; i < d->last_work; i++) {
 		const struct gr_work *w = &gr->work[i];
 		uint64_t ns = w->begin > w->launch_end ? w->begin - w->launch_end : 0;
 
@@ -163,8 +163,7 @@ static int find_latencies(struct gpu_report *gr, struct gr_device *d)
 		}
 		busy_until = w->end > busy_until ? w->end : busy_until;
 	}
-	if (!err)
-		err = fill_latency(&d->all, all, all_cnt);
+	err = fill_latency(&d->all, all, all_cnt);
 	if (!err)
 		err = fill_latency(&d->idle_stream, idle, idle_cnt);
 	free(all);
@@ -176,16 +175,11 @@ static int find_latencies(struct gpu_report *gr, struct gr_device *d)
 static int find_depth(const struct gpu_report *gr, struct gr_device *d)
 {
 	uint64_t cnt = 0, depth = 0, at = 0, b = 0, first = 0;
-	uint64_t *up = calloc(d->last_work - d->first_work + 1, sizeof(*up));
-	uint64_t *down = calloc(d->last_work - d->first_work + 1, sizeof(*down));
+	uint64_t *up = xcalloc(d->last_work - d->first_work + 1, sizeof(*up));
+	uint64_t *down = xcalloc(d->last_work - d->first_work + 1, sizeof(*down));
 	double area = 0.0;
 	int err;
 
-	if (!up || !down) {
-		free(up);
-		free(down);
-		return -ENOMEM;
-	}
 	for (uint64_t i = d->first_work; i < d->last_work; i++) {
 		const struct gr_work *w = &gr->work[i];
 
@@ -225,12 +219,11 @@ static int by_id(const void *a, const void *b)
 }
 
 /* Devices with work, and those without. Work is sorted by device here, and so are the session's devices. */
-static int find_devices(struct gpu_report *gr)
+static void find_devices(struct gpu_report *gr)
 {
 	uint32_t at = 0, known = 0, first, id;
-	int err = 0;
 
-	while (!err && (at < gr->work_cnt || known < gr->info->device_cnt)) {
+	while (at < gr->work_cnt || known < gr->info->device_cnt) {
 		const struct ptb_gpu_device *props =
 			known < gr->info->device_cnt ? gr->info->devices[known] : NULL;
 
@@ -243,12 +236,11 @@ static int find_devices(struct gpu_report *gr)
 			props = NULL;
 		for (first = at; at < gr->work_cnt && gr->work[at].device == id;)
 			at++;
-		err = vec_push(gr->devices, gr->device_cnt, gr->device_cap,
-			       (struct gr_device){
-				       .id = id, .props = props, .first_work = first, .last_work = at });
+		vec_push(gr->devices, gr->device_cnt, gr->device_cap,
+			 (struct gr_device){
+				 .id = id, .props = props, .first_work = first, .last_work = at });
 	}
 	SORT(gr->devices, gr->device_cnt, by_id);
-	return err;
 }
 
 /* Work is sorted by device and begin here. */
@@ -291,7 +283,7 @@ int gr_rank__all(struct gpu_report *gr)
 		return 0;
 	gr->ranked = true;
 	err = find_streams(gr);
-	err = err ? err : find_devices(gr);
+	find_devices(gr);
 	for (uint32_t i = 0; i < gr->device_cnt && !err; i++)
 		err = find_latencies(gr, &gr->devices[i]);
 	err = err ? err : SORT(gr->work, gr->work_cnt, by_device); /* by device already: first_work and last_work stay valid */

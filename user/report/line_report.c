@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * `report --by line` and `--by module` from the tree of calls. A row has for itself what is called without the frame of another row
- * between; its total is all below it, once, however often it is in a stack.
+ * `report --by line` and `--by module` from the tree of calls. A row has for itself what is
+ * called without the frame of another row between; its total is all below it, once, however often
+ * it is in a stack.
  */
-#define LOG_DOMAIN "lines"
 #include "report/report_priv.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "base/cancel.h"
 #include "base/effort.h"
 #include "base/list.h"
-#include "base/log.h"
+#include "base/mem.h"
 #include "export/stack_tree.h"
 
 struct line_row {
@@ -52,21 +52,16 @@ static void free_report(void *o)
 
 static int open_report(const struct output_args *args, void **out)
 {
-	struct line_report *lr = calloc(1, sizeof(*lr));
+	struct line_report *lr = xcalloc(1, sizeof(*lr));
 
-	if (!lr)
-		return -ENOMEM;
 	lr->s = args->s;
 	lr->modules = args->output == &modules_report;
 	lr->operators = args->output == &sampled_operators_report;
 	lr->all_lines = args->all_lines;
 	lr->tree = stack_tree__new();
-	if (lr->tree && lr->operators)
+	if (lr->operators)
 		stack_tree__group_by_operator(lr->tree);
-	if (!lr->tree || stack_tree__begin(lr->tree, args->s)) {
-		free_report(lr);
-		return -ENOMEM;
-	}
+	stack_tree__begin(lr->tree, args->s);
 	*out = lr;
 	return 0;
 }
@@ -86,13 +81,12 @@ static struct line_row *find_row(struct line_report *lr, const struct stack_fram
 	uint32_t k1 = !f || lr->modules || lr->operators ? 0 : (uint32_t)f->line;
 	struct line_row *r = list__keyed(KEYED_LIST(lr, rows, row), k0, k1);
 
-	if (r && lr->row_cnt > before && f)
+	if (lr->row_cnt > before && f)
 		*r = (struct line_row){ .file = lr->operators ? 0 : f->file,
 					.line = k1,
 					.func = lr->modules ? f->module : f->name,
 					.library = f->kind == STACK_LIBRARY };
-	if (r)
-		r->nr = (uint32_t)(r - lr->rows);
+	r->nr = (uint32_t)(r - lr->rows);
 	return r;
 }
 
@@ -107,7 +101,10 @@ static bool has_row(const struct line_report *lr, const struct stack_frame *f)
 	return lr->modules ? f->module : lr->all_lines || f->kind == STACK_PYTHON;
 }
 
-/* The frame that the node's own values belong to: the innermost one with a row, of lines else the innermost one of all. */
+/*
+ * The frame that the node's own values belong to: the innermost one with a row, of lines else the
+ * innermost one of all.
+ */
 static uint32_t own_frame(const struct line_report *lr, const struct stack_node *nodes,
 			  const struct stack_frame *frames, uint32_t python)
 {
@@ -119,18 +116,15 @@ static uint32_t own_frame(const struct line_report *lr, const struct stack_node 
 }
 
 /* Samples know the innermost operator only, so its total is its own. */
-static int add_operator(struct line_report *lr, const struct stack_frame *f, const int64_t *values)
+static void add_operator(struct line_report *lr, const struct stack_frame *f, const int64_t *values)
 {
 	struct line_row *r = find_row(lr, f);
 
-	if (!r)
-		return -ENOMEM;
 	sum_values(r->self, values);
 	sum_values(r->total, values);
-	return 0;
 }
 
-static int add_node(struct line_report *lr, uint32_t i, const int64_t *values)
+static void add_node(struct line_report *lr, uint32_t i, const int64_t *values)
 {
 	uint32_t cnt, own, inner = 0;
 	const struct stack_node *nodes = stack_tree__nodes(lr->tree, &cnt);
@@ -139,8 +133,6 @@ static int add_node(struct line_report *lr, uint32_t i, const int64_t *values)
 
 	own = own_frame(lr, nodes, frames, nodes[i].python);
 	r = find_row(lr, own ? &frames[nodes[own].frame] : NULL);
-	if (!r)
-		return -ENOMEM;
 	sum_values(r->self, values);
 	if (!own)
 		sum_values(r->total, values);
@@ -151,8 +143,6 @@ static int add_node(struct line_report *lr, uint32_t i, const int64_t *values)
 		if (n != own && !has_row(lr, f))
 			continue;
 		r = find_row(lr, f);
-		if (!r)
-			return -ENOMEM;
 		if (r->seen != (uint64_t)i + 1)
 			sum_values(r->total, values);
 		r->seen = (uint64_t)i + 1;
@@ -160,7 +150,6 @@ static int add_node(struct line_report *lr, uint32_t i, const int64_t *values)
 			lr->rows[inner - 1].outer = r->nr + 1;
 		inner = r->nr + 1;
 	}
-	return 0;
 }
 
 static int sum_rows(struct line_report *lr)
@@ -168,9 +157,8 @@ static int sum_rows(struct line_report *lr)
 	uint32_t cnt, frame_cnt;
 	const struct stack_node *nodes = stack_tree__nodes(lr->tree, &cnt);
 	const struct stack_frame *frames = stack_tree__frames(lr->tree, &frame_cnt);
-	int err = 0;
 
-	for (uint32_t i = 1; i < cnt && !err; i++) {
+	for (uint32_t i = 1; i < cnt; i++) {
 		enum stack_kind around = (enum stack_kind)frames[nodes[nodes[i].parent].frame].kind;
 		int64_t values[STACK_METRIC_CNT];
 		bool any = false;
@@ -183,13 +171,14 @@ static int sum_rows(struct line_report *lr)
 		for (uint32_t m = 0; m < STACK_METRIC_CNT; m++)
 			any |= values[m] != 0;
 		sum_values(lr->sums, values);
-		if (any)
-			err = lr->operators ? add_operator(lr, &frames[nodes[i].frame], values) :
-					      add_node(lr, i, values);
+		if (any && lr->operators)
+			add_operator(lr, &frames[nodes[i].frame], values);
+		else if (any)
+			add_node(lr, i, values);
 		if (i % 4096 == 0 && cancel__pending())
-			err = -ECANCELED;
+			return -ECANCELED;
 	}
-	return err;
+	return 0;
 }
 
 /* ---- order ---- */
@@ -254,20 +243,17 @@ static int cmp_rows(const void *pa, const void *pb, void *arg)
 	return (a->nr > b->nr) - (a->nr < b->nr);
 }
 
-static int order_rows(struct line_report *lr, const char *sort_by)
+static void order_rows(struct line_report *lr, const char *sort_by)
 {
 	struct row_order o = { .rows = lr->rows, .key = sort_by ? find_line_key(sort_by) : NULL };
 
 	if (o.key && o.key->metric == STACK_CPU && session__info(lr->s)->sample_hz)
 		o.key = &sampled_keys[o.key->total];
-	lr->order = calloc(lr->row_cnt ? lr->row_cnt : 1, sizeof(*lr->order));
-	if (!lr->order)
-		return -ENOMEM;
+	lr->order = xcalloc(lr->row_cnt ? lr->row_cnt : 1, sizeof(*lr->order));
 	for (uint32_t i = 0; i < lr->row_cnt; i++)
 		lr->order[i] = i;
 	if (lr->row_cnt)
 		qsort_r(lr->order, lr->row_cnt, sizeof(*lr->order), cmp_rows, &o);
-	return 0;
 }
 
 /* ---- modules ---- */
@@ -283,7 +269,10 @@ static const char *module_name(const struct line_report *lr, const struct line_r
 	return strncmp(text, MODULE_PREFIX, len) ? text : text + len;
 }
 
-/* The modules around a module and itself, outermost first; those of a recursion once. Returns their number. */
+/*
+ * The modules around a module and itself, outermost first; those of a recursion once. Returns
+ * their number.
+ */
 static uint32_t module_path(const struct line_report *lr, const struct line_row *r,
 			    const struct line_row *path[MODULE_DEPTH_MAX])
 {
@@ -493,12 +482,10 @@ static int finish_report(void *o, const struct output_args *args, struct session
 {
 	int err = sum_rows(o);
 
-	if (!err)
-		err = order_rows(o, args->sort_by);
-	if (!err)
-		return print_doc(o, args, totals);
-	pr_error("cannot sum up the report: %s", errstr(err));
-	return err;
+	if (err)
+		return err;
+	order_rows(o, args->sort_by);
+	return print_doc(o, args, totals);
 }
 
 #define LINES                                                                                      \

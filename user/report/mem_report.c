@@ -11,23 +11,19 @@
 
 #include "base/limits.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "base/vec.h"
 
 #define PAGE_BYTES 4096 /* x86-64 */
 
 static int open_report(const struct output_args *args, void **out)
 {
-	struct mem_report *mr = calloc(1, sizeof(*mr));
+	struct mem_report *mr = xcalloc(1, sizeof(*mr));
 
-	if (!mr)
-		return -ENOMEM;
 	mr->s = args->s;
 	mr->info = session__info(args->s);
 	py_paths__find(&mr->paths, args->s);
-	if (text_ids__init(&mr->texts)) {
-		free(mr);
-		return -ENOMEM;
-	}
+	text_ids__init(&mr->texts);
 	*out = mr;
 	return 0;
 }
@@ -56,7 +52,7 @@ static void free_report(void *o)
 	free(mr);
 }
 
-/* Text of the line of the program that has this stack; 0: none, or out of memory. */
+/* Text of the line of the program that has this stack; 0: none. */
 static uint32_t line_of(struct mem_report *mr, uint32_t stack)
 {
 	const uint64_t *known = stack ? hashmap__get(&mr->line_ids, stack, 0) : NULL;
@@ -67,7 +63,8 @@ static uint32_t line_of(struct mem_report *mr, uint32_t stack)
 		return known ? (uint32_t)*known : 0;
 	py_text__line(&mr->paths, mr->s, stack, text, sizeof(text));
 	id = *text ? strtab__add(mr->texts.texts, text, strlen(text)) : 0;
-	return hashmap__put(&mr->line_ids, stack, 0, id) ? 0 : id;
+	hashmap__put(&mr->line_ids, stack, 0, id);
+	return id;
 }
 
 static struct mr_who who_of(struct mem_report *mr, const char *op, const char *outer,
@@ -142,7 +139,7 @@ static struct mr_device *get_device(struct mem_report *mr, uint32_t proc, int32_
 	return d;
 }
 
-/* A number for who, from 1; 0: out of memory. */
+/* A number for who, from 1. */
 static uint32_t who_id(struct mem_report *mr, const struct mr_who *who)
 {
 	uint64_t k0 = (uint64_t)who->outer << 32 | who->op;
@@ -151,7 +148,8 @@ static uint32_t who_id(struct mem_report *mr, const struct mr_who *who)
 
 	if (nr)
 		return (uint32_t)*nr;
-	return hashmap__put(&mr->who_ids, k0, k1, mr->who_cnt + 1) ? 0 : ++mr->who_cnt;
+	hashmap__put(&mr->who_ids, k0, k1, ++mr->who_cnt);
+	return mr->who_cnt;
 }
 
 static struct mr_group *get_group(struct mem_report *mr, uint32_t proc, uint32_t device,
@@ -159,9 +157,9 @@ static struct mr_group *get_group(struct mem_report *mr, uint32_t proc, uint32_t
 {
 	uint32_t who_nr = who_id(mr, who);
 	uint64_t k0 = (uint64_t)who_nr << 32 | shapes, k1 = (uint64_t)proc << 32 | device;
-	struct mr_group *g = who_nr ? list__keyed(KEYED_LIST(mr, groups, group), k0, k1) : NULL;
+	struct mr_group *g = list__keyed(KEYED_LIST(mr, groups, group), k0, k1);
 
-	if (g && !g->shape_cnt)
+	if (!g->shape_cnt)
 		*g = (struct mr_group){
 			.proc = proc, .device = device, .who = *who, .shapes = shapes, .shape_cnt = 1
 		};
@@ -172,10 +170,8 @@ struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *
 {
 	struct mr_who who = who_of(mr, b->op, b->outer_op, b->annotation, b->stack);
 	struct mr_proc *p = get_proc(mr, b->tgid);
-	struct mr_device *d = p ? get_device(mr, proc_nr(mr, p), b->device_type, b->device_index) : NULL;
+	struct mr_device *d = get_device(mr, proc_nr(mr, p), b->device_type, b->device_index);
 
-	if (!d)
-		return NULL;
 	return get_group(mr, proc_nr(mr, p), (uint32_t)(d - mr->devices), &who,
 			 text_ids__get(&mr->texts, b->shapes));
 }
@@ -184,15 +180,12 @@ static struct mr_kernel *get_kernel(struct mem_report *mr, uint32_t proc, const 
 				    uint32_t unseen_tid)
 {
 	uint32_t who_nr = who_id(mr, who);
-	struct mr_kernel *k = who_nr ? list__keyed(KEYED_LIST(mr, kernels, kernel), who_nr,
-						   (uint64_t)unseen_tid << 32 | proc) :
-				       NULL;
+	struct mr_kernel *k = list__keyed(KEYED_LIST(mr, kernels, kernel), who_nr,
+					  (uint64_t)unseen_tid << 32 | proc);
 
-	if (k) {
-		k->proc = proc;
-		k->who = *who;
-		k->unseen_tid = unseen_tid;
-	}
+	k->proc = proc;
+	k->who = *who;
+	k->unseen_tid = unseen_tid;
 	return k;
 }
 
@@ -248,19 +241,15 @@ static void rss_at(struct mem_report *mr, struct mr_proc *p, uint64_t ts, int64_
 	p->has_rss = true;
 }
 
-int mr__count_samples(struct mem_report *mr, uint64_t until)
+void mr__count_samples(struct mem_report *mr, uint64_t until)
 {
 	while (mr->rss_next < mr->info->rss_cnt && mr->info->rss[mr->rss_next].ts_ns <= until) {
 		const struct session_rss *r = &mr->info->rss[mr->rss_next++];
 		struct mr_proc *p = mr__has_room(mr, r->tgid) ? get_proc(mr, r->tgid) : NULL;
 
-		if (!p && !mr__has_room(mr, r->tgid))
-			continue;
-		if (!p)
-			return -ENOMEM;
-		rss_at(mr, p, r->ts_ns, p->last_step, r->rss);
+		if (p)
+			rss_at(mr, p, r->ts_ns, p->last_step, r->rss);
 	}
-	return 0;
 }
 
 /* ---- torch's blocks ---- */
@@ -278,7 +267,7 @@ static void note_peak(const struct mr_device *d, struct mr_group *g)
 	g->peak_cnt = g->live_cnt;
 }
 
-static int count_block(struct mem_report *mr, struct mr_device *d, const struct memory_event *ev)
+static void count_block(struct mem_report *mr, struct mr_device *d, const struct memory_event *ev)
 {
 	bool alloc = ev->what == MEMORY_ALLOC;
 	struct mr_group *g;
@@ -292,10 +281,8 @@ static int count_block(struct mem_report *mr, struct mr_device *d, const struct 
 			d->free_bytes += ev->bytes < 0 ? (uint64_t)-ev->bytes : 0;
 	}
 	if (!ev->block)
-		return 0;
+		return;
 	g = mr__group_of(mr, ev->block);
-	if (!g)
-		return -ENOMEM;
 	note_peak(d, g);
 	if (alloc) {
 		g->allocs++;
@@ -306,7 +293,6 @@ static int count_block(struct mem_report *mr, struct mr_device *d, const struct 
 		g->live -= ev->block->bytes < g->live ? ev->block->bytes : g->live;
 		g->live_cnt -= g->live_cnt > 0;
 	}
-	return 0;
 }
 
 /*
@@ -320,26 +306,21 @@ static uint64_t total_after(const struct mr_device *d, const struct memory_event
 	return ev->block ? d->now + (uint64_t)ev->bytes : d->now;
 }
 
-static int count_change(struct mem_report *mr, struct mr_proc *p, const struct memory_event *ev)
+static void count_change(struct mem_report *mr, struct mr_proc *p, const struct memory_event *ev)
 {
 	uint32_t proc = proc_nr(mr, p);
 	struct mr_device *d = get_device(mr, proc, ev->device_type, ev->device_index);
-	int err;
 
-	if (!d)
-		return -ENOMEM;
 	if (!d->allocs && !d->frees && d->type && (int64_t)ev->allocated >= ev->bytes)
 		d->begin = d->now = d->peak = ev->allocated - (uint64_t)ev->bytes; /* before its first event */
 	mr_growth__at(&d->growth, ev->at.step, mr__time_period(mr, ev->ts_ns), d->now);
-	err = count_block(mr, d, ev);
-	if (err)
-		return err;
+	count_block(mr, d, ev);
 	d->now = total_after(d, ev);
 	d->reserved = d->type ? ev->reserved : 0;
 	if (d->reserved > d->reserved_peak)
 		d->reserved_peak = d->reserved;
 	if (d->now <= d->peak)
-		return 0;
+		return;
 	d->peak = d->now;
 	d->peak_nr++;
 	d->peak_ts = ev->ts_ns;
@@ -347,7 +328,6 @@ static int count_change(struct mem_report *mr, struct mr_proc *p, const struct m
 	d->peak_who = who_at(mr, &ev->at);
 	d->has_rss_at_peak = p->has_rss;
 	memcpy(d->rss_at_peak, p->rss, sizeof(d->rss_at_peak));
-	return 0;
 }
 
 static struct mr_oom *add_oom(struct mem_report *mr, const struct mr_proc *p,
@@ -355,33 +335,29 @@ static struct mr_oom *add_oom(struct mem_report *mr, const struct mr_proc *p,
 {
 	const struct mr_oom o = { .proc = proc_nr(mr, p), .ts = ts, .step = at->step, .who = who_at(mr, at) };
 
-	return vec_push(mr->ooms, mr->oom_cnt, mr->oom_cap, o) ? NULL : &mr->ooms[mr->oom_cnt - 1];
+	vec_push(mr->ooms, mr->oom_cnt, mr->oom_cap, o);
+	return &mr->ooms[mr->oom_cnt - 1];
 }
 
-static int count_oom(struct mem_report *mr, struct mr_proc *p, const struct memory_event *ev)
+static void count_oom(struct mem_report *mr, struct mr_proc *p, const struct memory_event *ev)
 {
 	struct mr_oom *o;
 
 	p->ooms++;
 	if (mr->oom_cnt >= MR_OOM_MAX)
-		return 0;
+		return;
 	o = add_oom(mr, p, &ev->at, ev->ts_ns);
-	if (!o)
-		return -ENOMEM;
 	o->bytes = ev->bytes > 0 ? (uint64_t)ev->bytes : 0;
 	o->allocated = ev->allocated;
 	o->device_type = ev->device_type;
 	o->device_index = ev->device_index;
-	return 0;
 }
 
-static int count_api(struct mem_report *mr, const struct mr_proc *p, const struct memory_event *ev)
+static void count_api(struct mem_report *mr, const struct mr_proc *p, const struct memory_event *ev)
 {
 	uint32_t proc = proc_nr(mr, p), name = text_ids__get(&mr->texts, ev->name);
 	struct mr_api *a = list__keyed(KEYED_LIST(mr, apis, api), proc, name);
 
-	if (!a)
-		return -ENOMEM;
 	a->proc = proc;
 	a->name = name;
 	a->calls++;
@@ -389,35 +365,27 @@ static int count_api(struct mem_report *mr, const struct mr_proc *p, const struc
 	a->no_result += ev->no_result;
 	if (!ev->no_result && ev->begin_ns && ev->begin_ns < ev->ts_ns)
 		a->ns += ev->ts_ns - ev->begin_ns;
-	return 0;
 }
 
 static int count_memory(void *arg, const struct memory_event *ev)
 {
 	struct mem_report *mr = arg;
-	int err = mr__count_samples(mr, ev->ts_ns);
 	struct mr_proc *p;
 
-	if (!err && !mr__has_device_room(mr, ev->at.tgid, ev->device_type, ev->device_index))
+	mr__count_samples(mr, ev->ts_ns);
+	if (!mr__has_device_room(mr, ev->at.tgid, ev->device_type, ev->device_index))
 		return SESSION_SINK_LEFT_OUT;
-	p = err ? NULL : get_proc(mr, ev->at.tgid);
-	if (!p)
-		return -ENOMEM;
+	p = get_proc(mr, ev->at.tgid);
 	step_at(p, ev->at.step);
 	if (ev->at.slice || ev->at.step >= 0)
 		runs_from_now(p);
-	switch (ev->what) {
-	case MEMORY_ALLOC:
-	case MEMORY_FREE:
-		return count_change(mr, p, ev);
-	case MEMORY_FREE_UNKNOWN:
-		p->freed_unknown++;
-		return 0;
-	case MEMORY_OOM:
-		return count_oom(mr, p, ev);
-	case MEMORY_API:
-		return count_api(mr, p, ev);
-	}
+	if (ev->what == MEMORY_ALLOC || ev->what == MEMORY_FREE)
+		count_change(mr, p, ev);
+	if (ev->what == MEMORY_OOM)
+		count_oom(mr, p, ev);
+	if (ev->what == MEMORY_API)
+		count_api(mr, p, ev);
+	p->freed_unknown += ev->what == MEMORY_FREE_UNKNOWN;
 	return 0;
 }
 
@@ -454,37 +422,31 @@ static void add_kernel(struct mr_kernel *to, const struct mr_kernel *k)
 	to->brk_bytes += k->brk_bytes;
 }
 
-static int count_kmem(struct mem_report *mr, struct mr_proc *p, const struct op_context *at,
-		      const struct ptb_kmem *r)
+static void count_kmem(struct mem_report *mr, struct mr_proc *p, const struct op_context *at,
+		       const struct ptb_kmem *r)
 {
 	struct mr_kernel *k = kernel_at(mr, p, at);
 	uint64_t rss[PTB_RSS_KINDS];
 
-	if (!k)
-		return -ENOMEM;
 	add_kmem(k, r);
 	add_kmem(&p->sum, r);
 	for (uint32_t i = 0; i < PTB_RSS_KINDS; i++)
 		rss[i] = r->rss[i];
 	rss_at(mr, p, r->h.ts_ns, at->step, rss);
-	return 0;
 }
 
-static int count_stall(struct mem_report *mr, const struct mr_proc *p, const struct op_context *at,
-		       const struct ptb_kmem_stall *st)
+static void count_stall(struct mem_report *mr, const struct mr_proc *p, const struct op_context *at,
+			const struct ptb_kmem_stall *st)
 {
 	uint64_t ns = st->begin_ns && st->begin_ns < st->h.ts_ns ? st->h.ts_ns - st->begin_ns : 0;
 	struct mr_kernel *k = kernel_at(mr, p, at);
 
-	if (!k)
-		return -ENOMEM;
 	if (ns > k->longest_ns) /* the sums include it */
 		k->longest_ns = ns;
-	return 0;
 }
 
-static int count_happening(struct mem_report *mr, struct mr_proc *p, const struct op_context *at,
-			   const struct ptb_kmem_event *e)
+static void count_happening(struct mem_report *mr, struct mr_proc *p, const struct op_context *at,
+			    const struct ptb_kmem_event *e)
 {
 	struct mr_oom *o;
 
@@ -493,45 +455,38 @@ static int count_happening(struct mem_report *mr, struct mr_proc *p, const struc
 	if (e->what == PTB_KMEM_MIGRATE)
 		p->migrated += e->pages;
 	if (e->what != PTB_KMEM_OOM_KILL)
-		return 0;
+		return;
 	p->oom_kills++;
 	if (mr->oom_cnt >= MR_OOM_MAX)
-		return 0;
+		return;
 	o = add_oom(mr, p, at, e->h.ts_ns);
-	if (!o)
-		return -ENOMEM;
 	o->kill = true;
 	o->bytes = e->pages * PAGE_BYTES;
 	o->by_tgid = e->by_tgid;
 	o->by_tid = e->by_tid;
-	return 0;
 }
 
 static int count_kernel_record(void *arg, const struct kernel_event *ev)
 {
 	struct mem_report *mr = arg;
 	const struct ptb_rec_hdr *h = ev->rec;
-	int err = mr__count_samples(mr, h->ts_ns);
 	struct mr_proc *p;
 
-	if (!err && !mr__has_room(mr, h->tgid))
+	mr__count_samples(mr, h->ts_ns);
+	if (!mr__has_room(mr, h->tgid))
 		return SESSION_SINK_LEFT_OUT;
-	p = err ? NULL : get_proc(mr, h->tgid);
-	if (!p)
-		return -ENOMEM;
+	p = get_proc(mr, h->tgid);
 	step_at(p, ev->at.step);
 	if (ev->at.slice || ev->at.step >= 0)
 		runs_from_now(p);
-	switch (h->kind) {
-	case PTB_REC_KMEM:
-		return count_kmem(mr, p, &ev->at, (const struct ptb_kmem *)h);
-	case PTB_REC_KMEM_STALL:
-		return count_stall(mr, p, &ev->at, (const struct ptb_kmem_stall *)h);
-	case PTB_REC_KMEM_EVENT:
-		return count_happening(mr, p, &ev->at, (const struct ptb_kmem_event *)h);
-	default: /* the sums include single calls */
-		return 0;
-	}
+	/* the sums include single calls */
+	if (h->kind == PTB_REC_KMEM)
+		count_kmem(mr, p, &ev->at, (const struct ptb_kmem *)h);
+	if (h->kind == PTB_REC_KMEM_STALL)
+		count_stall(mr, p, &ev->at, (const struct ptb_kmem_stall *)h);
+	if (h->kind == PTB_REC_KMEM_EVENT)
+		count_happening(mr, p, &ev->at, (const struct ptb_kmem_event *)h);
+	return 0;
 }
 
 static int note_slice(void *arg, const struct slice *sl)
@@ -541,13 +496,12 @@ static int note_slice(void *arg, const struct slice *sl)
 
 	if (proc)
 		runs_from_now(&mr->procs[*proc]);
-	return hashmap__get(&mr->op_threads, sl->tgid, sl->tid) ?
-		       0 :
-		       hashmap__put(&mr->op_threads, sl->tgid, sl->tid, 1);
+	hashmap__put(&mr->op_threads, sl->tgid, sl->tid, 1);
+	return 0;
 }
 
 /* A thread that has not shown an operator yet may be within one: only at the end it is known which ones never had any. */
-int mr__merge_threads(struct mem_report *mr)
+void mr__merge_threads(struct mem_report *mr)
 {
 	uint32_t cnt = mr->kernel_cnt;
 
@@ -562,12 +516,9 @@ int mr__merge_threads(struct mem_report *mr)
 		if (one.unseen_tid != tgid && !hashmap__get(&mr->op_threads, tgid, one.unseen_tid))
 			who.op = text_ids__get(&mr->texts, MR_NO_OPS);
 		all = get_kernel(mr, one.proc, &who, 0);
-		if (!all)
-			return -ENOMEM;
 		add_kernel(all, &one);
 		mr->kernels[i] = (struct mr_kernel){ .proc = one.proc, .who = who };
 	}
-	return 0;
 }
 
 static struct session_sink report_sink(void *o)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * `report --memory` as a document: of each process first a summary in a few lines, then lists, only of what was
- * recorded. Key names are a contract: schemas/formats/memory_report.schema.json.
+ * `report --memory` as a document: of each process first a summary in a few lines, then lists,
+ * only of what was recorded. Key names are a contract: schemas/formats/memory_report.schema.json.
  */
 #define LOG_DOMAIN "memory"
 #include <inttypes.h>

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "report/report_priv.h"
 
 void mr_growth__init(struct mr_growths *g)
@@ -54,21 +55,20 @@ static int cmp_double(const void *a, const void *b)
 }
 
 /* Of the line through the values at the ends of the periods: the median over all pairs. */
-static bool median_slope(const struct mr_growth *g, const double *values, double *slope)
+static double median_slope(const struct mr_growth *g, const double *values)
 {
-	double *all = calloc((size_t)g->cnt * (g->cnt - 1) / 2, sizeof(*all));
+	double *all = xcalloc((size_t)g->cnt * (g->cnt - 1) / 2, sizeof(*all));
+	double slope;
 	uint32_t n = 0;
 
-	if (!all)
-		return false;
 	for (uint32_t i = 0; i < g->cnt; i++)
 		for (uint32_t j = i + 1; j < g->cnt; j++)
 			all[n++] = (values[j] - values[i]) /
 				   (double)(g->held[j].period - g->held[i].period);
 	qsort(all, n, sizeof(*all), cmp_double);
-	*slope = all[(n - 1) / 2];
+	slope = all[(n - 1) / 2];
 	free(all);
-	return true;
+	return slope;
 }
 
 /*
@@ -76,9 +76,10 @@ static bool median_slope(const struct mr_growth *g, const double *values, double
  * becomes the lowest from there on. What rises once then is a block that was live at the end, or was made once: growth
  * rises in some periods, and does so without its highest rise too.
  */
-static bool lasting_slope(const struct mr_growth *g, double *values, double *slope)
+static double lasting_slope(const struct mr_growth *g, double *values)
 {
-	double highest = 0, total, span = (double)(g->held[g->cnt - 1].period - g->held[0].period);
+	double slope, highest = 0, total,
+		      span = (double)(g->held[g->cnt - 1].period - g->held[0].period);
 	uint32_t rises = 0;
 
 	for (uint32_t i = g->cnt - 1; i-- > 0;) {
@@ -90,30 +91,27 @@ static bool lasting_slope(const struct mr_growth *g, double *values, double *slo
 		rises += rise > 0;
 		highest = rise > highest ? rise : highest;
 	}
-	if (!median_slope(g, values, slope))
-		return false;
+	slope = median_slope(g, values);
 	total = values[g->cnt - 1] - values[0];
-	if (rises < MR_LEAK_PERIODS_MIN || (total - highest) * 2 < *slope * span)
-		*slope = 0;
-	return true;
+	return rises < MR_LEAK_PERIODS_MIN || (total - highest) * 2 < slope * span ? 0 : slope;
 }
 
 bool mr_growth__slope(const struct mr_growths *growths, bool by_step, double *slope)
 {
 	const struct mr_growth *g = by_step ? &growths->by_step : &growths->by_time;
 	double values[MR_GROWTH_HELD];
-	bool falls, known;
+	bool falls;
 
 	for (uint32_t i = 0; i < g->cnt; i++)
 		values[i] = (double)g->held[i].value;
-	if (g->cnt < MR_GROWTH_MIN || !median_slope(g, values, slope))
+	if (g->cnt < MR_GROWTH_MIN)
 		return false;
-	falls = *slope < 0; /* mirrored: a fall is a rise of the negative value */
+	falls = median_slope(g, values) < 0; /* mirrored: a fall is a rise of the negative value */
 	for (uint32_t i = 0; falls && i < g->cnt; i++)
 		values[i] = -values[i];
-	known = lasting_slope(g, values, slope);
+	*slope = lasting_slope(g, values);
 	*slope = falls ? -*slope : *slope;
-	return known;
+	return true;
 }
 
 /* Sizes of processes go up and down by what malloc gives back. */

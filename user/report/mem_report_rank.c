@@ -12,6 +12,7 @@
 #include "base/cancel.h"
 #include "base/effort.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
 
@@ -43,7 +44,6 @@ struct keeper {
 	struct kept *items;
 	uint32_t item_cnt, item_cap;
 	struct hashmap item_ids; /* (group, period) -> index */
-	int err;
 };
 
 static bool by_step(const struct mr_proc *p)
@@ -69,13 +69,9 @@ static int keep(void *arg, const struct memory_block *b)
 	if (!mr__has_device_room(k->mr, b->tgid, b->device_type, b->device_index))
 		return 0;
 	g = mr__group_of(k->mr, b);
-	nr = g ? (uint32_t)(g - k->mr->groups) : 0;
-	period = g ? period_of(k->mr, &k->mr->procs[g->proc], b) : 0;
-	kept = g ? list__keyed(KEYED_LIST(k, items, item), nr, (uint64_t)period) : NULL;
-	if (!kept) {
-		k->err = -ENOMEM;
-		return 1;
-	}
+	nr = (uint32_t)(g - k->mr->groups);
+	period = period_of(k->mr, &k->mr->procs[g->proc], b);
+	kept = list__keyed(KEYED_LIST(k, items, item), nr, (uint64_t)period);
 	kept->group = nr;
 	kept->proc = g->proc;
 	kept->period = period;
@@ -197,25 +193,23 @@ static bool sum_shapes(const struct mem_report *mr, const struct kept *items, ui
 	return sum->shape_cnt > 1 && grows(sum, before);
 }
 
-static int find_leaks(struct mem_report *mr, struct mr_view *v, struct keeper *k)
+static void find_leaks(struct mem_report *mr, struct mr_view *v, struct keeper *k)
 {
 	struct mr_group sum;
 	uint32_t j;
-	int err = 0;
 
-	for (uint32_t i = 0; i < mr->group_cnt && !err; i++)
+	for (uint32_t i = 0; i < mr->group_cnt; i++)
 		if (mr->groups[i].proc == v->nr && grows(&mr->groups[i], v->periods_before))
-			err = vec_push(v->leaks, v->leak_cnt, v->leak_cap, mr->groups[i]);
-	for (uint32_t i = 0; i < k->item_cnt && !err; i = j) {
+			vec_push(v->leaks, v->leak_cnt, v->leak_cap, mr->groups[i]);
+	for (uint32_t i = 0; i < k->item_cnt; i = j) {
 		for (j = i + 1; j < k->item_cnt && same_who(mr, &k->items[i], &k->items[j]); j++)
 			;
 		if (k->items[i].proc == v->nr &&
 		    sum_shapes(mr, &k->items[i], j - i, v->periods_before, &sum))
-			err = vec_push(v->leaks, v->leak_cnt, v->leak_cap, sum);
+			vec_push(v->leaks, v->leak_cnt, v->leak_cap, sum);
 	}
 	if (v->leak_cnt)
 		qsort(v->leaks, v->leak_cnt, sizeof(*v->leaks), cmp_leak);
-	return err;
 }
 
 /* ---- lists ---- */
@@ -282,8 +276,8 @@ static int cmp_apis(const void *a, const void *b)
 #define PICK(v, out, out_cnt, items, cnt, cond)                           \
 	do {                                                              \
 		uint32_t n_;                                              \
-		(v)->out = calloc((size_t)(cnt) + 1, sizeof(*(v)->out));  \
-		for (n_ = 0; (v)->out && n_ < (cnt); n_++)                \
+		(v)->out = xcalloc((size_t)(cnt) + 1, sizeof(*(v)->out)); \
+		for (n_ = 0; n_ < (cnt); n_++)                            \
 			if ((items)[n_].proc == (v)->nr && (cond))        \
 				(v)->out[(v)->out_cnt++] = &(items)[n_];  \
 	} while (0)
@@ -292,7 +286,7 @@ static int cmp_apis(const void *a, const void *b)
 /* Arrays of pointers to const are not what qsort declares. */
 #define SORT(list, cnt, cmp) qsort((void *)(uintptr_t)(list), cnt, sizeof(*(list)), cmp)
 
-static int fill_view(struct mem_report *mr, struct mr_view *v, uint32_t nr, struct keeper *k)
+static void fill_view(struct mem_report *mr, struct mr_view *v, uint32_t nr, struct keeper *k)
 {
 	v->proc = &mr->procs[nr];
 	v->nr = nr;
@@ -307,13 +301,11 @@ static int fill_view(struct mem_report *mr, struct mr_view *v, uint32_t nr, stru
 	     mr->kernels[n_].reclaim_ns || mr->kernels[n_].compact_ns);
 	PICK(v, apis, api_cnt, mr->apis, mr->api_cnt, true);
 	PICK(v, ooms, oom_cnt, mr->ooms, mr->oom_cnt, true);
-	if (!v->devices || !v->live || !v->faults || !v->stalls || !v->apis || !v->ooms)
-		return -ENOMEM;
 	SORT(v->live, v->live_cnt, cmp_live);
 	SORT(v->faults, v->fault_cnt, cmp_faults);
 	SORT(v->stalls, v->stall_cnt, cmp_stalls);
 	SORT(v->apis, v->api_cnt, cmp_apis);
-	return find_leaks(mr, v, k);
+	find_leaks(mr, v, k);
 }
 
 static int cmp_view(const void *a, const void *b)
@@ -342,36 +334,33 @@ int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
 	struct keeper k = { .mr = mr };
 	struct mr_view *list;
 	uint32_t i;
-	int err = mr__count_samples(mr, UINT64_MAX);
+	int err;
 
+	mr__count_samples(mr, UINT64_MAX);
 	for (i = 0; i < mr->group_cnt; i++)
 		mr->groups[i].kept = mr->groups[i].kept_cnt = mr->groups[i].kept_before =
 			mr->groups[i].periods = mr->groups[i].periods_before = 0;
-	if (!err && mr->info->has_memory)
+	if (mr->info->has_memory)
 		session__live_blocks(mr->s, keep, &k);
-	err = err ? err : k.err;
 	for (i = 0; i < k.item_cnt; i++)
 		add_kept(&mr->groups[k.items[i].group], &k.items[i],
 			 last_period(&mr->procs[k.items[i].proc]));
-	if (!err)
-		err = sort__array_r(k.items, k.item_cnt, sizeof(*k.items), cmp_kept, mr);
-	if (!err)
-		err = mr__merge_threads(mr);
+	err = sort__array_r(k.items, k.item_cnt, sizeof(*k.items), cmp_kept, mr);
+	mr__merge_threads(mr);
 	weigh(mr);
-	list = err ? NULL : calloc((size_t)mr->proc_cnt + 1, sizeof(*list));
-	if (!err && !list)
-		err = -ENOMEM;
-	for (i = 0; i < mr->proc_cnt && !err; i++) {
+	list = xcalloc((size_t)mr->proc_cnt + 1, sizeof(*list));
+	for (i = 0; i < mr->proc_cnt; i++) {
 		list[i].proc = &mr->procs[i];
 		list[i].nr = i;
 	}
-	if (!err)
-		qsort(list, mr->proc_cnt, sizeof(*list), cmp_view);
+	qsort(list, mr->proc_cnt, sizeof(*list), cmp_view);
 	/* each view scans all lists: as many as the effort allows, and one in any case */
 	for (i = 0; i < mr->proc_cnt && !err && (!i || effort__left > 0); i++) {
 		effort__spend(5ULL * mr->group_cnt + 2ULL * mr->kernel_cnt + mr->device_cnt +
 			      mr->api_cnt + k.item_cnt);
-		err = cancel__pending() ? -ECANCELED : fill_view(mr, &list[i], list[i].nr, &k);
+		err = cancel__pending() ? -ECANCELED : 0;
+		if (!err)
+			fill_view(mr, &list[i], list[i].nr, &k);
 	}
 	free(k.items);
 	hashmap__clear(&k.item_ids);
@@ -419,11 +408,11 @@ static uint32_t sum_same_who(struct mr_group *all, uint32_t cnt)
 uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d, bool by_shapes,
 			  struct mr_group *out, uint32_t top)
 {
-	struct mr_group *all = calloc((size_t)mr->group_cnt + 1, sizeof(*all));
+	struct mr_group *all = xcalloc((size_t)mr->group_cnt + 1, sizeof(*all));
 	uint32_t cnt = 0;
 
 	effort__spend(8ULL * mr->group_cnt);
-	for (uint32_t i = 0; all && effort__left > 0 && i < mr->group_cnt; i++) {
+	for (uint32_t i = 0; effort__left > 0 && i < mr->group_cnt; i++) {
 		const struct mr_group *g = &mr->groups[i];
 		struct mr_group *copy = &all[cnt];
 
@@ -436,7 +425,7 @@ uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d
 		}
 		cnt += copy->peak > 0;
 	}
-	if (!by_shapes && all)
+	if (!by_shapes)
 		cnt = sum_same_who(all, cnt);
 	if (cnt)
 		qsort(all, cnt, sizeof(*all), cmp_peak);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The sentences of `report --memory`, and its account of the process's size, which has sentences and a table. */
+/*
+ * The sentences of `report --memory`, and its account of the process's size, which has sentences
+ * and a table.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

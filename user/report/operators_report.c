@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The report without an option: the table of operators (table.c), and in JSON the same. */
-#include <errno.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "export/py_text.h"
 #include "report/report.h"
 
@@ -24,25 +24,19 @@ static void free_report(void *o)
 
 static int open_report(const struct output_args *args, void **out)
 {
-	struct operators *ops = calloc(1, sizeof(*ops));
+	struct operators *ops = xcalloc(1, sizeof(*ops));
 	struct ka_opts opts = { .by_shape = args->by_shape > 0,
 				.with_flops = args->with_flops > 0,
 				.exact_memory = args->exact_memory > 0 };
 
-	if (!ops)
-		return -ENOMEM;
 	if (args->group_by_stack_n) {
 		ops->groups = py_groups__new(args->s, (uint32_t)args->group_by_stack_n);
 		opts.stack_text = py_groups__text;
 		opts.stack_arg = ops->groups;
 	}
-	if (!args->group_by_stack_n || ops->groups)
-		ops->ka = key_averages__new(&opts);
+	ops->ka = key_averages__new(&opts);
 	*out = ops;
-	if (ops->ka)
-		return 0;
-	free_report(ops);
-	return -ENOMEM;
+	return 0;
 }
 
 static struct session_sink report_sink(void *o)
@@ -59,7 +53,7 @@ static int finish_report(void *o, const struct output_args *args, struct session
 	uint32_t cnt;
 	const struct ka_row *rows = key_averages__rows(((struct operators *)o)->ka, &cnt);
 
-	return rows ? table__print(rows, cnt, &opts, args, totals) : -ENOMEM;
+	return table__print(rows, cnt, &opts, args, totals);
 }
 
 const struct output operators_report = {

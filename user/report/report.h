@@ -28,7 +28,10 @@ struct cell cell__count(uint64_t v);     /* "140.5 k" */
 struct cell cell__change(double v);      /* "+1.5 GiB" */
 struct cell cell__duration(uint64_t ns); /* "1.234 ms" */
 
-/* The target's text, escaped (base/term_text.h), in at most `max` characters, "..." where it is cut; returns how many. */
+/*
+ * The target's text, escaped (base/term_text.h), in at most `max` characters, "..." where it is
+ * cut; returns how many.
+ */
 size_t cell__put_text(FILE *out, const char *text, size_t max);
 
 /* Units of columns, beside cell__bytes() and cell__change(). */
@@ -39,9 +42,10 @@ struct cell unit__share(double v); /* 0.125: "12.5 %" */
 /*
  * ---- documents ----
  *
- * A document has facts, which have a key, lists of rows, and sentences. It is written once, by the calls below, and rendered as
- * it is written, so that its length takes no memory. JSON has the facts and the lists that have a key; text has the
- * sentences, and of lists the columns. A fact or list whose key is NULL or begins with '.' is of the text only.
+ * A document has facts, which have a key, lists of rows, and sentences. It is written once, by
+ * the calls below, and rendered as it is written, so that its length takes no memory. JSON has
+ * the facts and the lists that have a key; text has the sentences, and of lists the columns. A
+ * fact or list whose key is NULL or begins with '.' is of the text only.
  */
 
 /* A column of a list in text. The list ends with a row of zeroes. */
@@ -75,10 +79,15 @@ struct doc {
 	size_t used;     /* characters of the open line */
 };
 
-/* As JSON or text, by args, whose session may be NULL where that is text. doc__finish() frees what it
- * needs: nothing, if it is text. 0 or negative errno. */
+/*
+ * As JSON or text, by args, whose session may be NULL where that is text. doc__finish() frees
+ * what it needs: nothing, if it is text. 0 or negative errno.
+ */
 int doc__begin(struct doc *d, const struct output_args *args, struct session_totals *totals);
-/* Says what the capture lacks, and adds to the totals what the document had no room for. 0 or negative errno, logged. */
+/*
+ * Says what the capture lacks, and adds to the totals what the document had no room for. 0 or
+ * negative errno, logged.
+ */
 int doc__finish(struct doc *d);
 
 /* Facts: members of the innermost object; without a key elements of an array. */
@@ -132,8 +141,9 @@ void doc__end_array(struct doc *d);
 void doc__break(struct doc *d); /* JSON: the next key begins a line */
 
 /*
- * Rows are objects: for (uint32_t i; doc__next(d, &i);) { facts of row i }. A row's cells come before its own lists and
- * sentences. columns: NULL: none in text. doc__list() has as many rows as the user wants of each list, doc__all() all.
+ * Rows are objects: for (uint32_t i; doc__next(d, &i);) { facts of row i }. A row's cells come
+ * before its own lists and sentences. columns: NULL: none in text. doc__list() has as many rows
+ * as the user wants of each list, doc__all() all.
  */
 void doc__list(struct doc *d, const char *key, uint32_t cnt, const struct doc_column *columns);
 void doc__all(struct doc *d, const char *key, uint32_t cnt, const struct doc_column *columns);
@@ -147,7 +157,10 @@ __attribute__((format(printf, 2, 3))) void doc__say(struct doc *d, const char *f
 __attribute__((format(printf, 2, 3))) void doc__line(struct doc *d, const char *fmt, ...);
 void doc__end_line(struct doc *d);
 void doc__gap(struct doc *d); /* an empty line */
-/* A text with its tail in at most `max` characters, 0: in the rest of the line; cut as in a last column. */
+/*
+ * A text with its tail in at most `max` characters, 0: in the rest of the line; cut as in a last
+ * column.
+ */
 void doc__cut(struct doc *d, const char *text, const char *tail, size_t max);
 
 /* ---- reports: a row each, of the kind of export/output.h ---- */
@@ -163,7 +176,10 @@ struct gpu_busy {
 	uint32_t id;
 	uint64_t ns;
 };
-/* After the run, of what gpus_report opened: of GPUs that are known or had work, at most max of them, by id. 0 or negative errno. */
+/*
+ * After the run, of what gpus_report opened: of GPUs that are known or had work, at most max of
+ * them, by id. 0 or negative errno.
+ */
 int gpu_report__busy(void *o, struct gpu_busy *list, uint32_t max, uint32_t *cnt);
 
 /* Of the table of operators. */

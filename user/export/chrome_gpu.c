@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/mem.h"
 #include "base/vec.h"
 #include "export/chrome_priv.h"
 #include "export/gpu_api.h"
@@ -72,7 +73,7 @@ struct chrome_gpu {
 struct chrome_gpu *chrome_gpu__new(struct jsonw *w, const struct session *s,
 				   const struct chrome_clock *clock)
 {
-	struct chrome_gpu *cg = calloc(1, sizeof(*cg));
+	struct chrome_gpu *cg = xcalloc(1, sizeof(*cg));
 
 	if (!cg)
 		return NULL;

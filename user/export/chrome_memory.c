@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/mem.h"
 #include "export/chrome_priv.h"
 #include "export/mem_names.h"
 
@@ -72,7 +73,7 @@ struct chrome_memory {
 struct chrome_memory *chrome_memory__new(struct jsonw *w, const struct session_info *info,
 					 const struct chrome_clock *clock, uint32_t only)
 {
-	struct chrome_memory *cm = calloc(1, sizeof(*cm));
+	struct chrome_memory *cm = xcalloc(1, sizeof(*cm));
 
 	if (!cm)
 		return NULL;

@@ -9,6 +9,7 @@
 
 #include "base/effort.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "export/chrome_priv.h"
@@ -37,7 +38,7 @@ struct chrome_nest {
 
 struct chrome_nest *chrome_nest__new(void)
 {
-	return calloc(1, sizeof(struct chrome_nest));
+	return xcalloc(1, sizeof(struct chrome_nest));
 }
 
 void chrome_nest__free(struct chrome_nest *n)

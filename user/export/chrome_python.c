@@ -24,6 +24,7 @@
 #include "base/cancel.h"
 #include "base/effort.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/strtab.h"
 #include "base/vec.h"
@@ -94,7 +95,7 @@ struct chrome_python {
 struct chrome_python *chrome_python__new(struct jsonw *w, const struct session *s,
 					 const struct chrome_clock *clock, struct chrome_gpu *gpu)
 {
-	struct chrome_python *cp = calloc(1, sizeof(*cp));
+	struct chrome_python *cp = xcalloc(1, sizeof(*cp));
 
 	if (!cp)
 		return NULL;

@@ -14,6 +14,7 @@
 
 #include "base/effort.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "export/chrome_priv.h"
 #include "export/gpu_occupancy.h"
 #include "export/job_json.h"
@@ -567,7 +568,7 @@ static void free_trace(void *o)
 
 static int open_trace(const struct output_args *args, void **out)
 {
-	struct chrome_trace *ct = calloc(1, sizeof(*ct));
+	struct chrome_trace *ct = xcalloc(1, sizeof(*ct));
 	int err = ct ? begin_trace(ct, args) : -ENOMEM;
 
 	if (err)

@@ -23,6 +23,7 @@
 
 #include "base/log.h"
 #include "base/decimal.h"
+#include "base/mem.h"
 #include "base/vec.h"
 #include "export/et_priv.h"
 #include "export/job_json.h"
@@ -425,7 +426,7 @@ static void free_et(void *o)
 
 static int open_et(const struct output_args *args, void **out)
 {
-	struct exec_trace *et = calloc(1, sizeof(*et));
+	struct exec_trace *et = xcalloc(1, sizeof(*et));
 	int err = et ? begin_exec_trace(et, args) : -ENOMEM;
 
 	if (err)

@@ -11,6 +11,7 @@
 #include "base/effort.h"
 #include "base/jsonw.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "capture/capture.h"
 #include "export/html_page.h"
 #include "export/loss_account.h"
@@ -239,7 +240,7 @@ static int begin_session(struct flamegraph *fg, const struct session *s, const c
 	const char *slash = strrchr(name, '/');
 
 	fg->s = s;
-	fs->name = strdup(slash ? slash + 1 : name);
+	fs->name = xstrdup(slash ? slash + 1 : name);
 	fs->seconds = (double)(info->end_ns - info->begin_ns) / 1e9;
 	fs->process_cnt = info->process_cnt;
 	fs->sample_hz = info->sample_hz;
@@ -338,7 +339,7 @@ static void free_flame(void *o)
 
 static int open_flame(const struct output_args *args, void **out)
 {
-	struct flamegraph *fg = calloc(1, sizeof(*fg));
+	struct flamegraph *fg = xcalloc(1, sizeof(*fg));
 	int err = -ENOMEM;
 
 	if (!fg)

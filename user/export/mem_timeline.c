@@ -14,6 +14,7 @@
 #include "base/jsonw.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/vec.h"
 #include "export/mem_timeline_priv.h"
 #include "export/text_ids.h"
@@ -420,7 +421,7 @@ static void free_timeline(void *o)
 
 static int open_timeline(const struct output_args *args, void **out)
 {
-	struct mem_timeline *mt = calloc(1, sizeof(*mt));
+	struct mem_timeline *mt = xcalloc(1, sizeof(*mt));
 	int err = mt ? begin_timeline(mt, args) : -ENOMEM;
 
 	if (err)

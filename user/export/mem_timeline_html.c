@@ -12,6 +12,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "export/html_page.h"
 #include "export/loss_account.h"
 #include "export/mem_timeline_priv.h"
@@ -141,7 +142,7 @@ static int make_columns(struct page *p)
 		}
 	}
 	p->span_ns = last_ns > p->begin_ns ? last_ns - p->begin_ns : 1;
-	p->columns = calloc(COLUMNS, sizeof(*p->columns));
+	p->columns = xcalloc(COLUMNS, sizeof(*p->columns));
 	if (!p->columns)
 		return -ENOMEM;
 	timeline_walk__begin(&w, p->tl, 1);

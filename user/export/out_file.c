@@ -13,6 +13,7 @@
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/new_file.h"
 #include "capture/capture.h"
 
@@ -49,16 +50,16 @@ static bool ends_with(const char *s, const char *end)
 
 int out_file__open(const char *path, struct out_file **out)
 {
-	struct out_file *of = calloc(1, sizeof(*of));
+	struct out_file *of = xcalloc(1, sizeof(*of));
 	int err = -ENOMEM;
 
 	if (!of)
 		return -ENOMEM;
-	of->path = strdup(path);
+	of->path = xstrdup(path);
 	if (!of->path)
 		goto fail;
 	if (ends_with(path, ".gz")) {
-		of->zbuf = malloc(DEFLATE_BUF_SZ);
+		of->zbuf = xmalloc(DEFLATE_BUF_SZ);
 		if (!of->zbuf || deflateInit2(&of->z, DEFLATE_LEVEL, Z_DEFLATED, GZIP_WINDOW_BITS,
 					      8, Z_DEFAULT_STRATEGY) != Z_OK)
 			goto fail;

@@ -12,6 +12,7 @@
 #include "base/cancel.h"
 #include "base/effort.h"
 #include "base/hashmap.h"
+#include "base/mem.h"
 #include "base/strtab.h"
 
 /* Behind "/lib/python3.11/"; NULL: the file is not there. */
@@ -158,7 +159,7 @@ struct py_groups {
 
 struct py_groups *py_groups__new(const struct session *s, uint32_t frame_cnt)
 {
-	struct py_groups *pg = calloc(1, sizeof(*pg));
+	struct py_groups *pg = xcalloc(1, sizeof(*pg));
 
 	if (!pg)
 		return NULL;

@@ -15,6 +15,7 @@
 #include "base/hashmap.h"
 #include "base/limits.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "base/strtab.h"
 
 #define OPEN_MAX 64          /* operators in one another; deeper ones lie beside the last of them */
@@ -354,7 +355,7 @@ static int sum_sample(void *arg, const struct py_sample *ps)
 
 struct stack_tree *stack_tree__new(void)
 {
-	struct stack_tree *st = calloc(1, sizeof(*st));
+	struct stack_tree *st = xcalloc(1, sizeof(*st));
 
 	if (!st)
 		return NULL;

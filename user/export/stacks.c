@@ -13,6 +13,7 @@
 #include "base/cancel.h"
 #include "base/hashmap.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/strtab.h"
 #include "base/term_text.h"
@@ -202,7 +203,7 @@ static int put_sums(struct stacks *st, struct session_totals *totals)
 {
 	uint32_t cnt, frames[PTB_PY_FRAMES_MAX + 1];
 	const struct stack_node *nodes = stack_tree__nodes(st->tree, &cnt);
-	int64_t *sums = calloc(cnt, sizeof(*sums));
+	int64_t *sums = xcalloc(cnt, sizeof(*sums));
 	uint64_t unit = st->metric == STACK_RUNNING || st->metric == STACK_WAITING ? 1000 : 1; /* us, as torch */
 
 	int err = 0;
@@ -306,7 +307,7 @@ static void free_stacks(void *o)
 
 static int open_stacks(const struct output_args *args, void **out)
 {
-	struct stacks *st = calloc(1, sizeof(*st));
+	struct stacks *st = xcalloc(1, sizeof(*st));
 	int err = -ENOMEM;
 
 	if (!st)

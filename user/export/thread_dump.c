@@ -7,6 +7,7 @@
 
 #include "base/cancel.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/term_text.h"
 #include "export/out_file.h"
@@ -202,7 +203,7 @@ static int put_part(const struct thread_dump *td, FILE *f, uint32_t i, uint64_t 
 		totals->not_written++;
 		return 0;
 	}
-	part = open_memstream(&text, &len);
+	part = xmemstream(&text, &len);
 	if (!part)
 		return -ENOMEM;
 	if (!i || td->threads[i].tgid != td->threads[i - 1].tgid) {
@@ -260,7 +261,7 @@ static void free_dump(void *o)
 
 static int open_dump(const struct output_args *args, void **out)
 {
-	struct thread_dump *td = calloc(1, sizeof(*td));
+	struct thread_dump *td = xcalloc(1, sizeof(*td));
 	int err;
 
 	if (!td)

@@ -7,6 +7,7 @@
 
 #include "base/effort.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "ranks/join_priv.h"
 
 void join__close(struct join *j)
@@ -110,15 +111,15 @@ static int join_inputs(struct join *j)
 
 int join__open(const struct join_opts *opts, struct join **out)
 {
-	struct join *j = calloc(1, sizeof(*j));
+	struct join *j = xcalloc(1, sizeof(*j));
 	int err = -ENOMEM;
 
 	if (!j)
 		return err;
 	j->opts = opts;
 	j->by_collectives = opts->by_collectives;
-	j->inputs = calloc(opts->cnt, sizeof(*j->inputs));
-	j->readers = calloc(opts->cnt, sizeof(*j->readers));
+	j->inputs = xcalloc(opts->cnt, sizeof(*j->inputs));
+	j->readers = xcalloc(opts->cnt, sizeof(*j->readers));
 	if (j->inputs && j->readers && !collectives__init(&j->calls))
 		err = open_files(j);
 	if (!err && opts->cnt == 1)

@@ -14,6 +14,7 @@
 #include "base/effort.h"
 #include "base/jsonw.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "ranks/join_priv.h"
 
 #define TEXT_RECORD_MAX 60000
@@ -44,7 +45,7 @@ static int put_text(struct join *j, uint8_t kind, uint32_t id, const char *text,
 static int put_meta(struct join *j, const char *key, const char *json)
 {
 	size_t key_len = strlen(key) + 1, json_len = strlen(json);
-	char *both = malloc(key_len + json_len);
+	char *both = xmalloc(key_len + json_len);
 	int err = -ENOMEM;
 
 	if (!both)
@@ -242,7 +243,7 @@ static int copy_meta(struct copy *c, const struct ptb_text *t)
 
 	if (!nul || is_key(key, own) || !strncmp(key, "merged", 6))
 		return 0;
-	json = strndup(nul + 1, t->text_len - (size_t)(nul + 1 - key));
+	json = xstrndup(nul + 1, t->text_len - (size_t)(nul + 1 - key));
 	if (!json)
 		return -ENOMEM;
 	if (!strcmp(key, "agent"))

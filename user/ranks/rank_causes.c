@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/effort.h"
+#include "base/mem.h"
 #include "ranks/rank_times_priv.h"
 
 #define PLACES 256 /* collectives of a step; further ones count as the last */
@@ -31,7 +32,7 @@ static uint32_t *index_calls(const struct rank_calls *list, uint32_t *cnt)
 	for (uint32_t i = 0; i < list->cnt; i++)
 		most = list->calls[i].nr > most ? list->calls[i].nr : most;
 	*cnt = most + 1;
-	at = malloc(((size_t)most + 1) * sizeof(*at));
+	at = xmalloc(((size_t)most + 1) * sizeof(*at));
 	if (!at)
 		return NULL;
 	for (uint32_t i = 0; i <= most; i++)
@@ -156,9 +157,9 @@ static int find_causes(struct rank_times *rt, uint32_t rank)
 			    .text_cnt = strtab__cnt(rt->texts.texts) + 1 };
 	int err = -ENOMEM;
 
-	k.whats = calloc((size_t)k.text_cnt * k.ranks, sizeof(*k.whats));
-	k.places = calloc((size_t)PLACES * k.ranks, sizeof(*k.places));
-	k.others = calloc(k.ranks, sizeof(*k.others));
+	k.whats = xcalloc((size_t)k.text_cnt * k.ranks, sizeof(*k.whats));
+	k.places = xcalloc((size_t)PLACES * k.ranks, sizeof(*k.places));
+	k.others = xcalloc(k.ranks, sizeof(*k.others));
 	if (k.whats && k.places && k.others) {
 		sum_places(&k);
 		err = sum_pieces(&k);

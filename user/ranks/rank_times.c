@@ -8,6 +8,7 @@
 
 #include "base/effort.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "export/job_json.h"
@@ -18,7 +19,7 @@
 
 struct rank_times *rank_times__new(const struct session *s)
 {
-	struct rank_times *rt = calloc(1, sizeof(*rt));
+	struct rank_times *rt = xcalloc(1, sizeof(*rt));
 
 	if (!rt)
 		return NULL;
@@ -142,9 +143,9 @@ static int find_ranks(struct rank_times *rt)
 	const struct session_info *info = session__info(rt->s);
 	struct rank_times_result *o = &rt->out;
 
-	o->ranks = calloc((size_t)info->process_cnt + 1, sizeof(*o->ranks));
-	rt->lists = calloc((size_t)info->process_cnt + 1, sizeof(*rt->lists));
-	rt->lags = calloc((size_t)info->process_cnt + 1, sizeof(*rt->lags));
+	o->ranks = xcalloc((size_t)info->process_cnt + 1, sizeof(*o->ranks));
+	rt->lists = xcalloc((size_t)info->process_cnt + 1, sizeof(*rt->lists));
+	rt->lags = xcalloc((size_t)info->process_cnt + 1, sizeof(*rt->lags));
 	if (!o->ranks || !rt->lists || !rt->lags)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < info->process_cnt; i++) {
@@ -192,8 +193,8 @@ static void match_ranks(struct rank_times *rt)
 
 static int find_last_calls(struct rank_times *rt)
 {
-	rt->last_ns = calloc((size_t)rt->out.matched + 1, sizeof(*rt->last_ns));
-	rt->step_of = calloc((size_t)rt->out.matched + 1, sizeof(*rt->step_of));
+	rt->last_ns = xcalloc((size_t)rt->out.matched + 1, sizeof(*rt->last_ns));
+	rt->step_of = xcalloc((size_t)rt->out.matched + 1, sizeof(*rt->step_of));
 	if (!rt->last_ns || !rt->step_of)
 		return -ENOMEM;
 	for (int64_t c = rt->from; c < rt->to; c++)
@@ -281,8 +282,8 @@ static int find_steps(struct rank_times *rt)
 	struct rank_times_result *o = &rt->out;
 	int err = take_steps(rt);
 
-	rt->step_nrs = calloc((size_t)o->matched + 1, sizeof(*rt->step_nrs));
-	rt->step_ns = calloc((size_t)o->matched + 1, sizeof(*rt->step_ns));
+	rt->step_nrs = xcalloc((size_t)o->matched + 1, sizeof(*rt->step_nrs));
+	rt->step_ns = xcalloc((size_t)o->matched + 1, sizeof(*rt->step_ns));
 	if (err || !rt->step_nrs || !rt->step_ns)
 		return err ? err : -ENOMEM;
 	o->by_steps = rt->step_cnt > 0;
@@ -310,7 +311,7 @@ static int sum_own(struct rank_times *rt)
 {
 	struct rank_times_result *o = &rt->out;
 
-	rt->own = calloc((size_t)o->rank_cnt * o->step_cnt + 1, sizeof(*rt->own));
+	rt->own = xcalloc((size_t)o->rank_cnt * o->step_cnt + 1, sizeof(*rt->own));
 	if (!rt->own)
 		return -ENOMEM;
 	for (uint32_t r = 0; r < o->rank_cnt; r++) {
@@ -366,7 +367,7 @@ static void sum_wait(struct rank_times *rt, int64_t c)
 static int judge(struct rank_times *rt)
 {
 	struct rank_times_result *o = &rt->out;
-	struct skew_verdict *v = calloc((size_t)o->rank_cnt + 1, sizeof(*v));
+	struct skew_verdict *v = xcalloc((size_t)o->rank_cnt + 1, sizeof(*v));
 	int err = v ? skew__judge(rt->own, rt->step_ns, o->rank_cnt, o->step_cnt, v) : -ENOMEM;
 
 	for (uint32_t r = 0; r < o->rank_cnt && !err; r++)
@@ -387,7 +388,7 @@ int rank_times__finish(struct rank_times *rt, const struct rank_times_result **o
 	match_ranks(rt);
 	if (!rt->out.matched)
 		return 0;
-	rt->out.waits = calloc(RANK_WAITS, sizeof(*rt->out.waits));
+	rt->out.waits = xcalloc(RANK_WAITS, sizeof(*rt->out.waits));
 	err = rt->out.waits ? find_last_calls(rt) : -ENOMEM;
 	if (!err)
 		err = find_steps(rt);

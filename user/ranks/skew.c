@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cancel.h"
+#include "base/mem.h"
 
 /* Median difference of two independent normal values, in standard deviations of one: 0.6745 * sqrt(2). */
 #define NOISE_SCALE 0.9539
@@ -136,8 +137,8 @@ int skew__judge(const double *own, const double *step_ns, uint32_t ranks, uint32
 		verdicts[r] = (struct skew_verdict){ .slow = false };
 	if (steps < SKEW_STEPS || ranks < 2)
 		return 0;
-	tmp = calloc((size_t)steps + ranks, sizeof(*tmp));
-	excess = calloc((size_t)steps * ranks, sizeof(*excess));
+	tmp = xcalloc((size_t)steps + ranks, sizeof(*tmp));
+	excess = xcalloc((size_t)steps * ranks, sizeof(*excess));
 	err = tmp && excess ? find_excess(own, ranks, steps, excess, tmp) : -ENOMEM;
 	if (!err) {
 		memcpy(tmp, step_ns, steps * sizeof(*tmp));

@@ -159,7 +159,8 @@ def test_values(ws, detail):
         compare_memory(scrape, memory_reports(log))
         near(scrape.get("ptbpf_window_seconds_total"), total(log, "seconds"), "recorded time")
         near(scrape.get("ptbpf_overhead_seconds_total"), sum(w["cost_share"] * w["seconds"] for w in log), "cost")
-        near(scrape.get("ptbpf_last_window_overhead_ratio"), log[-1]["cost_share"], "share of the cost")
+        seconds = log[-1]["seconds"]  # the cost is a whole number of nanoseconds
+        near(scrape.get("ptbpf_last_window_overhead_ratio") * seconds, log[-1]["cost_share"] * seconds, "share of the cost")
         near(scrape.get("ptbpf_last_window_late_seconds"), log[-1]["late_seconds"], "late")
         near(scrape.get("ptbpf_last_window_begin_seconds"), log[-1]["begin_unix_ns"] / 1e9, "begin")
         check(scrape.get("ptbpf_targets") == 1 and scrape.get("ptbpf_cpu_seconds_total") > 0, "targets, own time")

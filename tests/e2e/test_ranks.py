@@ -31,7 +31,7 @@ def job(ws, count):
         yield wait_for(lambda: ready(p, count), "the ranks")
         with open(ws + "/stop", "w", encoding="utf-8"):
             pass
-        check(p.finish() == 0, p.text())
+        check(p.finish() == 0, "\n".join(p.err))
 
 
 def steps_of(ws, rank):

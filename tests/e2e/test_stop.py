@@ -3,17 +3,9 @@
 
 import glob
 import signal
-import statistics
 
-from support import (Tracer, check, load_trace, report_json, require_root, shared, slices, wait_for, workload,
+from support import (Tracer, check, load_trace, modified_code, report_json, require_root, shared, slices, wait_for, workload,
                      workspace)
-
-
-def median_of_new(p, cnt=7):
-    """Median of the next rates that the target prints."""
-    since = len(p.out)
-    p.wait_news("^rate", cnt, since)
-    return statistics.median(float(line.split()[1]) for line in p.out[since:] if line.startswith("rate"))
 
 
 def by_signal(sig):
@@ -27,7 +19,7 @@ def by_signal(sig):
             t.signal(sig)
             t.expect(0)
         check(len(slices(load_trace(ws + "/a.json"), "aten::neg")) > 1000, "the trace is not complete")
-        median_of_new(p, 1)
+        p.wait_news("rate", 1)
 
 
 def test_ctrl_c():
@@ -61,22 +53,20 @@ def test_two_ctrl_c(ws, spin):
             if t.alive():
                 t.signal(signal.SIGINT)
         t.finish()
-    median_of_new(spin, 1)
+    spin.wait_news("rate", 1)
 
 
-def test_killed(ws, spin, detail):
-    """kill -9: the kernel removes the probes, the target runs at its old speed, the capture is readable."""
+def test_killed(ws, spin):
+    """kill -9: the kernel removes the probes, the target goes on, the capture is readable."""
     spin.wait_line("rate")
-    before = median_of_new(spin)
     with Tracer("attach", "--pid", spin.pid, "-o", ws + "/a.ptb") as t:
         t.wait_attached()
-        during = median_of_new(spin)
+        spin.wait_news("rate", 7)
+        check(modified_code(spin.pid), "no probe was in the target")
         t.signal(signal.SIGKILL)
         t.finish()
-    check(during > before * 1.1, f"no probe was at work: {before} and {during} ns per operator")
-    wait_for(lambda: median_of_new(spin) < before + 0.25 * (during - before),
-             f"the target to be as fast as before ({before:.0f} ns, traced {during:.0f} ns)")
+    wait_for(lambda: not modified_code(spin.pid), "the target without probes")
+    spin.wait_news("rate", 2)
     partial, = glob.glob(ws + "/.a.ptb.*.partial")
     rows = report_json(partial)
     check("aten::neg" in str(rows), "the capture of a killed ptbpf is not readable")
-    detail(f"{before:.0f} ns per operator, {during:.0f} traced, {median_of_new(spin):.0f} after")

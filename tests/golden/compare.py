@@ -63,8 +63,8 @@ def lines(data):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ptbpf", default=os.environ.get("PTBPF", os.path.join(ROOT, "build", "ptbpf")))
-    parser.add_argument("--against", metavar="PTBPF")
+    parser.add_argument("--ptbpf", type=os.path.abspath, default=os.environ.get("PTBPF", os.path.join(ROOT, "build", "ptbpf")))
+    parser.add_argument("--against", type=os.path.abspath, metavar="PTBPF")
     parser.add_argument("--update", action="store_true")
     parser.add_argument("name", nargs="?", default="", help="only captures whose names begin so")
     opts = parser.parse_args()
@@ -73,7 +73,7 @@ def main():
         names = sorted(f[:-len(".ptb")] for f in os.listdir(folder) if f.startswith(opts.name))
         names += [name for name in ("rank0+rank1",) if name.startswith(opts.name)]  # read as one session
         todo = [(name, *command) for name in names for command in COMMANDS]
-        found = list(pool.map(lambda t: run(os.path.abspath(opts.ptbpf), folder, *t), todo))
+        found = list(pool.map(lambda t: run(opts.ptbpf, folder, *t), todo))
         got = [f"{t[0]} {code} {hashlib.sha256(data).hexdigest()[:16]} {t[1]} {t[2]}".rstrip() for t, (code, data) in zip(todo, found)]
         if opts.update and not opts.name:
             with open(OUTPUTS, "w", encoding="utf-8") as f:
@@ -81,7 +81,7 @@ def main():
             return 0
         changed = 0
         if opts.against:
-            for t, new, old in zip(todo, found, pool.map(lambda t: run(os.path.abspath(opts.against), folder, *t), todo)):
+            for t, new, old in zip(todo, found, pool.map(lambda t: run(opts.against, folder, *t), todo)):
                 if new != old:
                     changed += 1
                     print(f"=== {' '.join(t)}: exit code {old[0]}, then {new[0]}")

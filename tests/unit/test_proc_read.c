@@ -66,7 +66,7 @@ static void write_memory(const struct lock_holder *h)
 static void run(void (*fn)(const struct lock_holder *h), bool locked)
 {
 	struct lock_holder h;
-	char told[64] = "", expected[64];
+	char line[64] = "", expected[64];
 	int status = 0, fds[2];
 	uint64_t t0;
 	pid_t pid;
@@ -96,8 +96,8 @@ static void run(void (*fn)(const struct lock_holder *h), bool locked)
 	CU_ASSERT(clock__mono_ns() - t0 < 4000000000ull);
 	snprintf(expected, sizeof(expected), "{\"event\": \"stuck\", \"pid\": %d}\n", h.pid);
 	close(fds[1]);
-	CU_ASSERT(read(fds[0], told, sizeof(told) - 1) > 0);
-	CU_ASSERT_STRING_EQUAL(told, expected); /* its process is known */
+	CU_ASSERT(read(fds[0], line, sizeof(line) - 1) > 0);
+	CU_ASSERT_STRING_EQUAL(line, expected); /* it names its process */
 	close(fds[0]);
 	if (locked)
 		(void)lock_holder__was_answered(&h);

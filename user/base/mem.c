@@ -2,7 +2,6 @@
 /* The one place where exhausted memory is noticed; see mem.h. */
 #include "base/mem.h"
 
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,14 +85,22 @@ char *xstrdup(const char *text)
 	return xstrndup(text, strlen(text));
 }
 
+char *xvasprintf(const char *fmt, va_list ap)
+{
+	char *text;
+
+	if (vasprintf(&text, fmt, ap) < 0)
+		mem__end(0);
+	return text;
+}
+
 char *xasprintf(const char *fmt, ...)
 {
 	char *text;
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (vasprintf(&text, fmt, ap) < 0)
-		mem__end(0);
+	text = xvasprintf(fmt, ap);
 	va_end(ap);
 	return text;
 }

@@ -267,7 +267,7 @@ static int handle_block(struct merge *m, const struct capture_block_hdr *h)
 	return ret;
 }
 
-static int begin_parts(struct merge *m)
+static void begin_parts(struct merge *m)
 {
 	const struct capture_join *join = m->cr->join;
 
@@ -280,15 +280,15 @@ static int begin_parts(struct merge *m)
 		cr->bad_records = 0;
 		m->parts[i] = (struct merge_part){ .cr = cr, .nr = i, .pos = cr->first_block };
 	}
-	return 0;
 }
 
 int capture_reader__stream(struct capture_reader *cr, rec_fn fn, void *arg)
 {
 	struct merge m = { .cr = cr, .fn = fn, .arg = arg };
 	struct capture_block_hdr h;
-	int ret = begin_parts(&m);
+	int ret = 0;
 
+	begin_parts(&m);
 	while (!ret && (m.part = furthest_behind(&m))) {
 		struct merge_part *p = m.part;
 

@@ -16,6 +16,7 @@
 #include "model/session.h"
 #include "record/recorder.h"
 #include "record/run.h"
+#include "sample/left_out.h"
 #include "target/pid_hold.h"
 #include "target/torch_proc.h"
 
@@ -117,7 +118,7 @@ static void note_read(struct window *w, pid_t pid, const struct times *since, bo
 	uint64_t cpu_ns = now.cpu_ns - since->cpu_ns, ns = now.mono_ns - since->mono_ns;
 
 	progress__read(&w->live->progress, pid, ns, cpu_ns, failed);
-	if (cpu_ns < PROGRESS_SLOW_CPU_NS && ns < PROGRESS_SLOW_NS)
+	if (cpu_ns < LEFT_OUT_CPU_NS && ns < LEFT_OUT_WALL_NS)
 		return;
 	w->slow = pid;
 	w->slow_failed = failed;

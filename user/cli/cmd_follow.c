@@ -137,8 +137,7 @@ static void add_target(struct watch_run *wr, pid_t pid, uint64_t chosen_ns)
 
 static void enqueue(struct watch_run *wr, pid_t pid, uint64_t chosen_ns)
 {
-	if (vec_push(wr->queue, wr->queue_cnt, wr->queue_cap, (struct waiting){ pid, chosen_ns }))
-		pr_warn("pid %d: its steps are not followed: %s", pid, errstr(-ENOMEM));
+	vec_push(wr->queue, wr->queue_cnt, wr->queue_cap, (struct waiting){ pid, chosen_ns });
 }
 
 static void forget(struct watch_run *wr, uint32_t i)
@@ -369,7 +368,7 @@ int cmd_follow(int argc, char **argv)
 		stall__tell(cfg.run.progress_fd);
 	stall__watch(EXIT_FAILED);
 	wr.events = event_watch__new(&wr.rules);
-	err = wr.events ? follow_steps(&wr) : -ENOMEM;
+	err = follow_steps(&wr);
 	event_watch__free(wr.events);
 	return err ? EXIT_FAILED : EXIT_DONE;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/new_file.h"
 
 #define BYTES_MAX (1 << 20)
@@ -60,12 +61,10 @@ static const char *untrusted(const struct stat *st)
 /* The whole file, as a text. */
 static int read_text(int fd, size_t len, char **out)
 {
-	char *text = calloc(1, len + 1);
+	char *text = xcalloc(1, len + 1);
 	size_t got = 0;
 	ssize_t n = 1;
 
-	if (!text)
-		return -ENOMEM;
 	while (got < len && (n = read(fd, text + got, len - got)) > 0)
 		got += (size_t)n;
 	if (n < 0 || strlen(text) < got) {
@@ -145,9 +144,7 @@ static int read_lines(struct conf *c, const struct cmd_usage *usage, void *cfg)
 
 	while (!opts__is_end(end))
 		end++;
-	lines = calloc((size_t)(end - usage->opts) + 1, sizeof(*lines));
-	if (!lines)
-		return -ENOMEM;
+	lines = xcalloc((size_t)(end - usage->opts) + 1, sizeof(*lines));
 	for (; !err && *line; line = next, nr++) {
 		size_t len = strcspn(line, "\n");
 
@@ -166,17 +163,15 @@ static int read_lines(struct conf *c, const struct cmd_usage *usage, void *cfg)
 
 int conf__read(const char *path, const struct cmd_usage *usage, void *cfg, struct conf **out)
 {
-	struct conf *c = calloc(1, sizeof(*c));
+	struct conf *c = xcalloc(1, sizeof(*c));
 	int err;
 
-	if (!c)
-		return -ENOMEM;
 	snprintf(c->path, sizeof(c->path), "%s", path);
 	err = open_text(c);
-	if (!err && !(c->text = strdup(c->raw)))
-		err = -ENOMEM;
-	if (!err)
+	if (!err) {
+		c->text = xstrdup(c->raw);
 		err = read_lines(c, usage, cfg);
+	}
 	if (err)
 		conf__free(c);
 	else

@@ -13,6 +13,7 @@
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/mem.h"
 
 #define ANSWER_MAX (CONTROL_ANSWER_MAX + 4096) /* with its headers */
 
@@ -38,9 +39,9 @@ int control_client__named(const char *dir, const char *control, char path[CONTRO
 static int receive(int fd, int timeout_ms, char **out)
 {
 	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = cancel__fd(), .events = POLLIN } };
-	char *buf = malloc(ANSWER_MAX + 1);
+	char *buf = xmalloc(ANSWER_MAX + 1);
 	size_t len = 0;
-	ssize_t n = buf ? 1 : -1;
+	ssize_t n = 1;
 
 	while (n > 0 && len < ANSWER_MAX) {
 		int got = poll(p, 2, timeout_ms);
@@ -100,7 +101,7 @@ int control_client__ask(const char *path, const char *what, const char *body, in
 		text += 4;
 		text[strcspn(text, "\n")] = '\0';
 		a->tree = cJSON_ParseWithOpts(text, NULL, 1);
-		a->text = strdup(text);
+		a->text = xstrdup(text);
 	}
 	free(raw);
 	if (cJSON_IsObject(a->tree) && a->text)

@@ -93,38 +93,42 @@ static int store(const struct opt_def *def, void *cfg, const char *value)
 }
 
 /* An option that is not set has no word. */
-static bool add_word(const struct opt_def *d, const void *src, struct words *words)
+static void add_word(const struct opt_def *d, const void *src, struct words *words)
 {
 	const char *text;
 
 	switch (d->type) {
 	case OPT_FLAG:
-		return !*(const bool *)src || words__add(words, "--%s", d->name);
+		if (*(const bool *)src)
+			words__add(words, "--%s", d->name);
+		break;
 	case OPT_STR:
 	case OPT_CHOICE:
 		text = *(const char *const *)src;
-		return !text || words__add(words, "--%s=%s", d->name, text);
+		if (text)
+			words__add(words, "--%s=%s", d->name, text);
+		break;
 	case OPT_INT:
-		return !*(const int *)src || words__add(words, "--%s=%d", d->name, *(const int *)src);
+		if (*(const int *)src)
+			words__add(words, "--%s=%d", d->name, *(const int *)src);
+		break;
 	case OPT_SIZE:
-		return !*(const uint64_t *)src ||
-		       words__add(words, "--%s=%" PRIu64, d->name, *(const uint64_t *)src);
+		if (*(const uint64_t *)src)
+			words__add(words, "--%s=%" PRIu64, d->name, *(const uint64_t *)src);
+		break;
 	case OPT_GROUP:
 	case OPT_SWITCH:
 	case OPT_DURATION:
 	case OPT_PIDS:
 		break;
 	}
-	return true;
 }
 
-bool opts__words(const struct opt_def *defs, const char *except, const void *cfg, struct words *words)
+void opts__words(const struct opt_def *defs, const char *except, const void *cfg, struct words *words)
 {
 	for (const struct opt_def *d = defs; !opts__is_end(d); d++)
-		if (d->type != OPT_GROUP && (!except || strcmp(d->name, except) != 0) &&
-		    !add_word(d, (const char *)cfg + d->offset, words))
-			return false;
-	return true;
+		if (d->type != OPT_GROUP && (!except || strcmp(d->name, except) != 0))
+			add_word(d, (const char *)cfg + d->offset, words);
 }
 
 bool opts__is_end(const struct opt_def *d)

@@ -64,9 +64,8 @@ struct opt_words {
  * OPTS_ERROR (reported on stderr), or OPTS_HELP (printed on stdout). "--" ends the options. words: NULL: the command takes none.
  */
 int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, struct opt_words *words);
-/* The options that cfg has, but for `except` (NULL: none), as words "--NAME=VALUE", which an opts__parse() of the same rows takes.
- * False: out of memory. */
-bool opts__words(const struct opt_def *defs, const char *except, const void *cfg, struct words *words);
+/* The options that cfg has, but for `except` (NULL: none), as words "--NAME=VALUE", which an opts__parse() of the same rows takes. */
+void opts__words(const struct opt_def *defs, const char *except, const void *cfg, struct words *words);
 const struct opt_def *opts__find(const struct cmd_usage *usage, const char *name); /* NULL: there is none */
 /* Sets the option as a configuration file does: one that takes no value has yes or no. cfg may keep value. 0 or -EINVAL
  * (reported). */

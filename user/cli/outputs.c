@@ -169,8 +169,6 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o)
 	if (err || !o->metrics)
 		return err;
 	ss->wm = window_metrics__new(o->args.s);
-	if (!ss->wm)
-		return -ENOMEM;
 	ss->cnt += window_metrics__sinks(ss->wm, &ss->sinks[ss->cnt]);
 	return 0;
 }

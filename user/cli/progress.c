@@ -37,8 +37,9 @@ struct line {
 static bool begin_line(const struct progress *p, struct line *l, const char *event)
 {
 	l->m = (struct jsonw_memory){ .len = 0 };
-	if (!p->fd || jsonw__init(&l->w, jsonw__to_memory, &l->m, 4096))
+	if (!p->fd)
 		return false;
+	jsonw__init(&l->w, jsonw__to_memory, &l->m, 4096);
 	jsonw__begin_obj(&l->w);
 	JSONW_STR(&l->w, "event", event);
 	JSONW_U64(&l->w, "mono_ns", clock__mono_ns());

@@ -14,11 +14,6 @@ struct progress {
 	int fd; /* 0: nobody reads */
 };
 
-#define PROGRESS_SLOW_CPU_NS                                                                       \
-	9500000000ULL /* less than what ends an analysis (LIMIT_ELF_SPENT_MS) */
-#define PROGRESS_SLOW_NS                                                                           \
-	19000000000ULL /* likewise; a machine that is overloaded may be the reason */
-
 /* Of a window that is counted in steps; times are CLOCK_MONOTONIC. */
 struct progress_steps {
 	uint64_t attached_ns; /* 0: it is not counted in steps */

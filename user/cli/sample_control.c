@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "cli/sampler.h"
 #include "sample/control.h"
 
@@ -20,29 +21,20 @@ _Static_assert(SAMPLER_WINDOWS_MAX + SAMPLER_PENDING_MAX <= SAMPLE_CONTROL_WAITE
 
 /* ---- answers ---- */
 
-static void refuse(struct http_request *rq, unsigned int status, uint64_t nr, const char *why)
-{
-	struct jsonw_text text;
-
-	control_answer__refuse(&text, nr, why);
-	http_request__answer(rq, status, "application/json", strdup(text.text), text.len);
-}
-
 typedef void (*put_fn)(struct sampler *s, struct jsonw *w, uint64_t nr, const char *line);
 
 /* An answer that `put` has the keys of. */
 static void answer(struct sampler *s, struct http_request *rq, put_fn put, uint64_t nr, const char *line)
 {
 	struct jsonw_memory m = { .len = 0 };
-	char *text = NULL;
 	struct jsonw w;
+	char *text;
 
-	if (!control_answer__begin(&w, jsonw__to_memory, &m)) {
-		put(s, &w, nr, line);
-		jsonw__end_obj(&w);
-		jsonw__newline(&w);
-		text = jsonw__take(&w, &m);
-	}
+	control_answer__begin(&w, jsonw__to_memory, &m);
+	put(s, &w, nr, line);
+	jsonw__end_obj(&w);
+	jsonw__newline(&w);
+	text = jsonw__take(&w, &m);
 	http_request__answer(rq, HTTP_OK, "application/json", text, m.len);
 }
 
@@ -89,17 +81,18 @@ static void answer_waiters(struct sampler *s, uint64_t nr, const char *line, con
 		if (line)
 			answer(s, rq, put_window, nr, line);
 		else
-			refuse(rq, HTTP_UNAVAILABLE, nr, why);
+			http_request__refuse(rq, HTTP_UNAVAILABLE, nr, why);
 	}
 }
 
 void sample_control__ended(struct sampler *s, uint64_t nr, const struct jsonw_text *line)
 {
 	struct sample_control *sc = &s->control;
-	char *copy = sc->listens ? strdup(line->text) : NULL;
+	char *copy;
 
-	if (!copy)
+	if (!sc->listens)
 		return;
+	copy = xstrdup(line->text);
 	if (sc->line_cnt == SAMPLE_CONTROL_LINES) {
 		free(sc->lines[0]);
 		memmove(sc->lines, sc->lines + 1, --sc->line_cnt * sizeof(*sc->lines));
@@ -124,7 +117,7 @@ static bool parse(struct sampler *s, struct http_request *rq, enum control_what 
 	if (!control_request__parse(what, rq->body, rq->len, cr, why, sizeof(why)))
 		return true;
 	s->control.malformed++;
-	refuse(rq, HTTP_BAD_REQUEST, UINT64_MAX, why);
+	http_request__refuse(rq, HTTP_BAD_REQUEST, UINT64_MAX, why);
 	return false;
 }
 
@@ -158,7 +151,7 @@ static void on_trigger(void *arg, struct http_request *rq)
 	if (err) {
 		sc->refused++;
 		pr_info("a window that uid %u, pid %d requested is refused: %s", rq->uid, rq->pid, why);
-		refuse(rq, status_of(err), UINT64_MAX, why);
+		http_request__refuse(rq, status_of(err), UINT64_MAX, why);
 		return;
 	}
 	pr_info("window %llu: requested by uid %u, pid %d", (unsigned long long)nr, rq->uid, rq->pid);
@@ -180,7 +173,7 @@ static void on_toggle(void *arg, struct http_request *rq)
 		return;
 	if (sampler__toggle(s, &cr, why, sizeof(why))) {
 		pr_info("uid %u, pid %d: --toggle is refused: %s", rq->uid, rq->pid, why);
-		refuse(rq, HTTP_BAD_REQUEST, UINT64_MAX, why);
+		http_request__refuse(rq, HTTP_BAD_REQUEST, UINT64_MAX, why);
 		return;
 	}
 	answer(s, rq, put_toggled, s->nr, NULL);

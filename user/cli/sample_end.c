@@ -78,7 +78,7 @@ static void why_nothing(const struct sample_window *w, char *buf, size_t cap)
 		sample_steps__why(w, buf, cap);
 }
 
-/* False: out of memory, or it does not fit. */
+/* False: it does not fit. */
 static bool write_line(const struct sampler *s, const struct sample_window *w, int code,
 		       struct jsonw_text *line)
 {
@@ -86,8 +86,7 @@ static bool write_line(const struct sampler *s, const struct sample_window *w, i
 	struct jsonw j;
 	bool ok;
 
-	if (jsonw__init(&j, jsonw__to_text, line, sizeof(line->text)))
-		return false;
+	jsonw__init(&j, jsonw__to_text, line, sizeof(line->text));
 	jsonw__begin_obj(&j);
 	JSONW_U64(&j, "window", w->spec.nr);
 	put_trigger(&j, &w->spec.trigger);

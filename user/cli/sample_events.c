@@ -44,14 +44,13 @@ void sample_events__stop(struct sampler *s)
 static int select_all(const struct sampler *s, struct proc_list *procs)
 {
 	const struct pid_list *named = &s->cfg->run.pids;
-	int err = 0;
 
 	if (!named->cnt)
 		return proc_scout__select(&s->cfg->select, procs); /* reported when a window is due */
-	for (uint32_t i = 0; i < named->cnt && !err; i++)
+	for (uint32_t i = 0; i < named->cnt; i++)
 		if (pid_hold__alive(s->holds[i]))
-			err = proc_list__add(procs, named->pids[i], 0);
-	return err;
+			proc_list__add(procs, named->pids[i], 0);
+	return 0;
 }
 
 static void follow_processes(struct sampler *s, uint64_t now)

@@ -12,7 +12,7 @@ void sample_metrics__due(struct metrics *m, const struct sample_window_spec *spe
 void sample_metrics__skipped(struct metrics *m);
 /* It has ended, with that exit code. */
 void sample_metrics__ended(struct metrics *m, const struct sample_window *w, int code);
-/* From malloc, NULL: out of memory. */
+/* From malloc. */
 char *sample_metrics__text(struct metrics *m, bool openmetrics, size_t *len);
 
 #endif /* CLI_SAMPLE_METRICS_H */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/quantity.h"
 #include "cli/cmd.h"
 #include "cli/conf.h"
@@ -93,7 +94,7 @@ static bool selects(const struct sample_cfg *cfg)
 }
 
 /* Options of the programs that record, as they were given: those that live__check() derives would contradict them. */
-bool sample_settings__set_words(struct sample_settings *set)
+void sample_settings__set_words(struct sample_settings *set)
 {
 	static const struct opt_def recording[] = {
 		CHILDREN_OPT, STEP_OPTS, RECORDING_OPTS, SOURCE_OPTS, { OPT_GROUP, 0, NULL, 0, NULL, NULL }
@@ -105,13 +106,14 @@ bool sample_settings__set_words(struct sample_settings *set)
 	const struct run_cfg *run = &set->cfg.run;
 	struct window_options *o = &set->options;
 
-	return opts__words(recording, NULL, run, &o->args) &&
-	       words__add(&o->samples_args, "--sample-stacks=%d", SAMPLES_HZ) &&
-	       opts__words(sampling, "agent", run, &o->samples_args) &&
-	       opts__words(following, "agent", run, &set->follow_args) &&
-	       (!set->cfg.open_on || words__add(&set->follow_args, "--open-on=%s", set->cfg.open_on)) &&
-	       (!set->cfg.max_overhead ||
-		words__add(&set->follow_args, "--max-overhead=%s", set->cfg.max_overhead));
+	opts__words(recording, NULL, run, &o->args);
+	words__add(&o->samples_args, "--sample-stacks=%d", SAMPLES_HZ);
+	opts__words(sampling, "agent", run, &o->samples_args);
+	opts__words(following, "agent", run, &set->follow_args);
+	if (set->cfg.open_on)
+		words__add(&set->follow_args, "--open-on=%s", set->cfg.open_on);
+	if (set->cfg.max_overhead)
+		words__add(&set->follow_args, "--max-overhead=%s", set->cfg.max_overhead);
 }
 
 static void free_words(struct sample_settings *set)
@@ -182,7 +184,8 @@ static int check(struct sample_settings *set)
 		pr_error("sample: --dir is required; see 'ptbpf sample --help'");
 		return -1;
 	}
-	if (!sample_settings__set_words(set) || live__check(&cfg->run))
+	sample_settings__set_words(set);
+	if (live__check(&cfg->run))
 		return -1;
 	if (check_events(set) || check_flight(set))
 		return -1;
@@ -240,12 +243,10 @@ int sample_settings__load(int argc, char **argv, struct sample_settings **out)
 	static const struct sample_cfg none = { .run = { .row_limit = OUTPUT_ROWS_DEFAULT },
 						.open_interval_ns = OPEN_INTERVAL_UNSET,
 						.process_limit = SAMPLE_LIMIT_AUTO };
-	struct sample_settings *set = calloc(1, sizeof(*set));
+	struct sample_settings *set = xcalloc(1, sizeof(*set));
 	struct sample_cfg line = none;
 	int err = OPTS_ERROR;
 
-	if (!set)
-		return OPTS_ERROR;
 	set->holders = 1;
 	set->cfg = none;
 	err = opts__parse(&sample_usage, &line, argc, argv, NULL);

@@ -61,8 +61,8 @@ int sample_settings__reload(int argc, char **argv, const struct sample_settings 
  */
 int sample_settings__toggle(struct sample_settings *set, const struct control_request *rq,
 			    struct sample_settings **out, char *why, size_t cap);
-/* Sets the command lines of the programs that record, by set->cfg.run. False: out of memory. */
-bool sample_settings__set_words(struct sample_settings *set);
+/* Sets the command lines of the programs that record, by set->cfg.run. */
+void sample_settings__set_words(struct sample_settings *set);
 struct sample_settings *sample_settings__hold(struct sample_settings *set); /* which it returns */
 void sample_settings__release(struct sample_settings *set); /* the last holder frees it; NULL is fine */
 

@@ -47,7 +47,7 @@ static uint64_t planned_end(const struct sample_window *w)
 {
 	uint64_t ns = w->spec.duration_ns ? w->spec.duration_ns : w->spec.options->duration_ns;
 
-	return sample_window__in_steps(w) ? 0 : w->spec.begin_ns + w->report.late_ns + ns;
+	return sample_window__in_steps(&w->spec) ? 0 : w->spec.begin_ns + w->report.late_ns + ns;
 }
 
 static bool is_requested(const struct sample_window *w)

@@ -89,7 +89,7 @@ void sample_steps__put(struct jsonw *j, const struct sample_window *w)
 {
 	const struct step_wait *sw = &w->spec.step_wait;
 
-	if (!sample_window__in_steps(w))
+	if (!sample_window__in_steps(&w->spec))
 		return;
 	if (w->report.has_result)
 		JSONW_U64(j, "steps", w->report.step_cnt);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "cli/sample_opts.h"
 
 /* Is there something that the switch cannot apply to? NULL: no. */
@@ -45,17 +46,16 @@ static void set_activities(struct sample_settings *set)
 
 static struct sample_settings *without(struct sample_settings *base, const char *off)
 {
-	struct sample_settings *set = malloc(sizeof(*set));
+	struct sample_settings *set = xmalloc(sizeof(*set));
 
-	if (!set)
-		return NULL;
 	*set = *base;
 	set->holders = 1;
 	set->base = sample_settings__hold(base);
 	set->off = set->options.off = off;
 	set_activities(set);
 	set->options.args = set->options.samples_args = set->follow_args = (struct words){ .cnt = 0 };
-	if (sample_settings__set_words(set) && !live__check(&set->cfg.run)) /* what excludes it is reported there */
+	sample_settings__set_words(set);
+	if (!live__check(&set->cfg.run)) /* what excludes it is reported there */
 		return set;
 	sample_settings__release(set);
 	return NULL;

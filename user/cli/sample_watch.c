@@ -33,10 +33,12 @@ bool sample_watch__due(const struct sample_watch *w, uint64_t now_ns, uint64_t *
 static void start(struct sample_watch *w, const struct words *args)
 {
 	struct words cmd = { .cnt = 0 };
-	int err = -ENOMEM;
+	int err;
 
-	if (words__add(&cmd, "ptbpf") && words__add(&cmd, "follow") && words__copy(&cmd, args))
-		err = sample_child__start(&w->child, &cmd, -1);
+	words__add(&cmd, "ptbpf");
+	words__add(&cmd, "follow");
+	words__copy(&cmd, args);
+	err = sample_child__start(&w->child, &cmd, -1);
 	words__free(&cmd);
 	if (err) {
 		pr_error("cannot follow steps: %s", errstr(err));

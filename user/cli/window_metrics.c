@@ -2,7 +2,6 @@
 /* See window_metrics.h. */
 #include "cli/window_metrics.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 
 #include "base/hashmap.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "base/sort.h"
 #include "base/strtab.h"
 #include "base/vec.h"
@@ -42,36 +42,33 @@ struct window_metrics {
 };
 
 /* Those of processes that have ended, or hide whose they are (prctl(2), PR_SET_DUMPABLE), share what one user has. */
-static int uid_of(struct window_metrics *wm, uint32_t tgid, uint32_t *uid)
+static uint32_t uid_of(struct window_metrics *wm, uint32_t tgid)
 {
 	const uint64_t *known = hashmap__get(&wm->uids, tgid, 0);
 	char path[32];
 	struct stat st;
+	uint32_t uid;
 
-	if (known) {
-		*uid = (uint32_t)*known;
-		return 0;
-	}
+	if (known)
+		return (uint32_t)*known;
 	snprintf(path, sizeof(path), "/proc/%u", tgid);
-	*uid = stat(path, &st) ? METRICS_NO_USER : st.st_uid;
-	return hashmap__put(&wm->uids, tgid, 0, *uid);
+	uid = stat(path, &st) ? METRICS_NO_USER : st.st_uid;
+	hashmap__put(&wm->uids, tgid, 0, uid);
+	return uid;
 }
 
-static int take_operator(struct window_metrics *wm, const struct slice *sl)
+static void take_operator(struct window_metrics *wm, const struct slice *sl)
 {
 	const uint64_t *known = hashmap__get(&wm->op_ids, (uintptr_t)sl->name, 0);
-	uint32_t id = known ? (uint32_t)*known : strtab__add(wm->ops, sl->name, strlen(sl->name)), uid;
-	int err = uid_of(wm, sl->tgid, &uid);
+	uint32_t id = known ? (uint32_t)*known : strtab__add(wm->ops, sl->name, strlen(sl->name));
+	uint32_t uid = uid_of(wm, sl->tgid);
 
-	if (err || !id)
-		return err ? err : -ENOMEM;
 	if (id > wm->op_uid_cnt)
-		err = vec_push(wm->op_uids, wm->op_uid_cnt, wm->op_uid_cap, uid);
-	if (!err && !known)
-		err = hashmap__put(&wm->op_ids, (uintptr_t)sl->name, 0, id);
-	if (!err && wm->op_uids[id - 1] != uid)
+		vec_push(wm->op_uids, wm->op_uid_cnt, wm->op_uid_cap, uid);
+	if (!known)
+		hashmap__put(&wm->op_ids, (uintptr_t)sl->name, 0, id);
+	if (wm->op_uids[id - 1] != uid)
 		wm->op_uids[id - 1] = METRICS_NO_USER;
-	return err;
 }
 
 /* Steps are derived, or of a torch.profiler in the program. */
@@ -81,7 +78,7 @@ static int take_slice(void *arg, const struct slice *sl)
 	struct window_metrics *wm = arg;
 
 	if (sl->cat == SLICE_CPU_OP)
-		return take_operator(wm, sl);
+		take_operator(wm, sl);
 	if (sl->cat != SLICE_USER_ANNOTATION ||
 	    (strncmp(sl->name, step, sizeof(step) - 1) != 0 && !(sl->flags & SLICE_PARTIAL)))
 		return 0;
@@ -107,8 +104,6 @@ static int take_memory(void *arg, const struct memory_event *ev)
 		return 0;
 	d = list__keyed(KEYED_LIST(wm, devices, device), ev->at.tgid,
 			(uint64_t)(uint32_t)ev->device_type << 32 | (uint32_t)ev->device_index);
-	if (!d)
-		return -ENOMEM;
 	d->allocated = ev->allocated;
 	d->reserved = ev->reserved;
 	return 0;
@@ -128,18 +123,13 @@ static int take_kernel(void *arg, const struct kernel_event *ev)
 
 struct window_metrics *window_metrics__new(const struct session *s)
 {
-	struct window_metrics *wm = calloc(1, sizeof(*wm));
+	struct window_metrics *wm = xcalloc(1, sizeof(*wm));
 
-	if (!wm)
-		return NULL;
 	wm->info = session__info(s);
 	wm->ka = key_averages__new(NULL);
 	wm->ops = strtab__new();
-	if (!wm->ka || !wm->ops ||
-	    (wm->info->has_gpu && gpus_report.open(&(struct output_args){ .s = s }, &wm->gr))) {
-		window_metrics__free(wm);
-		return NULL;
-	}
+	if (wm->info->has_gpu)
+		gpus_report.open(&(struct output_args){ .s = s }, &wm->gr);
 	return wm;
 }
 
@@ -157,13 +147,12 @@ uint32_t window_metrics__sinks(struct window_metrics *wm, struct session_sink *s
 }
 
 /* The last readings of processes that lived at the end. */
-static int sum_resident(struct window_metrics *wm)
+static void sum_resident(struct window_metrics *wm)
 {
 	const struct session_info *info = wm->info;
 	struct hashmap seen = { .cap = 0 };
-	int err = 0;
 
-	for (uint32_t i = info->rss_cnt; i-- && !err;) {
+	for (uint32_t i = info->rss_cnt; i--;) {
 		const struct session_rss *r = &info->rss[i];
 
 		if (r->ts_ns + RSS_NS < info->end_ns)
@@ -172,18 +161,17 @@ static int sum_resident(struct window_metrics *wm)
 			continue;
 		for (uint32_t k = 0; k < PTB_RSS_KINDS; k++)
 			wm->w.rss[k] += r->rss[k];
-		err = hashmap__put(&seen, r->tgid, 0, 1);
+		hashmap__put(&seen, r->tgid, 0, 1);
 	}
 	hashmap__clear(&seen);
-	return err;
 }
 
-static int add_operator(struct metrics_window *w, const char *name, uint32_t uid, uint64_t self_ns)
+static void add_operator(struct metrics_window *w, const char *name, uint32_t uid, uint64_t self_ns)
 {
 	struct metrics_op op = { .uid = uid, .self_ns = self_ns };
 
 	snprintf(op.name, sizeof(op.name), "%s", name);
-	return vec_push(w->ops_all, w->ops_cnt, w->ops_cap, op);
+	vec_push(w->ops_all, w->ops_cnt, w->ops_cap, op);
 }
 
 /* Most time first. */
@@ -202,24 +190,20 @@ static void limit_operators(struct metrics_window *w)
 		w->rest_ns += w->ops_all[--w->ops_cnt].self_ns;
 }
 
-static int sum_operators(struct window_metrics *wm)
+static void sum_operators(struct window_metrics *wm)
 {
 	uint32_t cnt = 0;
 	const struct ka_row *rows = key_averages__rows(wm->ka, &cnt);
-	int err = 0;
 
-	if (!rows)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < cnt && !err; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		uint32_t id = strtab__find(wm->ops, rows[i].key, strlen(rows[i].key));
 
 		if (rows[i].category && !strcmp(rows[i].category, "cpu_op") &&
 		    (int64_t)rows[i].self_cpu_ns > 0)
-			err = add_operator(&wm->w, rows[i].key, id ? wm->op_uids[id - 1] : METRICS_NO_USER,
-					   rows[i].self_cpu_ns);
+			add_operator(&wm->w, rows[i].key, id ? wm->op_uids[id - 1] : METRICS_NO_USER,
+				     rows[i].self_cpu_ns);
 	}
 	limit_operators(&wm->w);
-	return err;
 }
 
 static int sum_gpus(struct window_metrics *wm)
@@ -244,12 +228,10 @@ int window_metrics__finish(struct window_metrics *wm, const struct session_total
 {
 	const struct session_info *info = wm->info;
 	struct metrics_window *w = &wm->w;
-	int err = sum_operators(wm);
+	int err = wm->gr ? sum_gpus(wm) : 0;
 
-	if (!err)
-		err = sum_resident(wm);
-	if (!err && wm->gr)
-		err = sum_gpus(wm);
+	sum_operators(wm);
+	sum_resident(wm);
 	w->window_ns = info->end_ns - info->begin_ns;
 	w->operators = totals->ops;
 	set_cost(w, info);

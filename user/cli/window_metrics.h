@@ -9,7 +9,7 @@
 #define WINDOW_METRICS_SINKS 3
 
 struct window_metrics;
-struct window_metrics *window_metrics__new(const struct session *s); /* NULL: out of memory */
+struct window_metrics *window_metrics__new(const struct session *s);
 /* Fills at most WINDOW_METRICS_SINKS; returns how many. */
 uint32_t window_metrics__sinks(struct window_metrics *wm, struct session_sink *sinks);
 /* After the run; out->ops_all becomes the caller's. 0 or negative errno. */

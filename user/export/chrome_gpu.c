@@ -75,8 +75,6 @@ struct chrome_gpu *chrome_gpu__new(struct jsonw *w, const struct session *s,
 {
 	struct chrome_gpu *cg = xcalloc(1, sizeof(*cg));
 
-	if (!cg)
-		return NULL;
 	cg->w = w;
 	cg->s = s;
 	cg->info = session__info(s);
@@ -84,10 +82,6 @@ struct chrome_gpu *chrome_gpu__new(struct jsonw *w, const struct session *s,
 	if (cg->info->has_py_stacks)
 		py_paths__find(&cg->paths, s);
 	cg->nest = chrome_nest__new();
-	if (!cg->nest) {
-		free(cg);
-		return NULL;
-	}
 	return cg;
 }
 
@@ -110,16 +104,16 @@ const struct chrome_gpu_totals *chrome_gpu__totals(const struct chrome_gpu *cg)
 	return &cg->totals;
 }
 
-int chrome_gpu__slice(struct chrome_gpu *cg, const struct slice *sl)
+void chrome_gpu__slice(struct chrome_gpu *cg, const struct slice *sl)
 {
-	return chrome_gpu__span(cg, sl->tgid, sl->tid, sl->begin_ns, sl->end_ns);
+	chrome_gpu__span(cg, sl->tgid, sl->tid, sl->begin_ns, sl->end_ns);
 }
 
-int chrome_gpu__span(struct chrome_gpu *cg, uint32_t tgid, uint32_t tid, uint64_t begin_ns, uint64_t end_ns)
+void chrome_gpu__span(struct chrome_gpu *cg, uint32_t tgid, uint32_t tid, uint64_t begin_ns, uint64_t end_ns)
 {
 	if (!cg->info->has_gpu && !cg->info->has_cuda_calls)
-		return 0;
-	return chrome_nest__slice(cg->nest, tgid, tid, begin_ns, end_ns);
+		return;
+	chrome_nest__slice(cg->nest, tgid, tid, begin_ns, end_ns);
 }
 
 static uint32_t tgid_of(const struct gpu_slice *g)
@@ -127,15 +121,12 @@ static uint32_t tgid_of(const struct gpu_slice *g)
 	return g->at.tgid ? g->at.tgid : g->rec ? g->rec->tgid : 0;
 }
 
-/* NULL: out of memory. */
 static struct owner *correlation_owner(struct chrome_gpu *cg, uint32_t tgid, bool host)
 {
 	struct owner *o = list__keyed(KEYED_LIST(cg, owners, owner), tgid, host);
 
-	if (o) {
-		o->nr = (uint32_t)(o - cg->owners);
-		o->tgid = tgid;
-	}
+	o->nr = (uint32_t)(o - cg->owners);
+	o->tgid = tgid;
 	return o;
 }
 
@@ -167,13 +158,13 @@ static uint64_t known_of(const struct chrome_gpu *cg, uint64_t corr)
 	return known ? *known : 0;
 }
 
-static int note_launch(struct chrome_gpu *cg, uint64_t corr, uint32_t tgid, uint32_t tid, uint64_t begin)
+static void note_launch(struct chrome_gpu *cg, uint64_t corr, uint32_t tgid, uint32_t tid, uint64_t begin)
 {
 	uint64_t known = known_of(cg, corr) & CALL_RUNTIME;
 	const struct launch l = { .tgid = tgid, .tid = tid, .ts = gpu_time(cg, begin) };
-	int err = vec_push(cg->launches, cg->launch_cnt, cg->launch_cap, l);
 
-	return err ? err : hashmap__put(&cg->calls, corr, 0, known | cg->launch_cnt);
+	vec_push(cg->launches, cg->launch_cnt, cg->launch_cap, l);
+	hashmap__put(&cg->calls, corr, 0, known | cg->launch_cnt);
 }
 
 static bool may_launch(enum gpu_api_kind kind)
@@ -227,8 +218,6 @@ static int write_api_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 	uint64_t corr, begin, end, cut;
 	int err;
 
-	if (!owner)
-		return -ENOMEM;
 	corr = corr_of(owner, g->host_only ? ++owner->last : g->correlation);
 	if (is_hidden(cg, g, kind, corr)) {
 		cg->totals.hidden++;
@@ -241,8 +230,8 @@ static int write_api_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 		cg->totals.left_out++;
 		return 0;
 	}
-	if (corr && !g->driver && hashmap__put(&cg->calls, corr, 0, known_of(cg, corr) | CALL_RUNTIME))
-		return -ENOMEM;
+	if (corr && !g->driver)
+		hashmap__put(&cg->calls, corr, 0, known_of(cg, corr) | CALL_RUNTIME);
 	begin_slice(cg, g->driver ? "cuda_driver" : "cuda_runtime",
 		    *g->name ? g->name : "unknown call", tgid, g->at.tid, begin, end);
 	chrome_gpu_args__call(cg->w, g, corr);
@@ -254,9 +243,9 @@ static int write_api_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 		cg->totals.clipped++;
 	else if (cut > CUT_SHOWN_NS)
 		cg->totals.clipped_more++;
-	return corr && may_launch(kind) && !g->host_only ?
-		       note_launch(cg, corr, tgid, g->at.tid, begin) :
-		       cg->w->err;
+	if (corr && may_launch(kind) && !g->host_only)
+		note_launch(cg, corr, tgid, g->at.tid, begin);
+	return cg->w->err;
 }
 
 /* ---- rows of devices ---- */
@@ -269,8 +258,8 @@ static uint32_t device_pid(const struct chrome_gpu *cg, uint32_t device)
 }
 
 /* The row's number within its device; its name is written at the end. */
-static int row_of(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner,
-		  bool sync, uint32_t *tid)
+static void row_of(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner,
+		   bool sync, uint32_t *tid)
 {
 	bool none = g->stream == UINT32_MAX;
 	struct row r = { .device = g->device,
@@ -285,11 +274,8 @@ static int row_of(struct chrome_gpu *cg, const struct gpu_slice *g, const struct
 	r.tid += owner->nr * OWNER_ROW;
 	*tid = r.tid;
 	known = list__keyed(KEYED_LIST(cg, rows, row), r.device, r.tid);
-	if (!known)
-		return -ENOMEM;
 	if (cg->row_cnt > before) /* it stays as it was first seen */
 		*known = r;
-	return 0;
 }
 
 /* ---- work ---- */
@@ -337,10 +323,8 @@ static int write_on_device(struct chrome_gpu *cg, const struct gpu_slice *g, con
 	const struct ptb_gpu_sync *s = g->what == GPU_SYNC ? (const void *)g->rec : NULL;
 	uint64_t corr = corr_of(owner, g->correlation);
 	uint32_t tid, pid = device_pid(cg, g->device);
-	int err = row_of(cg, g, owner, s && s->what == GPU_SYNC_STREAM, &tid);
 
-	if (err)
-		return err;
+	row_of(cg, g, owner, s && s->what == GPU_SYNC_STREAM, &tid);
 	switch (g->what) {
 	case GPU_SYNC:
 		begin_slice(cg, "cuda_sync", g->name, pid, tid, g->begin_ns, g->end_ns);
@@ -391,7 +375,7 @@ int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
 	if (g->what == GPU_OVERHEAD)
 		return write_overhead(cg, g);
 	owner = correlation_owner(cg, tgid_of(g), false);
-	return owner ? write_on_device(cg, g, owner) : -ENOMEM;
+	return write_on_device(cg, g, owner);
 }
 
 /* ---- names ---- */

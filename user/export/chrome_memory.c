@@ -75,8 +75,6 @@ struct chrome_memory *chrome_memory__new(struct jsonw *w, const struct session_i
 {
 	struct chrome_memory *cm = xcalloc(1, sizeof(*cm));
 
-	if (!cm)
-		return NULL;
 	cm->w = w;
 	cm->info = info;
 	cm->clock = clock;
@@ -169,7 +167,7 @@ static struct track *get_track(struct chrome_memory *cm, uint32_t tgid, enum tra
 	uint64_t where = (uint64_t)(uint32_t)type << 32 | (uint32_t)index;
 	struct track *t = list__keyed(KEYED_LIST(cm, tracks, track), owner, where);
 
-	if (!t || t->name[0])
+	if (t->name[0])
 		return t;
 	t->tgid = tgid;
 	t->kind = kind;
@@ -181,50 +179,42 @@ static struct track *get_track(struct chrome_memory *cm, uint32_t tgid, enum tra
 	return t;
 }
 
-static int put_total(struct chrome_memory *cm, const struct memory_event *ev, enum track_kind kind,
-		     uint64_t value)
+static void put_total(struct chrome_memory *cm, const struct memory_event *ev, enum track_kind kind,
+		      uint64_t value)
 {
 	struct sample s = { .ts = ev->ts_ns, .key = value };
 	struct track *t = get_track(cm, ev->at.tgid, kind, ev->device_type, ev->device_index);
 
-	if (!t)
-		return -ENOMEM;
 	if (kind == TRACK_ALLOCATED && !ev->device_type) {
 		if (ev->what == MEMORY_FREE && !ev->block) /* from before the window */
-			return 0;
+			return;
 		s.key = t->sum += (uint64_t)ev->bytes;
 	}
 	add_sample(cm, t, &s);
-	return 0;
 }
 
 /*
  * Of the CPU the sum of the blocks: its allocator and the one of mapped files and shared memory (pytorch
  * aten/src/ATen/MapAllocator.cpp) each give a total of their own, the latter always 0.
  */
-static int count_torch(struct chrome_memory *cm, const struct memory_event *ev)
+static void count_torch(struct chrome_memory *cm, const struct memory_event *ev)
 {
-	int err = put_total(cm, ev, TRACK_ALLOCATED, ev->allocated);
-
-	return err || !ev->device_type || !ev->reserved ?
-		       err :
-		       put_total(cm, ev, TRACK_RESERVED, ev->reserved);
+	put_total(cm, ev, TRACK_ALLOCATED, ev->allocated);
+	if (ev->device_type && ev->reserved)
+		put_total(cm, ev, TRACK_RESERVED, ev->reserved);
 }
 
-static int count_rss(struct chrome_memory *cm, uint32_t tgid, uint64_t ts,
-		     const uint64_t rss[PTB_RSS_KINDS])
+static void count_rss(struct chrome_memory *cm, uint32_t tgid, uint64_t ts,
+		      const uint64_t rss[PTB_RSS_KINDS])
 {
 	struct sample s = { .ts = ts, .key = rss[PTB_RSS_FILE] + rss[PTB_RSS_ANON] + rss[PTB_RSS_SHMEM] };
 	struct track *t;
 
 	if (!s.key || (cm->only && tgid != cm->only)) /* a process without pages has ended */
-		return 0;
+		return;
 	t = get_track(cm, tgid, TRACK_RSS, 0, 0);
-	if (!t)
-		return -ENOMEM;
 	memcpy(s.v, rss, sizeof(s.v));
 	add_sample(cm, t, &s);
-	return 0;
 }
 
 /* ---- counters: faults ---- */
@@ -280,16 +270,14 @@ static uint64_t part_before(uint64_t cnt, uint64_t part, uint64_t whole)
 }
 
 /* A record covers the time from its first fault on: its faults are spread evenly over that. */
-static int count_faults(struct chrome_memory *cm, const struct ptb_kmem *k)
+static void count_faults(struct chrome_memory *cm, const struct ptb_kmem *k)
 {
 	uint64_t origin = cm->info->begin_ns, begin, end, minor = 0, major = 0;
 	struct rate *r;
 
 	if (!k->minor && !k->major)
-		return 0;
+		return;
 	r = get_rate(cm, k->h.tgid);
-	if (!r)
-		return -ENOMEM;
 	end = k->h.ts_ns < cm->info->end_ns ? k->h.ts_ns : cm->info->end_ns;
 	end = end > origin ? end - origin : 0;
 	write_past_rates(cm, r, end / RATE_NS);
@@ -309,7 +297,6 @@ static int count_faults(struct chrome_memory *cm, const struct ptb_kmem *k)
 		minor = lo;
 		major = hi;
 	}
-	return 0;
 }
 
 static void flush_counters(struct chrome_memory *cm)
@@ -384,28 +371,24 @@ static void write_api(struct chrome_memory *cm, const struct memory_event *ev)
 }
 
 /* Counters are written in order of time, so samples of /proc come between the events. */
-static int write_samples(struct chrome_memory *cm, uint64_t until)
+static void write_samples(struct chrome_memory *cm, uint64_t until)
 {
 	const struct session_info *info = cm->info;
-	int err = 0;
 
-	while (!err && cm->rss_next < info->rss_cnt && info->rss[cm->rss_next].ts_ns <= until) {
+	while (cm->rss_next < info->rss_cnt && info->rss[cm->rss_next].ts_ns <= until) {
 		const struct session_rss *r = &info->rss[cm->rss_next++];
 
-		err = count_rss(cm, r->tgid, r->ts_ns, r->rss);
+		count_rss(cm, r->tgid, r->ts_ns, r->rss);
 	}
-	return err;
 }
 
 int chrome_memory__event(struct chrome_memory *cm, const struct memory_event *ev)
 {
-	int err = 0;
-
 	switch (ev->what) {
 	case MEMORY_ALLOC:
 	case MEMORY_FREE:
 		write_torch(cm, ev);
-		err = count_torch(cm, ev);
+		count_torch(cm, ev);
 		break;
 	case MEMORY_OOM:
 		write_torch(cm, ev);
@@ -416,7 +399,7 @@ int chrome_memory__event(struct chrome_memory *cm, const struct memory_event *ev
 	case MEMORY_FREE_UNKNOWN: /* torch writes none either, and its bytes are not known: totals count it */
 		break;
 	}
-	return err ? err : cm->w->err;
+	return cm->w->err;
 }
 
 /* ---- the kernel's ---- */
@@ -475,27 +458,24 @@ static void write_happening(struct chrome_memory *cm, const struct kernel_event 
 	chrome_event__end(cm->w);
 }
 
-static int count_kmem(struct chrome_memory *cm, const struct ptb_kmem *k)
+static void count_kmem(struct chrome_memory *cm, const struct ptb_kmem *k)
 {
 	uint64_t rss[PTB_RSS_KINDS];
-	int err;
 
 	for (uint32_t i = 0; i < PTB_RSS_KINDS; i++)
 		rss[i] = k->rss[i];
-	err = count_rss(cm, k->h.tgid, k->h.ts_ns, rss);
-	return err ? err : count_faults(cm, k);
+	count_rss(cm, k->h.tgid, k->h.ts_ns, rss);
+	count_faults(cm, k);
 }
 
 int chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *ev)
 {
 	const struct ptb_rec_hdr *h = ev->rec;
-	int err = write_samples(cm, h->ts_ns);
 
-	if (err)
-		return err;
+	write_samples(cm, h->ts_ns);
 	switch (h->kind) {
 	case PTB_REC_KMEM:
-		err = count_kmem(cm, (const struct ptb_kmem *)h);
+		count_kmem(cm, (const struct ptb_kmem *)h);
 		break;
 	case PTB_REC_KMEM_CALL:
 		write_call(cm, (const struct ptb_kmem_call *)h);
@@ -509,15 +489,14 @@ int chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *e
 	default:
 		break;
 	}
-	return err ? err : cm->w->err;
+	return cm->w->err;
 }
 
 int chrome_memory__finish(struct chrome_memory *cm)
 {
-	int err = write_samples(cm, UINT64_MAX);
-
+	write_samples(cm, UINT64_MAX);
 	flush_counters(cm);
-	return err ? err : cm->w->err;
+	return cm->w->err;
 }
 
 void chrome_memory__slice_args(struct jsonw *w, const struct slice_memory *m)

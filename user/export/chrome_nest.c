@@ -62,18 +62,16 @@ static struct track *track_of(struct chrome_nest *n, uint32_t tgid, uint32_t tid
 	if (n->track_cnt && n->last_key == key)
 		return &n->tracks[n->last];
 	t = list__keyed(KEYED_LIST(n, tracks, track), tgid, tid);
-	if (t) {
-		n->last = (uint32_t)(t - n->tracks);
-		n->last_key = key;
-	}
+	n->last = (uint32_t)(t - n->tracks);
+	n->last_key = key;
 	return t;
 }
 
-int chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin, uint64_t end)
+void chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin, uint64_t end)
 {
 	struct track *t = track_of(n, tgid, tid);
 
-	return t ? vec_push(t->spans, t->span_cnt, t->span_cap, (struct span){ begin, end }) : -ENOMEM;
+	vec_push(t->spans, t->span_cnt, t->span_cap, (struct span){ begin, end });
 }
 
 /* Outer ones first. */
@@ -98,10 +96,12 @@ static int open_until(struct track *t, uint64_t at)
 		if (t->open[i].end + GAP_NS > at)
 			t->open[kept++] = t->open[i];
 	t->open_cnt = kept;
-	for (; t->next < t->span_cnt && t->spans[t->next].begin < at && !err; t->next++)
+	if (err)
+		return err;
+	for (; t->next < t->span_cnt && t->spans[t->next].begin < at; t->next++)
 		if (t->spans[t->next].end + GAP_NS > at)
-			err = vec_push(t->open, t->open_cnt, t->open_cap, t->spans[t->next]);
-	return err;
+			vec_push(t->open, t->open_cnt, t->open_cap, t->spans[t->next]);
+	return 0;
 }
 
 static bool fits(const struct span *c, const struct span *s)
@@ -152,17 +152,16 @@ int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_
 	struct track *t = track_of(n, tgid, tid);
 	struct span c = { *begin, *end > *begin ? *end : *begin + 1 };
 	const struct span *s;
-	int err;
+	int err = open_until(t, c.begin);
 
-	if (!t)
-		return -ENOMEM;
-	err = open_until(t, c.begin);
-	while (!err && c.end > c.begin && (s = crossed(t, &c)))
-		/* this ends, since the call gets shorter each time; without effort left there is no room */
-		c = effort__left < 0 ? (struct span){ c.begin, c.begin } : longest_part(&c, s);
 	if (err)
 		return err;
+	while (c.end > c.begin && (s = crossed(t, &c)))
+		/* this ends, since the call gets shorter each time; without effort left there is no room */
+		c = effort__left < 0 ? (struct span){ c.begin, c.begin } : longest_part(&c, s);
 	*begin = c.begin;
 	*end = c.end;
-	return c.end > c.begin ? vec_push(t->open, t->open_cnt, t->open_cap, c) : 0;
+	if (c.end > c.begin)
+		vec_push(t->open, t->open_cnt, t->open_cap, c);
+	return 0;
 }

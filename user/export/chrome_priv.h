@@ -85,7 +85,7 @@ void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end);
 struct chrome_memory;
 struct chrome_memory *chrome_memory__new(struct jsonw *w, const struct session_info *info,
 					 const struct chrome_clock *clock,
-					 uint32_t only); /* only: a process, 0: all. NULL: out of memory */
+					 uint32_t only); /* only: a process, 0: all */
 void chrome_memory__free(struct chrome_memory *cm);
 int chrome_memory__event(struct chrome_memory *cm, const struct memory_event *ev);
 int chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *ev);
@@ -95,9 +95,9 @@ void chrome_memory__slice_args(struct jsonw *w, const struct slice_memory *m);
 
 /* chrome_nest.c: calls fitted between the slices of their threads. */
 struct chrome_nest;
-struct chrome_nest *chrome_nest__new(void); /* NULL: out of memory */
+struct chrome_nest *chrome_nest__new(void);
 void chrome_nest__free(struct chrome_nest *n);
-int chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin, uint64_t end);
+void chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin, uint64_t end);
 /* After the last slice, for calls in order of their begins: makes the call's times fit; begin and end are equal where
  * there is no room for it. */
 int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin, uint64_t *end);
@@ -113,12 +113,12 @@ struct chrome_gpu_totals { /* what only the trace knows */
 	uint64_t work, flows, overheads, annotations, syncs, events;
 };
 struct chrome_gpu *chrome_gpu__new(struct jsonw *w, const struct session *s,
-				   const struct chrome_clock *clock); /* NULL: out of memory */
+				   const struct chrome_clock *clock);
 void chrome_gpu__free(struct chrome_gpu *cg);
-int chrome_gpu__slice(struct chrome_gpu *cg, const struct slice *sl);
+void chrome_gpu__slice(struct chrome_gpu *cg, const struct slice *sl);
 /* The same of a slice of the trace's own. */
-int chrome_gpu__span(struct chrome_gpu *cg, uint32_t tgid, uint32_t tid, uint64_t begin_ns,
-		     uint64_t end_ns);
+void chrome_gpu__span(struct chrome_gpu *cg, uint32_t tgid, uint32_t tid, uint64_t begin_ns,
+		      uint64_t end_ns);
 int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g);
 void chrome_gpu__finish(struct chrome_gpu *cg); /* names of devices and streams */
 const struct chrome_gpu_totals *chrome_gpu__totals(const struct chrome_gpu *cg);
@@ -131,10 +131,9 @@ struct chrome_python_totals {
 	bool stopped;         /* by the limit on work */
 };
 struct chrome_python *chrome_python__new(struct jsonw *w, const struct session *s,
-					 const struct chrome_clock *clock,
-					 struct chrome_gpu *gpu); /* NULL: out of memory */
+					 const struct chrome_clock *clock, struct chrome_gpu *gpu);
 void chrome_python__free(struct chrome_python *cp);
-int chrome_python__slice(struct chrome_python *cp, const struct slice *sl);
+void chrome_python__slice(struct chrome_python *cp, const struct slice *sl);
 /* The args of a slice with this stack, into its open object. */
 void chrome_python__call_stack(struct chrome_python *cp, uint32_t stack);
 void chrome_python__modules(struct chrome_python *cp, uint32_t stack); /* an operator's */

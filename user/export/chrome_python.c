@@ -97,8 +97,6 @@ struct chrome_python *chrome_python__new(struct jsonw *w, const struct session *
 {
 	struct chrome_python *cp = xcalloc(1, sizeof(*cp));
 
-	if (!cp)
-		return NULL;
 	cp->w = w;
 	cp->s = s;
 	cp->info = session__info(s);
@@ -107,10 +105,7 @@ struct chrome_python *chrome_python__new(struct jsonw *w, const struct session *
 	if (cp->info->has_py_stacks)
 		py_paths__find(&cp->paths, s);
 	cp->texts = strtab__new();
-	if (cp->texts)
-		return cp;
-	free(cp);
-	return NULL;
+	return cp;
 }
 
 void chrome_python__free(struct chrome_python *cp)
@@ -145,13 +140,13 @@ static const char *frame_text(struct chrome_python *cp, uint32_t frame)
 		return strtab__text(cp->texts, cp->text_ids[nr]);
 	f = session__py_frame(cp->s, nr);
 	py_text__torch(&cp->paths, &f, cp->text, sizeof(cp->text));
-	if (cp->text_bytes > TEXTS_MAX ||
-	    vec_reserve((void **)&cp->text_ids, &cp->text_cap, nr + 1ULL, sizeof(id)))
+	if (cp->text_bytes > TEXTS_MAX)
 		return cp->text;
+	vec_reserve((void **)&cp->text_ids, &cp->text_cap, nr + 1ULL, sizeof(id));
 	id = strtab__add(cp->texts, cp->text, strlen(cp->text));
 	cp->text_ids[nr] = id;
 	cp->text_bytes += strlen(cp->text);
-	return id ? strtab__text(cp->texts, id) : cp->text;
+	return strtab__text(cp->texts, id);
 }
 
 void chrome_python__call_stack(struct chrome_python *cp, uint32_t stack)
@@ -275,28 +270,27 @@ static void fold_points(struct chrome_python *cp, struct span *up, const struct 
 	up->last = inner->last;
 }
 
-static int add_point(struct chrome_python *cp, struct span *sp)
+static void add_point(struct chrome_python *cp, struct span *sp)
 {
 	struct point p = { .stack = sp->stack };
 
 	if (!sp->stack)
-		return 0;
+		return;
 	if (cp->point_cnt)
 		p.lasting = lasting_frames(cp, cp->points[cp->point_cnt - 1].stack, sp->stack);
 	sp->first = sp->last = cp->point_cnt;
 	sp->lasting = (uint8_t)session__py_stack(cp->s, sp->stack).frame_cnt;
-	return vec_push(cp->points, cp->point_cnt, cp->point_cap, p);
+	vec_push(cp->points, cp->point_cnt, cp->point_cap, p);
 }
 
 /* Points of all spans, and which lie inside each. */
-static int find_points(struct chrome_python *cp)
+static void find_points(struct chrome_python *cp)
 {
 	struct span *v = cp->t->spans;
 	uint32_t *up = NULL, cnt = 0, cap = 0;
-	int err = 0;
 
 	cp->point_cnt = 0;
-	for (uint32_t i = 0; i <= cp->t->span_cnt && !err; i++) {
+	for (uint32_t i = 0; i <= cp->t->span_cnt; i++) {
 		while (cnt && (i == cp->t->span_cnt || v[up[cnt - 1]].end <= v[i].begin)) {
 			cnt--;
 			if (cnt)
@@ -305,12 +299,10 @@ static int find_points(struct chrome_python *cp)
 		if (i == cp->t->span_cnt)
 			break;
 		v[i].first = v[i].last = NO_POINT;
-		err = add_point(cp, &v[i]);
-		if (!err)
-			err = vec_push(up, cnt, cap, i);
+		add_point(cp, &v[i]);
+		vec_push(up, cnt, cap, i);
 	}
 	free(up);
-	return err;
 }
 
 static uint32_t lasting_at(const struct chrome_python *cp, uint32_t point)
@@ -368,7 +360,7 @@ static void write_call_from(struct chrome_python *cp, uint32_t caller)
 	JSONW_STR(cp->w, "CallFrom", cp->text);
 }
 
-static int write_frame(struct chrome_python *cp, const struct open *o)
+static void write_frame(struct chrome_python *cp, const struct open *o)
 {
 	struct py_frame f = session__py_frame(cp->s, o->frame & ~PY_FRAME_NATIVE);
 	struct chrome_slice cs = { .cat = "python_function",
@@ -380,7 +372,7 @@ static int write_frame(struct chrome_python *cp, const struct open *o)
 
 	if (cp->info->output_max && jsonw__bytes(cp->w) >= cp->info->output_max) {
 		cp->totals.not_written++;
-		return 0;
+		return;
 	}
 	cp->totals.functions++;
 	chrome_event__begin_slice(cp->w, &cs);
@@ -396,49 +388,45 @@ static int write_frame(struct chrome_python *cp, const struct open *o)
 	if (o->frame & PY_FRAME_NATIVE)
 		JSONW_BOOL(cp->w, "ptbpf.native_caller", true);
 	chrome_event__end(cp->w);
-	return chrome_gpu__span(cp->gpu, cp->t->tgid, cp->t->tid, o->begin, o->end);
+	chrome_gpu__span(cp->gpu, cp->t->tgid, cp->t->tid, o->begin, o->end);
 }
 
 /* Ends the innermost frames down to `keep` of them, all of which are above every open slice, before `limit`. */
-static int close_frames(struct chrome_python *cp, uint32_t keep, uint64_t limit)
+static void close_frames(struct chrome_python *cp, uint32_t keep, uint64_t limit)
 {
 	uint32_t cnt = cp->frame_cnt - keep;
 	uint64_t step = limit > cp->now ? (limit - cp->now) / (cnt + 1) : 0, end = cp->now;
-	int err = 0;
 
 	effort__spend(cnt);
 	if (step > GAP_NS)
 		step = GAP_NS;
-	while (cp->frame_cnt > keep && !err) {
+	while (cp->frame_cnt > keep) {
 		struct open *o = &cp->open[--cp->open_cnt];
 
 		cp->frame_cnt--;
 		end += step;
 		o->end = end;
-		err = write_frame(cp, o);
+		write_frame(cp, o);
 	}
 	cp->alive = smaller(cp->alive, keep);
 	cp->now = end;
-	return err;
 }
 
 /* Ends the open slices that are over at `at`, each with the frames inside it. */
-static int close_spans(struct chrome_python *cp, uint64_t at)
+static void close_spans(struct chrome_python *cp, uint64_t at)
 {
 	uint32_t i;
-	int err = 0;
 
-	while (!err) {
+	while (true) {
 		for (i = cp->open_cnt; i && is_frame(&cp->open[i - 1]); i--)
 			;
 		effort__spend(cp->open_cnt - i + 1);
 		cp->base = cp->frame_cnt - (cp->open_cnt - i);
 		if (!i || cp->open[i - 1].end > at)
 			break;
-		err = close_frames(cp, cp->base, cp->open[i - 1].end - GAP_NS);
+		close_frames(cp, cp->base, cp->open[i - 1].end - GAP_NS);
 		cp->now = cp->open[--cp->open_cnt].end;
 	}
-	return err;
 }
 
 /* Id of the innermost open frame, 0: none. */
@@ -450,15 +438,14 @@ static uint64_t innermost_frame(const struct chrome_python *cp)
 }
 
 /* Begins the stack's frames from the open ones on up to `cnt`, before `at`; as many as there is room for. */
-static int open_frames(struct chrome_python *cp, const struct py_stack *ps, uint32_t cnt, uint64_t at)
+static void open_frames(struct chrome_python *cp, const struct py_stack *ps, uint32_t cnt, uint64_t at)
 {
 	uint64_t room = at > cp->now + GAP_NS ? (at - cp->now) / GAP_NS - 1 : 0;
 	uint32_t first = cp->frame_cnt, last = cnt - first <= room ? cnt : first + (uint32_t)room;
-	int err = 0;
 
 	if (last < cnt)
 		cp->totals.not_drawn += cnt - last;
-	for (uint32_t d = first; d < last && !err; d++) {
+	for (uint32_t d = first; d < last; d++) {
 		struct open o = { .begin = at - (uint64_t)GAP_NS * (last - d),
 				  .id = ++cp->next_id,
 				  .parent = innermost_frame(cp),
@@ -466,19 +453,19 @@ static int open_frames(struct chrome_python *cp, const struct py_stack *ps, uint
 				  .caller = d ? frame_at(ps, d - 1) : 0 };
 
 		cp->frame_cnt++;
-		err = vec_push(cp->open, cp->open_cnt, cp->open_cap, o);
+		vec_push(cp->open, cp->open_cnt, cp->open_cap, o);
 	}
 	cp->alive = cp->frame_cnt;
-	return err;
 }
 
-static int draw_span(struct chrome_python *cp, const struct span *sp, uint32_t *passed)
+static void draw_span(struct chrome_python *cp, const struct span *sp, uint32_t *passed)
 {
 	struct open now = { .begin = sp->begin, .end = sp->end };
-	int err = close_spans(cp, sp->begin);
-	uint32_t keep, around = cp->base;
 	struct py_stack ps = { 0 };
+	uint32_t keep, around;
 
+	close_spans(cp, sp->begin);
+	around = cp->base;
 	if (sp->first != NO_POINT) {
 		for (; *passed <= sp->first; ++*passed)
 			cp->alive = smaller(cp->alive, cp->points[*passed].lasting);
@@ -493,33 +480,31 @@ static int draw_span(struct chrome_python *cp, const struct span *sp, uint32_t *
 		cp->alive = 0;
 		keep = around = cp->base;
 	}
-	if (!err && cp->frame_cnt > keep)
-		err = close_frames(cp, keep, sp->begin / 2 + cp->now / 2);
-	if (!err && sp->first != NO_POINT && around > cp->base)
-		err = open_frames(cp, &ps, around, sp->begin);
+	if (cp->frame_cnt > keep)
+		close_frames(cp, keep, sp->begin / 2 + cp->now / 2);
+	if (sp->first != NO_POINT && around > cp->base)
+		open_frames(cp, &ps, around, sp->begin);
 	cp->now = sp->begin;
 	now.parent = innermost_frame(cp);
-	return err ? err : vec_push(cp->open, cp->open_cnt, cp->open_cap, now);
+	vec_push(cp->open, cp->open_cnt, cp->open_cap, now);
 }
 
 /* ---- threads ---- */
 
-int chrome_python__slice(struct chrome_python *cp, const struct slice *sl)
+void chrome_python__slice(struct chrome_python *cp, const struct slice *sl)
 {
 	struct py_thread *t;
 
 	if (!cp->info->has_py_stacks)
-		return 0;
+		return;
 	t = list__keyed(KEYED_LIST(cp, threads, thread), sl->tgid, sl->tid);
-	if (!t)
-		return -ENOMEM;
 	t->tgid = sl->tgid;
 	t->tid = sl->tid;
-	return vec_push(t->spans, t->span_cnt, t->span_cap,
-			(struct span){ .begin = sl->begin_ns,
-				       .end = sl->end_ns,
-				       .stack = sl->stack != sl->fwd_stack ? sl->stack : 0, /* of this thread */
-				       .annotation = sl->cat == SLICE_USER_ANNOTATION });
+	vec_push(t->spans, t->span_cnt, t->span_cap,
+		 (struct span){ .begin = sl->begin_ns,
+				.end = sl->end_ns,
+				.stack = sl->stack != sl->fwd_stack ? sl->stack : 0, /* of this thread */
+				.annotation = sl->cat == SLICE_USER_ANNOTATION });
 }
 
 /* Outer ones first. */
@@ -539,15 +524,18 @@ static int draw_thread(struct chrome_python *cp, struct py_thread *t)
 	cp->open_cnt = cp->frame_cnt = cp->base = cp->alive = 0;
 	cp->now = cp->info->begin_ns;
 	if (!err)
-		err = find_points(cp);
+		find_points(cp);
 	for (uint32_t i = 0; i < t->span_cnt && cp->point_cnt && !err && !cp->totals.stopped; i++) {
 		cp->totals.stopped = effort__check() == EFFORT_STEPS;
-		err = cancel__pending() ? -ECANCELED : draw_span(cp, &t->spans[i], &passed);
+		if (cancel__pending())
+			err = -ECANCELED;
+		else
+			draw_span(cp, &t->spans[i], &passed);
 	}
-	if (!err)
-		err = close_spans(cp, UINT64_MAX);
-	if (!err)
-		err = close_frames(cp, 0, cp->info->end_ns);
+	if (!err) {
+		close_spans(cp, UINT64_MAX);
+		close_frames(cp, 0, cp->info->end_ns);
+	}
 	free(t->spans);
 	t->spans = NULL;
 	t->span_cnt = t->span_cap = 0;

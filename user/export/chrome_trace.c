@@ -375,8 +375,6 @@ static int begin_trace(struct chrome_trace *ct, const struct output_args *args)
 	ct->memory = chrome_memory__new(&ct->w, ct->info, &ct->clock, ct->only);
 	ct->gpu = chrome_gpu__new(&ct->w, s, &ct->clock);
 	ct->python = chrome_python__new(&ct->w, s, &ct->clock, ct->gpu);
-	if (!ct->memory || !ct->gpu || !ct->python)
-		return -ENOMEM;
 	err = out_file__open_json(args->path, &ct->of, &ct->w);
 	if (err)
 		return err;
@@ -388,18 +386,16 @@ static int begin_trace(struct chrome_trace *ct, const struct output_args *args)
 static int write_slice(void *arg, const struct slice *sl)
 {
 	struct chrome_trace *ct = arg;
-	int err;
 
 	if (is_other(ct, sl->tgid))
 		return 0;
 	if (is_full(ct))
 		return SESSION_SINK_FULL;
-	err = chrome_gpu__slice(ct->gpu, sl);
-	if (!err)
-		err = chrome_python__slice(ct->python, sl);
+	chrome_gpu__slice(ct->gpu, sl);
+	chrome_python__slice(ct->python, sl);
 	chrome_event__slice(&ct->w, sl, &ct->args, ct->python, trace_time(ct, sl->begin_ns),
 			    trace_time(ct, sl->end_ns));
-	return err ? err : ct->w.err;
+	return ct->w.err;
 }
 
 static int write_flow(void *arg, const struct fwdbwd *fl)
@@ -427,8 +423,6 @@ static int note_thread(void *arg, uint32_t tgid, uint32_t tid)
 	if (is_other(ct, tgid))
 		return 0;
 	t = list__keyed(KEYED_LIST(ct, threads, thread), tgid, tid);
-	if (!t)
-		return -ENOMEM;
 	*t = (struct seen_thread){ .tgid = tgid, .tid = tid };
 	return 0;
 }
@@ -470,9 +464,11 @@ static int write_gpu_record(void *arg, const struct gpu_slice *g)
 		return err;
 	if (is_full(ct))
 		return SESSION_SINK_FULL;
-	if (g->what == GPU_API && !err)
-		err = note_thread(ct, g->at.tgid, g->at.tid);
-	return err ? err : chrome_gpu__event(ct->gpu, g);
+	if (err)
+		return err;
+	if (g->what == GPU_API)
+		note_thread(ct, g->at.tgid, g->at.tid);
+	return chrome_gpu__event(ct->gpu, g);
 }
 
 static struct session_sink trace_sink(void *o)
@@ -569,7 +565,7 @@ static void free_trace(void *o)
 static int open_trace(const struct output_args *args, void **out)
 {
 	struct chrome_trace *ct = xcalloc(1, sizeof(*ct));
-	int err = ct ? begin_trace(ct, args) : -ENOMEM;
+	int err = begin_trace(ct, args);
 
 	if (err)
 		free_trace(ct);

@@ -14,7 +14,6 @@ enum et_object { ET_TENSOR, ET_STORAGE, ET_THREAD };
 struct et_ids {
 	struct hashmap seen; /* (number or tid, enum et_object) -> 1 */
 	uint64_t cnt[3];     /* by enum et_object */
-	int err;
 };
 
 #define ET_ROOT 1
@@ -26,7 +25,7 @@ static inline uint64_t et_id__slice(uint64_t order)
 	return 2 * order + 2;
 }
 
-/* Id of the object with this number of the session (thread: its tid); counted, ids->err when memory is out. */
+/* Id of the object with this number of the session (thread: its tid); counted. */
 uint64_t et_id__object(struct et_ids *ids, uint64_t key, enum et_object what);
 
 /* What of the values is missing. */

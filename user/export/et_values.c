@@ -33,8 +33,7 @@ static void put_part(const struct side *s, const struct value *v, enum part part
 uint64_t et_id__object(struct et_ids *ids, uint64_t key, enum et_object what)
 {
 	if (!hashmap__get(&ids->seen, key, what)) {
-		if (hashmap__put(&ids->seen, key, what, 1))
-			ids->err = -ENOMEM;
+		hashmap__put(&ids->seen, key, what, 1);
 		ids->cnt[what]++;
 	}
 	return 2 * (what == ET_THREAD ? key : ET_TIDS_END + key) + 1;

@@ -116,34 +116,32 @@ static void put_label(struct exec_trace *et, uint64_t id, const char *name, uint
 	et->nodes++;
 }
 
-/* Logical id of a thread, 1, 2, ... by first appearance; 0: out of memory. */
+/* Logical id of a thread, 1, 2, ... by first appearance. */
 static uint64_t thread_number(struct exec_trace *et, uint32_t tid)
 {
 	uint64_t *nr = hashmap__get(&et->thread_nr, tid, 0);
 
-	if (!nr && hashmap__put(&et->thread_nr, tid, 0, et->thread_nr.live + 1))
-		return 0;
+	if (!nr)
+		hashmap__put(&et->thread_nr, tid, 0, et->thread_nr.live + 1);
 	return nr ? *nr : et->thread_nr.live;
 }
 
 /* Sets last_*; writes the thread's node before the first node of the thread. */
-static int enter_thread(struct exec_trace *et, uint32_t tid)
+static void enter_thread(struct exec_trace *et, uint32_t tid)
 {
 	if (et->last_nr && et->last_tid == tid)
-		return 0;
+		return;
 	et->last_nr = thread_number(et, tid);
 	et->last_tid = tid;
 	et->last_thread = et_id__object(&et->ids, tid, ET_THREAD);
-	if (!et->last_nr || et->ids.err)
-		return et->ids.err ? et->ids.err : -ENOMEM;
 	if (hashmap__get(&et->thread_written, tid, 0))
-		return 0;
+		return;
 	put_label(et, et->last_thread, "[pytorch|profiler|execution_trace|thread]", et->last_nr);
-	return hashmap__put(&et->thread_written, tid, 0, 1);
+	hashmap__put(&et->thread_written, tid, 0, 1);
 }
 
 /* What torch writes when the observer begins: the groups as JSON in a text. */
-static int put_groups(struct exec_trace *et)
+static void put_groups(struct exec_trace *et)
 {
 	const struct session_process *p = session__process(et->s, et->tgid);
 	struct node_attrs attrs = { .scope = SCOPE_USER, .seq = -1, .schema = "" };
@@ -151,9 +149,9 @@ static int put_groups(struct exec_trace *et)
 	const struct slice_values none = { .flags = 0 };
 	char *groups = p ? job_json__groups(p) : NULL;
 	struct jsonw *w = &et->w;
-	int err = groups ? enter_thread(et, et->tgid) : 0;
 
-	if (groups && !err) {
+	if (groups) {
+		enter_thread(et, et->tgid);
 		attrs.tid = et->last_nr;
 		put_head(w, et_id__slice(0), "## process_group:init ##", et->last_thread);
 		JSONW_OBJ(w, "inputs");
@@ -170,7 +168,6 @@ static int put_groups(struct exec_trace *et)
 		et->nodes++;
 	}
 	free(groups);
-	return err;
 }
 
 /* ---- what a node lacks ---- */
@@ -302,17 +299,14 @@ static void put_slice(struct exec_trace *et, const struct slice *sl)
 static int write_node(void *arg, const struct slice *sl)
 {
 	struct exec_trace *et = arg;
-	int err;
 
 	if (sl->tgid != et->tgid)
 		return 0;
 	if (et->info->output_max && jsonw__bytes(&et->w) >= et->info->output_max)
 		return SESSION_SINK_FULL;
-	err = enter_thread(et, sl->tid);
-	if (err)
-		return err;
+	enter_thread(et, sl->tid);
 	put_slice(et, sl);
-	return et->ids.err ? et->ids.err : et->w.err;
+	return et->w.err;
 }
 
 static struct session_sink et_sink(void *o)
@@ -383,8 +377,8 @@ static int begin_exec_trace(struct exec_trace *et, const struct output_args *arg
 		return err;
 	et->w.max = et->info->output_max;
 	put_start(et);
-	err = put_groups(et);
-	return err ? err : et->w.err;
+	put_groups(et);
+	return et->w.err;
 }
 
 static int finish_et(void *o, const struct output_args *args, struct session_totals *totals)
@@ -427,7 +421,7 @@ static void free_et(void *o)
 static int open_et(const struct output_args *args, void **out)
 {
 	struct exec_trace *et = xcalloc(1, sizeof(*et));
-	int err = et ? begin_exec_trace(et, args) : -ENOMEM;
+	int err = begin_exec_trace(et, args);
 
 	if (err)
 		free_et(et);

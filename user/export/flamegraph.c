@@ -116,10 +116,9 @@ static void put_nodes(struct jsonw *w, const struct flamegraph *fg)
 static int put_data(struct flamegraph *fg, FILE *f)
 {
 	struct jsonw w;
-	int err = jsonw__init(&w, html__put_json, f, JSON_BUF_SZ);
+	int err;
 
-	if (err)
-		return err;
+	jsonw__init(&w, html__put_json, f, JSON_BUF_SZ);
 	jsonw__begin_obj(&w);
 	put_metrics(&w, fg);
 	put_frames(&w, fg->tree);
@@ -245,7 +244,7 @@ static int begin_session(struct flamegraph *fg, const struct session *s, const c
 	fs->process_cnt = info->process_cnt;
 	fs->sample_hz = info->sample_hz;
 	fs->has_stacks = info->has_py_stacks;
-	return fs->name ? stack_tree__begin(fg->tree, s) : -ENOMEM;
+	return stack_tree__begin(fg->tree, s);
 }
 
 static struct session_sink flame_sink(void *o)
@@ -315,10 +314,10 @@ static int finish_flame(void *o, const struct output_args *args, struct session_
 		return err;
 	choose_metrics(fg);
 	fg->f = out_file__stream(fg->of);
-	err = fg->f ? html__put_template(fg->f, html, put_flame_field, fg) : -ENOMEM;
+	err = html__put_template(fg->f, html, put_flame_field, fg);
 	if (err)
 		pr_error("cannot make '%s': %s", args->path, errstr(err));
-	if (fg->f && fclose(fg->f) && !err)
+	if (fclose(fg->f) && !err)
 		err = -EIO; /* out_file logged it */
 	fg->f = NULL;
 	return err ? err : out_file__commit(fg->of);
@@ -340,13 +339,9 @@ static void free_flame(void *o)
 static int open_flame(const struct output_args *args, void **out)
 {
 	struct flamegraph *fg = xcalloc(1, sizeof(*fg));
-	int err = -ENOMEM;
+	int err = out_file__open(args->path, &fg->of);
 
-	if (!fg)
-		return -ENOMEM;
 	fg->tree = stack_tree__new();
-	if (fg->tree)
-		err = out_file__open(args->path, &fg->of);
 	if (!err)
 		err = begin_session(fg, args->s, args->capture);
 	if (err)

@@ -158,7 +158,8 @@ char *job_json__groups(const struct session_process *p)
 	struct job_rank r;
 	struct jsonw w;
 
-	if (list && distributed_rank(groups, &r) && !jsonw__init(&w, jsonw__to_memory, &m, 4096)) {
+	if (list && distributed_rank(groups, &r)) {
+		jsonw__init(&w, jsonw__to_memory, &m, 4096);
 		jsonw__begin_arr(&w);
 		cJSON_ArrayForEach(group, list)
 			put_et_group(&w, group, &r, number_of(groups, "pg_count"));

@@ -176,10 +176,10 @@ static int write_json(const struct mem_timeline *mt, const struct timeline *tl, 
 {
 	int64_t to_unix_ns = mt->info->mono_to_unix_ns;
 	struct jsonw w;
-	int err = jsonw__init(&w, out_file__write, mt->of, TEXT_BUF_SZ);
+	int err;
 
-	if (err)
-		return err;
+	jsonw__init(&w, out_file__write, mt->of, TEXT_BUF_SZ);
+
 	if (raw)
 		put_raw(&w, tl, to_unix_ns);
 	else
@@ -213,7 +213,7 @@ static struct timeline_device *add_device(struct mem_timeline *mt, int16_t type,
 	struct timeline_device *d =
 		list__keyed(KEYED_LIST(mt, devices, device), (uint16_t)type, (uint16_t)index);
 
-	if (d && !d->name[0]) {
+	if (!d->name[0]) {
 		d->type = type;
 		d->index = index;
 		device_name(d);
@@ -272,53 +272,40 @@ static const struct timeline_device *choose_device(struct mem_timeline *mt)
 
 /* ---- sink ---- */
 
-static int block_owner(struct mem_timeline *mt, const struct memory_event *ev, uint32_t *out)
+static uint32_t block_owner(struct mem_timeline *mt, const struct memory_event *ev)
 {
 	const char *op = ev->block ? ev->block->op : ev->at.op;
 	const char *annotation = ev->block ? ev->block->annotation : ev->at.annotation;
 	uint32_t op_id = text_ids__get(&mt->texts, op),
 		 annotation_id = text_ids__get(&mt->texts, annotation);
-	struct timeline_owner *o;
+	struct timeline_owner *o = list__keyed(KEYED_LIST(mt, owners, owner), op_id, annotation_id);
 
-	if ((!op_id && *op) || (!annotation_id && *annotation))
-		return -ENOMEM;
-	o = list__keyed(KEYED_LIST(mt, owners, owner), op_id, annotation_id);
-	if (!o)
-		return -ENOMEM;
 	*o = (struct timeline_owner){ text_ids__text(&mt->texts, op_id),
 				      text_ids__text(&mt->texts, annotation_id) };
-	*out = (uint32_t)(o - mt->owners);
-	return 0;
+	return (uint32_t)(o - mt->owners);
 }
 
-static int follow_block(struct mem_timeline *mt, const struct memory_event *ev)
+static void follow_block(struct mem_timeline *mt, const struct memory_event *ev)
 {
 	struct timeline_device *d;
-	uint32_t owner = 0;
-	int err = 0;
 
 	if (ev->what != MEMORY_ALLOC && ev->what != MEMORY_FREE && ev->what != MEMORY_FREE_UNKNOWN)
-		return 0;
+		return;
 	d = add_device(mt, (int16_t)ev->device_type, (int16_t)(ev->device_type ? ev->device_index : -1));
-	if (!d)
-		return -ENOMEM;
 	if (d->type != DEVICE_CPU) {
 		d->max_allocated = d->max_allocated > ev->allocated ? d->max_allocated : ev->allocated;
 		d->max_reserved = d->max_reserved > ev->reserved ? d->max_reserved : ev->reserved;
 	}
-	if (ev->what == MEMORY_ALLOC)
-		err = block_owner(mt, ev, &owner);
-	if (err)
-		return err;
-	mem_flow__memory(mt->flow, ev, owner);
-	return 0;
+	mem_flow__memory(mt->flow, ev, ev->what == MEMORY_ALLOC ? block_owner(mt, ev) : 0);
 }
 
 static int follow_memory(void *arg, const struct memory_event *ev)
 {
 	struct mem_timeline *mt = arg;
 
-	return ev->at.tgid == mt->tgid ? follow_block(mt, ev) : 0;
+	if (ev->at.tgid == mt->tgid)
+		follow_block(mt, ev);
+	return 0;
 }
 
 static int follow_slice(void *arg, const struct slice *sl)
@@ -346,9 +333,8 @@ static int begin_timeline(struct mem_timeline *mt, const struct output_args *arg
 	mt->info = session__info(args->s);
 	mt->path = args->path;
 	mt->flow = mem_flow__new(mt->info->has_results);
-	if (!mt->flow || text_ids__init(&mt->texts) ||
-	    vec_push(mt->owners, mt->owner_cnt, mt->owner_cap, before_window))
-		return -ENOMEM;
+	text_ids__init(&mt->texts);
+	vec_push(mt->owners, mt->owner_cnt, mt->owner_cap, before_window);
 	err = output__choose_process(args, &mt->tgid);
 	if (!err && args->device)
 		err = parse_device(mt, args->device);
@@ -422,7 +408,7 @@ static void free_timeline(void *o)
 static int open_timeline(const struct output_args *args, void **out)
 {
 	struct mem_timeline *mt = xcalloc(1, sizeof(*mt));
-	int err = mt ? begin_timeline(mt, args) : -ENOMEM;
+	int err = begin_timeline(mt, args);
 
 	if (err)
 		free_timeline(mt);

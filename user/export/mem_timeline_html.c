@@ -143,8 +143,6 @@ static int make_columns(struct page *p)
 	}
 	p->span_ns = last_ns > p->begin_ns ? last_ns - p->begin_ns : 1;
 	p->columns = xcalloc(COLUMNS, sizeof(*p->columns));
-	if (!p->columns)
-		return -ENOMEM;
 	timeline_walk__begin(&w, p->tl, 1);
 	while (timeline_walk__next(&w))
 		put_state(p, &w);
@@ -164,39 +162,34 @@ static int biggest_first(const void *a, const void *b)
 	return x->category - y->category;
 }
 
-static int add_bytes(struct page *p, const struct mem_row *r, int category, int64_t bytes)
+static void add_bytes(struct page *p, const struct mem_row *r, int category, int64_t bytes)
 {
 	uint64_t source = (uint64_t)r->owner << 8 | (uint32_t)category;
 	struct owned *o = list__keyed(KEYED_LIST(p, owned, owned), source, (uintptr_t)r->within);
 
-	if (!o)
-		return -ENOMEM;
 	*o = (struct owned){ r->within, r->owner, category, o->bytes + bytes };
-	return 0;
 }
 
 /* Who owned what lived at the peak, from the rows up to then. */
-static int find_owners(struct page *p)
+static void find_owners(struct page *p)
 {
 	const struct timeline *tl = p->tl;
 	const struct mem_row *r;
 	int64_t bytes;
-	int err = 0;
 
-	for (r = tl->rows; !err && r < tl->rows + tl->row_cnt && r->ts_ns <= p->peak_ns; r++) {
+	for (r = tl->rows; r < tl->rows + tl->row_cnt && r->ts_ns <= p->peak_ns; r++) {
 		if (!timeline__is_row(tl, r) || r->owner >= tl->owner_cnt)
 			continue;
 		bytes = r->action == MEM_PREEXISTING || r->action == MEM_CREATE ? (int64_t)r->bytes :
 										  -(int64_t)r->bytes;
-		err = add_bytes(p, r, r->category, bytes);
-		if (!err && r->action == MEM_INCREMENT_VERSION)
-			err = add_bytes(p, r, r->next_category, -bytes);
+		add_bytes(p, r, r->category, bytes);
+		if (r->action == MEM_INCREMENT_VERSION)
+			add_bytes(p, r, r->next_category, -bytes);
 	}
 	if (p->owned_cnt)
 		qsort(p->owned, p->owned_cnt, sizeof(*p->owned), biggest_first);
 	while (p->owned_cnt && p->owned[p->owned_cnt - 1].bytes <= 0)
 		p->owned_cnt--;
-	return err;
 }
 
 /* ---- texts ---- */
@@ -520,14 +513,14 @@ int timeline__write_html(const struct timeline *tl, const struct session_totals 
 	int err;
 
 	p.f = out_file__stream(of);
-	err = p.f ? make_columns(&p) : -ENOMEM;
+	err = make_columns(&p);
 	if (!err)
-		err = find_owners(&p);
+		find_owners(&p);
 	if (!err)
 		err = html__put_template(p.f, html, put_field, &p);
 	if (err)
 		pr_error("cannot make the page of the memory timeline: %s", errstr(err));
-	if (p.f && fclose(p.f) && !err)
+	if (fclose(p.f) && !err)
 		err = -EIO; /* out_file logged it */
 	free(p.columns);
 	free(p.owned);

@@ -51,19 +51,15 @@ static bool ends_with(const char *s, const char *end)
 int out_file__open(const char *path, struct out_file **out)
 {
 	struct out_file *of = xcalloc(1, sizeof(*of));
-	int err = -ENOMEM;
+	int err;
 
-	if (!of)
-		return -ENOMEM;
 	of->path = xstrdup(path);
-	if (!of->path)
-		goto fail;
-	if (ends_with(path, ".gz")) {
+	of->gzip = ends_with(path, ".gz");
+	if (of->gzip) {
 		of->zbuf = xmalloc(DEFLATE_BUF_SZ);
-		if (!of->zbuf || deflateInit2(&of->z, DEFLATE_LEVEL, Z_DEFLATED, GZIP_WINDOW_BITS,
-					      8, Z_DEFAULT_STRATEGY) != Z_OK)
-			goto fail;
-		of->gzip = true;
+		if (deflateInit2(&of->z, DEFLATE_LEVEL, Z_DEFLATED, GZIP_WINDOW_BITS, 8,
+				 Z_DEFAULT_STRATEGY) != Z_OK)
+			mem__end(0);
 	}
 	err = new_file__open(path, NEW_FILE_ANY, &of->nf);
 	if (!err && capture__old(of->nf) == CAPTURE_OLD_CAPTURE) {
@@ -76,10 +72,6 @@ int out_file__open(const char *path, struct out_file **out)
 	}
 	*out = of;
 	return 0;
-fail:
-	pr_error("cannot create '%s': %s", path, errstr(err));
-	out_file__free(of);
-	return err;
 }
 
 static int write_all(struct out_file *of, const void *data, size_t len)
@@ -135,7 +127,7 @@ static ssize_t stream_to_file(void *of, const char *data, size_t len)
 
 FILE *out_file__stream(struct out_file *of)
 {
-	return fopencookie(of, "w", (cookie_io_functions_t){ .write = stream_to_file });
+	return mem__check(fopencookie(of, "w", (cookie_io_functions_t){ .write = stream_to_file }));
 }
 
 int out_file__commit(struct out_file *of)
@@ -153,7 +145,10 @@ int out_file__open_json(const char *path, struct out_file **out, struct jsonw *w
 {
 	int err = out_file__open(path, out);
 
-	return err ? err : jsonw__init(w, out_file__write, *out, TEXT_BUF_SZ);
+	if (err)
+		return err;
+	jsonw__init(w, out_file__write, *out, TEXT_BUF_SZ);
+	return 0;
 }
 
 int out_file__commit_json(struct out_file *of, struct jsonw *w)

@@ -17,9 +17,9 @@ struct out_file;
 int out_file__open(const char *path, struct out_file **out);
 /* A jsonw_out; `of` is the struct out_file. After an error every call returns that error. */
 int out_file__write(void *of, const void *data, size_t len);
-/* What is written to the stream goes to the file; its errors are known to commit. NULL: out of memory. */
+/* What is written to the stream goes to the file; its errors are known to commit. */
 FILE *out_file__stream(struct out_file *of);
-/* The same file and a writer of JSON into it. Errors are logged, but for -ENOMEM. */
+/* The same file and a writer of JSON into it. Errors are logged. */
 int out_file__open_json(const char *path, struct out_file **out, struct jsonw *w);
 int out_file__commit_json(struct out_file *of, struct jsonw *w);
 /* Ends the stream, closes, renames. On error the temporary file is gone and `path` is as it was. */

@@ -55,7 +55,7 @@ struct output {
 	const char *title, *viewer; /* of the message with its file's name; viewer: NULL: none */
 	uint32_t needs;             /* enum output_needs */
 	int rows;                   /* of a report, unless the user says how many; 0: as recorded */
-	/* 0 or negative errno; logged, but for -ENOMEM. *out is then given to the others. */
+	/* 0 or negative errno (logged). *out is then given to the others. */
 	int (*open)(const struct output_args *args, void **out);
 	struct session_sink (*sink)(void *o);
 	/* After the run: completes the file, prints the report; adds what it left out to the totals. */

@@ -63,7 +63,7 @@ void py_paths__find(struct py_paths *paths, const struct session *s)
 		if (strcmp(f.func, "<module>") != 0 || f.file[0] != '/' ||
 		    hashmap__get(&seen, (uintptr_t)f.file, 0))
 			continue;
-		hashmap__put(&seen, (uintptr_t)f.file, 0, 1); /* without memory it is judged again */
+		hashmap__put(&seen, (uintptr_t)f.file, 0, 1);
 		slash = strrchr(f.file, '/');
 		len = (size_t)(slash + 1 - f.file);
 		if (py_text__is_library(f.file) || len >= sizeof(paths->script))
@@ -161,16 +161,11 @@ struct py_groups *py_groups__new(const struct session *s, uint32_t frame_cnt)
 {
 	struct py_groups *pg = xcalloc(1, sizeof(*pg));
 
-	if (!pg)
-		return NULL;
 	pg->s = s;
 	pg->frame_cnt = frame_cnt < GROUP_FRAMES_MAX ? frame_cnt : GROUP_FRAMES_MAX;
 	py_paths__find(&pg->paths, s);
 	pg->texts = strtab__new();
-	if (pg->texts)
-		return pg;
-	free(pg);
-	return NULL;
+	return pg;
 }
 
 void py_groups__free(struct py_groups *pg)
@@ -215,5 +210,6 @@ const char *py_groups__text(void *arg, const struct slice *sl)
 	if (!stack.frame_cnt)
 		return "";
 	id = strtab__add(pg->texts, pg->buf, put_group(pg, &stack));
-	return id && !hashmap__put(&pg->text_ids, number, 0, id) ? strtab__text(pg->texts, id) : NULL;
+	hashmap__put(&pg->text_ids, number, 0, id);
+	return strtab__text(pg->texts, id);
 }

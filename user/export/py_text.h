@@ -32,7 +32,7 @@ bool py_text__is_dropped(const char *text);
  * the last followed by a line feed. An opts.stack_text of key_averages.h.
  */
 struct py_groups;
-struct py_groups *py_groups__new(const struct session *s, uint32_t frame_cnt); /* NULL: out of memory */
+struct py_groups *py_groups__new(const struct session *s, uint32_t frame_cnt);
 void py_groups__free(struct py_groups *pg);
 const char *py_groups__text(void *arg, const struct slice *sl);
 

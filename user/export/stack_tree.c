@@ -62,15 +62,12 @@ void stack_tree__free(struct stack_tree *st)
 
 /* ---- frames and nodes ---- */
 
-/* Index; UINT32_MAX: out of memory. */
 static uint32_t find_frame(struct stack_tree *st, const struct stack_frame *f)
 {
 	uint64_t k0 = (uint64_t)(f->module ? f->module : f->name) << 32 | f->file;
 	uint64_t k1 = (uint64_t)f->kind << 60 | (uint64_t)(uint32_t)f->line << 30 | (uint32_t)f->first;
 	struct stack_frame *at = list__keyed(KEYED_LIST(st, frames, frame), k0, k1);
 
-	if (!at)
-		return UINT32_MAX;
 	*at = *f;
 	return (uint32_t)(at - st->frames);
 }
@@ -80,19 +77,15 @@ static uint32_t text_id(struct stack_tree *st, const char *text)
 	return *text ? strtab__add(st->texts, text, strlen(text)) : 0;
 }
 
-/* The node's child with this frame. UINT32_MAX: out of memory; the node itself where there are too many. */
+/* The node's child with this frame; the node itself where there are too many. */
 static uint32_t child_of(struct stack_tree *st, uint32_t parent, uint32_t frame)
 {
 	struct stack_node *n;
 	uint32_t before = st->node_cnt;
 
-	if (parent == UINT32_MAX || frame == UINT32_MAX)
-		return UINT32_MAX;
 	if (st->node_cnt >= LIMIT_STACK_NODES && !hashmap__get(&st->node_ids, parent, frame))
 		return parent;
 	n = list__keyed(KEYED_LIST(st, nodes, node), parent, frame);
-	if (!n)
-		return UINT32_MAX;
 	if (st->node_cnt > before) {
 		n->parent = parent;
 		n->frame = frame;
@@ -106,7 +99,7 @@ static uint32_t named_frame(struct stack_tree *st, const char *name, enum stack_
 {
 	struct stack_frame f = { .kind = kind, .name = text_id(st, name) };
 
-	return f.name || !*name ? find_frame(st, &f) : UINT32_MAX;
+	return find_frame(st, &f);
 }
 
 /* Of a name that the session keeps. */
@@ -118,7 +111,8 @@ static uint32_t kept_name(struct stack_tree *st, const char *name, enum stack_ki
 	if (known)
 		return (uint32_t)*known;
 	frame = named_frame(st, name, kind);
-	return hashmap__put(&st->names, (uintptr_t)name, kind, frame) ? UINT32_MAX : frame;
+	hashmap__put(&st->names, (uintptr_t)name, kind, frame);
+	return frame;
 }
 
 static uint32_t python_frame(struct stack_tree *st, uint32_t number)
@@ -142,8 +136,9 @@ static uint32_t python_frame(struct stack_tree *st, uint32_t number)
 		py_text__torch(&st->paths, &pf, text, sizeof(text));
 		f.module = text_id(st, text);
 	}
-	frame = f.name && f.file ? find_frame(st, &f) : UINT32_MAX;
-	return hashmap__put(&st->py_frames, number, 0, frame) ? UINT32_MAX : frame;
+	frame = find_frame(st, &f);
+	hashmap__put(&st->py_frames, number, 0, frame);
+	return frame;
 }
 
 /* The root, or the process's node where there are several. */
@@ -173,9 +168,10 @@ static uint32_t stack_node(struct stack_tree *st, uint32_t tgid, uint32_t number
 		node = child_of(st, node, named_frame(st, "(no Python frames)", STACK_GROUP));
 	else if (stack.flags)
 		node = child_of(st, node, named_frame(st, "(outer frames missing)", STACK_GROUP));
-	for (uint32_t i = stack.frame_cnt; i-- && node != UINT32_MAX;)
+	for (uint32_t i = stack.frame_cnt; i--;)
 		node = child_of(st, node, python_frame(st, stack.frames[i] & ~PY_FRAME_NATIVE));
-	return node == UINT32_MAX || hashmap__put(&st->py_stacks, tgid, number, node) ? UINT32_MAX : node;
+	hashmap__put(&st->py_stacks, tgid, number, node);
+	return node;
 }
 
 /* ---- where an event belongs ---- */
@@ -201,7 +197,7 @@ static uint32_t open_node(struct stack_tree *st, uint32_t tgid, uint32_t stack,
 	       (list[end].is_step || best_stack(list[end].stack, list[end].fwd_stack) == stack))
 		end++;
 	effort__spend((uint64_t)(end - from) * 8);
-	while (end-- > from && node != UINT32_MAX)
+	while (end-- > from)
 		if (!list[end].is_step)
 			node = child_of(st, node, kept_name(st, list[end].name, kind_of(list[end].cat)));
 	return node;
@@ -240,8 +236,6 @@ static int sum_slice(void *arg, const struct slice *sl)
 		from++;
 	node = child_of(st, open_node(st, sl->tgid, stack, list, from, cnt),
 			kept_name(st, sl->name, kind_of(sl->cat)));
-	if (node == UINT32_MAX)
-		return -ENOMEM;
 	self = st->nodes[node].self[st->run];
 	stack_sum__add(&self[STACK_CPU], ns > sl->child_ns ? (int64_t)(ns - sl->child_ns) : 0);
 	stack_sum__add(&self[STACK_GPU], (int64_t)sl->device_ns);
@@ -280,8 +274,7 @@ static int sum_memory(void *arg, const struct memory_event *ev)
 	if (ev->what != MEMORY_ALLOC || !ev->block)
 		return 0;
 	node = event_node(st, &ev->at);
-	if (node == UINT32_MAX || hashmap__put(&st->blocks, ev->addr, block_key(ev), node))
-		return -ENOMEM;
+	hashmap__put(&st->blocks, ev->addr, block_key(ev), node);
 	self = st->nodes[node].self[st->run];
 	stack_sum__add(&self[live], (int64_t)ev->block->bytes);
 	stack_sum__add(&self[class == DEVICE_CPU ? STACK_CPU_ALLOC : STACK_GPU_ALLOC],
@@ -298,8 +291,6 @@ static int sum_kernel_memory(void *arg, const struct kernel_event *ev)
 	if (ev->rec->kind != PTB_REC_KMEM || !((uint64_t)r->minor + r->major))
 		return 0;
 	node = event_node(st, &ev->at);
-	if (node == UINT32_MAX)
-		return -ENOMEM;
 	stack_sum__add(&st->nodes[node].self[st->run][STACK_FAULTS],
 		       (int64_t)((uint64_t)r->minor + r->major));
 	stack_sum__add(&st->nodes[node].self[st->run][STACK_FAULT_BYTES], (int64_t)r->fault_bytes);
@@ -322,8 +313,6 @@ static int sum_gpu(void *arg, const struct gpu_slice *g)
 	if (o && *o->op)
 		node = child_of(st, node, kept_name(st, o->op, STACK_OPERATOR));
 	node = child_of(st, node, kept_name(st, g->name, STACK_OPERATOR));
-	if (node == UINT32_MAX)
-		return -ENOMEM;
 	stack_sum__add(&st->nodes[node].self[st->run][STACK_GPU], (int64_t)(g->end_ns - g->begin_ns));
 	return 0;
 }
@@ -344,8 +333,6 @@ static int sum_sample(void *arg, const struct py_sample *ps)
 		node = child_of(st, node,
 				named_frame(st, ps->flags & PTB_SAMPLE_OPS ? STACK_OP_NONE : STACK_OP_UNKNOWN,
 					    STACK_GROUP));
-	if (node == UINT32_MAX)
-		return -ENOMEM;
 	stack_sum__add(&st->nodes[node].self[st->run][ps->flags & PTB_SAMPLE_RAN ? STACK_RUNNING : STACK_WAITING],
 		       (int64_t)ps->ns);
 	return 0;
@@ -357,15 +344,10 @@ struct stack_tree *stack_tree__new(void)
 {
 	struct stack_tree *st = xcalloc(1, sizeof(*st));
 
-	if (!st)
-		return NULL;
 	st->run = UINT32_MAX;
 	st->texts = strtab__new();
-	if (!st->texts || find_frame(st, &(struct stack_frame){ .kind = STACK_GROUP }) ||
-	    !list__keyed(KEYED_LIST(st, nodes, node), UINT64_MAX, 0)) {
-		stack_tree__free(st);
-		return NULL;
-	}
+	find_frame(st, &(struct stack_frame){ .kind = STACK_GROUP });
+	list__keyed(KEYED_LIST(st, nodes, node), UINT64_MAX, 0);
 	return st;
 }
 

@@ -65,7 +65,7 @@ static inline void stack_sum__add(int64_t *sum, int64_t v)
 }
 
 struct stack_tree;
-struct stack_tree *stack_tree__new(void); /* NULL: out of memory */
+struct stack_tree *stack_tree__new(void);
 void stack_tree__free(struct stack_tree *st);
 /* The next session's (of two) sink. */
 int stack_tree__begin(struct stack_tree *st, const struct session *s);

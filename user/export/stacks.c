@@ -35,7 +35,6 @@ struct stacks {
 	struct out_file *of;
 	FILE *f;
 	uint64_t written;
-	int err;     /* a text for which there was no memory */
 	bool device; /* of torch's metrics: the time of devices */
 	struct py_paths paths;
 	struct strtab *texts;    /* of frames, as they are written */
@@ -61,7 +60,8 @@ static int keep_event(void *arg, const struct ka_event *ev, uint64_t *nr)
 	if (!e.stack || !e.us)
 		return 0;
 	*nr = (uint64_t)st->event_cnt + 1;
-	return vec_push(st->events, st->event_cnt, st->event_cap, e);
+	vec_push(st->events, st->event_cnt, st->event_cap, e);
+	return 0;
 }
 
 static void take_event_back(void *arg, uint64_t nr)
@@ -127,7 +127,7 @@ static void fold_text(char *text)
 	*to = '\0';
 }
 
-/* The frame's text as export_stacks() writes it; NULL: torch leaves such frames out, or out of memory (st->err). */
+/* The frame's text as export_stacks() writes it; NULL: torch leaves such frames out. */
 static const char *folded_frame(struct stacks *st, uint32_t number)
 {
 	uint64_t *known = hashmap__get(&st->text_ids, number, 0);
@@ -140,10 +140,8 @@ static const char *folded_frame(struct stacks *st, uint32_t number)
 	if (!py_text__is_dropped(text)) {
 		fold_text(text);
 		id = strtab__add(st->texts, text, strlen(text));
-		st->err = id ? st->err : -ENOMEM;
 	}
-	if (hashmap__put(&st->text_ids, number, 0, id))
-		st->err = -ENOMEM;
+	hashmap__put(&st->text_ids, number, 0, id);
 	return id ? strtab__text(st->texts, id) : NULL;
 }
 
@@ -205,11 +203,8 @@ static int put_sums(struct stacks *st, struct session_totals *totals)
 	const struct stack_node *nodes = stack_tree__nodes(st->tree, &cnt);
 	int64_t *sums = xcalloc(cnt, sizeof(*sums));
 	uint64_t unit = st->metric == STACK_RUNNING || st->metric == STACK_WAITING ? 1000 : 1; /* us, as torch */
-
 	int err = 0;
 
-	if (!sums)
-		return -ENOMEM;
 	for (uint32_t i = 0; i < cnt; i++)
 		stack_sum__add(&sums[leaf_of(st, nodes, i)], nodes[i].self[0][st->metric]);
 	for (uint32_t i = 1; i < cnt && !err; i++) {
@@ -259,11 +254,11 @@ static int choose_metric(struct stacks *st, const struct output_args *args)
 			return -ENODATA;
 		}
 		st->tree = stack_tree__new();
-		return st->tree ? stack_tree__begin(st->tree, st->s) : -ENOMEM;
+		return stack_tree__begin(st->tree, st->s);
 	}
 	st->device = strcmp(metric, "self_cpu_time_total") != 0;
 	st->ka = key_averages__new(&opts);
-	return st->ka ? 0 : -ENOMEM;
+	return 0;
 }
 
 static struct session_sink stacks_sink(void *o)
@@ -280,10 +275,7 @@ static int finish_stacks(void *o, const struct output_args *args, struct session
 
 	(void)args;
 	st->f = out_file__stream(st->of);
-	if (!st->f)
-		return -ENOMEM;
 	err = st->tree ? put_sums(st, totals) : put_events(st, totals);
-	err = err ? err : st->err;
 	if (fclose(st->f) && !err)
 		err = -EIO; /* out_file logged it */
 	st->f = NULL;
@@ -308,15 +300,12 @@ static void free_stacks(void *o)
 static int open_stacks(const struct output_args *args, void **out)
 {
 	struct stacks *st = xcalloc(1, sizeof(*st));
-	int err = -ENOMEM;
+	int err;
 
-	if (!st)
-		return -ENOMEM;
 	st->s = args->s;
 	st->texts = strtab__new();
 	py_paths__find(&st->paths, args->s);
-	if (st->texts)
-		err = choose_metric(st, args);
+	err = choose_metric(st, args);
 	if (!err)
 		err = out_file__open(args->path, &st->of);
 	if (err)

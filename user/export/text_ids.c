@@ -2,13 +2,11 @@
 /* Numbers for texts of a session; see text_ids.h. */
 #include "export/text_ids.h"
 
-#include <errno.h>
 #include <string.h>
 
-int text_ids__init(struct text_ids *ti)
+void text_ids__init(struct text_ids *ti)
 {
 	ti->texts = strtab__new();
-	return ti->texts ? 0 : -ENOMEM;
 }
 
 void text_ids__free(struct text_ids *ti)
@@ -28,5 +26,6 @@ uint32_t text_ids__get(struct text_ids *ti, const char *text)
 	if (known && !strcmp(strtab__text(ti->texts, (uint32_t)*known), text))
 		return (uint32_t)*known;
 	id = strtab__add(ti->texts, text, strlen(text));
-	return id && !hashmap__put(&ti->known, (uintptr_t)text, 0, id) ? id : 0;
+	hashmap__put(&ti->known, (uintptr_t)text, 0, id);
+	return id;
 }

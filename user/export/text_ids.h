@@ -11,9 +11,9 @@ struct text_ids {
 	struct hashmap known; /* address of the session's text -> its number */
 };
 
-int text_ids__init(struct text_ids *ti);
+void text_ids__init(struct text_ids *ti);
 void text_ids__free(struct text_ids *ti);
-/* 0: no text, an empty one, or out of memory. */
+/* 0: no text, or an empty one. */
 uint32_t text_ids__get(struct text_ids *ti, const char *text);
 
 static inline const char *text_ids__text(const struct text_ids *ti, uint32_t id)

@@ -47,8 +47,6 @@ static int take_sample(void *arg, const struct py_sample *ps)
 	struct thread_dump *td = arg;
 	struct dumped_thread *t = list__keyed(KEYED_LIST(td, threads, thread), ps->tgid, ps->tid);
 
-	if (!t)
-		return -ENOMEM;
 	t->tgid = ps->tgid;
 	t->tid = ps->tid;
 	t->ns[state_of(ps)] += ps->ns;
@@ -204,17 +202,13 @@ static int put_part(const struct thread_dump *td, FILE *f, uint32_t i, uint64_t 
 		return 0;
 	}
 	part = xmemstream(&text, &len);
-	if (!part)
-		return -ENOMEM;
 	if (!i || td->threads[i].tgid != td->threads[i - 1].tgid) {
 		fputs(i ? "\n" : "", part);
 		put_process(td, part, td->threads[i].tgid);
 	}
 	put_thread(td, part, &td->threads[i]);
-	if (fclose(part)) {
-		free(text);
-		return -ENOMEM;
-	}
+	if (fclose(part))
+		mem__end(0);
 	if (max && *written + len > max) {
 		totals->not_written++;
 		*written = max;
@@ -235,11 +229,9 @@ static int finish_dump(void *o, const struct output_args *args, struct session_t
 	struct thread_dump *td = o;
 	FILE *f = out_file__stream(td->of);
 	uint64_t written = 0;
-	int err = f ? sort__array(td->threads, td->thread_cnt, sizeof(*td->threads), by_thread) : -ENOMEM;
+	int err = sort__array(td->threads, td->thread_cnt, sizeof(*td->threads), by_thread);
 
 	(void)args;
-	if (!f)
-		return err;
 	for (uint32_t i = 0; i < td->thread_cnt && !err; i++)
 		err = put_part(td, f, i, &written, totals);
 	if (fclose(f) && !err)
@@ -264,8 +256,6 @@ static int open_dump(const struct output_args *args, void **out)
 	struct thread_dump *td = xcalloc(1, sizeof(*td));
 	int err;
 
-	if (!td)
-		return -ENOMEM;
 	td->s = args->s;
 	py_paths__find(&td->paths, args->s);
 	err = out_file__open(args->path, &td->of);

@@ -114,7 +114,7 @@ static void place_node(struct model *m, struct gpu_node *n)
 	}
 	if (!last || last->op != c.op || last->op_slice != c.op_slice || last->stack != c.stack ||
 	    last->within != c.within)
-		m->err = vec_push(gg->origins, gg->origin_cnt, gg->origin_cap, c);
+		vec_push(gg->origins, gg->origin_cnt, gg->origin_cap, c);
 	n->origin = gg->origin_cnt - 1;
 }
 

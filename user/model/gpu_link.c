@@ -49,11 +49,8 @@ static void keep_context(struct model *m, struct gpu_call *c, const struct gpu_c
 {
 	struct gpu *g = m->gpu;
 
-	if (!g->call_context_cnt || !same_context(&g->call_contexts[g->call_context_cnt - 1], p)) {
-		m->err = vec_push(g->call_contexts, g->call_context_cnt, g->call_context_cap, *p);
-		if (m->err)
-			return;
-	}
+	if (!g->call_context_cnt || !same_context(&g->call_contexts[g->call_context_cnt - 1], p))
+		vec_push(g->call_contexts, g->call_context_cnt, g->call_context_cap, *p);
 	c->call_context = g->call_context_cnt - 1;
 }
 

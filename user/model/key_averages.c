@@ -130,7 +130,7 @@ static bool is_dropped(const char *name)
 }
 
 /* _rewrite_name() there: names longer than one character go through the C++ demangler, whatever they
- * are, and steps are one row. 0: out of memory. */
+ * are, and steps are one row. */
 static uint32_t make_key(struct key_averages *ka, const char *name)
 {
 	static const char step[] = SESSION_STEP_NAME;

@@ -37,7 +37,7 @@ struct ka_opts {
 	bool by_shape; /* torch's group_by_input_shape */
 	bool with_flops;
 	bool exact_memory; /* what an operator's own thread did in it; false: torch's rule */
-	/* Rows are also by what this says of a slice (torch's group_by_stack_n); "": nothing, NULL: out of memory. No such function: they are not */
+	/* Rows are also by what this says of a slice (torch's group_by_stack_n); "": nothing. No such function: they are not */
 	const char *(*stack_text)(void *arg, const struct slice *sl);
 	void *stack_arg;
 	/*
@@ -50,7 +50,7 @@ struct ka_opts {
 };
 
 struct key_averages;
-struct key_averages *key_averages__new(const struct ka_opts *opts); /* NULL: out of memory; opts NULL: none */
+struct key_averages *key_averages__new(const struct ka_opts *opts); /* opts NULL: none */
 void key_averages__free(struct key_averages *ka);
 struct session_sink key_averages__sink(struct key_averages *ka);
 /* Rows after the run, in order of first appearance; valid until free. */

@@ -57,7 +57,7 @@ struct mem_flow_account {
 
 struct mem_flow;
 
-struct mem_flow *mem_flow__new(bool categories); /* NULL: out of memory. false: all is unknown */
+struct mem_flow *mem_flow__new(bool categories); /* false: all is unknown */
 void mem_flow__free(struct mem_flow *mf);
 
 /* For the sink: of one process. */

@@ -135,7 +135,7 @@ void mem_category__make(struct mem_flow *mf);
 
 /* The operator, NULL: not kept. Only after mem_keys__make() has sorted them. */
 struct mem_op *mem_ops__find(const struct mem_flow *mf, const uint32_t *by_id, uint64_t id);
-/* Indices of the operators by id; NULL: out of memory. */
+/* Indices of the operators by id. */
 uint32_t *mem_ops__by_id(const struct mem_flow *mf);
 
 static inline bool mem_edge__is_input(const struct mem_edge *e)

@@ -101,7 +101,6 @@ static void remove_block(struct blocks *bs, struct block *b)
 	bs->live--;
 }
 
-/* NULL: out of memory. */
 static struct block *add_block(struct blocks *bs, uint32_t gen, const struct memory_block *proto)
 {
 	uint32_t i = bs->first_free ? bs->first_free - 1 : bs->cnt;

@@ -42,17 +42,17 @@ struct py_module {
 	uint32_t nr; /* among those of its class */
 };
 
-/* 0: out of memory. */
+/* 0: there are too many. */
 static uint32_t number_of(struct py_stacks *ps, const struct raw_frame *raw)
 {
 	uint32_t id;
 
 	if (!ps->frames)
 		ps->frames = strtab__new();
-	id = ps->frames ? strtab__add(ps->frames, (const char *)raw, sizeof(*raw)) : 0;
-	if (id >= PY_FRAME_NATIVE ||
-	    (id && vec_reserve((void **)&ps->facts, &ps->fact_cap, id, sizeof(*ps->facts))))
+	id = strtab__add(ps->frames, (const char *)raw, sizeof(*raw));
+	if (id >= PY_FRAME_NATIVE)
 		return 0;
+	vec_reserve((void **)&ps->facts, &ps->fact_cap, id, sizeof(*ps->facts));
 	return id;
 }
 

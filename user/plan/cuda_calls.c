@@ -242,8 +242,9 @@ int cuda_calls__add(struct plan_build *b)
 {
 	struct cuda_syms cs;
 	struct cuda_ends ce;
-	int err = cuda_syms__find(&cs, b, is_work_call, ROW_CNT);
+	int err = 0;
 
+	cuda_syms__find(&cs, b, is_work_call, ROW_CNT);
 	cuda_ends__init(&ce, b);
 	for (uint32_t i = 0; i < cs.cnt && !err; i++)
 		err = add_call(&ce, &cs, &cs.items[i]);

@@ -205,8 +205,9 @@ static int add_memory_call(struct plan_build *b, const struct cuda_sym *sym)
 int cuda_sites__add(struct plan_build *b)
 {
 	struct cuda_syms cs;
-	int err = cuda_syms__find(&cs, b, is_memory_call, ROW_CNT);
+	int err = 0;
 
+	cuda_syms__find(&cs, b, is_memory_call, ROW_CNT);
 	for (uint32_t i = 0; i < cs.cnt && !err; i++)
 		err = add_memory_call(b, &cs.items[i]);
 	free(cs.items);

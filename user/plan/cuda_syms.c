@@ -23,19 +23,15 @@ static bool on_cuda_sym(const struct elf_sym *sym, void *arg)
 	    strncmp(sym->name + 2 * (sym->name[0] == '_'), "cu", 2) != 0)
 		return true;
 	for (uint32_t i = 0; i < cs->row_cnt; i++) {
-		if (!cs->names(cs->role, sym->name, i) || cuda_syms__has(cs, sym->addr))
-			continue;
-		cs->err = vec_push(cs->items, cs->cnt, cs->cap,
-				   (struct cuda_sym){ .addr = sym->addr, .row = i });
-		if (cs->err)
-			return false;
+		if (cs->names(cs->role, sym->name, i) && !cuda_syms__has(cs, sym->addr))
+			vec_push(cs->items, cs->cnt, cs->cap,
+				 (struct cuda_sym){ .addr = sym->addr, .row = i });
 	}
 	return true;
 }
 
-int cuda_syms__find(struct cuda_syms *cs, const struct plan_build *b, cuda_row_fn names, uint32_t row_cnt)
+void cuda_syms__find(struct cuda_syms *cs, const struct plan_build *b, cuda_row_fn names, uint32_t row_cnt)
 {
 	*cs = (struct cuda_syms){ .role = b->role, .names = names, .row_cnt = row_cnt };
 	elf_file__for_each_sym(b->lc->ef, on_cuda_sym, cs);
-	return cs->err;
 }

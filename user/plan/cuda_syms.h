@@ -20,11 +20,11 @@ struct cuda_syms {
 	enum torch_lib_role role;
 	cuda_row_fn names;
 	uint32_t row_cnt;
-	int err;
 };
 
-/* Items are the caller's to free in both cases. */
-int cuda_syms__find(struct cuda_syms *cs, const struct plan_build *b, cuda_row_fn names, uint32_t row_cnt);
+/* Items are the caller's to free. */
+void cuda_syms__find(struct cuda_syms *cs, const struct plan_build *b, cuda_row_fn names,
+		     uint32_t row_cnt);
 bool cuda_syms__has(const struct cuda_syms *cs, uint64_t addr);
 
 #endif /* PLAN_CUDA_SYMS_H */

@@ -290,18 +290,13 @@ int plan_cache__read(const struct plan_key *key, const char *dir, struct torch_p
 struct image {
 	uint8_t *data;
 	uint32_t len, cap;
-	int err;
 };
 
 static void put(struct image *im, const void *data, size_t len)
 {
-	if (im->err)
-		return;
 	if (!len)
 		return; /* an empty table has no address */
-	im->err = vec_reserve((void **)&im->data, &im->cap, (uint64_t)im->len + len, 1);
-	if (im->err)
-		return;
+	vec_reserve((void **)&im->data, &im->cap, (uint64_t)im->len + len, 1);
 	memcpy(im->data + im->len, data, len);
 	im->len += (uint32_t)len;
 }
@@ -363,23 +358,17 @@ int plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len
 		.names_disagree = plan->names_disagree,
 	};
 	struct image im = { 0 }, texts = { 0 };
-	int err;
 
 	put(&im, &h, sizeof(h));
 	put_plan(&im, &texts, plan, &h.prog_sz);
-	err = im.err ? im.err : texts.err;
-	if (!err) {
-		memcpy(h.magic, cache_magic, sizeof(h.magic));
-		h.text_sz = texts.len;
-		h.crc = file_crc(h, im.data + sizeof(h), im.len - sizeof(h));
-		memcpy(im.data, &h, sizeof(h));
-		*out = im.data;
-		*len = im.len;
-		im.data = NULL;
-	}
-	free(im.data);
+	memcpy(h.magic, cache_magic, sizeof(h.magic));
+	h.text_sz = texts.len;
+	h.crc = file_crc(h, im.data + sizeof(h), im.len - sizeof(h));
+	memcpy(im.data, &h, sizeof(h));
+	*out = im.data;
+	*len = im.len;
 	free(texts.data);
-	return err;
+	return 0;
 }
 
 void plan_cache__store(const struct plan_key *key, const char *dir, const uint8_t *data, size_t len)

@@ -6,7 +6,6 @@
  */
 #include "ranks/collectives.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,10 +59,9 @@ bool collectives__is_call(const char *op, bool *waits)
 	return false;
 }
 
-int collectives__init(struct collectives *c)
+void collectives__init(struct collectives *c)
 {
 	*c = (struct collectives){ .texts = strtab__new() };
-	return c->texts ? 0 : -ENOMEM;
 }
 
 static void drop_threads(struct collectives *c)
@@ -94,7 +92,6 @@ void collectives__begin(struct collectives *c, const struct session *s, uint32_t
 	c->input = input;
 }
 
-/* 0: out of memory. */
 static uint32_t name_of(struct collectives *c, const struct slice *sl)
 {
 	struct shapes_text shapes = { .text = NULL };
@@ -129,7 +126,7 @@ static void settle(struct collectives *c, struct call_thread *t, const struct sl
 	}
 }
 
-static int add_call(struct collectives *c, struct call_thread *t, const struct slice *sl, bool waits)
+static void add_call(struct collectives *c, struct call_thread *t, const struct slice *sl, bool waits)
 {
 	struct rank_calls *p = &c->procs[t->proc];
 	struct collective call = { .begin_ns = sl->begin_ns,
@@ -142,9 +139,8 @@ static int add_call(struct collectives *c, struct call_thread *t, const struct s
 				   .waits = waits,
 				   .backward = sl->backward };
 
-	if (!call.name || vec_push(t->open, t->cnt, t->cap, p->cnt))
-		return -ENOMEM;
-	return vec_push(p->calls, p->cnt, p->cap, call);
+	vec_push(t->open, t->cnt, t->cap, p->cnt);
+	vec_push(p->calls, p->cnt, p->cap, call);
 }
 
 /* Calls inside this one, which are the last of their thread, are its own doing. */
@@ -174,8 +170,6 @@ static int on_slice(void *arg, const struct slice *sl)
 	}
 	p = list__keyed(KEYED_LIST(c, procs, proc), c->input, sl->tgid);
 	t = list__keyed(KEYED_LIST(c, threads, thread), sl->tgid, sl->tid);
-	if (!p || !t)
-		return -ENOMEM;
 	p->input = c->input;
 	p->tgid = sl->tgid;
 	t->proc = (uint32_t)(p - c->procs);
@@ -186,7 +180,8 @@ static int on_slice(void *arg, const struct slice *sl)
 		return 0;
 	}
 	effort__allocated(sizeof(struct collective));
-	return add_call(c, t, sl, waits);
+	add_call(c, t, sl, waits);
+	return 0;
 }
 
 struct session_sink collectives__sink(struct collectives *c)

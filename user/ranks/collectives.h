@@ -45,7 +45,7 @@ struct collectives {
 	uint64_t over;             /* calls beyond the limit */
 };
 
-int collectives__init(struct collectives *c);
+void collectives__init(struct collectives *c);
 void collectives__clear(struct collectives *c);
 
 /* Before a run of the session, which is the `input`th; after it. 0 or negative errno. */

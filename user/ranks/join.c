@@ -112,16 +112,14 @@ static int join_inputs(struct join *j)
 int join__open(const struct join_opts *opts, struct join **out)
 {
 	struct join *j = xcalloc(1, sizeof(*j));
-	int err = -ENOMEM;
+	int err;
 
-	if (!j)
-		return err;
 	j->opts = opts;
 	j->by_collectives = opts->by_collectives;
 	j->inputs = xcalloc(opts->cnt, sizeof(*j->inputs));
 	j->readers = xcalloc(opts->cnt, sizeof(*j->readers));
-	if (j->inputs && j->readers && !collectives__init(&j->calls))
-		err = open_files(j);
+	collectives__init(&j->calls);
+	err = open_files(j);
 	if (!err && opts->cnt == 1)
 		j->whole = j->inputs[0].cr;
 	else if (!err)

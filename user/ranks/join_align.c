@@ -12,7 +12,7 @@
 
 /* ---- machines ---- */
 
-static int find_machines(struct join *j)
+static void find_machines(struct join *j)
 {
 	for (uint32_t i = 0; i < j->cnt; i++) {
 		struct join_input *in = &j->inputs[i];
@@ -21,14 +21,13 @@ static int find_machines(struct join *j)
 		while (k < j->machine_cnt &&
 		       (!*in->boot || strcmp(in->boot, j->inputs[j->machines[k].first].boot) != 0))
 			k++;
-		if (k == j->machine_cnt &&
-		    vec_push(j->machines, j->machine_cnt, j->machine_cap,
-			     (struct join_machine){ .first = i, .lo_ns = INT64_MIN, .hi_ns = INT64_MAX }))
-			return -ENOMEM;
+		if (k == j->machine_cnt)
+			vec_push(j->machines, j->machine_cnt, j->machine_cap,
+				 (struct join_machine){
+					 .first = i, .lo_ns = INT64_MIN, .hi_ns = INT64_MAX });
 		in->machine = k;
 		join_clock__join(&j->machines[k].clock, &in->clock);
 	}
-	return 0;
 }
 
 static bool shares_process(const struct join_input *a, const struct join_input *b)
@@ -169,10 +168,8 @@ static void check_collectives(struct join *j)
 
 int join__align(struct join *j)
 {
-	int err = find_machines(j);
+	find_machines(j);
 
-	if (err)
-		return err;
 	shift_pids(j);
 	shift_times(j);
 	check_collectives(j);

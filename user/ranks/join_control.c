@@ -46,10 +46,8 @@ static int put_meta(struct join *j, const char *key, const char *json)
 {
 	size_t key_len = strlen(key) + 1, json_len = strlen(json);
 	char *both = xmalloc(key_len + json_len);
-	int err = -ENOMEM;
+	int err;
 
-	if (!both)
-		return err;
 	memcpy(both, key, key_len);
 	memcpy(both + key_len, json, json_len);
 	err = put_text(j, PTB_REC_META, 0, both, key_len + json_len);
@@ -62,10 +60,9 @@ static int put_meta_json(struct join *j, const char *key,
 {
 	struct jsonw_text json = { .len = 0 };
 	struct jsonw w;
-	int err = jsonw__init(&w, jsonw__to_text, &json, 1024);
+	int err;
 
-	if (err)
-		return err;
+	jsonw__init(&w, jsonw__to_text, &json, 1024);
 	write(&w, arg);
 	err = jsonw__flush(&w);
 	jsonw__free(&w);
@@ -184,7 +181,7 @@ static int put_list(struct join *j, const char *key, cJSON *list)
 
 	if (!cJSON_GetArraySize(list))
 		return 0;
-	while ((text = cJSON_PrintUnformatted(list)) && strlen(text) > TEXT_RECORD_MAX - 64) {
+	while (strlen(text = cJSON_PrintUnformatted(list)) > TEXT_RECORD_MAX - 64) {
 		int n = cJSON_GetArraySize(list);
 
 		free(text);
@@ -192,7 +189,7 @@ static int put_list(struct join *j, const char *key, cJSON *list)
 		while (cJSON_GetArraySize(list) > n / 2)
 			cJSON_DeleteItemFromArray(list, n / 2);
 	}
-	err = text ? put_meta(j, key, text) : -ENOMEM;
+	err = put_meta(j, key, text);
 	free(text);
 	return err;
 }
@@ -244,8 +241,6 @@ static int copy_meta(struct copy *c, const struct ptb_text *t)
 	if (!nul || is_key(key, own) || !strncmp(key, "merged", 6))
 		return 0;
 	json = xstrndup(nul + 1, t->text_len - (size_t)(nul + 1 - key));
-	if (!json)
-		return -ENOMEM;
 	if (!strcmp(key, "agent"))
 		add_list(c->in, c->agents, json);
 	else if (!strcmp(key, "python"))
@@ -331,7 +326,7 @@ static int put_clock(struct join *j)
 static int put_controls(struct join *j)
 {
 	struct copy c = { .j = j, .agents = cJSON_CreateArray(), .pythons = cJSON_CreateArray() };
-	int err = c.agents && c.pythons ? put_window(j, true) : -ENOMEM;
+	int err = put_window(j, true);
 
 	if (!err)
 		err = put_clock(j);

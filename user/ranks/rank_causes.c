@@ -24,7 +24,7 @@ struct causes {
 	double *others; /* room for medians */
 };
 
-/* Collectives of the rank by their number: index, or that of the next one. NULL: out of memory. */
+/* Collectives of the rank by their number: index, or that of the next one. */
 static uint32_t *index_calls(const struct rank_calls *list, uint32_t *cnt)
 {
 	uint32_t *at, most = 0;
@@ -33,8 +33,6 @@ static uint32_t *index_calls(const struct rank_calls *list, uint32_t *cnt)
 		most = list->calls[i].nr > most ? list->calls[i].nr : most;
 	*cnt = most + 1;
 	at = xmalloc(((size_t)most + 1) * sizeof(*at));
-	if (!at)
-		return NULL;
 	for (uint32_t i = 0; i <= most; i++)
 		at[i] = UINT32_MAX;
 	for (uint32_t i = 0; i < list->cnt; i++)
@@ -54,13 +52,11 @@ static bool is_in_steps(const struct causes *k, uint32_t rank, uint32_t call)
 	return step >= (int32_t)k->first && step <= (int32_t)k->last;
 }
 
-static int sum_pieces(struct causes *k)
+static void sum_pieces(struct causes *k)
 {
 	for (uint32_t r = 0; r < k->ranks; r++) {
 		uint32_t cnt, *at = index_calls(k->rt->lists[r], &cnt);
 
-		if (!at)
-			return -ENOMEM;
 		for (uint32_t i = 0; i < k->rt->piece_cnt; i++) {
 			const struct rt_piece *p = &k->rt->pieces[i];
 
@@ -73,7 +69,6 @@ static int sum_pieces(struct causes *k)
 		effort__spend(k->rt->piece_cnt);
 		free(at);
 	}
-	return 0;
 }
 
 /* Own times by place, and all of them as outside of operators: what is inside is taken off. */
@@ -146,7 +141,7 @@ static void conclude(struct causes *k, struct rank_time *out)
 	}
 }
 
-static int find_causes(struct rank_times *rt, uint32_t rank)
+static void find_causes(struct rank_times *rt, uint32_t rank)
 {
 	struct rank_time *out = &rt->out.ranks[rank];
 	struct causes k = { .rt = rt,
@@ -155,29 +150,21 @@ static int find_causes(struct rank_times *rt, uint32_t rank)
 			    .first = out->verdict.first,
 			    .last = out->verdict.last,
 			    .text_cnt = strtab__cnt(rt->texts.texts) + 1 };
-	int err = -ENOMEM;
 
 	k.whats = xcalloc((size_t)k.text_cnt * k.ranks, sizeof(*k.whats));
 	k.places = xcalloc((size_t)PLACES * k.ranks, sizeof(*k.places));
 	k.others = xcalloc(k.ranks, sizeof(*k.others));
-	if (k.whats && k.places && k.others) {
-		sum_places(&k);
-		err = sum_pieces(&k);
-	}
-	if (!err)
-		conclude(&k, out);
+	sum_places(&k);
+	sum_pieces(&k);
+	conclude(&k, out);
 	free(k.whats);
 	free(k.places);
 	free(k.others);
-	return err;
 }
 
-int rt__find_causes(struct rank_times *rt)
+void rt__find_causes(struct rank_times *rt)
 {
-	int err = 0;
-
-	for (uint32_t r = 0; r < rt->out.rank_cnt && !err && effort__check() == EFFORT_GOES_ON; r++)
+	for (uint32_t r = 0; r < rt->out.rank_cnt && effort__check() == EFFORT_GOES_ON; r++)
 		if (rt->out.ranks[r].verdict.slow)
-			err = find_causes(rt, r);
-	return err;
+			find_causes(rt, r);
 }

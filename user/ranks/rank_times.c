@@ -21,13 +21,9 @@ struct rank_times *rank_times__new(const struct session *s)
 {
 	struct rank_times *rt = xcalloc(1, sizeof(*rt));
 
-	if (!rt)
-		return NULL;
 	rt->s = s;
-	if (collectives__init(&rt->calls) || text_ids__init(&rt->texts)) {
-		rank_times__free(rt);
-		return NULL;
-	}
+	collectives__init(&rt->calls);
+	text_ids__init(&rt->texts);
 	rt->loading = text_ids__get(&rt->texts, RANK_LOADING);
 	rt->outside = text_ids__get(&rt->texts, RANK_OUTSIDE);
 	collectives__begin(&rt->calls, s, 0);
@@ -74,17 +70,14 @@ static bool is_in_loader(const struct rank_times *rt, const struct slice *sl)
 	return false;
 }
 
-static int add_piece(struct rank_times *rt, const struct slice *sl, uint32_t name, uint64_t ns)
+static void add_piece(struct rank_times *rt, const struct slice *sl, uint32_t name, uint64_t ns)
 {
 	const uint64_t *proc = hashmap__get(&rt->calls.proc_ids, 0, sl->tgid);
 	uint32_t nr = proc ? rt->calls.procs[*proc].cnt : 0;
 	struct rt_piece *p =
 		list__keyed(KEYED_LIST(rt, pieces, piece), (uint64_t)sl->tgid << 32 | nr, name);
 
-	if (!p || !name)
-		return -ENOMEM;
 	*p = (struct rt_piece){ .tgid = sl->tgid, .nr = nr, .name = name, .ns = p->ns + ns };
-	return 0;
 }
 
 /* An operator that only waits. */
@@ -93,17 +86,17 @@ static bool is_wait(const char *name)
 	return !strncmp(name, "c10d::", 6) || !strcmp(name, "_c10d_functional::wait_tensor");
 }
 
-static int note_step(struct rank_times *rt, const struct slice *sl)
+static void note_step(struct rank_times *rt, const struct slice *sl)
 {
 	static const char step[] = SESSION_STEP_NAME;
 	struct rt_step st = { .tgid = sl->tgid, .begin_ns = sl->begin_ns, .end_ns = sl->end_ns };
 
 	if (strncmp(sl->name, step, sizeof(step) - 1) != 0 ||
 	    sl->flags & (SLICE_PARTIAL | SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED))
-		return 0;
+		return;
 	st.nr = strtoll(sl->name + sizeof(step) - 1, NULL, 10);
 	effort__allocated(sizeof(st));
-	return vec_push(rt->steps, rt->step_cnt, rt->step_cap, st);
+	vec_push(rt->steps, rt->step_cnt, rt->step_cap, st);
 }
 
 static int on_slice(void *arg, const struct slice *sl)
@@ -115,11 +108,13 @@ static int on_slice(void *arg, const struct slice *sl)
 
 	if (err || (sl->tid != sl->tgid && !sl->backward))
 		return err;
-	if (sl->cat == SLICE_USER_ANNOTATION)
-		return is_loading(sl->name) ? add_piece(rt, sl, rt->loading, whole) : note_step(rt, sl);
-	if (!*sl->name || is_wait(sl->name) || is_in_loader(rt, sl))
-		return 0;
-	return add_piece(rt, sl, text_ids__get(&rt->texts, sl->name), self);
+	if (sl->cat == SLICE_USER_ANNOTATION && is_loading(sl->name))
+		add_piece(rt, sl, rt->loading, whole);
+	else if (sl->cat == SLICE_USER_ANNOTATION)
+		note_step(rt, sl);
+	else if (*sl->name && !is_wait(sl->name) && !is_in_loader(rt, sl))
+		add_piece(rt, sl, text_ids__get(&rt->texts, sl->name), self);
+	return 0;
 }
 
 struct session_sink rank_times__sink(struct rank_times *rt)
@@ -138,7 +133,7 @@ static int cmp_ranks(const void *a, const void *b)
 	return kx != ky ? sort__cmp(kx, ky) : sort__cmp(x->proc->tgid, y->proc->tgid);
 }
 
-static int find_ranks(struct rank_times *rt)
+static void find_ranks(struct rank_times *rt)
 {
 	const struct session_info *info = session__info(rt->s);
 	struct rank_times_result *o = &rt->out;
@@ -146,8 +141,6 @@ static int find_ranks(struct rank_times *rt)
 	o->ranks = xcalloc((size_t)info->process_cnt + 1, sizeof(*o->ranks));
 	rt->lists = xcalloc((size_t)info->process_cnt + 1, sizeof(*rt->lists));
 	rt->lags = xcalloc((size_t)info->process_cnt + 1, sizeof(*rt->lags));
-	if (!o->ranks || !rt->lists || !rt->lags)
-		return -ENOMEM;
 	for (uint32_t i = 0; i < info->process_cnt; i++) {
 		struct rank_time r = { .proc = &info->processes[i], .before = "" };
 
@@ -157,7 +150,6 @@ static int find_ranks(struct rank_times *rt)
 		o->ranks[o->rank_cnt++] = r;
 	}
 	qsort(o->ranks, o->rank_cnt, sizeof(*o->ranks), cmp_ranks);
-	return 0;
 }
 
 /* Leaves the ranks whose collectives are those of the first one, and finds which of these all have. */
@@ -191,19 +183,16 @@ static void match_ranks(struct rank_times *rt)
 	o->matched = n > 1 && rt->to > rt->from ? (uint32_t)(rt->to - rt->from) : 0;
 }
 
-static int find_last_calls(struct rank_times *rt)
+static void find_last_calls(struct rank_times *rt)
 {
 	rt->last_ns = xcalloc((size_t)rt->out.matched + 1, sizeof(*rt->last_ns));
 	rt->step_of = xcalloc((size_t)rt->out.matched + 1, sizeof(*rt->step_of));
-	if (!rt->last_ns || !rt->step_of)
-		return -ENOMEM;
 	for (int64_t c = rt->from; c < rt->to; c++)
 		for (uint32_t r = 0; r < rt->out.rank_cnt; r++) {
 			uint64_t at = rt__call(rt, r, c)->begin_ns, *last = &rt->last_ns[c - rt->from];
 
 			*last = at > *last ? at : *last;
 		}
-	return 0;
 }
 
 /* ---- steps ---- */
@@ -284,8 +273,8 @@ static int find_steps(struct rank_times *rt)
 
 	rt->step_nrs = xcalloc((size_t)o->matched + 1, sizeof(*rt->step_nrs));
 	rt->step_ns = xcalloc((size_t)o->matched + 1, sizeof(*rt->step_ns));
-	if (err || !rt->step_nrs || !rt->step_ns)
-		return err ? err : -ENOMEM;
+	if (err)
+		return err;
 	o->by_steps = rt->step_cnt > 0;
 	o->step_cnt = o->by_steps ? number_steps(rt) : number_collectives(rt);
 	o->step_nrs = rt->step_nrs;
@@ -307,13 +296,11 @@ double rt__own_before(const struct rank_times *rt, uint32_t rank, int64_t c)
 	return now->begin_ns > begin ? (double)(now->begin_ns - begin) : 0;
 }
 
-static int sum_own(struct rank_times *rt)
+static void sum_own(struct rank_times *rt)
 {
 	struct rank_times_result *o = &rt->out;
 
 	rt->own = xcalloc((size_t)o->rank_cnt * o->step_cnt + 1, sizeof(*rt->own));
-	if (!rt->own)
-		return -ENOMEM;
 	for (uint32_t r = 0; r < o->rank_cnt; r++) {
 		double *own = &rt->own[(size_t)r * o->step_cnt];
 
@@ -323,7 +310,6 @@ static int sum_own(struct rank_times *rt)
 		for (uint32_t s = 0; s < o->step_cnt; s++)
 			o->ranks[r].own_ns += own[s] / o->step_cnt;
 	}
-	return 0;
 }
 
 static void keep_wait(struct rank_times_result *o, const struct rank_wait *w)
@@ -368,7 +354,7 @@ static int judge(struct rank_times *rt)
 {
 	struct rank_times_result *o = &rt->out;
 	struct skew_verdict *v = xcalloc((size_t)o->rank_cnt + 1, sizeof(*v));
-	int err = v ? skew__judge(rt->own, rt->step_ns, o->rank_cnt, o->step_cnt, v) : -ENOMEM;
+	int err = skew__judge(rt->own, rt->step_ns, o->rank_cnt, o->step_cnt, v);
 
 	for (uint32_t r = 0; r < o->rank_cnt && !err; r++)
 		o->ranks[r].verdict = v[r];
@@ -382,22 +368,24 @@ int rank_times__finish(struct rank_times *rt, const struct rank_times_result **o
 
 	*out = &rt->out;
 	if (!err)
-		err = find_ranks(rt);
+		find_ranks(rt);
 	if (err)
 		return err;
 	match_ranks(rt);
 	if (!rt->out.matched)
 		return 0;
 	rt->out.waits = xcalloc(RANK_WAITS, sizeof(*rt->out.waits));
-	err = rt->out.waits ? find_last_calls(rt) : -ENOMEM;
+	find_last_calls(rt);
+	err = find_steps(rt);
 	if (!err)
-		err = find_steps(rt);
-	if (!err)
-		err = sum_own(rt);
+		sum_own(rt);
 	for (int64_t c = rt->from; c < rt->to && !err; c++)
 		if (rt__call(rt, 0, c)->waits)
 			sum_wait(rt, c);
 	if (!err)
 		err = judge(rt);
-	return err ? err : rt__find_causes(rt);
+	if (err)
+		return err;
+	rt__find_causes(rt);
+	return 0;
 }

@@ -59,7 +59,7 @@ struct rank_times_result {
 };
 
 struct rank_times;
-struct rank_times *rank_times__new(const struct session *s); /* NULL: out of memory */
+struct rank_times *rank_times__new(const struct session *s);
 struct session_sink rank_times__sink(struct rank_times *rt);
 /* After the run; 0 or negative errno. The result is valid until free. rank_cnt may be 0 or 1. */
 int rank_times__finish(struct rank_times *rt, const struct rank_times_result **out);

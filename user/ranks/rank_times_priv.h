@@ -54,6 +54,6 @@ static inline const struct collective *rt__call(const struct rank_times *rt, uin
 double rt__own_before(const struct rank_times *rt, uint32_t rank, int64_t c);
 
 /* rank_causes.c: what the excess of the slow ranks is made of. */
-int rt__find_causes(struct rank_times *rt);
+void rt__find_causes(struct rank_times *rt);
 
 #endif /* RANKS_RANK_TIMES_PRIV_H */

@@ -50,9 +50,9 @@ uint32_t remap__id(struct remap *m, enum remap_ids kind, uint32_t id)
 {
 	uint32_t **ids = &m->ids[kind];
 
-	if (!id || id >= ID_MAX ||
-	    vec_reserve((void **)ids, &m->caps[kind], (uint64_t)id + 1, sizeof(**ids)))
+	if (!id || id >= ID_MAX)
 		return 0;
+	vec_reserve((void **)ids, &m->caps[kind], (uint64_t)id + 1, sizeof(**ids));
 	if (!(*ids)[id])
 		(*ids)[id] = ++m->space->last[kind];
 	return (*ids)[id];

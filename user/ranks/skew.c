@@ -139,7 +139,7 @@ int skew__judge(const double *own, const double *step_ns, uint32_t ranks, uint32
 		return 0;
 	tmp = xcalloc((size_t)steps + ranks, sizeof(*tmp));
 	excess = xcalloc((size_t)steps * ranks, sizeof(*excess));
-	err = tmp && excess ? find_excess(own, ranks, steps, excess, tmp) : -ENOMEM;
+	err = find_excess(own, ranks, steps, excess, tmp);
 	if (!err) {
 		memcpy(tmp, step_ns, steps * sizeof(*tmp));
 		step = skew__median(tmp, steps);

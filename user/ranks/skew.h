@@ -28,7 +28,7 @@ struct skew_verdict {
 	double share;         /* sum of the excess of these steps, of their duration */
 };
 
-/* own[rank * steps + step]: ns; step_ns[step]: duration. verdicts: room for all ranks. 0, -ENOMEM or
+/* own[rank * steps + step]: ns; step_ns[step]: duration. verdicts: room for all ranks. 0 or
  * -ECANCELED. */
 int skew__judge(const double *own, const double *step_ns, uint32_t ranks, uint32_t steps,
 		struct skew_verdict *verdicts);

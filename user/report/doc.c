@@ -193,23 +193,21 @@ static int to_report(void *out, const void *data, size_t len)
 	return cancel__pending() ? -ECANCELED : jsonw__to_stream(out, data, len);
 }
 
-int doc__begin(struct doc *d, const struct output_args *args, struct session_totals *totals)
+void doc__begin(struct doc *d, const struct output_args *args, struct session_totals *totals)
 {
-	int err = 0;
 
 	*d = (struct doc){ .out = args->out ? args->out : stdout, .args = args, .totals = totals };
 	d->list = d->lists;
 	errno = 0;
 	if (!is_text(d))
-		err = jsonw__init(&d->w, to_report, d->out, 64 * 1024);
-	if (err || is_text(d))
-		return err;
+		jsonw__init(&d->w, to_report, d->out, 64 * 1024);
+	if (is_text(d))
+		return;
 	d->w.max = session__info(args->s)->output_max;
 	jsonw__begin_obj(&d->w);
 	DOC(d, FACT("schema_version", 1));
 	session_json__write(&d->w, args->s);
 	session_json__write_totals(&d->w, session__info(args->s), totals);
-	return 0;
 }
 
 static int finish_json(struct doc *d)

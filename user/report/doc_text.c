@@ -204,15 +204,15 @@ void doc_text__close_list(struct doc *d)
 
 void doc__cell(struct doc *d, const char *key, const char *fmt, ...)
 {
-	char *text = NULL;
+	char *text;
 	va_list ap;
 
+	if (d->args->json)
+		return;
 	va_start(ap, fmt);
-	if (!d->args->json && vasprintf(&text, fmt, ap) < 0)
-		mem__end(0);
+	text = xvasprintf(fmt, ap);
 	va_end(ap);
-	if (text)
-		doc_text__set(d, key, text, 0);
+	doc_text__set(d, key, text, 0);
 	free(text);
 }
 
@@ -243,12 +243,10 @@ void doc__title(struct doc *d, const char *fmt, ...)
 
 static void say(struct doc *d, const char *fmt, va_list ap)
 {
-	char *text = NULL;
+	char *text = xvasprintf(fmt, ap);
 
 	doc_text__row(d);
 	put_title(d);
-	if (vasprintf(&text, fmt, ap) < 0)
-		mem__end(0);
 	put(d, 0, text);
 	free(text);
 }

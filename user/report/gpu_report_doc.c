@@ -526,7 +526,8 @@ int gr_doc__finish(void *o, const struct output_args *args, struct session_total
 
 	if (err && err != -ECANCELED) /* for which main() has a message */
 		pr_error("cannot rank GPU work: %s", errstr(err));
-	err = err ? err : doc__begin(&d, args, totals);
+	if (!err)
+		doc__begin(&d, args, totals);
 	if (err)
 		return err;
 	say_head(&d, gr);

@@ -451,10 +451,8 @@ static int print_doc(struct line_report *lr, const struct output_args *args, str
 	struct doc_column columns[DOC_COLUMNS_MAX];
 	char many[16], count[16];
 	struct doc d;
-	int err = doc__begin(&d, args, totals);
+	doc__begin(&d, args, totals);
 
-	if (err)
-		return err;
 	snprintf(many, sizeof(many), "%ss", one);
 	snprintf(count, sizeof(count), "%s_count", one);
 	add_head(&d, lr);

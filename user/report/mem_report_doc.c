@@ -337,7 +337,7 @@ int mr_doc__finish(void *o, const struct output_args *args, struct session_total
 	if (err)
 		pr_error("cannot sum up memory: %s", errstr(err));
 	else
-		err = doc__begin(&d, args, totals);
+		doc__begin(&d, args, totals);
 	if (err) {
 		mr_rank__free(views, cnt);
 		return err;

@@ -83,7 +83,7 @@ struct doc {
  * As JSON or text, by args, whose session may be NULL where that is text. doc__finish() frees
  * what it needs: nothing, if it is text. 0 or negative errno.
  */
-int doc__begin(struct doc *d, const struct output_args *args, struct session_totals *totals);
+void doc__begin(struct doc *d, const struct output_args *args, struct session_totals *totals);
 /*
  * Says what the capture lacks, and adds to the totals what the document had no room for. 0 or
  * negative errno, logged.

@@ -195,9 +195,7 @@ static int finish_report(void *o, const struct output_args *args, struct session
 		pr_hint("ptbpf report --skew takes the captures of several ranks");
 		return -ENODATA;
 	}
-	err = doc__begin(&d, args, totals);
-	if (err)
-		return err;
+	doc__begin(&d, args, totals);
 	say_verdict(&d, r);
 	doc__break(&d);
 	doc__object(&d, "compared");

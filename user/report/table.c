@@ -410,13 +410,10 @@ int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opt
 	struct extent e = extent_of(rows, cnt);
 	struct sums sums;
 	struct doc d;
-	int err;
 
 	if (!cnt && !args->json)
 		return 0; /* torch: the empty string */
-	err = doc__begin(&d, args, totals);
-	if (err)
-		return err;
+	doc__begin(&d, args, totals);
 	list = sorted_rows(rows, cnt, args->sort_by);
 	choose_columns(columns, &e, opts);
 	sums = sums_of(list, cnt);

@@ -20,6 +20,7 @@
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/vec.h"
 #include "target/pid_hold.h"
 
@@ -29,33 +30,21 @@
 #define KEPT_FD 5
 #define END_POLL_MS 5
 
-bool words__add(struct words *w, const char *fmt, ...)
+void words__add(struct words *w, const char *fmt, ...)
 {
-	char *text = NULL;
 	va_list ap;
-	int n;
 
 	va_start(ap, fmt);
-	n = vasprintf(&text, fmt, ap);
+	vec_push(w->list, w->cnt, w->cap, xvasprintf(fmt, ap));
 	va_end(ap);
-	if (n < 0)
-		return false;
-	if (vec_push(w->list, w->cnt, w->cap, text)) {
-		free(text);
-		return false;
-	}
-	if (vec_push(w->list, w->cnt, w->cap, NULL))
-		return false;
+	vec_push(w->list, w->cnt, w->cap, NULL);
 	w->cnt--;
-	return true;
 }
 
-bool words__copy(struct words *w, const struct words *from)
+void words__copy(struct words *w, const struct words *from)
 {
 	for (uint32_t i = 0; i < from->cnt; i++)
-		if (!words__add(w, "%s", from->list[i]))
-			return false;
-	return true;
+		words__add(w, "%s", from->list[i]);
 }
 
 void words__free(struct words *w)
@@ -121,9 +110,8 @@ int sample_child__start(struct sample_child *c, struct words *words, int keep)
 	struct pipes p;
 	int err;
 
-	if (!words__add(words, "--progress-fd=%d", PROGRESS_FD) ||
-	    !words__add(words, "--notes-fd=%d", NOTES_FD))
-		return -ENOMEM;
+	words__add(words, "--progress-fd=%d", PROGRESS_FD);
+	words__add(words, "--notes-fd=%d", NOTES_FD);
 	err = open_pipes(&p);
 	if (err) {
 		close_pipes(&p, true, true);
@@ -173,11 +161,10 @@ static void fill(struct child_pipe *p)
 		p->at = 0;
 	}
 	while (p->fd >= 0 && n > 0) {
-		if (p->cap - p->len < 4096) {
-			if (p->cap >= LINE_MAX_BYTES ||
-			    vec_reserve((void **)&p->buf, &p->cap, p->cap + 8192, 1))
-				break;
-		}
+		if (p->cap - p->len < 4096 && p->cap >= LINE_MAX_BYTES)
+			break;
+		if (p->cap - p->len < 4096)
+			vec_reserve((void **)&p->buf, &p->cap, p->cap + 8192, 1);
 		n = read(p->fd, p->buf + p->len, p->cap - p->len - 1);
 		if (n > 0)
 			p->len += (uint32_t)n;

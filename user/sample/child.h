@@ -17,9 +17,8 @@ struct words {
 	uint32_t cnt, cap;
 };
 
-/* False: out of memory; the word is missing. */
-bool words__add(struct words *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-bool words__copy(struct words *w, const struct words *from);
+void words__add(struct words *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void words__copy(struct words *w, const struct words *from);
 void words__free(struct words *w);
 
 struct child_pipe {

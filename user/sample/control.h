@@ -69,7 +69,7 @@ int control_request__parse(enum control_what what, const char *text, size_t len,
 void control_request__write(const struct control_request *rq, struct jsonw_text *out);
 
 /* Opens the object of an answer that is no error. 0 or negative errno. */
-int control_answer__begin(struct jsonw *w, jsonw_out out, void *arg);
+void control_answer__begin(struct jsonw *w, jsonw_out out, void *arg);
 /*
  * {"version": 1, "ok": false, "error": "..."}; nr: the window's number, UINT64_MAX: there is none
  */

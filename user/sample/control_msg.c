@@ -187,8 +187,7 @@ void control_request__write(const struct control_request *rq, struct jsonw_text 
 
 	out->len = 0;
 	out->text[0] = '\0';
-	if (jsonw__init(&w, jsonw__to_text, out, BUF))
-		return;
+	jsonw__init(&w, jsonw__to_text, out, BUF);
 	jsonw__begin_obj(&w);
 	if (rq->pid_cnt)
 		JSONW_ARR(&w, "pids");
@@ -211,13 +210,11 @@ void control_request__write(const struct control_request *rq, struct jsonw_text 
 	jsonw__free(&w);
 }
 
-int control_answer__begin(struct jsonw *w, jsonw_out out, void *arg)
+void control_answer__begin(struct jsonw *w, jsonw_out out, void *arg)
 {
-	int err = jsonw__init(w, out, arg, BUF);
+	jsonw__init(w, out, arg, BUF);
 
-	if (!err)
-		begin(w, true);
-	return err;
+	begin(w, true);
 }
 
 void control_answer__refuse(struct jsonw_text *out, uint64_t nr, const char *why)
@@ -226,8 +223,7 @@ void control_answer__refuse(struct jsonw_text *out, uint64_t nr, const char *why
 
 	out->len = 0;
 	out->text[0] = '\0';
-	if (jsonw__init(&w, jsonw__to_text, out, BUF))
-		return;
+	jsonw__init(&w, jsonw__to_text, out, BUF);
 	begin(&w, false);
 	if (nr != UINT64_MAX)
 		JSONW_U64(&w, "window", nr);

@@ -21,14 +21,15 @@ struct cost_row cost_account__of(const struct cost_account *a, pid_t pid, uint64
 	return row ? *row : (struct cost_row){ .pid = pid, .start = start };
 }
 
-/* NULL: no memory. */
 static struct cost_row *add(struct cost_account *a, pid_t pid, uint64_t start)
 {
 	const struct cost_row fresh = { .pid = pid, .start = start };
 	struct cost_row *oldest = a->rows;
 
-	if (a->cnt < COST_ACCOUNT_MAX)
-		return vec_push(a->rows, a->cnt, a->cap, fresh) ? NULL : &a->rows[a->cnt - 1];
+	if (a->cnt < COST_ACCOUNT_MAX) {
+		vec_push(a->rows, a->cnt, a->cap, fresh);
+		return &a->rows[a->cnt - 1];
+	}
 	for (uint32_t i = 0; i < a->cnt; i++)
 		if (a->rows[i].used < oldest->used)
 			oldest = &a->rows[i];
@@ -42,8 +43,6 @@ void cost_account__charge(struct cost_account *a, pid_t pid, uint64_t start, dou
 
 	if (!row)
 		row = add(a, pid, start);
-	if (!row)
-		return;
 	row->spent_ns += ns;
 	row->over |= over;
 	row->used = ++a->charges;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "sample/step_history.h"
 
 #define THREADS_MAX 4 /* of a process, that make steps; those of more are not judged */
@@ -57,16 +58,11 @@ const char *event__name(enum event_kind kind)
 
 struct event_watch *event_watch__new(const struct event_rules *rules)
 {
-	struct event_watch *w = calloc(1, sizeof(*w));
+	struct event_watch *w = xcalloc(1, sizeof(*w));
 
-	if (!w)
-		return NULL;
 	w->rules = *rules;
-	w->procs = calloc(EVENT_PROCS_MAX, sizeof(*w->procs));
-	if (w->procs)
-		return w;
-	free(w);
-	return NULL;
+	w->procs = xcalloc(EVENT_PROCS_MAX, sizeof(*w->procs));
+	return w;
 }
 
 void event_watch__free(struct event_watch *w)

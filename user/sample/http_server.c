@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "sample/control.h"
 
 #define MHD_SONAME "libmicrohttpd.so.12"
@@ -117,14 +118,6 @@ static struct connection *connection_of(const struct listener *l, struct MHD_Con
 	return info ? info->socket_context : NULL;
 }
 
-static void refuse(struct connection *c, unsigned int status, const char *why)
-{
-	struct jsonw_text text;
-
-	control_answer__refuse(&text, UINT64_MAX, why);
-	http_request__answer(&c->rq, status, "application/json", strdup(text.text), text.len);
-}
-
 static const struct http_route *find_route(const struct listener *l, const char *path)
 {
 	const struct http_route *r = l->routes;
@@ -145,18 +138,19 @@ static void check(struct connection *c, const char *path, const char *method)
 	c->route = find_route(l, path);
 	if (l->own && c->rq.uid && c->rq.uid != geteuid()) {
 		hs->counts.foreign++;
-		refuse(c, HTTP_FORBIDDEN, "only root and the user who runs ptbpf sample control it");
+		http_request__refuse(&c->rq, HTTP_FORBIDDEN, UINT64_MAX,
+				     "only root and the user who runs ptbpf sample control it");
 	} else if (!c->route->path) {
 		for (const struct http_route *r = l->routes; r->path; r++)
 			snprintf(why + strlen(why), sizeof(why) - strlen(why), " %s", r->path);
-		refuse(c, HTTP_NOT_FOUND, why);
+		http_request__refuse(&c->rq, HTTP_NOT_FOUND, UINT64_MAX, why);
 	} else if (strcmp(method, c->route->method) != 0 &&
 		   (strcmp(method, "HEAD") != 0 || strcmp(c->route->method, "GET") != 0)) {
 		snprintf(why, sizeof(why), "%s takes %s only", c->route->path, c->route->method);
-		refuse(c, HTTP_WRONG_METHOD, why);
+		http_request__refuse(&c->rq, HTTP_WRONG_METHOD, UINT64_MAX, why);
 	} else if (length && strtoull(length, NULL, 10) > HTTP_BODY_MAX) {
 		hs->counts.too_long++;
-		refuse(c, HTTP_TOO_LONG, "the request is too long");
+		http_request__refuse(&c->rq, HTTP_TOO_LONG, UINT64_MAX, "the request is too long");
 	}
 }
 
@@ -232,15 +226,14 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *conn, const 
 
 static void add_connection(struct listener *l, struct MHD_Connection *conn, int fd, void **context)
 {
-	struct connection *c = calloc(1, sizeof(*c));
+	struct connection *c;
 	struct ucred peer = { .uid = (uid_t)-1 };
 	socklen_t len = sizeof(peer);
 
 	l->server->counts.connections++;
-	if (!c || l->conn_cnt == HTTP_CONNECTIONS) {
-		free(c);
+	if (l->conn_cnt == HTTP_CONNECTIONS)
 		return;
-	}
+	c = xcalloc(1, sizeof(*c));
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
 	c->rq = (struct http_request){ .body = c->body, .pid = peer.pid, .uid = peer.uid };
 	c->at = l;
@@ -317,15 +310,21 @@ void http_request__answer(struct http_request *rq, unsigned int status, const ch
 	c->at->server->mhd.resume_connection(c->conn);
 }
 
+void http_request__refuse(struct http_request *rq, unsigned int status, uint64_t nr, const char *why)
+{
+	struct jsonw_text text;
+
+	control_answer__refuse(&text, nr, why);
+	http_request__answer(rq, status, "application/json", xstrdup(text.text), text.len);
+}
+
 /* ---- the server ---- */
 
 int http_server__open(void *arg, bool may_fail, struct http_server **out)
 {
-	struct http_server *hs = calloc(1, sizeof(*hs));
+	struct http_server *hs = xcalloc(1, sizeof(*hs));
 	int err;
 
-	if (!hs)
-		return -ENOMEM;
 	hs->arg = arg;
 	hs->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	err = hs->epoll_fd < 0 ? -errno : load_library(&hs->mhd, may_fail);

@@ -12,8 +12,11 @@
 #include <sys/types.h>
 
 #define LEFT_OUT_NS 3600000000000ULL
-#define LEFT_OUT_MAX 256   /* processes that are remembered; the oldest is forgotten */
-#define LEFT_OUT_STRIKES 2 /* of a process */
+/* What it may take to read and attach to a process: less than what ends an analysis (LIMIT_ELF_SPENT_MS). */
+#define LEFT_OUT_CPU_NS 9500000000ULL
+#define LEFT_OUT_WALL_NS 19000000000ULL /* a machine that is overloaded may be the reason */
+#define LEFT_OUT_MAX 256                /* processes that are remembered; the oldest is forgotten */
+#define LEFT_OUT_STRIKES 2              /* of a process */
 #define LEFT_OUT_OF_FILE                                                                           \
 	2 /* left-out processes of a user that execute one file, then the others that do, too */
 #define LEFT_OUT_OF_USER 8 /* likewise, of one that is not root, then all of that user */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/term_text.h"
 
 static const struct {
@@ -459,9 +460,7 @@ char *metrics__text(const struct metrics *m, bool openmetrics, size_t *len)
 	struct text t = { .openmetrics = openmetrics };
 	char *buf = NULL;
 
-	t.out = open_memstream(&buf, len);
-	if (!t.out)
-		return NULL;
+	t.out = xmemstream(&buf, len);
 	put_process(&t, m);
 	put_windows(&t, m);
 	put_overhead(&t, m);

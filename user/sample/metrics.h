@@ -112,7 +112,7 @@ void metrics_window__step(struct metrics_window *w, uint64_t ns);
 void metrics_window__op(struct metrics_window *w, const struct metrics *known, const char *name,
 			uint32_t uid, uint64_t self_ns);
 void metrics__add(struct metrics *m, const struct metrics_window *w);
-/* From malloc, NULL: out of memory. */
+/* From malloc. */
 char *metrics__text(const struct metrics *m, bool openmetrics, size_t *len);
 
 #endif /* SAMPLE_METRICS_H */

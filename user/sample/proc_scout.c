@@ -320,11 +320,10 @@ static int ask(struct question *q, answer_fn fn, void *arg)
 static int add_to_list(void *arg, const struct answer *a)
 {
 	struct proc_list *list = arg;
-	int err = proc_list__add(list, a->facts.id.pid, a->facts.id.uid);
+	proc_list__add(list, a->facts.id.pid, a->facts.id.uid);
 
-	if (!err)
-		list->items[list->cnt - 1].id = a->facts.id;
-	return err;
+	list->items[list->cnt - 1].id = a->facts.id;
+	return 0;
 }
 
 int proc_scout__select(const struct proc_select *sel, struct proc_list *list)

@@ -16,10 +16,6 @@
 
 #define EXPORT_NICE 10
 
-/* A process that takes more is left out next time, or the time after. */
-#define SLOW_CPU_NS 9500000000ULL
-#define SLOW_WALL_NS 19000000000ULL /* likewise; a machine that is overloaded may be the reason */
-
 const char *sample_window__threads(const struct sample_window_spec *spec, char *buf, size_t cap)
 {
 	size_t len = strlen(spec->capture), ptb = sizeof(".ptb") - 1;
@@ -32,7 +28,7 @@ const char *sample_window__threads(const struct sample_window_spec *spec, char *
 
 /* ---- its command line ---- */
 
-static bool add_pids(struct words *cmd, const struct sample_window_spec *spec)
+static void add_pids(struct words *cmd, const struct sample_window_spec *spec)
 {
 	char list[PROC_SELECT_MAX * 12];
 	size_t len = 0;
@@ -40,10 +36,10 @@ static bool add_pids(struct words *cmd, const struct sample_window_spec *spec)
 	for (uint32_t i = 0; i < spec->pid_cnt; i++)
 		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%d", i ? "," : "",
 					spec->pids[i]);
-	return words__add(cmd, "--pid=%s", list);
+	words__add(cmd, "--pid=%s", list);
 }
 
-static bool add_max_cost(struct words *cmd, const struct sample_window_spec *spec)
+static void add_max_cost(struct words *cmd, const struct sample_window_spec *spec)
 {
 	char list[PROC_SELECT_MAX * 33];
 	size_t len = 0;
@@ -52,41 +48,48 @@ static bool add_max_cost(struct words *cmd, const struct sample_window_spec *spe
 		if (spec->max_cost_ns[i])
 			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%d=%" PRIu64,
 						len ? "," : "", spec->pids[i], spec->max_cost_ns[i]);
-	return !len || words__add(cmd, "--max-cost=%s", list);
+	if (len)
+		words__add(cmd, "--max-cost=%s", list);
 }
 
 /* --window, and -d where time ends it. */
-static bool add_times(struct words *cmd, const struct sample_window_spec *spec)
+static void add_times(struct words *cmd, const struct sample_window_spec *spec)
 {
 	const struct window_steps *st = &spec->options->steps;
 	uint64_t ns = spec->duration_ns ? spec->duration_ns : spec->options->duration_ns;
-	bool in_steps = st->name && !spec->duration_ns;
 	char steps[128] = "";
 
-	if (in_steps)
+	if (sample_window__in_steps(spec))
 		snprintf(steps, sizeof(steps),
 			 ",warmup=%" PRIu64 ",active=%" PRIu64 ",step_timeout=%" PRIu64, st->warmup,
 			 spec->measure ? 0 : st->active, st->timeout_ns);
-	return (in_steps || words__add(cmd, "--duration=%.9fs", (double)ns / 1e9)) &&
-	       words__add(cmd,
-			  "--window=chosen=%" PRIu64 ",attach=%" PRIu64 ",begin=%" PRIu64
-			  ",end=%" PRIu64 ",own_probes=%d%s",
-			  spec->chosen_ns, spec->warmup_ns, spec->begin_ns, spec->end_ns,
-			  spec->apart, steps);
+	else
+		words__add(cmd, "--duration=%.9fs", (double)ns / 1e9);
+	words__add(cmd,
+		   "--window=chosen=%" PRIu64 ",attach=%" PRIu64 ",begin=%" PRIu64 ",end=%" PRIu64
+		   ",own_probes=%d%s",
+		   spec->chosen_ns, spec->warmup_ns, spec->begin_ns, spec->end_ns, spec->apart, steps);
 }
 
-static bool add_command(struct words *cmd, const struct sample_window_spec *spec)
+static void add_command(struct words *cmd, const struct sample_window_spec *spec)
 {
 	const struct window_options *o = spec->options;
 	char threads[PATH_MAX];
 
 	sample_window__threads(spec, threads, sizeof(threads));
-	return words__add(cmd, "ptbpf") && words__add(cmd, "attach") && words__add(cmd, "--quiet") &&
-	       words__add(cmd, "--no-table") && add_pids(cmd, spec) && add_times(cmd, spec) &&
-	       add_max_cost(cmd, spec) && words__add(cmd, "--output=%s", spec->capture) &&
-	       (!spec->trace[0] || words__add(cmd, "--trace=%s", spec->trace)) &&
-	       (!threads[0] || words__add(cmd, "--threads=%s", threads)) &&
-	       words__copy(cmd, spec->samples ? &o->samples_args : &o->args);
+	words__add(cmd, "ptbpf");
+	words__add(cmd, "attach");
+	words__add(cmd, "--quiet");
+	words__add(cmd, "--no-table");
+	add_pids(cmd, spec);
+	add_times(cmd, spec);
+	add_max_cost(cmd, spec);
+	words__add(cmd, "--output=%s", spec->capture);
+	if (spec->trace[0])
+		words__add(cmd, "--trace=%s", spec->trace);
+	if (threads[0])
+		words__add(cmd, "--threads=%s", threads);
+	words__copy(cmd, spec->samples ? &o->samples_args : &o->args);
 }
 
 /* What the capture says of its reason. */
@@ -106,9 +109,9 @@ static void send_notes(struct sample_window *w)
 	sample_child__end_notes(&w->child);
 }
 
-static int start(struct sample_window *w, struct words *cmd, bool complete, int keep)
+static int start(struct sample_window *w, struct words *cmd, int keep)
 {
-	int err = complete ? sample_child__start(&w->child, cmd, keep) : -ENOMEM;
+	int err = sample_child__start(&w->child, cmd, keep);
 
 	words__free(cmd);
 	if (err)
@@ -119,8 +122,10 @@ static int start(struct sample_window *w, struct words *cmd, bool complete, int 
 int sample_window__start(struct sample_window *w, int keep)
 {
 	struct words cmd = { .cnt = 0 };
-	int err = start(w, &cmd, add_command(&cmd, &w->spec), keep);
+	int err;
 
+	add_command(&cmd, &w->spec);
+	err = start(w, &cmd, keep);
 	if (!err)
 		send_notes(w);
 	return err;
@@ -129,11 +134,11 @@ int sample_window__start(struct sample_window *w, int keep)
 int sample_window__hold(struct sample_window *w, uint64_t flight_ns, uint64_t flight_bytes, int keep)
 {
 	struct words cmd = { .cnt = 0 };
-	bool complete = add_command(&cmd, &w->spec) &&
-			words__add(&cmd, "--flight=%.9fs", (double)flight_ns / 1e9) &&
-			words__add(&cmd, "--flight-buffer=%" PRIu64, flight_bytes);
 
-	return start(w, &cmd, complete, keep);
+	add_command(&cmd, &w->spec);
+	words__add(&cmd, "--flight=%.9fs", (double)flight_ns / 1e9);
+	words__add(&cmd, "--flight-buffer=%" PRIu64, flight_bytes);
+	return start(w, &cmd, keep);
 }
 
 bool sample_window__release(struct sample_window *held, struct sample_window *w)
@@ -168,10 +173,10 @@ void sample_window__kill(struct sample_window *w)
 static void take_read(struct sample_report *r, const cJSON *line)
 {
 	uint64_t cpu_ns = child_line__ns(line, "cpu_seconds"), ns = child_line__ns(line, "seconds");
-	bool slow_cpu = cpu_ns >= SLOW_CPU_NS, failed = child_line__bool(line, "failed");
+	bool slow_cpu = cpu_ns >= LEFT_OUT_CPU_NS, failed = child_line__bool(line, "failed");
 
 	r->reading = 0;
-	if (!(slow_cpu && cpu_ns > r->slow.cpu_ns) && !(ns >= SLOW_WALL_NS && !r->slow.pid))
+	if (!(slow_cpu && cpu_ns > r->slow.cpu_ns) && !(ns >= LEFT_OUT_WALL_NS && !r->slow.pid))
 		return;
 	r->slow.pid = (pid_t)child_line__u64(line, "pid");
 	r->slow.strikes = failed && slow_cpu ? LEFT_OUT_STRIKES : 1;

@@ -147,9 +147,9 @@ static inline bool sample_window__all_ended(const struct sample_window *w)
 }
 
 /* Its end is a number of steps. */
-static inline bool sample_window__in_steps(const struct sample_window *w)
+static inline bool sample_window__in_steps(const struct sample_window_spec *spec)
 {
-	return w->spec.options->steps.name && !w->spec.duration_ns;
+	return spec->options->steps.name && !spec->duration_ns;
 }
 
 /* keep: a descriptor whose lock lasts as long as its process. 0 or negative errno (reported). w->spec is set. */

@@ -21,6 +21,7 @@
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/new_file.h"
 #include "base/sort.h"
 #include "base/vec.h"
@@ -175,7 +176,7 @@ static int list_files(const struct window_dir *dir, uint64_t now_ns, struct file
 			close(fd);
 		return err;
 	}
-	while (!err && (de = readdir(d))) {
+	while ((de = readdir(d))) {
 		struct window_file f = { .ns = 0 };
 		struct stat st;
 
@@ -185,11 +186,11 @@ static int list_files(const struct window_dir *dir, uint64_t now_ns, struct file
 		snprintf(f.name, sizeof(f.name), "%s", de->d_name);
 		f.bytes = (uint64_t)st.st_blocks * 512;
 		f.future = f.ns > now_ns && f.ns - now_ns > FUTURE_NS;
-		err = vec_push(list->items, list->cnt, list->cap, f);
+		vec_push(list->items, list->cnt, list->cap, f);
 		list->bytes += f.bytes;
 	}
 	closedir(d);
-	return err;
+	return 0;
 }
 
 static int by_age(const void *a, const void *b)
@@ -307,8 +308,8 @@ static char *read_tail(int fd)
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_nlink != 1)
 		return NULL;
 	from = st.st_size > LOG_TAIL ? st.st_size - LOG_TAIL : 0;
-	text = calloc(1, LOG_TAIL + 1);
-	got = text ? pread(fd, text, LOG_TAIL, from) : -1;
+	text = xcalloc(1, LOG_TAIL + 1);
+	got = pread(fd, text, LOG_TAIL, from);
 	if (got < 0) {
 		free(text);
 		return NULL;

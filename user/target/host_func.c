@@ -119,25 +119,27 @@ struct found_names {
 	uint32_t cnt, cap;
 };
 
-static bool add_name(struct found_names *list, const struct elf_sym *sym)
+static void add_name(struct found_names *list, const struct elf_sym *sym)
 {
-	return !vec_push(list->items, list->cnt, list->cap,
-			 (struct found_name){ .addr = sym->addr, .name = sym->name });
+	vec_push(list->items, list->cnt, list->cap,
+		 (struct found_name){ .addr = sym->addr, .name = sym->name });
 }
 
 static bool add_func_name(const struct elf_sym *sym, void *arg)
 {
-	return !sym->defined || sym->type != STT_FUNC || !sym->addr || !sym->name[0] ||
-	       add_name(arg, sym);
+	if (sym->defined && sym->type == STT_FUNC && sym->addr && sym->name[0])
+		add_name(arg, sym);
+	return true;
 }
 
 static bool add_handle_name(const struct elf_sym *sym, void *arg)
 {
 	size_t len = strlen(sym->name);
 
-	return !sym->defined || sym->type != STT_OBJECT || !sym->addr || len < sizeof(HANDLE) ||
-	       strcmp(sym->name + len - (sizeof(HANDLE) - 1), HANDLE) != 0 ||
-	       !strstr(sym->name, STUB) || add_name(arg, sym);
+	if (sym->defined && sym->type == STT_OBJECT && sym->addr && len >= sizeof(HANDLE) &&
+	    !strcmp(sym->name + len - (sizeof(HANDLE) - 1), HANDLE) && strstr(sym->name, STUB))
+		add_name(arg, sym);
+	return true;
 }
 
 /* Does it ask for handles? Found by its import, which is sooner than by all its symbols. */

@@ -150,9 +150,10 @@ static __always_inline void hdr_fill(struct ptb_rec_hdr *h, __u32 len, __u8 kind
 }
 
 /*
- * The reader polls by itself often enough; it is woken only when a piece is more than half full, which is checked on
- * every 64th record or so: a hash of the time is as good as a counter. The time's own low bits are not: a clock that
- * advances in steps of 10 ns (HPET) may never have six of them 0. A time of 0 is always checked.
+ * The reader polls by itself often enough; it is woken only when a piece is more than half full,
+ * which is checked on every 64th record or so: a hash of the time is as good as a counter. The
+ * time's own low bits are not: a clock that advances in steps of 10 ns (HPET) may never have six of
+ * them 0. A time of 0 is always checked.
  */
 static __always_inline __u64 wake_flags(void *ring, __u64 ts_ns)
 {
@@ -179,7 +180,8 @@ static __always_inline void ring_full(const struct hit *hit)
 	count_bare(PTB_CNT_RING_FULL, hit->tgid);
 }
 
-/* Of this processor's ring: 0: the piece that is being filled, 1: the next one. Nothing is kept meanwhile: the stack of programs is small. */
+/* Of this processor's ring: 0: the piece that is being filled, 1: the next one. Nothing is kept
+ * meanwhile: the stack of programs is small. */
 static __always_inline void *ring_piece(__u32 ahead)
 {
 	__u32 idx = ring_of_cpu(),

@@ -129,7 +129,8 @@ struct {
 	__type(value, struct scratch);
 } scratch_mem SEC(".maps");
 
-/* Live RecordFunction objects. What has no end within the window is removed by user space. Not LRU: one process would push out what others need. */
+/* Live RecordFunction objects. What has no end within the window is removed by user space. Not
+ * LRU: one process would push out what others need. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PTB_SCOPES_MAX);

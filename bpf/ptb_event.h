@@ -480,7 +480,8 @@ struct ptb_py_line {
 	__s32 first; /* line of the def */
 };
 
-/* Where process h.tgid comes from: what the reader of several captures emits (ranks/join.h); in no file. */
+/* Where process h.tgid comes from: what the reader of several captures emits (ranks/join.h); in
+ * no file. */
 struct ptb_origin {
 	struct ptb_rec_hdr h;
 	__u32 input; /* which of them, from 0 */
@@ -491,8 +492,8 @@ struct ptb_origin {
 };
 
 /*
- * Who reads the records of a kind, all of which have one reader. Those that are read by thread count within the window alone, the
- * others whenever they came.
+ * Who reads the records of a kind, all of which have one reader. Those that are read by thread
+ * count within the window alone, the others whenever they came.
  */
 enum ptb_reader {
 	PTB_READ_NOBODY,     /* kinds that are not known */
@@ -579,8 +580,11 @@ enum ptb_reader {
 	X(NATIVE_STACK,   85, ptb_text,          1, FACTS)              \
 	X(UNPROBED,       86, ptb_rec_hdr,       0, FACTS)
 
-/* What is not in the header: which fields of a kind's fixed part are ids of the capture (names, functions, sites), times of
- * CLOCK_MONOTONIC, or numbers of processes and threads. GPU activities have CUPTI's times, which only GPU_CLOCK relates to others. */
+/*
+ * What is not in the header: which fields of a kind's fixed part are ids of the capture (names,
+ * functions, sites), times of CLOCK_MONOTONIC, or numbers of processes and threads. GPU activities
+ * have CUPTI's times, which only GPU_CLOCK relates to others.
+ */
 #define PTB_REC_FIELDS(X)                                                \
 	X(FORK,          ptb_task,          child_tgid,  PID)           \
 	X(FORK,          ptb_task,          child_tid,   PID)           \
@@ -709,8 +713,9 @@ enum ptb_stop_reason {
 };
 
 /*
- * Counters. BPF: in the BPF map `counters` (per CPU, summed); USER: kept by user space. "loss" 1: a value > 0 makes the capture
- * incomplete (exit code 3). A number is never reused: 15, 70 to 73 and 80 are in older captures.
+ * Counters. BPF: in the BPF map `counters` (per CPU, summed); USER: kept by user space. "loss" 1: a
+ * value > 0 makes the capture incomplete (exit code 3). A number is never reused: 15, 70 to 73 and
+ * 80 are in older captures.
  */
 /*     name               nr  where loss  text */
 /* clang-format off */

@@ -248,7 +248,8 @@ PROBE(before_var)
 	return emit_begin(ctx, hit, &b);
 }
 
-/* end() runs again from the destructor, and for objects that never began: only the first call makes a record. */
+/* end() runs again from the destructor, and for objects that never began: only the first call
+ * makes a record. */
 PROBE(scope_end)
 {
 	struct ptb_scope_end r = {};

@@ -4,11 +4,13 @@
  *
  *	[pPROCESS] [tTHREAD] KIND [FUNCTION] [FIELD=VALUE]... ["TEXT"] [@TIME]
  *
- * Process and thread hold until others are named. Kinds are those of PTB_REC_KINDS in small letters, `enter` and `exit` those of
- * operators; fields are those of their structs. A value is a number, several with commas in an array, or "a name". A function is
- * an operator with an exit, or what a line before says: `func SCOPE! NAME [REFUSAL]` (a kind of PTB_FUNC_KINDS; `!`: without an exit).
- * "TEXT" is a record's tail, in which \0 and \n may stand; hflags=N are the header's flags; frames=CODE:AT:CHECK,... are those of a
- * py_stack_def; values=WORD,... are ptb_args.h's. `ring N`: of the records that follow. `round @TIME` ends a round. # begins a comment.
+ * Process and thread hold until others are named. Kinds are those of PTB_REC_KINDS in small
+ * letters, `enter` and `exit` those of operators; fields are those of their structs. A value is a
+ * number, several with commas in an array, or "a name". A function is an operator with an exit, or
+ * what a line before says: `func SCOPE! NAME [REFUSAL]` (a kind of PTB_FUNC_KINDS; `!`: without an
+ * exit). "TEXT" is a record's tail, in which \0 and \n may stand; hflags=N are the header's flags;
+ * frames=CODE:AT:CHECK,... are those of a py_stack_def; values=WORD,... are ptb_args.h's. `ring N`:
+ * of the records that follow. `round @TIME` ends a round. # begins a comment.
  */
 #include <ctype.h>
 #include <stddef.h>
@@ -217,7 +219,8 @@ static void set_field(char *rec, uint8_t kind, const char *name, char *value)
 	}
 }
 
-/* frames=CODE:AT:CHECK,... or values=WORD,... behind the record, which has len bytes. Returns those that it has then. */
+/* frames=CODE:AT:CHECK,... or values=WORD,... behind the record, which has len bytes. Returns
+ * those that it has then. */
 static size_t append(char *rec, size_t len, bool are_frames, char *value)
 {
 	for (;; value++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Any bytes as the body of a request on the control socket, or as the numbers of pieces that a request is made of. One that is taken is the same
- * when it is written and read again.
+ * Any bytes as the body of a request on the control socket, or as the numbers of pieces that a
+ * request is made of. One that is taken is the same when it is written and read again.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -51,7 +51,8 @@ static void print_windows(void)
 		pr_warn("window %d: %s", i, "a read of the memory of pid 77 is not answered");
 }
 
-/* Of another process: what differs in numbers is the same, a hint belongs to the line before it, the rest is no error. */
+/* Of another process: what differs in numbers is the same, a hint belongs to the line before it,
+ * the rest is no error. */
 static void forward_lines(void)
 {
 	log__forward("ptbpf: warning: pid 88: not recorded: it has been ended by signal 9");

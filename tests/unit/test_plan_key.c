@@ -143,7 +143,8 @@ static void test_remembered(void)
 	CU_ASSERT(plan_key__same(&a, &b));
 }
 
-/* What failed after a long time is known for an hour; another file, or one that is not known, is not. */
+/* What failed after a long time is known for an hour; another file, or one that is not known, is
+ * not. */
 static void test_failures(void)
 {
 	const uint64_t sec = 1000000000, now = 1000 * sec;

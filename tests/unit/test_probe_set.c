@@ -195,7 +195,8 @@ static void keep_order(void *arg, uint32_t ring, const void *rec, uint32_t len)
 	o->cnt++;
 }
 
-/* A large ring consists of two pieces, which are filled and read in turn: it holds all that has room in both, in order. */
+/* A large ring consists of two pieces, which are filled and read in turn: it holds all that has
+ * room in both, in order. */
 static void test_pieces(void)
 {
 	struct probe_set *ps = open_set(16 << 20, LINKS_MULTI, false);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* user/ranks: which calls are the same collective, several captures as one session, the criterion of a slow rank and its causes. */
+/* user/ranks: which calls are the same collective, several captures as one session, the
+ * criterion of a slow rank and its causes. */
 #include "ranks/join.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Slices from the agent's records of RecordFunction objects: names, kinds, numbers, threads, losses.
- * What small captures are read as is in tests/cases/rf_slices.
+ * Slices from the agent's records of RecordFunction objects: names, kinds, numbers, threads,
+ * losses. What small captures are read as is in tests/cases/rf_slices.
  */
 #include <stdlib.h>
 #include <string.h>

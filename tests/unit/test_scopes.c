@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Annotations: names, objects, other threads, generators, exceptions; nesting that is always strict.
- * What small captures are read as is in tests/cases/scopes.
+ * Annotations: names, objects, other threads, generators, exceptions; nesting that is always
+ * strict. What small captures are read as is in tests/cases/scopes.
  */
 #include <stdlib.h>
 

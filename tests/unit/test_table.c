@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The table of operators where it cannot be written, or only in part. Layout, numbers and order are in tests/cases/report; byte
- * equality with torch itself is tests/torch/same_table.py.
+ * The table of operators where it cannot be written, or only in part. Layout, numbers and order are
+ * in tests/cases/report; byte equality with torch itself is tests/torch/same_table.py.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>

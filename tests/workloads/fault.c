@@ -8,8 +8,9 @@
  *   PTBPF_FAULT_LOG=FILE   when a call fails and at the end of the process: "STACKS FAILED", the number of distinct stacks
  *                          seen and whether a call was made to fail
  *
- * Stacks are counted in memory that forked children share, so one call fails in all of them together. A program that
- * ptbpf starts is left alone. malloc is the C library's own underneath; nothing here allocates.
+ * Stacks are counted in memory that forked children share, so one call fails in all of them
+ * together. A program that ptbpf starts is left alone. malloc is the C library's own underneath;
+ * nothing here allocates.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -28,11 +28,12 @@ void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 void log__enable_domains(const char *domains);
 void log__set_quiet(bool quiet); /* no info messages */
 /*
- * From now on an error or warning that names a process ("pid 4242") is printed once in LOG_REPEAT_NS, with the hint that
- * follows; the next one says how many were left out.
+ * From now on an error or warning that names a process ("pid 4242") is printed once in
+ * LOG_REPEAT_NS, with the hint that follows; the next one says how many were left out.
  */
 void log__limit_repeats(void);
-/* Prints a line that another ptbpf, which prints errors and warnings only, has written for people. The limit applies. */
+/* Prints a line that another ptbpf, which prints errors and warnings only, has written for
+ * people. The limit applies. */
 void log__forward(const char *line);
 /* True once an error was printed: one that comes up a call chain then has its sentence already. */
 bool log__has_error(void);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Allocation that cannot fail: where the system has no memory, the process ends with one sentence and the exit code 1, as
- * after a SIGKILL but that its unfinished output files go. Nobody checks what comes from here. What a target, an agent
- * or a file may make grow has its limit elsewhere (base/limits.h, base/mem_limit.h, base/effort.h).
+ * Allocation that cannot fail: where the system has no memory, the process ends with one sentence
+ * and the exit code 1, as after a SIGKILL but that its unfinished output files go. Nobody checks
+ * what comes from here. What a target, an agent or a file may make grow has its limit elsewhere
+ * (base/limits.h, base/mem_limit.h, base/effort.h).
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
@@ -29,7 +30,8 @@ static inline void *mem__check(void *p)
 	return p;
 }
 
-/* Runs before the process ends: removes what it must not leave behind. One for the whole process; it must not allocate. */
+/* Runs before the process ends: removes what it must not leave behind. One for the whole
+ * process; it must not allocate. */
 void mem__set_cleanup(void (*fn)(void));
 /* What the sentence says of a limit that holds from now on; NULL: none. */
 void mem__set_limit(const char *what);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A hard limit on the memory of this process. What others make grow (the *_try_* functions of vec.h, hashmap.h and strtab.h,
- * and allocations that ask here by themselves) is refused when the anonymous resident memory
- * and the request together pass the limit; callers drop what they have no room for and go on. It is
- * measured, not added up: whatever the C library and other libraries use counts, and what was freed may be
- * used again. One state for the process; safe in threads.
+ * A hard limit on the memory of this process. What others make grow (the *_try_* functions of
+ * vec.h, hashmap.h and strtab.h, and allocations that ask here by themselves) is refused when the
+ * anonymous resident memory and the request together pass the limit; callers drop what they have no
+ * room for and go on. It is measured, not added up: whatever the C library and other libraries use
+ * counts, and what was freed may be used again. One state for the process; safe in threads.
  */
 #ifndef BASE_MEM_LIMIT_H
 #define BASE_MEM_LIMIT_H

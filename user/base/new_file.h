@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Files that ptbpf writes: created under a random name in the directory where they belong, mode 0600, and
- * renamed when they are complete. An older file of that name stays until then.
+ * Files that ptbpf writes: created under a random name in the directory where they belong, mode
+ * 0600, and renamed when they are complete. An older file of that name stays until then.
  *
- * Links: a directory may belong to a user with fewer privileges than ptbpf, whose link could lead it anywhere. A
- * link is followed, and a device or pipe is opened, only where no one but root and the effective user can have put
- * it: in a directory that they own and others cannot write to, reached through such directories. In a sticky
- * directory of theirs (/tmp) the link itself must be theirs, too. The walk opens one component at a time relative
- * to the directory before it, so nothing can change between the check and the use.
+ * Links: a directory may belong to a user with fewer privileges than ptbpf, whose link could lead
+ * it anywhere. A link is followed, and a device or pipe is opened, only where no one but root and
+ * the effective user can have put it: in a directory that they own and others cannot write to,
+ * reached through such directories. In a sticky directory of theirs (/tmp) the link itself must be
+ * theirs, too. The walk opens one component at a time relative to the directory before it, so
+ * nothing can change between the check and the use.
  *
  * Owner: under sudo the file belongs to the user who called it (SUDO_UID, SUDO_GID).
  *
- * Disk: the bytes are synced (fsync) before the new file replaces an older one, so that a power cut leaves one of
- * the two complete. A file under a new name is left to the kernel's own write-back.
+ * Disk: the bytes are synced (fsync) before the new file replaces an older one, so that a power cut
+ * leaves one of the two complete. A file under a new name is left to the kernel's own write-back.
  *
- * A process that is killed leaves `.NAME.0123456789abcdef.partial` beside NAME; nothing removes it. One that ends because memory
- * is exhausted (base/mem.h) leaves only what is readable as far as it goes.
+ * A process that is killed leaves `.NAME.0123456789abcdef.partial` beside NAME; nothing removes it.
+ * One that ends because memory is exhausted (base/mem.h) leaves only what is readable as far as it
+ * goes.
  */
 #ifndef BASE_NEW_FILE_H
 #define BASE_NEW_FILE_H
@@ -54,7 +56,8 @@ const char *new_file__partial(const struct new_file *nf);
 
 /* Closes the file and gives it its name. On an error, which is logged, the bytes are still at the partial name. */
 int new_file__commit(struct new_file *nf);
-/* What has been written can be used without the rest: the partial file stays when memory is exhausted. */
+/* What has been written can be used without the rest: the partial file stays when memory is
+ * exhausted. */
 void new_file__is_readable(struct new_file *nf);
 /* The partial file stays when nf is freed. */
 void new_file__keep(struct new_file *nf);

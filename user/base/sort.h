@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* cnt elements of `size` bytes; cmp as for qsort(), qsort_r(). 0 or -ECANCELED: the elements are all there
- * in any order, or some of them twice; the caller ends. */
+/* cnt elements of `size` bytes; cmp as for qsort(), qsort_r(). 0 or -ECANCELED: the elements are
+ * all there in any order, or some of them twice; the caller ends. */
 int sort__array(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *));
 int sort__array_r(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *, void *),
 		  void *arg);

@@ -22,11 +22,13 @@ void stall__watch(int exit_code);
 void stall__begin(pid_t pid);
 void stall__end(void);
 /*
- * Before it ends its process, it writes {"event": "stuck", "pid": 4242} to fd; pid -1: not known. The process may remain
- * for as long as nobody answers, so whoever started it is not to wait for it.
+ * Before it ends its process, it writes {"event": "stuck", "pid": 4242} to fd; pid -1: not known.
+ * The process may remain for as long as nobody answers, so whoever started it is not to wait for
+ * it.
  */
 void stall__tell(int fd);
-/* "a read of the memory of pid 4242 is not answered", or "of a process" where it is not known. Returns buf. */
+/* "a read of the memory of pid 4242 is not answered", or "of a process" where it is not known.
+ * Returns buf. */
 const char *stall__text(pid_t pid, char *buf, size_t cap);
 
 #endif /* BASE_STALL_H */

@@ -103,14 +103,16 @@ int capture_reader__stream(struct capture_reader *cr, rec_fn fn, void *arg);
 /* Calls fn for each ring record in file order, which is cheaper than time order. */
 int capture_reader__scan(struct capture_reader *cr, rec_fn fn, void *arg);
 
-/* Several captures read as one, by a reader of its own; what their records are in it others know (ranks/join.h). */
+/* Several captures read as one, by a reader of its own; what their records are in it others know
+ * (ranks/join.h). */
 struct capture_join {
 	struct capture_reader *const *parts;
 	uint32_t cnt;
 	void *arg;
 	/* Calls fn for each control record of the whole; capture_reader__control(). */
 	int (*control)(void *arg, rec_fn fn, void *fn_arg, uint64_t *bad_records);
-	/* A ring record of a part as one of the whole, valid until the next call. NULL: it has no place there, or is *bad. */
+	/* A ring record of a part as one of the whole, valid until the next call. NULL: it has
+	 * no place there, or is *bad. */
 	const struct ptb_rec_hdr *(*record)(void *arg, uint32_t part, const struct ptb_rec_hdr *rec,
 					    bool *bad);
 	/* A time of a part as one of the whole; UINT64_MAX is none, and stays. */

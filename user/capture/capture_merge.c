@@ -25,7 +25,8 @@
 #define SLACK_NS 2000000ULL
 #define WINDOW_MAX (128u * 1024 * 1024) /* what the default rings of two processors hold together */
 #define INSERTION_MAX 16
-/* Of one of several captures: rings are there so that records of one time stay in order, which needs no more than these. */
+/* Of one of several captures: rings are there so that records of one time stay in order, which
+ * needs no more than these. */
 #define RINGS 16
 
 struct merge_entry {
@@ -34,7 +35,8 @@ struct merge_entry {
 	uint32_t off; /* of the record in the window, in units of 8 bytes */
 };
 
-/* A capture: the only one, or one of several, whose blocks are read round by round, always of the one that is furthest behind. */
+/* A capture: the only one, or one of several, whose blocks are read round by round, always of
+ * the one that is furthest behind. */
 struct merge_part {
 	struct capture_reader *cr;
 	uint32_t nr;

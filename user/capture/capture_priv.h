@@ -44,7 +44,8 @@ int capture_reader__payload(struct capture_reader *cr, const struct capture_bloc
 int capture_reader__each(struct capture_reader *cr, uint16_t type, const uint8_t *raw, uint32_t len,
 			 rec_fn fn, void *arg);
 
-/* Of a reader of several captures: a record of one of them as one of the whole, or NULL; counts bad ones. */
+/* Of a reader of several captures: a record of one of them as one of the whole, or NULL; counts
+ * bad ones. */
 const struct ptb_rec_hdr *capture_reader__part_record(struct capture_reader *cr, uint32_t part,
 						      const struct ptb_rec_hdr *rec);
 

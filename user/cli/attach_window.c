@@ -124,7 +124,8 @@ static void note_read(struct window *w, pid_t pid, const struct times *since, bo
 	w->slow_failed = failed;
 }
 
-/* Reads the libraries of the processes while there is time: what it learns is known when they are attached to. */
+/* Reads the libraries of the processes while there is time: what it learns is known when they
+ * are attached to. */
 static void learn_targets(struct window *w)
 {
 	const struct pid_list *pids = &w->cfg->pids;
@@ -208,8 +209,8 @@ static bool add_process(struct window *w, pid_t pid)
 	return true;
 }
 
-/* Those whose libraries are not read yet come last; after a slow one they wait for the next window, when this one is due for
- * others. */
+/* Those whose libraries are not read yet come last; after a slow one they wait for the next
+ * window, when this one is due for others. */
 static bool is_turn(const struct window *w, uint32_t i, bool learned, uint32_t added)
 {
 	if (w->learned[i] != learned || (w->slow_failed && w->slow == w->cfg->pids.pids[i]))

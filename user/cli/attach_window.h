@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What ptbpf sample wants of the `ptbpf attach` that records a window: when it begins, how its processes are added, and what
- * the capture says of its reason.
+ * What ptbpf sample wants of the `ptbpf attach` that records a window: when it begins, how its
+ * processes are added, and what the capture says of its reason.
  */
 #ifndef CLI_ATTACH_WINDOW_H
 #define CLI_ATTACH_WINDOW_H
@@ -38,8 +38,8 @@ bool attach_notes__read(int fd, struct recorder *rec, int wait_ms, char *trigger
 int attach_flight__open(void);
 /* In each round: ends the holding when that is requested. */
 void attach_flight__tick(const struct run_cfg *cfg, struct run *run);
-/* After the loop: with --notes-fd there is a window only if somebody has wanted it, who may not have learned yet that the
- * targets have ended. */
+/* After the loop: with --notes-fd there is a window only if somebody has wanted it, who may not
+ * have learned yet that the targets have ended. */
 bool attach_flight__wanted(const struct run_cfg *cfg, struct run *run);
 
 #endif /* CLI_ATTACH_WINDOW_H */

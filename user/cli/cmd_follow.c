@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * ptbpf follow: started by `ptbpf sample --open-on`, follows the steps of the targets while no window is open, and reports
- * what is to open one. It probes annotations, what ends a step and what reports that there is no memory, and nothing else.
+ * ptbpf follow: started by `ptbpf sample --open-on`, follows the steps of the targets while no
+ * window is open, and reports what is to open one. It probes annotations, what ends a step and what
+ * reports that there is no memory, and nothing else.
  *
- * Lines that it reads (--notes-fd): "follow PID NS" (a process that began before that), "again PID NS" (its hang is an event
- * again then), "pause" and "resume". Lines that it writes (--progress-fd): "following" and "happened".
+ * Lines that it reads (--notes-fd): "follow PID NS" (a process that began before that), "again PID
+ * NS" (its hang is an event again then), "pause" and "resume". Lines that it writes
+ * (--progress-fd): "following" and "happened".
  */
 #define LOG_DOMAIN "sample"
 #include <errno.h>
@@ -168,7 +170,8 @@ static bool make_room(struct watch_run *wr)
 	return true;
 }
 
-/* Those that wait, as far as there is room and the time allows: meanwhile the rings fill, and nothing is an event. */
+/* Those that wait, as far as there is room and the time allows: meanwhile the rings fill, and
+ * nothing is an event. */
 static void add_waiting(struct watch_run *wr, uint64_t for_ns)
 {
 	uint64_t begin = clock__mono_ns();
@@ -253,8 +256,9 @@ static void look_at_processes(struct watch_run *wr, uint64_t now)
 }
 
 /*
- * What the watch costs the process that it costs most leaves less to the windows of all of them. So none may cost more than half of the limit: a loop of
- * annotations that would is not followed any more.
+ * What the watch costs the process that it costs most leaves less to the windows of all of them. So
+ * none may cost more than half of the limit: a loop of annotations that would is not followed any
+ * more.
  */
 static void drop_costly(struct watch_run *wr, uint64_t now)
 {

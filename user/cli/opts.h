@@ -61,10 +61,12 @@ struct opt_words {
 
 /*
  * Parses argv[1..] into cfg. Returns the index of the first word after the options (argc if none),
- * OPTS_ERROR (reported on stderr), or OPTS_HELP (printed on stdout). "--" ends the options. words: NULL: the command takes none.
+ * OPTS_ERROR (reported on stderr), or OPTS_HELP (printed on stdout). "--" ends the options. words:
+ * NULL: the command takes none.
  */
 int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, struct opt_words *words);
-/* The options that cfg has, but for `except` (NULL: none), as words "--NAME=VALUE", which an opts__parse() of the same rows takes. */
+/* The options that cfg has, but for `except` (NULL: none), as words "--NAME=VALUE", which an
+ * opts__parse() of the same rows takes. */
 void opts__words(const struct opt_def *defs, const char *except, const void *cfg, struct words *words);
 const struct opt_def *opts__find(const struct cmd_usage *usage, const char *name); /* NULL: there is none */
 /* Sets the option as a configuration file does: one that takes no value has yes or no. cfg may keep value. 0 or -EINVAL

@@ -36,8 +36,8 @@ struct outputs {
 		const char *path;
 	} files[OUTPUTS_FILES];      /* up to the first without a path */
 	const struct output *report; /* on stdout; NULL: none */
-	/* What is requested of each of them: its sort_by may be OUTPUTS_UNSORTED, NULL is as recorded; `output`, `s` and `path`
-	 * are filled in. */
+	/* What is requested of each of them: its sort_by may be OUTPUTS_UNSORTED, NULL is as
+	 * recorded; `output`, `s` and `path` are filled in. */
 	struct output_args args;
 	const char *when;    /* only what ran in annotations of that name; NULL: all */
 	const char *align;   /* of several: by OUTPUTS_ALIGN, NULL: clocks */
@@ -67,11 +67,13 @@ struct outputs {
 #define OUTPUTS_SORTED "self_cpu_time_total" /* unless an option or the recording says otherwise */
 #define OUTPUTS_SORT_KEYS TABLE_SORT_KEYS ", " OUTPUTS_UNSORTED
 
-/* Of report and export: takes the captures that are named. -EINVAL (reported): none is, or options exclude each other. */
+/* Of report and export: takes the captures that are named. -EINVAL (reported): none is, or
+ * options exclude each other. */
 int outputs__take(struct outputs *o, const char *command, const struct opt_words *words);
 /* How messages call the captures. */
 void outputs__name(const struct outputs *o, char *buf, size_t cap);
-/* Opens them: what is not NULL afterwards the caller frees, the session first. 0 or negative errno; some are logged. */
+/* Opens them: what is not NULL afterwards the caller frees, the session first. 0 or negative
+ * errno; some are logged. */
 struct join;
 int outputs__open(const struct outputs *o, struct join **j, struct session **s);
 /* Exit code of the command. Options that are not set are those of the recording. */

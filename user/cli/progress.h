@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* attach --progress-fd: lines of JSON for the program that started it (schemas/formats/progress.schema.json). */
+/* attach --progress-fd: lines of JSON for the program that started it
+ * (schemas/formats/progress.schema.json). */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
@@ -22,7 +23,8 @@ struct progress_steps {
 	bool none;            /* no step ended in time */
 };
 
-/* The descriptor of an option's value, 0: none. It is not passed on to other programs. 0 or -EINVAL (reported). */
+/* The descriptor of an option's value, 0: none. It is not passed on to other programs. 0 or
+ * -EINVAL (reported). */
 int progress__open(struct progress *p, int fd);
 /* A process is about to be read and attached to. */
 void progress__reading(const struct progress *p, pid_t pid);
@@ -33,11 +35,12 @@ void progress__attached(const struct progress *p, uint32_t processes, uint64_t t
 			uint32_t ended, uint32_t no_torch);
 /* The window begins. */
 void progress__begun(const struct progress *p, struct run *run);
-/* Nothing is attached any more. capture: NULL: there is none, ended: when so many of the processes had ended; steps: NULL:
- * they were not counted. */
+/* Nothing is attached any more. capture: NULL: there is none, ended: when so many of the
+ * processes had ended; steps: NULL: they were not counted. */
 void progress__sealed(const struct progress *p, struct run *run, const struct pid_list *pids,
 		      const char *capture, const struct progress_steps *steps, uint32_t ended);
-/* Of ptbpf follow: so many processes are followed, which has cost one of them so much; something has happened in one. */
+/* Of ptbpf follow: so many processes are followed, which has cost one of them so much; something
+ * has happened in one. */
 void progress__following(const struct progress *p, uint32_t processes, uint64_t cost_ns);
 void progress__event(const struct progress *p, const struct event *ev);
 /* Nothing follows. r: what was exported; NULL: nothing. */

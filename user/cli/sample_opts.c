@@ -93,7 +93,8 @@ static bool selects(const struct sample_cfg *cfg)
 	return cfg->select.all_torch || cfg->select.comm || cfg->select.cgroup;
 }
 
-/* Options of the programs that record, as they were given: those that live__check() derives would contradict them. */
+/* Options of the programs that record, as they were given: those that live__check() derives
+ * would contradict them. */
 void sample_settings__set_words(struct sample_settings *set)
 {
 	static const struct opt_def recording[] = {

@@ -9,7 +9,8 @@
 #include "sample/step_wait.h"
 #include "sample/window.h"
 
-/* Fills *st, or does nothing if the schedule is in time. Options that contradict it: -EINVAL (reported). */
+/* Fills *st, or does nothing if the schedule is in time. Options that contradict it: -EINVAL
+ * (reported). */
 int sample_steps__check(const struct schedule *s, const struct run_cfg *cfg, struct window_steps *st);
 
 /* Whether window `next` may be started now. *at: when, since start_ns. False: not yet or never; *in_ns: until it may, UINT64_MAX: no

@@ -157,7 +157,8 @@ int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_
 	if (err)
 		return err;
 	while (c.end > c.begin && (s = crossed(t, &c)))
-		/* this ends, since the call gets shorter each time; without effort left there is no room */
+		/* this ends, since the call gets shorter each time; without effort left there is
+		 * no room */
 		c = effort__left < 0 ? (struct span){ c.begin, c.begin } : longest_part(&c, s);
 	*begin = c.begin;
 	*end = c.end;

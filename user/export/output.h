@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What is made of a session while it is read once: files that other tools read, and reports. Each is a row, which has everything
- * that the command line knows of it; a file of its own makes it.
+ * What is made of a session while it is read once: files that other tools read, and reports. Each
+ * is a row, which has everything that the command line knows of it; a file of its own makes it.
  */
 #ifndef EXPORT_OUTPUT_H
 #define EXPORT_OUTPUT_H
@@ -58,12 +58,14 @@ struct output {
 	/* 0 or negative errno (logged). *out is then given to the others. */
 	int (*open)(const struct output_args *args, void **out);
 	struct session_sink (*sink)(void *o);
-	/* After the run: completes the file, prints the report; adds what it left out to the totals. */
+	/* After the run: completes the file, prints the report; adds what it left out to the
+	 * totals. */
 	int (*finish)(void *o, const struct output_args *args, struct session_totals *totals);
 	void (*free)(void *o); /* drops what was not finished; NULL is fine */
 };
 
-/* Of `ptbpf export`: its struct output, its name, suffixes (the first one is that of a file that is not named; with and without ".gz"), help. */
+/* Of `ptbpf export`: its struct output, its name, suffixes (the first one is that of a file that
+ * is not named; with and without ".gz"), help. */
 /* clang-format off */
 #define FILE_OUTPUTS(FIRST, X)                                                                      \
 	FIRST(chrome_output, "chrome", ".pt.trace.json.gz .trace.json",                             \
@@ -105,7 +107,8 @@ const struct file_output *file_output__find(const char *name);
 const struct file_output *file_output__of_path(const char *path);
 /* Requesting what was not recorded gets a sentence, not an empty column. 0 or -ENODATA, logged. */
 int output__check_recorded(const struct output_args *args);
-/* Whose file it is, in a format of one process: args->tgid, or the first one for 0. 0 or negative errno, logged. */
+/* Whose file it is, in a format of one process: args->tgid, or the first one for 0. 0 or
+ * negative errno, logged. */
 int output__choose_process(const struct output_args *args, uint32_t *tgid);
 
 #endif /* EXPORT_OUTPUT_H */

@@ -132,7 +132,8 @@ const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, u
 const char *facts__caller(const struct facts *f, uint32_t tgid, uint64_t addr);
 /* Name id of what CUDA launches by this host address; 0: not known. */
 uint32_t facts__kernel(const struct facts *f, uint32_t tgid, uint64_t addr);
-/* When the window of the process began and ended: of several captures each has its own; else that time. */
+/* When the window of the process began and ended: of several captures each has its own; else
+ * that time. */
 uint64_t facts__begin_of(const struct facts *f, uint32_t tgid, uint64_t begin_ns);
 uint64_t facts__end_of(const struct facts *f, uint32_t tgid, uint64_t end_ns);
 /* What the bits of key sets mean in that process; never NULL. */

@@ -37,7 +37,8 @@ struct ka_opts {
 	bool by_shape; /* torch's group_by_input_shape */
 	bool with_flops;
 	bool exact_memory; /* what an operator's own thread did in it; false: torch's rule */
-	/* Rows are also by what this says of a slice (torch's group_by_stack_n); "": nothing. No such function: they are not */
+	/* Rows are also by what this says of a slice (torch's group_by_stack_n); "": nothing. No
+	 * such function: they are not */
 	const char *(*stack_text)(void *arg, const struct slice *sl);
 	void *stack_arg;
 	/*

@@ -439,7 +439,8 @@ static void decide_categories(struct mem_flow *mf, const uint8_t *state,
 	free(w.pending);
 }
 
-/* Ids of what an optimizer's step has to do with and leaves behind, but for state. True: there are some. */
+/* Ids of what an optimizer's step has to do with and leaves behind, but for state. True: there
+ * are some. */
 static bool touched_by_steps(const struct mem_flow *mf, const uint8_t *state, uint8_t *touched)
 {
 	uint8_t *gone = bytes_of(mf->key_cnt, 0);

@@ -131,7 +131,8 @@ static int cmp_order(const void *a, const void *b, void *arg)
 	return sort__cmp(x->order, y->order);
 }
 
-/* Live ones in order of allocation; malloc'ed, NULL and *cnt 0 when there are none. 0 or -ECANCELED. */
+/* Live ones in order of allocation; malloc'ed, NULL and *cnt 0 when there are none. 0 or
+ * -ECANCELED. */
 static int list_blocks(const struct blocks *bs, struct memory_block **list, uint32_t *cnt)
 {
 	uint32_t *live, n = 0;

@@ -389,8 +389,9 @@ struct session_sink {
 struct session_opts {
 	const char *step_on; /* name of an operator or an annotation, or what an annotation has before its first '#' */
 	bool no_steps; /* derive no steps */
-	/* Only what belongs to annotations of this name is delivered, or with a '#' and more behind it: what their threads did in
-	 * them, what nodes did backward whose operators ran in them, what was launched by either, and blocks allocated there. NULL: all. */
+	/* Only what belongs to annotations of this name is delivered, or with a '#' and more
+	 * behind it: what their threads did in them, what nodes did backward whose operators ran
+	 * in them, what was launched by either, and blocks allocated there. NULL: all. */
 	const char *when;
 };
 #define SESSION_STEP_ON "Optimizer.step"
@@ -474,9 +475,10 @@ uint32_t session__open_slices(const struct session *s, uint32_t tgid, uint32_t t
  * current run or the last one, for ids that it delivered as `id` or `parent`. */
 uint64_t session__order(const struct session *s, uint64_t id);
 
-/* One pass: emits every slice, flow and thread to the sinks, in this order of sinks. May be called
- * again (same ids, same order). Stops at the first return of a sink that is neither 0 nor SESSION_SINK_*
- * and returns it; -ECANCELED when a signal is pending; -ENODATA, logged: no annotation has the name in the options. */
+/* One pass: emits every slice, flow and thread to the sinks, in this order of sinks. May be
+ * called again (same ids, same order). Stops at the first return of a sink that is neither 0 nor
+ * SESSION_SINK_* and returns it; -ECANCELED when a signal is pending; -ENODATA, logged: no
+ * annotation has the name in the options. */
 int session__run(struct session *s, const struct session_sink *sinks, uint32_t cnt,
 		 struct session_totals *totals);
 

@@ -93,7 +93,8 @@ static int configure_programs(struct ptbpf_bpf *s, const struct probe_set_opts *
 	return configure_stacks(s, opts->stacks, opts->sample_hz > 0);
 }
 
-/* Which kind of links; sites by address where the kernel keeps no cookie per site. 0 or negative errno (reported). */
+/* Which kind of links; sites by address where the kernel keeps no cookie per site. 0 or negative
+ * errno (reported). */
 static int choose_links(struct probe_set *ps, const struct probe_set_opts *opts, uint32_t ns_inum)
 {
 	struct ptbpf_bpf *s = ps->skel;

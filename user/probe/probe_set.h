@@ -174,8 +174,8 @@ uint32_t probe_set__ring_cnt(const struct probe_set *ps);
  * with site 0 (calibration) is dropped here; every other byte is passed on unread. len is h.len, also
  * where less was written than reserved (AGENT_DATA). */
 int64_t probe_set__drain(struct probe_set *ps, uint32_t ring, ring_fn fn, void *arg);
-/* Highest fill of the rings, 0..1, to pace the reader; and an fd that polls readable when a piece of a ring is
- * more than half full, until ring 0 is drained. */
+/* Highest fill of the rings, 0..1, to pace the reader; and an fd that polls readable when a
+ * piece of a ring is more than half full, until ring 0 is drained. */
 double probe_set__fill(const struct probe_set *ps);
 int probe_set__poll_fd(const struct probe_set *ps);
 

@@ -5,11 +5,14 @@
  * page, data) so that it can stop at what was there when it began. Knows no
  * record kinds but the one that calibration leaves and the one that does not fill its reservation.
  *
- * The kernel zeroes all pages of a BPF ring buffer in one go; where it is not preemptible, whoever is to run on that processor waits meanwhile:
- * 20 to 40 ms for 64 MiB. So a ring consists of pieces, each a ring buffer of BPF's, and they are made one after the other. The programs
- * go on with the next piece when one is full and the next is not (bpf/emit.bpf.h); the reader takes them in that order.
+ * The kernel zeroes all pages of a BPF ring buffer in one go; where it is not preemptible, whoever
+ * is to run on that processor waits meanwhile: 20 to 40 ms for 64 MiB. So a ring consists of
+ * pieces, each a ring buffer of BPF's, and they are made one after the other. The programs go on
+ * with the next piece when one is full and the next is not (bpf/emit.bpf.h); the reader takes them
+ * in that order.
  *
- * The data could be mapped twice in a row, so that no record is split; it is mapped once, because its pages are entered one by one.
+ * The data could be mapped twice in a row, so that no record is split; it is mapped once, because
+ * its pages are entered one by one.
  */
 #define LOG_DOMAIN "rings"
 #include "base/log.h"
@@ -279,7 +282,8 @@ static uint64_t drain_piece(struct rings *r, uint32_t idx, const struct piece *p
 	return pos - start;
 }
 
-/* How far the pieces of a ring are filled. Returns the one that is being filled then: the next one is the oldest. */
+/* How far the pieces of a ring are filled. Returns the one that is being filled then: the next
+ * one is the oldest. */
 static uint32_t ends_of(const struct rings *r, uint32_t idx, uint64_t *ends)
 {
 	uint32_t at;

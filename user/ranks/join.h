@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Captures that are read as one session, on one time axis. Times become Unix time, as each machine's clock pairs say; captures of one boot of
- * one machine share CLOCK_MONOTONIC and need no pairs among themselves. Collectives that several processes called check that, since
- * none ends before all have called. A single capture is read as it is.
+ * Captures that are read as one session, on one time axis. Times become Unix time, as each
+ * machine's clock pairs say; captures of one boot of one machine share CLOCK_MONOTONIC and need no
+ * pairs among themselves. Collectives that several processes called check that, since none ends
+ * before all have called. A single capture is read as it is.
  */
 #ifndef RANKS_JOIN_H
 #define RANKS_JOIN_H
@@ -19,7 +20,8 @@ struct join_opts {
 	bool by_collectives; /* where collectives contradict a machine's clock, its times are moved */
 };
 
-/* 0 or negative errno, logged. The limits of base/effort.h are those of all files together from here on. */
+/* 0 or negative errno, logged. The limits of base/effort.h are those of all files together from
+ * here on. */
 struct join;
 int join__open(const struct join_opts *opts, struct join **out);
 struct capture_reader *join__reader(const struct join *j);

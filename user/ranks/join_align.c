@@ -38,7 +38,8 @@ static bool shares_process(const struct join_input *a, const struct join_input *
 	return false;
 }
 
-/* Numbers that one kernel gave out in one namespace are moved alike, but for those of a process that is in two captures. */
+/* Numbers that one kernel gave out in one namespace are moved alike, but for those of a process
+ * that is in two captures. */
 static void shift_pids(struct join *j)
 {
 	for (uint32_t i = 1; i < j->cnt; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The control records of the whole: one window, one clock, the records of each capture with the ids, times and pids that they have in the
- * whole, where each process comes from, and how the captures were joined. Owns their order, which is that of a recording.
+ * The control records of the whole: one window, one clock, the records of each capture with the
+ * ids, times and pids that they have in the whole, where each process comes from, and how the
+ * captures were joined. Owns their order, which is that of a recording.
  */
 #define LOG_DOMAIN "captures"
 #include <cjson/cJSON.h>

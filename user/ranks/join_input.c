@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The captures that are joined: what they are of, whether they belong together, their clock pairs and collectives. */
+/* The captures that are joined: what they are of, whether they belong together, their clock
+ * pairs and collectives. */
 #define LOG_DOMAIN "captures"
 #include <errno.h>
 #include <stdio.h>

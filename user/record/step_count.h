@@ -45,8 +45,8 @@ struct step_end {
 /* What somebody does at each of them, beside counting. */
 struct step_hooks {
 	void *arg;
-	/* A step of a thread ended: an announced one in processes that announce steps themselves, else a derived one. begin_ns 0: it began
-	 * before the count did. */
+	/* A step of a thread ended: an announced one in processes that announce steps
+	 * themselves, else a derived one. begin_ns 0: it began before the count did. */
 	void (*ended)(void *arg, const struct step_end *e);
 	/* The next three may be NULL. */
 	/* An annotation begins; named: it is called as step_opts.event is. */

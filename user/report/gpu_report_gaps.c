@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Why a device was idle: each time in which no kernel ran is held against what was launched next, and against
- * what the launching thread did until then. One cause per gap, that of its longest part. See report_priv.h.
+ * Why a device was idle: each time in which no kernel ran is held against what was launched next,
+ * and against what the launching thread did until then. One cause per gap, that of its longest
+ * part. See report_priv.h.
  */
 #include "report/report_priv.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The sink of `report --memory`: sums by process, device, operator. Its memory is bounded by the number of distinct
- * operators, annotations and shapes, not by that of events. Draws no conclusions; see report_priv.h.
+ * The sink of `report --memory`: sums by process, device, operator. Its memory is bounded by the
+ * number of distinct operators, annotations and shapes, not by that of events. Draws no
+ * conclusions; see report_priv.h.
  */
 #include "report/report_priv.h"
 

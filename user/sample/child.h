@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Another ptbpf that `ptbpf sample` starts by exec, and the ends of its pipes: it reports lines of JSON (--progress-fd),
- * reads lines (--notes-fd), and what it prints on stderr is printed here. It gets SIGTERM when ptbpf sample ends.
+ * Another ptbpf that `ptbpf sample` starts by exec, and the ends of its pipes: it reports lines of
+ * JSON (--progress-fd), reads lines (--notes-fd), and what it prints on stderr is printed here. It
+ * gets SIGTERM when ptbpf sample ends.
  */
 #ifndef SAMPLE_CHILD_H
 #define SAMPLE_CHILD_H
@@ -36,8 +37,8 @@ struct sample_child {
 };
 
 /*
- * words: its command and options, to which those of the pipes are added. keep: a descriptor that it shares, so that a lock
- * lasts as long as it does; -1: none. 0 or negative errno.
+ * words: its command and options, to which those of the pipes are added. keep: a descriptor that it
+ * shares, so that a lock lasts as long as it does; -1: none. 0 or negative errno.
  */
 int sample_child__start(struct sample_child *c, struct words *words, int keep);
 /* Writes lines for it. Negative errno: it has ended, or does not read. */
@@ -47,7 +48,8 @@ void sample_child__end_notes(struct sample_child *c);
 cJSON *sample_child__read(struct sample_child *c);
 /* It has ended, or is stuck. */
 bool sample_child__ended(const struct sample_child *c);
-/* Waits for its end, unless it is stuck, and closes the pipes. Its exit code; negative: minus the signal; -1000: it is stuck. */
+/* Waits for its end, unless it is stuck, and closes the pipes. Its exit code; negative: minus
+ * the signal; -1000: it is stuck. */
 #define SAMPLE_CHILD_STUCK (-1000)
 int sample_child__end(struct sample_child *c);
 

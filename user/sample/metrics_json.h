@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What a window says for --metrics, as a key "metrics" of its last line: written by its own process, read by ptbpf sample. */
+/* What a window says for --metrics, as a key "metrics" of its last line: written by its own
+ * process, read by ptbpf sample. */
 #ifndef SAMPLE_METRICS_JSON_H
 #define SAMPLE_METRICS_JSON_H
 

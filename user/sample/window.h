@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * One window of `sample`, recorded and exported by a `ptbpf attach` of its own: its memory ends with it, a crash costs one
- * window, and the export of one window never delays the next. When ptbpf sample is killed, the window ends, and its capture
- * is sealed.
+ * One window of `sample`, recorded and exported by a `ptbpf attach` of its own: its memory ends
+ * with it, a crash costs one window, and the export of one window never delays the next. When ptbpf
+ * sample is killed, the window ends, and its capture is sealed.
  */
 #ifndef SAMPLE_WINDOW_H
 #define SAMPLE_WINDOW_H
@@ -152,17 +152,21 @@ static inline bool sample_window__in_steps(const struct sample_window_spec *spec
 	return spec->options->steps.name && !spec->duration_ns;
 }
 
-/* keep: a descriptor whose lock lasts as long as its process. 0 or negative errno (reported). w->spec is set. */
+/* keep: a descriptor whose lock lasts as long as its process. 0 or negative errno (reported).
+ * w->spec is set. */
 int sample_window__start(struct sample_window *w, int keep);
-/* --flight: records w->spec and keeps the last flight_ns in memory; report.traced when it does. 0 or negative errno (reported). */
+/* --flight: records w->spec and keeps the last flight_ns in memory; report.traced when it does.
+ * 0 or negative errno (reported). */
 int sample_window__hold(struct sample_window *w, uint64_t flight_ns, uint64_t flight_bytes, int keep);
-/* What is held becomes the window w, which has its processes. False: nothing is held; nothing has changed. */
+/* What is held becomes the window w, which has its processes. False: nothing is held; nothing
+ * has changed. */
 bool sample_window__release(struct sample_window *held, struct sample_window *w);
 /* Ends one that holds, and drops what it has. */
 void sample_window__kill(struct sample_window *w);
 /* Reads what the process has reported. */
 void sample_window__read(struct sample_window *w);
-/* Its process has ended, or is stuck. Returns its exit code, WINDOW_FAILED if a signal ended it (reported). */
+/* Its process has ended, or is stuck. Returns its exit code, WINDOW_FAILED if a signal ended it
+ * (reported). */
 int sample_window__end(struct sample_window *w);
 /* Of one of a job that hangs: where the stacks of its threads are, in text; else "". Returns buf. */
 const char *sample_window__threads(const struct sample_window_spec *spec, char *buf, size_t cap);

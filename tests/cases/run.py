@@ -3,13 +3,15 @@
 """Runs the cases: tests/cases/SUBJECT/NAME.case. Prints a unified diff for each whose output is another one.
 
   run.py [--update] [PATTERN...]     only those with one of the patterns in their path; --update writes what is printed into them
+  run.py --make FOLDER SUBJECT/NAME  writes the captures of a case into the folder
 
 A case is a text that capture_text.c makes a capture of, then commands and what each prints, to the end or the next command:
 
   $ report --json a.ptb | json operators
 
-Lines between `repeat N +NS` and `end` are there N times, with times that advance by NS each time; {EXPRESSION} in them is one of Python with i, from 0, and what follows
-`?EXPRESSION` is there when that is true.
+Lines between `repeat N +NS [NAME]` and `end` are there N times, with times that advance by NS each time; {EXPRESSION} in them is one of Python with NAME (i), from 0, and
+what follows `?EXPRESSION` is there when that is true. Those between `def WORD PARAMETER...` and `end` are what a line `WORD ARGUMENT... [@NS]` stands for, NS later.
+`include FILE` has those of a file beside this program.
 `== b` begins the text of one more capture, b.ptb; a.ptb is the first. A command is one of ptbpf, whose errors are shown when its exit status is
 not 0; FILTERS are those behind `|`. `export` writes to out, which is what the filter reads.
 """
@@ -18,6 +20,7 @@ import concurrent.futures
 import difflib
 import glob
 import json
+import math
 import os
 import re
 import shlex
@@ -90,11 +93,18 @@ def pretty(value, indent=""):
 
 
 def keys(text, *wanted):
-    """Of a JSON document these keys, or all; of them what is not 0 or empty."""
+    """Of a JSON document these keys (processes.0.devices: of what is in it), or all; of them what is not 0 or empty."""
     doc = something(json.loads(text))
     for facts in (doc, doc.get("ptbpf", {})):
         facts.pop("version", None)
-    yield from pretty({k: v for k, v in doc.items() if k in wanted} if wanted else doc)
+    found = {}
+    for path in wanted:
+        value = doc
+        for key in path.split("."):
+            value = value[int(key)] if isinstance(value, list) else value.get(key)
+        if value is not None:
+            found[path] = value
+    yield from pretty(found if wanted else doc)
 
 
 def nodes(text):
@@ -105,7 +115,12 @@ def nodes(text):
         yield f"{n['id']} in {n['ctrl_deps']} {n['name']}{words(attrs + sides)}"
 
 
-FILTERS = {"trace": trace, "json": keys, "nodes": nodes}
+def matching(text, *words):
+    """The lines that a regular expression is found in."""
+    return [line for line in text.splitlines() if re.search(" ".join(words), line)]
+
+
+FILTERS = {"lines": matching, "trace": trace, "json": keys, "nodes": nodes}
 
 
 def run(folder, command):
@@ -127,52 +142,110 @@ def run(folder, command):
     return [*(FILTERS[name](text, *args) if name else text.splitlines()), *status]
 
 
-def repeated(lines):
-    """The lines with what is to be repeated."""
+def block(lines):
+    """The lines up to the `end` of what began before them."""
+    depth, inner = 1, []
+    for line in lines:
+        depth += line.startswith(("repeat ", "def ")) - (line == "end")
+        if not depth:
+            break
+        inner.append(line)
+    return inner
+
+
+def number_or_text(word):
+    try:
+        return int(word, 0)
+    except ValueError:
+        return word
+
+
+def later(lines, ns_more):
+    return (re.sub(r"@(\d+)$", lambda m: f"@{int(m[1]) + ns_more}", line) for line in lines)
+
+
+def tensor(*sizes):
+    """The words of a float tensor, for values=."""
+    strides = [math.prod(sizes[i + 1:]) for i in range(len(sizes))]
+    return ",".join(map(str, (0x1ff0000060005 | len(sizes) << 32, 0, math.prod(sizes), *sizes, *strides)))
+
+
+HELPERS = {"tensor": tensor}
+
+
+def expanded(lines, known, names=None):
+    """The lines with what is to be repeated and what is defined; names: values of those in expressions."""
     lines = iter(lines)
     for line in lines:
-        if not line.startswith("repeat "):
+        if names and line.startswith("?"):
+            condition, line = line[1:].split(" ", 1)
+            if not eval(condition, names):  # pylint: disable=eval-used
+                continue
+        if names and not line.startswith("def "):
+            line = re.sub(r"\{([^{}]+)\}", lambda m: str(eval(m[1], names)), line)  # pylint: disable=eval-used
+        thread, word, rest = re.fullmatch(r"((?:[pt]\d+ )*)(\S*) ?(.*)", line).groups()
+        if word == "include":
+            with open(os.path.join(HERE, rest), encoding="utf-8") as f:
+                yield from expanded(f.read().splitlines(), known)
+        elif word == "def":
+            name, *params = rest.split()
+            known[name] = params, block(lines)
+        elif word == "repeat":
+            (count, step, *name), inner = rest.split(), block(lines)
+            for i in range(int(count)):
+                yield from later(expanded(inner, known, {**(names or HELPERS), (name or ["i"])[0]: i}), i * int(step))
+        elif word in known:
+            params, inner = known[word]
+            args = shlex.split(rest)
+            yield thread
+            at = int(args.pop()[1:]) if args[-1:] and re.fullmatch(r"@\d+", args[-1]) else 0
+            yield from later(expanded(inner, known, {**(names or HELPERS), **dict(zip(params, map(number_or_text, args), strict=True))}), at)
+        else:
             yield line
-            continue
-        count, step = map(int, line.split()[1:])
-        block = [*iter(lambda: next(lines), "end")]
-        for i in range(count):
-            for inner in block:
-                if inner.startswith("?"):
-                    condition, inner = inner[1:].split(" ", 1)
-                    if not eval(condition, {"i": i}):  # pylint: disable=eval-used
-                        continue
-                inner = re.sub(r"\{([^{}]+)\}", lambda m: str(eval(m[1], {"i": i})), inner)  # pylint: disable=eval-used,cell-var-from-loop
-                yield re.sub(r"@(\d+)$", lambda m: f"@{int(m[1]) + i * step}", inner)  # pylint: disable=cell-var-from-loop
+
+
+def read(path):
+    """The text of a case, the lines of its captures by name, its commands."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    captures, commands, name = {"a": []}, [], "a"
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            commands.append(line)
+        elif not commands and line.startswith("== "):
+            name = line[3:]
+            captures[name] = []
+        elif not commands:
+            captures[name].append(line)
+    return text, captures, commands
+
+
+def make(captures, folder):
+    """Writes NAME.ptb of each; returns what is wrong with one."""
+    known = {}  # what is defined in one is so in those that follow
+    for name, lines in captures.items():
+        made = subprocess.run([CAPTURE_TEXT, f"{folder}/{name}.ptb"], input="\n".join(expanded(lines, known)) + "\n", capture_output=True, text=True, check=False)
+        if made.returncode:
+            return f"{name}.ptb: {made.stderr}"
+    return ""
 
 
 def check(path):
     """The text of the case as it is, and with what its commands print now."""
-    with open(path, encoding="utf-8") as f:
-        old = f.read()
-    captures, commands, name = {"a": []}, [], "a"
-    new = []
-    for line in old.splitlines():
-        if line.startswith("$ "):
-            commands.append(line)
-        elif not commands:
-            new.append(line)
-            if line.startswith("== "):
-                name = line[3:]
-                captures[name] = []
-            else:
-                captures[name].append(line)
+    old, captures, commands = read(path)
     with tempfile.TemporaryDirectory() as folder:
-        for name, lines in captures.items():
-            made = subprocess.run([CAPTURE_TEXT, f"{folder}/{name}.ptb"], input="\n".join(repeated(lines)) + "\n", capture_output=True, text=True, check=False)
-            if made.returncode:
-                return path, old, f"{name}.ptb: {made.stderr}"
+        wrong = make(captures, folder)
+        if wrong:
+            return path, old, wrong
+        new = old.partition("\n$ ")[0].splitlines()
         for command in commands:
             new += [command, *(re.sub(r"[ \t]+$", "", text) for text in run(folder, command[2:]))]
     return path, old, "\n".join(new) + "\n"
 
 
 def main():
+    if sys.argv[1:2] == ["--make"]:
+        sys.exit(make(read(os.path.join(HERE, sys.argv[3] + ".case"))[1], sys.argv[2]))
     update, patterns = "--update" in sys.argv, [a for a in sys.argv[1:] if a != "--update"]
     paths = [p for p in sorted(glob.glob(HERE + "/*/*.case")) if not patterns or any(x in p for x in patterns)]
     wrong = 0

@@ -10,7 +10,6 @@ unit_test(et_values "${U}/test_et_values.c;${FAKE_SESSION};${U}/value_words.c" p
 unit_test(exec_trace "${U}/test_exec_trace.c;${FAKE_SESSION};${U}/value_words.c" ptbpf_export)
 unit_test(table "${U}/test_table.c;${FAKE_SESSION}" ptbpf_report)
 unit_test(chrome_memory "${U}/test_chrome_memory.c;${U}/memory_world.c;${FAKE_SESSION}" ptbpf_export)
-unit_test(mem_report "${U}/test_mem_report.c;${U}/memory_world.c;${FAKE_SESSION}" ptbpf_report)
 unit_test(loss_account "${U}/test_loss_account.c;${FAKE_SESSION}" ptbpf_export)
 
 # The table against torch's own code: tests/torch/same_table.py.

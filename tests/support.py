@@ -310,6 +310,12 @@ def workspace():
         shutil.rmtree(path, ignore_errors=True)
 
 
+def case_captures(folder, case):
+    """Writes the captures of tests/cases/CASE.case into the folder: a.ptb, ..."""
+    subprocess.run([sys.executable, os.path.join(ROOT, "tests", "cases", "run.py"), "--make", folder, case], check=True,
+                   env={**os.environ, "PTBPF": PTBPF})
+
+
 def workload(name, *args, python=None, wrap=(), env=None, **kw):
     """Starts tests/workloads/NAME under the leg's Python; wait for its lines with wait_line()."""
     path = os.path.join(WORKLOADS, name)

@@ -245,7 +245,7 @@ def check(path):
 
 def main():
     if sys.argv[1:2] == ["--make"]:
-        sys.exit(make(read(os.path.join(HERE, sys.argv[3] + ".case"))[1], sys.argv[2]))
+        sys.exit(make(read(os.path.join(HERE, sys.argv[3] + ".case"))[1], sys.argv[2]) or 0)
     update, patterns = "--update" in sys.argv, [a for a in sys.argv[1:] if a != "--update"]
     paths = [p for p in sorted(glob.glob(HERE + "/*/*.case")) if not patterns or any(x in p for x in patterns)]
     wrong = 0

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from support import ENVS, PTBPF, PYTHON, ROOT, Process, check, require_root, run_ptbpf, torch_violations, workspace
+from support import ENVS, PTBPF, PYTHON, ROOT, Process, case_captures, check, require_root, run_ptbpf, torch_violations, workspace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENV = os.path.join(ENVS, "consumers")
@@ -52,11 +52,9 @@ def record_live(folder):
 
 def make_up(folder):
     """GPU work as an agent would report it, and calls as kernel probes record them: neither needs a GPU."""
-    capture = os.path.join(folder, "gpu.ptb")
-    subprocess.run([os.path.join(TESTS, "fake_gpu_capture"), capture], check=True)
-    run_ptbpf("export", capture, "--format", "chrome", "-o", os.path.join(folder, TRACES[2]), expect=(0, 3))
-    subprocess.run([os.path.join(TESTS, "fake_gpu_trace"), "--host", os.path.join(folder, TRACES[3]),
-                    os.path.join(folder, "host.report.json")], check=True)
+    for case, trace in (("report/gpu_training", TRACES[2]), ("report/gpu_host", TRACES[3])):
+        case_captures(folder, case)
+        run_ptbpf("export", folder + "/a.ptb", "--format", "chrome", "-o", os.path.join(folder, trace), expect=(0, 3))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from support import PTBPF, check, run_ptbpf
+from support import PTBPF, case_captures, check, run_ptbpf
 
 pytestmark = pytest.mark.unprivileged
 
@@ -66,8 +66,8 @@ def no_reader():
 
 def test_closed_stdout(ws):
     """Named as such; no file that ptbpf opens takes its place."""
-    capture = ws + "/c.ptb"
-    subprocess.run([os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "fake_gpu_capture"), capture], check=True)
+    capture = ws + "/a.ptb"
+    case_captures(ws, "report/table_gpu")
     for words in (["report", capture], ["--version"]):
         done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", PTBPF, *words], capture_output=True, text=True)
         check(done.returncode == 1 and "standard output is closed" in done.stderr, f"{words}: exit {done.returncode}: {done.stderr}")

@@ -37,14 +37,6 @@ if(CUDA_OCCUPANCY_DIR)
   target_include_directories(test_gpu_occupancy SYSTEM PRIVATE ${CUDA_OCCUPANCY_DIR})
 endif()
 unit_test(chrome_gpu "${U}/test_chrome_gpu.c;${GPU_WORLD}" ptbpf_export)
-add_executable(fake_gpu_trace ${U}/fake_gpu_trace.c ${GPU_WORLD})
-target_link_libraries(fake_gpu_trace PRIVATE ptbpf_flags ptbpf_report)
-unit_test(gpu_report "${U}/test_gpu_report.c;${GPU_WORLD}" ptbpf_report)
-
-# The same as a capture, through the model and the command line.
-add_executable(fake_gpu_capture ${U}/fake_gpu_capture.c ${U}/gpu_world.c ${U}/fake_values.c)
-target_link_libraries(fake_gpu_capture PRIVATE test_builder)
-pytest_test(unit_gpu_capture unit tests/unit/test_gpu_capture.py)
 
 # Texts of a capture that attack programs which print them.
 add_executable(fake_hostile_capture ${U}/fake_hostile_capture.c)

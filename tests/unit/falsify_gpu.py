@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """tools/validate_trace.py with GPUs: accepts ptbpf's output, and refuses each of many small falsifications of it.
 
-  falsify_gpu.py HELPER     (test_validators.py)
+  falsify_gpu.py tests/cases/run.py     (test_validators.py)
 """
 
 import copy
@@ -122,10 +122,14 @@ FALSE_REPORT = [("rows", f) for f in (report_busy, report_causes, report_order, 
 FALSE_REPORT += [("schema", f) for f in (report_cause, report_key)]
 
 
-def run(fake_gpu_trace, f):
+def run(cases, f):
+    ptbpf = os.environ["PTBPF"]
     trace, report, host, host_report = map(f.path, ("t.json", "r.json", "h.json", "hr.json"))
-    subprocess.run([fake_gpu_trace, trace, report], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([fake_gpu_trace, "--host", host, host_report], check=True)
+    for case, written, reported in (("gpu_training", trace, report), ("gpu_host", host, host_report)):
+        subprocess.run([sys.executable, cases, "--make", f.folder, "report/" + case], check=True)
+        subprocess.run([ptbpf, "export", f.path("a.ptb"), "--format", "chrome", "--output", written], check=False)
+        with open(reported, "w", encoding="utf-8") as out:
+            subprocess.run([ptbpf, "report", f.path("a.ptb"), "--gpu", "--json", "--row-limit", "-1"], stdout=out, check=False)
     f.must_be_valid(trace, report, host, host_report)
     f.rows(trace, FALSE)
     f.rows(host, FALSE_HOST)

@@ -13,12 +13,14 @@ Lines between `repeat N +NS [NAME]` and `end` are there N times, with times that
 what follows `?EXPRESSION` is there when that is true. Those between `def WORD PARAMETER...` and `end` are what a line `WORD ARGUMENT... [@NS]` stands for, NS later.
 `include FILE` has those of a file beside this program.
 `== b` begins the text of one more capture, b.ptb; a.ptb is the first. A command is one of ptbpf, whose errors are shown when its exit status is
-not 0; FILTERS are those behind `|`. `export` writes to out, which is what the filter reads.
+not 0; FILTERS are those behind `|`. `export` writes to out, or to what -o says, which is what the filter reads.
 """
 
 import concurrent.futures
 import difflib
 import glob
+import gzip
+import itertools
 import json
 import math
 import os
@@ -32,6 +34,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PTBPF = os.environ.get("PTBPF", os.path.join(HERE, "..", "..", "build", "ptbpf"))
 CAPTURE_TEXT = os.path.join(os.path.dirname(PTBPF), "tests", "capture_text")
 INCOMPLETE = 3  # exit status: it says what is lost
+INPUTS = ("Input type", "Concrete Inputs", "Input Dims", "Input Strides")
 SAME = ("External id", "Ev Idx")  # given by the record function's id
 
 
@@ -40,7 +43,8 @@ def ns(us):
 
 
 def words(pairs):
-    return "".join(f" {k.replace(' ', '_')}={json.dumps(v, ensure_ascii=False)}" for k, v in pairs)
+    text = "".join(f" {k.replace(' ', '_')}={json.dumps(v, ensure_ascii=False)}" for k, v in pairs)
+    return re.sub(r'"\\u0000([-0-9.]+)"', r"\1", text)  # decimals as they are written
 
 
 def event(e, indent=""):
@@ -109,10 +113,34 @@ def keys(text, *wanted):
 
 def nodes(text):
     """Of an Execution Trace the nodes."""
-    for n in json.loads(text)["nodes"]:
+    for n in json.loads(text, parse_float="\0{}".format)["nodes"]:
         attrs = [(a["name"], a["value"]) for a in n["attrs"] if a["value"] not in (0, "", -1)]
         sides = [(f"{side}.{k}", v) for side in ("inputs", "outputs") for k, v in n[side].items() if v]
-        yield f"{n['id']} in {n['ctrl_deps']} {n['name']}{words(attrs + sides)}"
+        yield f"{n['id']} in {n['ctrl_deps']} {json.dumps(n['name'], ensure_ascii=False)[1:-1]}{words(attrs + sides)}"
+
+
+def rows(label, *columns):
+    """A line for each value: its type, it, and what else is not empty; those that are equal are counted."""
+    lines = (words([(label, row[0]), *((k, v) for k, v in zip(("is", "dims", "strides"), row[1:]) if v not in ([], ""))]).replace("=", " ", 1)
+             for row in itertools.zip_longest(*columns, fillvalue="missing"))
+    for line, same in itertools.groupby(lines):
+        cnt = len([*same])
+        line = re.sub(r'([^\s,"[\]]+|\[[^[\]]*\])(, ?)(\1\2){7,}\1', lambda m: f"{(len(m[0]) + len(m[2])) // len(m[1] + m[2])} times {m[1]}", line)
+        yield f" {line}" + (f", {cnt} times" if cnt > 1 else "")
+
+
+def values(text):
+    """Of a Chrome trace or an Execution Trace the arguments of each operator, a line for each, and marks of what is missing."""
+    doc = json.loads(text, parse_float="\0{}".format)
+    for e in sorted((e for e in doc.get("traceEvents", ()) if e.get("cat") == "cpu_op"), key=lambda e: e["args"]["Ev Idx"]):
+        a = e["args"]
+        yield e["name"] + words((k, v) for k, v in a.items() if k not in (*SAME, "Record function id", *INPUTS))
+        yield from rows("in", *(a.get(k, ()) for k in INPUTS))
+    for n in doc.get("nodes", ())[1:-1]:
+        yield n["name"] + words((a["name"], a["value"]) for a in n["attrs"] if a["name"] == "ptbpf.note")
+        for side in ("inputs", "outputs"):
+            yield from rows(side.replace("puts", ""), *(n[side][k] for k in ("types", "values", "shapes", "strides")))
+    yield from (f"{k} {v}" for k, v in doc.get("ptbpf_nodes", {}).items() if v)
 
 
 def matching(text, *words):
@@ -120,20 +148,20 @@ def matching(text, *words):
     return [line for line in text.splitlines() if re.search(" ".join(words), line)]
 
 
-FILTERS = {"lines": matching, "trace": trace, "json": keys, "nodes": nodes}
+FILTERS = {"lines": matching, "trace": trace, "json": keys, "nodes": nodes, "values": values}
 
 
 def run(folder, command):
     """The lines that it prints."""
     line, _, chosen = command.partition(" | ")
     argv = shlex.split(line)
-    written = os.path.join(folder, "out")
-    out = ["--output", written] if argv[0] == "export" else []
+    out = ["--output", "out"] if argv[0] == "export" and "-o" not in argv else []
+    written = os.path.join(folder, argv[argv.index("-o") + 1] if "-o" in argv else "out")
     done = subprocess.run([PTBPF, *argv, *out], cwd=folder, capture_output=True, text=True, check=False)
     text = done.stdout
     status = [f"exit {done.returncode}"] if done.returncode else []
-    if os.path.exists(written):
-        with open(written, encoding="utf-8") as f:
+    if os.path.isfile(written):
+        with (gzip.open if written.endswith(".gz") else open)(written, "rt", encoding="utf-8") as f:
             text = f.read().replace(folder, ".")
         os.remove(written)
     elif done.returncode not in (0, INCOMPLETE) or out:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Any words as an argument payload: the walk must end, stay inside the words, and agree with itself.
+ * Any words as an argument payload: the walk must end, stay inside the words, and agree with itself; what Chrome and
+ * Execution Traces make of them is JSON, with arrays of one length.
  * Built in two forms, as fuzz_capture.c:  fuzz_values [iterations [seed]]
  */
 #include <stdint.h>
@@ -8,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <cjson/cJSON.h>
+
+#include "export/chrome_priv.h"
+#include "export/et_priv.h"
 #include "value_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -60,6 +65,60 @@ static uint32_t walk(const struct bounds *b, const struct slice_values *sv, uint
 	return n;
 }
 
+static char printed[1 << 22];
+static size_t printed_len;
+
+static int to_printed(void *arg, const void *data, size_t len)
+{
+	(void)arg;
+	check(printed_len + len < sizeof(printed));
+	memcpy(printed + printed_len, data, len);
+	printed_len += len;
+	return 0;
+}
+
+/* Each of the keys, or none. */
+static void check_arrays(const char *const keys[4])
+{
+	cJSON *doc;
+
+	printed[printed_len] = '\0';
+	doc = cJSON_Parse(printed);
+	check(doc);
+	for (int i = 1; i < 4; i++)
+		check(cJSON_GetArraySize(cJSON_GetObjectItem(doc, keys[i])) ==
+		      cJSON_GetArraySize(cJSON_GetObjectItem(doc, keys[0])));
+	cJSON_Delete(doc);
+	printed_len = 0;
+}
+
+static void print(const struct slice_values *sv)
+{
+	static const char *const chrome[] = { "Concrete Inputs", "Input type", "Input Strides",
+					      "Input Dims" },
+				 *const et[] = { "values", "shapes", "types", "strides" };
+	static const struct session_keys no_keys;
+	static const struct chrome_args_opts opts = { .inputs = true };
+	const struct slice sl = { .name = "aten::x", .keys = &no_keys, .in = *sv };
+	struct et_missing missing = { 0 };
+	struct et_ids ids = { 0 };
+	struct jsonw w;
+
+	check(!jsonw__init(&w, to_printed, NULL, 0));
+	jsonw__begin_obj(&w);
+	chrome_args__write(&w, &sl, &opts);
+	jsonw__end_obj(&w);
+	check(!jsonw__flush(&w));
+	jsonw__free(&w);
+	check_arrays(chrome);
+	check(!jsonw__init(&w, to_printed, NULL, 0));
+	et_values__write(&w, sv, &no_keys, &ids, &missing);
+	check(!jsonw__flush(&w));
+	jsonw__free(&w);
+	hashmap__clear(&ids.seen);
+	check_arrays(et);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	uint32_t cnt = (uint32_t)(len / 8), sound;
@@ -74,6 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	check(sound <= cnt && values__sound_words(words, sound) == sound);
 	sv.word_cnt = sound;
 	check(walk(&b, &sv, 0) <= sound);
+	print(&sv);
 	free(words);
 	return 0;
 }

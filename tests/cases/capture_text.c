@@ -8,7 +8,7 @@
  * letters, `enter` and `exit` those of operators; fields are those of their structs. A value is a
  * number, several with commas in an array, or "a name". A function is an operator with an exit, or
  * what a line before says: `func SCOPE! NAME [REFUSAL]` (a kind of PTB_FUNC_KINDS; `!`: without an
- * exit). "TEXT" is a record's tail, in which \0 and \n may stand; hflags=N are the header's flags;
+ * exit). "TEXT" is a record's tail, in which \0, \n and \xNN may stand; hflags=N are the header's flags;
  * frames=CODE:AT:CHECK,... are those of a py_stack_def; values=WORD,... are ptb_args.h's. `ring N`:
  * of the records that follow. `round @TIME` ends a round. # begins a comment.
  *
@@ -170,10 +170,15 @@ static size_t unquote(char *text)
 	char *to = text;
 
 	for (char *p = text + 1; *p && *p != '"'; p++) {
-		if (*p == '\\' && *++p)
+		if (!strncmp(p, "\\x", 2) && isxdigit((unsigned char)p[2]) &&
+		    isxdigit((unsigned char)p[3])) {
+			*to++ = (char)strtoul((char[]){ p[2], p[3], 0 }, NULL, 16);
+			p += 3;
+		} else if (*p == '\\' && *++p) {
 			*to++ = *p == '0' ? 0 : *p == 'n' ? '\n' : *p;
-		else
+		} else {
 			*to++ = *p;
+		}
 	}
 	*to = 0;
 	return (size_t)(to - text);

@@ -24,7 +24,7 @@ PARTS = {
     "export": ({"base", "args", "capture", "model"}, ("zlib.h", "cjson/")),
     "ranks": ({"base", "capture", "model", "export"}, ("cjson/",)),
     "report": ({"base", "args", "capture", "model", "export", "ranks"}, ("cjson/",)),
-    "sample": ({"base", "target"}, ("microhttpd.h", "cjson/")),
+    "sample": ({"base", "target", "model", "report"}, ("microhttpd.h", "cjson/")),
     "record": ({"base", "args", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture"}, ()),
     "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "model", "export", "ranks", "report", "record", "sample"},
             ("capstone/", "bpf/", "cjson/")),

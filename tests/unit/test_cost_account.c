@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* cost_account: each process by itself, with its start; more of them than are remembered. */
-#include "sample/cost_account.h"
+#include "sample/daemon.h"
 #include "suite.h"
 
 static void each_by_itself(void)

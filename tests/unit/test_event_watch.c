@@ -3,9 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sample/event_rules.h"
 #include "sample/event_watch.h"
-#include "sample/step_history.h"
 #include "suite.h"
 
 #define MS 1000000ULL

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* sample/left_out: processes that take too much, also when they come again under other pids, and nobody else. */
-#include "sample/left_out.h"
+#include "sample/proc_select.h"
 #include "suite.h"
 
 #define NOW 1000000000ULL

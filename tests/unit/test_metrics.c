@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* metrics: sums over windows, which names operators get, and the text, line by line. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sample/metrics.h"
@@ -9,10 +10,16 @@
 static struct metrics m;
 static struct metrics_window w;
 
+static void clear_window(void)
+{
+	free(w.ops);
+	memset(&w, 0, sizeof(w));
+}
+
 static void begin(void)
 {
+	clear_window();
 	memset(&m, 0, sizeof(m));
-	memset(&w, 0, sizeof(w));
 	m.version = "1.2.3";
 }
 
@@ -171,28 +178,22 @@ static void test_bytes(void)
 	CU_ASSERT(m.sum.alloc_bytes[0] == UINT64_MAX && m.sum.alloc_bytes[1] == UINT64_MAX);
 }
 
-/* Operators 0, 1, ... of one window, the later ones with more time. */
-static void add_window(unsigned int first, unsigned int cnt)
-{
-	char name[32];
-
-	memset(&w, 0, sizeof(w));
-	for (unsigned int i = first; i < first + cnt; i++) {
-		snprintf(name, sizeof(name), "op::%u", i);
-		metrics_window__op(&w, &m, name, 1, 1000 + i);
-	}
-	metrics__add(&m, &w);
-}
-
-/* As add_window(), all of one user. */
-static void add_users(const char *prefix, uint32_t uid, unsigned int first, unsigned int cnt)
+/* Operators PREFIX::first... of one user, the first ones with most time. */
+static void put_ops(const char *prefix, uint32_t uid, unsigned int first, unsigned int cnt)
 {
 	char name[32];
 
 	for (unsigned int i = first; i < first + cnt; i++) {
 		snprintf(name, sizeof(name), "%s::%u", prefix, i);
-		metrics_window__op(&w, &m, name, uid, uid * 1000 + i);
+		metrics_window__op(&w, name, uid, uid * 10000 - i);
 	}
+}
+
+static void add_window(unsigned int first, unsigned int cnt)
+{
+	clear_window();
+	put_ops("op", 1, first, cnt);
+	metrics__add(&m, &w);
 }
 
 static unsigned int names_of(const char *prefix)
@@ -200,7 +201,7 @@ static unsigned int names_of(const char *prefix)
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < m.op_cnt; i++)
-		n += !strncmp(m.ops[i].name, prefix, strlen(prefix));
+		n += !strncmp(m.ops[i].op.name, prefix, strlen(prefix));
 	return n;
 }
 
@@ -208,119 +209,73 @@ static uint64_t all_time(void)
 {
 	uint64_t sum = m.sum.rest_ns;
 
-	for (unsigned int i = 0; i < METRICS_OPS; i++)
-		sum += m.sum.op_ns[i];
+	for (unsigned int i = 0; i < m.op_cnt; i++)
+		sum += m.ops[i].op.self_ns;
 	return sum;
 }
 
-/* One user's process has had a hundred names with more time in each of many windows: another's come all the same. */
+/* One user's process has had a hundred names with more time in many windows: another's come all the same. */
 static void test_share_of_users(void)
 {
 	uint64_t sum;
 
 	begin();
 	for (unsigned int k = 0; k < 20; k++) {
-		memset(&w, 0, sizeof(w));
-		add_users("loud", 2, 0, 100);
+		clear_window();
+		put_ops("loud", 2, 0, 100);
 		metrics__add(&m, &w);
 	}
 	CU_ASSERT_EQUAL(names_of("loud::"), METRICS_OPS);
 	for (unsigned int k = 0; k < 20; k++) {
-		memset(&w, 0, sizeof(w));
-		add_users("loud", 2, 100 * k, 100);
-		add_users("quiet", 1, 0, 20);
+		clear_window();
+		put_ops("loud", 2, 100 * k, 100);
+		put_ops("quiet", 1, 0, 20);
 		sum = all_time();
 		metrics__add(&m, &w);
 		CU_ASSERT(all_time() > sum);
 	}
 	CU_ASSERT_EQUAL(names_of("quiet::"), 20);
 	CU_ASSERT_EQUAL(names_of("loud::"), METRICS_OPS - 20);
-	for (unsigned int k = 0; k < 5; k++) { /* a name that several use is nobody's */
-		memset(&w, 0, sizeof(w));
-		add_users("quiet", 2, 0, 20);
-		metrics__add(&m, &w);
-	}
+	clear_window();
+	put_ops("quiet", 2, 0, 20); /* a name that several use is nobody's */
+	metrics__add(&m, &w);
 	for (unsigned int i = 0; i < m.op_cnt; i++)
-		CU_ASSERT(strncmp(m.ops[i].name, "quiet", 5) != 0 || m.ops[i].uid == METRICS_NO_USER);
+		CU_ASSERT(strncmp(m.ops[i].op.name, "quiet", 5) != 0 ||
+			  m.ops[i].op.uid == METRICS_NO_USER);
 }
 
-/* What has had no time for longest goes, and its time is among the others; a window that began before means the old name. */
+/* What has had no time for longest goes, and its time is among the others. */
 static void test_recent_names(void)
 {
-	struct metrics_window before;
-
 	begin();
-	for (unsigned int i = 0; i < METRICS_OPS; i += METRICS_NEW_OPS)
-		add_window(i, METRICS_NEW_OPS);
-	memset(&w, 0, sizeof(w));
-	metrics_window__op(&w, &m, "op::0", 1, 5);
-	metrics__add(&m, &w);
-	memset(&w, 0, sizeof(w));
-	add_users("op", 1, 0, METRICS_NEW_OPS);
-	before = w;
-	add_window(100, METRICS_NEW_OPS);
+	for (unsigned int i = 0; i < METRICS_OPS; i += 10)
+		add_window(i, 10);
+	add_window(0, 1);
+	add_window(100, 9);
 	CU_ASSERT_EQUAL(m.op_cnt, METRICS_OPS);
-	CU_ASSERT_STRING_EQUAL(m.ops[0].name, "op::0");
-	CU_ASSERT_EQUAL(names_of("op::10"), METRICS_NEW_OPS);
-	for (unsigned int i = 1; i < METRICS_NEW_OPS; i++)
-		CU_ASSERT(atoi(m.ops[i].name + 4) >= 100);
-	CU_ASSERT_EQUAL(m.sum.op_ns[1], (uint64_t)(1000 + atoi(m.ops[1].name + 4)));
-	metrics__add(&m, &before);
-	CU_ASSERT_EQUAL(m.sum.op_ns[0], 1000 + 5 + 1000);
-	CU_ASSERT_EQUAL(m.sum.op_ns[1], (uint64_t)(1000 + atoi(m.ops[1].name + 4)));
+	CU_ASSERT_STRING_EQUAL(m.ops[0].op.name, "op::0");
+	CU_ASSERT_EQUAL(m.ops[0].op.self_ns, 2 * 10000);
+	CU_ASSERT_EQUAL(names_of("op::10"), 1 + 9); /* and op::10 itself */
+	for (unsigned int i = 1; i < 10; i++)
+		CU_ASSERT_EQUAL(m.ops[i].op.self_ns, 10000 - 99 - i);
+	CU_ASSERT_EQUAL(m.sum.rest_ns, 9 * 10000 - 45);
 }
 
-/* No time of an operator is lost, and each has its whole time from the window on that gave it its name. */
+/* No time of an operator is lost, those with most time get the names, and one that has time in a
+ * window keeps its name in it. */
 static void test_names(void)
 {
-	uint64_t sum = 0, expected = 0;
+	uint64_t expected = 0;
 
 	begin();
-	add_window(0, 30);
-	CU_ASSERT_EQUAL(m.op_cnt, METRICS_NEW_OPS);
-	for (unsigned int i = 0; i < m.op_cnt; i++)
-		CU_ASSERT(atoi(m.ops[i].name + 4) >= 20); /* the ten with most time */
-	add_window(0, 30);
-	CU_ASSERT_EQUAL(m.op_cnt, 2 * METRICS_NEW_OPS);
-	for (unsigned int i = 0; i < METRICS_NEW_OPS; i++)
-		CU_ASSERT_EQUAL(m.sum.op_ns[i], 2 * (uint64_t)(1000 + atoi(m.ops[i].name + 4)));
 	for (unsigned int i = 0; i < 20; i++)
 		add_window(0, 200);
 	CU_ASSERT_EQUAL(m.op_cnt, METRICS_OPS);
-	for (unsigned int i = 0; i < 30; i++)
-		expected += 2 * (1000 + i);
-	for (unsigned int i = 0; i < 200; i++)
-		expected += 20 * (1000 + i);
 	for (unsigned int i = 0; i < METRICS_OPS; i++)
-		sum += m.sum.op_ns[i];
-	CU_ASSERT_EQUAL(sum + m.sum.rest_ns, expected);
-}
-
-/* Two windows that began with the same names: one adds what the other has added already, and there is too little room. */
-static void test_overlapping_windows(void)
-{
-	struct metrics_window a = { 0 }, b = { 0 };
-
-	begin();
-	for (unsigned int i = 0; i < 45; i += 9)
-		add_window(i, 9);
-	CU_ASSERT_EQUAL(m.op_cnt, 45);
-	for (unsigned int i = 0; i < 6; i++) {
-		char name[] = "a::0";
-
-		name[3] = (char)('0' + i);
-		metrics_window__op(&a, &m, name, 1, 10);
-		name[0] = i ? 'b' : 'a';
-		metrics_window__op(&b, &m, name, 1, 10 + i);
-	}
-	CU_ASSERT_EQUAL(a.new_op_cnt, 6);
-	metrics__add(&m, &a);
-	CU_ASSERT_EQUAL(m.op_cnt, METRICS_OPS);
-	CU_ASSERT_EQUAL(m.sum.rest_ns, 1000); /* op::0 */
-	metrics__add(&m, &b);
-	CU_ASSERT_EQUAL(m.op_cnt, METRICS_OPS);
-	CU_ASSERT_EQUAL(m.sum.op_ns[45], 10 + 10);
-	CU_ASSERT_EQUAL(m.sum.rest_ns, 1000 + 1001 + 1002 + 1003 + 1004 + 1005);
+		CU_ASSERT_EQUAL(m.ops[i].op.self_ns, 20 * (uint64_t)(10000 - i));
+	for (unsigned int i = 0; i < 200; i++)
+		expected += 20 * (10000 - i);
+	CU_ASSERT_EQUAL(all_time(), expected);
 }
 
 static void test_texts(void)
@@ -328,21 +283,21 @@ static void test_texts(void)
 	char name[300], *text;
 
 	begin();
-	metrics_window__op(&w, &m, "a\"b\\c\nd\x01\xff", 1, 5);
-	metrics_window__op(&w, &m, METRICS_OTHER, 1, 7);
+	metrics_window__op(&w, "a\"b\\c\nd\x01\xff", 1, 5);
+	metrics_window__op(&w, METRICS_OTHER, 1, 7);
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	metrics_window__op(&w, &m, name, 1, 1);
+	metrics_window__op(&w, name, 1, 1);
 	name[sizeof(name) - 2] = 'y';
-	metrics_window__op(&w, &m, name, 1, 1);
+	metrics_window__op(&w, name, 1, 1);
 	metrics__add(&m, &w);
 	text = render(true);
 	HAS("ptbpf_operator_self_seconds_total{operator=\"a\\\"b\\\\c?d??\"} 0.000000005");
 	HAS("ptbpf_operator_self_seconds_total{operator=\"other\"} 0.000000007");
 	name[METRICS_OP_NAME - 1] = '\0';
 	CU_ASSERT_EQUAL(m.op_cnt, 2);
-	CU_ASSERT_STRING_EQUAL(m.ops[1].name, name);
-	CU_ASSERT_EQUAL(m.sum.op_ns[1], 2);
+	CU_ASSERT_STRING_EQUAL(m.ops[1].op.name, name);
+	CU_ASSERT_EQUAL(m.ops[1].op.self_ns, 2);
 	free(text);
 }
 
@@ -355,7 +310,6 @@ int main(void)
 		{ "values", test_values },
 		{ "bytes", test_bytes },
 		{ "names of operators", test_names },
-		{ "overlapping windows", test_overlapping_windows },
 		{ "one user's names leave room for another's", test_share_of_users },
 		{ "names without time go", test_recent_names },
 		{ "texts of others", test_texts },

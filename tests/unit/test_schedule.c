@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "sample/schedule.h"
-#include "sample/step_wait.h"
 #include "suite.h"
 
 #define STEP 1000000000ULL

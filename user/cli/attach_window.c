@@ -16,7 +16,7 @@
 #include "model/session.h"
 #include "record/recorder.h"
 #include "record/run.h"
-#include "sample/left_out.h"
+#include "sample/proc_select.h"
 #include "target/pid_hold.h"
 #include "target/torch_proc.h"
 

@@ -257,7 +257,7 @@ int cmd_attach(int argc, char **argv)
 {
 	struct run_cfg cfg = { .row_limit = OUTPUT_ROWS_DEFAULT };
 	struct outputs_result result;
-	struct metrics_window metrics = { .ops_cnt = 0 };
+	struct metrics_window metrics = { .op_cnt = 0 };
 	struct live live = { .result = &result, .metrics = &metrics };
 	struct window_opts wo;
 	int n = opts__parse(&attach_usage, &cfg, argc, argv, NULL), code;
@@ -284,6 +284,6 @@ int cmd_attach(int argc, char **argv)
 	code = cfg.window ? attach_window__run(&cfg, &wo, &live) : attach(&cfg, &live);
 	progress__done(&live.progress, code,
 		       code == EXIT_DONE || code == EXIT_INCOMPLETE ? &result : NULL, live.metrics);
-	free(metrics.ops_all);
+	free(metrics.ops);
 	return code;
 }

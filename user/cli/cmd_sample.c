@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See sample_opts.h. */
+/*
+ * ptbpf sample: its options, from the command line and from a configuration file, which can be read
+ * again. The daemon is in user/sample.
+ */
 #define LOG_DOMAIN "sample"
-#include "cli/sample_opts.h"
-
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,17 +13,33 @@
 #include "base/quantity.h"
 #include "cli/cmd.h"
 #include "cli/conf.h"
-#include "cli/sample_steps.h"
+#include "cli/live.h"
+#include "model/session.h"
+#include "record/run.h"
 #include "sample/control.h"
+#include "sample/event_watch.h"
 #include "sample/http_server.h"
+#include "sample/sample.h"
 #include "sample/window_dir.h"
 
 #define SAMPLES_HZ 99 /* of a job that hangs */
-
 #define SCHEDULE_DEFAULT "wait=55s,active=5s"
 #define SCHEDULE_OF_EVENTS "none" /* with --open-on */
+#define STEP_TIMEOUT_NS 60000000000ULL
 #define OPEN_INTERVAL_NS 600000000000ULL
 #define OPEN_INTERVAL_UNSET UINT64_MAX
+#define PROCESS_LIMIT_UNSET INT32_MIN
+
+_Static_assert(OPT_PIDS_MAX <= PROC_SELECT_MAX, "named processes fit into a window");
+
+struct sample_cfg {
+	struct run_cfg run; /* first: rows of options that commands share have offsets in it */
+	struct sample_settings set;
+	const char *config, *max_overhead;
+	int process_limit;
+	struct conf *conf;       /* has texts of the options; NULL: no file */
+	struct sample_cfg *prev; /* that was read before; windows in hand refer to it */
+};
 
 /* clang-format off */
 #define CHILDREN_OPT \
@@ -31,11 +49,11 @@
 static const struct opt_def sample_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "targets" },
 	{ OPT_PIDS, 'p', "pid", offsetof(struct sample_cfg, run.pids), "PID[,PID...]", "these processes, until all have ended" },
-	{ OPT_FLAG, 0, "all-torch", offsetof(struct sample_cfg, select.all_torch), NULL,
+	{ OPT_FLAG, 0, "all-torch", offsetof(struct sample_cfg, set.select.all_torch), NULL,
 	  "every process that has PyTorch loaded when a window begins" },
-	{ OPT_STR, 0, "comm", offsetof(struct sample_cfg, select.comm), "PATTERN",
+	{ OPT_STR, 0, "comm", offsetof(struct sample_cfg, set.select.comm), "PATTERN",
 	  "likewise those whose name (/proc/PID/comm) matches, as in 'pt_*'" },
-	{ OPT_STR, 0, "cgroup", offsetof(struct sample_cfg, select.cgroup), "PATH",
+	{ OPT_STR, 0, "cgroup", offsetof(struct sample_cfg, set.select.cgroup), "PATH",
 	  "likewise those in this control group or below it" },
 	{ OPT_INT, 0, "process-limit", offsetof(struct sample_cfg, process_limit), "N",
 	  "so many of them in a window, others in the next ones, in turn (default: 32 if no other process has PyTorch, else 16)" },
@@ -43,11 +61,11 @@ static const struct opt_def sample_opts[] = {
 	{ OPT_STR, 0, "config", offsetof(struct sample_cfg, config), "FILE",
 	  "read options from it, too, in lines NAME=VALUE; the command line wins; SIGHUP reads it again" },
 	{ OPT_GROUP, 0, "", 0, NULL, "windows" },
-	{ OPT_STR, 0, "schedule", offsetof(struct sample_cfg, schedule), "LIST",
+	{ OPT_STR, 0, "schedule", offsetof(struct sample_cfg, set.schedule_text), "LIST",
 	  "wait=TIME,warmup=TIME,active=TIME,repeat=N,skip_first=TIME,skip_first_wait=0 or 1, as torch.profiler.schedule; numbers without units are steps; none: only windows that ptbpf trigger requests (default: wait=55s,active=5s)" },
-	{ OPT_STR, 0, "open-on", offsetof(struct sample_cfg, open_on), "LIST",
+	{ OPT_STR, 0, "open-on", offsetof(struct sample_cfg, set.open_on), "LIST",
 	  "open a window when it happens in a process: slow=1.5x (a step takes so many times the median of the last ones), grows=1GiB (its resident memory does), hang=60s (no step ends for so long: a window of samples), annotation=NAME (it begins), oom (PyTorch cannot allocate memory); without --schedule there are no other windows" },
-	{ OPT_DURATION, 0, "open-interval", offsetof(struct sample_cfg, open_interval_ns), "TIME",
+	{ OPT_DURATION, 0, "open-interval", offsetof(struct sample_cfg, set.open_interval_ns), "TIME",
 	  "at least so long between two such windows for one kind of event in one process (10m)" },
 	{ OPT_DURATION, 0, "flight", offsetof(struct sample_cfg, run.rec.flight_ns), "TIME",
 	  "with --pid: these windows begin so long before the event; all that a window records is then recorded all the time, at the cost of that, and kept in memory" },
@@ -59,17 +77,17 @@ static const struct opt_def sample_opts[] = {
 	  "record a process for a shorter time, and in fewer windows, so that kernel probes cost it no more of its time than this on average (0.5%)" },
 	STEP_OPTS,
 	{ OPT_GROUP, 0, "", 0, NULL, "files" },
-	{ OPT_STR, 0, "dir", offsetof(struct sample_cfg, dir), "DIR",
+	{ OPT_STR, 0, "dir", offsetof(struct sample_cfg, set.dir), "DIR",
 	  "directory of captures, traces and the log " WINDOW_LOG },
-	{ OPT_CHOICE, 0, "traces", offsetof(struct sample_cfg, traces), "FORMAT=none, json, json.gz",
+	{ OPT_CHOICE, 0, "traces", offsetof(struct sample_cfg, set.traces), "FORMAT=none, json, json.gz",
 	  "write a Chrome trace of each window, named as tensorboard_trace_handler names it (default: none)" },
-	{ OPT_SIZE, 0, "max-disk", offsetof(struct sample_cfg, max_disk), "SIZE",
+	{ OPT_SIZE, 0, "max-disk", offsetof(struct sample_cfg, set.max_disk), "SIZE",
 	  "delete the oldest windows when all take more than this" },
-	{ OPT_STR, 0, "on-window", offsetof(struct sample_cfg, on_window), "COMMAND",
+	{ OPT_STR, 0, "on-window", offsetof(struct sample_cfg, set.on_window), "COMMAND",
 	  "run by sh after each window, with PTBPF_WINDOW, PTBPF_CAPTURE, PTBPF_TRACE and PTBPF_EXIT in its environment" },
-	{ OPT_STR, 0, "metrics", offsetof(struct sample_cfg, metrics), "ADDRESS",
+	{ OPT_STR, 0, "metrics", offsetof(struct sample_cfg, set.metrics), "ADDRESS",
 	  "serve OpenMetrics at http://ADDRESS/metrics: PORT or :PORT (on 127.0.0.1), HOST:PORT, [::1]:PORT" },
-	{ OPT_STR, 0, "control", offsetof(struct sample_cfg, control), "PATH",
+	{ OPT_STR, 0, "control", offsetof(struct sample_cfg, set.control), "PATH",
 	  "Unix socket of an HTTP server for ptbpf trigger, ptbpf status and others; off: none (default: in " CONTROL_DIR ", by the name of --dir)" },
 	{ OPT_FLAG, 'q', "quiet", offsetof(struct sample_cfg, run.quiet), NULL, "print only warnings and errors" },
 	RECORDING_OPTS,
@@ -88,14 +106,16 @@ const struct cmd_usage sample_usage = {
 	.opts = sample_opts,
 };
 
-static bool selects(const struct sample_cfg *cfg)
+static bool selects(const struct sample_settings *set)
 {
-	return cfg->select.all_torch || cfg->select.comm || cfg->select.cgroup;
+	return set->select.all_torch || set->select.comm || set->select.cgroup;
 }
 
-/* Options of the programs that record, as they were given: those that live__check() derives
- * would contradict them. */
-void sample_settings__set_words(struct sample_settings *set)
+/*
+ * Options of the programs that record, as they were given: those that live__check() derives would
+ * contradict them.
+ */
+static void set_words(struct sample_cfg *cfg)
 {
 	static const struct opt_def recording[] = {
 		CHILDREN_OPT, STEP_OPTS, RECORDING_OPTS, SOURCE_OPTS, { OPT_GROUP, 0, NULL, 0, NULL, NULL }
@@ -104,165 +124,209 @@ void sample_settings__set_words(struct sample_settings *set)
 		CHILDREN_OPT, STEP_OPTS, SOURCE_OPTS, { OPT_GROUP, 0, NULL, 0, NULL, NULL }
 	};
 	static const struct opt_def *const following = sampling + 1; /* no children */
-	const struct run_cfg *run = &set->cfg.run;
-	struct window_options *o = &set->options;
+	struct sample_settings *set = &cfg->set;
 
-	opts__words(recording, NULL, run, &o->args);
-	words__add(&o->samples_args, "--sample-stacks=%d", SAMPLES_HZ);
-	opts__words(sampling, "agent", run, &o->samples_args);
-	opts__words(following, "agent", run, &set->follow_args);
-	if (set->cfg.open_on)
-		words__add(&set->follow_args, "--open-on=%s", set->cfg.open_on);
-	if (set->cfg.max_overhead)
-		words__add(&set->follow_args, "--max-overhead=%s", set->cfg.max_overhead);
+	opts__words(recording, NULL, &cfg->run, &set->args);
+	words__add(&set->hang_args, "--sample-stacks=%d", SAMPLES_HZ);
+	opts__words(sampling, "agent", &cfg->run, &set->hang_args);
+	opts__words(following, "agent", &cfg->run, &set->follow_args);
+	if (set->open_on)
+		words__add(&set->follow_args, "--open-on=%s", set->open_on);
+	if (cfg->max_overhead)
+		words__add(&set->follow_args, "--max-overhead=%s", cfg->max_overhead);
 }
 
-static void free_words(struct sample_settings *set)
+/* ---- checks: 0, or -EINVAL (reported) ---- */
+
+static int check_targets(const struct sample_cfg *cfg)
 {
-	words__free(&set->options.args);
-	words__free(&set->options.samples_args);
-	words__free(&set->follow_args);
+	if ((cfg->run.pids.cnt > 0) == selects(&cfg->set))
+		pr_error("sample: either --pid, or --all-torch, --comm or --cgroup is required; see 'ptbpf sample --help'");
+	else if (cfg->process_limit != PROCESS_LIMIT_UNSET &&
+		 (cfg->process_limit < 1 || cfg->process_limit > PROC_SELECT_MAX))
+		pr_error("sample: %d is not a valid value for --process-limit (1 to %d)",
+			 cfg->process_limit, PROC_SELECT_MAX);
+	else if (!cfg->set.dir)
+		pr_error("sample: --dir is required; see 'ptbpf sample --help'");
+	else
+		return 0;
+	return -EINVAL;
 }
 
-static int check_events(struct sample_settings *set)
+static int check_events(struct sample_cfg *cfg)
 {
-	struct sample_cfg *cfg = &set->cfg;
+	struct sample_settings *set = &cfg->set;
+	struct event_rules rules;
 
-	if (!cfg->schedule)
-		cfg->schedule = cfg->open_on ? SCHEDULE_OF_EVENTS : SCHEDULE_DEFAULT;
-	if (!cfg->open_on && cfg->open_interval_ns != OPEN_INTERVAL_UNSET) {
+	if (!set->schedule_text)
+		set->schedule_text = set->open_on ? SCHEDULE_OF_EVENTS : SCHEDULE_DEFAULT;
+	if (!set->open_on && set->open_interval_ns != OPEN_INTERVAL_UNSET) {
 		pr_error("sample: --open-interval needs --open-on");
-		return -1;
+		return -EINVAL;
 	}
-	if (cfg->open_interval_ns == OPEN_INTERVAL_UNSET)
-		cfg->open_interval_ns = OPEN_INTERVAL_NS;
-	if (!cfg->open_on)
+	if (set->open_interval_ns == OPEN_INTERVAL_UNSET)
+		set->open_interval_ns = OPEN_INTERVAL_NS;
+	if (!set->open_on)
 		return 0;
 	if (cfg->run.no_steps) {
 		pr_error("sample: --open-on follows steps: it excludes --no-steps");
-		return -1;
+		return -EINVAL;
 	}
-	log__set_context(conf__where(set->conf, cfg->open_on));
-	return event_rules__parse(cfg->open_on, &set->events);
+	log__set_context(conf__where(cfg->conf, set->open_on));
+	return event_rules__parse(set->open_on, &rules);
 }
 
 /* What happens is held all the time: that has a cost which no limit can keep down. */
-static int check_flight(struct sample_settings *set)
+static int check_flight(struct sample_cfg *cfg)
 {
-	struct sample_cfg *cfg = &set->cfg;
 	const char *why =
-		!cfg->open_on      ? "needs --open-on: no other windows begin before their reason" :
+		!cfg->set.open_on  ? "needs --open-on: no other windows begin before their reason" :
 		!cfg->run.pids.cnt ? "needs --pid: processes cannot join what is held" :
 		cfg->max_overhead ? "excludes --max-overhead: its probes are attached all the time" :
 		cfg->run.rec.sample_hz ? "excludes --sample-stacks" :
 					 NULL;
 
 	if (live__check_flight(&cfg->run))
-		return -1;
+		return -EINVAL;
 	if (!cfg->run.rec.flight_ns || !why)
 		return 0;
 	pr_error("sample: --flight %s", why);
-	return -1;
+	return -EINVAL;
 }
 
-/* Errors about a value name its line, others the file. */
-static int check(struct sample_settings *set)
+static int check_schedule(struct sample_cfg *cfg)
 {
-	struct sample_cfg *cfg = &set->cfg;
+	struct sample_settings *set = &cfg->set;
+	uint64_t timeout = cfg->run.rec.steps.timeout_ns;
+	const char *why =
+		cfg->run.no_steps      ? "--no-steps" :
+		cfg->run.rec.sample_hz ? "--sample-stacks, which has no probes to count them" :
+		!cfg->run.rec.ops ? "--activities cuda, which does not record what ends a step" :
+				    NULL;
 
-	log__set_context(cfg->config);
-	if ((cfg->run.pids.cnt > 0) == selects(cfg)) {
-		pr_error("sample: either --pid, or --all-torch, --comm or --cgroup is required; see 'ptbpf sample --help'");
-		return -1;
-	}
-	if (cfg->process_limit != SAMPLE_LIMIT_AUTO &&
-	    (cfg->process_limit < 1 || cfg->process_limit > PROC_SELECT_MAX)) {
-		pr_error("sample: %d is not a valid value for --process-limit (1 to %d)",
-			 cfg->process_limit, PROC_SELECT_MAX);
-		return -1;
-	}
-	if (!cfg->dir) {
-		pr_error("sample: --dir is required; see 'ptbpf sample --help'");
-		return -1;
-	}
-	sample_settings__set_words(set);
-	if (live__check(&cfg->run))
-		return -1;
-	if (check_events(set) || check_flight(set))
-		return -1;
-	log__set_context(conf__where(set->conf, cfg->schedule));
-	if (schedule__parse(cfg->schedule, &set->schedule) ||
-	    sample_steps__check(&set->schedule, &cfg->run, &set->options.steps))
-		return -1;
-	log__set_context(conf__where(set->conf, cfg->max_overhead));
+	log__set_context(conf__where(cfg->conf, set->schedule_text));
+	if (schedule__parse(set->schedule_text, &set->schedule))
+		return -EINVAL;
+	if (!set->schedule.in_steps && timeout)
+		pr_error("--step-timeout needs a --schedule in steps");
+	else if (set->schedule.in_steps && why)
+		pr_error("a --schedule in steps excludes %s; use times (active=5s)", why);
+	else
+		return 0;
+	return -EINVAL;
+}
+
+/* Values that have their own forms. */
+static int check_values(struct sample_cfg *cfg)
+{
+	struct sample_settings *set = &cfg->set;
+
+	log__set_context(conf__where(cfg->conf, cfg->max_overhead));
 	if (cfg->max_overhead &&
 	    (quantity__percent(cfg->max_overhead, &set->max_overhead) || !set->max_overhead)) {
 		pr_error("sample: '%s' is not a valid value for --max-overhead (0.5%%)",
 			 cfg->max_overhead);
-		return -1;
+		return -EINVAL;
 	}
-	log__set_context(conf__where(set->conf, cfg->metrics));
-	if (cfg->metrics && !http_listen__valid(cfg->metrics)) {
+	log__set_context(conf__where(cfg->conf, set->metrics));
+	if (set->metrics && !http_listen__valid(set->metrics)) {
 		pr_error("sample: '%s' is not a valid value for --metrics (9464, 127.0.0.1:9464, [::1]:9464)",
-			 cfg->metrics);
-		return -1;
+			 set->metrics);
+		return -EINVAL;
 	}
-	log__set_context(conf__where(set->conf, cfg->control));
-	if (set->schedule.none && !cfg->open_on && cfg->control &&
-	    !strcmp(cfg->control, SAMPLE_CONTROL_OFF)) {
+	log__set_context(conf__where(cfg->conf, set->control));
+	if (set->schedule.none && !set->open_on && set->control &&
+	    !strcmp(set->control, SAMPLE_CONTROL_OFF)) {
 		pr_error("sample: --schedule none needs a control socket: without --control off");
-		return -1;
+		return -EINVAL;
 	}
-	set->options.duration_ns = set->schedule.in_steps ? 0 : set->schedule.active;
 	return 0;
 }
 
-/* The file, and the command line over it, which has been parsed into `line`. */
-static int read_file(struct sample_settings *set, const struct sample_cfg *line, int argc, char **argv)
+/* Errors about a value name its line, others the file. */
+static int check(struct sample_cfg *cfg)
 {
-	struct sample_cfg *cfg = &set->cfg;
-	const char *again;
-
-	if (conf__read(line->config, &sample_usage, cfg, &set->conf))
-		return OPTS_ERROR;
-	again = cfg->config;
-	if (again) {
-		log__set_context(conf__where(set->conf, again));
-		pr_error("'config' is an option of the command line only");
-		log__set_context(NULL);
-		return OPTS_ERROR;
-	}
-	if (line->run.pids.cnt || selects(line)) {
-		cfg->run.pids.cnt = 0;
-		cfg->select = (struct proc_select){ .comm = NULL };
-	}
-	return opts__parse(&sample_usage, cfg, argc, argv, NULL) < 0 ? OPTS_ERROR : 0;
+	log__set_context(cfg->config);
+	if (check_targets(cfg))
+		return -EINVAL;
+	set_words(cfg);
+	return live__check(&cfg->run) || check_events(cfg) || check_flight(cfg) ||
+			       check_schedule(cfg) || check_values(cfg) ?
+		       -EINVAL :
+		       0;
 }
 
-int sample_settings__load(int argc, char **argv, struct sample_settings **out)
+/* What the daemon has to know of the options that other commands have, too. */
+static void fill_settings(struct sample_cfg *cfg)
+{
+	struct sample_settings *set = &cfg->set;
+	const struct record_opts *rec = &cfg->run.rec;
+
+	set->pids = cfg->run.pids.pids;
+	set->pid_cnt = cfg->run.pids.cnt;
+	set->process_limit = cfg->process_limit == PROCESS_LIMIT_UNSET ? 0 : (uint32_t)cfg->process_limit;
+	set->can_share = run__can_share();
+	set->step_name = cfg->run.step_on ? cfg->run.step_on : SESSION_STEP_ON;
+	set->step_named = cfg->run.step_on != NULL;
+	set->step_timeout_ns = rec->steps.timeout_ns ? rec->steps.timeout_ns : STEP_TIMEOUT_NS;
+	set->flight_ns = rec->flight_ns;
+	set->flight_bytes = rec->flight_bytes;
+	set->cpu = rec->ops;
+	set->cuda = rec->gpu;
+	set->samples = rec->sample_hz > 0;
+	set->activities = cfg->run.activities;
+}
+
+/* ---- reading them ---- */
+
+/* The file, and the command line over it, which has been parsed into `line`. */
+static int read_file(struct sample_cfg *cfg, const struct sample_cfg *line, int argc, char **argv)
+{
+	if (conf__read(line->config, &sample_usage, cfg, &cfg->conf))
+		return OPTS_ERROR;
+	if (cfg->config) {
+		log__set_context(conf__where(cfg->conf, cfg->config));
+		pr_error("'config' is an option of the command line only");
+		return OPTS_ERROR;
+	}
+	if (line->run.pids.cnt || selects(&line->set)) {
+		cfg->run.pids.cnt = 0;
+		cfg->set.select = (struct proc_select){ .comm = NULL };
+	}
+	return opts__parse(&sample_usage, cfg, argc, argv, NULL);
+}
+
+static void free_cfg(struct sample_cfg *cfg)
+{
+	words__free(&cfg->set.args);
+	words__free(&cfg->set.hang_args);
+	words__free(&cfg->set.follow_args);
+	conf__free(cfg->conf);
+	free(cfg);
+}
+
+/* The command line wins over the file. 0, OPTS_ERROR (reported) or OPTS_HELP (printed). */
+static int load(int argc, char **argv, struct sample_cfg **out)
 {
 	static const struct sample_cfg none = { .run = { .row_limit = OUTPUT_ROWS_DEFAULT },
-						.open_interval_ns = OPEN_INTERVAL_UNSET,
-						.process_limit = SAMPLE_LIMIT_AUTO };
-	struct sample_settings *set = xcalloc(1, sizeof(*set));
-	struct sample_cfg line = none;
-	int err = OPTS_ERROR;
+						.set = { .open_interval_ns = OPEN_INTERVAL_UNSET },
+						.process_limit = PROCESS_LIMIT_UNSET };
+	struct sample_cfg line = none, *cfg = xcalloc(1, sizeof(*cfg));
+	int err = opts__parse(&sample_usage, &line, argc, argv, NULL);
 
-	set->holders = 1;
-	set->cfg = none;
-	err = opts__parse(&sample_usage, &line, argc, argv, NULL);
-	if (err >= 0 && !line.config)
-		set->cfg = line;
-	else if (err >= 0)
-		err = read_file(set, &line, argc, argv);
+	*cfg = line.config ? none : line;
+	if (err >= 0 && line.config)
+		err = read_file(cfg, &line, argc, argv);
 	if (err >= 0)
-		err = check(set) ? OPTS_ERROR : 0;
+		err = check(cfg) ? OPTS_ERROR : 0;
 	log__set_context(NULL);
-	if (err)
-		sample_settings__release(set);
-	else
-		*out = set;
-	return err;
+	if (err) {
+		free_cfg(cfg);
+		return err;
+	}
+	fill_settings(cfg);
+	*out = cfg;
+	return 0;
 }
 
 static bool same_text(const char *a, const char *b)
@@ -271,51 +335,62 @@ static bool same_text(const char *a, const char *b)
 }
 
 /* An option that differs and cannot change, NULL: none. */
-static const char *fixed_change(const struct sample_cfg *a, const struct sample_cfg *b)
+static const char *fixed_change(const struct sample_settings *a, const struct sample_settings *b)
 {
-	if (a->run.pids.cnt != b->run.pids.cnt ||
-	    memcmp(a->run.pids.pids, b->run.pids.pids, a->run.pids.cnt * sizeof(pid_t)) != 0)
+	if (a->pid_cnt != b->pid_cnt || memcmp(a->pids, b->pids, a->pid_cnt * sizeof(pid_t)) != 0)
 		return "pid";
-	if (!same_text(a->metrics, b->metrics))
-		return "metrics";
-	if (!same_text(a->control, b->control))
-		return "control";
-	return same_text(a->dir, b->dir) ? NULL : "dir";
+	return !same_text(a->metrics, b->metrics) ? "metrics" :
+	       !same_text(a->control, b->control) ? "control" :
+	       !same_text(a->dir, b->dir)         ? "dir" :
+						    NULL;
 }
 
-int sample_settings__reload(int argc, char **argv, const struct sample_settings *old,
-			    struct sample_settings **out)
-{
-	const char *fixed;
-	int err = sample_settings__load(argc, argv, out);
+struct reload {
+	int argc;
+	char **argv;
+	struct sample_cfg *cfg; /* the last one */
+};
 
-	if (!err && (fixed = fixed_change(&old->cfg, &(*out)->cfg))) {
+static const struct sample_settings *reload(void *arg)
+{
+	struct reload *r = arg;
+	struct sample_cfg *old = r->cfg, *cfg;
+	const char *fixed;
+	int err = load(r->argc, r->argv, &cfg);
+
+	if (!err && (fixed = fixed_change(&old->set, &cfg->set))) {
 		pr_error("%s: '%s' cannot change while ptbpf runs; restart it for that",
-			 old->cfg.config, fixed);
-		sample_settings__release(*out);
+			 old->config, fixed);
+		free_cfg(cfg);
 		err = OPTS_ERROR;
 	}
-	if (err) { /* they have been set from the new ones */
-		log__enable_domains(old->cfg.run.log);
-		log__set_quiet(old->cfg.run.quiet);
+	if (err) { /* load() has set these from the new ones */
+		log__enable_domains(old->run.log);
+		log__set_quiet(old->run.quiet);
+		pr_error("'%s' is not used: the settings remain as they were", old->config);
+		return NULL;
 	}
-	return err;
+	pr_info("'%s' is read again", cfg->config);
+	cfg->prev = old;
+	r->cfg = cfg;
+	return &cfg->set;
 }
 
-struct sample_settings *sample_settings__hold(struct sample_settings *set)
+int cmd_sample(int argc, char **argv)
 {
-	set->holders++;
-	return set;
-}
+	struct reload r = { argc, argv, NULL };
+	int err = load(argc, argv, &r.cfg), code;
 
-void sample_settings__release(struct sample_settings *set)
-{
-	if (!set || --set->holders)
-		return;
-	free_words(set);
-	if (set->base)
-		sample_settings__release(set->base);
-	else
-		conf__free(set->conf);
-	free(set);
+	if (err)
+		return err == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
+	log__limit_repeats();
+	code = run__check() ? EXIT_FAILED :
+			      (int)sample__run(&r.cfg->set, r.cfg->config ? reload : NULL, &r);
+	while (r.cfg) {
+		struct sample_cfg *cfg = r.cfg;
+
+		r.cfg = cfg->prev;
+		free_cfg(cfg);
+	}
+	return code;
 }

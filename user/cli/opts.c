@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/quantity.h"
-#include "sample/child.h"
+#include "sample/sample.h"
 
 static int parse_pids(const char *text, struct pid_list *list)
 {

@@ -13,7 +13,7 @@
 #include "base/term_text.h"
 #include "capture/capture.h"
 #include "cli/cmd.h"
-#include "cli/window_metrics.h"
+#include "sample/metrics.h"
 #include "export/loss_account.h"
 #include "export/session_json.h"
 #include "ranks/join.h"

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "export/session_json.h"
 #include "ptb_event.h"
-#include "sample/metrics_json.h"
+#include "sample/metrics.h"
 
 int progress__open(struct progress *p, int fd)
 {

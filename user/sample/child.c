@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See child.h. */
+/* Another ptbpf, started by exec; see daemon.h. */
 #define LOG_DOMAIN "sample"
-#include "sample/child.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -22,6 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "sample/daemon.h"
 #include "target/pid_hold.h"
 
 #define LINE_MAX_BYTES (16u << 20) /* a longer line is no line of ptbpf */
@@ -57,39 +56,41 @@ void words__free(struct words *w)
 
 /* ---- the start ---- */
 
+/* [0] is the end of this process, [1] that of the child. */
 struct pipes {
 	int progress[2], messages[2], notes[2];
 };
 
-static void close_pipes(const struct pipes *p, bool reader, bool writer)
+static void close_ends(const struct pipes *p, int end)
 {
-	const int *all[] = { p->progress, p->messages, p->notes };
+	const int fds[] = { p->progress[end], p->messages[end], p->notes[end] };
 
-	for (size_t i = 0; i < 3; i++) {
-		int own = i == 2; /* of the notes the other end is the child's */
-
-		if (reader && all[i][own] >= 0)
-			close(all[i][own]);
-		if (writer && all[i][!own] >= 0)
-			close(all[i][!own]);
-	}
+	for (size_t i = 0; i < 3; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 }
 
 static int open_pipes(struct pipes *p)
 {
+	int notes[2];
+
 	*p = (struct pipes){ { -1, -1 }, { -1, -1 }, { -1, -1 } };
-	if (!pipe2(p->progress, O_CLOEXEC) && !pipe2(p->messages, O_CLOEXEC) &&
-	    !pipe2(p->notes, O_CLOEXEC) && !fcntl(p->progress[0], F_SETFL, O_NONBLOCK) &&
-	    !fcntl(p->messages[0], F_SETFL, O_NONBLOCK) && !fcntl(p->notes[1], F_SETFL, O_NONBLOCK))
-		return 0;
-	return -errno;
+	if (pipe2(p->progress, O_CLOEXEC) || pipe2(p->messages, O_CLOEXEC) || pipe2(notes, O_CLOEXEC))
+		return -errno;
+	p->notes[0] = notes[1];
+	p->notes[1] = notes[0];
+	return fcntl(p->progress[0], F_SETFL, O_NONBLOCK) ||
+			       fcntl(p->messages[0], F_SETFL, O_NONBLOCK) ||
+			       fcntl(p->notes[0], F_SETFL, O_NONBLOCK) ?
+		       -errno :
+		       0;
 }
 
 /* Own process group: Ctrl-C goes to ptbpf sample alone, which lets a window end. */
 static _Noreturn void run_child(const struct pipes *p, char **argv, int keep, pid_t parent)
 {
 	/* above those that they become */
-	int progress = fcntl(p->progress[1], F_DUPFD, 10), notes = fcntl(p->notes[0], F_DUPFD, 10),
+	int progress = fcntl(p->progress[1], F_DUPFD, 10), notes = fcntl(p->notes[1], F_DUPFD, 10),
 	    kept = keep >= 0 ? fcntl(keep, F_DUPFD, 10) : -1;
 
 	cancel__child();
@@ -104,48 +105,86 @@ static _Noreturn void run_child(const struct pipes *p, char **argv, int keep, pi
 	_exit(1);
 }
 
-int sample_child__start(struct sample_child *c, struct words *words, int keep)
+int child__start(struct child *c, struct words *words, int keep)
 {
-	pid_t parent = getpid(), pid;
+	pid_t parent = getpid(), pid = -1;
 	struct pipes p;
-	int err;
+	int err = open_pipes(&p);
 
 	words__add(words, "--progress-fd=%d", PROGRESS_FD);
 	words__add(words, "--notes-fd=%d", NOTES_FD);
-	err = open_pipes(&p);
-	if (err) {
-		close_pipes(&p, true, true);
-		return err;
+	if (!err) {
+		fflush(NULL);
+		pid = fork();
+		err = pid < 0 ? -errno : 0;
 	}
-	fflush(NULL);
-	pid = fork();
-	err = -errno;
 	if (!pid)
 		run_child(&p, words->list, keep, parent);
-	close_pipes(&p, pid < 0, true);
-	if (pid < 0)
+	words__free(words);
+	close_ends(&p, 1);
+	if (err) {
+		close_ends(&p, 0);
 		return err;
-	*c = (struct sample_child){ .pid = pid,
-				    .pidfd = pid_hold__open(pid),
-				    .notes = p.notes[1],
-				    .progress = { .fd = p.progress[0] },
-				    .messages = { .fd = p.messages[0] } };
+	}
+	*c = (struct child){ .pid = pid,
+			     .pidfd = pid_hold__open(pid),
+			     .notes = p.notes[0],
+			     .progress = { .fd = p.progress[0] },
+			     .messages = { .fd = p.messages[0] } };
 	return 0;
 }
 
-int sample_child__note(struct sample_child *c, const char *text)
+bool child__note(struct child *c, const char *text)
 {
-	size_t len = strlen(text);
-	ssize_t n = c->notes >= 0 ? write(c->notes, text, len) : -1;
+	ssize_t len = (ssize_t)strlen(text);
 
-	return n == (ssize_t)len ? 0 : -EPIPE;
+	return c->notes >= 0 && write(c->notes, text, (size_t)len) == len;
 }
 
-void sample_child__end_notes(struct sample_child *c)
+void child__end_notes(struct child *c)
 {
 	if (c->notes >= 0)
 		close(c->notes);
 	c->notes = -1;
+}
+
+/* ---- a line ---- */
+
+static double number(const cJSON *line, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(line, key);
+
+	return cJSON_IsNumber(v) && isfinite(v->valuedouble) ? v->valuedouble : 0;
+}
+
+static uint64_t whole(double v)
+{
+	return v <= 0 ? 0 : v >= 0x1p64 ? UINT64_MAX : (uint64_t)v;
+}
+
+uint64_t line__number(const cJSON *n)
+{
+	return cJSON_IsNumber(n) ? whole(n->valuedouble) : 0;
+}
+
+uint64_t line__u64(const cJSON *line, const char *key)
+{
+	return whole(number(line, key));
+}
+
+uint64_t line__ns(const cJSON *line, const char *key)
+{
+	return whole(number(line, key) * 1e9 + 0.5);
+}
+
+bool line__bool(const cJSON *line, const char *key)
+{
+	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, key));
+}
+
+void line__text(const cJSON *line, const char *key, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s", cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, key)) ?: "");
 }
 
 /* ---- what comes from it ---- */
@@ -188,7 +227,7 @@ static char *next_line(struct child_pipe *p)
 	return line;
 }
 
-static void print_messages(struct sample_child *c)
+static void print_messages(struct child *c)
 {
 	char *line;
 
@@ -198,7 +237,7 @@ static void print_messages(struct sample_child *c)
 		log__forward(line);
 }
 
-cJSON *sample_child__read(struct sample_child *c)
+cJSON *child__read(struct child *c, const char **event)
 {
 	cJSON *json = NULL;
 	char *line;
@@ -212,32 +251,34 @@ cJSON *sample_child__read(struct sample_child *c)
 	}
 	for (; line && !(json = cJSON_Parse(line)); line = next_line(&c->progress))
 		pr_debug("a line of another ptbpf is not valid: %.100s", line);
-	if (json && !strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(json, "event")) ?: "", "stuck"))
-		c->stuck = (pid_t)child_line__double(json, "pid");
+	*event = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "event")) ?: "";
+	if (!strcmp(*event, "stuck"))
+		c->stuck = (pid_t)number(json, "pid");
 	return json;
 }
 
-bool sample_child__ended(const struct sample_child *c)
+bool child__ended(const struct child *c)
 {
 	return !c->pid || c->stuck || !pid_hold__alive(c->pidfd);
 }
 
-int sample_child__end(struct sample_child *c)
+int child__end(struct child *c)
 {
-	int status = 0, code = SAMPLE_CHILD_STUCK;
+	int status = 0, code = CHILD_STUCK;
+	const char *event;
 	cJSON *line;
 	pid_t got;
 
 	/* what it still reports has to be read, or it could wait for that */
 	while (!(got = waitpid(c->pid, &status, WNOHANG)) && !c->stuck) {
-		while ((line = sample_child__read(c)))
+		while ((line = child__read(c, &event)))
 			cJSON_Delete(line);
 		poll(NULL, 0, END_POLL_MS);
 	}
 	if (got == c->pid)
 		code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 	print_messages(c);
-	sample_child__end_notes(c);
+	child__end_notes(c);
 	if (c->progress.fd >= 0)
 		close(c->progress.fd);
 	if (c->messages.fd >= 0)
@@ -246,47 +287,6 @@ int sample_child__end(struct sample_child *c)
 		close(c->pidfd);
 	free(c->progress.buf);
 	free(c->messages.buf);
-	*c = (struct sample_child){ .stuck = c->stuck };
+	*c = (struct child){ .stuck = c->stuck };
 	return code;
-}
-
-/* ---- a line ---- */
-
-double child_line__double(const cJSON *line, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(line, key);
-
-	return cJSON_IsNumber(v) && isfinite(v->valuedouble) ? v->valuedouble : 0;
-}
-
-static uint64_t whole(double v)
-{
-	return v <= 0 ? 0 : v >= 0x1p64 ? UINT64_MAX : (uint64_t)v;
-}
-
-uint64_t child_line__whole(const cJSON *number)
-{
-	return cJSON_IsNumber(number) ? whole(number->valuedouble) : 0;
-}
-
-uint64_t child_line__u64(const cJSON *line, const char *key)
-{
-	return whole(child_line__double(line, key));
-}
-
-uint64_t child_line__ns(const cJSON *line, const char *key)
-{
-	return whole(child_line__double(line, key) * 1e9 + 0.5);
-}
-
-bool child_line__bool(const cJSON *line, const char *key)
-{
-	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(line, key));
-}
-
-void child_line__text(const cJSON *line, const char *key, char *buf, size_t cap)
-{
-	const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, key));
-
-	snprintf(buf, cap, "%s", text ? text : "");
 }

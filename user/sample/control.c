@@ -1,74 +1,63 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See sample_control.h. */
+/* What clients request by HTTP, and who waits for the end of which window. */
 #define LOG_DOMAIN "control"
-#include "cli/sample_control.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "cli/sampler.h"
-#include "sample/control.h"
+#include "sample/daemon.h"
 
 #define WHY_MAX 256
 #define OPENMETRICS "application/openmetrics-text"
 
-_Static_assert(SAMPLER_WINDOWS_MAX + SAMPLER_PENDING_MAX <= SAMPLE_CONTROL_WAITERS, "one for each window");
-
 /* ---- answers ---- */
 
-typedef void (*put_fn)(struct sampler *s, struct jsonw *w, uint64_t nr, const char *line);
-
-/* An answer that `put` has the keys of. */
-static void answer(struct sampler *s, struct http_request *rq, put_fn put, uint64_t nr, const char *line)
-{
-	struct jsonw_memory m = { .len = 0 };
+struct answer {
 	struct jsonw w;
+	struct jsonw_memory m;
+};
+
+static void begin_answer(struct answer *a)
+{
+	a->m = (struct jsonw_memory){ .len = 0 };
+	control_answer__begin(&a->w, jsonw__to_memory, &a->m);
+}
+
+static void send_answer(struct answer *a, struct http_request *rq)
+{
 	char *text;
 
-	control_answer__begin(&w, jsonw__to_memory, &m);
-	put(s, &w, nr, line);
-	jsonw__end_obj(&w);
-	jsonw__newline(&w);
-	text = jsonw__take(&w, &m);
-	http_request__answer(rq, HTTP_OK, "application/json", text, m.len);
+	jsonw__end_obj(&a->w);
+	jsonw__newline(&a->w);
+	text = jsonw__take(&a->w, &a->m);
+	http_request__answer(rq, HTTP_OK, "application/json", text, a->m.len);
 }
 
-static void put_window(struct sampler *s, struct jsonw *w, uint64_t nr, const char *line)
+/* line: of the log, NULL: the window has not ended. */
+static void answer_window(struct http_request *rq, uint64_t nr, const char *line)
 {
-	(void)s;
-	JSONW_U64(w, "window", nr);
-	if (!line)
-		return;
-	JSONW_KEY(w, "ended");
-	jsonw__raw(w, line);
-}
+	struct answer a;
 
-static void put_toggled(struct sampler *s, struct jsonw *w, uint64_t nr, const char *line)
-{
-	(void)line;
-	JSONW_U64(w, "from_window", nr);
-	if (s->settings->off)
-		JSONW_STR(w, "off", s->settings->off);
-}
-
-static void put_status(struct sampler *s, struct jsonw *w, uint64_t nr, const char *line)
-{
-	(void)nr;
-	(void)line;
-	sample_status__write(s, w);
+	begin_answer(&a);
+	JSONW_U64(&a.w, "window", nr);
+	if (line) {
+		JSONW_KEY(&a.w, "ended");
+		jsonw__raw(&a.w, line);
+	}
+	send_answer(&a, rq);
 }
 
 /* ---- those who wait ---- */
 
 /* line NULL: there is none, because of `why` */
-static void answer_waiters(struct sampler *s, uint64_t nr, const char *line, const char *why)
+static void answer_waiters(struct daemon *d, uint64_t nr, const char *line, const char *why)
 {
-	struct sample_control *sc = &s->control;
+	struct control *sc = &d->control;
 
 	for (uint32_t i = 0; i < sc->waiter_cnt;) {
 		struct http_request *rq = sc->waiters[i].rq;
@@ -79,44 +68,44 @@ static void answer_waiters(struct sampler *s, uint64_t nr, const char *line, con
 		}
 		sc->waiters[i] = sc->waiters[--sc->waiter_cnt];
 		if (line)
-			answer(s, rq, put_window, nr, line);
+			answer_window(rq, nr, line);
 		else
 			http_request__refuse(rq, HTTP_UNAVAILABLE, nr, why);
 	}
 }
 
-void sample_control__ended(struct sampler *s, uint64_t nr, const struct jsonw_text *line)
+void control__ended(struct daemon *d, uint64_t nr, const struct jsonw_text *line)
 {
-	struct sample_control *sc = &s->control;
+	struct control *sc = &d->control;
 	char *copy;
 
 	if (!sc->listens)
 		return;
 	copy = xstrdup(line->text);
-	if (sc->line_cnt == SAMPLE_CONTROL_LINES) {
+	if (sc->line_cnt == DAEMON_LINES_MAX) {
 		free(sc->lines[0]);
 		memmove(sc->lines, sc->lines + 1, --sc->line_cnt * sizeof(*sc->lines));
 	}
 	sc->lines[sc->line_cnt++] = copy;
-	answer_waiters(s, nr, copy, NULL);
+	answer_waiters(d, nr, copy, NULL);
 }
 
-void sample_control__gave_up(struct sampler *s, uint64_t nr, const char *why)
+void control__gave_up(struct daemon *d, uint64_t nr, const char *why)
 {
-	answer_waiters(s, nr, NULL, why);
+	answer_waiters(d, nr, NULL, why);
 }
 
 /* ---- requests ---- */
 
 /* False: it has its answer, a refusal. */
-static bool parse(struct sampler *s, struct http_request *rq, enum control_what what,
+static bool parse(struct daemon *d, struct http_request *rq, enum control_what what,
 		  struct control_request *cr)
 {
 	char why[WHY_MAX];
 
 	if (!control_request__parse(what, rq->body, rq->len, cr, why, sizeof(why)))
 		return true;
-	s->control.malformed++;
+	d->control.malformed++;
 	http_request__refuse(rq, HTTP_BAD_REQUEST, UINT64_MAX, why);
 	return false;
 }
@@ -131,15 +120,15 @@ static unsigned int status_of(int err)
 
 static void on_trigger(void *arg, struct http_request *rq)
 {
-	struct sampler *s = arg;
-	struct sample_control *sc = &s->control;
+	struct daemon *d = arg;
+	struct control *sc = &d->control;
 	struct control_request cr;
 	struct window_request wr;
 	char why[WHY_MAX];
 	uint64_t nr = 0;
 	int err;
 
-	if (!parse(s, rq, CONTROL_TRIGGER, &cr))
+	if (!parse(d, rq, CONTROL_TRIGGER, &cr))
 		return;
 	wr = (struct window_request){ .trigger = { .kind = "request", .by_pid = rq->pid, .by_uid = rq->uid },
 				      .pid_cnt = cr.pid_cnt,
@@ -147,7 +136,7 @@ static void on_trigger(void *arg, struct http_request *rq)
 				      .start_real_ns = cr.start_real_ns };
 	memcpy(wr.pids, cr.pids, cr.pid_cnt * sizeof(*cr.pids));
 	sc->triggers++;
-	err = sampler__request(s, &wr, &nr, why, sizeof(why));
+	err = request__open(d, &wr, &nr, why, sizeof(why));
 	if (err) {
 		sc->refused++;
 		pr_info("a window that uid %u, pid %d requested is refused: %s", rq->uid, rq->pid, why);
@@ -156,7 +145,7 @@ static void on_trigger(void *arg, struct http_request *rq)
 	}
 	pr_info("window %llu: requested by uid %u, pid %d", (unsigned long long)nr, rq->uid, rq->pid);
 	if (!cr.wait) {
-		answer(s, rq, put_window, nr, NULL);
+		answer_window(rq, nr, NULL);
 		return;
 	}
 	sc->waiters[sc->waiter_cnt].rq = rq;
@@ -165,32 +154,54 @@ static void on_trigger(void *arg, struct http_request *rq)
 
 static void on_toggle(void *arg, struct http_request *rq)
 {
-	struct sampler *s = arg;
+	struct daemon *d = arg;
 	struct control_request cr;
-	char why[WHY_MAX];
+	const char *why;
+	struct answer a;
 
-	if (!parse(s, rq, CONTROL_TOGGLE, &cr))
+	if (!parse(d, rq, CONTROL_TOGGLE, &cr))
 		return;
-	if (sampler__toggle(s, &cr, why, sizeof(why))) {
+	why = daemon__toggle(d, &cr);
+	if (why) {
 		pr_info("uid %u, pid %d: --toggle is refused: %s", rq->uid, rq->pid, why);
 		http_request__refuse(rq, HTTP_BAD_REQUEST, UINT64_MAX, why);
 		return;
 	}
-	answer(s, rq, put_toggled, s->nr, NULL);
+	begin_answer(&a);
+	JSONW_U64(&a.w, "from_window", d->nr);
+	if (d->off)
+		JSONW_STR(&a.w, "off", d->off);
+	send_answer(&a, rq);
 }
 
 static void on_status(void *arg, struct http_request *rq)
 {
-	answer(arg, rq, put_status, 0, NULL);
+	struct answer a;
+
+	begin_answer(&a);
+	status__write(arg, &a.w);
+	send_answer(&a, rq);
+}
+
+static uint64_t cpu_ns_of(int who)
+{
+	struct rusage u;
+
+	if (getrusage(who, &u))
+		return 0;
+	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000000 +
+	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000;
 }
 
 static void on_metrics(void *arg, struct http_request *rq)
 {
-	struct sampler *s = arg;
+	struct daemon *d = arg;
 	bool openmetrics = http_request__accepts(rq, OPENMETRICS);
 	size_t len;
-	char *text = sample_metrics__text(&s->metrics, openmetrics, &len);
+	char *text;
 
+	d->metrics.cpu_ns = cpu_ns_of(RUSAGE_SELF) + cpu_ns_of(RUSAGE_CHILDREN);
+	text = metrics__text(&d->metrics, openmetrics, &len);
 	http_request__answer(rq, HTTP_OK,
 			     openmetrics ? OPENMETRICS "; version=1.0.0; charset=utf-8" :
 					   "text/plain; version=0.0.4; charset=utf-8",
@@ -213,26 +224,26 @@ static const struct http_route metrics_routes[] = {
 };
 
 /* 0 or negative errno (reported). */
-static int serve(struct sampler *s, int fd, bool own, const struct http_route *routes)
+static int serve(struct daemon *d, int fd, bool own, const struct http_route *routes)
 {
-	int err = http_server__listen(s->control.server, fd, own, routes);
+	int err = http_server__listen(d->control.server, fd, own, routes);
 
 	if (err)
 		pr_error("libmicrohttpd does not start: %s", errstr(err));
 	return err;
 }
 
-static int open_control(struct sampler *s, bool needed)
+static int open_control(struct daemon *d, bool needed)
 {
-	struct sample_control *sc = &s->control;
-	const char *path = s->cfg->control;
+	struct control *sc = &d->control;
+	const char *path = d->set->control;
 	char own[CONTROL_PATH_MAX];
 	int fd;
 
 	if (!path) {
 		mkdir(CONTROL_DIR, 0755); /* else the socket cannot be created, which is reported */
 		control_socket__clean();
-		fd = control_socket__path(s->dir.path, own);
+		fd = control_socket__path(d->dir.path, own);
 		path = own;
 		if (fd)
 			return fd;
@@ -242,10 +253,10 @@ static int open_control(struct sampler *s, bool needed)
 		return needed ? fd : 0;
 	pr_info("control: %s", path);
 	sc->listens = true;
-	return serve(s, fd, true, control_routes);
+	return serve(d, fd, true, control_routes);
 }
 
-static int open_metrics(struct sampler *s, const char *address)
+static int open_metrics(struct daemon *d, const char *address)
 {
 	char url[HTTP_URL_MAX];
 	int fd = http_listen__port(address, url);
@@ -253,33 +264,33 @@ static int open_metrics(struct sampler *s, const char *address)
 	if (fd < 0)
 		return fd;
 	pr_info("metrics: %s", url);
-	return serve(s, fd, false, metrics_routes);
+	return serve(d, fd, false, metrics_routes);
 }
 
-int sample_control__open(struct sampler *s)
+int control__open(struct daemon *d)
 {
-	const char *path = s->cfg->control, *address = s->cfg->metrics;
+	const char *path = d->set->control, *address = d->set->metrics;
 	bool control = !path || strcmp(path, SAMPLE_CONTROL_OFF) != 0;
-	bool needed = control && (path || s->schedule.none);
+	bool needed = control && (path || d->schedule.none);
 	int err;
 
 	if (!control && !address)
 		return 0;
-	err = http_server__open(s, !needed && !address, &s->control.server);
+	err = http_server__open(d, !needed && !address, &d->control.server);
 	if (err)
 		return needed || address ? err : 0;
 	if (address)
-		err = open_metrics(s, address);
+		err = open_metrics(d, address);
 	if (!err && control)
-		err = open_control(s, needed);
+		err = open_control(d, needed);
 	return err;
 }
 
-void sample_control__close(struct sampler *s)
+void control__close(struct daemon *d)
 {
-	http_listen__remove(&s->control.path);
-	http_server__free(s->control.server);
-	s->control.server = NULL;
-	while (s->control.line_cnt)
-		free(s->control.lines[--s->control.line_cnt]);
+	http_listen__remove(&d->control.path);
+	http_server__free(d->control.server);
+	d->control.server = NULL;
+	while (d->control.line_cnt)
+		free(d->control.lines[--d->control.line_cnt]);
 }

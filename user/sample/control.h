@@ -50,16 +50,13 @@ enum control_switch { SWITCH_AS_IT_IS, SWITCH_ON, SWITCH_OFF };
 
 struct control_request {
 	enum control_what what;
-	/* of CONTROL_TRIGGER */
+	/* CONTROL_TRIGGER */
 	pid_t pids[CONTROL_PIDS_MAX];
 	uint32_t pid_cnt;       /* 0: the processes that the daemon selects */
 	uint64_t duration_ns;   /* 0: the daemon's */
 	uint64_t start_real_ns; /* Unix time, 0: now */
 	bool wait;              /* the answer comes when the window has ended */
-	/*
-	 * of CONTROL_TOGGLE: activities of all windows that are started later; at least one is
-	 * set
-	 */
+	/* CONTROL_TOGGLE: activities of all windows that are started later; at least one is set */
 	enum control_switch cpu, cuda;
 };
 

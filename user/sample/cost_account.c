@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See cost_account.h. */
-#include "sample/cost_account.h"
+/*
+ * What windows have cost each process, as long as it lives (--max-overhead): so a process that costs
+ * much has shorter windows, or none, and no other has.
+ */
+#include "sample/daemon.h"
 
 #include <stdlib.h>
 

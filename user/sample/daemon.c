@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/*
- * ptbpf sample: windows by a schedule and by request, for as long as the targets live or for ever. Between windows nothing is attached.
- * This process waits, selects, starts the process of each window, and keeps the log and the quota.
- */
+/* The daemon: it waits, and each file of it does what is due. */
 #define LOG_DOMAIN "sample"
+#include "sample/daemon.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -12,266 +11,278 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cli/cmd.h"
-#include "cli/sample_steps.h"
-#include "cli/sampler.h"
-#include "record/targets.h"
 #include "target/pid_hold.h"
 
 /* --pid: have all ended? */
-static bool targets_ended(const struct sampler *s)
+static bool targets_ended(const struct daemon *d)
 {
-	for (uint32_t i = 0; i < s->cfg->run.pids.cnt; i++)
-		if (pid_hold__alive(s->holds[i]))
+	for (uint32_t i = 0; i < d->set->pid_cnt; i++)
+		if (pid_hold__alive(d->holds[i]))
 			return false;
-	return s->cfg->run.pids.cnt > 0;
+	return d->set->pid_cnt > 0;
 }
 
 /* The first signal: no window begins any more. The second: the window in hand ends now. */
-static void take_signal(struct sampler *s)
+static void take_signal(struct daemon *d)
 {
 	if (!cancel__take())
 		return;
-	if (!s->signals++)
+	if (!d->signals++)
 		pr_info("ends after the window in hand, if any; a second signal ends that now");
-	for (uint32_t i = 0; i < s->window_cnt; i++)
-		if (s->signals > 1 || !s->windows[i].report.traced)
-			kill(s->windows[i].child.pid, SIGTERM);
+	for (uint32_t i = 0; i < d->window_cnt; i++)
+		if (d->signals > 1 || !d->windows[i].report.traced)
+			kill(d->windows[i].child.pid, SIGTERM);
 }
 
+/* ---- settings ---- */
+
 /*
- * Takes over the settings. A schedule that differs begins now, or after the window in hand; numbers of windows go on. When
- * the schedule is the same, windows stay where they were.
+ * A schedule that differs begins now, or after the window in hand; numbers of windows go on. When the
+ * schedule is the same, windows stay where they were.
  */
-static void use_settings(struct sampler *s, struct sample_settings *set)
+static void use_settings(struct daemon *d, const struct sample_settings *set)
 {
-	struct sample_settings *old = s->settings;
-	bool same = old && !strcmp(old->cfg.schedule, set->cfg.schedule);
+	bool same = d->set && !strcmp(d->set->schedule_text, set->schedule_text);
 	struct schedule_window last;
 	uint64_t now = clock__mono_ns();
 
-	if (!same && s->next && !s->schedule.in_steps &&
-	    schedule__window(&s->schedule, s->next - 1, &last) && now < s->start_ns + last.end)
-		now = s->start_ns + last.end;
-	s->settings = set;
-	s->cfg = &set->cfg;
-	s->schedule = set->schedule;
-	s->resumed = same ? s->resumed : 0;
-	s->schedule.repeat -= s->resumed;
-	s->max_overhead = set->max_overhead;
-	s->fixed_ns = 0; /* of other options */
+	if (!same && d->next && !d->schedule.in_steps &&
+	    schedule__window(&d->schedule, d->next - 1, &last) && now < d->start_ns + last.end)
+		now = d->start_ns + last.end;
+	d->set = set;
+	d->schedule = set->schedule;
+	d->resumed = same ? d->resumed : 0;
+	d->schedule.repeat -= d->resumed;
+	d->fixed_ns = 0; /* of other options */
 	if (!same) {
-		s->next = 0;
-		s->start_ns = now;
-		step_wait__begin(&s->step_wait, now);
-		cost_account__clear(&s->account); /* the limit is for the time since then */
-		s->watch_spent_ns = 0;
+		d->next = 0;
+		d->start_ns = now;
+		step_wait__begin(&d->step_wait, now);
+		cost_account__clear(&d->account); /* the limit is for the time since then */
+		d->events.spent_ns = 0;
 	}
-	sample_settings__release(old);
 }
 
-int sampler__toggle(struct sampler *s, const struct control_request *rq, char *why, size_t cap)
+static const char *why_no_toggle(const struct sample_settings *set,
+				 const struct control_request *rq, bool no_cpu, bool no_cuda)
 {
-	struct sample_settings *set;
-	int err = sample_settings__toggle(s->settings, rq, &set, why, cap);
-
-	if (err)
-		return err;
-	sample_hold__end(s); /* it records other activities */
-	use_settings(s, set);
-	if (set->off)
-		pr_info("from window %llu on: without %s", (unsigned long long)s->nr, set->off);
-	else
-		pr_info("from window %llu on: all activities", (unsigned long long)s->nr);
-	return 0;
+	return set->samples ?
+		       "it samples Python stacks (--sample-stacks), which are no activity" :
+	       rq->cpu && !set->cpu ?
+		       "cpu is not among the activities that it records" :
+	       rq->cuda && !set->cuda ?
+		       "cuda is not among the activities that it records" :
+	       (no_cpu || !set->cpu) && (no_cuda || !set->cuda) ?
+		       "nothing would be left to record" :
+	       no_cpu && set->schedule.in_steps ?
+		       "cpu cannot be switched off: the windows of its schedule are counted in steps" :
+		       NULL;
 }
 
-/* What was switched off stays off, where the new settings have it. */
-static void keep_toggle(struct sampler *s, const char *off)
+const char *daemon__toggle(struct daemon *d, const struct control_request *rq)
+{
+	bool no_cpu = rq->cpu ? rq->cpu == SWITCH_OFF : d->off && !strcmp(d->off, "cpu");
+	bool no_cuda = rq->cuda ? rq->cuda == SWITCH_OFF : d->off && !strcmp(d->off, "cuda");
+	const char *why = why_no_toggle(d->set, rq, no_cpu, no_cuda);
+
+	if (why)
+		return why;
+	d->off = no_cpu ? "cpu" : no_cuda ? "cuda" : NULL;
+	d->fixed_ns = 0;
+	pr_info("from window %llu on: %s%s", (unsigned long long)d->nr,
+		d->off ? "without " : "all activities", d->off ?: "");
+	return NULL;
+}
+
+/* SIGHUP. What was switched off stays off, where the new settings have it. */
+static void take_reload(struct daemon *d)
 {
 	struct control_request rq = { .what = CONTROL_TOGGLE };
-	char why[256];
+	const struct sample_settings *set;
+	const char *off = d->off, *why;
 
-	if (!off)
+	if (!cancel__take_reload() || d->signals)
 		return;
-	if (!strcmp(off, "cpu"))
-		rq.cpu = SWITCH_OFF;
-	else
-		rq.cuda = SWITCH_OFF;
-	if (sampler__toggle(s, &rq, why, sizeof(why)))
-		pr_warn("%s is no longer switched off: %s", off, why);
-}
-
-/* SIGHUP */
-static void take_reload(struct sampler *s)
-{
-	struct sample_settings *set;
-	const char *off = s->settings->off;
-
-	if (!cancel__take_reload() || s->signals)
+	set = d->reload(d->reload_arg);
+	if (!set)
 		return;
-	if (sample_settings__reload(s->argc, s->argv, s->settings, &set)) {
-		pr_error("'%s' is not used: the settings remain as they were", s->cfg->config);
-		return;
+	events__stop(d);
+	use_settings(d, set);
+	d->off = NULL;
+	if (off) {
+		*(!strcmp(off, "cpu") ? &rq.cpu : &rq.cuda) = SWITCH_OFF;
+		why = daemon__toggle(d, &rq);
+		if (why)
+			pr_warn("%s is no longer switched off: %s", off, why);
 	}
-	sample_events__stop(s);
-	use_settings(s, set);
-	pr_info("'%s' is read again", s->cfg->config);
-	keep_toggle(s, off);
-	sampler__trim(s);
+	end__trim(d);
 }
 
-static void read_reports(struct sampler *s, struct sample_window *w)
+/* ---- the loop ---- */
+
+static void read_reports(struct daemon *d, struct window *w)
 {
 	bool began = w->report.traced;
 
-	sample_window__read(w);
-	sampler__strike_slow(s, w);
-	if (s->schedule.in_steps && w->report.sealed)
-		sample_steps__ended(&s->step_wait, w);
+	window__read(w);
+	end__strike_slow(d, w);
+	if (d->schedule.in_steps && w->report.sealed)
+		end__count_steps(&d->step_wait, w);
 	if (began || !w->report.traced)
 		return;
-	s->attach_ns = w->report.attach_ns;
+	d->attach_ns = w->report.attach_ns;
 	pr_info("window %llu: recording %u process%s", (unsigned long long)w->spec.nr,
 		w->report.traced, w->report.traced == 1 ? "" : "es");
 }
 
-/* Waits for the end of a window or a target, a signal, or the time. */
-static int wait_events(struct sampler *s, uint64_t ns)
+struct polls {
+	struct pollfd list[5 + 3 * DAEMON_WINDOWS_MAX + PROC_SELECT_MAX];
+	uint32_t cnt;
+};
+
+/* fd -1: nothing is waited for. */
+static void add_poll(struct polls *p, int fd)
 {
-	struct pollfd polls[5 + 3 * SAMPLER_WINDOWS_MAX + OPT_PIDS_MAX];
-	struct http_server *server = s->control.server;
-	uint64_t ms = ns / 1000000 + 1;
-	uint32_t n = 0;
+	p->list[p->cnt++] = (struct pollfd){ .fd = fd, .events = POLLIN };
+}
 
-	polls[n++] = (struct pollfd){ .fd = cancel__fd(), .events = POLLIN };
-	for (uint32_t i = 0; i < s->window_cnt; i++) {
-		const struct sample_child *c = &s->windows[i].child;
+static void add_polls(const struct daemon *d, struct polls *p)
+{
+	p->cnt = 0;
+	for (uint32_t i = 0; i < d->window_cnt; i++) {
+		const struct child *c = &d->windows[i].child;
 
-		polls[n++] = (struct pollfd){ .fd = c->pidfd, .events = POLLIN };
-		polls[n++] = (struct pollfd){ .fd = c->progress.fd, .events = POLLIN };
-		polls[n++] = (struct pollfd){ .fd = c->messages.fd, .events = POLLIN };
+		add_poll(p, c->pidfd);
+		add_poll(p, c->progress.fd);
+		add_poll(p, c->messages.fd);
 	}
-	for (uint32_t i = 0; i < s->cfg->run.pids.cnt; i++) /* of those that live */
-		polls[n++] = (struct pollfd){ .fd = pid_hold__alive(s->holds[i]) ? s->holds[i] : -1,
-					      .events = POLLIN };
-	if (s->reload_fd >= 0)
-		polls[n++] = (struct pollfd){ .fd = s->reload_fd, .events = POLLIN };
-	polls[n++] = (struct pollfd){ .fd = server ? http_server__fd(server) : -1, .events = POLLIN };
-	polls[n++] = (struct pollfd){ .fd = sample_events__fd(&s->events), .events = POLLIN };
-	polls[n++] = (struct pollfd){ .fd = sample_hold__fd(&s->hold), .events = POLLIN };
-	if (s->command_cnt && ms > 1000)
+	for (uint32_t i = 0; i < d->set->pid_cnt; i++)
+		add_poll(p, pid_hold__alive(d->holds[i]) ? d->holds[i] : -1);
+	add_poll(p, cancel__fd());
+	add_poll(p, d->reload_fd);
+	add_poll(p, d->control.server ? http_server__fd(d->control.server) : -1);
+	add_poll(p, d->events.child.pid ? d->events.child.progress.fd : -1);
+	add_poll(p, d->hold.window.child.pid ? d->hold.window.child.progress.fd : -1);
+}
+
+/* Waits for the end of a window or a target, a signal, or the time. */
+static int wait_events(struct daemon *d, uint64_t ns)
+{
+	struct http_server *server = d->control.server;
+	uint64_t ms = ns / 1000000 + 1;
+	struct polls p;
+
+	add_polls(d, &p);
+	if (d->command_cnt && ms > 1000)
 		ms = 1000;
 	ms = ms > 3600000 ? 3600000 : ms;
 	if (server)
 		ms = (uint64_t)http_server__wait_ms(server, (int)ms);
-	if (poll(polls, n, (int)ms) < 0 && errno != EINTR)
+	if (poll(p.list, p.cnt, (int)ms) < 0 && errno != EINTR)
 		return -errno;
-	for (uint32_t i = s->window_cnt; i--;) { /* end_window() moves the last one here */
-		read_reports(s, &s->windows[i]);
-		if (polls[1 + 3 * i].revents || s->windows[i].child.stuck)
-			sampler__end_window(s, i);
+	for (uint32_t i = d->window_cnt; i--;) { /* end__window() moves the last one here */
+		read_reports(d, &d->windows[i]);
+		if (p.list[3 * i].revents || d->windows[i].child.stuck)
+			end__window(d, i);
 	}
 	if (server)
 		http_server__run(server);
 	return 0;
 }
 
-/* The processes have ended, perhaps of something that is an event, and the last seconds are held. */
-static bool awaits_last_event(const struct sampler *s)
+static uint64_t least(uint64_t a, uint64_t b)
 {
-	return !s->signals && sample_hold__is_ready(&s->hold) && s->events.watch.child.pid;
+	return a < b ? a : b;
 }
 
-static int run_schedule(struct sampler *s)
+static int run_loop(struct daemon *d)
 {
 	int err = 0;
 
 	while (!err) {
-		bool stop = s->signals || targets_ended(s);
-		uint64_t ns = stop ? UINT64_MAX : sampler__follow_requests(s), next;
+		bool stop = d->signals || targets_ended(d);
+		uint64_t ns = UINT64_MAX;
 
 		if (stop)
-			sampler__drop_requests(s);
-		next = stop ? UINT64_MAX : sampler__follow_schedule(s);
-		ns = next < ns ? next : ns;
-		sample_hold__keep(s);
-		next = stop && !awaits_last_event(s) ? UINT64_MAX : sample_events__follow(s);
-		ns = next < ns ? next : ns;
-		if (ns == UINT64_MAX && !s->window_cnt)
+			request__drop_all(d);
+		else
+			ns = request__follow(d);
+		if (!stop)
+			ns = least(ns, begin__follow_schedule(d));
+		hold__keep(d);
+		/* the processes may have ended of something that is an event, and is held */
+		if (!stop || (!d->signals && hold__is_ready(d) && d->events.child.pid))
+			ns = least(ns, events__follow(d));
+		if (ns == UINT64_MAX && !d->window_cnt)
 			return 0;
-		err = wait_events(s, ns);
-		take_signal(s);
-		take_reload(s);
-		sampler__reap_commands(s);
+		err = wait_events(d, ns);
+		take_signal(d);
+		take_reload(d);
+		end__reap_commands(d);
 	}
 	pr_error("cannot wait for the next window: %s", errstr(err));
 	return err;
 }
 
-/* An earlier ptbpf that was ended before its schedule was has left a part of that. */
-static void resume_schedule(struct sampler *s)
-{
-	const struct pid_list *named = &s->cfg->run.pids;
-	uint64_t done = s->schedule.repeat ?
-				window_dir__cycles(&s->dir, s->cfg->schedule, named->pids, named->cnt) :
-				0;
+/* ---- the begin ---- */
 
-	if (!done || done >= s->schedule.repeat)
+/* An earlier ptbpf that was ended before its schedule was has left a part of that. */
+static void resume_schedule(struct daemon *d)
+{
+	uint64_t done = 0, repeat = d->schedule.repeat;
+
+	if (repeat)
+		done = window_dir__cycles(&d->dir, d->set->schedule_text, d->set->pids, d->set->pid_cnt);
+	if (!done || done >= repeat)
 		return;
 	pr_info("%llu of the %llu windows of this schedule are in '%s' already: the others follow",
-		(unsigned long long)done, (unsigned long long)s->schedule.repeat, s->dir.path);
-	s->resumed = done;
-	s->schedule.repeat -= done;
+		(unsigned long long)done, (unsigned long long)repeat, d->dir.path);
+	d->resumed = done;
+	d->schedule.repeat -= done;
 }
 
 /* False: none of --pid is there (reported). */
-static bool hold_targets(struct sampler *s)
+static bool hold_targets(struct daemon *d)
 {
-	const struct pid_list *named = &s->cfg->run.pids;
 	uint32_t alive = 0;
 
-	for (uint32_t i = 0; i < named->cnt; i++) {
-		s->holds[i] = pid_hold__open(named->pids[i]);
-		if (s->holds[i] < 0)
-			targets__say_why(named->pids[i], TORCH_PROC_NO_SUCH_PID, s->holds[i]);
-		alive += s->holds[i] >= 0;
+	for (uint32_t i = 0; i < d->set->pid_cnt; i++) {
+		d->holds[i] = pid_hold__open(d->set->pids[i]);
+		if (d->holds[i] < 0)
+			pr_error("cannot attach to pid %d: there is no such process", d->set->pids[i]);
+		alive += d->holds[i] >= 0;
 	}
-	s->incomplete = alive < named->cnt;
-	return alive || !named->cnt;
+	d->incomplete = alive < d->set->pid_cnt;
+	return alive || !d->set->pid_cnt;
 }
 
-int cmd_sample(int argc, char **argv)
+enum sample_code sample__run(const struct sample_settings *set, sample_reload_fn reload, void *arg)
 {
-	static struct sampler s;
-	struct sample_settings *set = NULL;
-	int err = sample_settings__load(argc, argv, &set);
+	static struct daemon d;
+	int err;
 
-	if (err)
-		return err == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
-	s.argc = argc;
-	s.argv = argv;
-	log__limit_repeats();
-	sample_events__init(&s.events);
-	s.reload_fd = set->cfg.config ? cancel__reload_fd() : -1;
-	use_settings(&s, set);
-	sample_metrics__init(&s.metrics);
-	if (run__check() || !hold_targets(&s) || window_dir__open(s.cfg->dir, &s.dir) ||
-	    sample_control__open(&s))
-		return EXIT_FAILED;
-	sampler__trim(&s);
-	resume_schedule(&s);
-	s.nr = s.dir.next_nr;
-	s.start_ns = clock__mono_ns();
-	step_wait__begin(&s.step_wait, s.start_ns);
-	pr_info("sampling into %s; Ctrl-C ends it", s.dir.path);
-	err = run_schedule(&s);
-	sample_hold__end(&s);
-	sample_events__stop(&s);
-	sample_control__close(&s);
-	proc_list__free(&s.procs);
-	window_dir__close(&s.dir);
-	if (err || (!s.any && (s.incomplete || !s.schedule.none))) /* nobody has requested a window */
-		return EXIT_FAILED;
-	return s.incomplete ? EXIT_INCOMPLETE : EXIT_DONE;
+	d.reload = reload;
+	d.reload_arg = arg;
+	d.reload_fd = reload ? cancel__reload_fd() : -1;
+	use_settings(&d, set);
+	d.metrics.version = PTBPF_VERSION;
+	d.metrics.start_unix_ns = clock__pair().real_ns;
+	if (!hold_targets(&d) || window_dir__open(set->dir, &d.dir) || control__open(&d))
+		return SAMPLE_FAILED;
+	end__trim(&d);
+	resume_schedule(&d);
+	d.nr = d.dir.next_nr;
+	d.start_ns = clock__mono_ns();
+	step_wait__begin(&d.step_wait, d.start_ns);
+	pr_info("sampling into %s; Ctrl-C ends it", d.dir.path);
+	err = run_loop(&d);
+	hold__end(&d);
+	events__stop(&d);
+	control__close(&d);
+	proc_list__free(&d.procs);
+	cost_account__clear(&d.account);
+	window_dir__close(&d.dir);
+	if (err || (!d.any && (d.incomplete || !d.schedule.none))) /* nobody has requested a window */
+		return SAMPLE_FAILED;
+	return d.incomplete ? SAMPLE_INCOMPLETE : SAMPLE_DONE;
 }

@@ -1,140 +1,396 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What the files of `ptbpf sample` share: its state, and what begins and ends windows. */
-#ifndef CLI_SAMPLER_H
-#define CLI_SAMPLER_H
+/* What the files of the daemon share: its state, its windows, and the programs that it starts. */
+#ifndef SAMPLE_DAEMON_H
+#define SAMPLE_DAEMON_H
 
+#include <cjson/cJSON.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cli/sample_control.h"
-#include "cli/sample_events.h"
-#include "cli/sample_hold.h"
-#include "cli/sample_metrics.h"
-#include "cli/sample_opts.h"
-#include "sample/cost_account.h"
-#include "sample/proc_scout.h"
-#include "sample/window.h"
+#include "base/jsonw.h"
+#include "sample/control.h"
+#include "sample/event_watch.h"
+#include "sample/http_server.h"
+#include "sample/metrics.h"
+#include "sample/proc_select.h"
+#include "sample/sample.h"
+#include "sample/schedule.h"
 #include "sample/window_dir.h"
 
-#define SAMPLER_WINDOWS_MAX 4  /* at the same time, exports included */
-#define SAMPLER_COMMANDS_MAX 8 /* of --on-window at the same time */
-#define SAMPLER_PENDING_MAX 8  /* requested windows that wait for their time */
+/* ---- child.c: another ptbpf, started by exec ---- */
 
-/* A window beside the schedule: why, of what, and when. */
+struct child_pipe {
+	int fd; /* -1: its end has come */
+	char *buf;
+	uint32_t len, cap, at; /* at: the bytes before it have been taken */
+};
+
+/*
+ * It reports lines of JSON (--progress-fd), reads lines (--notes-fd), and what it prints on stderr
+ * is printed here. It gets SIGTERM when the daemon ends.
+ */
+struct child {
+	pid_t pid; /* 0: there is none */
+	int pidfd;
+	int notes; /* where its lines are written to; -1: closed */
+	struct child_pipe progress, messages;
+	pid_t stuck; /* it waits for this process's memory, and may never end; -1: for one that is not
+		      * known; 0: it does not */
+};
+
+/*
+ * words: its command and options, which are freed. keep: a descriptor that it shares, so that a lock
+ * lasts as long as it does; -1: none. 0 or negative errno.
+ */
+int child__start(struct child *c, struct words *words, int keep);
+/* Writes lines for it. False: it has ended, or does not read. */
+bool child__note(struct child *c, const char *text);
+void child__end_notes(struct child *c);
+/* The next line that it has reported, to be freed, and its "event"; NULL: none yet. Prints its messages. */
+cJSON *child__read(struct child *c, const char **event);
+bool child__ended(const struct child *c); /* or it is stuck */
+/*
+ * Waits for its end, unless it is stuck, and closes the pipes. Its exit code, CHILD_STUCK, or minus
+ * the signal that ended it.
+ */
+#define CHILD_STUCK (-1000)
+int child__end(struct child *c);
+
+void words__copy(struct words *w, const struct words *from);
+
+/* Values of a line; 0, false or "" where it has none. */
+uint64_t line__u64(const cJSON *line, const char *key);
+uint64_t line__ns(const cJSON *line, const char *key); /* of seconds */
+uint64_t line__number(const cJSON *number);
+bool line__bool(const cJSON *line, const char *key);
+void line__text(const cJSON *line, const char *key, char *buf, size_t cap);
+
+/* ---- window.c: one window, which a `ptbpf attach` records and exports ---- */
+
+/* Why a window is recorded. */
+struct window_trigger {
+	const char *kind; /* "schedule", "request", or the name of an event; a literal */
+	pid_t by_pid;     /* the client of a request; 0: it is not in this pid namespace */
+	uid_t by_uid;
+	pid_t event_pid;            /* the process in which the event happened */
+	char event[EVENT_TEXT_MAX]; /* "": it was no event */
+	uint64_t ignored;           /* events before it that opened no window */
+};
+
+/* What a window is to be. Times are CLOCK_MONOTONIC, if nothing else is said. */
+struct window_spec {
+	const struct sample_settings *settings;
+	uint64_t nr; /* in the log */
+	struct window_trigger trigger;
+	uint64_t cycle; /* of the schedule */
+	pid_t pids[PROC_SELECT_MAX];
+	uint32_t pid_cnt;
+	uint64_t chosen_ns; /* the processes began before */
+	uint32_t selected;  /* processes that match; 0: they are named */
+	struct proc_facts facts[PROC_SELECT_MAX];
+	pid_t left_out[PROC_SELECT_MAX]; /* processes that are not recorded this time */
+	uint32_t left_out_cnt;
+	uint64_t limit_ns; /* it may cost what --max-overhead allows until then; 0: there is no limit */
+	uint64_t max_cost_ns[PROC_SELECT_MAX]; /* of each process, with limit_ns */
+	bool apart;                   /* processes share no probes: one may have to lose them */
+	uint64_t attach_ns, begin_ns; /* probes are attached, records are kept */
+	uint64_t duration_ns;         /* 0: a number of steps ends it */
+	uint64_t end_ns;  /* it ends by then, because the next one is due; 0: it does not matter */
+	uint64_t real_ns; /* Unix time of the begin */
+	bool measure;     /* the time of a step is measured, and nothing is recorded */
+	struct step_wait step_wait; /* what is known of steps when it starts */
+	bool held;  /* its begin is in the memory of a process that holds it, if there is one */
+	bool hangs; /* the job does: it samples stacks */
+	const char *off; /* "cpu" or "cuda": an activity that is switched off; NULL: none */
+	char capture[PATH_MAX], trace[PATH_MAX]; /* trace "": none */
+};
+
+#define WINDOW_TEXT_MAX 1024
+
+/* What is known of a window, by the lines that its process has reported. */
+struct window_report {
+	pid_t reading;      /* the process whose libraries it reads, 0: none */
+	uint32_t traced;    /* processes when the window began, 0: it has not begun */
+	uint64_t late_ns;   /* how long after spec.begin_ns it began */
+	uint64_t attach_ns; /* how long it took to attach to its processes */
+	uint32_t ended; /* processes that ended before they were attached to, or before it began */
+	uint32_t no_torch; /* processes that have not loaded PyTorch */
+	bool sealed;       /* the capture is complete: what remains is export */
+	bool has_result;
+	struct {                                /* where steps are counted */
+		uint64_t attached_ns, ended_ns; /* CLOCK_MONOTONIC: the probes were there, and the last
+						 * step that counts had ended; 0: never */
+		uint64_t step_ns;               /* mean time of a step, 0: not known */
+		bool none;                      /* no step ended in time */
+	} steps;
+	bool cost_known; /* of each process, and the sum of the one that it has cost most */
+	uint64_t cost_ns;
+	struct window_charge {
+		uint64_t ns;
+		uint64_t cut_ns; /* CLOCK_MONOTONIC: when it lost its probes; 0: it has not */
+		bool over;       /* it has cost what it may */
+	} charges[PROC_SELECT_MAX];
+	uint64_t fixed_ns; /* what placing and removing probes costs a process; 0: not known */
+	struct { /* the process that took most time to read and attach to; pid 0: none took too much */
+		pid_t pid;
+		uint32_t strikes; /* of left_out__add() */
+		uint64_t cpu_ns, ns;
+	} slow;
+	/* with has_result */
+	uint64_t window_ns, slices, lost, step_cnt;
+	double cost_share; /* negative: not measured */
+	char stopped_by[64];
+	bool shortened;
+	char incomplete[WINDOW_TEXT_MAX]; /* what is missing, "": nothing */
+};
+
+struct window {
+	struct window_spec spec;
+	struct child child;
+	bool counted; /* the steps and the end of it have been taken into account */
+	pid_t struck; /* the last process that took it from the others; 0: none */
+	struct window_report report;
+	cJSON *done; /* the last line of its process; NULL: it has not come */
+	struct {     /* the files of one that was held, until it ends; real_ns 0: it was not */
+		char capture[PATH_MAX], trace[PATH_MAX];
+		uint64_t real_ns;
+	} held;
+};
+
+/* All its processes ended before it began: there was nothing to record. */
+static inline bool window__all_ended(const struct window *w)
+{
+	return w->report.ended && w->report.ended == w->spec.pid_cnt;
+}
+
+/* Starts its process, as w->spec says; keep: as of child__start(). 0 or negative errno (reported). */
+int window__start(struct window *w, int keep);
+/* --flight: records w->spec and keeps the last seconds in memory. 0 or negative errno (reported). */
+int window__hold(struct window *w, int keep);
+/* What is held becomes the window w. False: nothing is held, and nothing has changed. */
+bool window__release(struct window *held, struct window *w);
+/* Ends one that is held, and drops it. */
+void window__kill(struct window *w);
+void window__read(struct window *w); /* what its process has reported */
+/* Its process has ended, or is stuck. A signal that ended it is reported, and is SAMPLE_FAILED. */
+enum sample_code window__end(struct window *w);
+/* The file with the stacks of the threads of a job that hangs, "": it does not. Returns buf. */
+const char *window__threads(const struct window_spec *spec, char *buf, size_t cap);
+
+/* ---- the daemon ---- */
+
+#define DAEMON_WINDOWS_MAX 4  /* at the same time, exports included */
+#define DAEMON_COMMANDS_MAX 8 /* commands of --on-window at the same time */
+#define DAEMON_PENDING_MAX 8  /* requested windows that wait for their time */
+#define DAEMON_WAITERS_MAX (DAEMON_WINDOWS_MAX + DAEMON_PENDING_MAX)
+#define DAEMON_LINES_MAX 4           /* lines of the log in a status */
+#define DAEMON_SOURCES_MAX 512       /* kinds of events in a process; the oldest is forgotten */
+#define DAEMON_LEAD_NS 2000000000ULL /* before probes are attached: programs and rings are made */
+
+/* A window beside the schedule. */
 struct window_request {
 	struct window_trigger trigger;
-	pid_t pids[OPT_PIDS_MAX];
-	uint32_t pid_cnt; /* 0: those that are selected when it begins */
-	uint64_t named_ns; /* CLOCK_MONOTONIC: else when they were named; set by sampler__request() */
+	pid_t pids[PROC_SELECT_MAX];
+	uint32_t pid_cnt;       /* 0: those that are selected when it begins */
+	uint64_t named_ns;      /* CLOCK_MONOTONIC: when they were named; set by request__open() */
 	uint64_t duration_ns;   /* 0: as long as those of the schedule */
 	uint64_t start_real_ns; /* Unix time, 0: now */
 	bool limited;           /* by --max-overhead */
-	bool samples, held;     /* of sample_window_spec */
+	bool hangs, held;       /* as of struct window_spec */
 };
 
-struct pending_window {
-	struct window_request request;
-	uint64_t nr;
+/* What windows have cost a process, as long as it lives; pid and start are its identity. */
+struct cost_row {
+	pid_t pid;
+	uint64_t start; /* clock ticks since boot; 0: not known */
+	double spent_ns;
+	bool over;     /* it has lost its probes before the end of a window */
+	uint64_t used; /* charges of all when it was charged last */
 };
 
-struct sampler {
-	struct sample_settings *settings;
-	const struct sample_cfg *cfg; /* of the settings, as the next two */
-	struct schedule schedule;
-	double max_overhead;
-	struct step_wait step_wait; /* of a schedule in steps */
-	struct window_dir dir;
-	int holds[OPT_PIDS_MAX]; /* of --pid */
-	struct proc_list procs;  /* that are selected, with their turns */
-	uint64_t start_ns;       /* of the schedule */
-	uint64_t next;           /* window of the schedule */
-	uint64_t resumed; /* cycles of it that an earlier ptbpf has recorded: it has so many less */
-	uint64_t nr;      /* of the next window, in the log */
-	uint64_t last_real_ns; /* Unix time in the names of the window that ended last */
-	uint64_t skipped;      /* since the last one that was started */
-	struct sample_window windows[SAMPLER_WINDOWS_MAX];
-	uint32_t window_cnt;
-	struct pending_window pending[SAMPLER_PENDING_MAX];
-	uint32_t pending_cnt;
-	pid_t commands[SAMPLER_COMMANDS_MAX];
-	uint32_t command_cnt;
-	struct sample_hold hold; /* --flight */
-	uint64_t attach_ns;      /* it takes to attach, as of the last window; 0: not known */
-	double fixed_ns; /* that it costs a process to place and remove its probes, as of the last window; 0: not known */
-	struct cost_account account; /* what windows have cost each process */
-	double watch_spent_ns; /* what watches for events have cost the process that they have cost most */
-	uint64_t lost;         /* records, in all windows */
-	struct metrics metrics;
-	struct sample_control control;
-	struct sample_events events;
+#define COST_ACCOUNT_MAX 4096 /* processes; the one that was charged least recently is forgotten */
+
+struct cost_account { /* zeroed: empty */
+	struct cost_row *rows;
+	uint32_t cnt, cap;
+	uint64_t charges;
+};
+
+struct daemon {
+	const struct sample_settings *set;
+	sample_reload_fn reload;
+	void *reload_arg;
+	int reload_fd;   /* SIGHUP; -1: that ends it */
+	const char *off; /* as of struct window_spec: of the windows from now on */
 	uint32_t signals;
-	int argc;
-	char **argv;
-	int reload_fd;        /* SIGHUP; -1: it ends the program */
 	bool any, incomplete; /* a window was recorded; one was not, or not completely */
+
+	struct window_dir dir;
+	int holds[PROC_SELECT_MAX]; /* pidfds of set->pids */
+	struct proc_list procs;     /* that are selected, with their turns */
+
+	struct schedule schedule;
+	struct step_wait step_wait;
+	uint64_t start_ns;     /* when the schedule began */
+	uint64_t next;         /* window of the schedule */
+	uint64_t resumed;      /* cycles of it that an earlier ptbpf has recorded */
+	uint64_t nr;           /* the next window in the log */
+	uint64_t last_real_ns; /* in the file names of the window that ended last */
+	uint64_t skipped;      /* windows since the last line of the log */
+	struct window windows[DAEMON_WINDOWS_MAX];
+	uint32_t window_cnt;
+	struct {
+		struct window_request request;
+		uint64_t nr;
+	} pending[DAEMON_PENDING_MAX];
+	uint32_t pending_cnt;
+	pid_t commands[DAEMON_COMMANDS_MAX];
+	uint32_t command_cnt;
+
+	struct { /* --flight: a process that keeps the last seconds, until an event makes it a window's */
+		struct window window;
+		uint64_t retry_ns; /* CLOCK_MONOTONIC: none is started before this */
+	} hold;
+
+	/* as of the last window; 0: not known */
+	uint64_t attach_ns; /* how long it took to attach */
+	double fixed_ns;    /* what it costs a process to place and remove its probes */
+	struct cost_account account;
+
+	struct { /* --open-on: `ptbpf follow`, which reports what is to open a window */
+		struct child child;
+		struct proc_list targets; /* turn 1: it has been told of this process */
+		uint64_t next_ns;         /* CLOCK_MONOTONIC: when processes are selected again */
+		uint64_t start_ns;        /* of the child */
+		uint64_t retry_ns, pause_ns; /* none is started before this, so long after the end of one */
+		uint32_t followed;           /* processes, as the child says */
+		uint64_t cost_ns;            /* of the process that it has cost most */
+		double spent_ns;             /* likewise, of children that have ended */
+		bool paused;
+		struct event_source { /* events of one kind in one process */
+			pid_t pid;
+			enum event_kind kind;
+			uint64_t last_ns; /* when one opened a window; 0: none has */
+			uint64_t said_ns; /* when the log said that one opens none; 0: not since last_ns */
+		} sources[DAEMON_SOURCES_MAX];
+		uint32_t source_cnt;
+		uint64_t ignored; /* events since the last one that opened a window */
+	} events;
+
+	struct metrics metrics;
+	uint64_t lost; /* records, in all windows */
+
+	struct control {
+		struct http_server *server; /* NULL: there is none */
+		bool listens;               /* at the control socket */
+		struct http_path path;
+		struct {
+			struct http_request *rq;
+			uint64_t nr; /* of the window whose end it waits for */
+		} waiters[DAEMON_WAITERS_MAX];
+		uint32_t waiter_cnt;
+		char *lines[DAEMON_LINES_MAX]; /* the last ones of the log, oldest first */
+		uint32_t line_cnt;
+		uint64_t triggers, refused, malformed; /* requests of windows, and those that are none */
+		/* processes and files, as of listed_ns */
+		uint64_t listed_ns;
+		pid_t pids[PROC_SELECT_MAX];
+		uint32_t pid_cnt, selected;
+		uint64_t disk_bytes, disk_free;
+	} control;
 };
 
-/* ---- cmd_sample.c ---- */
+/* ---- daemon.c ---- */
 
-/* Switches activities of the windows that are started from now on. 0, or -EINVAL: `why` has a sentence. */
-int sampler__toggle(struct sampler *s, const struct control_request *rq, char *why, size_t cap);
+/* Switches activities of the windows that begin from now on. NULL, or a sentence: why not. */
+const char *daemon__toggle(struct daemon *d, const struct control_request *rq);
 
-/* ---- sample_begin.c: which processes, and when ---- */
+/* ---- begin.c: which processes a window has, and the windows of the schedule ---- */
 
-/* Processes of the window that begins now; *selected: so many fit, 0: they are named. Returns how many. */
-uint32_t sampler__select(struct sampler *s, pid_t *pids, uint32_t *selected);
+/* Selects the processes of the window that begins now: spec->pids and spec->selected. */
+void begin__select(struct daemon *d, struct window_spec *spec);
 /* Chooses the names of its files, by its first process and spec->real_ns. False: they are too long. */
-bool sampler__name_files(const struct sampler *s, struct sample_window_spec *spec);
-/* A window is not recorded, which a warning says. */
-void sampler__skip(struct sampler *s, uint64_t nr, const char *why);
+bool begin__name_files(const struct daemon *d, struct window_spec *spec);
+/* Says that a window is not recorded, which makes the run incomplete. */
+void begin__skip(struct daemon *d, uint64_t nr, const char *why);
 /*
- * Chooses the names of the window's files and starts its process. w is the next one of s->windows; its spec has everything else. 0 or
- * negative errno: `why` has the reason.
+ * Starts the next one of d->windows, whose spec has all but the names of files. 0 or negative errno:
+ * `why` has the reason.
  */
-int sampler__launch(struct sampler *s, struct sample_window *w, const char **why);
-/* Starts the window that is due; returns ns until the next one is, UINT64_MAX: there is none. */
-uint64_t sampler__follow_schedule(struct sampler *s);
-/* Unix time at which the next window of the schedule begins, 0: not known, or there is none. */
-uint64_t sampler__next_real_ns(const struct sampler *s);
+int begin__launch(struct daemon *d, struct window *w, const char **why);
+/* Starts the window that is due. Returns ns until the next one is, UINT64_MAX: there is none. */
+uint64_t begin__follow_schedule(struct daemon *d);
+/* When the next window of the schedule begins, in Unix time; 0: not known, or there is none. */
+uint64_t begin__next_real_ns(const struct daemon *d);
 
-/* ---- sample_budget.c: what windows may cost, and have cost ---- */
-
-/*
- * What the window may cost each of its processes until spec->limit_ns. Those for which that is
- * nothing of use are taken out of it, and of `facts`. False: so are all.
- */
-bool sample_budget__set(const struct sampler *s, struct sample_window_spec *spec,
-			struct proc_facts *facts);
-void sample_budget__ended(struct sampler *s, const struct sample_window *w);
-double sample_budget__watch_ns(const struct sampler *s); /* what watches for events have cost each process, at most */
-/* For the line in the log: processes that lost their probes, and those that were left out. */
-void sample_budget__put(struct jsonw *j, const struct sample_window *w);
-
-/* ---- sample_request.c: windows beside the schedule ---- */
+/* ---- budget.c, cost_account.c: --max-overhead ---- */
 
 /*
- * Opens a window now, or at its time, because of rq->trigger: the only way to one that no schedule has. *nr: its number. 0, or negative errno: refused, and `why` has a
- * sentence: among others while another window is recorded, since windows do not overlap. Unless rq->limited, --max-overhead does not limit it, but
- * what it costs counts.
+ * Sets what the window may cost each of its processes, and takes out those for which that is nothing
+ * of use. False: none remains.
  */
-int sampler__request(struct sampler *s, const struct window_request *rq, uint64_t *nr, char *why,
-		     size_t cap);
-/* Starts the pending windows whose time has come; returns ns until the next one is due, UINT64_MAX: there is none. */
-uint64_t sampler__follow_requests(struct sampler *s);
-/* No window begins any more. */
-void sampler__drop_requests(struct sampler *s);
-/* How long they last, if nobody says. */
-uint64_t sampler__duration(const struct sampler *s);
-/* Does a requested window, in hand or pending, take this time (CLOCK_MONOTONIC)? */
-bool sampler__is_taken(const struct sampler *s, uint64_t begin_ns, uint64_t end_ns);
+bool budget__set(const struct daemon *d, struct window_spec *spec);
+void budget__ended(struct daemon *d, const struct window *w);
+double budget__follow_ns(const struct daemon *d); /* what following events has cost a process, at most */
+/* Keys of its line in the log: processes that lost their probes, and those that were left out. */
+void budget__put(struct jsonw *j, const struct window *w);
 
-/* ---- sample_end.c: what is done with a window that has ended ---- */
+/* Zeroes: nothing has been charged. */
+struct cost_row cost_account__of(const struct cost_account *a, pid_t pid, uint64_t start);
+void cost_account__charge(struct cost_account *a, pid_t pid, uint64_t start, double ns, bool over);
+double cost_account__max_ns(const struct cost_account *a); /* of one process */
+void cost_account__clear(struct cost_account *a);
 
-void sampler__end_window(struct sampler *s, uint32_t i);
-/* A process takes the window from the others, as far as is known: the next ones do not have it. */
-void sampler__strike_slow(const struct sampler *s, struct sample_window *w);
-void sampler__trim(const struct sampler *s);
-void sampler__reap_commands(struct sampler *s);
+/* ---- request.c: windows beside the schedule ---- */
 
-#endif /* CLI_SAMPLER_H */
+/*
+ * Opens a window now, or at its time: the only way to one that no schedule has. 0, or negative errno:
+ * refused, and `why` has a sentence. Windows do not overlap.
+ */
+int request__open(struct daemon *d, const struct window_request *rq, uint64_t *nr, char *why, size_t cap);
+/* Starts the windows whose time has come. Returns ns until it is to be called again. */
+uint64_t request__follow(struct daemon *d);
+void request__drop_all(struct daemon *d);
+uint64_t request__duration(const struct daemon *d); /* of one that does not say it */
+/* Does a requested window take this time (CLOCK_MONOTONIC)? */
+bool request__takes(const struct daemon *d, uint64_t begin_ns, uint64_t end_ns);
+
+/* ---- hold.c: --flight ---- */
+
+bool hold__is_ready(const struct daemon *d); /* it has the last seconds */
+void hold__keep(struct daemon *d);           /* starts and ends it, as need be */
+void hold__end(struct daemon *d);            /* what it holds is gone */
+
+/* ---- events.c: --open-on ---- */
+
+/*
+ * Keeps the child running, and opens a window for an event. Returns ns until it is to be called
+ * again, UINT64_MAX: only when the child reports something.
+ */
+uint64_t events__follow(struct daemon *d);
+void events__stop(struct daemon *d);
+
+/* ---- end.c: a window that has ended: its line in the log, --on-window, the quota ---- */
+
+void end__window(struct daemon *d, uint32_t i);
+/* In steps: it is sealed, or its process has ended, and the next window may be due. */
+void end__count_steps(struct step_wait *sw, struct window *w);
+/* Counts against a process that it takes the window from the others: the next ones do not have it. */
+void end__strike_slow(const struct daemon *d, struct window *w);
+void end__trim(const struct daemon *d);
+void end__reap_commands(struct daemon *d);
+
+/* ---- control.c, status.c: what clients request by HTTP ---- */
+
+/* Opens the servers of --control and --metrics. 0; negative errno (reported): one is required. */
+int control__open(struct daemon *d);
+/* A window has ended: its line of the log, for a status and for those who wait. */
+void control__ended(struct daemon *d, uint64_t nr, const struct jsonw_text *line);
+void control__gave_up(struct daemon *d, uint64_t nr, const char *why); /* there will be no such window */
+void control__close(struct daemon *d);
+/* Writes the keys of a status into the open object. */
+void status__write(struct daemon *d, struct jsonw *w);
+
+#endif /* SAMPLE_DAEMON_H */

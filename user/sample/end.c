@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What `ptbpf sample` does with a window that has ended: its line in the log, the message, --on-window, the quota. */
+/* What is done with a window that has ended: its line in the log, the message, --on-window, the quota. */
 #define LOG_DOMAIN "sample"
 #include <errno.h>
 #include <signal.h>
@@ -14,10 +14,7 @@
 #include "base/jsonw.h"
 #include "base/log.h"
 #include "base/stall.h"
-#include "cli/cmd.h"
-#include "cli/sample_steps.h"
-#include "cli/sampler.h"
-#include "sample/proc_scout.h"
+#include "sample/daemon.h"
 
 static void put_trigger(struct jsonw *j, const struct window_trigger *trigger)
 {
@@ -38,7 +35,61 @@ static void put_trigger(struct jsonw *j, const struct window_trigger *trigger)
 	jsonw__end_obj(j);
 }
 
-static void put_result(struct jsonw *j, const struct sample_window *w)
+#define JOBS_MAX 8 /* different ones that a line names */
+
+/* The keys "ranks" and "jobs", as far as something is known. */
+static void put_jobs(struct jsonw *j, const struct window_spec *spec)
+{
+	const char *jobs[JOBS_MAX];
+	uint32_t cnt = 0, others = 0, k;
+	bool ranks = false;
+
+	for (uint32_t i = 0; i < spec->pid_cnt; i++)
+		ranks |= spec->facts[i].rank >= 0;
+	if (ranks)
+		JSONW_ARR(j, "ranks");
+	for (uint32_t i = 0; i < spec->pid_cnt; i++) {
+		const struct proc_facts *f = &spec->facts[i];
+
+		if (ranks && f->rank >= 0)
+			jsonw__i64(j, f->rank);
+		else if (ranks)
+			jsonw__null(j);
+		for (k = 0; k < cnt && strcmp(jobs[k], f->job) != 0;)
+			k++;
+		if (*f->job && k == JOBS_MAX)
+			others++;
+		else if (*f->job && k == cnt)
+			jobs[cnt++] = f->job;
+	}
+	if (ranks)
+		jsonw__end_arr(j);
+	if (!cnt)
+		return;
+	JSONW_ARR(j, "jobs");
+	for (k = 0; k < cnt; k++)
+		jsonw__str(j, jobs[k]);
+	jsonw__end_arr(j);
+	if (others)
+		JSONW_U64(j, "in_other_jobs", others);
+}
+
+static void put_steps(struct jsonw *j, const struct window *w)
+{
+	const struct step_wait *sw = &w->spec.step_wait;
+
+	if (w->spec.duration_ns)
+		return;
+	if (w->report.has_result)
+		JSONW_U64(j, "steps", w->report.step_cnt);
+	if (w->report.steps.step_ns)
+		JSONW_DOUBLE(j, "step_seconds", (double)w->report.steps.step_ns / 1e9);
+	if (w->report.steps.attached_ns && sw->step_ns)
+		JSONW_DOUBLE(j, "waited_steps_inferred",
+			     step_wait__passed(sw, w->report.steps.attached_ns));
+}
+
+static void put_result(struct jsonw *j, const struct window *w)
 {
 	char threads[PATH_MAX];
 
@@ -46,7 +97,7 @@ static void put_result(struct jsonw *j, const struct sample_window *w)
 		return;
 	if (w->spec.trace[0])
 		JSONW_STR(j, "trace", w->spec.trace);
-	if (sample_window__threads(&w->spec, threads, sizeof(threads))[0])
+	if (window__threads(&w->spec, threads, sizeof(threads))[0])
 		JSONW_STR(j, "threads", threads);
 	JSONW_DOUBLE(j, "seconds", (double)w->report.window_ns / 1e9);
 	JSONW_U64(j, "slices", w->report.slices);
@@ -61,25 +112,30 @@ static void put_result(struct jsonw *j, const struct sample_window *w)
 		JSONW_STR(j, "incomplete", w->report.incomplete);
 }
 
-/* Why it has no capture, "": for another reason, or it has one. */
-static void why_nothing(const struct sample_window *w, char *buf, size_t cap)
+/* Why there is no capture, "": for another reason, or there is one. */
+static void why_nothing(const struct window *w, char *buf, size_t cap)
 {
+	const struct sample_settings *set = w->spec.settings;
 	pid_t pid = w->child.stuck;
 	char text[STALL_TEXT];
 
+	buf[0] = '\0';
 	if (pid)
 		snprintf(buf, cap, "nothing recorded: %s", stall__text(pid, text, sizeof(text)));
-	else if (sample_window__all_ended(w))
+	else if (window__all_ended(w))
 		snprintf(buf, cap, "nothing recorded: its processes had ended before it began");
 	else if (!w->report.traced && w->report.no_torch)
 		snprintf(buf, cap, "nothing recorded: PyTorch is not loaded in %u of its %u processes",
 			 w->report.no_torch, w->spec.pid_cnt);
-	else
-		sample_steps__why(w, buf, cap);
+	else if (w->report.steps.none && !w->report.has_result)
+		snprintf(buf, cap,
+			 "nothing recorded: no step ended within %.3g s (--step-timeout); steps end with %s (--step-on%s)",
+			 (double)set->step_timeout_ns / 1e9, set->step_name,
+			 set->step_named ? "" : ", PTBPF_STEP_ON");
 }
 
 /* False: it does not fit. */
-static bool write_line(const struct sampler *s, const struct sample_window *w, int code,
+static bool write_line(const struct daemon *d, const struct window *w, enum sample_code code,
 		       struct jsonw_text *line)
 {
 	char why[256];
@@ -91,7 +147,7 @@ static bool write_line(const struct sampler *s, const struct sample_window *w, i
 	JSONW_U64(&j, "window", w->spec.nr);
 	put_trigger(&j, &w->spec.trigger);
 	if (!strcmp(w->spec.trigger.kind, "schedule")) {
-		JSONW_STR(&j, "schedule", w->settings->cfg.schedule);
+		JSONW_STR(&j, "schedule", w->spec.settings->schedule_text);
 		JSONW_U64(&j, "cycle", w->spec.cycle);
 	}
 	JSONW_U64(&j, "begin_unix_ns", w->spec.real_ns);
@@ -103,41 +159,30 @@ static bool write_line(const struct sampler *s, const struct sample_window *w, i
 		JSONW_U64(&j, "selected", w->spec.selected);
 	if (w->report.ended)
 		JSONW_U64(&j, "ended", w->report.ended);
-	window_jobs__write(&j, &w->spec.jobs);
+	put_jobs(&j, &w->spec);
 	JSONW_I64(&j, "exit", code);
 	if (w->report.traced)
 		JSONW_DOUBLE(&j, "late_seconds", (double)w->report.late_ns / 1e9);
-	if (w->spec.options->off)
-		JSONW_STR(&j, "switched_off", w->spec.options->off);
+	if (w->spec.off)
+		JSONW_STR(&j, "switched_off", w->spec.off);
 	if (w->report.sealed)
 		JSONW_STR(&j, "capture", w->spec.capture);
 	put_result(&j, w);
-	sample_budget__put(&j, w);
-	sample_steps__put(&j, w);
+	budget__put(&j, w);
+	put_steps(&j, w);
 	why_nothing(w, why, sizeof(why));
 	if (why[0])
 		JSONW_STR(&j, "incomplete", why);
-	JSONW_U64(&j, "skipped_before", s->skipped);
+	JSONW_U64(&j, "skipped_before", d->skipped);
 	jsonw__end_obj(&j);
 	ok = !jsonw__flush(&j);
 	jsonw__free(&j);
 	return ok;
 }
 
-static void put_line(struct sampler *s, const struct sample_window *w, int code)
+static void print_window(const struct window *w)
 {
-	struct jsonw_text line = { .len = 0 };
-
-	if (!write_line(s, w, code, &line))
-		return;
-	window_dir__log(&s->dir, &line);
-	sample_control__ended(s, w->spec.nr, &line);
-	s->skipped = 0;
-}
-
-static void print_window(const struct sample_window *w)
-{
-	const struct sample_report *r = &w->report;
+	const struct window_report *r = &w->report;
 	char cost[48] = "", why[256];
 
 	why_nothing(w, why, sizeof(why));
@@ -163,16 +208,16 @@ static void set_number(const char *name, uint64_t v)
 	setenv(name, text, 1);
 }
 
-static void run_command(struct sampler *s, const struct sample_window *w, int code)
+static void run_command(struct daemon *d, const struct window *w, enum sample_code code)
 {
-	const char *on_window = w->settings->cfg.on_window;
+	const char *on_window = w->spec.settings->on_window;
 	pid_t pid;
 
 	if (!on_window)
 		return;
-	if (s->command_cnt == SAMPLER_COMMANDS_MAX) {
+	if (d->command_cnt == DAEMON_COMMANDS_MAX) {
 		pr_warn("window %llu: --on-window is not run: %d of its commands have not ended",
-			(unsigned long long)w->spec.nr, SAMPLER_COMMANDS_MAX);
+			(unsigned long long)w->spec.nr, DAEMON_COMMANDS_MAX);
 		return;
 	}
 	pid = fork();
@@ -191,40 +236,39 @@ static void run_command(struct sampler *s, const struct sample_window *w, int co
 		pr_warn("window %llu: --on-window cannot be run: %s",
 			(unsigned long long)w->spec.nr, errstr(errno));
 	else
-		s->commands[s->command_cnt++] = pid;
+		d->commands[d->command_cnt++] = pid;
 }
 
-void sampler__reap_commands(struct sampler *s)
+void end__reap_commands(struct daemon *d)
 {
-	for (uint32_t i = 0; i < s->command_cnt;) {
-		if (waitpid(s->commands[i], NULL, WNOHANG))
-			s->commands[i] = s->commands[--s->command_cnt];
+	for (uint32_t i = 0; i < d->command_cnt;) {
+		if (waitpid(d->commands[i], NULL, WNOHANG))
+			d->commands[i] = d->commands[--d->command_cnt];
 		else
 			i++;
 	}
 }
 
-void sampler__trim(const struct sampler *s)
+void end__trim(const struct daemon *d)
 {
-	uint64_t keep[SAMPLER_WINDOWS_MAX + 1] = { s->last_real_ns };
+	uint64_t keep[DAEMON_WINDOWS_MAX + 1] = { d->last_real_ns };
 
-	if (!s->cfg->max_disk)
+	if (!d->set->max_disk)
 		return;
-	for (uint32_t i = 0; i < s->window_cnt; i++)
-		keep[1 + i] = s->windows[i].spec.real_ns;
-	window_dir__trim(&s->dir, s->cfg->max_disk, clock__pair().real_ns, keep, 1 + s->window_cnt);
+	for (uint32_t i = 0; i < d->window_cnt; i++)
+		keep[1 + i] = d->windows[i].spec.real_ns;
+	window_dir__trim(&d->dir, d->set->max_disk, clock__pair().real_ns, keep, 1 + d->window_cnt);
 }
 
-/* Processes that took this window from the others. */
-void sampler__strike_slow(const struct sampler *s, struct sample_window *w)
+void end__strike_slow(const struct daemon *d, struct window *w)
 {
 	pid_t stuck = w->child.stuck, pid = stuck > 0 ? stuck : w->report.slow.pid;
 	struct proc_id id = { .pid = pid };
 	char why[96] = "a read of its memory is not answered";
 
-	for (uint32_t i = 0; i < s->procs.cnt; i++)
-		if (s->procs.items[i].pid == pid)
-			id = s->procs.items[i].id;
+	for (uint32_t i = 0; i < d->procs.cnt; i++)
+		if (d->procs.items[i].pid == pid)
+			id = d->procs.items[i].id;
 	if (stuck <= 0)
 		snprintf(why, sizeof(why),
 			 "to read and attach to it took %.1f s, and %.1f s of processor time",
@@ -234,38 +278,74 @@ void sampler__strike_slow(const struct sampler *s, struct sample_window *w)
 	w->struck = pid;
 }
 
-void sampler__end_window(struct sampler *s, uint32_t i)
+void end__count_steps(struct step_wait *sw, struct window *w)
 {
-	struct sample_window w = s->windows[i];
-	int code = sample_window__end(&w);
+	uint64_t end = w->report.steps.ended_ns ? w->report.steps.ended_ns : clock__mono_ns();
 
-	sampler__strike_slow(s, &w);
+	if (w->counted)
+		return;
+	w->counted = true;
+	if (w->spec.measure && w->report.steps.step_ns)
+		step_wait__measured(sw, w->report.steps.step_ns);
+	else if (w->report.steps.step_ns || (w->report.sealed && !w->report.steps.none))
+		step_wait__recorded(sw, end, w->report.steps.step_ns);
+	else
+		step_wait__failed(sw, end, w->spec.settings->step_timeout_ns);
+}
 
-	s->windows[i] = s->windows[--s->window_cnt];
-	if (s->schedule.in_steps)
-		sample_steps__ended(&s->step_wait, &w);
-	if (w.spec.measure && code != EXIT_DONE) { /* without a step there is no window, either */
-		w.spec.nr = s->nr++;
-		s->next++;
+static void add_metrics(struct metrics *m, const struct window *w, enum sample_code code)
+{
+	m->windows[code == SAMPLE_DONE       ? METRICS_COMPLETE :
+		   code == SAMPLE_INCOMPLETE ? METRICS_INCOMPLETE :
+		   window__all_ended(w)      ? METRICS_SKIPPED :
+					       METRICS_FAILED]++;
+	if (!w->report.has_result)
+		return;
+	m->begin_unix_ns = w->spec.real_ns;
+	m->late_ns = w->report.late_ns;
+	metrics__add_line(m, w->done);
+}
+
+/* It was due: what it has cost, its result, and what it has left. */
+static void conclude(struct daemon *d, const struct window *w, enum sample_code code)
+{
+	struct jsonw_text line = { .len = 0 };
+
+	d->any |= w->report.has_result;
+	budget__ended(d, w);
+	d->incomplete |= code != SAMPLE_DONE && !window__all_ended(w);
+	d->lost += w->report.has_result ? w->report.lost : 0;
+	d->last_real_ns = w->spec.real_ns;
+	if (!w->report.has_result)
+		window_dir__remove_partial(&d->dir, w->held.real_ns ?: w->spec.real_ns);
+	add_metrics(&d->metrics, w, code);
+	print_window(w);
+	if (write_line(d, w, code, &line)) {
+		window_dir__log(&d->dir, &line);
+		control__ended(d, w->spec.nr, &line);
+		d->skipped = 0;
 	}
-	if ((!s->signals || w.report.traced) &&
-	    !(w.spec.measure && code == EXIT_DONE)) { /* else it was to begin later */
-		s->any |= w.report.has_result;
-		sample_budget__ended(s, &w);
-		s->incomplete |= code != EXIT_DONE && !sample_window__all_ended(&w);
-		s->lost += w.report.has_result ? w.report.lost : 0;
-		s->last_real_ns = w.spec.real_ns;
-		if (!w.report.has_result)
-			window_dir__remove_partial(&s->dir, w.held.real_ns ? w.held.real_ns :
-									     w.spec.real_ns);
-		sample_metrics__ended(&s->metrics, &w, code);
-		print_window(&w);
-		put_line(s, &w, code);
-		sampler__trim(s);
-		run_command(s, &w, code);
-	} else {
-		sample_control__gave_up(s, w.spec.nr, "ptbpf sample was ended before the window began");
+	end__trim(d);
+	run_command(d, w, code);
+}
+
+void end__window(struct daemon *d, uint32_t i)
+{
+	struct window w = d->windows[i];
+	enum sample_code code = window__end(&w);
+	bool measured = w.spec.measure && code == SAMPLE_DONE;
+
+	end__strike_slow(d, &w);
+	d->windows[i] = d->windows[--d->window_cnt];
+	if (d->schedule.in_steps)
+		end__count_steps(&d->step_wait, &w);
+	if (w.spec.measure && !measured) { /* without a step there is no window, either */
+		w.spec.nr = d->nr++;
+		d->next++;
 	}
-	sample_settings__release(w.settings);
+	if (!measured && (!d->signals || w.report.traced))
+		conclude(d, &w, code);
+	else
+		control__gave_up(d, w.spec.nr, "ptbpf sample was ended before the window began");
 	cJSON_Delete(w.done);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See event_rules.h. */
+/* See event_watch.h. */
 #define LOG_DOMAIN "events"
-#include "sample/event_rules.h"
+#include "sample/event_watch.h"
 
 #include <errno.h>
 #include <stdlib.h>

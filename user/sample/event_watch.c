@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "sample/step_history.h"
 
 #define THREADS_MAX 4 /* of a process, that make steps; those of more are not judged */
 #define FIRST_STEPS 3 /* of a thread, that are not judged: ptbpf has just attached */

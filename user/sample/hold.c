@@ -1,92 +1,69 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See sample_hold.h. */
+/*
+ * --flight: a process that records all the time and keeps the last seconds in memory, until an event
+ * makes it the process of a window, which then has these seconds.
+ */
 #define LOG_DOMAIN "sample"
-#include "cli/sample_hold.h"
-
-#include <unistd.h>
-
 #include "base/clock.h"
 #include "base/log.h"
-#include "cli/sampler.h"
+#include "sample/daemon.h"
 
 #define RETRY_NS 60000000000ULL
 
-bool sample_hold__is_ready(const struct sample_hold *h)
+bool hold__is_ready(const struct daemon *d)
 {
-	return h->window.child.pid && h->window.report.traced;
+	return d->hold.window.child.pid && d->hold.window.report.traced;
 }
 
-void sample_hold__end(struct sampler *s)
+void hold__end(struct daemon *d)
 {
-	struct sample_hold *h = &s->hold;
-
-	if (!h->window.child.pid)
+	if (!d->hold.window.child.pid)
 		return;
-	sample_window__kill(&h->window);
-	window_dir__remove_partial(&s->dir, h->window.spec.real_ns);
+	window__kill(&d->hold.window);
+	window_dir__remove_partial(&d->dir, d->hold.window.spec.real_ns);
 }
 
 /* It ends by itself when its processes have ended, or when nothing can be held. */
-static void reap(struct sampler *s, uint64_t now)
+static void reap(struct daemon *d, uint64_t now)
 {
-	struct sample_hold *h = &s->hold;
-	bool ready = sample_hold__is_ready(h);
+	struct window *w = &d->hold.window;
+	bool ready = hold__is_ready(d);
 
-	if (!h->window.child.pid)
+	if (!w->child.pid)
 		return;
-	sample_window__read(&h->window);
-	if (!ready && sample_hold__is_ready(h))
-		pr_info("--flight: the last %.3g s are held", (double)s->cfg->run.rec.flight_ns / 1e9);
-	if (!sample_child__ended(&h->window.child))
-		return;
-	if (!sample_hold__is_ready(h))
-		pr_warn("--flight: nothing is held: that is tried again in %llu s", RETRY_NS / 1000000000);
-	sample_hold__end(s);
-	h->retry_ns = now + RETRY_NS;
+	window__read(w);
+	if (!ready && hold__is_ready(d))
+		pr_info("--flight: the last %.3g s are held", (double)w->spec.settings->flight_ns / 1e9);
+	if (child__ended(&w->child)) {
+		if (!hold__is_ready(d))
+			pr_warn("--flight: nothing is held: that is tried again in %llu s",
+				RETRY_NS / 1000000000);
+		d->hold.retry_ns = now + RETRY_NS;
+		hold__end(d);
+	} else if (w->spec.settings != d->set || w->spec.off != d->off || d->signals) {
+		hold__end(d);
+	}
 }
 
-void sample_hold__keep(struct sampler *s)
+void hold__keep(struct daemon *d)
 {
-	struct sample_hold *h = &s->hold;
-	struct sample_window_spec *spec = &h->window.spec;
-	const struct record_opts *rec = &s->cfg->run.rec;
+	struct window *w = &d->hold.window;
 	uint64_t now = clock__mono_ns();
-	uint32_t selected;
 
-	reap(s, now);
-	if (h->window.child.pid && (h->settings != s->settings || s->signals))
-		sample_hold__end(s);
-	for (uint32_t i = 0; i < s->window_cnt; i++)
-		if (sample_window__unsealed(&s->windows[i]))
+	reap(d, now);
+	for (uint32_t i = 0; i < d->window_cnt; i++)
+		if (!d->windows[i].report.sealed)
 			return;
-	if (!rec->flight_ns || h->window.child.pid || s->signals || now < h->retry_ns)
+	if (!d->set->flight_ns || w->child.pid || d->signals || now < d->hold.retry_ns)
 		return;
-	h->window = (struct sample_window){ .spec = { .options = &s->settings->options,
-						      .trigger = { .kind = "schedule" },
-						      .duration_ns = sampler__duration(s),
-						      .real_ns = clock__pair().real_ns } };
-	spec->pid_cnt = sampler__select(s, spec->pids, &selected);
-	spec->chosen_ns = clock__mono_ns();
-	if (!spec->pid_cnt || !sampler__name_files(s, spec))
+	*w = (struct window){ .spec = { .settings = d->set,
+					.off = d->off,
+					.trigger = { .kind = "schedule" },
+					.duration_ns = request__duration(d),
+					.real_ns = clock__pair().real_ns } };
+	begin__select(d, &w->spec);
+	if (!w->spec.pid_cnt || !begin__name_files(d, &w->spec))
 		return;
-	h->retry_ns = now + RETRY_NS;
-	if (sample_window__hold(&h->window, rec->flight_ns, rec->flight_bytes, s->dir.fd))
-		return;
-	h->settings = s->settings;
-	h->retry_ns = 0;
-}
-
-int sample_hold__fd(const struct sample_hold *h)
-{
-	return h->window.child.pid ? h->window.child.progress.fd : -1;
-}
-
-bool sample_hold__is_attaching(const struct sample_hold *h)
-{
-	return h->window.child.pid && !sample_hold__is_ready(h);
-}
-
-bool sample_hold__use(struct sampler *s, struct sample_window *w)
-{
-	return sample_window__release(&s->hold.window, w);
+	if (window__hold(w, d->dir.fd))
+		d->hold.retry_ns = now + RETRY_NS;
 }

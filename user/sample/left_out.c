@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See left_out.h. */
-#include "sample/left_out.h"
+/* See proc_select.h. */
+#include "sample/proc_select.h"
 
 static bool same_process(const struct proc_id *a, const struct proc_id *b)
 {

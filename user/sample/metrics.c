@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "base/term_text.h"
+#include "base/vec.h"
 
 static const struct {
 	uint64_t ns;
@@ -34,164 +35,105 @@ void metrics_window__step(struct metrics_window *w, uint64_t ns)
 	w->step_ns += ns;
 }
 
-static int find_name(const struct metrics *m, const char *name)
+void metrics_window__op(struct metrics_window *w, const char *name, uint32_t uid, uint64_t self_ns)
 {
-	for (uint32_t i = 0; i < m->op_cnt; i++)
-		if (!strcmp(m->ops[i].name, name))
-			return (int)i;
-	return -1;
+	struct metrics_op op = { .uid = uid, .self_ns = self_ns };
+
+	term_text__copy(op.name, sizeof(op.name), name);
+	vec_push(w->ops, w->op_cnt, w->op_cap, op);
 }
 
-static struct metrics_op *find_new(struct metrics_window *w, const char *name)
+static struct metrics_label *find(struct metrics *m, const char *name)
 {
-	for (uint32_t i = 0; i < w->new_op_cnt; i++)
-		if (!strcmp(w->new_ops[i].name, name))
-			return &w->new_ops[i];
+	for (uint32_t i = 0; i < m->op_cnt; i++)
+		if (!strcmp(m->ops[i].op.name, name))
+			return &m->ops[i];
 	return NULL;
 }
 
-/* Of which user a name goes, so that one of this user may come: of whoever has two more, and most, else an own one. */
-static uint32_t giver(const uint32_t *uids, uint32_t cnt, uint32_t uid)
+static uint32_t count_of(const struct metrics *m, uint32_t uid)
 {
-	uint32_t most = 0, own = 0, from = uid;
+	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < cnt; i++)
-		own += uids[i] == uid;
-	for (uint32_t i = 0; i < cnt; i++) {
-		uint32_t n = 0;
+	for (uint32_t i = 0; i < m->op_cnt; i++)
+		n += m->ops[i].op.uid == uid;
+	return n;
+}
 
-		for (uint32_t k = 0; k < cnt; k++)
-			n += uids[k] == uids[i];
-		if (n > most && n > own + 1) {
+/* Whose name goes, so that one of this user may come: of who has two more, and most, else an own one. */
+static uint32_t giver(const struct metrics *m, uint32_t uid)
+{
+	uint32_t most = count_of(m, uid) + 1, from = uid;
+
+	for (uint32_t i = 0; i < m->op_cnt; i++) {
+		uint32_t n = count_of(m, m->ops[i].op.uid);
+
+		if (n > most) {
 			most = n;
-			from = uids[i];
+			from = m->ops[i].op.uid;
 		}
 	}
 	return from;
 }
 
-/* A place among the new names: a free one, or that of the one with least time of the giver; NULL: there is none. */
-static struct metrics_op *place_for(struct metrics_window *w, const struct metrics_op *op)
+/* The name of that user (any: of anybody) that has had no time for longest; NULL: there is none. */
+static struct metrics_label *oldest(struct metrics *m, uint32_t uid, bool any)
 {
-	uint32_t uids[METRICS_NEW_OPS], from;
-	struct metrics_op *least = NULL;
-
-	if (w->new_op_cnt < METRICS_NEW_OPS)
-		return &w->new_ops[w->new_op_cnt++];
-	for (uint32_t i = 0; i < METRICS_NEW_OPS; i++)
-		uids[i] = w->new_ops[i].uid;
-	from = giver(uids, METRICS_NEW_OPS, op->uid);
-	for (uint32_t i = 0; i < METRICS_NEW_OPS; i++)
-		if (uids[i] == from && (!least || w->new_ops[i].self_ns < least->self_ns))
-			least = &w->new_ops[i];
-	if (!least || (from == op->uid && least->self_ns >= op->self_ns))
-		return NULL;
-	w->rest_ns += least->self_ns;
-	return least;
-}
-
-void metrics_window__op(struct metrics_window *w, const struct metrics *known, const char *name,
-			uint32_t uid, uint64_t self_ns)
-{
-	struct metrics_op op = { .uid = uid, .self_ns = self_ns }, *at;
-	int nr;
-
-	w->known_turn = known->turn;
-	term_text__copy(op.name, sizeof(op.name), name);
-	nr = find_name(known, op.name);
-	at = find_new(w, op.name); /* of names that are equal where they are cut */
-	if (nr >= 0) {
-		w->op_ns[nr] += self_ns;
-		if (known->ops[nr].uid != uid)
-			w->shared |= 1ULL << nr;
-		return;
-	}
-	if (at) {
-		at->self_ns += self_ns;
-		if (at->uid != uid)
-			at->uid = METRICS_NO_USER;
-		return;
-	}
-	at = self_ns && strcmp(op.name, METRICS_OTHER) != 0 ? place_for(w, &op) : NULL;
-	if (at)
-		*at = op;
-	else
-		w->rest_ns += self_ns;
-}
-
-/* The name of that user (any: of anybody) that has had no time for longest; -1: there is none. */
-static int oldest(const struct metrics *m, uint32_t uid, bool any)
-{
-	int at = -1;
+	struct metrics_label *at = NULL;
 
 	for (uint32_t i = 0; i < m->op_cnt; i++)
-		if ((any || m->ops[i].uid == uid) && (at < 0 || m->ops[i].used < m->ops[at].used))
-			at = (int)i;
+		if ((any || m->ops[i].op.uid == uid) && (!at || m->ops[i].used < at->used))
+			at = &m->ops[i];
 	return at;
 }
 
-/* A place for a new name of the user; -1: there is none. What had it is among the others from now on. */
-static int find_place(struct metrics *m, uint32_t uid)
+/* A place for a new name; NULL: there is none. The time of the name that had it goes to the others. */
+static struct metrics_label *new_label(struct metrics *m, const struct metrics_op *op)
 {
-	uint32_t uids[METRICS_OPS], from;
-	int at;
+	struct metrics_label *at;
+	uint32_t from;
 
-	if (m->op_cnt < METRICS_OPS)
-		return (int)m->op_cnt++;
-	at = oldest(m, 0, true);
-	if (m->ops[at].used + METRICS_IDLE > m->turn) {
-		for (uint32_t i = 0; i < METRICS_OPS; i++)
-			uids[i] = m->ops[i].uid;
-		from = giver(uids, METRICS_OPS, uid);
-		at = oldest(m, from, false);
-		if (at < 0 || (from == uid && m->ops[at].used == m->turn))
-			return -1;
-	}
-	m->sum.rest_ns += m->sum.op_ns[at];
-	m->sum.op_ns[at] = 0;
-	return at;
-}
-
-static void add_new_op(struct metrics *m, const struct metrics_op *op)
-{
-	int nr = find_name(m, op->name); /* another window may have added it meanwhile */
-	struct metrics_label *label;
-
-	if (nr < 0) {
-		nr = find_place(m, op->uid);
-		if (nr < 0) {
-			m->sum.rest_ns += op->self_ns;
-			return;
+	if (!op->self_ns || !strcmp(op->name, METRICS_OTHER))
+		return NULL;
+	if (m->op_cnt < METRICS_OPS) {
+		at = &m->ops[m->op_cnt++];
+	} else {
+		at = oldest(m, 0, true);
+		if (at->used + METRICS_IDLE > m->turn) {
+			from = giver(m, op->uid);
+			at = oldest(m, from, false);
+			if (!at || (from == op->uid && at->used == m->turn))
+				return NULL;
 		}
-		m->ops[nr] = (struct metrics_label){ .uid = op->uid, .given = m->turn };
-		memcpy(m->ops[nr].name, op->name, sizeof(op->name));
+		m->sum.rest_ns += at->op.self_ns;
 	}
-	label = &m->ops[nr];
-	label->used = m->turn;
-	if (label->uid != op->uid)
-		label->uid = METRICS_NO_USER;
-	m->sum.op_ns[nr] += op->self_ns;
+	*at = (struct metrics_label){ .op = *op };
+	at->op.self_ns = 0;
+	return at;
 }
 
 static void add_ops(struct metrics *m, const struct metrics_window *w)
 {
+	struct metrics_label *label;
+
 	m->turn++;
 	m->sum.rest_ns += w->rest_ns;
-	for (uint32_t i = 0; i < METRICS_OPS; i++) {
-		struct metrics_label *label = &m->ops[i];
+	for (uint32_t i = 0; i < w->op_cnt; i++) /* no new name takes the place of these */
+		if ((label = find(m, w->ops[i].name)))
+			label->used = m->turn;
+	for (uint32_t i = 0; i < w->op_cnt; i++) {
+		const struct metrics_op *op = &w->ops[i];
 
-		if (label->given > w->known_turn) { /* the window means the name before */
-			m->sum.rest_ns += w->op_ns[i];
+		label = find(m, op->name) ?: new_label(m, op);
+		if (!label) {
+			m->sum.rest_ns += op->self_ns;
 			continue;
 		}
-		m->sum.op_ns[i] += w->op_ns[i];
-		if (w->op_ns[i])
-			label->used = m->turn;
-		if (w->shared >> i & 1)
-			label->uid = METRICS_NO_USER;
+		label->used = m->turn;
+		label->op.self_ns += op->self_ns;
+		if (label->op.uid != op->uid)
+			label->op.uid = METRICS_NO_USER;
 	}
-	for (uint32_t i = 0; i < w->new_op_cnt && i < METRICS_NEW_OPS; i++)
-		add_new_op(m, &w->new_ops[i]);
 }
 
 static void add_gpu(struct metrics_window *sum, const struct metrics_gpu *gpu)
@@ -212,6 +154,7 @@ void metrics__add(struct metrics *m, const struct metrics_window *w)
 	struct metrics_window *sum = &m->sum;
 
 	m->last = *w;
+	m->last.ops = NULL;
 	sum->window_ns += w->window_ns;
 	sum->operators += w->operators;
 	sum->cost_ns += w->cost_ns;
@@ -347,7 +290,7 @@ static void put_operators(struct text *t, const struct metrics *m)
 	family(t, "ptbpf_operator_self_seconds", "counter", "seconds",
 	       "Self time of operators on the CPU; other: all those without a name here.");
 	for (uint32_t i = 0; i < m->op_cnt; i++)
-		put_seconds(t, "operator", m->ops[i].name, m->sum.op_ns[i]);
+		put_seconds(t, "operator", m->ops[i].op.name, m->ops[i].op.self_ns);
 	put_seconds(t, "operator", METRICS_OTHER, m->sum.rest_ns);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What `sample --metrics` says: sums over windows, and their text in the formats of OpenMetrics 1.0
- * (prometheus/OpenMetrics specification/OpenMetrics.md) and of Prometheus (text 0.0.4). Numbers in, text out: knows
- * neither captures nor HTTP. Counters never decrease.
+ * (prometheus/OpenMetrics specification/OpenMetrics.md) and of Prometheus (text 0.0.4). Counters
+ * never decrease.
  */
 #ifndef SAMPLE_METRICS_H
 #define SAMPLE_METRICS_H
@@ -11,12 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/jsonw.h"
 #include "ptb_event.h"
 
+struct cJSON;
+
 #define METRICS_OPS 50 /* operators that have a name at one time; the others are METRICS_OTHER */
-#define METRICS_NEW_OPS 10 /* of them, those that one window can add */
 #define METRICS_OP_NAME 76 /* longer names are cut */
-#define METRICS_IDLE 100 /* windows, after which a name without time goes first, whoever's it is */
+#define METRICS_IDLE 100   /* windows, after which a name without time goes first, of any user */
 #define METRICS_OTHER "other"
 #define METRICS_NO_USER UINT32_MAX /* of a name: it is not known, or several use it */
 #define METRICS_GPUS 16
@@ -39,9 +41,8 @@ struct metrics_op {
 };
 
 struct metrics_label {
-	char name[METRICS_OP_NAME];
-	uint32_t uid;         /* of the processes that have it */
-	uint64_t given, used; /* in which windows, by metrics.turn: it got its place, and had time last */
+	struct metrics_op op; /* its uid: of the processes that have it; its time: the sum */
+	uint64_t used;        /* the window in which it had time last, by metrics.turn */
 };
 
 struct metrics_gpu {
@@ -52,12 +53,10 @@ struct metrics_gpu {
 /* One window. */
 struct metrics_window {
 	uint64_t window_ns, operators, cost_ns;
-	bool has_cost;       /* it was measured */
-	uint64_t known_turn; /* what metrics.turn was when metrics.ops was read */
-	uint64_t shared;     /* bits: a user uses metrics.ops[i] whose name it is not */
-	uint64_t op_ns[METRICS_OPS], rest_ns; /* self time: of struct metrics.ops, and of others */
-	uint32_t new_op_cnt;
-	struct metrics_op new_ops[METRICS_NEW_OPS]; /* not in there */
+	bool has_cost;          /* it was measured */
+	struct metrics_op *ops; /* those with most time first, from malloc */
+	uint32_t op_cnt, op_cap;
+	uint64_t rest_ns; /* self time of others */
 	uint64_t steps[METRICS_STEP_BUCKETS], step_ns, partial_steps;
 	uint64_t rss[PTB_RSS_KINDS]; /* of the processes that lived at its end */
 	bool has_memory;             /* --profile-memory; by device class: CPU, accelerators */
@@ -69,9 +68,6 @@ struct metrics_window {
 	uint32_t gpu_cnt;
 	struct metrics_gpu gpus[METRICS_GPUS];
 	uint64_t losses[PTB_CNT_MAP]; /* by enum ptb_counter_id */
-	/* in the process of the window, where metrics.ops is not known: all operators, from malloc */
-	struct metrics_op *ops_all;
-	uint32_t ops_cnt, ops_cap;
 };
 
 enum metrics_result {
@@ -90,10 +86,9 @@ struct metrics {
 	uint64_t windows[METRICS_RESULTS];
 	uint32_t targets;                /* processes of the last window that was due */
 	uint64_t begin_unix_ns, late_ns; /* of the last one that was exported; 0: none was */
-	struct metrics_window last;
-	/* of all: only what are counters */
-	struct metrics_window sum;
-	uint64_t turn; /* windows that were added */
+	struct metrics_window last;      /* but its operators */
+	struct metrics_window sum;       /* counters only */
+	uint64_t turn;                   /* windows that were added */
 	uint32_t op_cnt;
 	struct metrics_label ops[METRICS_OPS];
 };
@@ -105,14 +100,35 @@ static inline uint64_t metrics__sum(uint64_t a, uint64_t b)
 }
 
 void metrics_window__step(struct metrics_window *w, uint64_t ns);
+/* Adds the self time of an operator of processes of that user. */
+void metrics_window__op(struct metrics_window *w, const char *name, uint32_t uid, uint64_t self_ns);
 /*
- * Self time of an operator of processes of that user, once for each. known: what w will be added to, perhaps later. Where
- * there are too many names, that goes which has been without time for longest, of the user who has most.
+ * Operators that have no name yet get one. Where there are too many names, that goes which has had no
+ * time for longest, of the user who has most.
  */
-void metrics_window__op(struct metrics_window *w, const struct metrics *known, const char *name,
-			uint32_t uid, uint64_t self_ns);
 void metrics__add(struct metrics *m, const struct metrics_window *w);
 /* From malloc. */
 char *metrics__text(const struct metrics *m, bool openmetrics, size_t *len);
+
+/* ---- metrics_json.c: a window as the key "metrics" of its last line ---- */
+
+void metrics_json__put(struct jsonw *j, const struct metrics_window *w);
+void metrics__add_line(struct metrics *m, const struct cJSON *line);
+
+/* ---- window_metrics.c: a window from its session ---- */
+
+#define WINDOW_METRICS_SINKS 3
+
+struct session;
+struct session_sink;
+struct session_totals;
+struct window_metrics;
+struct window_metrics *window_metrics__new(const struct session *s);
+/* Fills at most WINDOW_METRICS_SINKS; returns how many. */
+uint32_t window_metrics__sinks(struct window_metrics *wm, struct session_sink *sinks);
+/* After the run; out->ops becomes the caller's. 0 or negative errno. */
+int window_metrics__finish(struct window_metrics *wm, const struct session_totals *totals,
+			   struct metrics_window *out);
+void window_metrics__free(struct window_metrics *wm); /* NULL is fine */
 
 #endif /* SAMPLE_METRICS_H */

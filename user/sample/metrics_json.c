@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See metrics_json.h. */
-#include "sample/metrics_json.h"
+/* See metrics.h: written by the process of the window, read by the daemon. */
+#include "sample/metrics.h"
 
 #include <stddef.h>
-#include <string.h>
+#include <stdlib.h>
 
-#include "sample/child.h"
+#include "sample/daemon.h"
 
 #define NUMBERS(field)                                                                             \
 	offsetof(struct metrics_window, field), sizeof(((struct metrics_window *)0)->field) / 8
@@ -64,12 +64,12 @@ void metrics_json__put(struct jsonw *j, const struct metrics_window *w)
 	JSONW_OBJ(j, "metrics");
 	put_numbers(j, w);
 	JSONW_ARR(j, "self_time");
-	for (uint32_t i = 0; i < w->ops_cnt; i++) {
+	for (uint32_t i = 0; i < w->op_cnt; i++) {
 		jsonw__begin_obj(j);
-		JSONW_STR(j, "name", w->ops_all[i].name);
-		if (w->ops_all[i].uid != METRICS_NO_USER)
-			JSONW_U64(j, "uid", w->ops_all[i].uid);
-		JSONW_U64(j, "ns", w->ops_all[i].self_ns);
+		JSONW_STR(j, "name", w->ops[i].name);
+		if (w->ops[i].uid != METRICS_NO_USER)
+			JSONW_U64(j, "uid", w->ops[i].uid);
+		JSONW_U64(j, "ns", w->ops[i].self_ns);
 		jsonw__end_obj(j);
 	}
 	jsonw__end_arr(j);
@@ -95,33 +95,34 @@ static void get_numbers(const cJSON *m, struct metrics_window *w)
 		cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(m, numbers[i].key))
 		{
 			if (k < numbers[i].cnt)
-				v[k++] = child_line__whole(item);
+				v[k++] = line__number(item);
 		}
 	}
 	for (size_t i = 0; i < COUNT(flags); i++)
-		*(bool *)((char *)w + flags[i].offset) = child_line__bool(m, flags[i].key);
+		*(bool *)((char *)w + flags[i].offset) = line__bool(m, flags[i].key);
 }
 
-void metrics_json__get(const cJSON *line, const struct metrics *known, struct metrics_window *w)
+void metrics__add_line(struct metrics *m, const cJSON *line)
 {
-	const cJSON *m = cJSON_GetObjectItemCaseSensitive(line, "metrics"), *item;
+	const cJSON *tree = cJSON_GetObjectItemCaseSensitive(line, "metrics"), *item;
+	struct metrics_window w = { .op_cnt = 0 };
 
-	memset(w, 0, sizeof(*w));
-	get_numbers(m, w);
-	cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(m, "self_time"))
+	get_numbers(tree, &w);
+	cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(tree, "self_time"))
 	{
 		const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
 		bool owned = cJSON_HasObjectItem(item, "uid");
 
-		metrics_window__op(w, known, name ? name : METRICS_OTHER,
-				   owned ? (uint32_t)child_line__u64(item, "uid") : METRICS_NO_USER,
-				   child_line__u64(item, "ns"));
+		metrics_window__op(&w, name ? name : METRICS_OTHER,
+				   owned ? (uint32_t)line__u64(item, "uid") : METRICS_NO_USER,
+				   line__u64(item, "ns"));
 	}
-	cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(m, "gpus"))
+	cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(tree, "gpus"))
 	{
-		if (w->gpu_cnt < METRICS_GPUS)
-			w->gpus[w->gpu_cnt++] =
-				(struct metrics_gpu){ .id = (uint32_t)child_line__u64(item, "id"),
-						      .busy_ns = child_line__u64(item, "busy_ns") };
+		if (w.gpu_cnt < METRICS_GPUS)
+			w.gpus[w.gpu_cnt++] = (struct metrics_gpu){ (uint32_t)line__u64(item, "id"),
+								    line__u64(item, "busy_ns") };
 	}
+	metrics__add(m, &w);
+	free(w.ops);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See proc_scout.h. */
+/* See proc_select.h. */
 #define LOG_DOMAIN "sample"
-#include "sample/proc_scout.h"
+#include "sample/proc_select.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@
 #include "base/log.h"
 #include "base/proc_read.h"
 #include "base/shared_mem.h"
-#include "sample/window_jobs.h"
+#include "target/job_facts.h"
 #include "target/proc_info.h"
 #include "target/torch_proc.h"
 
@@ -58,7 +59,7 @@ static uint64_t cut_said_ns;
 
 /* ---- in the child ---- */
 
-struct child {
+struct scout {
 	const struct question *q;
 	int fd;
 	uint64_t now_ns;
@@ -69,7 +70,7 @@ struct child {
 	uint32_t user_cnt, cut;
 };
 
-static void say(const struct child *c, enum answer_kind kind, uint32_t nr, const struct proc_facts *facts)
+static void say(const struct scout *c, enum answer_kind kind, uint32_t nr, const struct proc_facts *facts)
 {
 	struct answer a;
 
@@ -104,7 +105,7 @@ static bool identify(pid_t pid, struct proc_id *id)
 	return true;
 }
 
-static uint64_t *spent_of(struct child *c, uid_t uid)
+static uint64_t *spent_of(struct scout *c, uid_t uid)
 {
 	for (uint32_t i = 0; i < c->user_cnt; i++)
 		if (c->users[i].uid == uid)
@@ -115,7 +116,7 @@ static uint64_t *spent_of(struct child *c, uid_t uid)
 }
 
 /* Does it have PyTorch, within its time and its user's? */
-static bool has_torch(struct child *c, const struct proc_facts *f)
+static bool has_torch(struct scout *c, const struct proc_facts *f)
 {
 	uint64_t *spent = spent_of(c, f->id.uid), begin = clock__cpu_ns();
 	int found;
@@ -135,7 +136,7 @@ static bool has_torch(struct child *c, const struct proc_facts *f)
 }
 
 /* True: that is all. */
-static bool look_at(struct child *c, pid_t pid)
+static bool look_at(struct scout *c, pid_t pid)
 {
 	struct proc_facts f = { .rank = -1 };
 	bool wanted = c->q->task == SCOUT_SELECT;
@@ -148,7 +149,7 @@ static bool look_at(struct child *c, pid_t pid)
 	return !wanted;
 }
 
-static void look_at_all(struct child *c)
+static void look_at_all(struct scout *c)
 {
 	DIR *d = opendir("/proc");
 	struct dirent *de;
@@ -164,7 +165,32 @@ static void look_at_all(struct child *c)
 	closedir(d);
 }
 
-static void find_facts(struct child *c)
+/*
+ * Its rank, and the launcher's name of its job, else where it runs. torchrun calls a job "none" that
+ * was given no id.
+ */
+static void find_job(struct proc_facts *pf)
+{
+	const char *run_id;
+	struct job_facts f;
+	struct job_rank r;
+
+	job_facts__read(pf->id.pid, &f);
+	run_id = f.texts[JOB_TORCHELASTIC_RUN_ID];
+	if (job_vars__rank(f.numbers, &r))
+		pf->rank = (int32_t)r.rank;
+	if (f.numbers[JOB_SLURM_JOB_ID] >= 0)
+		snprintf(pf->job, sizeof(pf->job), "slurm:%" PRId64, f.numbers[JOB_SLURM_JOB_ID]);
+	else if (run_id && *run_id && strcmp(run_id, "none") != 0)
+		snprintf(pf->job, sizeof(pf->job), "torchrun:%.64s", run_id);
+	else if (*f.pod_uid)
+		snprintf(pf->job, sizeof(pf->job), "pod:%s", f.pod_uid);
+	else if (*f.container_id)
+		snprintf(pf->job, sizeof(pf->job), "container:%s", f.container_id);
+	job_facts__clear(&f);
+}
+
+static void find_facts(struct scout *c)
 {
 	for (uint32_t i = 0; i < c->q->cnt; i++) {
 		struct proc_facts f = { .rank = -1 };
@@ -174,14 +200,14 @@ static void find_facts(struct child *c)
 		f.torch = has_torch(c, &f);
 		*shared_at = f.id;
 		proc__comm(f.id.pid, 0, f.comm);
-		f.rank = window_jobs__of(f.id.pid, f.job);
+		find_job(&f);
 		say(c, ANSWER_PROCESS, i, &f);
 	}
 }
 
 static _Noreturn void child_main(const struct question *q, int fd)
 {
-	struct child c = { .q = q, .fd = 0, .now_ns = clock__mono_ns() };
+	struct scout c = { .q = q, .fd = 0, .now_ns = clock__mono_ns() };
 
 	/* it may be lost, with all that it has open: that is nothing but its pipe */
 	if (dup2(fd, 0) || syscall(SYS_close_range, 1, ~0U, 0) || open("/dev/null", O_RDWR) != 1 ||
@@ -320,8 +346,8 @@ static int ask(struct question *q, answer_fn fn, void *arg)
 static int add_to_list(void *arg, const struct answer *a)
 {
 	struct proc_list *list = arg;
-	proc_list__add(list, a->facts.id.pid, a->facts.id.uid);
 
+	proc_list__add(list, a->facts.id.pid, a->facts.id.uid);
 	list->items[list->cnt - 1].id = a->facts.id;
 	return 0;
 }

@@ -76,10 +76,9 @@ void proc_list__free(struct proc_list *list)
 	*list = (struct proc_list){ .cnt = 0 };
 }
 
-int proc_list__add(struct proc_list *list, pid_t pid, uid_t uid)
+void proc_list__add(struct proc_list *list, pid_t pid, uid_t uid)
 {
 	vec_push(list->items, list->cnt, list->cap, (struct proc_item){ .pid = pid, .uid = uid });
-	return 0;
 }
 
 void proc_list__replace(struct proc_list *list, struct proc_list *now)

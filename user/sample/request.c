@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Windows of `ptbpf sample` that no schedule has: they are requested, for now or for a later time. */
+/* Windows that no schedule has: they are requested, for now or for a later time. */
 #define LOG_DOMAIN "sample"
 #include <errno.h>
 #include <stdio.h>
@@ -7,12 +7,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "cli/sampler.h"
-#include "sample/control.h"
-#include "sample/proc_scout.h"
+#include "sample/daemon.h"
 
-#define LEAD_NS 2000000000ULL /* as for windows of the schedule */
-/* How long before a given time probes are attached: so many times as long as it took last, within limits. */
+/* How long before a given time probes are attached: so many times as long as it took the last time,
+ * within limits. */
 #define ATTACH_TIMES 3
 #define ATTACH_MIN_NS 1000000000ULL
 #define ATTACH_MAX_NS 10000000000ULL
@@ -20,7 +18,7 @@
 #define DURATION_NS 5000000000ULL /* of a window, when the schedule has no times */
 #define ROUND_NS 500000000ULL     /* while a window waits for its time: the clock may be set */
 
-_Static_assert(CONTROL_PIDS_MAX <= OPT_PIDS_MAX, "named processes fit into a window");
+_Static_assert(CONTROL_PIDS_MAX <= PROC_SELECT_MAX, "named processes fit into a window");
 
 /* CLOCK_MONOTONIC. */
 static uint64_t mono_of(uint64_t real_ns)
@@ -32,57 +30,47 @@ static uint64_t mono_of(uint64_t real_ns)
 	return now.mono_ns > now.real_ns - real_ns ? now.mono_ns - (now.real_ns - real_ns) : 0;
 }
 
-uint64_t sampler__duration(const struct sampler *s)
+uint64_t request__duration(const struct daemon *d)
 {
-	return s->schedule.in_steps || s->schedule.none ? DURATION_NS : s->schedule.active;
+	return d->schedule.in_steps || d->schedule.none ? DURATION_NS : d->schedule.active;
 }
 
-static uint64_t duration_of(const struct sampler *s, const struct window_request *rq)
+/* 0: a number of steps ends it. */
+static uint64_t planned_end(const struct window *w)
 {
-	return rq->duration_ns ? rq->duration_ns : sampler__duration(s);
+	uint64_t ns = w->spec.duration_ns;
+
+	return ns ? w->spec.begin_ns + w->report.late_ns + ns : 0;
 }
 
-/* 0: it ends after a number of steps. */
-static uint64_t planned_end(const struct sample_window *w)
+/* The number of a pending window that takes this time, UINT64_MAX: there is none. */
+static uint64_t pending_at(const struct daemon *d, uint64_t begin_ns, uint64_t end_ns)
 {
-	uint64_t ns = w->spec.duration_ns ? w->spec.duration_ns : w->spec.options->duration_ns;
-
-	return sample_window__in_steps(&w->spec) ? 0 : w->spec.begin_ns + w->report.late_ns + ns;
-}
-
-static bool is_requested(const struct sample_window *w)
-{
-	return w->spec.duration_ns > 0;
-}
-
-/* A pending window that takes this time, NULL: none. */
-static const struct pending_window *pending_at(const struct sampler *s, uint64_t begin_ns, uint64_t end_ns)
-{
-	for (uint32_t i = 0; i < s->pending_cnt; i++) {
-		const struct window_request *rq = &s->pending[i].request;
+	for (uint32_t i = 0; i < d->pending_cnt; i++) {
+		const struct window_request *rq = &d->pending[i].request;
 		uint64_t begin = mono_of(rq->start_real_ns);
 
 		if (begin < end_ns && begin + rq->duration_ns > begin_ns)
-			return &s->pending[i];
+			return d->pending[i].nr;
 	}
-	return NULL;
+	return UINT64_MAX;
 }
 
-bool sampler__is_taken(const struct sampler *s, uint64_t begin_ns, uint64_t end_ns)
+bool request__takes(const struct daemon *d, uint64_t begin_ns, uint64_t end_ns)
 {
-	for (uint32_t i = 0; i < s->window_cnt; i++) {
-		const struct sample_window *w = &s->windows[i];
+	for (uint32_t i = 0; i < d->window_cnt; i++) {
+		const struct window *w = &d->windows[i];
 
-		if (is_requested(w) && sample_window__unsealed(w) && w->spec.begin_ns < end_ns &&
-		    planned_end(w) > begin_ns)
+		if (strcmp(w->spec.trigger.kind, "schedule") != 0 && !w->report.sealed &&
+		    w->spec.begin_ns < end_ns && planned_end(w) > begin_ns)
 			return true;
 	}
-	return pending_at(s, begin_ns, end_ns) != NULL;
+	return pending_at(d, begin_ns, end_ns) != UINT64_MAX;
 }
 
 /* ---- what is refused ---- */
 
-static int refuse_for(const struct sample_window *w, char *why, size_t cap)
+static int refuse_for(const struct window *w, char *why, size_t cap)
 {
 	uint64_t now = clock__mono_ns();
 
@@ -94,10 +82,10 @@ static int refuse_for(const struct sample_window *w, char *why, size_t cap)
 	return -EBUSY;
 }
 
-static int check_time(const struct sampler *s, const struct window_request *rq, char *why, size_t cap)
+static int check_time(const struct daemon *d, const struct window_request *rq, char *why, size_t cap)
 {
 	uint64_t now = clock__mono_ns(), begin = rq->start_real_ns ? mono_of(rq->start_real_ns) : now;
-	const struct pending_window *p = pending_at(s, begin, begin + rq->duration_ns);
+	uint64_t pending = pending_at(d, begin, begin + rq->duration_ns);
 
 	if (begin < now) {
 		snprintf(why, cap, "the time at which the window was to begin is %.3f s ago",
@@ -109,44 +97,41 @@ static int check_time(const struct sampler *s, const struct window_request *rq, 
 			 CONTROL_AHEAD_MAX_NS / 1000000000);
 		return -EINVAL;
 	}
-	if (p) {
+	if (pending != UINT64_MAX) {
 		snprintf(why, cap, "window %llu has been requested for that time",
-			 (unsigned long long)p->nr);
+			 (unsigned long long)pending);
 		return -EBUSY;
 	}
-	for (uint32_t i = 0; i < s->window_cnt; i++) {
-		const struct sample_window *w = &s->windows[i];
+	for (uint32_t i = 0; i < d->window_cnt; i++) {
+		const struct window *w = &d->windows[i];
 
-		if (sample_window__unsealed(w) && (!rq->start_real_ns || planned_end(w) > begin))
+		if (!w->report.sealed && (!rq->start_real_ns || planned_end(w) > begin))
 			return refuse_for(w, why, cap);
 	}
 	return 0;
 }
 
-static int check_targets(const struct sampler *s, const struct window_request *rq, char *why, size_t cap)
+static int check_targets(const struct daemon *d, const struct window_request *rq, char *why, size_t cap)
 {
-	bool any_process = s->cfg->run.rec.sample_hz || (rq->held && sample_hold__is_ready(&s->hold));
+	struct proc_facts facts[PROC_SELECT_MAX];
 
-	struct proc_facts facts[OPT_PIDS_MAX];
-
-	if (any_process)
+	if (!rq->pid_cnt || d->set->samples || (rq->held && hold__is_ready(d)))
 		return 0;
 	proc_scout__facts(rq->pids, rq->pid_cnt, facts);
 	for (uint32_t i = 0; i < rq->pid_cnt; i++)
 		if (facts[i].torch)
 			return 0;
-	if (rq->pid_cnt)
-		snprintf(why, cap, "%s",
-			 rq->pid_cnt == 1 ? "there is no such process, or it has not loaded PyTorch" :
-					    "none of these processes exists and has loaded PyTorch");
-	return rq->pid_cnt ? -ESRCH : 0;
+	snprintf(why, cap, "%s",
+		 rq->pid_cnt == 1 ? "there is no such process, or it has not loaded PyTorch" :
+				    "none of these processes exists and has loaded PyTorch");
+	return -ESRCH;
 }
 
 /* ---- windows ---- */
 
-static uint64_t attach_lead(const struct sampler *s)
+static uint64_t attach_lead(const struct daemon *d)
 {
-	uint64_t ns = s->attach_ns * ATTACH_TIMES;
+	uint64_t ns = d->attach_ns * ATTACH_TIMES;
 
 	if (!ns)
 		return ATTACH_UNKNOWN_NS;
@@ -156,103 +141,102 @@ static uint64_t attach_lead(const struct sampler *s)
 }
 
 /* 0 or negative errno: `why` has the reason. */
-static int start(struct sampler *s, const struct window_request *rq, uint64_t nr, uint64_t begin_ns,
+static int start(struct daemon *d, const struct window_request *rq, uint64_t nr, uint64_t begin_ns,
 		 const char **why)
 {
-	struct sample_window *w = &s->windows[s->window_cnt];
-	struct sample_window_spec *spec = &w->spec;
-	uint64_t lead = attach_lead(s);
+	struct window *w = &d->windows[d->window_cnt];
+	struct window_spec *spec = &w->spec;
+	uint64_t lead = attach_lead(d);
 
 	*why = "earlier windows are still being written";
-	if (s->window_cnt == SAMPLER_WINDOWS_MAX)
+	if (d->window_cnt == DAEMON_WINDOWS_MAX)
 		return -EBUSY;
-	*w = (struct sample_window){
-		.spec = { .options = &s->settings->options,
+	*w = (struct window){
+		.spec = { .settings = d->set,
+			  .off = d->off,
 			  .nr = nr,
 			  .trigger = rq->trigger,
-			  .duration_ns = duration_of(s, rq),
-			  .warmup_ns = rq->start_real_ns && begin_ns > lead ? begin_ns - lead : 0,
+			  .duration_ns = rq->duration_ns,
+			  .attach_ns = rq->start_real_ns && begin_ns > lead ? begin_ns - lead : 0,
 			  .begin_ns = begin_ns,
-			  .pid_cnt = rq->pid_cnt },
+			  .limit_ns = rq->limited && d->set->max_overhead ? begin_ns + rq->duration_ns : 0,
+			  .real_ns = rq->start_real_ns ? rq->start_real_ns : clock__pair().real_ns,
+			  .hangs = rq->hangs,
+			  .held = rq->held },
 		.counted = true
 	};
-	spec->real_ns = rq->start_real_ns ? rq->start_real_ns : clock__pair().real_ns;
-	memcpy(spec->pids, rq->pids, rq->pid_cnt * sizeof(*rq->pids));
-	if (!rq->pid_cnt)
-		spec->pid_cnt = sampler__select(s, spec->pids, &spec->selected);
-	spec->chosen_ns = rq->pid_cnt ? rq->named_ns : clock__mono_ns();
-	sample_metrics__due(&s->metrics, spec);
+	if (rq->pid_cnt) {
+		memcpy(spec->pids, rq->pids, rq->pid_cnt * sizeof(*rq->pids));
+		spec->pid_cnt = d->metrics.targets = rq->pid_cnt;
+		spec->chosen_ns = rq->named_ns;
+	} else {
+		begin__select(d, spec);
+	}
 	*why = "there is no process to record";
-	if (!spec->pid_cnt)
-		return -ESRCH;
-	spec->samples = rq->samples;
-	spec->held = rq->held;
-	spec->limit_ns = rq->limited && s->max_overhead ? begin_ns + spec->duration_ns : 0;
-	return sampler__launch(s, w, why);
+	return spec->pid_cnt ? begin__launch(d, w, why) : -ESRCH;
 }
 
-int sampler__request(struct sampler *s, const struct window_request *rq, uint64_t *nr, char *why,
-		     size_t cap)
+int request__open(struct daemon *d, const struct window_request *rq, uint64_t *nr, char *why, size_t cap)
 {
 	struct window_request own = *rq;
-	uint64_t now = clock__mono_ns();
-	const char *reason;
+	const char *reason = "";
 	int err;
 
-	own.duration_ns = duration_of(s, rq);
-	own.named_ns = now;
-	if (s->signals) {
+	own.named_ns = clock__mono_ns();
+	if (!own.duration_ns)
+		own.duration_ns = request__duration(d);
+	if (d->signals) {
 		snprintf(why, cap, "this ptbpf sample is ending");
 		return -ESHUTDOWN;
 	}
-	err = check_time(s, &own, why, cap);
+	err = check_time(d, &own, why, cap);
 	if (!err)
-		err = check_targets(s, &own, why, cap);
+		err = check_targets(d, &own, why, cap);
 	if (err)
 		return err;
-	if (rq->start_real_ns && s->pending_cnt == SAMPLER_PENDING_MAX) {
-		snprintf(why, cap, "%d windows wait for their time already", SAMPLER_PENDING_MAX);
+	if (rq->start_real_ns && d->pending_cnt == DAEMON_PENDING_MAX) {
+		snprintf(why, cap, "%d windows wait for their time already", DAEMON_PENDING_MAX);
 		return -EBUSY;
 	}
 	if (rq->start_real_ns) {
-		s->pending[s->pending_cnt++] = (struct pending_window){ .request = own, .nr = s->nr };
+		d->pending[d->pending_cnt].request = own;
+		d->pending[d->pending_cnt++].nr = d->nr;
 	} else {
-		err = start(s, &own, s->nr, now, &reason);
-		if (err) {
-			snprintf(why, cap, "%s", reason);
-			return err;
-		}
+		err = start(d, &own, d->nr, own.named_ns, &reason);
+		snprintf(why, cap, "%s", reason);
 	}
-	*nr = s->nr++;
-	return 0;
+	if (!err)
+		*nr = d->nr++;
+	return err;
 }
 
-uint64_t sampler__follow_requests(struct sampler *s)
+uint64_t request__follow(struct daemon *d)
 {
 	uint64_t in_ns = UINT64_MAX;
 
-	for (uint32_t i = 0; i < s->pending_cnt;) {
-		struct pending_window p = s->pending[i];
-		uint64_t now = clock__mono_ns(), begin = mono_of(p.request.start_real_ns);
+	for (uint32_t i = 0; i < d->pending_cnt;) {
+		const struct window_request rq = d->pending[i].request;
+		uint64_t now = clock__mono_ns(), begin = mono_of(rq.start_real_ns),
+			 nr = d->pending[i].nr;
 		const char *why;
 
-		if (begin > now + LEAD_NS + attach_lead(s)) {
+		if (begin > now + DAEMON_LEAD_NS + attach_lead(d)) {
 			in_ns = ROUND_NS;
 			i++;
 			continue;
 		}
-		s->pending[i] = s->pending[--s->pending_cnt];
-		if (start(s, &p.request, p.nr, begin, &why)) {
-			sampler__skip(s, p.nr, why);
-			sample_control__gave_up(s, p.nr, why);
+		d->pending[i] = d->pending[--d->pending_cnt];
+		if (start(d, &rq, nr, begin, &why)) {
+			begin__skip(d, nr, why);
+			control__gave_up(d, nr, why);
 		}
 	}
 	return in_ns;
 }
 
-void sampler__drop_requests(struct sampler *s)
+void request__drop_all(struct daemon *d)
 {
-	while (s->pending_cnt)
-		sample_control__gave_up(s, s->pending[--s->pending_cnt].nr,
-					"ptbpf sample was ended before the window began");
+	while (d->pending_cnt)
+		control__gave_up(d, d->pending[--d->pending_cnt].nr,
+				 "ptbpf sample was ended before the window began");
 }

@@ -1,69 +1,68 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What ptbpf sample is to do: its options, from the command line and from a configuration file, which can be read again. */
-#ifndef CLI_SAMPLE_OPTS_H
-#define CLI_SAMPLE_OPTS_H
+/*
+ * The daemon of `ptbpf sample`: windows by a schedule, by request and by events, for as long as the
+ * targets live or for ever. Between windows nothing is attached. It selects the processes, starts a
+ * `ptbpf attach` for each window, and keeps the log, the quota, the budget and the HTTP server.
+ */
+#ifndef SAMPLE_SAMPLE_H
+#define SAMPLE_SAMPLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-#include "cli/live.h"
-#include "sample/control.h"
-#include "sample/event_rules.h"
 #include "sample/proc_select.h"
 #include "sample/schedule.h"
-#include "sample/window.h"
 
-#define SAMPLE_CONTROL_OFF "off"
-
-/* Of --process-limit: where processes share probes, and where each has its own. */
-#define SAMPLE_LIMIT_AUTO INT32_MIN
-#define SAMPLE_LIMIT_SHARED 32
-#define SAMPLE_LIMIT_OWN 16
-
-struct conf;
-
-struct sample_cfg {
-	struct run_cfg run; /* first: rows of options that commands share have offsets in it */
-	const char *config;
-	const char *schedule, *dir, *traces, *on_window;
-	const char *max_overhead, *metrics, *control;
-	const char *open_on;
-	uint64_t open_interval_ns; /* OPEN_INTERVAL_UNSET: not given */
-	uint64_t max_disk;
-	int process_limit; /* of a window, when they are selected; SAMPLE_LIMIT_AUTO */
-	struct proc_select select;
+/* Words of a command line; zeroed: none. */
+struct words {
+	char **list; /* NULL-terminated */
+	uint32_t cnt, cap;
 };
 
-/* Held by the sampler and by each window in hand. */
+void words__add(struct words *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void words__free(struct words *w);
+
+#define SAMPLE_CONTROL_OFF "off" /* as a path of the control socket: there is none */
+
+/* What the options of the command line and the configuration file say. */
 struct sample_settings {
-	uint32_t holders;
-	struct sample_cfg cfg;
+	const pid_t *pids; /* --pid; pid_cnt 0: the processes that `select` matches */
+	uint32_t pid_cnt;
+	struct proc_select select;
+	uint32_t process_limit; /* of a window, when they are selected; 0: it depends */
+	bool can_share;         /* this machine lets processes share probes */
+
+	const char *schedule_text;
 	struct schedule schedule;
-	struct event_rules events;     /* of --open-on */
-	double max_overhead;           /* share of the time, 0: no limit */
-	struct window_options options; /* of its windows */
-	struct words follow_args;      /* of ptbpf follow, with --open-on */
-	struct conf *conf;             /* has texts of cfg; NULL: no file */
-	/* ptbpf trigger --toggle: `cfg` of another one, which is held, without an activity. NULL: nothing is switched off. */
-	struct sample_settings *base;
-	const char *off;     /* "cpu" or "cuda", NULL likewise */
-	char activities[32]; /* those that are left */
+	const char *step_name; /* the annotation or operator that ends a step */
+	bool step_named;       /* by --step-on */
+	uint64_t step_timeout_ns;
+	const char *open_on; /* NULL: events open no window */
+	uint64_t open_interval_ns;
+	uint64_t flight_ns, flight_bytes;
+	double max_overhead; /* a share of the time, 0: no limit */
+
+	const char *dir, *traces, *on_window, *metrics, *control;
+	uint64_t max_disk;
+
+	bool cpu, cuda, samples;  /* what windows record */
+	const char *activities;   /* NULL: cpu and cuda */
+	struct words args;        /* options of the ptbpf attach of a window */
+	struct words hang_args;   /* likewise where the job hangs: the window samples stacks */
+	struct words follow_args; /* options of ptbpf follow, with open_on */
 };
 
-/* The command line wins over the file. 0, OPTS_ERROR (reported) or OPTS_HELP (printed). */
-int sample_settings__load(int argc, char **argv, struct sample_settings **out);
-/* The same again, of a sample that runs with `old`: 0, or OPTS_ERROR (reported) when they are not valid or differ in what
- * cannot change. */
-int sample_settings__reload(int argc, char **argv, const struct sample_settings *old,
-			    struct sample_settings **out);
-/*
- * The same settings with activities switched on or off, one of them at most: 0, *out to be released (it may be `set` or its base); -EINVAL: `why` has a
- * sentence.
- */
-int sample_settings__toggle(struct sample_settings *set, const struct control_request *rq,
-			    struct sample_settings **out, char *why, size_t cap);
-/* Sets the command lines of the programs that record, by set->cfg.run. */
-void sample_settings__set_words(struct sample_settings *set);
-struct sample_settings *sample_settings__hold(struct sample_settings *set); /* which it returns */
-void sample_settings__release(struct sample_settings *set); /* the last holder frees it; NULL is fine */
+/* Reads the configuration file again, on SIGHUP. NULL: the settings remain as they are (reported). */
+typedef const struct sample_settings *(*sample_reload_fn)(void *arg);
 
-#endif /* CLI_SAMPLE_OPTS_H */
+/* The exit codes of ptbpf attach and ptbpf sample. */
+enum sample_code { SAMPLE_DONE = 0, SAMPLE_FAILED = 1, SAMPLE_INCOMPLETE = 3 };
+
+/*
+ * Runs until a signal, the end of the targets or of the schedule. All settings stay valid until it
+ * returns: windows in hand refer to earlier ones. reload NULL: SIGHUP ends it.
+ */
+enum sample_code sample__run(const struct sample_settings *set, sample_reload_fn reload, void *arg);
+
+#endif /* SAMPLE_SAMPLE_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See step_history.h. */
-#include "sample/step_history.h"
+/* See event_watch.h. */
+#include "sample/event_watch.h"
 
 #include <stdlib.h>
 #include <string.h>

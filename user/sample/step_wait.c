@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See step_wait.h. */
-#include "sample/step_wait.h"
+/* See schedule.h. */
+#include "sample/schedule.h"
 
 #define WAIT_MAX (366ULL * 24 * 3600 * 1000000000)
 #define RETRY_MAX (3600ULL * 1000000000)

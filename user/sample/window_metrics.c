@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See window_metrics.h. */
-#include "cli/window_metrics.h"
+/* From the session of a window to what `sample --metrics` says of it; see metrics.h. */
+#include "sample/metrics.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "model/key_averages.h"
 #include "report/report.h"
 
-#define OPS_MAX 4096
+#define OPS_MAX 4096        /* operators of a window, most time first; the others have no name */
 #define RSS_NS 100000000ULL /* before the window's end: its last readings of /proc */
 #define CUT_STEP                                                                                   \
 	(SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED | SLICE_UNWOUND | SLICE_END_LOST |                 \
@@ -166,32 +166,15 @@ static void sum_resident(struct window_metrics *wm)
 	hashmap__clear(&seen);
 }
 
-static void add_operator(struct metrics_window *w, const char *name, uint32_t uid, uint64_t self_ns)
-{
-	struct metrics_op op = { .uid = uid, .self_ns = self_ns };
-
-	snprintf(op.name, sizeof(op.name), "%s", name);
-	vec_push(w->ops_all, w->ops_cnt, w->ops_cap, op);
-}
-
 /* Most time first. */
 static int by_time(const void *a, const void *b)
 {
 	return sort__cmp(((const struct metrics_op *)b)->self_ns, ((const struct metrics_op *)a)->self_ns);
 }
 
-/* Those with least time have no name, where they are very many. */
-static void limit_operators(struct metrics_window *w)
-{
-	if (w->ops_cnt <= OPS_MAX)
-		return;
-	sort__array(w->ops_all, w->ops_cnt, sizeof(*w->ops_all), by_time); /* or in another order */
-	while (w->ops_cnt > OPS_MAX)
-		w->rest_ns += w->ops_all[--w->ops_cnt].self_ns;
-}
-
 static void sum_operators(struct window_metrics *wm)
 {
+	struct metrics_window *w = &wm->w;
 	uint32_t cnt = 0;
 	const struct ka_row *rows = key_averages__rows(wm->ka, &cnt);
 
@@ -200,10 +183,13 @@ static void sum_operators(struct window_metrics *wm)
 
 		if (rows[i].category && !strcmp(rows[i].category, "cpu_op") &&
 		    (int64_t)rows[i].self_cpu_ns > 0)
-			add_operator(&wm->w, rows[i].key, id ? wm->op_uids[id - 1] : METRICS_NO_USER,
-				     rows[i].self_cpu_ns);
+			metrics_window__op(w, rows[i].key, id ? wm->op_uids[id - 1] : METRICS_NO_USER,
+					   rows[i].self_cpu_ns);
 	}
-	limit_operators(&wm->w);
+	if (w->op_cnt)
+		sort__array(w->ops, w->op_cnt, sizeof(*w->ops), by_time); /* or in another order */
+	while (w->op_cnt > OPS_MAX)
+		w->rest_ns += w->ops[--w->op_cnt].self_ns;
 }
 
 static int sum_gpus(struct window_metrics *wm)
@@ -245,7 +231,7 @@ int window_metrics__finish(struct window_metrics *wm, const struct session_total
 	for (uint32_t i = 0; i < PTB_CNT_MAP; i++)
 		w->losses[i] = session_info__counter(info, i);
 	*out = *w;
-	w->ops_all = NULL;
+	w->ops = NULL;
 	return err;
 }
 
@@ -261,6 +247,6 @@ void window_metrics__free(struct window_metrics *wm)
 	strtab__free(wm->ops);
 	free(wm->op_uids);
 	free(wm->devices);
-	free(wm->w.ops_all);
+	free(wm->w.ops);
 	free(wm);
 }

@@ -73,7 +73,8 @@ def trace(text):
             if e["ph"] == "X":
                 around.append(end)
     loss = [(c["name"], c["value"]) for c in doc["ptbpf"]["loss"]["counters"]]
-    yield "totals" + words((k, v) for k, v in (*doc["ptbpf_totals"]["totals"].items(), *loss) if v)
+    more = [(k, v) for part in ("python", "gpu") for k, v in doc["ptbpf_totals"].get(part, {}).items() if k.startswith(("functions_not", "calls_"))]
+    yield "totals" + words((k, v) for k, v in (*doc["ptbpf_totals"]["totals"].items(), *more, *loss) if v)
     yield doc["ptbpf_totals"]["account"]
 
 
@@ -198,7 +199,12 @@ def tensor(*sizes):
     return ",".join(map(str, (0x1ff0000060005 | len(sizes) << 32, 0, math.prod(sizes), *sizes, *strides)))
 
 
-HELPERS = {"tensor": tensor}
+def frames(stack):
+    """Those of a stack of stacks.def, for frames=."""
+    return ",".join(f"{0x1000 * (ord(f[-2]) - 64) + (f[0] == '!')}:{f[-1]}" for f in reversed(re.findall(r"!?[A-Z]\d", stack)))
+
+
+HELPERS = {"tensor": tensor, "frames": frames}
 
 
 def expanded(lines, known, names=None):

@@ -2,11 +2,9 @@
 set(FAKE_SESSION ${CMAKE_CURRENT_SOURCE_DIR}/unit/fake_session.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/fake_values.c)
 set(U ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 unit_test(out_file "${U}/test_out_file.c" ptbpf_export)
-unit_test(chrome_trace "${U}/test_chrome_trace.c;${FAKE_SESSION}" ptbpf_export)
 unit_test(job_json "${U}/test_job_json.c;${FAKE_SESSION}" ptbpf_export)
-unit_test(chrome_python "${U}/test_chrome_python.c;${FAKE_SESSION}" ptbpf_export)
+pytest_test(unit_random_programs unit tests/unit/test_random_programs.py)
 unit_test(table "${U}/test_table.c;${FAKE_SESSION}" ptbpf_report)
-unit_test(chrome_memory "${U}/test_chrome_memory.c;${U}/memory_world.c;${FAKE_SESSION}" ptbpf_export)
 unit_test(loss_account "${U}/test_loss_account.c;${FAKE_SESSION}" ptbpf_export)
 
 # The table against torch's own code: tests/torch/same_table.py.
@@ -33,7 +31,6 @@ if(CUDA_OCCUPANCY_DIR)
   target_compile_definitions(test_gpu_occupancy PRIVATE CUDA_OCCUPANCY_H)
   target_include_directories(test_gpu_occupancy SYSTEM PRIVATE ${CUDA_OCCUPANCY_DIR})
 endif()
-unit_test(chrome_gpu "${U}/test_chrome_gpu.c;${GPU_WORLD}" ptbpf_export)
 
 # Texts of a capture that attack programs which print them.
 add_executable(fake_hostile_capture ${U}/fake_hostile_capture.c)

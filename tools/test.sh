@@ -7,8 +7,8 @@
 #
 # Only these parts; default all, without --soak all but fuzz and package.
 #
-# A quarter of the tests in guests, chroots and other environments than the main one runs each time: which one the hash of the commit
-# decides, and it is printed.
+# Of the tests that take minutes on one subject, or need a guest, a chroot or another environment than the main one, a quarter runs
+# each time (turn() in tests/CMakeLists.txt): which one the hash of the commit decides, and it is printed.
 #
 # --all: all four quarters.
 # --soak: the campaigns that take hours. Tests that count attaches, kills, injections or faults do all of them
@@ -43,8 +43,7 @@ done
 need_root "tools/test.sh"
 WITHOUT=
 if [ "$TURN" ]; then
-	set -- "a guest with another kernel" "the old PyTorch" "the distribution's PyTorch" "the chroots"
-	note "of guests, chroots and other environments this run has turn $TURN of 0 to 3, ${@:TURN+1:1}; --all runs all"
+	note "this run has turn $TURN of the four in tests/CMakeLists.txt; --all runs all of them"
 	export PTBPF_TURN=$TURN
 	WITHOUT="-LE ^turn[^$TURN]\$"
 fi
@@ -58,8 +57,8 @@ if ! { cmake -S . -B "$BUILD" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPTBPF_SOAK=$SO
 fi
 rm -rf "$log" "$BUILD/junit"
 mkdir -p "$BUILD/junit"
-# One more at once than there are processors: tests wait for the kernel much of the time.
+# Twice as many at once as there are processors: tests wait for the kernel most of the time.
 # shellcheck disable=SC2086 # none or two words
-ctest --test-dir "$BUILD" $WITHOUT -L "^(${LABELS#|})\$" -j $(($(nproc) + 1)) --no-tests=error --output-on-failure \
+ctest --test-dir "$BUILD" $WITHOUT -L "^(${LABELS#|})\$" -j $((2 * $(nproc))) --no-tests=error --output-on-failure \
 	--output-junit "$BUILD/junit/ctest.xml" --test-output-size-passed 10000000 --test-output-size-failed 10000000
 python3 tools/test_summary.py "$BUILD/junit"

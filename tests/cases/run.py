@@ -11,9 +11,9 @@ A case is a text that capture_text.c makes a capture of, then commands and what 
 
 Lines between `repeat N +NS [NAME]` and `end` are there N times, with times that advance by NS each time; {EXPRESSION} in them is one of Python with NAME (i), from 0, and
 what follows `?EXPRESSION` is there when that is true. Those between `def WORD PARAMETER...` and `end` are what a line `WORD ARGUMENT... [@NS]` stands for, NS later.
-`include FILE` has those of a file beside this program.
+`let NAME EXPRESSION` gives expressions that follow a value; `include FILE` has the lines of a file beside this program.
 `== b` begins the text of one more capture, b.ptb; a.ptb is the first. A command is one of ptbpf, whose errors are shown when its exit status is
-not 0; FILTERS are those behind `|`. `export` writes to out, or to what -o says, which is what the filter reads.
+not 0; FILTERS are those behind `|`; with 2>&1 its warnings follow the output. `export` writes to out, or to what -o says, which is what the filter reads.
 """
 
 import concurrent.futures
@@ -22,13 +22,13 @@ import glob
 import gzip
 import itertools
 import json
-import math
 import os
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PTBPF = os.environ.get("PTBPF", os.path.join(HERE, "..", "..", "build", "ptbpf"))
@@ -76,6 +76,11 @@ def trace(text):
     more = [(k, v) for part in ("python", "gpu") for k, v in doc["ptbpf_totals"].get(part, {}).items() if k.startswith(("functions_not", "calls_"))]
     yield "totals" + words((k, v) for k, v in (*doc["ptbpf_totals"]["totals"].items(), *more, *loss) if v)
     yield doc["ptbpf_totals"]["account"]
+
+
+def events(text, *words):
+    """Of trace() the lines that a regular expression is found in."""
+    return matching("\n".join(trace(text)), *words)
 
 
 def something(value):
@@ -144,31 +149,56 @@ def values(text):
     yield from (f"{k} {v}" for k, v in doc.get("ptbpf_nodes", {}).items() if v)
 
 
+ACTIONS = ("", "pre", "new", "inc", "end")  # torch's PREEXISTING, CREATE, INCREMENT_VERSION, DESTROY
+CATEGORIES = ("PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL", "?")
+
+
+def blocks(text):
+    """Of a raw memory timeline what becomes of each block of a tensor of cases/flow.def: a has 4 bytes, b 8, ...; in order of bytes at one time."""
+    rows = []
+    for t, action, size, category in json.loads(text):
+        if ACTIONS[action] == "inc" and size > 0:  # of a change the row before has the category before it
+            rows[-1][2] += f">{CATEGORIES[category]}"
+        else:
+            rows.append([t, abs(size), f"{ACTIONS[action]} {chr(96 + abs(size) // 4)} {CATEGORIES[category]}"])
+    return textwrap.wrap("; ".join(changed for _, _, changed in sorted(rows, key=lambda r: r[:2])), 150)
+
+
 def matching(text, *words):
     """The lines that a regular expression is found in."""
     return [line for line in text.splitlines() if re.search(" ".join(words), line)]
 
 
-FILTERS = {"lines": matching, "trace": trace, "json": keys, "nodes": nodes, "values": values}
+FILTERS = {"blocks": blocks, "lines": matching, "trace": trace, "events": events, "json": keys, "nodes": nodes, "values": values}
+
+
+def content(path):
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as f:
+        return f.read()
 
 
 def run(folder, command):
     """The lines that it prints."""
     line, _, chosen = command.partition(" | ")
     argv = shlex.split(line)
-    out = ["--output", "out"] if argv[0] == "export" and "-o" not in argv else []
+    said = "2>&1" in argv and not argv.remove("2>&1")
+    out = ["--output", "out"] if argv[0] == "export" and not {"-o", "--split-ranks"} & {*argv} else []
     written = os.path.join(folder, argv[argv.index("-o") + 1] if "-o" in argv else "out")
     done = subprocess.run([PTBPF, *argv, *out], cwd=folder, capture_output=True, text=True, check=False)
     text = done.stdout
     status = [f"exit {done.returncode}"] if done.returncode else []
+    name, *args = chosen.split() or [None]
+    if "--split-ranks" in argv:
+        traces = sorted(glob.glob(os.path.join(folder, argv[argv.index("--split-ranks") + 1], "*")))
+        split = [line for path in traces for line in (os.path.basename(path), *FILTERS[name](content(path), *args))]
+        return [*split, *([] if traces else done.stderr.splitlines()), *status]
     if os.path.isfile(written):
-        with (gzip.open if written.endswith(".gz") else open)(written, "rt", encoding="utf-8") as f:
-            text = f.read().replace(folder, ".")
+        text = content(written).replace(folder, ".")
         os.remove(written)
     elif done.returncode not in (0, INCOMPLETE) or out:
         return [*text.splitlines(), *done.stderr.replace(folder, ".").splitlines(), *status]
-    name, *args = chosen.split() or [None]
-    return [*(FILTERS[name](text, *args) if name else text.splitlines()), *status]
+    said = [line for line in done.stderr.replace(folder, ".").splitlines() if "warning" in line] if said else []
+    return [*(FILTERS[name](text, *args) if name else text.splitlines()), *said, *status]
 
 
 def block(lines):
@@ -193,10 +223,11 @@ def later(lines, ns_more):
     return (re.sub(r"@(\d+)$", lambda m: f"@{int(m[1]) + ns_more}", line) for line in lines)
 
 
-def tensor(*sizes):
-    """The words of a float tensor, for values=."""
-    strides = [math.prod(sizes[i + 1:]) for i in range(len(sizes))]
-    return ",".join(map(str, (0x1ff0000060005 | len(sizes) << 32, 0, math.prod(sizes), *sizes, *strides)))
+def mix(x):
+    """Of a number another one, as if by chance."""
+    x = (x ^ x >> 16) * 0x7feb352d & 0xffffffff
+    x = (x ^ x >> 15) * 0x846ca68b & 0xffffffff
+    return x ^ x >> 16
 
 
 def frames(stack):
@@ -204,38 +235,48 @@ def frames(stack):
     return ",".join(f"{0x1000 * (ord(f[-2]) - 64) + (f[0] == '!')}:{f[-1]}" for f in reversed(re.findall(r"!?[A-Z]\d", stack)))
 
 
-HELPERS = {"tensor": tensor, "frames": frames}
+class Text:
+    """What the lines of a case's captures stand for."""
 
+    def __init__(self):
+        self.defined = {}  # word: parameters, lines
+        self.values = {"mix": mix, "frames": frames}
 
-def expanded(lines, known, names=None):
-    """The lines with what is to be repeated and what is defined; names: values of those in expressions."""
-    lines = iter(lines)
-    for line in lines:
-        if names and line.startswith("?"):
-            condition, line = line[1:].split(" ", 1)
-            if not eval(condition, names):  # pylint: disable=eval-used
-                continue
-        if names and not line.startswith("def "):
-            line = re.sub(r"\{([^{}]+)\}", lambda m: str(eval(m[1], names)), line)  # pylint: disable=eval-used
-        thread, word, rest = re.fullmatch(r"((?:[pt]\d+ )*)(\S*) ?(.*)", line).groups()
-        if word == "include":
-            with open(os.path.join(HERE, rest), encoding="utf-8") as f:
-                yield from expanded(f.read().splitlines(), known)
-        elif word == "def":
-            name, *params = rest.split()
-            known[name] = params, block(lines)
-        elif word == "repeat":
-            (count, step, *name), inner = rest.split(), block(lines)
-            for i in range(int(count)):
-                yield from later(expanded(inner, known, {**(names or HELPERS), (name or ["i"])[0]: i}), i * int(step))
-        elif word in known:
-            params, inner = known[word]
-            args = shlex.split(rest)
-            yield thread
-            at = int(args.pop()[1:]) if args[-1:] and re.fullmatch(r"@\d+", args[-1]) else 0
-            yield from later(expanded(inner, known, {**(names or HELPERS), **dict(zip(params, map(number_or_text, args), strict=True))}), at)
-        else:
-            yield line
+    def value(self, expression, names):
+        return eval(expression, {**self.values, **names} if names else self.values)  # pylint: disable=eval-used
+
+    def expand(self, lines, names=None):
+        """The lines; names: parameters, numbers of repetitions."""
+        lines = iter(lines)
+        for line in lines:
+            if names and line.startswith("?"):
+                condition, line = line[1:].split(" ", 1)
+                if not self.value(condition, names):
+                    continue
+            if names and not line.startswith("def "):
+                line = re.sub(r"\{([^{}]+)\}", lambda m: str(self.value(m[1], names)), line)
+            thread, word, rest = re.fullmatch(r"((?:[pt]\d+ )*)(\S*) ?(.*)", line).groups()
+            if word == "include":
+                with open(os.path.join(HERE, rest), encoding="utf-8") as f:
+                    yield from self.expand(f.read().splitlines())
+            elif word == "let":
+                name, expression = rest.split(" ", 1)
+                self.values[name] = self.value(expression, names)
+            elif word == "def":
+                name, *params = rest.split()
+                self.defined[name] = params, block(lines)
+            elif word == "repeat":
+                (count, step, *name), inner = rest.split(), block(lines)
+                for i in range(int(count)):
+                    yield from later(self.expand(inner, {**(names or {}), (name or ["i"])[0]: i}), i * int(step))
+            elif word in self.defined:
+                params, inner = self.defined[word]
+                args = shlex.split(rest)
+                yield thread
+                at = int(args.pop()[1:]) if args[-1:] and re.fullmatch(r"@\d+", args[-1]) else 0
+                yield from later(self.expand(inner, {"": 0, **(names or {}), **dict(zip(params, map(number_or_text, args), strict=True))}), at)
+            else:
+                yield line
 
 
 def read(path):
@@ -256,9 +297,9 @@ def read(path):
 
 def make(captures, folder):
     """Writes NAME.ptb of each; returns what is wrong with one."""
-    known = {}  # what is defined in one is so in those that follow
+    text = Text()  # what is defined in one is so in those that follow
     for name, lines in captures.items():
-        made = subprocess.run([CAPTURE_TEXT, f"{folder}/{name}.ptb"], input="\n".join(expanded(lines, known)) + "\n", capture_output=True, text=True, check=False)
+        made = subprocess.run([CAPTURE_TEXT, f"{folder}/{name}.ptb"], input="\n".join(text.expand(lines)) + "\n", capture_output=True, text=True, check=False)
         if made.returncode:
             return f"{name}.ptb: {made.stderr}"
     return ""

@@ -11,14 +11,13 @@ import sys
 
 import pytest
 
-from support import ENVS, PTBPF, PYTHON, ROOT, Process, case_captures, check, require_root, run_ptbpf, torch_violations, workspace
+from support import ENVS, PYTHON, ROOT, Process, case_captures, check, require_root, run_ptbpf, torch_violations, workspace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENV = os.path.join(ENVS, "consumers")
 ENV_PYTHON = os.path.join(ENV, "bin", "python")
 PACKAGES = ["HolisticTraceAnalysis", "pandas<3", "torch-tb-profiler", "ijson", "jsonschema", "viztracer"]
 TRACES = ("live.pt.trace.json.gz", "live.pt.trace.json", "gpu.pt.trace.json", "host.pt.trace.json")
-TESTS = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests")
 NO_VIEWER = 77
 
 
@@ -90,8 +89,8 @@ def test_torch_validator(traces, trace):
 
 def test_ranks(python, ws):
     """A trace of each rank of several captures."""
-    subprocess.run([os.path.join(TESTS, "fake_rank_captures"), ws], check=True)
-    run_ptbpf("export", *(f"{ws}/rank{r}.ptb" for r in range(4)), "--format", "chrome", "--split-ranks", ws + "/traces")
+    case_captures(ws, "ranks/job")
+    run_ptbpf("export", *(f"{ws}/{r}.ptb" for r in "abcd"), "--format", "chrome", "--split-ranks", ws + "/traces")
     for name in os.listdir(ws + "/traces"):
         found = torch_violations(os.path.join(ws, "traces", name))
         check(not found, f"{name}: {found[:5]}")

@@ -19,7 +19,9 @@ WRONG = [
     ["report", "a.ptb", "--row-limit", "many"], ["export"], ["export", "a.ptb", "--format", "no-such-format"],
     ["attach", "--pid", "1", "-o", "a", "--trace", "a"], ["attach", "--pid", "1", "--et", "a", "--trace", "a"],
     ["attach", "--pid", "1", "--record-shapes=yes"], ["attach", "--pid", "1", "--et"],
-    ["export", "a.ptb", "--format", "et", "--pid", "-3"],
+    ["export", "a.ptb", "--format", "et", "--pid", "-3"], ["export", "a.ptb", "b.ptb", "--format", "chrome"],
+    ["export", "a.ptb", "b.ptb", "--format", "et", "--split-ranks", "x"], ["report", "a.ptb", "b.ptb", "--align", "stars"],
+    ["report", "a.ptb", "b.ptb", "--skew", "--gpu"],
     ["doctor", "--pid", "x"], ["attach", "--pid=1", "--children=yes"],
 ]
 

@@ -169,7 +169,12 @@ def matching(text, *words):
     return [line for line in text.splitlines() if re.search(" ".join(words), line)]
 
 
-FILTERS = {"blocks": blocks, "lines": matching, "trace": trace, "events": events, "json": keys, "nodes": nodes, "values": values}
+def texts(page, *classes):
+    """Of a page what stands in elements of these classes."""
+    return [f"{c}: " + " ".join(re.findall(rf"class='{c}'[^>]*>([^<]*)<", page)) for c in classes]
+
+
+FILTERS = {"texts": texts, "blocks": blocks, "lines": matching, "trace": trace, "events": events, "json": keys, "nodes": nodes, "values": values}
 
 
 def content(path):

@@ -11,6 +11,8 @@ foreach(name capture capture_damage block_hold thread_stack scopes rf_slices ste
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_builder)
 endforeach()
 
+unit_test(op_schema "${CMAKE_CURRENT_SOURCE_DIR}/unit/test_op_schema.c;${CMAKE_CURRENT_SOURCE_DIR}/unit/value_words.c" ptbpf_model)
+
 add_executable(model_bench ${CMAKE_CURRENT_SOURCE_DIR}/bench/model_bench.c)
 target_link_libraries(model_bench PRIVATE test_builder)
 

@@ -19,8 +19,7 @@ pytest_test(unit_validators unit tests/unit/test_validators.py)
 add_executable(fake_et ${U}/fake_et.c ${FAKE_SESSION} ${U}/value_words.c)
 target_link_libraries(fake_et PRIVATE ptbpf_flags ptbpf_export)
 
-# GPUs: a made-up process with two of them; NVIDIA's calculator of occupancy if CUDA's headers are found.
-set(GPU_WORLD "${U}/gpu_world.c;${FAKE_SESSION}")
+# GPUs: NVIDIA's calculator of occupancy if CUDA's headers are found.
 unit_test(gpu_occupancy "${U}/test_gpu_occupancy.c" ptbpf_export)
 execute_process(COMMAND bash -c ". tools/env.sh; printf %s \"$PTBPF_ENV_DIR\"" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
   OUTPUT_VARIABLE env_dir) # none where another user can change it

@@ -90,7 +90,9 @@ struct ptb_named_enter {
 	__u32 pad;
 };
 
-/* The text of a scope that is about to begin on this thread (record_function and friends). */
+/* The text of a scope that is about to begin on this thread (record_function and friends): within
+ * PTB_NAME_VALID_NS, or its constructor was missed. */
+#define PTB_NAME_VALID_NS 100000000
 struct ptb_scope_name {
 	struct ptb_rec_hdr h;
 	__u64 sp;

@@ -20,13 +20,14 @@ PARTS = {
     "cupti": ({"base"}, ()),
     "capture": ({"base"}, ("zstd.h", "zlib.h")),
     "args": ({"base"}, ()),
-    "model": ({"base", "args", "capture"}, ("cjson/",)),
+    "steps": ({"base", "capture"}, ()),
+    "model": ({"base", "args", "capture", "steps"}, ("cjson/",)),
     "export": ({"base", "args", "capture", "model"}, ("zlib.h", "cjson/")),
     "ranks": ({"base", "capture", "model", "export"}, ("cjson/",)),
     "report": ({"base", "args", "capture", "model", "export", "ranks"}, ("cjson/",)),
     "sample": ({"base", "target", "model", "report"}, ("microhttpd.h", "cjson/")),
-    "record": ({"base", "args", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture"}, ()),
-    "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "model", "export", "ranks", "report", "record", "sample"},
+    "record": ({"base", "args", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "steps"}, ()),
+    "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "steps", "model", "export", "ranks", "report", "record", "sample"},
             ("capstone/", "bpf/", "cjson/")),
 }
 OUTSIDE = re.compile(r"(bpf/|capstone/|elfutils/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|microhttpd\.h|ptbpf\.skel\.h)")

@@ -1,4 +1,4 @@
-# Tests of user/capture and user/model. test_builder: synthetic captures, and logs of what a session
+# Tests of user/capture, user/steps and user/model. test_builder: synthetic captures, and logs of what a session
 # reports, for the exporters' tests too; value_words: argument payloads.
 add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/capture_builder.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/seed_capture.c
   ${CMAKE_CURRENT_SOURCE_DIR}/unit/slice_log.c
@@ -6,11 +6,12 @@ add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/capture_builder
 target_include_directories(test_builder PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 target_link_libraries(test_builder PUBLIC ptbpf_model PkgConfig::CUNIT)
 
-foreach(name capture capture_damage block_hold thread_stack scopes rf_slices steps autograd_link key_averages_random tensor_ids
+foreach(name capture capture_damage block_hold thread_stack scopes rf_slices autograd_link key_averages_random tensor_ids
         args facts memory gpu)
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_builder)
 endforeach()
 
+unit_test(step_count ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_step_count.c ptbpf_steps)
 unit_test(op_schema "${CMAKE_CURRENT_SOURCE_DIR}/unit/test_op_schema.c;${CMAKE_CURRENT_SOURCE_DIR}/unit/value_words.c" ptbpf_model)
 
 add_executable(model_bench ${CMAKE_CURRENT_SOURCE_DIR}/bench/model_bench.c)

@@ -7,4 +7,3 @@ unit_test(recorder_python ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_recorder_python.
 # tests/e2e/test_stacks.py needs stacks_tool.
 add_executable(stacks_tool ${CMAKE_CURRENT_SOURCE_DIR}/unit/stacks_tool.c)
 target_link_libraries(stacks_tool PRIVATE ptbpf_flags ptbpf_capture)
-unit_test(step_count ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_step_count.c ptbpf_record)

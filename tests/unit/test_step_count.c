@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* record/step_count: which events end a step, in one thread, in several, in several processes; when steps are awaited no more. */
+/* steps/step_count: steps as they are counted while they are recorded, and when they are awaited no more. What ends a step is in tests/cases/steps. */
 #include <stdlib.h>
 
-#include "record/step_count.h"
+#include "steps/step_count.h"
 #include "suite.h"
 
 #define MS 1000000ULL
@@ -47,10 +47,10 @@ static void mark(uint32_t tgid, uint64_t text)
 	end(tgid, 1);
 }
 
-static void fresh(void)
+static void fresh(const struct step_hooks *hooks, bool names_only)
 {
 	step_count__free(sc);
-	sc = step_count__new();
+	sc = step_count__new(hooks, names_only);
 	now = 1000 * MS;
 }
 
@@ -62,14 +62,14 @@ static enum step_verdict verdict(void)
 
 static void test_steps(void)
 {
-	fresh();
-	step_count__await_ends(sc, now, 2);
+	fresh(NULL, false);
+	step_count__await(sc, now, 2, 2);
 	mark(1, SGD);
 	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
 	mark(1, SGD);
 	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
 	CU_ASSERT_EQUAL(step_count__step_ns(sc), 3 * MS);
-	step_count__await_whole(sc, now + 1, 2);
+	step_count__await(sc, now + 1, 3, 2);
 	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
 	for (int i = 0; i < 3; i++) {
 		CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
@@ -82,38 +82,18 @@ static void test_steps(void)
 	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), now);
 }
 
-/* Of a second optimizer there are no steps of its own; nor of what lies in an annotation that goes on. */
-static void test_around(void)
-{
-	fresh();
-	step_count__await_whole(sc, now, 1);
-	for (uint64_t i = 0; i < 2; i++) {
-		CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
-		begin(1, 50, STEP_OTHER, 5);
-		mark(1, SGD);
-		mark(1, SGD);
-		mark(1, ADAM);
-		CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
-		end(1, 50);
-	}
-	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
-	mark(1, ADAM);
-	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
-	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), UINT64_MAX);
-}
-
 /* What began before the window is in it only where an agent recorded it. */
 static void test_window_begin(void)
 {
 	struct step_event ev;
 
-	fresh();
-	step_count__await_ends(sc, now, 1);
+	fresh(NULL, false);
+	step_count__await(sc, now, 1, 1);
 	begin(1, 50, STEP_OTHER, 5); /* a whole epoch */
 	mark(1, SGD);
 	begin(1, 1, STEP_MARK, SGD);
 	step_count__round(sc, UINT64_MAX);
-	step_count__await_whole(sc, now + 1, 1);
+	step_count__await(sc, now + 1, 2, 1);
 	end(1, 1);
 	mark(1, SGD);
 	mark(1, SGD);
@@ -122,30 +102,30 @@ static void test_window_begin(void)
 	verdict();
 	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), now); /* the third whole mark */
 
-	fresh();
-	step_count__await_ends(sc, now, 1);
+	fresh(NULL, false);
+	step_count__await(sc, now, 1, 1);
 	ev = event(STEP_BEGIN, 1, 1);
 	ev.what = STEP_MARK;
 	ev.text = SGD;
-	step_count__agent(sc, &ev);
-	step_count__await_whole(sc, now + 1, 1);
+	step_count__event(sc, &ev);
+	step_count__await(sc, now + 1, 2, 1);
 	ev = event(STEP_END, 1, 1);
-	step_count__agent(sc, &ev);
+	step_count__event(sc, &ev);
 	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
 	ev = event(STEP_BEGIN, 1, 1);
 	ev.what = STEP_MARK;
 	ev.text = SGD;
-	step_count__agent(sc, &ev);
+	step_count__event(sc, &ev);
 	ev = event(STEP_END, 1, 1);
-	step_count__agent(sc, &ev);
+	step_count__event(sc, &ev);
 	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
 }
 
 /* Programs that announce steps: each of these is one, their optimizers end none. */
 static void test_own(void)
 {
-	fresh();
-	step_count__await_whole(sc, now, 2);
+	fresh(NULL, false);
+	step_count__await(sc, now, 3, 2);
 	mark(1, SGD);
 	for (int i = 0; i < 2; i++) {
 		CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
@@ -158,30 +138,14 @@ static void test_own(void)
 	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), UINT64_MAX);
 }
 
-/* Functions, nested ones once; one that an exception has left ends with the next event above it. */
-static void test_functions(void)
-{
-	fresh();
-	step_count__await_whole(sc, now, 1);
-	put(STEP_ENTER, 1, 7, STEP_MARK, 3, 800);
-	put(STEP_ENTER, 1, 7, STEP_MARK, 3, 600);
-	put(STEP_EXIT, 1, 7, STEP_MARK, 3, 500);
-	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
-	put(STEP_EXIT, 1, 7, STEP_MARK, 3, 700);
-	put(STEP_ENTER, 1, 7, STEP_MARK, 3, 800);
-	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
-	put(STEP_ENTER, 1, 7, STEP_MARK, 3, 800);
-	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
-}
-
 /* Rings are read one after the other: events of a thread that changes processors come out of order. */
 static void test_order(void)
 {
 	struct step_event evs[12];
 	int n = 0;
 
-	fresh();
-	step_count__await_whole(sc, now, 1);
+	fresh(NULL, false);
+	step_count__await(sc, now, 2, 1);
 	for (int i = 0; i < 2; i++) {
 		evs[n] = event(STEP_NAME, 1, 0);
 		evs[n].what = STEP_MARK;
@@ -199,8 +163,8 @@ static void test_order(void)
 /* Every process that ends a step has them all, or has ended, or stalls. */
 static void test_processes(void)
 {
-	fresh();
-	step_count__await_whole(sc, now, 2);
+	fresh(NULL, false);
+	step_count__await(sc, now, 3, 2);
 	begin(3, 1, STEP_OTHER, 5); /* makes no steps */
 	for (int i = 0; i < 3; i++)
 		mark(1, SGD);
@@ -215,14 +179,14 @@ static void test_processes(void)
 	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), UINT64_MAX);
 	mark(4, SGD);
 	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
-	step_count__process_ended(sc, 4);
+	put(STEP_PROCESS_END, 4, 0, STEP_OTHER, 0, 0);
 	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
 }
 
 static void test_timeout(void)
 {
-	fresh();
-	step_count__await_whole(sc, now, 2);
+	fresh(NULL, false);
+	step_count__await(sc, now, 3, 2);
 	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
 	now += TIMEOUT + 1;
 	CU_ASSERT_EQUAL(verdict(), STEPS_STALLED);
@@ -258,9 +222,8 @@ static void test_hooks(void)
 	const struct step_hooks hooks = { .arg = &hooked, .ended = on_ended, .lost = on_lost };
 	uint64_t last;
 
-	fresh();
-	step_count__set_hooks(sc, &hooks);
-	step_count__await_ends(sc, now, UINT32_MAX);
+	fresh(&hooks, false);
+	step_count__await(sc, now, UINT32_MAX, UINT32_MAX);
 	mark(1, SGD);
 	last = now;
 	CU_ASSERT_EQUAL(verdict(), STEPS_AWAITED);
@@ -293,11 +256,9 @@ static void test_names_only(void)
 	const struct step_hooks hooks = { .arg = &hooked, .ended = on_ended, .lost = on_lost };
 	uint64_t last;
 
-	fresh();
+	fresh(&hooks, true);
 	hooked.cnt = 0;
-	step_count__set_hooks(sc, &hooks);
-	step_count__names_only(sc);
-	step_count__await_ends(sc, now, UINT32_MAX);
+	step_count__await(sc, now, UINT32_MAX, UINT32_MAX);
 	name(STEP_MARK, SGD);
 	last = now;
 	CU_ASSERT(hooked.cnt == 1 && hooked.last.begin_ns == 0);
@@ -324,17 +285,17 @@ static void test_backwards(void)
 {
 	const uint64_t end_ns[] = { 9, 2 };
 
-	fresh();
-	step_count__await_whole(sc, now, 1);
+	fresh(NULL, false);
+	step_count__await(sc, now, 2, 1);
 	for (uint64_t i = 0; i < 2; i++) {
 		struct step_event ev = event(STEP_BEGIN, 1, 50);
 
 		ev.what = STEP_OWN;
 		ev.text = 100;
-		step_count__agent(sc, &ev);
+		step_count__event(sc, &ev);
 		ev.kind = STEP_END;
 		ev.ts_ns = (1000 + end_ns[i]) * MS;
-		step_count__agent(sc, &ev);
+		step_count__event(sc, &ev);
 	}
 	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
 	CU_ASSERT_EQUAL(step_count__surplus_ns(sc), UINT64_MAX);
@@ -371,10 +332,8 @@ static void test_ends(void)
 	uint32_t ended = 0;
 	const struct step_hooks hooks = { .arg = &ended, .ended = count_ended };
 
-	fresh();
-	step_count__set_hooks(sc, &hooks);
-	step_count__names_only(sc);
-	step_count__await_ends(sc, now, UINT32_MAX);
+	fresh(&hooks, true);
+	step_count__await(sc, now, UINT32_MAX, UINT32_MAX);
 	mark_of(1, 1, SGD);
 	for (uint32_t i = 0; i < 20000; i++) {
 		mark_of(1, 10 + i, SGD);
@@ -403,15 +362,15 @@ static void test_ends_in_count(void)
 {
 	struct step_event ev;
 
-	fresh();
-	step_count__await_ends(sc, now, 1);
+	fresh(NULL, false);
+	step_count__await(sc, now, 1, 1);
 	begin(1, 1, STEP_MARK, SGD);
 	thread_end(STEP_THREAD_END, 1, 1);
 	ev = event(STEP_END, 1, 1); /* on another thread */
 	ev.tid = 2;
 	step_count__put(sc, &ev);
 	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
-	step_count__await_ends(sc, now, 2);
+	step_count__await(sc, now, 2, 2);
 	mark(2, SGD);
 	mark(2, SGD);
 	thread_end(STEP_THREAD_END, 2, 2);
@@ -423,8 +382,8 @@ static void test_ends_in_count(void)
 /* More open annotations, threads and objects than it keeps; ends without a begin. */
 static void test_many(void)
 {
-	fresh();
-	step_count__await_whole(sc, now, 1);
+	fresh(NULL, false);
+	step_count__await(sc, now, 2, 1);
 	for (uint64_t i = 0; i < 100; i++)
 		begin(1, i, i % 2 ? STEP_MARK : STEP_OTHER, 5);
 	for (uint64_t i = 200; i--;)
@@ -441,10 +400,8 @@ int main(void)
 {
 	static const CU_TestInfo tests[] = {
 		{ "steps", test_steps },
-		{ "annotations around", test_around },
 		{ "the window's begin", test_window_begin },
 		{ "own steps", test_own },
-		{ "functions", test_functions },
 		{ "order", test_order },
 		{ "processes", test_processes },
 		{ "timeout", test_timeout },

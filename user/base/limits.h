@@ -22,7 +22,7 @@
 	X(PROCESSES,       1024,        OVER_PROCESSES,  "processes that are followed at the same time")        \
 	X(THREADS,         1u << 18,    NONE,            "threads whose names are remembered; beyond, all are recorded again") \
 	X(SAMPLED_THREADS, 8192,        OVER_THREADS,    "threads that do not run and are read for one sample of all; of one process at most half of what is left") \
-	X(STEP_THREADS,    1u << 14,    NONE,            "threads with annotations that live at the same time; steps of more are not counted") \
+	X(STEP_THREADS,    1u << 17,    NONE,            "threads with annotations that live at the same time; steps of more are not counted") \
 	X(TASK_EVENTS,     1u << 16,    OVER_PROCESSES,  "forks and execs in one round of draining")            \
 	X(AGENT_FILES,     64,          NONE,            "files of one process that have the agent's name; those beyond are not examined") \
 	X(AGENT_STREAMS,   1u << 16,    OVER_AGENT,      "streams of one agent whose chunks are numbered; beyond, all are counted anew")\

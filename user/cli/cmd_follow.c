@@ -31,7 +31,7 @@
 #include "export/mem_names.h"
 #include "model/session.h"
 #include "ptb_event.h"
-#include "record/step_count.h"
+#include "steps/step_count.h"
 #include "sample/event_watch.h"
 
 #define STATE_EVERY_NS 1000000000ULL

@@ -462,8 +462,7 @@ void memory__record(struct model *m, const struct ptb_rec_hdr *h)
 		on_kernel(m, t, h);
 	else
 		on_torch(m, t, h);
-	if (t->step_due)
-		steps__advance(m, t, h->ts_ns);
+	steps__advance(m, t, h->ts_ns);
 }
 
 /* ---- the pass ---- */

@@ -61,7 +61,7 @@ struct entry {
 	bool hidden, hides_children;
 	bool synthetic; /* no function of its own: ends with the frame below it */
 	bool no_exit;   /* its function has no exit probe */
-	bool is_address, is_step_end;
+	bool is_address;
 	bool is_step;      /* an annotation that says that it is a step */
 	bool backward;     /* see struct slice */
 	uint32_t call_cnt; /* calls to CUDA's API directly in it; gpu_link.c */
@@ -121,12 +121,10 @@ struct thread {
 	const struct session_keys *keys;
 	struct memory_thread *mem; /* memory_sums.c; NULL: memory is not recorded */
 
-	const char *step_name; /* a slice of this name ends a step; NULL: no steps on this thread */
-	size_t step_prefix; /* of it, where a number follows it: its length; 0: it is the whole name */
-	uint64_t step_last_ns; /* begin of the last such slice */
-	uint64_t step_order;   /* of a step that begins now: kept free whether or not one does */
+	const struct thread_steps *steps; /* NULL: it makes none */
+	uint32_t step_end;                /* of their ends, the next one */
+	uint64_t step_order; /* of a step that begins now: kept free whether or not one does */
 	uint32_t step_nr;
-	bool step_due;
 
 	struct fwd_entry *fwd; /* fwd[fwd_head..fwd_cnt), ascending seq */
 	uint32_t fwd_head, fwd_cnt, fwd_cap;
@@ -181,7 +179,7 @@ struct model {
 	struct hashmap link_by_id; /* (tgid, logical thread) -> index */
 	uint64_t next_flow;
 
-	const struct step_marks *step_marks; /* see steps.c */
+	struct step_ends *step_ends;
 	struct step_ids *step_ids;
 
 	struct args *spare_args;
@@ -401,15 +399,20 @@ void memory__open_at_begin(struct model *m, struct thread *t, struct entry *e);
 void memory__put_into(const struct entry *e, struct slice *sl);
 
 /* ---- steps.c ---- */
-/* What ends steps. */
-struct step_marks {
-	struct hashmap threads; /* (tgid, tid) -> id in texts of the name that does, 0: none */
-	struct hashmap last; /* (tgid and tid, id in texts) -> begin of the last slice of that name */
+/* When steps end, by thread. */
+struct step_ends {
+	struct thread_steps {
+		uint32_t tgid, tid;
+		uint64_t *ends; /* in order */
+		uint32_t cnt, cap;
+	} * threads;
+	uint32_t cnt, cap;
+	struct hashmap by_thread; /* (tgid, tid) -> index; not those of processes that announce steps themselves */
 };
 /* Finds them. Also the first and last time of all ring records. */
 int steps__find(struct capture_reader *cr, struct facts *f, const struct session_opts *opts,
-		struct step_marks *marks, uint64_t *first_ns, uint64_t *last_ns);
-void steps__clear_marks(struct step_marks *marks);
+		bool agent_lost, struct step_ends *found, uint64_t *first_ns, uint64_t *last_ns);
+void steps__clear(struct step_ends *found);
 /* The derived steps of a run: their positions in the order of start, by SESSION_STEP_ID - id. */
 struct step_ids {
 	uint64_t *orders;
@@ -422,9 +425,7 @@ uint64_t steps__new_id(struct model *m, const struct thread *t);
 void steps__thread_begins(struct model *m, struct thread *t);
 /* A step ends otherwise than by its mark: it is called a partial one. */
 void steps__cut(struct model *m, struct entry *e);
-/* The stack may have become empty: begins the next step if one is due. */
+/* Begins the next step, if one has ended and nothing else is open. */
 void steps__advance(struct model *m, struct thread *t, uint64_t ts);
-/* Does the end of an annotation of this name, from the session's texts, end a step of the thread? */
-bool steps__is_mark(const struct thread *t, const char *name);
 
 #endif /* MODEL_MODEL_PRIV_H */

@@ -152,7 +152,6 @@ void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r)
 			       .fwd_thread = r->fwd_thread };
 	struct entry *e;
 	const struct addr_fact *op = r->opdef ? facts__opdef(m->f, t->tgid, r->opdef, r->h.ts_ns) : NULL;
-	const char *full = t->step_name && op && *op->op.overload ? op->op.full : NULL;
 
 	if (r->logical && r->logical != t->logical)
 		autograd__logical(m, t, r->logical);
@@ -161,7 +160,6 @@ void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r)
 	else
 		name_by_text(m, &proto, r);
 	proto.cat = r->scope == SCOPE_USER ? SLICE_USER_ANNOTATION : SLICE_CPU_OP;
-	proto.is_step_end = steps__is_mark(t, proto.name) || (full && full == t->step_name);
 	end_stale(m, t, r->rf, r->h.ts_ns);
 	if (r->h.flags & PTB_F_OPEN) {
 		proto.flags |= SLICE_OPEN_AT_BEGIN;

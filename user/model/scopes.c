@@ -20,9 +20,6 @@
 #include "base/effort.h"
 #include "model/model_priv.h"
 
-/* From a name to its object; more only if the constructor was missed. */
-#define NAME_VALID_NS 100000000ULL
-
 void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name *r)
 {
 	stack__at(m, t, r->sp, r->h.ts_ns);
@@ -126,7 +123,8 @@ static void open_annotation(struct model *m, struct thread *t, const struct ptb_
 /* Was this object made inside the function that announced a name on this thread? */
 static bool takes_name(const struct thread *t, const struct ptb_scope_begin *r)
 {
-	return t->scope_name && r->sp < t->scope_name_sp && r->h.ts_ns <= t->scope_name_ns + NAME_VALID_NS;
+	return t->scope_name && r->sp < t->scope_name_sp &&
+	       r->h.ts_ns <= t->scope_name_ns + PTB_NAME_VALID_NS;
 }
 
 static bool take_name(struct thread *t, const struct ptb_scope_begin *r, struct entry *e)
@@ -198,7 +196,6 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 		}
 	}
 	e.cat = e.scope == SCOPE_USER ? SLICE_USER_ANNOTATION : SLICE_CPU_OP;
-	e.is_step_end = steps__is_mark(t, e.name);
 	open_annotation(m, t, r, &e, announced);
 }
 

@@ -27,7 +27,7 @@ struct session {
 	char *step_on;
 	struct facts facts;
 	struct session_info info;
-	struct step_marks step_marks;
+	struct step_ends step_ends;
 	struct step_ids step_ids;  /* of the last run */
 	struct gpu *gpu;           /* NULL: nothing recorded */
 	struct memory_block *live; /* at the end of the last run */
@@ -90,6 +90,13 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->counter_cnt = sizeof(f->counters) / sizeof(f->counters[0]);
 }
 
+static bool agent_lost(const uint64_t *counters)
+{
+	return counters[PTB_CNT_AGENT_LOST] || counters[PTB_CNT_AGENT_DROPPED] ||
+	       counters[PTB_CNT_AGENT_LATE] || counters[PTB_CNT_AGENT_BAD] ||
+	       counters[PTB_CNT_AGENT_GAVE_UP] || counters[PTB_CNT_CHUNK_FAULT];
+}
+
 /* A walk over the capture of its own, only where its options say that there is something. */
 static int read_gpu(struct session *s)
 {
@@ -142,7 +149,8 @@ int session__open(struct capture_reader *cr, const struct session_opts *opts, st
 	if (!err)
 		take_opts(s, opts);
 	if (!err)
-		err = steps__find(cr, &s->facts, &s->opts, &s->step_marks, &first_ns, &last_ns);
+		err = steps__find(cr, &s->facts, &s->opts, agent_lost(s->facts.counters),
+				  &s->step_ends, &first_ns, &last_ns);
 	if (err)
 		goto fail;
 	fill_info(s, first_ns, last_ns);
@@ -162,7 +170,7 @@ void session__free(struct session *s)
 		return;
 	gpu__free(s->gpu);
 	facts__clear(&s->facts);
-	steps__clear_marks(&s->step_marks);
+	steps__clear(&s->step_ends);
 	free(s->step_ids.orders);
 	free(s->live);
 	free(s->step_on);
@@ -337,11 +345,10 @@ void model__flow(struct model *m, const struct fwdbwd *fl)
 
 /* The record's values are the frame's, unless h is only its time. */
 static struct entry *push_frame(struct model *m, struct thread *t, struct entry *proto,
-				const char *full, const struct ptb_rec_hdr *h, bool values)
+				const struct ptb_rec_hdr *h, bool values)
 {
 	struct entry *e;
 
-	proto->is_step_end = t->step_name && (proto->name == t->step_name || full == t->step_name);
 	proto->stack = thread__py_stack(t, h->ts_ns);
 	e = stack__push_frame(m, t, proto, h->ts_ns);
 	if (e && e->kind == PTB_FUNC_NODE_CALL)
@@ -392,7 +399,7 @@ static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
 		e->is_address = true;         /* until its node is found */
 		take_node(t, e);
 	}
-	push_frame(m, t, e, ff->op.full, h, true);
+	push_frame(m, t, e, h, true);
 }
 
 static void on_boxed(struct model *m, struct thread *t, struct entry *e, const struct ptb_boxed_enter *r)
@@ -405,7 +412,7 @@ static void on_boxed(struct model *m, struct thread *t, struct entry *e, const s
 		e->name = facts__address_name(m->f, "operator", r->opdef);
 		e->is_address = true;
 	}
-	push_frame(m, t, e, a ? a->op.full : e->name, &r->h, true);
+	push_frame(m, t, e, &r->h, true);
 }
 
 static void on_named(struct model *m, struct thread *t, struct entry *e, const struct func_fact *ff,
@@ -418,7 +425,7 @@ static void on_named(struct model *m, struct thread *t, struct entry *e, const s
 	if (r->h.flags & PTB_F_TEXT_CUT)
 		e->flags |= SLICE_NAME_CUT;
 	e->scope = ff->kind == PTB_FUNC_SCRIPT ? 2 : 0; /* TORCHSCRIPT_FUNCTION */
-	push_frame(m, t, e, e->name, &r->h, true);
+	push_frame(m, t, e, &r->h, true);
 }
 
 static void on_node(struct model *m, struct thread *t, struct entry *e, const struct func_fact *ff,
@@ -445,14 +452,14 @@ static void on_node(struct model *m, struct thread *t, struct entry *e, const st
 	e->fwd_thread = r->fwd_thread;
 	if (ff->kind == PTB_FUNC_NODE) {
 		/* torch records no inputs of evaluate_function(): those are of the node's own call */
-		if (!push_frame(m, t, e, e->name, &r->h, false) || ff->has_node_call)
+		if (!push_frame(m, t, e, &r->h, false) || ff->has_node_call)
 			return;
 		e->synthetic = true;
 	}
 	e->name = e->inner;
 	e->kind = PTB_FUNC_NODE_CALL;
 	e->scope = 1; /* at::RecordScope::BACKWARD_FUNCTION */
-	push_frame(m, t, e, e->name, &r->h, true);
+	push_frame(m, t, e, &r->h, true);
 }
 
 /* All kinds of entry. Every one has the stack pointer directly behind the header. */
@@ -555,8 +562,7 @@ static void on_thread_record(struct model *m, struct thread *t, const struct ptb
 		on_enter(m, t, h);
 		break;
 	}
-	if (t->step_due)
-		steps__advance(m, t, h->ts_ns);
+	steps__advance(m, t, h->ts_ns);
 }
 
 static void on_py_stack(struct model *m, struct thread *t, const struct ptb_py_stack *r)
@@ -700,13 +706,6 @@ static void model_clear(struct model *m)
 	hashmap__clear(&m->gpu_step);
 }
 
-static bool agent_lost(const uint64_t *counters)
-{
-	return counters[PTB_CNT_AGENT_LOST] || counters[PTB_CNT_AGENT_DROPPED] ||
-	       counters[PTB_CNT_AGENT_LATE] || counters[PTB_CNT_AGENT_BAD] ||
-	       counters[PTB_CNT_AGENT_GAVE_UP] || counters[PTB_CNT_CHUNK_FAULT];
-}
-
 static void start_pass(struct session *s, struct model *m)
 {
 	m->s = s;
@@ -714,7 +713,7 @@ static void start_pass(struct session *s, struct model *m)
 	m->when = s->opts.when;
 	m->begin_ns = s->info.begin_ns;
 	m->end_ns = s->info.end_ns;
-	m->step_marks = &s->step_marks;
+	m->step_ends = &s->step_ends;
 	m->step_ids = &s->step_ids;
 	s->step_ids.cnt = 0;
 	m->full = s->info.has_results;

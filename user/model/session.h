@@ -12,6 +12,7 @@
 
 #include "args/values.h"
 #include "ptb_event.h"
+#include "steps/step_events.h"
 
 struct capture_reader;
 struct session;
@@ -396,7 +397,7 @@ struct session_opts {
 };
 #define SESSION_STEP_ON "Optimizer.step"
 /* With a number behind it, the name of a step: torch's profiler's or a derived one. */
-#define SESSION_STEP_NAME "ProfilerStep#"
+#define SESSION_STEP_NAME STEP_OWN_NAME
 
 /*
  * Id of the first derived step; further ones count down. No operator has such an id, a double holds it exactly, and

@@ -230,7 +230,6 @@ static void emit_entry(struct model *m, struct thread *t, struct entry *e, struc
 		memory__end(t, e);
 	if (e->is_step && m->gpu)
 		gpu__step(m, t, e, false);
-	t->step_due |= e->is_step_end;
 	if (is_derived(e) && flags)
 		steps__cut(m, e);
 	model__deliver(m, t, e, end_ns);
@@ -281,7 +280,6 @@ static void cut_entry(struct model *m, struct thread *t, uint32_t i, uint64_t en
 	kept->hidden = true;
 	kept->mem = NULL;
 	kept->args = NULL;
-	kept->is_step_end = false;
 	emit_entry(m, t, &e, stack__visible_below(t, i), end_ns, flags);
 }
 

@@ -100,9 +100,7 @@ static void end_thread(struct model *m, struct thread *t, uint64_t ts)
 	args__free(m, t->scope_args);
 	t->scope_args = NULL;
 	t->ctor_handle = 0;
-	t->step_due = false;
-	t->step_name = NULL;
-	t->step_prefix = 0;
+	t->steps = NULL;
 	t->born = true; /* if its number is used again */
 	t->exit_func = 0;
 	free(t->stack); /* a program may begin and end many */

@@ -109,8 +109,6 @@ void recorder__read_at_end(struct recorder *r);
 /* Writes what is buffered, so that the statistics say whether it had room. */
 void recorder__flush(struct recorder *r);
 
-/* Does the operator "aten::add.Tensor" mark steps, by its name or by all of it? */
-bool step_opts__is_op(const struct step_opts *opts, const char *full);
 /* With opts->steps: those counted so far. */
 struct step_count *recorder__steps(const struct recorder *r);
 /* Steps are counted and processes are followed, but no record of them is kept. */

@@ -7,7 +7,7 @@
 #include "base/strtab.h"
 #include "capture/capture.h"
 #include "record/recorder.h"
-#include "record/step_count.h"
+#include "steps/step_events.h"
 #include "target/host_func.h"
 
 #define ASK_TIMES_MAX 5 /* an address may not be readable yet (record: libraries still load) */
@@ -77,13 +77,13 @@ struct recorder {
 	uint64_t py_codes_gone, py_classes_gone;
 	/* steps (recorder_steps.c); steps NULL: they are not counted */
 	struct step_count *steps;
-	const char *step_name;
-	struct hashmap step_names; /* tgid -> id in names of what its environment names in place of step_name; 0: nothing */
+	struct step_rule step_rule;
+	struct hashmap step_names; /* tgid -> id in names of what its environment names instead; 0: nothing */
 	const struct step_hooks *step_hooks;
 	uint64_t event_text;              /* hash of the annotation's name, 0: none */
 	struct recorder_site *step_sites; /* by site id */
 	uint32_t step_site_cnt, step_site_cap;
-	bool step_ops, warming_up;
+	bool warming_up;
 	/* agents (recorder_agent.c) */
 	struct agent_proc **agents;
 	struct agent_queued {

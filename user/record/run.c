@@ -20,7 +20,7 @@
 #include "probe/probe_set.h"
 #include "record/recorder.h"
 #include "record/recorder_agent.h"
-#include "record/step_count.h"
+#include "steps/step_count.h"
 #include "target/pid_hold.h"
 #include "target/proc_info.h"
 
@@ -211,8 +211,8 @@ void run__warm_up(struct run *run)
 	recorder__warm_up(run->targets.rec, true);
 	run->warming_up = true;
 	probe_set__activate(run->targets.ps);
-	step_count__await_ends(recorder__steps(run->targets.rec), clock__mono_ns(),
-			       run->opts.steps.warmup);
+	step_count__await(recorder__steps(run->targets.rec), clock__mono_ns(),
+			  run->opts.steps.warmup, run->opts.steps.warmup);
 }
 
 bool run__warmed_up(const struct run *run)
@@ -235,8 +235,8 @@ int run__activate(struct run *run)
 	activate(run);
 	run->begin_ns = run->opened_ns = run->last_clock_ns = clock__mono_ns();
 	if (run->opts.steps.name)
-		step_count__await_whole(recorder__steps(run->targets.rec), run->begin_ns,
-					run->opts.steps.active);
+		step_count__await(recorder__steps(run->targets.rec), run->begin_ns,
+				  (uint64_t)run->opts.steps.active + 1, run->opts.steps.active);
 	if (run->opts.flight_ns)
 		err = run__hold(run, run->begin_ns);
 	else

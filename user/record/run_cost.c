@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "probe/probe_set.h"
 #include "record/recorder.h"
-#include "record/step_count.h"
+#include "steps/step_count.h"
 
 #define COST_UNKNOWN_PS                                                                            \
 	5000000 /* of a hit, where it cannot be measured: more than on any host so far */

@@ -13,7 +13,7 @@
 #include "probe/probe_set.h"
 #include "record/recorder.h"
 #include "record/recorder_agent.h"
-#include "record/step_count.h"
+#include "steps/step_count.h"
 #include "target/proc_info.h"
 
 /* For agents, after a signal: everything ends within a second. */

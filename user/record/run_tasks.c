@@ -14,7 +14,7 @@
 #include "probe/probe_set.h"
 #include "record/recorder.h"
 #include "record/recorder_agent.h"
-#include "record/step_count.h"
+#include "steps/step_count.h"
 
 #define CHILD_TRY_NS 20000000ULL /* how often a process without torch is polled */
 #define TRIES_SLOWER 6           /* of them, each after twice the time */

@@ -25,6 +25,7 @@
 #include "plan/plan_failures.h"
 #include "record/recorder_agent.h"
 #include "record/target_open.h"
+#include "steps/step_events.h"
 #include "target/pid_hold.h"
 #include "target/proc_info.h"
 #include "target/remote_mem.h"
@@ -266,7 +267,8 @@ static bool needs_probe(const struct plan_func *pf, const struct target *t, cons
 	if (ts->opts->steps.only) /* the program may run an operator a million times between two steps */
 		return pf->kind == PTB_FUNC_SCOPE ||
 		       (pf->kind == PTB_FUNC_ALLOCATOR && ts->opts->steps.oom) || /* of these only what has a program */
-		       (pf->kind == PTB_FUNC_OP && step_opts__is_op(&ts->opts->steps, pf->name));
+		       (ts->opts->steps.ops && pf->kind == PTB_FUNC_OP &&
+			step_rule__is_op(ts->opts->steps.name, pf->name));
 	if (plan_func__is_memory(pf))
 		return true;
 	if (!ts->opts->ops)
@@ -276,7 +278,7 @@ static bool needs_probe(const struct plan_func *pf, const struct target *t, cons
 	return pf->kind == PTB_FUNC_REGISTRY || !target_agent__has_ops(t->agent);
 }
 
-/* Where steps are followed and nothing is kept, names of annotations are enough (step_count__names_only()). */
+/* Where steps are followed and nothing is kept, names of annotations are enough (step_count__new()). */
 static bool is_of_object(const struct plan_site *s)
 {
 	return s->prog == PTB_PROG_SCOPE_CTOR || s->prog == PTB_PROG_SCOPE_END;

@@ -3,10 +3,11 @@
  * See step_count.h.
  *
  * A thread's open annotations are kept in the order of their begin, as far as the capture has them: those that began before
- * the window are in it only where an agent recorded them.
+ * the window are in it only where an agent recorded them. What was open when records were lost ends when its end comes, but
+ * nothing waits for that any more.
  */
 #define LOG_DOMAIN "steps"
-#include "record/step_count.h"
+#include "steps/step_count.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +16,16 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sort.h"
 #include "base/vec.h"
+#include "ptb_event.h"
 
 #define OPEN_MAX 24
-#define SLACK_NS 2000000        /* from a probe's reading of the clock to its record */
-#define NAME_VALID_NS 100000000 /* as in model/scopes.c */
+#define SLACK_NS 2000000 /* from a probe's reading of the clock to its record */
 
 struct step_open {
 	uint64_t id, sp, begin_ns, text;
+	uint64_t losses; /* before it began */
 	enum step_what what;
 	bool agent, frame;
 };
@@ -38,13 +41,13 @@ enum { DERIVED, OWN, TALLIES };
 struct step_thread {
 	uint32_t tgid, tid;
 	uint32_t phase; /* of the tallies */
-	struct step_open open[OPEN_MAX];
-	uint32_t open_cnt;
+	struct step_open *open;
+	uint32_t open_cnt, open_cap;
 	bool named, due;
 	enum step_what name_what;
 	uint64_t name_ns, name_sp, name_text;
-	uint64_t own_ns; /* names only: of the announced step that began last; 0: none has */
-	uint64_t mark;   /* text that marks this thread's steps: the first one of the phase */
+	uint64_t own_ns, own_losses; /* names only: of the announced step that began last; 0: none has */
+	uint64_t mark; /* text that marks this thread's steps: the first one of the phase */
 	struct tally tallies[TALLIES];
 };
 
@@ -55,20 +58,17 @@ struct step_proc {
 	const struct tally *best; /* of its threads */
 };
 
-struct queued {
-	struct step_event ev;
-	uint64_t nr;
-};
-
 struct step_count {
 	struct step_thread *threads;
 	uint32_t thread_cnt, thread_cap;
-	struct hashmap thread_by_id;
+	struct hashmap thread_by_id; /* (tgid, tid) -> index */
+	struct hashmap owners;       /* (tgid, open object) -> tid of the thread that it began on */
 	struct step_proc *procs;
 	uint32_t proc_cnt, proc_cap;
-	struct queued *queue;
+	struct hashmap proc_by_id; /* tgid -> index */
+	struct step_event *queue;
 	uint32_t queue_cnt, queue_cap;
-	uint64_t queue_nr;
+	uint64_t losses;
 	uint32_t phase;
 	uint64_t since_ns;
 	uint64_t need[TALLIES];
@@ -78,46 +78,66 @@ struct step_count {
 	const struct step_hooks *hooks;
 };
 
-struct step_count *step_count__new(void)
+struct step_count *step_count__new(const struct step_hooks *hooks, bool names_only)
 {
-	return xcalloc(1, sizeof(struct step_count));
+	struct step_count *sc = xcalloc(1, sizeof(*sc));
+
+	sc->hooks = hooks;
+	sc->names_only = names_only;
+	return sc;
 }
 
 void step_count__free(struct step_count *sc)
 {
 	if (!sc)
 		return;
+	for (uint32_t i = 0; i < sc->thread_cnt; i++)
+		free(sc->threads[i].open);
 	hashmap__clear(&sc->thread_by_id);
+	hashmap__clear(&sc->owners);
+	hashmap__clear(&sc->proc_by_id);
 	free(sc->threads);
 	free(sc->procs);
 	free(sc->queue);
 	free(sc);
 }
 
-void step_count__set_hooks(struct step_count *sc, const struct step_hooks *hooks)
+/* NULL: nothing is known of it. */
+static struct step_proc *known_proc(const struct step_count *sc, uint32_t tgid)
 {
-	sc->hooks = hooks;
-}
+	const uint64_t *i = hashmap__get(&sc->proc_by_id, tgid, 0);
 
-void step_count__names_only(struct step_count *sc)
-{
-	sc->names_only = true;
+	return i ? &sc->procs[*i] : NULL;
 }
 
 static struct step_proc *find_proc(struct step_count *sc, uint32_t tgid)
 {
-	for (uint32_t i = 0; i < sc->proc_cnt; i++)
-		if (sc->procs[i].tgid == tgid)
-			return &sc->procs[i];
+	struct step_proc *p = known_proc(sc, tgid);
+
+	if (p)
+		return p;
+	hashmap__put(&sc->proc_by_id, tgid, 0, sc->proc_cnt);
 	vec_push(sc->procs, sc->proc_cnt, sc->proc_cap, (struct step_proc){ .tgid = tgid });
 	return &sc->procs[sc->proc_cnt - 1];
 }
 
-static void announces_own(struct step_count *sc, uint32_t tgid)
+bool step_count__announces(const struct step_count *sc, uint32_t tgid)
 {
-	struct step_proc *p = find_proc(sc, tgid);
+	const struct step_proc *p = known_proc(sc, tgid);
 
-	p->own_phase = sc->phase;
+	return p && p->own_phase == sc->phase;
+}
+
+/* The thread has an annotation of that name. */
+static void note_name(struct step_count *sc, struct step_thread *t, enum step_what what, uint64_t text)
+{
+	if (what == STEP_OWN)
+		find_proc(sc, t->tgid)->own_phase = sc->phase;
+	if (what != STEP_MARK || t->mark)
+		return;
+	t->mark = text;
+	if (sc->hooks && sc->hooks->marked)
+		sc->hooks->marked(sc->hooks->arg, t->tgid, t->tid);
 }
 
 static struct step_thread *find_thread(struct step_count *sc, uint32_t tgid, uint32_t tid, bool add)
@@ -131,44 +151,58 @@ static struct step_thread *find_thread(struct step_count *sc, uint32_t tgid, uin
 			LIMIT_STEP_THREADS);
 		sc->over_threads = true;
 	}
-	if (!add || sc->thread_cnt >= LIMIT_STEP_THREADS || !find_proc(sc, tgid))
+	if (!add || sc->thread_cnt >= LIMIT_STEP_THREADS)
 		return NULL;
+	find_proc(sc, tgid);
 	vec_push(sc->threads, sc->thread_cnt, sc->thread_cap,
 		 (struct step_thread){ .tgid = tgid, .tid = tid });
 	hashmap__put(&sc->thread_by_id, tgid, tid, sc->thread_cnt - 1);
 	return &sc->threads[sc->thread_cnt - 1];
 }
 
-static void drop_thread(struct step_count *sc, uint32_t i)
+/* Nothing more is known of the open ones from index `from` on. */
+static void drop_open(struct step_count *sc, struct step_thread *t, uint32_t from)
 {
-	const struct step_thread *last = &sc->threads[--sc->thread_cnt];
-	uint64_t *at = hashmap__get(&sc->thread_by_id, last->tgid, last->tid);
-
-	if (at)
-		*at = i;
-	hashmap__del(&sc->thread_by_id, sc->threads[i].tgid, sc->threads[i].tid);
-	if (i < sc->thread_cnt)
-		sc->threads[i] = *last;
+	while (t->open_cnt > from)
+		if (!t->open[--t->open_cnt].frame)
+			hashmap__del(&sc->owners, t->tgid, t->open[t->open_cnt].id);
 }
 
-/* Another thread may have its number later. Where there is a count, steps that it has ended are part of it, and what is open may end on another thread. */
+static void drop_thread(struct step_count *sc, uint32_t i)
+{
+	struct step_thread *t = &sc->threads[i], *last = &sc->threads[sc->thread_cnt - 1];
+
+	drop_open(sc, t, 0);
+	free(t->open);
+	hashmap__put(&sc->thread_by_id, last->tgid, last->tid, i);
+	hashmap__del(&sc->thread_by_id, t->tgid, t->tid);
+	*t = *last;
+	sc->thread_cnt--;
+}
+
+/* Another thread may have its number later. Where there is a count, steps that it has ended are part of
+ * it, and what is open may end on another thread. */
 static void end_thread(struct step_count *sc, uint32_t tgid, uint32_t tid)
 {
-	const uint64_t *known = hashmap__get(&sc->thread_by_id, tgid, tid);
-	const struct step_thread *t = known ? &sc->threads[*known] : NULL;
+	const struct step_thread *t = find_thread(sc, tgid, tid, false);
 
 	if (t && (sc->names_only || (!t->open_cnt && !t->tallies[DERIVED].ends && !t->tallies[OWN].ends)))
-		drop_thread(sc, (uint32_t)*known);
+		drop_thread(sc, (uint32_t)(t - sc->threads));
 }
 
 void step_count__forget(struct step_count *sc, uint32_t tgid)
 {
+	struct step_proc *p = known_proc(sc, tgid), *last;
+
 	for (uint32_t i = sc->thread_cnt; i--;)
 		if (sc->threads[i].tgid == tgid)
 			drop_thread(sc, i);
-	for (uint32_t i = sc->proc_cnt; i--;)
-		if (sc->procs[i].tgid == tgid)
-			sc->procs[i] = sc->procs[--sc->proc_cnt];
+	if (!p)
+		return;
+	last = &sc->procs[--sc->proc_cnt];
+	hashmap__put(&sc->proc_by_id, last->tgid, 0, (uint64_t)(p - sc->procs));
+	hashmap__del(&sc->proc_by_id, tgid, 0);
+	*p = *last;
 }
 
 /* The thread's first event since the count began. */
@@ -181,23 +215,16 @@ static void begin_phase(struct step_count *sc, struct step_thread *t)
 	t->mark = t->own_ns = 0;
 	memset(t->tallies, 0, sizeof(t->tallies));
 	for (uint32_t i = 0; i < t->open_cnt; i++) {
-		if (!t->open[i].agent)
-			continue;
-		if (t->open[i].what == STEP_MARK && !t->mark)
-			t->mark = t->open[i].text;
-		if (t->open[i].what == STEP_OWN)
-			announces_own(sc, t->tgid);
-		t->open[n++] = t->open[i];
+		const struct step_open o = t->open[i];
+
+		if (o.agent) {
+			t->open[n++] = o;
+			note_name(sc, t, o.what, o.text);
+		} else if (!o.frame) {
+			hashmap__del(&sc->owners, t->tgid, o.id);
+		}
 	}
 	t->open_cnt = n;
-}
-
-static bool announces(const struct step_count *sc, uint32_t tgid)
-{
-	for (uint32_t i = 0; i < sc->proc_cnt; i++)
-		if (sc->procs[i].tgid == tgid)
-			return sc->procs[i].own_phase == sc->phase;
-	return false;
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -215,7 +242,7 @@ static void count_end(const struct step_count *sc, struct step_thread *t, int wh
 				    .begin_ns = which == OWN ? begin_ns : ta->last_ns,
 				    .end_ns = ts };
 
-	if (sc->hooks && announces(sc, t->tgid) == (which == OWN))
+	if (sc->hooks && step_count__announces(sc, t->tgid) == (which == OWN))
 		sc->hooks->ended(sc->hooks->arg, &e);
 	if (!ta->ends++)
 		ta->first_ns = begin_ns;
@@ -227,26 +254,30 @@ static void count_end(const struct step_count *sc, struct step_thread *t, int wh
 }
 
 /* Ends the open ones from index i on: what is open in one that ends, ends with it. */
-static void end_from(const struct step_count *sc, struct step_thread *t, uint32_t i, uint64_t ts)
+static void end_from(struct step_count *sc, struct step_thread *t, uint32_t i, uint64_t ts)
 {
 	while (t->open_cnt > i) {
-		const struct step_open *o = &t->open[--t->open_cnt];
+		const struct step_open o = t->open[t->open_cnt - 1];
 
-		if (o->what == STEP_OWN && o->begin_ns >= sc->since_ns)
-			count_end(sc, t, OWN, o->begin_ns, ts);
-		t->due |= o->what == STEP_MARK && o->text == t->mark;
+		drop_open(sc, t, t->open_cnt - 1);
+		if (o.what == STEP_OWN && o.begin_ns >= sc->since_ns)
+			count_end(sc, t, OWN, o.begin_ns, ts);
+		t->due |= o.what == STEP_MARK && o.text == t->mark;
 	}
-	if (!t->due || t->open_cnt)
-		return;
+	for (uint32_t k = 0; k < t->open_cnt; k++)
+		if (t->open[k].losses == sc->losses)
+			return;
+	if (t->due)
+		count_end(sc, t, DERIVED, ts, ts);
 	t->due = false;
-	count_end(sc, t, DERIVED, ts, ts);
 }
 
-/* Frames at or below the stack pointer are gone. */
-static void drop_dead(const struct step_count *sc, struct step_thread *t, uint64_t sp, uint64_t ts)
+/* The thread is at sp: frames at or below it are gone, and who announced a name below it has returned. */
+static void thread_at(struct step_count *sc, struct step_thread *t, uint64_t sp, uint64_t ts)
 {
 	uint32_t i = t->open_cnt;
 
+	t->named &= sp <= t->name_sp;
 	for (uint32_t k = t->open_cnt; k--;)
 		if (t->open[k].frame && t->open[k].sp <= sp)
 			i = k;
@@ -263,37 +294,55 @@ static uint32_t find_open(const struct step_thread *t, uint64_t id, bool frame)
 	return i; /* UINT32_MAX: none */
 }
 
+/* The thread that the object is open on, and its place there; NULL: on none. */
+static struct step_thread *find_owner(struct step_count *sc, uint32_t tgid, uint64_t id, uint32_t *i)
+{
+	const uint64_t *tid = hashmap__get(&sc->owners, tgid, id);
+	struct step_thread *t = tid ? find_thread(sc, tgid, (uint32_t)*tid, false) : NULL;
+
+	*i = t ? find_open(t, id, false) : UINT32_MAX;
+	return *i == UINT32_MAX ? NULL : t;
+}
+
 static void open_one(struct step_count *sc, struct step_thread *t, const struct step_event *ev,
 		     enum step_what what, uint64_t text)
 {
-	if (what == STEP_MARK && !t->mark)
-		t->mark = text;
-	if (what == STEP_OWN)
-		announces_own(sc, t->tgid);
-	if (t->open_cnt < OPEN_MAX)
-		t->open[t->open_cnt++] = (struct step_open){ .id = ev->id,
-							     .sp = ev->sp,
-							     .begin_ns = ev->ts_ns,
-							     .text = text,
-							     .what = what,
-							     .agent = !ev->sp,
-							     .frame = ev->kind == STEP_ENTER };
+	const struct step_open o = { .id = ev->id,
+				     .sp = ev->sp,
+				     .begin_ns = ev->ts_ns,
+				     .text = text,
+				     .losses = sc->losses,
+				     .what = what,
+				     .agent = !ev->sp,
+				     .frame = ev->kind == STEP_ENTER };
+
+	note_name(sc, t, what, text);
+	if (t->open_cnt == OPEN_MAX ||
+	    !vec_try_reserve((void **)&t->open, &t->open_cap, t->open_cnt + 1, sizeof(o)) ||
+	    (!o.frame && !hashmap__try_put(&sc->owners, t->tgid, o.id, t->tid))) {
+		t->due |= what == STEP_MARK && text == t->mark; /* it ends before what it is in */
+		return;
+	}
+	t->open[t->open_cnt++] = o;
 }
 
 static void on_begin(struct step_count *sc, struct step_thread *t, const struct step_event *ev)
 {
-	uint32_t i = find_open(t, ev->id, false);
-	bool named = t->named && ev->sp && ev->sp < t->name_sp && ev->ts_ns <= t->name_ns + NAME_VALID_NS;
+	bool named = t && t->named && ev->sp && ev->sp < t->name_sp &&
+		     ev->ts_ns <= t->name_ns + PTB_NAME_VALID_NS;
+	uint32_t i;
+	struct step_thread *owner = find_owner(sc, ev->tgid, ev->id, &i);
 
-	if (i != UINT32_MAX && ev->text && ev->sp)
+	if (owner && ev->before && (ev->text || !named))
 		return; /* its name is known from its constructor */
-	if (i != UINT32_MAX)
-		end_from(sc, t, i, ev->ts_ns); /* another object at this address: that one's end was not seen */
+	if (owner)
+		end_from(sc, owner, i, ev->ts_ns); /* another object at this address: that one's end was not seen */
 	if (named)
 		open_one(sc, t, ev, t->name_what, t->name_text);
 	else if (ev->text)
 		open_one(sc, t, ev, ev->what, ev->text);
-	t->named &= !named;
+	if (named)
+		t->named = false;
 }
 
 static void on_name(struct step_count *sc, struct step_thread *t, const struct step_event *ev)
@@ -303,48 +352,35 @@ static void on_name(struct step_count *sc, struct step_thread *t, const struct s
 	t->name_text = ev->text;
 	t->name_sp = ev->sp;
 	t->name_ns = ev->ts_ns;
-	if (ev->what == STEP_MARK && !t->mark)
-		t->mark = ev->text;
-	if (ev->what == STEP_OWN)
-		announces_own(sc, t->tgid);
+	note_name(sc, t, ev->what, ev->text);
 }
 
 /* Ends are not recorded: a step ends when the next one begins. */
 static void begin_named(const struct step_count *sc, struct step_thread *t, const struct step_event *ev)
 {
 	if (ev->what == STEP_OWN) {
-		if (t->own_ns)
+		if (t->own_ns && t->own_losses == sc->losses)
 			count_end(sc, t, OWN, t->own_ns, ev->ts_ns);
 		t->own_ns = ev->ts_ns;
+		t->own_losses = sc->losses;
 	} else if (ev->what == STEP_MARK && ev->text == t->mark) {
 		count_end(sc, t, DERIVED, ev->ts_ns, ev->ts_ns);
 	}
 }
 
-/* Objects may end on another thread than they began on. */
-static void on_end(struct step_count *sc, struct step_thread *t, const struct step_event *ev)
+void step_count__event(struct step_count *sc, const struct step_event *ev)
 {
-	uint32_t i = t ? find_open(t, ev->id, false) : UINT32_MAX;
-
-	for (uint32_t k = 0; k < sc->thread_cnt && i == UINT32_MAX; k++)
-		if (sc->threads[k].tgid == ev->tgid && sc->threads[k].open_cnt) {
-			t = &sc->threads[k];
-			i = find_open(t, ev->id, false);
-		}
-	if (i != UINT32_MAX)
-		end_from(sc, t, i, ev->ts_ns);
-}
-
-static void apply(struct step_count *sc, const struct step_event *ev)
-{
-	bool opens = ev->kind == STEP_BEGIN || ev->kind == STEP_NAME || ev->kind == STEP_ENTER;
-	bool ends = ev->kind == STEP_END || ev->kind == STEP_THREAD_END || ev->kind == STEP_PROCESS_END;
+	bool opens = ev->kind == STEP_NAME || ev->kind == STEP_ENTER ||
+		     (ev->kind == STEP_BEGIN && ev->text);
 	struct step_thread *t = find_thread(sc, ev->tgid, ev->tid, opens);
+	uint32_t i;
 
-	if (!t && !ends)
+	if (!t && opens)
 		return;
 	if (t && t->phase != sc->phase && ev->ts_ns >= sc->since_ns)
 		begin_phase(sc, t);
+	if (t && ev->sp)
+		thread_at(sc, t, ev->sp, ev->ts_ns);
 	switch (ev->kind) {
 	case STEP_NAME:
 		on_name(sc, t, ev);
@@ -354,51 +390,41 @@ static void apply(struct step_count *sc, const struct step_event *ev)
 	case STEP_BEGIN:
 		on_begin(sc, t, ev);
 		break;
-	case STEP_END:
-		on_end(sc, t, ev);
+	case STEP_END: /* perhaps on another thread than it began on */
+		t = find_owner(sc, ev->tgid, ev->id, &i);
+		if (t)
+			end_from(sc, t, i, ev->ts_ns);
+		break;
+	case STEP_ENTER:
+		open_one(sc, t, ev, ev->what, ev->text);
+		break;
+	case STEP_EXIT:
+		i = t ? find_open(t, ev->id, true) : UINT32_MAX;
+		if (i != UINT32_MAX)
+			end_from(sc, t, i, ev->ts_ns);
+		break;
+	case STEP_AT:
 		break;
 	case STEP_PROCESS_END:
 		if (sc->names_only)
 			step_count__forget(sc, ev->tgid);
+		else if (known_proc(sc, ev->tgid))
+			known_proc(sc, ev->tgid)->ended = true;
 		break;
 	case STEP_THREAD_END:
 		end_thread(sc, ev->tgid, ev->tid);
 		break;
-	case STEP_ENTER:
-		drop_dead(sc, t, ev->sp, ev->ts_ns);
-		open_one(sc, t, ev, ev->what, ev->text);
-		break;
-	case STEP_EXIT: {
-		uint32_t i;
-
-		drop_dead(sc, t, ev->sp, ev->ts_ns);
-		i = find_open(t, ev->id, true);
-		if (i != UINT32_MAX)
-			end_from(sc, t, i, ev->ts_ns);
-		break;
 	}
-	}
-}
-
-void step_count__agent(struct step_count *sc, const struct step_event *ev)
-{
-	apply(sc, ev);
 }
 
 void step_count__put(struct step_count *sc, const struct step_event *ev)
 {
-	const struct queued q = { .ev = *ev, .nr = sc->queue_nr++ };
-
-	vec_push(sc->queue, sc->queue_cnt, sc->queue_cap, q);
+	vec_push(sc->queue, sc->queue_cnt, sc->queue_cap, *ev);
 }
 
 static int by_time(const void *a, const void *b)
 {
-	const struct queued *x = a, *y = b;
-
-	if (x->ev.ts_ns != y->ev.ts_ns)
-		return x->ev.ts_ns < y->ev.ts_ns ? -1 : 1;
-	return x->nr < y->nr ? -1 : x->nr > y->nr;
+	return sort__cmp(((const struct step_event *)a)->ts_ns, ((const struct step_event *)b)->ts_ns);
 }
 
 /* A thread's records are in the rings of the processors that it ran on. */
@@ -408,46 +434,27 @@ void step_count__round(struct step_count *sc, uint64_t until_ns)
 
 	if (!sc->queue_cnt)
 		return;
-	qsort(sc->queue, sc->queue_cnt, sizeof(*sc->queue), by_time);
-	for (i = 0; i < sc->queue_cnt && sc->queue[i].ev.ts_ns + SLACK_NS < until_ns; i++)
-		apply(sc, &sc->queue[i].ev);
+	if (sort__array(sc->queue, sc->queue_cnt, sizeof(*sc->queue), by_time))
+		sc->queue_cnt = 0; /* the program ends */
+	for (i = 0; i < sc->queue_cnt && sc->queue[i].ts_ns + SLACK_NS < until_ns; i++)
+		step_count__event(sc, &sc->queue[i]);
 	sc->queue_cnt -= i;
 	memmove(sc->queue, sc->queue + i, sc->queue_cnt * sizeof(*sc->queue));
 }
 
 void step_count__lost(struct step_count *sc)
 {
-	for (uint32_t i = 0; i < sc->thread_cnt; i++) {
-		sc->threads[i].open_cnt = 0;
-		sc->threads[i].own_ns = 0;
-	}
+	sc->losses++;
 	if (sc->hooks && sc->hooks->lost)
 		sc->hooks->lost(sc->hooks->arg);
 }
 
-void step_count__process_ended(struct step_count *sc, uint32_t tgid)
-{
-	for (uint32_t i = 0; i < sc->proc_cnt; i++)
-		if (sc->procs[i].tgid == tgid)
-			sc->procs[i].ended = true;
-}
-
-static void await(struct step_count *sc, uint64_t now_ns, uint64_t derived, uint64_t own)
+void step_count__await(struct step_count *sc, uint64_t now_ns, uint64_t derived, uint64_t own)
 {
 	sc->phase++;
 	sc->since_ns = now_ns;
 	sc->need[DERIVED] = derived;
 	sc->need[OWN] = own;
-}
-
-void step_count__await_ends(struct step_count *sc, uint64_t now_ns, uint32_t ends)
-{
-	await(sc, now_ns, ends, ends);
-}
-
-void step_count__await_whole(struct step_count *sc, uint64_t now_ns, uint32_t whole)
-{
-	await(sc, now_ns, (uint64_t)whole + 1, whole);
 }
 
 /* Of each process: the thread with the most steps. */

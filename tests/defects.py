@@ -10,8 +10,10 @@ change nothing that can be seen.
 """
 
 import argparse
+import os
 import random
 import re
+import signal
 import subprocess
 
 EDITS = ((r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "), (r" && ", " || "),
@@ -40,10 +42,12 @@ def plant(path, number, edit):
 
 
 def finds(command, build):
-    try:
-        return subprocess.run(command, shell=True, cwd=build, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60, check=False).returncode != 0
-    except subprocess.TimeoutExpired:
-        return True
+    with subprocess.Popen(command, shell=True, cwd=build, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as test:
+        try:
+            return test.wait(60) != 0
+        except subprocess.TimeoutExpired:
+            os.killpg(test.pid, signal.SIGKILL)  # what it started, too
+            return True
 
 
 def main():

@@ -164,6 +164,25 @@ def blocks(text):
     return textwrap.wrap("; ".join(changed for _, _, changed in sorted(rows, key=lambda r: r[:2])), 150)
 
 
+def flame(text):
+    """Of a flame graph the tree, with what each node has itself: of one capture, or of both."""
+    data = json.loads(re.search(r"^const data = (.*);$", text, re.M)[1])
+    inner = {}
+    for i, parent in [*enumerate(data["parent"])][1:]:
+        inner.setdefault(parent, []).append(i)
+
+    def node(i, indent):
+        kind, name, file, line = data["frames"][data["frame"][i]]
+        figures = [(m["name"], [own[k][i] for own in data["self"]]) for k, m in enumerate(data["metrics"])]
+        label = data["strings"][name] + (f" {data['strings'][file]}:{line}" if kind < 2 else "")
+        yield indent + json.dumps(label, ensure_ascii=False)[1:-1] + words((k, v[0] if len(v) == 1 else v) for k, v in figures if any(v))
+        for k in inner.get(i, ()):
+            yield from node(k, indent + "  ")
+
+    for i in inner.get(0, ()):
+        yield from node(i, "")
+
+
 def matching(text, *words):
     """The lines that a regular expression is found in."""
     return [line for line in text.splitlines() if re.search(" ".join(words), line)]
@@ -174,7 +193,7 @@ def texts(page, *classes):
     return [f"{c}: " + " ".join(re.findall(rf"class='{c}'[^>]*>([^<]*)<", page)) for c in classes]
 
 
-FILTERS = {"texts": texts, "blocks": blocks, "lines": matching, "trace": trace, "events": events, "json": keys, "nodes": nodes, "values": values}
+FILTERS = {"texts": texts, "blocks": blocks, "lines": matching, "trace": trace, "events": events, "json": keys, "nodes": nodes, "values": values, "flame": flame}
 
 
 def content(path):

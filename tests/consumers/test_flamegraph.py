@@ -12,8 +12,9 @@ from support import PTBPF, ROOT, check, run_ptbpf
 
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 from view_trace import Browser  # noqa: E402
+sys.path.insert(0, os.path.join(ROOT, "tests", "cases"))
+import run as cases  # noqa: E402
 
-MAKER = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "fake_stacks_capture")
 pytestmark = pytest.mark.unprivileged
 
 
@@ -34,9 +35,12 @@ def show(browser, page):
 
 
 def page_of(ws, *words):
+    """Of the case export/stacks; in the second capture one operator takes longer, and there is one more."""
     first, second, page = (os.path.join(ws, name) for name in ("a.ptb", "b.ptb", "page.html"))
-    subprocess.run([MAKER, first], check=True)
-    subprocess.run([MAKER, second, "more"], check=True)
+    lines = cases.read(os.path.join(cases.HERE, "export", "stacks.case"))[1]["a"]
+    more = [line.replace("@3000000", "@3500000") for line in lines]
+    more[-1:-1] = ("t1 py_stack id=1 @7300000", "enter aten::addmm sp=0x9000 @7300000", "exit aten::addmm sp=0x8f00 @7800000")
+    check(not cases.make({"a": lines, "b": more}, ws), "no captures")
     run_ptbpf("export", first, "--format", "flamegraph", "-o", page, *(second if w == "SECOND" else w for w in words))
     return page
 
@@ -133,7 +137,7 @@ def test_content_security_policy(browser, ws, form):
     if form == "flamegraph":
         page = page_of(ws)
     else:
-        maker = os.path.join(os.path.dirname(MAKER), "fake_hostile_capture")
+        maker = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "fake_hostile_capture")
         subprocess.run([maker, ws + "/c.ptb"], check=True)
         run_ptbpf("export", ws + "/c.ptb", "--format", form, "-o", page, expect=(0, 3))
     browser.call("Page.navigate", url="file://" + page)

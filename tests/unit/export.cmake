@@ -1,25 +1,16 @@
-# Exporters are tested over a fake session: they are pure functions of the model's values.
-set(FAKE_SESSION ${CMAKE_CURRENT_SOURCE_DIR}/unit/fake_session.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/fake_values.c)
+# Tests of user/export beside tests/cases.
 set(U ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 unit_test(out_file "${U}/test_out_file.c" ptbpf_export)
-unit_test(job_json "${U}/test_job_json.c;${FAKE_SESSION}" ptbpf_export)
 pytest_test(unit_random_programs unit tests/unit/test_random_programs.py)
-unit_test(table "${U}/test_table.c;${FAKE_SESSION}" ptbpf_report)
-unit_test(loss_account "${U}/test_loss_account.c;${FAKE_SESSION}" ptbpf_export)
 
 # The table against torch's own code: tests/torch/same_table.py.
 add_executable(table_rows ${CMAKE_CURRENT_SOURCE_DIR}/torch/table_rows.c)
 target_link_libraries(table_rows PRIVATE ptbpf_flags ptbpf_report)
 
-# The validator of traces takes what the exporters write, and finds what is false.
-add_executable(fake_trace ${U}/fake_trace.c ${U}/memory_world.c ${FAKE_SESSION} ${U}/value_words.c)
-target_link_libraries(fake_trace PRIVATE ptbpf_flags ptbpf_report)
+# The validators of traces take what ptbpf writes, and find what is false.
 pytest_test(unit_validators unit tests/unit/test_validators.py)
 
-add_executable(fake_et ${U}/fake_et.c ${FAKE_SESSION} ${U}/value_words.c)
-target_link_libraries(fake_et PRIVATE ptbpf_flags ptbpf_export)
-
-# GPUs: NVIDIA's calculator of occupancy if CUDA's headers are found.
+# NVIDIA's calculator of occupancy if CUDA's headers are found.
 unit_test(gpu_occupancy "${U}/test_gpu_occupancy.c" ptbpf_export)
 execute_process(COMMAND bash -c ". tools/env.sh; printf %s \"$PTBPF_ENV_DIR\"" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
   OUTPUT_VARIABLE env_dir) # none where another user can change it
@@ -35,9 +26,3 @@ endif()
 add_executable(fake_hostile_capture ${U}/fake_hostile_capture.c)
 target_link_libraries(fake_hostile_capture PRIVATE test_builder)
 pytest_test(unit_hostile_texts unit tests/unit/test_hostile_texts.py)
-
-
-# A capture with Python stacks, and what is made of them.
-add_executable(fake_stacks_capture ${U}/fake_stacks_capture.c)
-target_link_libraries(fake_stacks_capture PRIVATE test_builder)
-pytest_test(unit_stack_outputs unit tests/unit/test_stack_outputs.py)

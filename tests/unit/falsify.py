@@ -14,6 +14,8 @@ import tempfile
 
 sys.dont_write_bytecode = True
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools")
+sys.path.insert(0, os.path.join(TOOLS, "..", "tests", "cases"))
+import run as cases  # noqa: E402
 VALIDATOR = os.path.join(TOOLS, "validate_trace.py")
 sys.path.insert(0, TOOLS)
 import validate_trace  # noqa: E402
@@ -44,6 +46,20 @@ class Falsifier:
 
     def path(self, name):
         return os.path.join(self.folder, name)
+
+    def capture(self, case):
+        """The first capture of a case."""
+        _, texts, _ = cases.read(os.path.join(cases.HERE, case + ".case"))
+        wrong = cases.make({"a": texts["a"]}, self.folder)
+        assert not wrong, wrong
+
+    def ptbpf(self, output, *words):
+        """Writes what ptbpf exports from the capture, or reports of it."""
+        path, report = self.path(output), words[:1] == ("report",)
+        with open(path if report else os.devnull, "wb") as f:
+            done = subprocess.run([cases.PTBPF, *(words if report else ("export", *words, "-o", path)), self.path("a.ptb")], stdout=f, stderr=subprocess.PIPE, text=True)
+        assert done.returncode in (0, cases.INCOMPLETE), done.stderr
+        return path
 
     def command(self, *args, tool=VALIDATOR):
         """Exit code of a validator, whose output is printed."""
@@ -81,7 +97,7 @@ class Falsifier:
 
 
 def main(run):
-    """run(helper that writes valid files, Falsifier); the helper is the only argument."""
+    """run(Falsifier)"""
     if os.path.exists(CONSUMERS) and os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(CONSUMERS) + "/.."):
         os.execv(CONSUMERS, [CONSUMERS] + sys.argv)
     try:
@@ -92,7 +108,7 @@ def main(run):
         print("note: no jsonschema: falsifications that only a schema finds are left out")
     with tempfile.TemporaryDirectory() as folder:
         f = Falsifier(folder, with_schema)
-        run(sys.argv[1], f)
+        run(f)
     for failure in f.failures:
         print("FAIL", failure)
     print(f"{f.done - len(f.failures)} of {f.done} falsifications found")

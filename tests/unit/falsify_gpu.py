@@ -6,7 +6,6 @@
 
 import copy
 import os
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -122,18 +121,16 @@ FALSE_REPORT = [("rows", f) for f in (report_busy, report_causes, report_order, 
 FALSE_REPORT += [("schema", f) for f in (report_cause, report_key)]
 
 
-def run(cases, f):
-    ptbpf = os.environ["PTBPF"]
-    trace, report, host, host_report = map(f.path, ("t.json", "r.json", "h.json", "hr.json"))
-    for case, written, reported in (("gpu_training", trace, report), ("gpu_host", host, host_report)):
-        subprocess.run([sys.executable, cases, "--make", f.folder, "report/" + case], check=True)
-        subprocess.run([ptbpf, "export", f.path("a.ptb"), "--format", "chrome", "--output", written], check=False)
-        with open(reported, "w", encoding="utf-8") as out:
-            subprocess.run([ptbpf, "report", f.path("a.ptb"), "--gpu", "--json", "--row-limit", "-1"], stdout=out, check=False)
-    f.must_be_valid(trace, report, host, host_report)
+def run(f):
+    f.capture("report/gpu_training")
+    trace, report = f.ptbpf("t.trace.json"), f.ptbpf("r.json", "report", "--gpu", "--json", "--row-limit", "-1")
+    f.must_be_valid(trace, report)
     f.rows(trace, FALSE)
-    f.rows(host, FALSE_HOST)
     f.rows(report, FALSE_REPORT, float)
+    f.capture("report/gpu_host")
+    host = f.ptbpf("h.trace.json")
+    f.must_be_valid(host, f.ptbpf("hr.json", "report", "--gpu", "--json", "--row-limit", "-1"))
+    f.rows(host, FALSE_HOST)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/capture_builder
 target_include_directories(test_builder PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 target_link_libraries(test_builder PUBLIC ptbpf_model PkgConfig::CUNIT)
 
-foreach(name capture capture_damage block_hold thread_stack scopes rf_slices autograd_link key_averages_random tensor_ids
-        args facts memory gpu)
+foreach(name capture capture_damage block_hold autograd_link tensor_ids)
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_builder)
 endforeach()
 
+pytest_test(unit_random_sums unit tests/unit/test_random_sums.py)
 unit_test(step_count ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_step_count.c ptbpf_steps)
 unit_test(op_schema "${CMAKE_CURRENT_SOURCE_DIR}/unit/test_op_schema.c;${CMAKE_CURRENT_SOURCE_DIR}/unit/value_words.c" ptbpf_model)
 

@@ -309,7 +309,7 @@ static void bench(const char *path, uint64_t ops, enum mode mode)
 	       mode_names[mode], recs, bytes);
 	report("write", recs, clock__cpu_ns() - t);
 	t = clock__cpu_ns();
-	if (!ka || capture_reader__open(path, &cr))
+	if (!ka || capture_reader__open(path, capture__open(path), &cr))
 		die("cannot open the capture");
 	report("open", recs, clock__cpu_ns() - t);
 	t = clock__cpu_ns();

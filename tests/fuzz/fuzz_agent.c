@@ -48,8 +48,8 @@ static void read_again(const char *path)
 {
 	struct capture_reader *cr = NULL;
 
-	if (capture_reader__open(path, &cr) || capture_reader__stream(cr, see, NULL) ||
-	    capture_reader__bad_records(cr))
+	if (capture_reader__open(path, capture__open(path), &cr) ||
+	    capture_reader__stream(cr, see, NULL) || capture_reader__bad_records(cr))
 		abort();
 	capture_reader__close(cr);
 }

@@ -144,7 +144,7 @@ static void read_it(const char *path)
 
 	if (!ka)
 		abort();
-	if (capture_reader__open(path, &cr)) {
+	if (capture_reader__open(path, capture__open(path), &cr)) {
 		key_averages__free(ka);
 		return;
 	}
@@ -179,7 +179,8 @@ static void join_it(const char *path)
 {
 	static struct builder *other;
 	const char *paths[2] = { path };
-	const struct join_opts opts = { .paths = paths, .cnt = 2, .by_collectives = true };
+	int fds[2];
+	const struct join_opts opts = { .paths = paths, .cnt = 2, .fds = fds, .by_collectives = true };
 	struct join *j;
 	struct slice_log *log;
 	struct session *s;
@@ -187,6 +188,8 @@ static void join_it(const char *path)
 	if (!other)
 		other = seed_capture__new("");
 	paths[1] = builder__path(other);
+	fds[0] = capture__open(paths[0]);
+	fds[1] = capture__open(paths[1]);
 	if (join__open(&opts, &j))
 		return;
 	if (session__open(join__reader(j), NULL, &s))

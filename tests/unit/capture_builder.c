@@ -509,8 +509,10 @@ const char *builder__path(struct builder *b)
 
 struct capture_reader *builder__reader(struct builder *b)
 {
+	const char *path = builder__path(b);
+
 	if (!b->cr)
-		assert(!capture_reader__open(b->cw ? builder__path(b) : b->path, &b->cr));
+		assert(!capture_reader__open(path, capture__open(path), &b->cr));
 	return b->cr;
 }
 

@@ -72,7 +72,8 @@ int main(int argc, char **argv)
 	s.host = argv[3];
 	s.map = (struct remap){ .space = &space, .shift_ns = atoll(argv[4]), .end_ns = UINT64_MAX };
 	s.real_ns = atoll(argv[5]);
-	if (capture_reader__open(argv[1], &cr) || capture_writer__open(argv[2], &s.cw))
+	if (capture_reader__open(argv[1], capture__open(argv[1]), &cr) ||
+	    capture_writer__open(argv[2], &s.cw))
 		return 1;
 	ret = capture_reader__control(cr, on_control, &s);
 	if (!ret)

@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 {
 	struct capture_reader *cr;
 
-	if (argc != 3 || capture_reader__open(argv[1], &cr))
+	if (argc != 3 || capture_reader__open(argv[1], capture__open(argv[1]), &cr))
 		return 2;
 	wanted = argv[2];
 	if (jsonw__init(&out, jsonw__to_stream, stdout, 1 << 16))

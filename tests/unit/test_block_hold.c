@@ -153,7 +153,7 @@ static void test_capture(void)
 	CU_ASSERT_EQUAL(capture_writer__round(cw, t), 0);
 	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
 
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	CU_ASSERT(capture_reader__sealed(cr));
 	CU_ASSERT_EQUAL(capture_reader__stream(cr, see_record, NULL), 0);
 	CU_ASSERT_EQUAL(times[time_cnt - 1], 165 * SEC - SEC / 10);

@@ -23,7 +23,7 @@ static void round_trip(void)
 			CU_ASSERT_EQUAL(capture_writer__round(cw, 1000 + i), 0);
 	}
 	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	CU_ASSERT_TRUE(capture_reader__sealed(cr));
 	CU_ASSERT_EQUAL(capture_reader__skipped(cr), 0);
 	CU_ASSERT_TRUE(capture_reader__bytes(cr) < 50000 * sizeof(struct ptb_op_enter) / 2);
@@ -55,7 +55,7 @@ static void check_ordered(uint32_t cnt)
 	struct capture_reader *cr;
 	uint32_t unordered = 0;
 
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	memset(&seen, 0, sizeof(seen));
 	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
 	CU_ASSERT_EQUAL_FATAL(seen.cnt, cnt);
@@ -112,7 +112,7 @@ static void ties_and_stragglers(void)
 	put(cw, 0, 200000000, 6);
 	put(cw, 1, 4000, 9); /* 96 ms later than the last round promised */
 	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	memset(&seen, 0, sizeof(seen));
 	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
 	CU_ASSERT_EQUAL_FATAL(seen.cnt, 7);
@@ -197,7 +197,7 @@ static void too_late(void)
 	put(cw, 1, 999, 1);
 	put(cw, 1, 1000 + cnt, 1);
 	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	memset(&seen, 0, sizeof(seen));
 	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
 	CU_ASSERT_EQUAL(seen.cnt, cnt + 2);
@@ -220,7 +220,9 @@ static void killed(void)
 			CU_ASSERT_EQUAL(capture_writer__round(cw, 1000 + i), 0);
 	}
 	/* while it is being written */
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(capture_writer__partial(cw), &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(capture_writer__partial(cw),
+						   capture__open(capture_writer__partial(cw)), &cr),
+			      0);
 	CU_ASSERT_FALSE(capture_reader__sealed(cr));
 	memset(&seen, 0, sizeof(seen));
 	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
@@ -248,7 +250,7 @@ static void without_rounds(void)
 	}
 	CU_ASSERT_EQUAL(i, cnt);
 	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	memset(&seen, 0, sizeof(seen));
 	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
 	CU_ASSERT_EQUAL(seen.cnt, cnt);

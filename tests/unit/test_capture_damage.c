@@ -32,7 +32,7 @@ static bool read_all(uint32_t *recs, uint32_t *controls, bool *sealed, uint64_t 
 	struct capture_reader *cr;
 	uint32_t next[2] = { 0, 1 };
 
-	if (capture_reader__open(path, &cr))
+	if (capture_reader__open(path, capture__open(path), &cr))
 		return false;
 	*sealed = capture_reader__sealed(cr);
 	*skipped = capture_reader__skipped(cr);
@@ -112,7 +112,7 @@ static void refused(const void *data, size_t len, int err)
 	struct capture_reader *cr;
 
 	store(data, len);
-	CU_ASSERT_EQUAL(capture_reader__open(path, &cr), err);
+	CU_ASSERT_EQUAL(capture_reader__open(path, capture__open(path), &cr), err);
 }
 
 static void other_files(void)
@@ -129,7 +129,7 @@ static void other_files(void)
 	h.major = CAPTURE_MAJOR;
 	refused(&h, sizeof(h), -EBADMSG); /* its checksum */
 	unlink(path);
-	CU_ASSERT_EQUAL(capture_reader__open(path, &cr), -ENOENT);
+	CU_ASSERT_EQUAL(capture_reader__open(path, capture__open(path), &cr), -ENOENT);
 }
 
 /* A later minor version: a longer header and block types that this one does not know. */
@@ -153,7 +153,7 @@ static void newer_minor(void)
 		(uint32_t)crc32(0, (void *)&f.end, offsetof(struct capture_block_hdr, header_crc));
 	new_path();
 	store((void *)&f, sizeof(f));
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	CU_ASSERT_TRUE(capture_reader__sealed(cr));
 	capture_reader__close(cr);
 	unlink(path);
@@ -181,7 +181,7 @@ static uint64_t bad_in_stream(uint32_t *good)
 	struct capture_reader *cr;
 	uint64_t bad;
 
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	memset(&seen, 0, sizeof(seen));
 	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
 	*good = seen.cnt;
@@ -247,13 +247,13 @@ static void hostile_blocks(void)
 	CU_ASSERT_EQUAL(bad_in_stream(&good), 100);
 	h.raw_len = CAPTURE_RAW_MAX + 8;
 	store_block(h, junk);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	CU_ASSERT_EQUAL(capture_reader__skipped(cr), 552);
 	capture_reader__close(cr);
 	h.raw_len = 512;
 	h.stored_len = UINT32_MAX;
 	store_block(h, junk);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	CU_ASSERT_TRUE(capture_reader__skipped(cr) > 0);
 	capture_reader__close(cr);
 	unlink(path);

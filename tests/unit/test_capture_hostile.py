@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Captures that are made to exhaust their reader (hostile_cases.c): report and export end in time and within 1 GiB + 20 times
-the file's size, with a complete document and an exit code that says whether anything was left out.
+the file's size, with a complete document, or with none, one sentence and the exit code 1.
 
 A case whose name begins with honest_ is no attack: nothing of it is left out, and it needs little more than 20 times its size.
 With PTBPF_SOAK=1 every command runs on every case, at several times the size."""
@@ -43,6 +43,7 @@ HONEST_FIXED = 128 << 20  # bytes of memory that do not depend on the capture
 # messages, no failures
 NOTHING_TO_SHOW = ("contains no", "has no", "nothing was allocated", "was not recorded", "no two processes",
                    "that an earlier version merged")
+LIMITS = ("of memory and was stopped", "of processor time and was stopped", "File too large")
 
 
 def run(command, capture, out):
@@ -78,8 +79,10 @@ def problem(name, letter, result, out, capture):
     honest = name.startswith("honest_")
     if code not in (0, 1, 3):
         bad = "did not end in time" if code == -24 else f"ended with {code}"  # SIGXCPU
-    elif code == 1 and not any(reason in text for reason in NOTHING_TO_SHOW):
+    elif code == 1 and not any(reason in text for reason in NOTHING_TO_SHOW + (() if honest else LIMITS)):
         bad = "failed: " + last
+    elif code == 1 and command[0] != "report" and os.path.exists(out):
+        bad = "left a file"
     elif honest and (code == 3 or peak * 1024 > HONEST_FIXED + 20 * os.path.getsize(capture)):
         bad = f"took {peak >> 10} MiB: {last}"
     elif peak * 1024 > (1 << 30) + 20 * os.path.getsize(capture):

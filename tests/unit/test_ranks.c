@@ -30,9 +30,11 @@ static void every_kind(void)
 	struct slice_log *one = slice_log__run(builder__session(seed, NULL)), *joined;
 	struct session *s;
 	struct join *j;
+	const int fds[] = { capture__open(paths[0]), capture__open(paths[1]) };
+	const struct join_opts opts = { .paths = paths, .cnt = 2, .fds = fds };
 	uint32_t n = 0;
 
-	CU_ASSERT_FATAL(!join__open(&(struct join_opts){ .paths = paths, .cnt = 2 }, &j));
+	CU_ASSERT_FATAL(!join__open(&opts, &j));
 	CU_ASSERT_FATAL(!session__open(join__reader(j), NULL, &s));
 	joined = slice_log__run(s);
 	for (uint32_t i = 0; i < joined->cnt; i++) {

@@ -164,7 +164,7 @@ static void close_recording(struct seen *s)
 	recorder__agent_end(rec, getpid());
 	recorder__round(rec, 1000000000);
 	CU_ASSERT_EQUAL(recorder__close(rec), 0);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, s), 0);
 	CU_ASSERT_EQUAL(capture_reader__bad_records(cr), 0);
 	capture_reader__close(cr);
@@ -598,7 +598,7 @@ static void close_and_count(uint32_t *cnt)
 	recorder__agent_end(rec, getpid());
 	recorder__round(rec, 1000000000);
 	CU_ASSERT_EQUAL(recorder__close(rec), 0);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	CU_ASSERT_EQUAL(capture_reader__scan(cr, count_kind, cnt), 0);
 	CU_ASSERT_EQUAL(capture_reader__control(cr, count_kind, cnt), 0);
 	capture_reader__close(cr);
@@ -711,7 +711,7 @@ static void test_open_names(void)
 	recorder__agent_end(rec, getpid());
 	recorder__round(rec, 1000000000);
 	CU_ASSERT_EQUAL(recorder__close(rec), 0);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	CU_ASSERT_EQUAL(capture_reader__control(cr, see_opdef, addrs), 0);
 	capture_reader__close(cr);
 	unlink(path);

@@ -97,7 +97,7 @@ static uint32_t with_args(struct scene *sc)
 	recorder__round(sc->rec, 1u << 30);
 	recorder__window(sc->rec, false, 1u << 30, PTB_STOP_DURATION);
 	CU_ASSERT_EQUAL(recorder__close(sc->rec), 0);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(sc->path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(sc->path, capture__open(sc->path), &cr), 0);
 	CU_ASSERT_EQUAL_FATAL(session__open(cr, NULL, &s), 0);
 	log = slice_log__run(s);
 	CU_ASSERT_EQUAL(log->cnt, sc->nr);

@@ -51,7 +51,7 @@ static void close_and_count(uint64_t cnt[256])
 
 	memset(cnt, 0, 256 * sizeof(*cnt));
 	CU_ASSERT_EQUAL(recorder__close(rec), 0);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	CU_ASSERT_EQUAL(capture_reader__control(cr, count_kind, cnt), 0);
 	capture_reader__close(cr);
 	unlink(path);

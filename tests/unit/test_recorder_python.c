@@ -138,7 +138,7 @@ static void close_recording(void)
 
 	memset(&got, 0, sizeof(got));
 	CU_ASSERT_EQUAL(recorder__close(rec), 0);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, capture__open(path), &cr), 0);
 	CU_ASSERT_EQUAL(capture_reader__control(cr, note_control, NULL), 0);
 	CU_ASSERT_EQUAL(capture_reader__scan(cr, note_ring, NULL), 0);
 	capture_reader__close(cr);

@@ -69,7 +69,9 @@
 	X(READ_MEMORY_PER_BYTE, 20,     NONE,            "(and per byte)")                                       \
 	X(READ_MEGASTEPS,  2000,        NONE,            "millions of steps of work, of a few ns each")          \
 	X(READ_STEPS_PER_BYTE, 100,     NONE,            "(and steps per byte)")                                 \
-	X(READ_OUTPUT,     256 << 20,   NONE,            "bytes of a file that is exported, uncompressed")       \
+	X(READ_CPU_S,      20,          NONE,            "s of processor time")                                  \
+	X(READ_BYTES_PER_CPU_S, 2500000, NONE,           "(and one more for so many bytes)")                     \
+	X(READ_OUTPUT,     256 << 20,   NONE,            "bytes of a file that is exported")                     \
 	X(READ_OUTPUT_PER_BYTE, 256,    NONE,            "(and per byte)")                                       \
 	X(READ_THREADS,    1 << 18,     NONE,            "threads")                                              \
 	X(REPORT_PROCESSES, 1024,       NONE,            "processes in a report of memory")                      \

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/magic.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/cancel.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -277,14 +275,14 @@ int new_file__check(const char *path, enum new_file_kind kind)
 
 /* ---- opening ---- */
 
-/* A pipe without a reader fails instead of waiting for one; O_NONBLOCK stays, so that a signal ends a wait. */
+/* A pipe without a reader fails instead of waiting for one. */
 static int open_special(struct new_file *nf, const struct walk *w)
 {
 	int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (w->magic ? 0 : O_NOFOLLOW);
 	struct stat st;
 
 	nf->fd = openat(w->dir, w->name, flags);
-	if (nf->fd < 0 || fstat(nf->fd, &st))
+	if (nf->fd < 0 || fstat(nf->fd, &st) || fcntl(nf->fd, F_SETFL, 0))
 		return -errno;
 	if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode))
 		return -EEXIST;
@@ -378,37 +376,23 @@ int new_file__fd(const struct new_file *nf)
 	return nf->fd;
 }
 
-/* Until the pipe takes more, or a signal says to stop. */
-static int wait_writable(int fd)
-{
-	struct pollfd p[2] = { { .fd = fd, .events = POLLOUT },
-			       { .fd = cancel__fd(), .events = POLLIN } };
-
-	if (poll(p, 2, -1) < 0 && errno != EINTR)
-		return -errno;
-	return cancel__pending() ? -ECANCELED : 0;
-}
-
-int new_file__write(struct new_file *nf, const void *data, size_t len)
+int new_file__write(int fd, const void *data, size_t len)
 {
 	const char *p = data;
-	int err = 0;
 
-	while (len && !err) {
-		ssize_t n = write(nf->fd, p, len);
+	while (len) {
+		ssize_t n = write(fd, p, len);
 
-		if (n < 0 && errno == EAGAIN) {
-			err = wait_writable(nf->fd);
-		} else if (n < 0 && errno != EINTR) {
-			err = -errno;
-		} else if (!n) {
-			err = -EIO;
-		} else if (n > 0) {
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (!n)
+			return -EIO;
+		if (n > 0) {
 			p += n;
 			len -= (size_t)n;
 		}
 	}
-	return err;
+	return 0;
 }
 
 int new_file__old(const struct new_file *nf)

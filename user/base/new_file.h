@@ -46,8 +46,8 @@ int new_file__check(const char *path, enum new_file_kind kind);
 int new_file__directory(const char *path, const char **reason);
 
 int new_file__fd(const struct new_file *nf); /* for reading and writing, of a device or pipe for writing; nf keeps it */
-/* Writes all of it: 0, or negative errno; a signal that ends the program (base/cancel.h) ends the wait for a pipe. */
-int new_file__write(struct new_file *nf, const void *data, size_t len);
+/* Writes all of it to a file that is open: 0, or negative errno. */
+int new_file__write(int fd, const void *data, size_t len);
 /* The regular file that has the name now, for reading: a descriptor that the caller closes, -ENOENT, or
  * another negative errno. */
 int new_file__old(const struct new_file *nf);

@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/new_file.h"
 #include "base/term_text.h"
 #include "base/vec.h"
 
@@ -96,14 +97,16 @@ static int close_range_of(unsigned int first, unsigned int last)
 /* Closes all but stderr, out_fd and the job's. */
 static int close_others(const struct sandbox_job *job, int out_fd)
 {
-	uint32_t cnt = job->fd_cnt + 2;
+	uint32_t cnt = job->fd_cnt + job->file_cnt + 2;
 	int *keep = xcalloc(cnt, sizeof(*keep)), err = 0;
 	unsigned int next = 0;
 
 	for (uint32_t i = 0; i < job->fd_cnt; i++)
 		keep[i] = job->fds[i];
-	keep[job->fd_cnt] = out_fd;
-	keep[job->fd_cnt + 1] = STDERR_FILENO;
+	for (uint32_t i = 0; i < job->file_cnt; i++)
+		keep[job->fd_cnt + i] = job->files[i];
+	keep[cnt - 2] = out_fd;
+	keep[cnt - 1] = STDERR_FILENO;
 	qsort(keep, cnt, sizeof(*keep), cmp_fd);
 	for (uint32_t i = 0; i < cnt && !err; i++) {
 		if (keep[i] < (int)next)
@@ -144,8 +147,9 @@ static int limit(int what, uint64_t soft, uint64_t hard)
 	return setrlimit((__rlimit_resource_t)what, &rl) ? -errno : 0;
 }
 
-static int set_limits(const struct sandbox_limits *l)
+static int set_limits(const struct sandbox_job *job)
 {
+	const struct sandbox_limits *l = &job->limits;
 	uint64_t mapped = mapped_bytes();
 	int err = LIMIT_MEMORY && mapped ?
 			  limit(RLIMIT_AS, mapped + l->mem_bytes, mapped + l->mem_bytes) :
@@ -154,10 +158,11 @@ static int set_limits(const struct sandbox_limits *l)
 	if (!err)
 		err = limit(RLIMIT_CPU, l->cpu_s, l->cpu_s + 1ull);
 	if (!err)
-		err = limit(RLIMIT_FSIZE, 0, 0);
+		err = limit(RLIMIT_FSIZE, l->file_bytes, l->file_bytes);
 	if (!err)
 		err = limit(RLIMIT_CORE, 0, 0);
-	return err ? err : limit(RLIMIT_NOFILE, 0, 0);
+	/* poll() takes no more descriptors than that: standard output alone */
+	return err ? err : limit(RLIMIT_NOFILE, job->file_cnt > 0, job->file_cnt > 0);
 }
 
 /* ---- identity ---- */
@@ -193,7 +198,7 @@ static const int allowed[] = {
 	SYS_brk,         SYS_munmap,        SYS_mremap,         SYS_madvise,      SYS_exit_group,
 	SYS_exit,        SYS_clock_gettime, SYS_gettimeofday,   SYS_rt_sigreturn, SYS_futex,
 	SYS_getrandom,   SYS_sched_yield,   SYS_rt_sigprocmask, SYS_getpid,       SYS_gettid,
-	SYS_fstat,       SYS_pread64, /* of descriptors that it was given: as good as mapping them, and without SIGBUS when a file is cut */
+	SYS_poll,        SYS_lseek,         SYS_fstat,          SYS_pread64, /* of descriptors that it was given: as good as mapping them, and without SIGBUS when a file is cut */
 #ifdef __SANITIZE_ADDRESS__
 	SYS_sigaltstack, /* AddressSanitizer, before a function that does not return */
 #endif
@@ -201,7 +206,7 @@ static const int allowed[] = {
 
 #define ALLOWED_CNT (sizeof(allowed) / sizeof(allowed[0]))
 #define ARG(n) ((uint32_t)offsetof(struct seccomp_data, args[n])) /* the low half */
-#define PROG_MAX (2 * ALLOWED_CNT + 32)
+#define PROG_MAX (2 * (ALLOWED_CNT + SANDBOX_FILES) + 32)
 
 struct prog {
 	struct sock_filter insns[PROG_MAX];
@@ -230,7 +235,7 @@ static void no_exec(struct prog *p, uint32_t nr)
 	add(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 }
 
-static int filter_calls(int out_fd)
+static int filter_calls(const struct sandbox_job *job, int out_fd)
 {
 	struct prog p = { .cnt = 0 };
 	struct sock_fprog prog = { .filter = p.insns };
@@ -245,10 +250,12 @@ static int filter_calls(int out_fd)
 		when_equal(&p, (uint32_t)allowed[i], SECCOMP_RET_ALLOW);
 	no_exec(&p, SYS_mmap);
 	no_exec(&p, SYS_mprotect);
-	/* write, to the two pipes */
+	/* write, to the two pipes and the job's files */
 	add(&p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 1, 0));
 	add(&p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
 	add(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARG(0)));
+	for (uint32_t i = 0; i < job->file_cnt; i++)
+		when_equal(&p, (uint32_t)job->files[i], SECCOMP_RET_ALLOW);
 	when_equal(&p, (uint32_t)out_fd, SECCOMP_RET_ALLOW);
 	when_equal(&p, STDERR_FILENO, SECCOMP_RET_ALLOW);
 	add(&p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
@@ -266,42 +273,29 @@ static int enter_sandbox(const struct sandbox_job *job, int out_fd, pid_t parent
 	int err = close_others(job, out_fd);
 
 	if (!err)
-		err = set_limits(&job->limits);
+		err = set_limits(job);
 	if (!err)
 		err = drop_privileges(parent);
-	return err ? err : filter_calls(out_fd);
+	return err ? err : filter_calls(job, out_fd);
 }
 
 /* ---- in the child: the job ---- */
 
-static int write_all(int fd, const uint8_t *data, size_t len)
-{
-	ssize_t n;
-
-	while (len) {
-		n = write(fd, data, len);
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n > 0) {
-			data += n;
-			len -= (size_t)n;
-		}
-	}
-	return 0;
-}
-
 /* What a process that parses a hostile file gets for what it does itself. Others come from root or the kernel (no memory). */
 static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS };
 
-static void default_signals(void)
+/* The parent gets these as well, and ends the child; the last two are errors of write(). */
+static const int others[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ };
+
+static void set_signals(void)
 {
 	sigset_t none;
 
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
 		signal(faults[i], SIG_DFL);
 	signal(SIGXCPU, SIG_DFL);
-	signal(SIGPIPE, SIG_DFL);
-	cancel__child();
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		signal(others[i], SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -312,7 +306,7 @@ static _Noreturn void child(const struct sandbox_job *job, int out_fd, int messa
 	size_t len = 0;
 	int err;
 
-	default_signals();
+	set_signals();
 	mem__set_exit(EXIT_MEMORY);
 	if (dup2(messages_fd, STDERR_FILENO) < 0)
 		_exit(EXIT_REFUSED);
@@ -323,7 +317,7 @@ static _Noreturn void child(const struct sandbox_job *job, int out_fd, int messa
 	}
 	err = job->fn(job->arg, &out, &len);
 	if (!err)
-		err = write_all(out_fd, out, len);
+		err = new_file__write(out_fd, out, len);
 	_exit(-err >= 0 && -err < EXIT_MEMORY ? -err : EIO);
 }
 
@@ -381,17 +375,17 @@ static int start(struct running *r)
 /* Until both pipes are at their ends, which is when the child ends. 0 or negative errno: it must be killed. */
 static int collect(struct running *r)
 {
-	uint64_t end = clock__mono_ns() + r->job->limits.wall_ms * 1000000ull, now;
+	uint64_t begin = clock__mono_ns(), wall_ms = r->job->limits.wall_ms, ms;
 	struct pollfd p[3] = { [2] = { .fd = cancel__fd(), .events = POLLIN } };
 	int err = 0, n;
 
 	while (!err && (r->out.fd >= 0 || r->messages.fd >= 0)) {
-		now = clock__mono_ns();
-		if (now >= end)
+		ms = (clock__mono_ns() - begin) / 1000000;
+		if (wall_ms && ms >= wall_ms)
 			return -ETIMEDOUT;
 		p[0] = (struct pollfd){ .fd = r->out.fd, .events = POLLIN };
 		p[1] = (struct pollfd){ .fd = r->messages.fd, .events = POLLIN };
-		n = poll(p, 3, idle_fn ? IDLE_MS : (int)((end - now) / 1000000) + 1);
+		n = poll(p, 3, idle_fn ? IDLE_MS : wall_ms ? (int)(wall_ms - ms) : -1);
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		sandbox__idle();
@@ -408,17 +402,24 @@ static int collect(struct running *r)
 /* The child's own messages, which the input may have written. */
 static void print_messages(struct stream *s)
 {
-	char line[2048], *p = (char *)s->data, *end;
+	char *p = (char *)s->data, *end, *text = NULL;
+	size_t len;
+	FILE *f;
 
 	if (!s->len)
 		return;
+	f = xmemstream(&text, &len);
 	p[s->len < MESSAGES_MAX ? s->len : MESSAGES_MAX] = '\0';
 	for (; p && *p; p = end) {
 		end = strchr(p, '\n');
 		if (end)
 			*end++ = '\0';
-		fprintf(stderr, "%s\n", term_text__copy(line, sizeof(line), p));
+		term_text__put(f, p, SIZE_MAX);
+		fputc('\n', f);
 	}
+	mem__check(fclose(f) ? NULL : text);
+	fputs(text, stderr);
+	free(text);
 }
 
 static int stopped(const struct running *r, int err)
@@ -532,5 +533,5 @@ int sandbox__run(const struct sandbox_job *job, uint8_t **out, size_t *len)
 {
 	int err = run_once(job, out, len);
 
-	return err == -EINTR ? run_once(job, out, len) : err;
+	return err == -EINTR && !job->file_cnt ? run_once(job, out, len) : err;
 }

@@ -56,7 +56,7 @@ int capture_writer__round(struct capture_writer *cw, uint64_t watermark_ns);
  * drop, and what is in the file stays valid. When the disk is full, ring records are dropped so, while there is
  * room for the control records that end the file (about 64 KiB of it is kept, where the file system can). */
 int capture_writer__flush(struct capture_writer *cw);
-/* Another descriptor of the file, for capture_reader__open_fd() once it is closed: its name may be another file's by
+/* Another descriptor of the file, for capture_reader__open() once it is closed: its name may be another file's by
  * then. The caller's, or negative errno. */
 int capture_writer__dup(const struct capture_writer *cw);
 /* Path of the file until it has its name; valid as long as cw. */
@@ -76,10 +76,11 @@ void capture_writer__discard(struct capture_writer *cw);
 /* ---- reading ---- */
 struct capture_reader;
 
-/* 0, or negative errno with a sentence logged: not a capture, other version, unreadable. */
-int capture_reader__open(const char *path, struct capture_reader **out);
-/* The same of an open file, which it takes, also when it fails; path: its name, for messages. */
-int capture_reader__open_fd(const char *path, int fd, struct capture_reader **out);
+/* Opens a file that may be one: its descriptor, or negative errno with a sentence logged. */
+int capture__open(const char *path);
+/* Reads the open file, which it takes, also when it fails; fd may be the answer of capture__open().
+ * 0, or negative errno with a sentence logged: not a capture, other version, unreadable. */
+int capture_reader__open(const char *path, int fd, struct capture_reader **out);
 void capture_reader__close(struct capture_reader *cr);
 
 bool capture_reader__sealed(const struct capture_reader *cr); /* false: the writer died or is alive */

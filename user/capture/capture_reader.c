@@ -124,17 +124,6 @@ int capture_reader__each(struct capture_reader *cr, uint16_t type, const uint8_t
 
 /* ---- opening ---- */
 
-/* A pipe without a writer would be waited for, and a device may have no end. */
-static int check_regular(const struct capture_reader *cr)
-{
-	struct stat st;
-
-	if (!fstat(cr->fd, &st) && S_ISREG(st.st_mode))
-		return 0;
-	pr_error("%s is not a regular file", cr->path);
-	return -EINVAL;
-}
-
 static int read_file_hdr(struct capture_reader *cr)
 {
 	struct capture_file_hdr h;
@@ -188,12 +177,12 @@ static int find_valid_end(struct capture_reader *cr)
 {
 	uint64_t pos = cr->first_block, raw = 0, raw_max;
 	struct capture_block_hdr h;
-	struct stat st;
+	off_t size = lseek(cr->fd, 0, SEEK_END); /* a child of base/sandbox.h may not do fstat() */
 	int ret;
 
-	if (fstat(cr->fd, &st))
+	if (size < 0)
 		return -errno;
-	cr->file_sz = (uint64_t)st.st_size;
+	cr->file_sz = (uint64_t)size;
 	cr->valid_end = pos;
 	raw_max = LIMIT_READ_RAW + cr->file_sz * LIMIT_READ_RAW_PER_BYTE;
 	while ((ret = capture_reader__next_block(cr, &pos, UINT64_MAX, &h)) > 0) {
@@ -227,32 +216,40 @@ static void hint_partial(const char *path)
 	free(partial);
 }
 
-int capture_reader__open(const char *path, struct capture_reader **out)
+int capture__open(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err;
+	struct stat st;
 
-	if (fd >= 0)
-		return capture_reader__open_fd(path, fd, out);
-	err = -errno;
-	pr_error("cannot open %s: %s", path, errstr(err));
-	if (err == -ENOENT)
-		hint_partial(path);
-	return err;
+	if (fd < 0) {
+		err = -errno;
+		pr_error("cannot open %s: %s", path, errstr(err));
+		if (err == -ENOENT)
+			hint_partial(path);
+		return err;
+	}
+	/* a pipe without a writer would be waited for, and a device may have no end */
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+		return fd;
+	pr_error("%s is not a regular file", path);
+	close(fd);
+	return -EINVAL;
 }
 
-int capture_reader__open_fd(const char *path, int fd, struct capture_reader **out)
+int capture_reader__open(const char *path, int fd, struct capture_reader **out)
 {
-	struct capture_reader *cr = xcalloc(1, sizeof(*cr));
+	struct capture_reader *cr;
 	int err;
 
+	if (fd < 0)
+		return fd;
+	cr = xcalloc(1, sizeof(*cr));
 	cr->fd = fd;
 	cr->path = xstrdup(path);
 	cr->zstd = mem__check(ZSTD_createDCtx());
 	cr->stored = xmalloc(CAPTURE_STORED_MAX);
 	cr->raw = xmalloc(CAPTURE_RAW_MAX);
-	err = check_regular(cr);
-	if (!err)
-		err = read_file_hdr(cr);
+	err = read_file_hdr(cr);
 	if (!err)
 		err = find_valid_end(cr);
 	if (err)

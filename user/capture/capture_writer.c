@@ -98,7 +98,7 @@ static int write_file_hdr(struct capture_writer *cw)
 
 	memcpy(h.magic, CAPTURE_MAGIC, sizeof(h.magic));
 	h.crc = (uint32_t)crc32(0, (const Bytef *)&h, offsetof(struct capture_file_hdr, crc));
-	err = new_file__write(cw->nf, &h, sizeof(h));
+	err = new_file__write(new_file__fd(cw->nf), &h, sizeof(h));
 	if (!err)
 		cw->file_sz = sizeof(h);
 	return err;
@@ -214,7 +214,7 @@ static int write_block(struct capture_writer *cw, uint16_t type, const void *blo
 
 	if (!has_room(cw, type, len))
 		return cw->full;
-	err = new_file__write(cw->nf, block, len);
+	err = new_file__write(new_file__fd(cw->nf), block, len);
 	if (!err) {
 		cw->file_sz += len;
 		return 0;

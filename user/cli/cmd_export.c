@@ -125,7 +125,8 @@ int cmd_export(int argc, char **argv)
 		len -= 4;
 	snprintf(path, sizeof(path), "%.*s%.*s", (int)len, paths[0],
 		 (int)strcspn(format->suffixes, " "), format->suffixes);
-	o->args.tgid = (uint32_t)cfg.pid;
-	o->files[0] = (struct output_file){ format->output, cfg.output ? cfg.output : path };
+	o->files[0] = (struct output_file){ .output = format->output,
+					    .path = cfg.output ? cfg.output : path,
+					    .tgid = (uint32_t)cfg.pid };
 	return outputs__write(o);
 }

@@ -354,9 +354,11 @@ int live__export(struct live *live)
 		.result = live->result,
 		.metrics = live->metrics
 	};
-	const struct output_file files[] = { { &chrome_output, live->trace },
-					     { &et_output, live->et },
-					     { &threads_output, live->cfg->threads } };
+	const struct output_file files[] = {
+		{ .output = &chrome_output, .path = live->trace },
+		{ .output = &et_output, .path = live->et },
+		{ .output = &threads_output, .path = cfg->threads },
+	};
 	uint32_t n = 0;
 	int code;
 
@@ -372,7 +374,7 @@ int live__export(struct live *live)
 		pr_error("'%s' could not be written completely: %s; the part already written is "
 			 "readable",
 			 live->capture, errstr(live->write_err));
-	for (uint32_t i = 0; i < OUTPUTS_FILES; i++)
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		if (files[i].path && *files[i].path)
 			o.files[n++] = files[i];
 	code = outputs__write(&o);

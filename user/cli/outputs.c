@@ -8,16 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
+#include "base/hashmap.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/term_text.h"
 #include "capture/capture.h"
 #include "cli/cmd.h"
-#include "sample/metrics.h"
+#include "cli/read_child.h"
 #include "export/loss_account.h"
 #include "export/session_json.h"
 #include "ranks/join.h"
 #include "report/report.h"
+#include "sample/metrics.h"
 
 /*
  * What the window cost the target: every hit times the measured cost of one. A lower bound: it was
@@ -137,16 +139,22 @@ struct sink_set {
 	struct window_metrics *wm;
 };
 
-static int open_output(struct sink_set *ss, const struct output_args *all,
-		       const struct output *output, const char *path)
+/* file: which of the outputs; OUTPUTS_FILES: none, it is a report. */
+static int open_output(struct sink_set *ss, const struct reader *r, const struct output *output,
+		       uint32_t file)
 {
 	struct output_args *args = &ss->list[ss->list_cnt].args;
 	void **o = &ss->list[ss->list_cnt].o;
 	int err;
 
-	*args = *all;
+	*args = r->o.args;
 	args->output = output;
-	args->path = path;
+	args->diff_fd = r->files->diff;
+	if (file < OUTPUTS_FILES) {
+		args->path = r->o.files[file].path;
+		args->tgid = r->o.files[file].tgid;
+		args->fd = r->files->outputs[file];
+	}
 	err = output__check_recorded(args);
 	if (!err)
 		err = output->open(args, o);
@@ -157,39 +165,41 @@ static int open_output(struct sink_set *ss, const struct output_args *all,
 	return 0;
 }
 
-static int open_sinks(struct sink_set *ss, const struct outputs *o)
+static int open_sinks(struct sink_set *ss, const struct reader *r)
 {
+	const struct outputs *o = &r->o;
 	int err = 0;
 
 	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->threads, .thread = count_thread };
 	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path && !err; i++)
-		err = open_output(ss, &o->args, o->files[i].output, o->files[i].path);
+		err = open_output(ss, r, o->files[i].output, i);
 	if (!err && o->report)
-		err = open_output(ss, &o->args, o->report, NULL);
+		err = open_output(ss, r, o->report, OUTPUTS_FILES);
 	if (err || !o->metrics)
 		return err;
-	ss->wm = window_metrics__new(o->args.s);
+	ss->wm = window_metrics__new(r->s, &r->users);
 	ss->cnt += window_metrics__sinks(ss->wm, &ss->sinks[ss->cnt]);
 	return 0;
 }
 
-static int run_sinks(const struct outputs *o, struct session *s, struct session_totals *totals,
-		     uint64_t *threads)
+/* What the child makes of a window, beside the files. */
+struct answer {
+	struct outputs_result result;
+	struct metrics_window metrics; /* its operators come behind the answer */
+};
+
+static int run_sinks(const struct reader *r, struct session_totals *totals, uint64_t *threads,
+		     struct answer *answer)
 {
 	struct sink_set ss = { .cnt = 0 };
-	int err = open_sinks(&ss, o);
+	int err = open_sinks(&ss, r);
 
-	if (!err) {
-		err = session__run(s, ss.sinks, ss.cnt, totals);
-		if (!err && cancel__pending())
-			err = -ECANCELED;
-		if (err && err != -ECANCELED && !log__has_error())
-			pr_error("%s: %s while reading the capture", o->args.capture, errstr(err));
-	}
+	if (!err)
+		err = session__run(r->s, ss.sinks, ss.cnt, totals);
 	for (uint32_t i = 0; i < ss.list_cnt && !err; i++)
 		err = ss.list[i].args.output->finish(ss.list[i].o, &ss.list[i].args, totals);
 	if (!err && ss.wm)
-		err = window_metrics__finish(ss.wm, totals, o->metrics);
+		err = window_metrics__finish(ss.wm, totals, &answer->metrics);
 	*threads = ss.threads;
 	while (ss.list_cnt--)
 		ss.list[ss.list_cnt].args.output->free(ss.list[ss.list_cnt].o);
@@ -255,26 +265,80 @@ int outputs__take(struct outputs *o, const char *command, const struct opt_words
 	return -EINVAL;
 }
 
-static void fill_result(struct outputs_result *r, const struct session_info *info,
-			const struct session_totals *totals, const char *incomplete)
+/* ---- the child ---- */
+
+static struct outputs_result result_of(const struct session_info *info, const struct session_totals *totals)
 {
 	uint64_t window = info->end_ns - info->begin_ns;
+	struct outputs_result r = {
+		.window_ns = window,
+		.slices = totals->slices,
+		.steps = totals->steps - totals->partial_steps + totals->own_steps,
+		.lost = session_info__counter(info, PTB_CNT_RING_FULL),
+		.stop_reason = info->stop_reason,
+		.cost_share = -1,
+	};
 
-	*r = (struct outputs_result){ .window_ns = window,
-				      .slices = totals->slices,
-				      .steps = totals->steps - totals->partial_steps + totals->own_steps,
-				      .lost = session_info__counter(info, PTB_CNT_RING_FULL),
-				      .stop_reason = info->stop_reason,
-				      .cost_share = -1 };
 	if (window && session_info__counter(info, PTB_CNT_COST_PS))
-		r->cost_share = session_info__cost_ns(info) / (double)window;
+		r.cost_share = session_info__cost_ns(info) / (double)window;
 	if (window && info->sample_hz)
-		r->cost_share = (double)session_info__counter(info, PTB_CNT_SAMPLES_NS) / (double)window;
-	snprintf(r->incomplete, sizeof(r->incomplete), "%s", incomplete);
+		r.cost_share = (double)session_info__counter(info, PTB_CNT_SAMPLES_NS) / (double)window;
+	if (!loss_account__incomplete(info, totals, r.incomplete, sizeof(r.incomplete)))
+		r.incomplete[0] = '\0';
+	return r;
 }
 
+static void put_answer(const struct answer *answer, uint8_t **bytes, size_t *len)
+{
+	size_t ops = answer->metrics.op_cnt * sizeof(struct metrics_op);
+
+	*len = sizeof(*answer) + ops;
+	*bytes = xmalloc(*len);
+	memcpy(*bytes, answer, sizeof(*answer));
+	if (ops)
+		memcpy(*bytes + sizeof(*answer), answer->metrics.ops, ops);
+}
+
+static int write_outputs(struct reader *r, uint8_t **bytes, size_t *len)
+{
+	struct session_totals totals = { 0 };
+	struct answer answer = { .result = { 0 } };
+	uint64_t threads = 0;
+	char sort_by[64];
+	int err;
+
+	take_recorded(&r->o, r->s, sort_by, sizeof(sort_by));
+	err = run_sinks(r, &totals, &threads, &answer);
+	if (err)
+		return err;
+	if (r->o.summary)
+		print_summary(&r->o, r->s, &totals, threads, capture_reader__bytes(join__reader(r->j)));
+	answer.result = result_of(session__info(r->s), &totals);
+	put_answer(&answer, bytes, len);
+	return 0;
+}
+
+static int read_captures(void *arg, const struct read_files *files, uint8_t **bytes, size_t *len)
+{
+	struct reader *r = arg;
+	const struct outputs *o = &r->o;
+	const struct join_opts jopts = { .paths = o->captures,
+					 .cnt = o->capture_cnt,
+					 .fds = files->captures,
+					 .by_collectives = o->align && !strcmp(o->align, "collectives") };
+	const struct session_opts sopts = { .step_on = o->step_on, .no_steps = o->no_steps, .when = o->when };
+	int err = join__open(&jopts, &r->j);
+
+	r->files = files;
+	if (!err)
+		err = session__open(join__reader(r->j), &sopts, &r->s);
+	return err ? err : r->fn(r, bytes, len); /* what it has goes with the process */
+}
+
+/* ---- the parent ---- */
+
 /* "rank0.ptb and 3 more" */
-void outputs__name(const struct outputs *o, char *buf, size_t cap)
+static void put_name(const struct outputs *o, char *buf, size_t cap)
 {
 	if (o->capture_cnt > 1)
 		snprintf(buf, cap, "%s and %u more", o->captures[0], o->capture_cnt - 1);
@@ -282,59 +346,95 @@ void outputs__name(const struct outputs *o, char *buf, size_t cap)
 		snprintf(buf, cap, "%s", o->captures[0]);
 }
 
-int outputs__open(const struct outputs *o, struct join **j, struct session **s)
+int outputs__ask(const struct outputs *o, reader_fn fn, size_t max, uint8_t **answer, size_t *len)
 {
-	const struct join_opts jopts = { .paths = o->captures,
-					 .cnt = o->capture_cnt,
-					 .fd = o->capture_fd,
-					 .by_collectives = o->align && !strcmp(o->align, "collectives") };
-	const struct session_opts sopts = { .step_on = o->step_on, .no_steps = o->no_steps, .when = o->when };
-	int err = join__open(&jopts, j);
+	char name[PATH_MAX + 32];
+	struct reader r = { .o = *o, .fn = fn };
+	struct read_job job = { .name = name,
+				.captures = o->captures,
+				.capture_cnt = o->capture_cnt,
+				.capture_fd = o->capture_fd,
+				.diff = o->args.diff,
+				.fn = read_captures,
+				.arg = &r,
+				.answer_max = max };
+	int err;
 
-	return err ? err : session__open(join__reader(*j), &sopts, s);
+	put_name(o, name, sizeof(name));
+	r.o.args.capture = name;
+	for (uint32_t i = 0; i < OUTPUTS_FILES; i++)
+		job.outputs[i] = o->files[i].path;
+	if (o->metrics)
+		window_metrics__read_users(&r.users);
+	err = read_child__run(&job, answer, len);
+	hashmap__clear(&r.users);
+	return err;
 }
 
-int outputs__write(const struct outputs *asked)
+/* The operators' names and numbers may be anything; no count or text leads beyond its end. */
+static bool take_metrics(struct metrics_window *w, const uint8_t *ops, size_t len)
 {
-	struct outputs all = *asked, *o = &all;
-	char sort_by[64], name[PATH_MAX + 32];
-	struct session_totals totals = { 0 };
-	struct join *j = NULL;
-	struct session *s = NULL;
-	uint64_t threads = 0;
-	char text[OUTPUTS_INCOMPLETE_MAX] = "";
-	int code = EXIT_FAILED, err;
+	if (w->op_cnt > METRICS_WINDOW_OPS || len != w->op_cnt * sizeof(struct metrics_op) ||
+	    w->gpu_cnt > METRICS_GPUS)
+		return false;
+	w->ops = xmalloc(len);
+	w->op_cap = w->op_cnt;
+	if (len)
+		memcpy(w->ops, ops, len);
+	for (uint32_t i = 0; i < w->op_cnt; i++)
+		w->ops[i].name[sizeof(w->ops[i].name) - 1] = '\0';
+	return true;
+}
 
-	outputs__name(o, name, sizeof(name));
-	o->args.capture = name;
-	err = outputs__open(o, &j, &s);
-	if (!err)
-		take_recorded(o, s, sort_by, sizeof(sort_by));
-	if (!err)
-		err = run_sinks(o, s, &totals, &threads);
-	if (err) {
-		if (!log__has_error())
-			pr_error("'%s' cannot be read or exported: %s", o->args.capture, errstr(err));
-		goto out;
-	}
-	code = EXIT_DONE;
-	if (o->summary)
-		print_summary(o, s, &totals, threads, capture_reader__bytes(join__reader(j)));
+static int take_answer(const struct outputs *o, const uint8_t *bytes, size_t len,
+		       struct outputs_result *result)
+{
+	struct answer answer;
+
+	if (len < sizeof(answer))
+		return -EPROTO;
+	memcpy(&answer, bytes, sizeof(answer));
+	answer.result.incomplete[sizeof(answer.result.incomplete) - 1] = '\0';
+	*result = answer.result;
+	if (o->metrics && !take_metrics(&answer.metrics, bytes + sizeof(answer), len - sizeof(answer)))
+		return -EPROTO;
+	if (o->metrics)
+		*o->metrics = answer.metrics;
+	return 0;
+}
+
+void outputs__say_incomplete(const struct outputs_result *r)
+{
+	fputs("ptbpf: incomplete: ", stderr);
+	term_text__put(stderr, r->incomplete, SIZE_MAX);
+	fputc('\n', stderr);
+}
+
+int outputs__write(const struct outputs *o)
+{
+	struct outputs_result result;
+	uint8_t *answer = NULL;
+	size_t len = 0;
+	int err = outputs__ask(o, write_outputs,
+			       sizeof(struct answer) + METRICS_WINDOW_OPS * sizeof(struct metrics_op),
+			       &answer, &len);
+
+	if (!err && (err = take_answer(o, answer, len, &result)))
+		pr_error("'%s' has taken over the process that read it", o->captures[0]);
+	free(answer);
+	if (err)
+		return EXIT_FAILED;
 	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path && o->summary; i++) {
 		const struct output *f = o->files[i].output;
 
 		pr_info("%s: %s%s%s%s", f->title, o->files[i].path, f->viewer ? " (" : "",
 			f->viewer ? f->viewer : "", f->viewer ? ")" : "");
 	}
-	if (loss_account__incomplete(session__info(s), &totals, text, sizeof(text))) {
-		if (o->summary || !o->result)
-			fprintf(stderr, "ptbpf: incomplete: %s\n", text);
-		code = EXIT_INCOMPLETE;
-	}
 	if (o->result)
-		fill_result(o->result, session__info(s), &totals, code == EXIT_DONE ? "" : text);
-out:
-	session__free(s);
-	join__close(j);
-	return code;
+		*o->result = result;
+	if (!result.incomplete[0])
+		return EXIT_DONE;
+	if (o->summary || !o->result)
+		outputs__say_incomplete(&result);
+	return EXIT_INCOMPLETE;
 }

@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/hashmap.h"
 #include "cli/opts.h"
+#include "cli/read_child.h"
 #include "report/report.h"
 
 struct metrics_window;
@@ -25,7 +27,7 @@ struct outputs_result {
 	char incomplete[OUTPUTS_INCOMPLETE_MAX]; /* what is missing, "": nothing */
 };
 
-#define OUTPUTS_FILES 3
+#define OUTPUTS_FILES READ_CHILD_FILES
 
 struct outputs {
 	const char *const *captures; /* one, or several that are read as one session */
@@ -34,6 +36,7 @@ struct outputs {
 	struct output_file {
 		const struct output *output;
 		const char *path;
+		uint32_t tgid;       /* of struct output_args */
 	} files[OUTPUTS_FILES];      /* up to the first without a path */
 	const struct output *report; /* on stdout; NULL: none */
 	/* What is requested of each of them: its sort_by may be OUTPUTS_UNSORTED, NULL is as
@@ -70,12 +73,23 @@ struct outputs {
 /* Of report and export: takes the captures that are named. -EINVAL (reported): none is, or
  * options exclude each other. */
 int outputs__take(struct outputs *o, const char *command, const struct opt_words *words);
-/* How messages call the captures. */
-void outputs__name(const struct outputs *o, char *buf, size_t cap);
-/* Opens them: what is not NULL afterwards the caller frees, the session first. 0 or negative
- * errno; some are logged. */
-struct join;
-int outputs__open(const struct outputs *o, struct join **j, struct session **s);
+/*
+ * In the child that reads the captures (cli/read_child.h): what it was asked, and their session. fn
+ * has an answer for the parent, from malloc. 0 or negative errno; some are logged.
+ */
+struct reader;
+typedef int (*reader_fn)(struct reader *r, uint8_t **answer, size_t *len);
+struct reader {
+	struct outputs o;
+	reader_fn fn;
+	const struct read_files *files;
+	struct hashmap users; /* of metrics: process -> uid */
+	struct join *j;
+	struct session *s;
+};
+/* The answer of fn, up to max bytes. 0 or negative errno, logged. */
+int outputs__ask(const struct outputs *o, reader_fn fn, size_t max, uint8_t **answer, size_t *len);
+void outputs__say_incomplete(const struct outputs_result *r);
 /* Exit code of the command. Options that are not set are those of the recording. */
 int outputs__write(const struct outputs *o);
 

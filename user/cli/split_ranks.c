@@ -6,120 +6,87 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "cli/cmd.h"
 #include "export/job_json.h"
-#include "export/loss_account.h"
-#include "ranks/join.h"
 
-#define TRACES 8 /* in a pass */
 #define RANKS_MAX 4096
 
-struct split {
-	const char *dir;
-	struct session *s;
-	struct job_rank_of ranks[RANKS_MAX];
-	uint32_t cnt;
-	struct session_totals totals;
-};
-
-static int find_ranks(struct split *sp, const char *capture)
+/* In the child: which processes are ranks. */
+static int find_ranks(struct reader *r, uint8_t **answer, size_t *len)
 {
-	sp->cnt = job_json__ranks(sp->s, sp->ranks, RANKS_MAX);
-	if (!sp->cnt) {
+	struct job_rank_of *ranks = xcalloc(RANKS_MAX, sizeof(*ranks));
+	uint32_t cnt = job_json__ranks(r->s, ranks, RANKS_MAX);
+	const char *capture = r->o.args.capture;
+
+	if (!cnt) {
 		pr_error("'%s' has no process with a rank: RANK and WORLD_SIZE, or a step of SLURM, were not in its "
 			 "environment",
 			 capture);
 		return -ENODATA;
 	}
-	if (sp->cnt > RANKS_MAX) {
+	if (cnt > RANKS_MAX) {
 		pr_error("'%s' has more than %d ranks", capture, RANKS_MAX);
 		return -E2BIG;
 	}
-	for (uint32_t i = 1; i < sp->cnt; i++)
-		if (sp->ranks[i].rank.rank == sp->ranks[i - 1].rank.rank) {
+	for (uint32_t i = 1; i < cnt; i++)
+		if (ranks[i].rank.rank == ranks[i - 1].rank.rank) {
 			pr_error("'%s' has two processes with rank %u: %u and %u; --pid exports one",
-				 capture, sp->ranks[i].rank.rank, sp->ranks[i - 1].tgid,
-				 sp->ranks[i].tgid);
+				 capture, ranks[i].rank.rank, ranks[i - 1].tgid, ranks[i].tgid);
 			return -EEXIST;
 		}
+	*answer = (uint8_t *)ranks;
+	*len = cnt * sizeof(*ranks);
 	return 0;
 }
 
-/* The ranks from `first` on, as many as go into a pass. */
-static int write_some(struct split *sp, uint32_t first, uint32_t cnt)
+/* As many of the ranks as go into a pass. Exit code. */
+static int write_some(const struct outputs *asked, const char *dir, const struct job_rank_of *ranks,
+		      uint32_t cnt)
 {
-	struct output_args args[TRACES];
-	struct session_sink sinks[TRACES];
-	void *traces[TRACES] = { NULL };
-	char paths[TRACES][PATH_MAX];
-	int err = 0;
+	char paths[OUTPUTS_FILES][PATH_MAX];
+	struct outputs o = *asked;
 
-	for (uint32_t i = 0; i < cnt && !err; i++) {
-		const struct job_rank_of *r = &sp->ranks[first + i];
-
-		args[i] = (struct output_args){
-			.output = &chrome_output, .s = sp->s, .path = paths[i], .tgid = r->tgid
-		};
-		if (snprintf(paths[i], sizeof(paths[i]), "%s/rank%u.pt.trace.json.gz", sp->dir,
-			     r->rank.rank) >= (int)sizeof(paths[i]))
-			err = -ENAMETOOLONG;
-		if (!err)
-			err = chrome_output.open(&args[i], &traces[i]);
-		if (!err)
-			sinks[i] = chrome_output.sink(traces[i]);
+	for (uint32_t i = 0; i < OUTPUTS_FILES && i < cnt; i++) {
+		o.files[i] = (struct output_file){ &chrome_output, paths[i], ranks[i].tgid };
+		if (snprintf(paths[i], sizeof(paths[i]), "%s/rank%u.pt.trace.json.gz", dir,
+			     ranks[i].rank.rank) >= (int)sizeof(paths[i])) {
+			pr_error("cannot create a file in %s: %s", dir, errstr(ENAMETOOLONG));
+			return EXIT_FAILED;
+		}
 	}
-	if (!err)
-		err = session__run(sp->s, sinks, cnt, &sp->totals);
-	for (uint32_t i = 0; i < cnt; i++) {
-		if (!err)
-			err = chrome_output.finish(traces[i], &args[i], &sp->totals);
-		chrome_output.free(traces[i]);
-	}
-	return err;
+	return outputs__write(&o);
 }
 
-static int write_all(struct split *sp, const char *capture)
+int split_ranks__write(const struct outputs *asked, const char *dir)
 {
-	int err = find_ranks(sp, capture);
+	struct outputs_result result = { .incomplete = "" };
+	struct outputs o = *asked;
+	struct job_rank_of *ranks = NULL;
+	size_t len = 0, cnt;
+	int code = EXIT_DONE;
 
-	if (!err && mkdir(sp->dir, 0777) && errno != EEXIST) {
-		err = -errno;
-		pr_error("cannot make the directory %s: %s", sp->dir, errstr(err));
+	if (outputs__ask(&o, find_ranks, RANKS_MAX * sizeof(*ranks), (uint8_t **)&ranks, &len))
+		return EXIT_FAILED;
+	cnt = len / sizeof(*ranks);
+	if (mkdir(dir, 0777) && errno != EEXIST) {
+		pr_error("cannot make the directory %s: %s", dir, errstr(errno));
+		code = EXIT_FAILED;
 	}
-	for (uint32_t i = 0; i < sp->cnt && !err; i += TRACES)
-		err = write_some(sp, i, sp->cnt - i < TRACES ? sp->cnt - i : TRACES);
-	if (err && err != -ECANCELED && !log__has_error())
-		pr_error("'%s' cannot be read or exported: %s", capture, errstr(err));
-	if (!err)
-		pr_info("traces: %s/rank*.pt.trace.json.gz, of %u rank%s", sp->dir, sp->cnt,
-			sp->cnt == 1 ? "" : "s");
-	return err;
-}
-
-int split_ranks__write(const struct outputs *o, const char *dir)
-{
-	static struct split sp;
-	struct join *j = NULL;
-	char text[OUTPUTS_INCOMPLETE_MAX], name[PATH_MAX + 32];
-	int err, code = EXIT_FAILED;
-
-	sp = (struct split){ .dir = dir };
-	outputs__name(o, name, sizeof(name));
-	err = outputs__open(o, &j, &sp.s);
-	if (!err)
-		err = write_all(&sp, name);
-	if (!err)
-		code = EXIT_DONE;
-	if (!err && loss_account__incomplete(session__info(sp.s), &sp.totals, text, sizeof(text))) {
-		fprintf(stderr, "ptbpf: incomplete: %s\n", text);
-		code = EXIT_INCOMPLETE;
-	}
-	session__free(sp.s);
-	join__close(j);
+	o.summary = false;
+	o.result = &result;
+	for (size_t i = 0; i < cnt && code != EXIT_FAILED; i += OUTPUTS_FILES)
+		code = write_some(&o, dir, ranks + i, (uint32_t)(cnt - i));
+	free(ranks);
+	if (code == EXIT_FAILED)
+		return code;
+	pr_info("traces: %s/rank*.pt.trace.json.gz, of %zu rank%s", dir, cnt, cnt == 1 ? "" : "s");
+	if (code == EXIT_INCOMPLETE)
+		outputs__say_incomplete(&result);
 	return code;
 }

@@ -362,7 +362,6 @@ static void write_head(struct chrome_trace *ct)
 static int begin_trace(struct chrome_trace *ct, const struct output_args *args)
 {
 	const struct session *s = args->s;
-	int err;
 
 	ct->s = s;
 	ct->info = session__info(s);
@@ -375,9 +374,7 @@ static int begin_trace(struct chrome_trace *ct, const struct output_args *args)
 	ct->memory = chrome_memory__new(&ct->w, ct->info, &ct->clock, ct->only);
 	ct->gpu = chrome_gpu__new(&ct->w, s, &ct->clock);
 	ct->python = chrome_python__new(&ct->w, s, &ct->clock, ct->gpu);
-	err = out_file__open_json(args->path, &ct->of, &ct->w);
-	if (err)
-		return err;
+	out_file__open_json(args, &ct->of, &ct->w);
 	ct->w.max = ct->info->output_max;
 	write_head(ct);
 	return ct->w.err;
@@ -542,7 +539,7 @@ static int finish_trace(void *o, const struct output_args *args, struct session_
 	totals->not_written += ct->w.left_out;
 	chrome_event__span(&ct->w, begin, end);
 	write_tail(ct, args->path, totals);
-	return err ? err : out_file__commit_json(ct->of, &ct->w);
+	return err ? err : out_file__end_json(ct->of, &ct->w);
 }
 
 static void free_trace(void *o)

@@ -371,10 +371,9 @@ static int begin_exec_trace(struct exec_trace *et, const struct output_args *arg
 		return -ENODATA;
 	}
 	err = output__choose_process(args, &et->tgid);
-	if (!err)
-		err = out_file__open_json(args->path, &et->of, &et->w);
 	if (err)
 		return err;
+	out_file__open_json(args, &et->of, &et->w);
 	et->w.max = et->info->output_max;
 	put_start(et);
 	put_groups(et);
@@ -401,7 +400,7 @@ static int finish_et(void *o, const struct output_args *args, struct session_tot
 	jsonw__newline(w);
 	jsonw__end_obj(w);
 	jsonw__newline(w);
-	return out_file__commit_json(et->of, w);
+	return out_file__end_json(et->of, w);
 }
 
 static void free_et(void *o)

@@ -277,27 +277,27 @@ static void choose_metrics(struct flamegraph *fg)
 }
 
 /* Its calls stand beside those of the first session. */
-static int add_second(struct flamegraph *fg, const char *capture)
+static int add_second(struct flamegraph *fg, const struct output_args *args)
 {
 	const struct session_opts opts = { .no_steps = true };
 	struct session_totals totals = { 0 };
 	struct capture_reader *cr = NULL;
 	struct session_sink sink = flame_sink(fg);
 	struct session *s = NULL;
-	int err = capture_reader__open(capture, &cr);
+	int err = capture_reader__open(args->diff, args->diff_fd, &cr);
 
 	if (!err) {
 		effort__begin(capture_reader__bytes(cr));
 		err = session__open(cr, &opts, &s);
 	}
 	if (!err)
-		err = begin_session(fg, s, capture);
+		err = begin_session(fg, s, args->diff);
 	if (!err)
 		err = session__run(s, &sink, 1, &totals);
 	if (!err)
 		end_session(fg, &totals);
 	if (err && !log__has_error())
-		pr_error("'%s' cannot be read: %s", capture, errstr(err));
+		pr_error("'%s' cannot be read: %s", args->diff, errstr(err));
 	session__free(s);
 	capture_reader__close(cr);
 	return err;
@@ -309,7 +309,7 @@ static int finish_flame(void *o, const struct output_args *args, struct session_
 	int err;
 
 	end_session(fg, totals);
-	err = args->diff ? add_second(fg, args->diff) : 0;
+	err = args->diff ? add_second(fg, args) : 0;
 	if (err)
 		return err;
 	choose_metrics(fg);
@@ -320,7 +320,7 @@ static int finish_flame(void *o, const struct output_args *args, struct session_
 	if (fclose(fg->f) && !err)
 		err = -EIO; /* out_file logged it */
 	fg->f = NULL;
-	return err ? err : out_file__commit(fg->of);
+	return err ? err : out_file__end(fg->of);
 }
 
 static void free_flame(void *o)
@@ -339,11 +339,11 @@ static void free_flame(void *o)
 static int open_flame(const struct output_args *args, void **out)
 {
 	struct flamegraph *fg = xcalloc(1, sizeof(*fg));
-	int err = out_file__open(args->path, &fg->of);
+	int err;
 
+	out_file__open(args, &fg->of);
 	fg->tree = stack_tree__new();
-	if (!err)
-		err = begin_session(fg, args->s, args->capture);
+	err = begin_session(fg, args->s, args->capture);
 	if (err)
 		free_flame(fg);
 	else

@@ -338,7 +338,9 @@ static int begin_timeline(struct mem_timeline *mt, const struct output_args *arg
 	err = output__choose_process(args, &mt->tgid);
 	if (!err && args->device)
 		err = parse_device(mt, args->device);
-	return err ? err : out_file__open(args->path, &mt->of);
+	if (!err)
+		out_file__open(args, &mt->of);
+	return err;
 }
 
 static void log_missing(const struct mem_timeline *mt, const struct mem_flow_account *a)
@@ -385,7 +387,7 @@ static int finish_timeline(void *o, const struct output_args *args, struct sessi
 	else
 		err = write_json(mt, &tl, args->output == &timeline_raw_output);
 	if (!err)
-		err = out_file__commit(mt->of);
+		err = out_file__end(mt->of);
 	return err;
 }
 

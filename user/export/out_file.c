@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Result files, complete or absent, optionally gzip; see out_file.h. */
+/* Result files, optionally gzip; see out_file.h. */
 #define LOG_DOMAIN "out_file"
 #include "export/out_file.h"
 
@@ -11,11 +11,10 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base/cancel.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/new_file.h"
-#include "capture/capture.h"
+#include "export/output.h"
 
 #define DEFLATE_BUF_SZ (256 * 1024)
 #define TEXT_BUF_SZ (256 * 1024)
@@ -24,9 +23,8 @@
 #define GZIP_WINDOW_BITS (15 + 16) /* 16: a gzip header instead of zlib's */
 
 struct out_file {
-	char *path;
-	struct new_file *nf;
-	int err;
+	const char *path;
+	int fd, err;
 	bool gzip;
 	z_stream z;
 	unsigned char *zbuf;
@@ -48,41 +46,27 @@ static bool ends_with(const char *s, const char *end)
 	return n >= m && !strcmp(s + n - m, end);
 }
 
-int out_file__open(const char *path, struct out_file **out)
+void out_file__open(const struct output_args *args, struct out_file **out)
 {
 	struct out_file *of = xcalloc(1, sizeof(*of));
-	int err;
 
-	of->path = xstrdup(path);
-	of->gzip = ends_with(path, ".gz");
+	of->path = args->path;
+	of->fd = args->fd;
+	of->gzip = ends_with(of->path, ".gz");
 	if (of->gzip) {
 		of->zbuf = xmalloc(DEFLATE_BUF_SZ);
 		if (deflateInit2(&of->z, DEFLATE_LEVEL, Z_DEFLATED, GZIP_WINDOW_BITS, 8,
 				 Z_DEFAULT_STRATEGY) != Z_OK)
 			mem__end(0);
 	}
-	err = new_file__open(path, NEW_FILE_ANY, &of->nf);
-	if (!err && capture__old(of->nf) == CAPTURE_OLD_CAPTURE) {
-		pr_error("%s is a capture of ptbpf and is not replaced; name another file", path);
-		err = -EEXIST;
-	}
-	if (err) {
-		out_file__free(of);
-		return err;
-	}
 	*out = of;
-	return 0;
 }
 
 static int write_all(struct out_file *of, const void *data, size_t len)
 {
-	int err = of->err;
+	int err = of->err ? 0 : new_file__write(of->fd, data, len);
 
-	if (!err)
-		err = cancel__pending() ? -ECANCELED : new_file__write(of->nf, data, len);
-	if (err == -ECANCELED)
-		of->err = err; /* main() reports it */
-	return err ? log_first(of, err, "cannot write") : 0;
+	return err ? log_first(of, err, "cannot write") : of->err;
 }
 
 static int deflate_all(struct out_file *of, const void *data, size_t len, int flush)
@@ -130,32 +114,24 @@ FILE *out_file__stream(struct out_file *of)
 	return mem__check(fopencookie(of, "w", (cookie_io_functions_t){ .write = stream_to_file }));
 }
 
-int out_file__commit(struct out_file *of)
+int out_file__end(struct out_file *of)
 {
 	if (of->gzip && !of->err)
 		deflate_all(of, NULL, 0, Z_FINISH);
-	if (!of->err)
-		of->err = new_file__commit(of->nf);
-	new_file__free(of->nf);
-	of->nf = NULL;
 	return of->err;
 }
 
-int out_file__open_json(const char *path, struct out_file **out, struct jsonw *w)
+void out_file__open_json(const struct output_args *args, struct out_file **out, struct jsonw *w)
 {
-	int err = out_file__open(path, out);
-
-	if (err)
-		return err;
+	out_file__open(args, out);
 	jsonw__init(w, out_file__write, *out, TEXT_BUF_SZ);
-	return 0;
 }
 
-int out_file__commit_json(struct out_file *of, struct jsonw *w)
+int out_file__end_json(struct out_file *of, struct jsonw *w)
 {
 	int err = jsonw__flush(w);
 
-	return err ? err : out_file__commit(of);
+	return err ? err : out_file__end(of);
 }
 
 void out_file__free(struct out_file *of)
@@ -164,8 +140,6 @@ void out_file__free(struct out_file *of)
 		return;
 	if (of->gzip)
 		deflateEnd(&of->z);
-	new_file__free(of->nf);
 	free(of->zbuf);
-	free(of->path);
 	free(of);
 }

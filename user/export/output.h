@@ -20,11 +20,13 @@ struct output_args {
 	const struct session *s;
 	const char *capture; /* its name */
 	/* files */
-	const char *path;
-	uint32_t tgid; /* of which process it is; 0: Chrome trace: all, others: the first */
+	const char *path; /* for messages and its suffix */
+	int fd;           /* where to write */
+	uint32_t tgid;    /* of which process it is; 0: Chrome trace: all, others: the first */
 	const char *device; /* of a memory timeline: "cpu", "cuda:0"; NULL: cuda:0 if it allocated there, else cpu */
 	const char *metric; /* of folded stacks, of STACKS_METRICS; NULL: time, as it was recorded */
 	const char *diff;   /* the second capture of a flame graph; NULL: none */
+	int diff_fd;        /* of which this is the open file */
 	/* reports */
 	FILE *out; /* NULL: standard output */
 	bool json;

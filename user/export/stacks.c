@@ -279,7 +279,7 @@ static int finish_stacks(void *o, const struct output_args *args, struct session
 	if (fclose(st->f) && !err)
 		err = -EIO; /* out_file logged it */
 	st->f = NULL;
-	return err ? err : out_file__commit(st->of);
+	return err ? err : out_file__end(st->of);
 }
 
 static void free_stacks(void *o)
@@ -307,7 +307,7 @@ static int open_stacks(const struct output_args *args, void **out)
 	py_paths__find(&st->paths, args->s);
 	err = choose_metric(st, args);
 	if (!err)
-		err = out_file__open(args->path, &st->of);
+		out_file__open(args, &st->of);
 	if (err)
 		free_stacks(st);
 	else

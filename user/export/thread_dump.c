@@ -237,7 +237,7 @@ static int finish_dump(void *o, const struct output_args *args, struct session_t
 		err = put_part(td, f, i, &written, totals);
 	if (fclose(f) && !err)
 		err = -EIO; /* out_file logged it */
-	return err ? err : out_file__commit(td->of);
+	return err ? err : out_file__end(td->of);
 }
 
 static void free_dump(void *o)
@@ -255,16 +255,12 @@ static void free_dump(void *o)
 static int open_dump(const struct output_args *args, void **out)
 {
 	struct thread_dump *td = xcalloc(1, sizeof(*td));
-	int err;
 
 	td->s = args->s;
 	py_paths__find(&td->paths, args->s);
-	err = out_file__open(args->path, &td->of);
-	if (err)
-		free_dump(td);
-	else
-		*out = td;
-	return err;
+	out_file__open(args, &td->of);
+	*out = td;
+	return 0;
 }
 
 const struct output threads_output = {

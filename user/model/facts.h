@@ -65,8 +65,7 @@ struct opdef_history {
 
 struct facts {
 	struct strtab *texts;
-	uint64_t demangle_ns; /* processor time for names of kernels */
-	uint32_t *names;      /* by name id: id in texts */
+	uint32_t *names; /* by name id: id in texts */
 	uint32_t name_cnt, name_cap;
 	struct hashmap long_names; /* name id -> id in texts of what names has cut at LIMIT_NAME_BYTES */
 	struct func_fact *funcs; /* by function id; [0] unused */

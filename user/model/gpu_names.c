@@ -12,7 +12,7 @@
 
 const char *gpu__kernel_name(struct facts *f, const char *raw)
 {
-	char *text = !strncmp(raw, "_Z", 2) ? demangle(raw, &f->demangle_ns) : NULL;
+	char *text = !strncmp(raw, "_Z", 2) ? demangle(raw, NULL) : NULL;
 	const char *name = facts__intern(f, text ? text : raw, strlen(text ? text : raw));
 
 	free(text);

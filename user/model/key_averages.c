@@ -67,7 +67,6 @@ struct row {
 struct key_averages {
 	struct ka_opts opts;
 	struct strtab *keys;
-	uint64_t demangle_ns;       /* processor time for keys */
 	struct hashmap key_by_name; /* (name pointer: the session interns) -> key, 0: not in the table */
 	struct hashmap row_ids; /* (stack << 32 | key, shapes << 2 | is_device << 1 | is_annotation) -> index */
 	struct shapes_text shapes; /* of the current slice */
@@ -134,7 +133,7 @@ static bool is_dropped(const char *name)
 static uint32_t make_key(struct key_averages *ka, const char *name)
 {
 	static const char step[] = SESSION_STEP_NAME;
-	char *demangled = strlen(name) > 1 ? demangle(name, &ka->demangle_ns) : NULL;
+	char *demangled = strlen(name) > 1 ? demangle(name, NULL) : NULL;
 	const char *text = demangled ? demangled : name;
 	uint32_t key;
 

@@ -79,8 +79,7 @@ static int open_files(struct join *j)
 		struct join_input *in = &j->inputs[j->cnt];
 
 		in->path = opts->paths[j->cnt];
-		err = opts->fd ? capture_reader__open_fd(in->path, opts->fd, &in->cr) :
-				 capture_reader__open(in->path, &in->cr);
+		err = capture_reader__open(in->path, opts->fds[j->cnt], &in->cr);
 		if (!err)
 			bytes += capture_reader__bytes(in->cr);
 		j->readers[j->cnt] = in->cr;

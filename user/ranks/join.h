@@ -16,7 +16,7 @@ struct capture_reader;
 struct join_opts {
 	const char *const *paths;
 	uint32_t cnt;
-	int fd; /* of a single one: the open file, which is taken; 0: what has that name is opened */
+	const int *fds;      /* the open files, which are taken */
 	bool by_collectives; /* where collectives contradict a machine's clock, its times are moved */
 };
 

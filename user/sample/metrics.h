@@ -118,12 +118,16 @@ void metrics__add_line(struct metrics *m, const struct cJSON *line);
 /* ---- window_metrics.c: a window from its session ---- */
 
 #define WINDOW_METRICS_SINKS 3
+#define METRICS_WINDOW_OPS 4096 /* most time first; the others have no name */
 
+struct hashmap;
 struct session;
 struct session_sink;
 struct session_totals;
 struct window_metrics;
-struct window_metrics *window_metrics__new(const struct session *s);
+/* Whose processes there are: process id -> user id. */
+void window_metrics__read_users(struct hashmap *users);
+struct window_metrics *window_metrics__new(const struct session *s, const struct hashmap *users);
 /* Fills at most WINDOW_METRICS_SINKS; returns how many. */
 uint32_t window_metrics__sinks(struct window_metrics *wm, struct session_sink *sinks);
 /* After the run; out->ops becomes the caller's. 0 or negative errno. */

@@ -2,6 +2,7 @@
 /* From the session of a window to what `sample --metrics` says of it; see metrics.h. */
 #include "sample/metrics.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,6 @@
 #include "model/key_averages.h"
 #include "report/report.h"
 
-#define OPS_MAX 4096        /* operators of a window, most time first; the others have no name */
 #define RSS_NS 100000000ULL /* before the window's end: its last readings of /proc */
 #define CUT_STEP                                                                                   \
 	(SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED | SLICE_UNWOUND | SLICE_END_LOST |                 \
@@ -33,28 +33,33 @@ struct window_metrics {
 	struct device *devices;
 	uint32_t device_cnt, device_cap;
 	struct hashmap device_ids; /* process; type and index */
-	struct hashmap uids;       /* of processes */
-	struct strtab *ops;        /* names of operators */
-	struct hashmap op_ids;     /* (name pointer: the session interns) -> id in ops */
-	uint32_t *op_uids;         /* by that id - 1: whose processes have it */
+	const struct hashmap *users;
+	struct strtab *ops;    /* names of operators */
+	struct hashmap op_ids; /* (name pointer: the session interns) -> id in ops */
+	uint32_t *op_uids;     /* by that id - 1: whose processes have it */
 	uint32_t op_uid_cnt, op_uid_cap;
 	struct metrics_window w;
 };
 
-/* Those of processes that have ended, or hide whose they are (prctl(2), PR_SET_DUMPABLE), share what one user has. */
-static uint32_t uid_of(struct window_metrics *wm, uint32_t tgid)
+void window_metrics__read_users(struct hashmap *users)
 {
-	const uint64_t *known = hashmap__get(&wm->uids, tgid, 0);
-	char path[32];
+	DIR *proc = opendir("/proc");
+	const struct dirent *de;
 	struct stat st;
-	uint32_t uid;
 
-	if (known)
-		return (uint32_t)*known;
-	snprintf(path, sizeof(path), "/proc/%u", tgid);
-	uid = stat(path, &st) ? METRICS_NO_USER : st.st_uid;
-	hashmap__put(&wm->uids, tgid, 0, uid);
-	return uid;
+	while (proc && (de = readdir(proc)))
+		if (atoi(de->d_name) > 0 && !fstatat(dirfd(proc), de->d_name, &st, 0))
+			hashmap__put(users, (uint64_t)atoi(de->d_name), 0, st.st_uid);
+	if (proc)
+		closedir(proc);
+}
+
+/* Those of processes that have ended, or hide whose they are (prctl(2), PR_SET_DUMPABLE), share what one user has. */
+static uint32_t uid_of(const struct window_metrics *wm, uint32_t tgid)
+{
+	const uint64_t *uid = hashmap__get(wm->users, tgid, 0);
+
+	return uid ? (uint32_t)*uid : METRICS_NO_USER;
 }
 
 static void take_operator(struct window_metrics *wm, const struct slice *sl)
@@ -121,11 +126,12 @@ static int take_kernel(void *arg, const struct kernel_event *ev)
 	return 0;
 }
 
-struct window_metrics *window_metrics__new(const struct session *s)
+struct window_metrics *window_metrics__new(const struct session *s, const struct hashmap *users)
 {
 	struct window_metrics *wm = xcalloc(1, sizeof(*wm));
 
 	wm->info = session__info(s);
+	wm->users = users;
 	wm->ka = key_averages__new(NULL);
 	wm->ops = strtab__new();
 	if (wm->info->has_gpu)
@@ -188,7 +194,7 @@ static void sum_operators(struct window_metrics *wm)
 	}
 	if (w->op_cnt)
 		sort__array(w->ops, w->op_cnt, sizeof(*w->ops), by_time); /* or in another order */
-	while (w->op_cnt > OPS_MAX)
+	while (w->op_cnt > METRICS_WINDOW_OPS)
 		w->rest_ns += w->ops[--w->op_cnt].self_ns;
 }
 
@@ -242,7 +248,6 @@ void window_metrics__free(struct window_metrics *wm)
 	key_averages__free(wm->ka);
 	gpus_report.free(wm->gr);
 	hashmap__clear(&wm->device_ids);
-	hashmap__clear(&wm->uids);
 	hashmap__clear(&wm->op_ids);
 	strtab__free(wm->ops);
 	free(wm->op_uids);

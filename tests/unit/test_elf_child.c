@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Queries of files: the answers, the children that give them, and what is cached. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "suite.h"
@@ -108,6 +111,55 @@ static void test_a_file_written_just_now_is_read_again(void)
 	close(fd);
 }
 
+/* Who answers another ptbpf, which remembers nothing. */
+static uint64_t ask_elsewhere(const char *dir, int fd)
+{
+	struct reply r = { .pid = 0 };
+	int p[2];
+	pid_t pid = -1;
+
+	CU_ASSERT_FATAL(!pipe(p) && (pid = fork()) >= 0);
+	if (!pid) {
+		elf_child__use_cache(dir);
+		ask(fd, 9, &r);
+		_exit(write(p[1], &r, sizeof(r)) != sizeof(r));
+	}
+	close(p[1]);
+	CU_ASSERT_EQUAL(read(p[0], &r, sizeof(r)), sizeof(r));
+	close(p[0]);
+	waitpid(pid, NULL, 0);
+	return r.pid;
+}
+
+/* Where the file is on a disk, which has a number of its own. A kept answer that is damaged is not believed. */
+static void test_answers_are_kept_for_others(void)
+{
+	int fd = open("/lib64/ld-linux-x86-64.so.2", O_RDONLY | O_CLOEXEC), kept;
+	char dir[] = "/tmp/elf-child-XXXXXX", path[sizeof(dir) + 300];
+	struct dirent *de;
+	struct file_id id;
+	uint64_t first;
+	DIR *d;
+
+	CU_ASSERT_FATAL(fd >= 0 && !file_id__get(fd, &id) && mkdtemp(dir));
+	first = ask_elsewhere(dir, fd);
+	CU_ASSERT_EQUAL(ask_elsewhere(dir, fd) == first, !id.mount && file_id__is_lasting(&id));
+	CU_ASSERT_FATAL((d = opendir(dir)) != NULL);
+	while ((de = readdir(d))) {
+		snprintf(path, sizeof(path), "%s/%s", dir, de->d_name);
+		kept = *de->d_name == '.' ? -1 : open(path, O_WRONLY | O_CLOEXEC);
+		if (kept < 0)
+			continue;
+		CU_ASSERT_EQUAL(pwrite(kept, "x", 1, 5), 1);
+		close(kept);
+		CU_ASSERT(ask_elsewhere(dir, fd) != first);
+		unlink(path);
+	}
+	closedir(d);
+	rmdir(dir);
+	close(fd);
+}
+
 static void test_failures(void)
 {
 	const struct elf_question crashes = { .fn = crash }, refuses = { .fn = refuse };
@@ -131,6 +183,7 @@ static const CU_TestInfo tests[] = {
 	{ "answers are remembered per file and question",
 	  test_answers_are_remembered_per_file_and_question },
 	{ "a file written just now is read again", test_a_file_written_just_now_is_read_again },
+	{ "answers are kept for others", test_answers_are_kept_for_others },
 	{ "failures", test_failures },
 	CU_TEST_INFO_NULL,
 };

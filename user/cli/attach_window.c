@@ -17,6 +17,7 @@
 #include "record/recorder.h"
 #include "record/run.h"
 #include "sample/proc_select.h"
+#include "target/elf_child.h"
 #include "target/pid_hold.h"
 #include "target/torch_proc.h"
 
@@ -323,6 +324,8 @@ int attach_window__run(const struct run_cfg *cfg, const struct window_opts *wo, 
 	char trigger[32];
 	int code = live__open(live, cfg, cfg->pids.pids[0]);
 
+	if (!cfg->rec.no_cache)
+		elf_child__use_cache(NULL); /* each window is another process */
 	if (!code && cfg->notes_fd && !cfg->rec.flight_ns)
 		attach_notes__read(cfg->notes_fd, run__recorder(live->run), -1, trigger, sizeof(trigger));
 	if (!code)

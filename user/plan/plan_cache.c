@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "base/vec.h"
 #include "code/arch.h"
-#include "plan/cache_dir.h"
+#include "target/cache_dir.h"
 #include "plan/rf_layout.h"
 
 #define CACHE_VERSION 6

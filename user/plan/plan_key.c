@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "plan/cache_dir.h"
-#include "target/elf_file.h"
+#include "target/cache_dir.h"
+#include "target/elf_child.h"
 
 struct file_key {
 	struct file_id id;
@@ -110,27 +110,12 @@ static int hash_file(int dir, const struct torch_lib *lib, struct file_key *fk)
 
 /* ---- the key ---- */
 
-/* This program's own build-id, so that what another build made is not used; zeroes if it has none. */
-static const uint8_t *tool_id(void)
-{
-	static uint8_t id[BUILD_ID_MAX];
-	static bool known;
-	struct elf_file *ef;
-
-	if (!known && !elf_file__open("/proc/self/exe", &ef)) {
-		elf_file__build_id(ef, id, BUILD_ID_MAX);
-		elf_file__close(ef);
-	}
-	known = true;
-	return id;
-}
-
 static void digest(const struct plan_key *key, const struct torch_lib *libs, uint8_t out[FILE_HASH_SZ])
 {
 	SHA256_CTX ctx;
 
 	SHA256_Init(&ctx);
-	SHA256_Update(&ctx, tool_id(), BUILD_ID_MAX);
+	SHA256_Update(&ctx, elf_child__tool_id(), BUILD_ID_MAX);
 	for (uint32_t role = 0; role < TORCH_LIB_ROLES; role++) {
 		uint8_t there = libs[role].present;
 

@@ -51,6 +51,14 @@ struct elf_answer {
  */
 int elf_child__ask(int fd, const char *name, const struct elf_question *q, struct elf_answer *out);
 void elf_answer__clear(struct elf_answer *a);
+/*
+ * From now on answers about files on disks are also kept in this directory (NULL: PLAN_CACHE_DIR) and
+ * taken from there: one ptbpf after the other asks the same.
+ */
+void elf_child__use_cache(const char *dir);
+/* This program's own build-id, of BUILD_ID_MAX bytes, so that what another build made is not used;
+ * zeroes if it has none. */
+const uint8_t *elf_child__tool_id(void);
 
 /* Copies an answer of a fixed size; false: it has another one. */
 bool elf_answer__get(const struct elf_answer *a, void *to, size_t sz);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Files that only root can have written; see cache_dir.h. */
 #define LOG_DOMAIN "plan_cache"
-#include "plan/cache_dir.h"
+#include "target/cache_dir.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The directory of cached plans and hashes: root's alone. What is read from it decides where probes are placed,
+ * The directory of cached plans, hashes and answers: root's alone. What is read from it decides where probes are placed,
  * so directory and files are used only if they are root's own, accessible to nobody else, and no links.
  */
-#ifndef PLAN_CACHE_DIR_H
-#define PLAN_CACHE_DIR_H
+#ifndef TARGET_CACHE_DIR_H
+#define TARGET_CACHE_DIR_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,4 +20,4 @@ int cache_dir__read(int dir, const char *name, size_t min, size_t max, uint8_t *
  * rest fits LIMIT_PLAN_CACHE_MIB. Not synced: a damaged file is not believed, and made again. 0 or negative errno. */
 int cache_dir__write(int dir, const char *name, const uint8_t *data, size_t len);
 
-#endif /* PLAN_CACHE_DIR_H */
+#endif /* TARGET_CACHE_DIR_H */

@@ -184,11 +184,6 @@ void builder__node_type(struct builder *b, uint32_t tgid, uint64_t vptr, const c
 	addr_name(b, PTB_REC_NODE_TYPE, tgid, vptr, name, 0);
 }
 
-void builder__caller(struct builder *b, uint32_t tgid, uint64_t addr, const char *name)
-{
-	addr_name(b, PTB_REC_CALLER, tgid, addr, name, 0);
-}
-
 void builder__schema(struct builder *b, uint32_t func, const char *text)
 {
 	struct ptb_schema s = { .func = func };
@@ -221,13 +216,6 @@ void builder__lost(struct builder *b, uint64_t begin_ns, uint64_t end_ns, uint64
 	struct ptb_lost l = { .h.ts_ns = begin_ns, .end_ns = end_ns, .cnt = cnt };
 
 	control(b, &l.h, PTB_REC_LOST, sizeof(l));
-}
-
-void builder__unprobed(struct builder *b, uint32_t tgid, uint64_t ts_ns)
-{
-	struct ptb_rec_hdr h = { .tgid = tgid, .ts_ns = ts_ns };
-
-	control(b, &h, PTB_REC_UNPROBED, sizeof(h));
 }
 
 void builder__counter(struct builder *b, uint32_t id, uint64_t value)
@@ -372,13 +360,6 @@ void builder__scope_begin(struct builder *b, uint64_t ts, uint64_t sp, uint64_t 
 	ring_text(b, &r.h, sizeof(r), &r.text_len, PTB_REC_SCOPE_BEGIN, ts, text);
 }
 
-void builder__macro(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle, uint64_t caller)
-{
-	struct ptb_scope_begin r = { .sp = sp, .handle = handle, .caller = caller };
-
-	ring_rec(b, &r.h, PTB_REC_SCOPE_BEGIN, sizeof(r), ts);
-}
-
 void builder__scope_end(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle)
 {
 	struct ptb_scope_end r = { .sp = sp, .handle = handle };
@@ -441,38 +422,6 @@ void builder__ring_rec(struct builder *b, struct ptb_rec_hdr *rec, uint8_t kind,
 	ring_rec(b, rec, kind, len, ts);
 }
 
-void builder__py_stack_def(struct builder *b, uint64_t ts, uint64_t id, uint32_t flags,
-			   const struct ptb_py_frame *frames, uint32_t cnt)
-{
-	struct {
-		struct ptb_py_stack_def def;
-		struct ptb_py_frame frames[PTB_PY_FRAMES_MAX];
-	} r = { .def = { .id = id, .frame_cnt = cnt, .flags = flags } };
-
-	assert(cnt <= PTB_PY_FRAMES_MAX);
-	memcpy(r.frames, frames, cnt * sizeof(*frames));
-	ring_rec(b, &r.def.h, PTB_REC_PY_STACK_DEF, sizeof(r.def) + cnt * sizeof(*frames), ts);
-}
-
-void builder__py_stack(struct builder *b, uint64_t ts, uint64_t id)
-{
-	struct ptb_py_stack r = { .id = id };
-
-	ring_rec(b, &r.h, PTB_REC_PY_STACK, sizeof(r), ts);
-}
-
-void builder__py_line(struct builder *b, const struct ptb_py_frame *frame, const char *func,
-		      const char *file, int32_t line, int32_t first)
-{
-	struct ptb_py_line r = { .h.tgid = b->tgid, .frame = *frame, .line = line, .first = first };
-
-	if (func) {
-		r.func = builder__name(b, func);
-		r.file = builder__name(b, file);
-	}
-	control(b, &r.h, PTB_REC_PY_LINE, sizeof(r));
-}
-
 void builder__round(struct builder *b, uint64_t watermark_ns)
 {
 	assert(!capture_writer__round(b->cw, watermark_ns));
@@ -507,7 +456,7 @@ const char *builder__path(struct builder *b)
 	return b->path;
 }
 
-struct capture_reader *builder__reader(struct builder *b)
+static struct capture_reader *reader(struct builder *b)
 {
 	const char *path = builder__path(b);
 
@@ -521,7 +470,7 @@ struct session *builder__session(struct builder *b, const struct session_opts *o
 	struct session *s = NULL;
 
 	assert(b->session_cnt < SESSIONS_MAX);
-	assert(!session__open(builder__reader(b), opts, &s));
+	assert(!session__open(reader(b), opts, &s));
 	b->sessions[b->session_cnt++] = s;
 	return s;
 }

@@ -41,10 +41,7 @@ void builder__process(struct builder *b, uint32_t tgid, const char *comm, const 
 void builder__thread_name(struct builder *b, uint32_t tgid, uint32_t tid, const char *comm);
 void builder__opdef(struct builder *b, uint32_t tgid, uint64_t addr, const char *name, bool unobserved);
 void builder__node_type(struct builder *b, uint32_t tgid, uint64_t vptr, const char *name);
-void builder__caller(struct builder *b, uint32_t tgid, uint64_t addr, const char *name);
 void builder__lost(struct builder *b, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt);
-/* From then on the process has no probes. */
-void builder__unprobed(struct builder *b, uint32_t tgid, uint64_t ts_ns);
 void builder__counter(struct builder *b, uint32_t id, uint64_t value);
 void builder__meta(struct builder *b, const char *key, const char *json);
 void builder__clock(struct builder *b, uint64_t mono_ns, uint64_t real_ns, uint64_t err_ns);
@@ -70,8 +67,6 @@ void builder__node(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp, u
 void builder__scope_name(struct builder *b, uint64_t ts, uint64_t sp, const char *text);
 void builder__scope_begin(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle,
 			  uint32_t scope, const char *text); /* text NULL: constructor only */
-/* The constructor as a RECORD_FUNCTION macro calls it. */
-void builder__macro(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle, uint64_t caller);
 void builder__scope_end(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle);
 /* What `with record_function(text)` leaves in 2.x: name and constructor. */
 void builder__annotate(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle, const char *text);
@@ -82,13 +77,6 @@ void builder__rf_end(struct builder *b, uint64_t ts, uint64_t rf);
 void builder__seq(struct builder *b, uint64_t ts, uint64_t sp, uint64_t seq);
 void builder__task(struct builder *b, uint32_t kind, uint64_t ts, uint32_t child_tgid,
 		   uint32_t child_tid, bool group_dead, const char *comm);
-/* Python: a stack of the current process (frames innermost first), the current thread's stack at the record of the
- * same time that follows, and what a frame is (func NULL: it was gone). */
-void builder__py_stack_def(struct builder *b, uint64_t ts, uint64_t id, uint32_t flags,
-			   const struct ptb_py_frame *frames, uint32_t cnt);
-void builder__py_stack(struct builder *b, uint64_t ts, uint64_t id);
-void builder__py_line(struct builder *b, const struct ptb_py_frame *frame, const char *func,
-		      const char *file, int32_t line, int32_t first);
 void builder__round(struct builder *b, uint64_t watermark_ns);
 void builder__mem_alloc(struct builder *b, uint64_t ts, uint64_t sp, uint64_t addr, uint64_t bytes);
 void builder__mem_free(struct builder *b, uint64_t ts, uint64_t sp, uint64_t addr);
@@ -100,7 +88,6 @@ void builder__raw(struct builder *b, const struct ptb_rec_hdr *rec);
 /* ---- use ---- */
 /* Seals the file (once) and returns its path. */
 const char *builder__path(struct builder *b);
-struct capture_reader *builder__reader(struct builder *b); /* owned by the builder */
 /* Opens a session on the capture; owned by the builder, one per call. */
 struct session *builder__session(struct builder *b, const struct session_opts *opts);
 

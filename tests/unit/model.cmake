@@ -6,7 +6,7 @@ add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/capture_builder
 target_include_directories(test_builder PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 target_link_libraries(test_builder PUBLIC ptbpf_model PkgConfig::CUNIT)
 
-foreach(name capture capture_damage block_hold autograd_link tensor_ids)
+foreach(name capture capture_damage block_hold tensor_ids)
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_builder)
 endforeach()
 

@@ -79,28 +79,6 @@ struct slice_log *slice_log__run(struct session *s)
 	return log;
 }
 
-struct slice_log *slice_log__of(struct builder *b, const struct session_opts *opts)
-{
-	struct slice_log *log = slice_log__run(builder__session(b, opts));
-
-	CU_ASSERT_TRUE(slice_log__valid(log));
-	return log;
-}
-
-void slice_log__done(struct slice_log *log, struct builder *b)
-{
-	slice_log__free(log);
-	builder__free(b);
-}
-
-const struct slice *slice_log__must(const struct slice_log *log, const char *name, uint32_t n)
-{
-	const struct slice *sl = slice_log__nth(log, name, n);
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(sl);
-	return sl;
-}
-
 void slice_log__free(struct slice_log *log)
 {
 	for (uint32_t i = 0; i < log->cnt; i++) {
@@ -111,40 +89,6 @@ void slice_log__free(struct slice_log *log)
 	free(log->slices);
 	free(log->flows);
 	free(log);
-}
-
-const struct slice *slice_log__nth(const struct slice_log *log, const char *name, uint32_t n)
-{
-	const struct slice *best;
-	uint64_t after = 0;
-
-	for (;; n--) {
-		best = NULL;
-		for (uint32_t i = 0; i < log->cnt; i++) {
-			const struct slice *sl = &log->slices[i];
-
-			if (!strcmp(sl->name, name) && sl->begin_ns > after &&
-			    (!best || sl->begin_ns < best->begin_ns))
-				best = sl;
-		}
-		if (!best || !n)
-			return best;
-		after = best->begin_ns;
-	}
-}
-
-const struct slice *slice_log__get(const struct slice_log *log, const char *name)
-{
-	return slice_log__nth(log, name, 0);
-}
-
-uint32_t slice_log__count(const struct slice_log *log, const char *name)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < log->cnt; i++)
-		n += !strcmp(log->slices[i].name, name);
-	return n;
 }
 
 /* ---- checks ---- */

@@ -20,16 +20,7 @@ struct slice_log {
 
 /* Runs the session and checks the log; aborts on an error. */
 struct slice_log *slice_log__run(struct session *s);
-/* The same of a builder's capture; the log is slice_log__valid(), or the test fails. */
-struct slice_log *slice_log__of(struct builder *b, const struct session_opts *opts);
 void slice_log__free(struct slice_log *log);
-void slice_log__done(struct slice_log *log, struct builder *b); /* frees both */
-/* The nth (from 0) slice of that name by begin; NULL if there are fewer. */
-const struct slice *slice_log__nth(const struct slice_log *log, const char *name, uint32_t n);
-const struct slice *slice_log__get(const struct slice_log *log, const char *name); /* nth 0 */
-/* The same; the test ends if there are fewer. */
-const struct slice *slice_log__must(const struct slice_log *log, const char *name, uint32_t n);
-uint32_t slice_log__count(const struct slice_log *log, const char *name);
 
 /*
  * What holds for every session: ids are unique; end > begin; slices of a thread nest strictly (no

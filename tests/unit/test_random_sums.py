@@ -6,6 +6,7 @@ import collections
 import json
 import os
 import random
+import subprocess
 import sys
 
 import pytest
@@ -220,3 +221,17 @@ def test_values(ws):
         level = nr % 60
         check(e["args"]["Concrete Inputs"] == [str(level)] * (1 + (3000 if level % 7 == 0 else level)), f"{nr}: {e}"[:500])
     check(len(slices) == 180, f"{len(slices)} slices")
+
+
+def test_never_a_backward(ws):
+    """Inference with gradients on: the number of operators that wait for a backward node is bounded; others are counted."""
+    count = (1 << 18) + 1000
+    with open(os.path.join(ws, "a.txt"), "w", encoding="utf-8") as f:
+        f.write("window begin=1 @1000000\n")
+        f.writelines(f"enter aten::mm sp=0x9000 @{ts}\nseq sp=0x8000 seq={ts} @{ts + 10}\nexit aten::mm sp=0x8f00 @{ts + 50}\n"
+                     for ts in range(2000000, 2000000 + 100 * count, 100))
+        f.write("window reason=1 @1000000000\n")
+    with open(os.path.join(ws, "a.txt"), encoding="utf-8") as f:
+        subprocess.run([run.CAPTURE_TEXT, os.path.join(ws, "a.ptb")], stdin=f, check=True)
+    totals = json.loads("\n".join(run_ptbpf("report", ws + "/a.ptb", "--json").out))["totals"]
+    check((totals["operators"], totals["forgotten_forwards"]) == (count, 1000), f"{totals}")

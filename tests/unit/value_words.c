@@ -82,11 +82,6 @@ void vw__ints(struct value_words *w, uint32_t cnt, const int64_t *v)
 	vw__raw(w, PTB_VAL_INTS, 0, (uint16_t)cnt, cnt, v, cnt * 8);
 }
 
-void vw__doubles(struct value_words *w, uint32_t cnt, const double *v)
-{
-	vw__raw(w, PTB_VAL_DOUBLES, 0, (uint16_t)cnt, cnt, v, cnt * 8);
-}
-
 void vw__bools(struct value_words *w, uint32_t cnt, const uint8_t *v)
 {
 	vw__raw(w, PTB_VAL_BOOLS, 0, (uint16_t)cnt, cnt, v, cnt);

@@ -52,7 +52,6 @@ void vw__bool(struct value_words *w, bool v);
 void vw__device(struct value_words *w, uint8_t type, int index); /* -1: none */
 void vw__string(struct value_words *w, const char *text);
 void vw__ints(struct value_words *w, uint32_t cnt, const int64_t *v);
-void vw__doubles(struct value_words *w, uint32_t cnt, const double *v);
 void vw__bools(struct value_words *w, uint32_t cnt, const uint8_t *v);
 void vw__complex(struct value_words *w, double re, double im);
 void vw__opaque(struct value_words *w, uint32_t opaque);

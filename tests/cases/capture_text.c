@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Makes a capture of a text, for tests/cases: capture_text FILE.ptb <TEXT. A line is a record:
+ * Makes a capture of a text, for tests/cases: capture_text FILE.ptb [SCALE] <TEXT. A line is a record:
  *
  *	[pPROCESS] [tTHREAD] KIND [FUNCTION] [FIELD=VALUE]... ["TEXT"] [@TIME]
  *
  * Process and thread hold until others are named. Kinds are those of PTB_REC_KINDS in small
  * letters, `enter` and `exit` those of operators; fields are those of their structs. A value is a
- * number, several with commas in an array, or "a name". A function is an operator with an exit, or
+ * number, several with commas in an array, or "a name". A function is an operator with an exit, %NUMBER, or
  * what a line before says: `func SCOPE! NAME [REFUSAL]` (a kind of PTB_FUNC_KINDS; `!`: without an
  * exit). "TEXT" is a record's tail, in which \0, \n and \xNN may stand; hflags=N are the header's flags;
  * frames=CODE:AT:CHECK,... are those of a py_stack_def; values=WORD,... are ptb_args.h's. `ring N`:
- * of the records that follow. `round @TIME` ends a round. # begins a comment.
- *
- * args=VALUE,... are arguments or results (they set PTB_F_ARGS): 5, 0.5 (also inf, nan, 0x1p63), True, None, "text",
- * ? (unknown), late1 (a double that comes later), c(RE,IM), dev1.0 (CUDA's first; dev1: no index), opaque16, undef or
- * undefIMPL, #WORD (as it stands), t6[2x3] (a tensor of dtype 6; behind it may stand /strides=1x3 or /nostrides,
- * /keys=N, /flags=N, /impl=N, /storage=N, /offset=N, /dev=1.0, /ndim=N). Lists: [...], (...) a tuple, T[...] and O[...]
- * of tensors and optional tensors, I[...], D[...], B[...] of numbers. VALUE*N: N of it; behind a list or text /N: its
- * true length.
+ * of the records that follow. `round @TIME` ends a round. # begins a comment. Lines between `times N` and `done` are
+ * there N times, or SCALE times as often; $EXPRESSION$ in them is one of C with i, from 0, n, the number of times, and
+ * r, another number each time; what follows `?EXPRESSION` is there when that is not 0.
+ * args=VALUE,... are arguments or results, see args_text.c.
  */
 #include <ctype.h>
 #include <stddef.h>
@@ -26,9 +22,8 @@
 #include <string.h>
 
 #include "capture/capture.h"
-#include "value_words.h"
+#include "capture_text.h"
 
-#define LINE_MAX_BYTES 65536
 #define FUNCS_MAX 512
 #define NAMES_MAX 4096
 
@@ -66,7 +61,7 @@ static struct capture_writer *cw;
 static char *funcs[FUNCS_MAX], *names[NAMES_MAX];
 static uint32_t func_cnt, name_cnt, ring, tgid = 1, tid = 1, line_nr;
 
-static void fail(const char *what, const char *word)
+void fail(const char *what, const char *word)
 {
 	fprintf(stderr, "line %u: %s '%s'\n", line_nr, what, word);
 	exit(1);
@@ -80,22 +75,24 @@ static void must(int err)
 
 static uint32_t name_id(const char *text)
 {
-	struct {
+	static struct {
 		struct ptb_text t;
-		char text[8192];
-	} rec = { .t.h.kind = PTB_REC_NAME };
-	size_t len = strlen(text);
+		char text[65504];
+	} rec;
+	size_t len = strlen(text), padded = (len + 7) & ~(size_t)7;
 
 	for (uint32_t i = 0; i < name_cnt; i++)
 		if (!strcmp(names[i], text))
 			return i + 1;
-	if (name_cnt == NAMES_MAX || len >= sizeof(rec.text))
+	if (name_cnt == NAMES_MAX || padded > sizeof(rec.text))
 		fail("too many or long names", text);
 	names[name_cnt++] = strdup(text);
-	rec.t.id = name_cnt;
-	rec.t.text_len = (uint32_t)len;
+	memset(rec.text, 0, padded);
 	memcpy(rec.text, text, len);
-	rec.t.h.len = (uint16_t)(sizeof(rec.t) + ((len + 7) & ~(size_t)7));
+	rec.t = (struct ptb_text){ .h.kind = PTB_REC_NAME,
+				   .h.len = (uint16_t)(sizeof(rec.t) + padded),
+				   .id = name_cnt,
+				   .text_len = (uint32_t)len };
 	must(capture_writer__control(cw, &rec.t.h));
 	return name_cnt;
 }
@@ -125,6 +122,8 @@ static uint32_t func_new(const char *name, uint32_t kind, bool no_exit, uint32_t
 
 static uint32_t func_id(const char *name)
 {
+	if (*name == '%')
+		return (uint32_t)atoi(name + 1);
 	for (uint32_t i = func_cnt; i > 0; i--)
 		if (!strcmp(funcs[i - 1], name))
 			return i;
@@ -164,8 +163,7 @@ static char *next_word(char **rest)
 	return word;
 }
 
-/* Of a quoted text the bytes, in place; returns how many. */
-static size_t unquote(char *text)
+size_t unquote(char *text)
 {
 	char *to = text;
 
@@ -184,7 +182,7 @@ static size_t unquote(char *text)
 	return (size_t)(to - text);
 }
 
-static uint64_t number(const char *word, char **end)
+uint64_t number(const char *word, char **end)
 {
 	uint64_t n = *word == '-' ? (uint64_t)strtoll(word, end, 0) : strtoull(word, end, 0);
 
@@ -195,8 +193,14 @@ static uint64_t number(const char *word, char **end)
 
 static const struct field *field_of(uint8_t kind, const char *name)
 {
-	for (const struct field *f = fields; f < fields + sizeof(fields) / sizeof(*fields); f++)
-		if (f->kind == kind && !strcmp(f->name, name))
+	static uint16_t first[256]; /* of a kind, whose fields are side by side */
+	const struct field *end = fields + sizeof(fields) / sizeof(*fields), *f = fields + first[kind];
+
+	while (f < end && f->kind != kind)
+		f++;
+	first[kind] = (uint16_t)(f - fields);
+	for (; f < end && f->kind == kind; f++)
+		if (!strcmp(f->name, name))
 			return f;
 	fail("no field", name);
 	return NULL;
@@ -252,264 +256,10 @@ static size_t append(char *rec, size_t len, bool are_frames, char *value)
 	}
 }
 
-/* ---- args= ---- */
-
-static struct value_words vals;
-
-static char *value(char *p);
-
-static void dims(char **p, uint8_t *cnt, int64_t *to)
-{
-	for (uint8_t n = 0; isdigit((unsigned char)**p) || **p == '-'; *p += **p == 'x') {
-		to[n] = strtoll(*p, p, 10); /* base 10: 0x3 are two */
-		*cnt = ++n;
-	}
-}
-
-static char *device(char *p, uint8_t *type, int *nr)
-{
-	*type = (uint8_t)strtoul(p, &p, 10);
-	*nr = *p == '.' ? (int)strtol(p + 1, &p, 10) : -1;
-	return p;
-}
-
-static char *tensor(char *p)
-{
-	struct vw_tensor t = { .dtype = (uint8_t)strtoul(p, &p, 10) };
-	uint8_t cnt = 0;
-	char *key;
-	uint64_t n;
-	int nr;
-
-	p++;
-	dims(&p, &t.ndim, t.sizes);
-	for (p++; *p == '/'; p = *p == '=' ? p + 1 : p) {
-		key = p + 1;
-		p = key + strcspn(key, "=/,)]*");
-		if (!strncmp(key, "strides=", 8)) {
-			t.own_strides = true;
-			p++;
-			dims(&p, &cnt, t.strides);
-		} else if (!strncmp(key, "nostrides", 9)) {
-			t.no_strides = true;
-		} else if (!strncmp(key, "dev=", 4)) {
-			p = device(p + 1, &t.device_type, &nr);
-			t.has_index = nr >= 0;
-			t.index = (uint8_t)nr;
-		} else {
-			n = number(p + 1, &p);
-			t.keys = *key == 'k' ? n : t.keys;
-			t.impl = *key == 'i' ? n : t.impl;
-			t.storage = *key == 's' ? n : t.storage;
-			t.offset = *key == 'o' ? (int64_t)n : t.offset;
-			t.ndim = *key == 'n' ? (uint8_t)n : t.ndim;
-			t.flags |= *key == 'f' ? (uint8_t)n :
-				   *key == 'i' ? PTB_VAL_F_IDS :
-				   *key == 's' ? PTB_VAL_F_STORAGE :
-						 0;
-		}
-	}
-	vw__tensor(&vals, &t);
-	return p;
-}
-
-/* The values to the bracket that ends them; returns how many. */
-static uint32_t values_until(char **p)
-{
-	uint32_t cnt = 0, begin, words;
-	unsigned long again;
-
-	for (; **p && **p != ']' && **p != ')'; *p += **p == ',') {
-		begin = vals.cnt;
-		*p = value(*p);
-		words = vals.cnt - begin;
-		for (again = **p == '*' ? strtoul(*p + 1, p, 10) : 1, cnt++; again > 1; again--, cnt++) {
-			if (vals.cnt + words > VALUE_WORDS_MAX)
-				fail("too many values", *p);
-			memcpy(&vals.words[vals.cnt], &vals.words[begin], words * 8);
-			vals.cnt += words;
-		}
-	}
-	return cnt;
-}
-
-static void set_head(uint32_t at, uint8_t kind, uint32_t present, char **p)
-{
-	struct ptb_val h = { .kind = kind, .aux = (uint16_t)present, .n = present };
-
-	if (**p == '/')
-		h.n = (uint32_t)strtoul(*p + 1, p, 10);
-	h.flags = h.n > present ? PTB_VAL_F_CUT : 0;
-	memcpy(&vals.words[at], &h, sizeof(h));
-}
-
-/* I[], D[], B[]; p: behind the bracket */
-static char *numbers(uint8_t kind, char *p)
-{
-	uint32_t at = vals.cnt++, cnt = 0;
-	unsigned long again;
-	uint64_t n;
-	double d;
-
-	for (; *p && *p != ']'; p += *p == ',') {
-		d = strtod(p, kind == PTB_VAL_DOUBLES ? &p : NULL);
-		n = kind == PTB_VAL_DOUBLES ? 0 : number(p, &p);
-		for (again = *p == '*' ? strtoul(p + 1, &p, 10) : 1; again > 0; again--, cnt++) {
-			if (at + 1 + cnt >= VALUE_WORDS_MAX)
-				fail("too many values", p);
-			if (kind == PTB_VAL_BOOLS && cnt % 8)
-				vals.words[at + 1 + cnt / 8] |= n << cnt % 8 * 8;
-			else if (kind == PTB_VAL_BOOLS)
-				vals.words[at + 1 + cnt / 8] = n;
-			else if (kind == PTB_VAL_INTS)
-				vals.words[at + 1 + cnt] = n;
-			else
-				memcpy(&vals.words[at + 1 + cnt], &d, sizeof(d));
-		}
-	}
-	vals.cnt += kind == PTB_VAL_BOOLS ? (cnt + 7) / 8 : cnt;
-	p++;
-	set_head(at, kind, cnt, &p);
-	return p;
-}
-
-/* p: behind the bracket */
-static char *list(uint8_t kind, char *p)
-{
-	uint32_t at = vals.cnt, cnt;
-
-	vw__list(&vals, kind, 0, 0);
-	cnt = values_until(&p);
-	p++;
-	set_head(at, kind, cnt, &p);
-	return p;
-}
-
-static char *text_value(char *p)
-{
-	uint32_t at = vals.cnt, len;
-	char *end = p + 1;
-
-	while (*end && *end != '"')
-		end += *end == '\\' && end[1] ? 2 : 1;
-	end++;
-	len = (uint32_t)unquote(p);
-	vw__raw(&vals, PTB_VAL_STRING, 0, 0, 0, p, len);
-	set_head(at, PTB_VAL_STRING, len, &end);
-	return end;
-}
-
-static char *number_value(char *p)
-{
-	char *whole = p + strcspn(p, ",])*"), *end;
-	int64_t n = strtoll(p, &end, 0);
-
-	if (end == whole) {
-		vw__int(&vals, n);
-		return end;
-	}
-	vw__double(&vals, strtod(p, &end));
-	if (end != whole)
-		fail("no value", p);
-	return end;
-}
-
-static char *complex_value(char *p)
-{
-	double re = strtod(p + 2, &p), im = strtod(p + 1, &p);
-
-	vw__complex(&vals, re, im);
-	return p + 1;
-}
-
-static char *device_value(char *p)
-{
-	uint8_t type;
-	int nr;
-
-	p = device(p + strlen("dev"), &type, &nr);
-	vw__device(&vals, type, nr);
-	return p;
-}
-
-/* The kind of lists that it begins with, 0: none; *p is then behind the bracket. */
-static uint8_t list_kind(char **p)
-{
-	static const struct {
-		const char *begin;
-		uint8_t kind;
-	} rows[] = { { "[", PTB_VAL_LIST },     { "(", PTB_VAL_TUPLE },
-		     { "T[", PTB_VAL_TENSORS }, { "O[", PTB_VAL_OPT_TENSORS },
-		     { "I[", PTB_VAL_INTS },    { "D[", PTB_VAL_DOUBLES },
-		     { "B[", PTB_VAL_BOOLS } };
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (!strncmp(*p, rows[i].begin, strlen(rows[i].begin))) {
-			*p += strlen(rows[i].begin);
-			return rows[i].kind;
-		}
-	}
-	return 0;
-}
-
-/* A value that is no list and is known by how it begins; NULL: a number. */
-static char *one_value(char *p)
-{
-	if (*p == '"')
-		return text_value(p);
-	if (*p == 't')
-		return tensor(p + 1);
-	if (*p == 'c')
-		return complex_value(p);
-	if (!strncmp(p, "dev", 3))
-		return device_value(p);
-	if (*p == '?')
-		vw__unknown(&vals);
-	else if (*p == '#')
-		vals.words[vals.cnt++] = number(p + 1, &p);
-	else if (*p == 'N')
-		vw__none(&vals);
-	else if (*p == 'T' || *p == 'F')
-		vw__bool(&vals, *p == 'T');
-	else if (!strncmp(p, "late", 4))
-		vw__pending(&vals, (uint32_t)strtoul(p + 4, NULL, 10));
-	else if (!strncmp(p, "opaque", 6))
-		vw__opaque(&vals, (uint32_t)strtoul(p + 6, NULL, 10));
-	else if (!strncmp(p, "undef", 5))
-		vw__undefined(&vals, strtoull(p + 5, NULL, 0));
-	else
-		return NULL;
-	return p + strcspn(p, ",])*");
-}
-
-/* Adds one; returns what is behind it. */
-static char *value(char *p)
-{
-	uint8_t kind = list_kind(&p);
-	char *end;
-
-	if (kind >= PTB_VAL_INTS && kind <= PTB_VAL_BOOLS)
-		return numbers(kind, p);
-	if (kind)
-		return list(kind, p);
-	end = one_value(p);
-	return end ? end : number_value(p);
-}
-
-static size_t append_values(char *rec, size_t len, char *text)
-{
-	vals.cnt = 0;
-	values_until(&text);
-	if (*text || len + vals.cnt * 8 > LINE_MAX_BYTES)
-		fail("no values, or too many", text);
-	memcpy(rec + len, vals.words, vals.cnt * 8);
-	return len + vals.cnt * 8;
-}
-
 static const struct kind *kind_of(const char *word)
 {
 	for (const struct kind *k = kinds; k < kinds + sizeof(kinds) / sizeof(*kinds); k++)
-		if (!strcasecmp(k->name, word))
+		if ((k->name[0] | ' ') == *word && !strcasecmp(k->name, word))
 			return k;
 	fail("no kind of records", word);
 	return NULL;
@@ -525,7 +275,6 @@ static void record(const struct kind *k, char *rest)
 	uint32_t text_len;
 	char *word, *eq;
 
-	memset(&rec, 0, sizeof(rec));
 	rec.h = (struct ptb_rec_hdr){ .kind = k->kind, .tgid = tgid, .tid = tid };
 	while ((word = next_word(&rest))) {
 		eq = word + strcspn(word, "=\"");
@@ -544,7 +293,7 @@ static void record(const struct kind *k, char *rest)
 			if (!strcmp(word, "hflags"))
 				rec.h.flags |= (uint8_t)number(eq, &eq);
 			else if (!strcmp(word, "args"))
-				len = append_values(rec.bytes, len, eq), rec.h.flags |= PTB_F_ARGS;
+				len += args_text(rec.bytes + len, eq), rec.h.flags |= PTB_F_ARGS;
 			else if (!strcmp(word, "frames") || !strcmp(word, "values"))
 				len = append(rec.bytes, len, *word == 'f', eq);
 			else
@@ -554,6 +303,125 @@ static void record(const struct kind *k, char *rest)
 	rec.h.len = (uint16_t)len;
 	must(k->kind >= PTB_REC_USER_FIRST ? capture_writer__control(cw, &rec.h) :
 					     capture_writer__ring(cw, ring, &rec, rec.h.len));
+	memset(&rec, 0, len); /* all of it at once would take longer than the record */
+}
+
+/* ---- times ---- */
+
+static const char *expr; /* what is left of it */
+static uint64_t times_i, times_n, times_scale = 1;
+
+static uint64_t expression(int binds);
+
+static uint64_t operand(void)
+{
+	static uint64_t random = 1;
+	uint64_t v;
+	char *end;
+
+	switch (*expr) {
+	case '(':
+		expr++;
+		v = expression(0);
+		expr++;
+		return v;
+	case 'i':
+		expr++;
+		return times_i;
+	case 'n':
+		expr++;
+		return times_n;
+	case 'r':
+		expr++;
+		random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+		return random ^ random >> 32;
+	}
+	v = strtoull(expr, &end, 0);
+	if (end == expr)
+		fail("no expression", expr);
+	expr = end;
+	return v;
+}
+
+static uint64_t apply(uint64_t a, char op, uint64_t b)
+{
+	switch (op) {
+	case '+':
+		return a + b;
+	case '-':
+		return a - b;
+	case '*':
+		return a * b;
+	case '/':
+		return b ? a / b : 0;
+	case '%':
+		return b ? a % b : 0;
+	case '<':
+		return a < b;
+	case '=':
+		return a == b;
+	}
+	return a & b;
+}
+
+/* Of operators that bind more than that. */
+static uint64_t expression(int binds)
+{
+	static const char ops[] = "&=<+-*/%";
+	static const int strength[] = { 1, 2, 3, 4, 4, 5, 5, 5 };
+	uint64_t v = operand();
+	const char *op;
+
+	while (*expr && (op = strchr(ops, *expr)) && strength[op - ops] > binds) {
+		expr++;
+		v = apply(v, *op, expression(strength[op - ops]));
+	}
+	return v;
+}
+
+static void text_line(char *line);
+
+static void one_time(const char *line)
+{
+	static char text[LINE_MAX_BYTES + 64];
+	size_t len = 0;
+
+	if (*line == '?') {
+		expr = line + 1;
+		if (!expression(0))
+			return;
+		line = expr + 1;
+	}
+	for (const char *p = line; *p && len < LINE_MAX_BYTES; p++) {
+		if (*p != '$') {
+			text[len++] = *p;
+			continue;
+		}
+		expr = p + 1;
+		len += (size_t)sprintf(text + len, "%llu", (unsigned long long)expression(0));
+		p = expr;
+	}
+	text[len] = '\0';
+	text_line(text);
+}
+
+static void times(uint64_t cnt)
+{
+	static char line[LINE_MAX_BYTES];
+	char *lines[64];
+	uint32_t line_cnt = 0;
+
+	while (fgets(line, sizeof(line), stdin) && strcmp(line, "done\n")) {
+		if (line_cnt == 64)
+			fail("too many lines between times and", "done");
+		lines[line_cnt++] = strdup(line);
+	}
+	times_n = cnt * times_scale;
+	for (times_i = 0; times_i < times_n; times_i++)
+		for (uint32_t k = 0; k < line_cnt; k++)
+			one_time(lines[k]);
+	while (line_cnt)
+		free(lines[--line_cnt]);
 }
 
 static void text_line(char *line)
@@ -569,6 +437,9 @@ static void text_line(char *line)
 		ring = (uint32_t)number(line, &line);
 	} else if (!strcmp(word, "round")) {
 		must(capture_writer__round(cw, number(line + strspn(line, " @"), &line)));
+		must(capture_writer__flush(cw));
+	} else if (!strcmp(word, "times")) {
+		times(number(line, &line));
 	} else if (!strcmp(word, "func")) {
 		kind = next_word(&line);
 		word = next_word(&line);
@@ -584,8 +455,10 @@ int main(int argc, char **argv)
 {
 	static char line[LINE_MAX_BYTES];
 
-	if (argc != 2)
+	if (argc < 2)
 		return 2;
+	if (argc > 2)
+		times_scale = strtoull(argv[2], NULL, 10);
 	must(capture_writer__open(argv[1], &cw));
 	while (fgets(line, sizeof(line), stdin)) {
 		line_nr++;

@@ -5,7 +5,7 @@ set(wire ${CMAKE_SOURCE_DIR}/bpf/ptb_event.h ${CMAKE_SOURCE_DIR}/bpf/ptb_gpu.h)
 add_custom_command(OUTPUT ${fields} DEPENDS ${C}/fields.py ${wire} VERBATIM
   COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/embed/cases
   COMMAND sh -c "${PTBPF_PYTHON3} \"$0\" \"$@\" >${fields}" ${C}/fields.py ${wire})
-add_executable(capture_text ${C}/capture_text.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/value_words.c ${fields})
-target_include_directories(capture_text PRIVATE ${CMAKE_BINARY_DIR}/embed ${CMAKE_CURRENT_SOURCE_DIR}/unit)
+add_executable(capture_text ${C}/capture_text.c ${C}/args_text.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/value_words.c ${fields})
+target_include_directories(capture_text PRIVATE ${CMAKE_BINARY_DIR}/embed ${C} ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 target_link_libraries(capture_text PRIVATE ptbpf_flags ptbpf_capture)
 python_test(unit_cases plain ${C}/run.py)

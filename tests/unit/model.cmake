@@ -22,8 +22,5 @@ add_executable(gpu_rows ${CMAKE_CURRENT_SOURCE_DIR}/torch/gpu_rows.c)
 target_link_libraries(gpu_rows PRIVATE test_builder)
 
 # Captures that are made to exhaust their reader: every command ends in time, within its memory, and reports what it left out.
-add_executable(hostile_capture ${CMAKE_CURRENT_SOURCE_DIR}/unit/hostile_capture.c
-  ${CMAKE_CURRENT_SOURCE_DIR}/unit/hostile_cases.c)
-target_link_libraries(hostile_capture PRIVATE test_builder)
 pytest_test(unit_capture_hostile unit tests/unit/test_capture_hostile.py)
 pytest_test(unit_read_cancel unit tests/unit/test_read_cancel.py)

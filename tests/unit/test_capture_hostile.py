@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Captures that are made to exhaust their reader (hostile_cases.c): report and export end in time and within 1 GiB + 20 times
+"""Captures that are made to exhaust their reader (hostile.text): report and export end in time and within 1 GiB + 20 times
 the file's size, with a complete document, or with none, one sentence and the exit code 1.
 
 A case whose name begins with honest_ is no attack: nothing of it is left out, and it needs little more than 20 times its size.
@@ -13,9 +13,9 @@ import tempfile
 
 import pytest
 
+from hostile import CASES, make
 from support import PTBPF, check, soak
 
-MAKER = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "hostile_capture")
 DEADLINE_S = 60  # of processor time, per 100 MB of a capture and at least; wall time would depend on other processes
 COMMANDS = {
     "t": ["report"],
@@ -102,18 +102,11 @@ def problem(name, letter, result, out, capture):
     return f"{line}: {bad}\n{text[-2000:]}" if bad else None
 
 
-def cases():
-    """{name: letters of the commands that it attacks}"""
-    if not os.path.exists(MAKER):
-        return {}
-    return dict(line.split() for line in subprocess.check_output([MAKER, "--list"], text=True).splitlines())
-
-
-@pytest.mark.parametrize("name, letters", cases().items())
-def test_case(ws, name, letters, detail):
+@pytest.mark.parametrize("name", CASES)
+def test_case(ws, name, detail):
     capture, out = os.path.join(ws, name + ".ptb"), os.path.join(ws, "out")
-    subprocess.run([MAKER, name, capture, "3" if soak() else "1"], check=True)
-    commands, bad = COMMANDS if soak() else letters, []
+    make(name, capture, 3 if soak() else 1)
+    commands, bad = COMMANDS if soak() else CASES[name][0], []
     for letter in commands:
         bad.append(problem(name, letter, run(COMMANDS[letter], capture, out), out, capture))
         if os.path.exists(out):

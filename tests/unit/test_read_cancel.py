@@ -10,9 +10,9 @@ import subprocess
 import tempfile
 import time
 
+from hostile import make
 from support import PTBPF, check
 
-MAKER = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "hostile_capture")
 TICK = os.sysconf("SC_CLK_TCK")
 # command, seconds of the processor after which the signal comes
 RUNS = [(["report", "--gpu"], 0.05), (["report", "--gpu"], 0.4), (["export", "--format", "chrome", "-o", "out.json.gz"], 0.6),
@@ -50,7 +50,7 @@ def run(args, cwd, at, sig):
 
 def test_signals(ws, detail):
     capture, interrupted = os.path.join(ws, "capture.ptb"), 0
-    subprocess.run([MAKER, "honest_launches", capture, "1"], check=True)
+    make("honest_launches", capture, 1)
     for command, at in RUNS:
         for sig in (signal.SIGINT, signal.SIGTERM):
             code, took, text = run([os.path.abspath(PTBPF), command[0], capture] + command[1:], ws, at, sig)

@@ -3,17 +3,16 @@
 
 import os
 import shutil
-import subprocess
 import sys
 
 import pytest
 
-from support import PTBPF, ROOT, check, run_ptbpf
+from support import ROOT, check, run_ptbpf
 
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 from view_trace import Browser  # noqa: E402
-sys.path.insert(0, os.path.join(ROOT, "tests", "cases"))
-import run as cases  # noqa: E402
+sys.path.insert(0, os.path.join(ROOT, "tests", "unit"))
+from hostile import make_texts, texts as cases  # noqa: E402
 
 pytestmark = pytest.mark.unprivileged
 
@@ -137,8 +136,7 @@ def test_content_security_policy(browser, ws, form):
     if form == "flamegraph":
         page = page_of(ws)
     else:
-        maker = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "fake_hostile_capture")
-        subprocess.run([maker, ws + "/c.ptb"], check=True)
+        make_texts(ws + "/c.ptb")
         run_ptbpf("export", ws + "/c.ptb", "--format", form, "-o", page, expect=(0, 3))
     browser.call("Page.navigate", url="file://" + page)
     browser.wait_for("document.readyState === 'complete'", "the page does not load")

@@ -23,6 +23,4 @@ if(CUDA_OCCUPANCY_DIR)
 endif()
 
 # Texts of a capture that attack programs which print them.
-add_executable(fake_hostile_capture ${U}/fake_hostile_capture.c)
-target_link_libraries(fake_hostile_capture PRIVATE test_builder)
 pytest_test(unit_hostile_texts unit tests/unit/test_hostile_texts.py)

@@ -8,9 +8,9 @@ import os
 import subprocess
 import unicodedata
 
+from hostile import make_texts
 from support import PTBPF
 
-MAKER = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "fake_hostile_capture")
 
 def plain(what, data):
     """Text for people: UTF-8, no control characters except newlines, no zero-width characters, no line that a name began."""
@@ -46,7 +46,7 @@ class Tags(html.parser.HTMLParser):
 
 def test_texts(ws):
     capture = os.path.join(ws, "c.ptb")
-    subprocess.run([MAKER, capture], check=True)
+    make_texts(capture)
 
     def run(*words):
         done = subprocess.run([PTBPF, *words], capture_output=True)

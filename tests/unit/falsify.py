@@ -33,7 +33,11 @@ def us(ns):
 
 
 def dump(doc):
-    return re.sub(r'"\\u0000([0-9.]+)"', r"\1", json.dumps(doc))
+    return re.sub(r'"\\u0000(-?[0-9.]+)"', r"\1", json.dumps(doc))
+
+
+def findings_of(path):
+    return validate_trace.check(path, argparse.Namespace(torch=False, need_schema=False))[0]
 
 
 class Falsifier:
@@ -75,16 +79,16 @@ class Falsifier:
         if self.command(*args, tool=tool) != 1:
             sys.exit("FAIL: the command does not tell a false file by its exit code")
 
-    def text(self, rule, what, text):
+    def text(self, rule, what, text, found_in=findings_of):
         """A file with that text must violate the rule."""
         with open(self.false, "w", encoding="utf-8") as f:
             f.write(text)
-        findings, _ = validate_trace.check(self.false, argparse.Namespace(torch=False, need_schema=False))
+        findings = found_in(self.false)
         self.done += 1
         if rule not in findings.by_rule:
             self.failures.append(f"{what}: expected a violation of \"{rule}\": {dict(findings.by_rule)}"[:500])
 
-    def rows(self, path, rows, read=Us):
+    def rows(self, path, rows, read=Us, found_in=findings_of):
         """(rule that must find it, change of the valid document in the file)"""
         with open(path, encoding="utf-8") as f:
             text = f.read()
@@ -93,7 +97,7 @@ class Falsifier:
                 continue
             doc = json.loads(text, parse_float=read)
             change(doc)
-            self.text(rule, change.__name__, dump(doc))
+            self.text(rule, change.__name__, dump(doc), found_in)
 
 
 def main(run):

@@ -6,24 +6,15 @@
 
 import argparse
 import copy
-import decimal
 import gzip
-import json
 import os
-import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from falsify import TOOLS, main  # noqa: E402
+from falsify import TOOLS, Us, main  # noqa: E402
 import validate_et  # noqa: E402
 
 VALIDATOR = os.path.join(TOOLS, "validate_et.py")
-
-
-def dump(doc):
-    """Numbers with decimals as they were written."""
-    text = json.dumps(doc, default=lambda d: f"\0{d}")
-    return re.sub(r'"\\u0000(-?[0-9.]+)"', r"\1", text)
 
 
 def node(doc, name, nr=0):
@@ -102,7 +93,7 @@ def tail_of_type(d): node(d, "mul_")["inputs"]["types"][0] = "Tensor(float)]"
 def no_dtype(d): node(d, "mul_")["inputs"]["types"][0] = "Tensor()"
 def five_of_six(d): node(d, "mul_")["inputs"]["values"][0].pop(2)
 def tensor_text(d): node(d, "mul_")["inputs"]["values"][0] = "<Tensor>"
-def tensor_float(d): node(d, "mul_")["inputs"]["values"][0][3] = decimal.Decimal("6.0")
+def tensor_float(d): node(d, "mul_")["inputs"]["values"][0][3] = Us("6.0")
 def no_tensor_id(d): node(d, "mul_")["inputs"]["values"][0][0] = 0
 def other_numel(d): node(d, "mul_")["inputs"]["values"][0][3] = 7
 def other_itemsize(d): node(d, "mul_")["inputs"]["values"][0][4] = 8
@@ -187,62 +178,26 @@ TEXTS = [
 ]
 
 
-class Test:
-    def __init__(self, et, trace, false):
-        self.et, self.trace, self.false = et, trace, false
-        self.done, self.failures = 0, []
-
-    def must_fail(self, rule, what, et, chrome=None, torch=False):
-        findings, _ = validate_et.check(et, argparse.Namespace(torch=torch, need_schema=False, chrome=chrome))
-        self.done += 1
-        if rule not in findings.by_rule:
-            self.failures.append(f'{what}: expected a violation of "{rule}": {dict(findings.by_rule)}'[:500])
-
-    def falsify(self, rule, change, torch=False):
-        with open(self.et, encoding="utf-8") as f:
-            doc = json.load(f, parse_float=decimal.Decimal)
-        change(doc)
-        with open(self.false, "w", encoding="utf-8") as f:
-            f.write(dump(doc))
-        self.must_fail(rule, change.__name__, self.false, torch=torch)
-
-    def falsify_chrome(self, change):
-        with open(self.trace, encoding="utf-8") as f:
-            doc = json.load(f)
-        change(doc)
-        with open(self.false, "w", encoding="utf-8") as f:
-            json.dump(doc, f)
-        self.must_fail("chrome", change.__name__, self.et, chrome=self.false)
-
-    def falsify_text(self, what, change):
-        with open(self.et, encoding="utf-8") as f:
-            text = f.read()
-        assert change(text) != text, what
-        with open(self.false, "w", encoding="utf-8") as f:
-            f.write(change(text))
-        self.must_fail("read", what, self.false)
-
-
 def run(f):
     f.capture("validators/execution_trace")
-    t = Test(f.ptbpf("t.et.json"), f.ptbpf("t.trace.json"), f.false)
-    with open(t.et, "rb") as plain, gzip.open(t.et + ".gz", "wb") as packed:
+    et, trace = f.ptbpf("t.et.json"), f.ptbpf("t.trace.json")
+
+    def check(path, **how):
+        return validate_et.check(path, argparse.Namespace(**{"torch": False, "need_schema": False, "chrome": None, **how}))[0]
+
+    with open(et, "rb") as plain, gzip.open(et + ".gz", "wb") as packed:
         packed.write(plain.read())
-    for args in ([t.et, "--chrome", t.trace], [t.et + ".gz"], ["--torch", t.et]):
+    for args in ([et, "--chrome", trace], [et + ".gz"], ["--torch", et]):
         f.must_be_valid(*args, tool=VALIDATOR)
-    for rule, changes in RULES.items():
-        for change in changes:
-            if rule != "schema" or f.with_schema:
-                t.falsify(rule, change)
-    for rule, changes in TORCH.items():
-        for change in changes:
-            t.falsify(rule, change, torch=True)
-    for change in CHROME:
-        t.falsify_chrome(change)
+    f.rows(et, [(rule, change) for rule, changes in RULES.items() for change in changes], found_in=check)
+    f.rows(et, [(rule, change) for rule, changes in TORCH.items() for change in changes], found_in=lambda path: check(path, torch=True))
+    f.rows(trace, [("chrome", change) for change in CHROME], float, lambda path: check(et, chrome=path))
+    with open(et, encoding="utf-8") as whole:
+        text = whole.read()
     for what, change in TEXTS:
-        t.falsify_text(what, change)
-    f.must_be_told(t.false, tool=VALIDATOR)
-    f.failures, f.done = t.failures, t.done
+        assert change(text) != text, what
+        f.text("read", what, change(text), check)
+    f.must_be_told(f.false, tool=VALIDATOR)
 
 
 if __name__ == "__main__":

@@ -190,6 +190,11 @@ def run(f):
     memory_report = f.ptbpf("m.json", "report", "--memory", "--json", "--row-limit", "-1")
     f.must_be_valid(memory_report)
     f.rows(memory_report, FALSE_REPORT, float)
+    f.capture("export/stacks")
+    for words in (("--by", "line"), ("--by", "line", "--all-lines"), ("--group-by-stack-n", "3"), ("--memory",)):
+        f.must_be_valid(f.ptbpf("l.json", "report", "--json", "--row-limit", "-1", *words))
+    f.capture("samples/operators")
+    f.must_be_valid(f.ptbpf("o.json", "report", "--json", "--by", "operator"))
 
 
 if __name__ == "__main__":

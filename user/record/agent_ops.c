@@ -184,26 +184,18 @@ static void before_window(struct recorder *r, struct agent_proc *p, const struct
 }
 
 /*
- * The agent reads its clock after the probe that reads the Python stack. Where the window began between the two, the
- * operator was begun before the window: it has no stack, and later ones of its thread do.
- */
-static bool began_before_window(const struct agent_proc *p, uint64_t number)
-{
-	const uint64_t *least = hashmap__get(&p->streams, number >> 32, 3);
-
-	return least && number < *least;
-}
-
-/*
  * The operator's Python stack, before it. None: it was begun before the window, which *op then says, it has no frames,
  * or was lost, which is counted where it was.
  */
 static void put_stack_of(struct recorder *r, struct agent_proc *p, struct ptb_rec_hdr *op, uint64_t number)
 {
 	const uint64_t *id = hashmap__get(&p->stacks, number, 0);
+	const uint64_t *least = hashmap__get(&p->streams, number >> 32, 3);
 	struct ptb_py_stack s = { .h = *op };
 
-	if (!id && began_before_window(p, number)) {
+	/* The agent reads its clock after the probe that reads the Python stack. Where the window began
+	 * between the two, the operator has no stack, and later ones of its thread do. */
+	if (!id && least && number < *least) {
 		op->ts_ns = r->begin_ns;
 		op->flags |= PTB_F_OPEN;
 	}

@@ -28,28 +28,22 @@ static void keep_first_error(struct recorder *r, int err)
 		r->error = err;
 }
 
-/* Without the records of its time it says nothing. */
-static bool is_passing(uint8_t kind)
-{
-	return kind == PTB_REC_CLOCK || kind == PTB_REC_LOST || kind == PTB_REC_RSS_SAMPLE;
-}
-
-/* Of a ring, but a definition. */
-static bool is_lasting(uint8_t kind)
-{
-	return kind == PTB_REC_PY_STACK_DEF || kind == PTB_REC_GPU_DEVICE ||
-	       kind == PTB_REC_GPU_CLOCK || kind == PTB_REC_GPU_NOTE || kind == PTB_REC_GPU_GRAPH_NODE;
-}
-
 void recorder__put(struct recorder *r, uint8_t kind, struct ptb_rec_hdr *h, uint32_t len)
 {
 	h->kind = kind;
 	h->len = (uint16_t)len;
 	if (!h->ts_ns)
 		h->ts_ns = clock__mono_ns();
-	if (r->cw)
-		keep_first_error(r, is_passing(kind) ? capture_writer__passing(r->cw, h) :
-						       capture_writer__control(r->cw, h));
+	if (!r->cw)
+		return;
+	switch (kind) {
+	case PTB_REC_CLOCK: /* say nothing without the records of their time */
+	case PTB_REC_LOST:
+	case PTB_REC_RSS_SAMPLE:
+		keep_first_error(r, capture_writer__passing(r->cw, h));
+		return;
+	}
+	keep_first_error(r, capture_writer__control(r->cw, h));
 }
 
 void recorder__put_ring(struct recorder *r, uint32_t ring, const struct ptb_rec_hdr *h)
@@ -57,10 +51,18 @@ void recorder__put_ring(struct recorder *r, uint32_t ring, const struct ptb_rec_
 	if (!r->cw)
 		return;
 	r->records++;
-	if (r->holding && is_lasting(h->kind))
-		keep_first_error(r, capture_writer__lasting(r->cw, h));
-	else
-		keep_first_error(r, capture_writer__ring(r->cw, ring, h, h->len));
+	if (r->holding) {
+		switch (h->kind) {
+		case PTB_REC_PY_STACK_DEF:
+		case PTB_REC_GPU_DEVICE:
+		case PTB_REC_GPU_CLOCK:
+		case PTB_REC_GPU_NOTE:
+		case PTB_REC_GPU_GRAPH_NODE:
+			keep_first_error(r, capture_writer__lasting(r->cw, h));
+			return;
+		}
+	}
+	keep_first_error(r, capture_writer__ring(r->cw, ring, h, h->len));
 }
 
 void recorder__put_text(struct recorder *r, uint8_t kind, const struct ptb_text *head,

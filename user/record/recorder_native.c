@@ -80,14 +80,6 @@ static void copy_stack(struct native_stacks *ns, struct unwind_thread *t)
 	ns->bytes += (uint64_t)n;
 }
 
-static void drop_stack(struct native_stacks *ns, struct unwind_thread *t)
-{
-	ns->bytes -= t->stack_len;
-	free(t->stack);
-	t->stack = NULL;
-	t->stack_len = 0;
-}
-
 /* Copies the stacks of the threads that have none yet and do not run. 0 or negative errno. */
 static int copy_round(struct native_stacks *ns)
 {
@@ -113,10 +105,14 @@ static int copy_round(struct native_stacks *ns)
 
 		if (ns->done_ns[i] || !ns->threads[i].stack)
 			continue;
-		if (row && !row->running && row->switches == ns->threads[i].at.switches)
+		if (row && !row->running && row->switches == ns->threads[i].at.switches) {
 			ns->done_ns[i] = now;
-		else
-			drop_stack(ns, &ns->threads[i]);
+			continue;
+		}
+		ns->bytes -= ns->threads[i].stack_len;
+		free(ns->threads[i].stack);
+		ns->threads[i].stack = NULL;
+		ns->threads[i].stack_len = 0;
 	}
 	free(before.rows);
 	free(after.rows);

@@ -96,13 +96,6 @@ int recorder__python(struct recorder *r, uint32_t tgid, uint32_t parent, const s
 	return 0;
 }
 
-/* From 3.13 on a call of a class may put a frame of this one below that of __init__() (_Py_InitCleanup, cpython
- * Python/specialize.c); Python's own tracebacks leave it out, too. */
-static bool is_shim(const struct py_code *code)
-{
-	return !code->first && !strcmp(code->file, "__init__") && !strcmp(code->name, "__init__");
-}
-
 /* A function of nn.Module. */
 static bool is_of_nn_module(const struct py_code *code, const char *name)
 {
@@ -124,10 +117,13 @@ static struct known_code *known_code__new(struct recorder *r, const struct recor
 	if (!mem_limit__allows(bytes + hashmap__growth(&p->py->codes)))
 		return NULL;
 	k = xmalloc(bytes);
+	/* From 3.13 on a call of a class may put a frame of a shim below that of __init__() (_Py_InitCleanup,
+	 * cpython Python/specialize.c); Python's own tracebacks leave it out, too. */
 	*k = (struct known_code){ .func = recorder__name(r, p->tgid, code->name),
 				  .file = recorder__name(r, p->tgid, code->file),
 				  .first = code->first,
-				  .shim = is_shim(code),
+				  .shim = !code->first && !strcmp(code->file, "__init__") &&
+					  !strcmp(code->name, "__init__"),
 				  .module_call = is_of_nn_module(code, "_call_impl"),
 				  .wrapped_call = is_of_nn_module(code, "_wrapped_call_impl"),
 				  .table_len = code->table_len };
@@ -179,14 +175,6 @@ static bool remember_frame(struct recorder *r, struct recorder_proc *p,
 	return !known;
 }
 
-/* Counts a code object once, whatever frames it has. */
-static void count_gone(struct recorder *r, struct recorder_proc *p, struct ptb_py_frame f)
-{
-	f.at = INT32_MIN; /* which no frame has */
-	*(f.code & PTB_PY_CLASS ? &r->py_classes_gone : &r->py_codes_gone) +=
-		remember_frame(r, p, &f, false);
-}
-
 /* The code object of a frame; NULL: it is no longer there. Valid until the next call. */
 static const struct known_code *find_code(struct recorder *r, struct recorder_proc *p,
 					  const struct ptb_py_frame *f)
@@ -197,8 +185,12 @@ static const struct known_code *find_code(struct recorder *r, struct recorder_pr
 	if (known)
 		return (const struct known_code *)*known;
 	k = read_code_somewhere(r, p, f);
-	if (!k) {
-		count_gone(r, p, *f);
+	if (!k) { /* counted once, whatever frames it has */
+		struct ptb_py_frame any = *f;
+
+		any.at = INT32_MIN; /* which no frame has */
+		*(f->code & PTB_PY_CLASS ? &r->py_classes_gone : &r->py_codes_gone) +=
+			remember_frame(r, p, &any, false);
 		return NULL;
 	}
 	if (r->py_bytes + size_of(k) > LIMIT_PY_CODE_BYTES)

@@ -96,15 +96,6 @@ int run__add(struct run *run, pid_t pid)
 	return run__add_chosen(run, pid, UINT64_MAX);
 }
 
-/* targets__add() holds the process, and targets__attach() asks last whether it still lives. */
-static bool is_chosen(pid_t pid, uint64_t by_ns)
-{
-	if (by_ns == UINT64_MAX || pid_hold__began_by(pid, by_ns))
-		return true;
-	pr_warn("pid %d: the process that was chosen has ended", pid);
-	return false;
-}
-
 int run__add_chosen(struct run *run, pid_t pid, uint64_t by_ns)
 {
 	struct target *t = targets__find(&run->targets, pid);
@@ -116,10 +107,13 @@ int run__add_chosen(struct run *run, pid_t pid, uint64_t by_ns)
 		t = targets__add(&run->targets, pid, 0, 0);
 	if (!t)
 		return -E2BIG;
-	if (!is_chosen(pid, by_ns))
+	/* targets__add() holds the process, and targets__attach() asks last whether it still lives */
+	if (by_ns != UINT64_MAX && !pid_hold__began_by(pid, by_ns)) {
+		pr_warn("pid %d: the process that was chosen has ended", pid);
 		err = -ESRCH;
-	else
+	} else {
 		err = cancel__pending() ? -ECANCELED : targets__attach(&run->targets, t);
+	}
 	if (!err && cancel__pending())
 		err = -ECANCELED; /* the probes go with the run */
 
@@ -220,19 +214,14 @@ bool run__warmed_up(const struct run *run)
 	return run->warmed_up;
 }
 
-static void activate(struct run *run)
-{
-	if (run->warming_up)
-		end_warm_up(run);
-	probe_set__activate(run->targets.ps);
-	run->targets.active = true;
-}
-
 int run__activate(struct run *run)
 {
 	int err = 0;
 
-	activate(run);
+	if (run->warming_up)
+		end_warm_up(run);
+	probe_set__activate(run->targets.ps);
+	run->targets.active = true;
 	run->begin_ns = run->opened_ns = run->last_clock_ns = clock__mono_ns();
 	if (run->opts.steps.name)
 		step_count__await(recorder__steps(run->targets.rec), run->begin_ns,

@@ -138,16 +138,6 @@ static struct run *new_run(const struct record_opts *opts)
 	return run;
 }
 
-/* 0 or negative errno (reported). */
-static int check_limits(struct run *run)
-{
-	int err = cancel__pending() ? -ECANCELED : run__check();
-
-	if (!err)
-		err = mem_limit__set(run->opts.max_memory ? run->opts.max_memory : LIMIT_MEMORY);
-	return err ? err : choose_args(run);
-}
-
 /* Loads the programs, and measures what a probe costs. 0 or negative errno (reported). */
 static int load(struct run *run)
 {
@@ -194,7 +184,11 @@ int run__open(const struct record_opts *opts, const char *capture_path, struct r
 	struct run *run = new_run(opts);
 	int err;
 
-	err = check_limits(run);
+	err = cancel__pending() ? -ECANCELED : run__check();
+	if (!err)
+		err = mem_limit__set(run->opts.max_memory ? run->opts.max_memory : LIMIT_MEMORY);
+	if (!err)
+		err = choose_args(run);
 	if (!err)
 		err = recorder__open(capture_path, on_task, run, &run->opts, &run->targets.rec);
 	if (!err)

@@ -157,25 +157,20 @@ void run__count_missed(struct run *run, uint64_t end)
 						run->targets.items[i].inherits;
 }
 
-/* Python is searched for in all files of a process, which costs more than a look for torch. */
-static uint64_t next_try_after(const struct run *run, struct target *t)
-{
-	uint32_t tries = run->opts.sample_hz ? t->tries++ : 0;
-
-	return CHILD_TRY_NS << (tries < TRIES_SLOWER ? tries : TRIES_SLOWER);
-}
-
 void run__try_waiting(struct run *run)
 {
 	uint64_t now = clock__mono_ns();
 
 	for (uint32_t i = 0; i < run->targets.cnt && !is_over(run); i++) {
 		struct target *t = &run->targets.items[i];
+		uint32_t tries;
 		int err;
 
 		if (t->state != TARGET_WAITING || now < t->next_try_ns)
 			continue;
-		t->next_try_ns = now + next_try_after(run, t);
+		/* Python is searched for in all files of a process, which costs more than a look for torch */
+		tries = run->opts.sample_hz ? t->tries++ : 0;
+		t->next_try_ns = now + (CHILD_TRY_NS << (tries < TRIES_SLOWER ? tries : TRIES_SLOWER));
 		err = run->opts.sample_hz ? 1 : torch_proc__peek(t->pid);
 		if (err > 0)
 			err = targets__attach(&run->targets, t);

@@ -26,11 +26,6 @@ static bool is_purpose_active(enum cuda_purpose p, const struct target *t, const
 	return ts->opts->gpu && !target_agent__has_gpu(t->agent);
 }
 
-static bool concerns(enum cuda_purpose p, const struct plan_func *pf)
-{
-	return p == CUDA_MEMORY ? plan_func__is_memory(pf) : plan_func__is_cuda_call(pf);
-}
-
 /* ---- which libraries ---- */
 
 static bool is_known(const struct target_cuda *tc, const struct torch_cuda_lib *c)
@@ -109,7 +104,7 @@ static void fill_cuda_lib(enum cuda_purpose p, const struct cuda_lib *cl,
 		const struct plan_func *pf = &plan->funcs[s->func];
 		struct probe_site *site;
 
-		if (!concerns(p, pf))
+		if (!(p == CUDA_MEMORY ? plan_func__is_memory(pf) : plan_func__is_cuda_call(pf)))
 			continue;
 		site = &lib->sites[lib->cnt++];
 		*site = targets__site(sp, i);

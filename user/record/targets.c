@@ -278,12 +278,6 @@ static bool needs_probe(const struct plan_func *pf, const struct target *t, cons
 	return pf->kind == PTB_FUNC_REGISTRY || !target_agent__has_ops(t->agent);
 }
 
-/* Where steps are followed and nothing is kept, names of annotations are enough (step_count__new()). */
-static bool is_of_object(const struct plan_site *s)
-{
-	return s->prog == PTB_PROG_SCOPE_CTOR || s->prog == PTB_PROG_SCOPE_END;
-}
-
 /* The sites of one library that are to be probed. */
 static void fill_torch_lib(const struct torch_proc *tp, const struct shared_plan *sp, uint8_t role,
 			   const struct target *t, const struct targets *ts, struct probe_lib *lib)
@@ -295,8 +289,11 @@ static void fill_torch_lib(const struct torch_proc *tp, const struct shared_plan
 		const struct plan_site *s = &sp->plan->sites[i];
 		struct probe_site p = site_with_args(sp, i, ts->kernel_args);
 
+		/* where steps are followed and nothing is kept, names of annotations are enough */
+		if (ts->opts->steps.only &&
+		    (s->prog == PTB_PROG_SCOPE_CTOR || s->prog == PTB_PROG_SCOPE_END))
+			continue;
 		if (s->lib == role && (s->prog != PTB_PROG_OP_LATE || p.args) &&
-		    !(ts->opts->steps.only && is_of_object(s)) &&
 		    needs_probe(&sp->plan->funcs[s->func], t, ts))
 			lib->sites[lib->cnt++] = p;
 	}
@@ -444,15 +441,11 @@ static void drop_agent(struct targets *ts, struct target *t)
 	t->agent = NULL;
 }
 
-static bool may_have_stacks(const struct targets *ts, const struct target *t)
-{
-	return ts->opts->stacks && (t->python.state == PYTHON_UNKNOWN || t->python.state == PYTHON_READ);
-}
-
 /* What the agent does not record is probed. */
 void targets__request_agent(struct targets *ts, struct target *t, struct proc_ops *po)
 {
 	const struct timespec nap = { .tv_nsec = 2000000 };
+	bool stacks;
 
 	target_agent__free(t->agent); /* of the program that it was before an exec */
 	t->agent = NULL;
@@ -462,8 +455,9 @@ void targets__request_agent(struct targets *ts, struct target *t, struct proc_op
 			targets__say_agent(ts, t, t->agent_why);
 		return;
 	}
-	if (target_agent__request(t->agent, t->pid, ts->opts, may_have_stacks(ts, t), po, ts->ps,
-				  ts->rec)) {
+	stacks = ts->opts->stacks &&
+		 (t->python.state == PYTHON_UNKNOWN || t->python.state == PYTHON_READ);
+	if (target_agent__request(t->agent, t->pid, ts->opts, stacks, po, ts->ps, ts->rec)) {
 		targets__say_agent(ts, t, t->agent->why);
 		drop_agent(ts, t);
 		return;

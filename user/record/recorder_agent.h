@@ -17,31 +17,32 @@ struct agent_facts {
 	bool old_string_abi;
 };
 
-/* Chunks of this process are expected from now on. */
+/* From now on the process may send chunks. */
 void recorder__agent(struct recorder *r, const struct agent_facts *facts);
-struct agent_reported {    /* by an agent of itself; 0: nothing */
-	uint32_t state;    /* PTB_AGENT_*, as its last STATE record says */
-	uint32_t ever;     /* bits that any of them had */
+struct agent_reported {    /* by an agent about itself; 0: nothing */
+	uint32_t state;    /* PTB_AGENT_*, of its last STATE record */
+	uint32_t ever;     /* PTB_AGENT_* of all its STATE records */
 	uint32_t ops_why;  /* enum ptb_agent_why */
 	uint32_t restarts; /* operators were switched off and on again within the window */
 };
 struct agent_reported recorder__agent_reported(const struct recorder *r, pid_t pid);
-/* No more come: what is held back is written as well as it can be. Returns what it reported last: while it has one of
- * PTB_AGENT_SENDS, what it had not sent yet is missing. */
+/* Ends the agent's records: those that wait for a clock are written with the times that are known. Returns
+ * what the agent reported last: with one of PTB_AGENT_SENDS in it, records that it had not sent are lost. */
 struct agent_reported recorder__agent_end(struct recorder *r, pid_t pid);
-/* Has it reported that it records nothing any more? What it had was sent before that. */
+/* Has the agent reported that it records nothing any more? It sends all that it has before that. */
 bool recorder__agent_idle(const struct recorder *r, pid_t pid);
-/* An AGENT_DATA record from a ring. */
-/* A Python stack of an operator that an agent records; kept until the operator's record comes. */
+/* Keeps the Python stack of an operator until the agent's record of the operator comes. */
 void recorder__agent_stack(struct recorder *r, const struct ptb_agent_stack *s);
+/* Takes a chunk from a ring. */
 void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d);
-/* Before a round ends: takes what was sent before drained_ns, when the draining of the rings began. */
+/* Writes, before a round ends, what agents sent before drained_ns, when the reading of the rings began. */
 void recorder__agent_round(struct recorder *r, uint64_t drained_ns);
-/* Records are not held any more but written, from since_ns on; before them what was begun earlier and is open still. arg: struct recorder. */
+/* The capture is no longer held: writes the operators that began before since_ns and are still open.
+ * arg: struct recorder. */
 void recorder__agents_open(void *arg, uint64_t since_ns);
 /* enum ptb_counter_id AGENT_*, GPU_DROPPED. */
 uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id);
-bool recorder__agent_gpu(const struct recorder *r); /* some activity of a GPU came */
+bool recorder__agent_gpu(const struct recorder *r); /* Has an agent sent activity of a GPU? */
 void recorder__agents_free(struct recorder *r);
 
 #endif /* RECORD_RECORDER_AGENT_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What the recorder's files share; for them only. */
+/* Shared by the recorder's files only. */
 #ifndef RECORD_RECORDER_PRIV_H
 #define RECORD_RECORDER_PRIV_H
 
@@ -12,33 +12,33 @@
 
 #define ASK_TIMES_MAX 5 /* an address may not be readable yet (record: libraries still load) */
 
-/* What resolving needs to know of a process; independent of the life of its torch_proc. */
+/* What is known of a process; it lives longer than its torch_proc. */
 struct recorder_proc {
 	uint32_t tgid;
 	int pidfd;
 	bool old_string_abi;
-	uint64_t tensor_class;   /* as of process_groups__read() */
-	char *groups;            /* what it returned last, NULL: nothing */
-	uint64_t next_groups_ns; /* when to read them again; */
+	uint64_t tensor_class;   /* for process_groups__read() */
+	char *groups;            /* its last result, NULL: none */
+	uint64_t next_groups_ns; /* when to read the groups again, */
 	uint64_t groups_wait_ns; /* so long after the last time */
 	bool gone;               /* exited or exec'd: its memory can no longer be read */
 	bool table_too_large;    /* counted once */
 	uint64_t singletons[TORCH_LIB_ROLES];
 	uint32_t singleton_cnt;
-	uint64_t last_table_ns;      /* when the dispatcher's table was last read */
-	uint64_t table_cost_ns;      /* how long that took */
-	uint64_t tail, next_poll_ns; /* the last operator when last polled, and when to poll again */
+	uint64_t last_table_ns; /* when the dispatcher's table was last read */
+	uint64_t table_cost_ns; /* how long that took */
+	uint64_t tail, next_poll_ns; /* last operator of the table when last polled; when to poll again */
 	uint32_t observed_off;       /* live_ops.observed_off, 0: the table was not read yet */
-	bool tail_known;             /* there is nothing new up to it */
-	bool by_agent;               /* its operators come with their names */
-	struct hashmap unknown;      /* (address, UNKNOWN_*) -> times requested */
-	uint64_t demangle_ns;        /* processor time for names of classes */
+	bool tail_known;             /* operators up to tail are known */
+	bool by_agent;               /* an agent sends its operators with their names */
+	struct hashmap unknown;   /* (address, UNKNOWN_*) -> times requested */
+	uint64_t demangle_ns;     /* processor time spent on names of classes */
 	struct hashmap no_schema; /* OperatorDef* called boxed, schema not known -> times asked */
 	struct live_schema_layout schema_layout;
 	bool schemas_readable;
-	uint64_t schemas_ns;   /* processor time that reading them took */
-	uint64_t nested_keys;  /* tensors whose fields are not their shape, and known to be so */
-	uint32_t checked, bad; /* tensors inspected, and those that were implausible */
+	uint64_t schemas_ns;   /* processor time spent on reading schemas */
+	uint64_t nested_keys;  /* dispatch keys of tensors whose fields are not their shape */
+	uint32_t checked, bad; /* tensors that were checked, and those that were implausible */
 	bool bad_layout, bad_reported;
 	struct py_codes *py;      /* NULL: its Python stacks are not read */
 	struct hashmap py_frames; /* frames whose PY_LINE is in the capture: (code, at and check) */
@@ -55,7 +55,7 @@ struct recorder {
 	struct hashmap schemas; /* (tgid, OperatorDef*) whose schema is in the capture */
 	struct hashmap planned; /* name ids of operators whose schema the plan has */
 	struct hashmap classes; /* (tgid, vptr) known */
-	struct hashmap shares; /* (tgid, address of the table that all processes share): how much of it is this one's */
+	struct hashmap shares; /* (tgid, address of a map of all processes) -> entries of this process */
 	struct recorder_proc *procs;
 	uint32_t proc_cnt, proc_cap;
 	uint32_t next_func, next_site;
@@ -65,14 +65,14 @@ struct recorder {
 	bool args;              /* arguments are recorded */
 	bool identities;        /* of tensors are */
 	bool memory;            /* allocations are */
-	bool op_left;    /* some operator left the dispatcher: addresses may be others' now */
-	bool cuda_calls; /* CUDA calls seen from the host's side are */
+	bool op_left;    /* an operator left the dispatcher: its address may be another's now */
+	bool cuda_calls; /* CUDA calls of the host are recorded */
 	int error;
 	uint64_t begin_ns, end_ns; /* of the window, 0: not yet */
 	bool holding;              /* the capture is held in memory */
 	struct host_funcs *host_funcs;
-	struct hashmap kernels; /* (tgid, address of a host stub) named, or without a name in any library */
-	/* Python (recorder_python.c); over all processes: */
+	struct hashmap kernels; /* (tgid, address of a host stub) that was looked up */
+	/* Python (recorder_python.c), over all processes */
 	uint64_t py_frames, py_bytes;
 	uint64_t py_codes_gone, py_classes_gone;
 	/* steps (recorder_steps.c); steps NULL: they are not counted */
@@ -98,20 +98,19 @@ struct recorder {
 };
 
 void recorder__put(struct recorder *r, uint8_t kind, struct ptb_rec_hdr *h, uint32_t len);
-/* One of struct ptb_text; head: its ids. A text is cut at what a record can hold. */
+/* A struct ptb_text with the ids of head. A text that is too long for a record is cut. */
 void recorder__put_text(struct recorder *r, uint8_t kind, const struct ptb_text *head,
 			const char *text, size_t len);
-/* A record as a ring had it. */
+/* A record as it came from a ring. */
 void recorder__put_ring(struct recorder *r, uint32_t ring, const struct ptb_rec_hdr *h);
-/* Name id in the capture: cut at its limit; 0: beyond the limits, counted. tgid: of which
- * process it comes, 0: of none. */
+/* Id of a name in the capture, where it is cut at its limit; 0: there are too many, which is counted. tgid: the
+ * process that it comes from, 0: none. */
 uint32_t recorder__name(struct recorder *r, uint32_t tgid, const char *text);
-uint32_t recorder__text(struct recorder *r, uint32_t tgid, const char *text); /* as long as it is: a schema */
-/* Puts into a map of addresses of processes that are known, as far as its limit goes, and takes
- * out of it. */
+uint32_t recorder__text(struct recorder *r, uint32_t tgid, const char *text); /* uncut, for schemas */
+/* Puts an address of a process into a map that has a limit, and takes it out. */
 void recorder__remember(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key, uint64_t val);
 void recorder__forget(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key);
-/* May the process have another one in it? No: counted. */
+/* May the process have another entry in it? If not, counts it. */
 bool recorder__has_room(struct recorder *r, const struct hashmap *m, uint32_t tgid);
 void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid, uint32_t name);
 void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm);
@@ -124,16 +123,15 @@ void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const cha
 
 void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h);
 uint64_t recorder__unresolved(const struct recorder *r);
-/* Is it still the process that it was when it was attached to? Asked between reading of it and
- * believing. */
+/* Is it still the process that was attached to? Asked after reading its memory and before believing that. */
 bool recorder__is_there(const struct recorder_proc *p);
 struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid); /* NULL: none */
 
 /* ---- recorder_job.c ---- */
 void recorder__job(struct recorder *r, uint32_t tgid);
 /*
- * Process groups are made while the program runs, and it may end before the recording does: they
- * are read GROUPS_WAIT_NS after the begin, then at distances that double, and at the end.
+ * A program makes process groups while it runs, and may end before the recording does: they are read
+ * GROUPS_WAIT_NS after the begin, then after twice as long each time, and at the end.
  */
 #define GROUPS_WAIT_NS 500000000u
 void recorder__watch_groups(struct recorder *r, struct recorder_proc *p, bool at_end);
@@ -146,8 +144,8 @@ void recorder__resolve_schemas(struct recorder *r, struct recorder_proc *p);
 void recorder__check_layout(struct recorder *r, const struct ptb_rec_hdr *h);
 
 /* ---- recorder_python.c ---- */
-/* A PY_STACK_DEF, before it goes into the capture: its frames are resolved; those that are none
- * of the program's are taken out. 0; -EINVAL: it is damaged. */
+/* Resolves the frames of a PY_STACK_DEF before it goes into the capture, and takes out those that are not
+ * the program's. 0; -EINVAL: it is damaged. */
 int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def);
 void recorder__py_forget(struct recorder *r, struct recorder_proc *p);
 
@@ -156,9 +154,9 @@ void recorder__steps_open(struct recorder *r, const struct step_opts *opts);
 void recorder__steps_free(struct recorder *r);
 void recorder__steps_plan(struct recorder *r, const struct torch_plan *plan,
 			  const struct recorder_plan *rp);
-/* What PTBPF_STEP_ON of the process's environment names; NULL: nothing. */
+/* name: PTBPF_STEP_ON of the process's environment; NULL: it has none. */
 void recorder__steps_process(struct recorder *r, uint32_t tgid, const char *name);
-/* With r->steps: a record of a ring, or of an agent with its time as CLOCK_MONOTONIC. */
+/* With r->steps: a record of a ring, or an agent's with its time as CLOCK_MONOTONIC. */
 void recorder__steps_record(struct recorder *r, const struct ptb_rec_hdr *h);
 
 #endif /* RECORD_RECORDER_PRIV_H */

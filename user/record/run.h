@@ -18,49 +18,52 @@ struct run;
 
 /* Can this machine be traced on, with these rights? 0 or -EPERM (reported). */
 int run__check(void);
-/* Checks that, loads the programs, measures a probe's cost, opens the capture.
- * capture_path is copied; NULL, with opts->steps.only: there is none, and run__warm_up() and run__loop() are all that is called then. 0 or negative errno (reported on stderr). */
+/* Checks that, loads the programs, measures a probe's cost, opens the capture. With opts->steps.only
+ * capture_path is NULL, there is no capture, and only run__warm_up() and run__loop() follow. 0 or negative errno
+ * (reported). */
 int run__open(const struct record_opts *opts, const char *capture_path, struct run **out);
 struct recorder *run__recorder(const struct run *run); /* for META records of the command's options */
 /* Detaches; removes a capture that was not finished. NULL is fine. */
 void run__free(struct run *run);
 
-/* Adds a process: plan, probes, facts. 0; -EAGAIN: torch is not mapped yet (nothing said); other
- * negative errno: said on stderr. */
+/* Adds a process: plan, probes, facts. 0; -EAGAIN: torch is not mapped yet (not reported); another
+ * negative errno (reported). */
 int run__add(struct run *run, pid_t pid);
-/* The same of a process that was chosen at by_ns (CLOCK_MONOTONIC): -ESRCH (reported) when its pid is another's by now, which began later. */
+/* Adds a process that was chosen at by_ns (CLOCK_MONOTONIC). -ESRCH (reported): its pid belongs to a process that
+ * began later. */
 int run__add_chosen(struct run *run, pid_t pid, uint64_t by_ns);
-/* These are about to be added, before the window: so that they can share probes. */
+/* Says which processes will be added before the window, so that they can share probes. */
 void run__expect(struct run *run, const pid_t *pids, uint32_t cnt);
 /* Can processes share probes on this machine? */
 bool run__can_share(void);
-/* It has been added, and neither ended nor been given up. */
+/* Has the process been added, and neither ended nor been given up? */
 bool run__has(struct run *run, pid_t pid);
-/* Takes a process out again: it turned out to be another one. */
+/* Removes a process that turned out to be another one. */
 void run__remove(struct run *run, pid_t pid);
-/* So many processes that the user named could not be added: counted in the capture. */
+/* Counts in the capture processes that the user named and that could not be added. */
 void run__refused(struct run *run, uint32_t cnt);
-/* Keeps an eye on a process that has no torch yet (and, with opts->children, on its children): it is
- * added from inside the loop when torch appears. */
+/* Watches a process that has no torch yet and, with opts->children, its children: run__loop() adds each
+ * when it has loaded torch. */
 int run__await(struct run *run, pid_t pid);
-/* Adds the running descendants of pid too (opts->children). */
+/* With opts->children: adds the running descendants of pid, too. */
 void run__add_descendants(struct run *run, pid_t pid);
 
-/* The processes that are added now are stopped: what must run in them comes later. */
+/* While targets are stopped, what must run in a process that is added waits. */
 void run__targets_stopped(struct run *run, bool stopped);
-/* With opts->steps: begins to count, and keeps nothing, until the window begins. run__loop() ends when no step ends in time, or
- * where only the steps of the warm-up are to be measured. */
+/* With opts->steps: counts steps and keeps nothing until the window begins. run__loop() ends when no step ends in
+ * time, and when the warm-up has ended if there is to be no window. */
 void run__warm_up(struct run *run);
-/* The steps of the warm-up have ended: the window may begin. */
+/* Have the steps of the warm-up ended, so that the window may begin? */
 bool run__warmed_up(const struct run *run);
-/* run__loop() makes a round at this time (CLOCK_MONOTONIC), too, so that its caller can begin the window then. */
+/* run__loop() makes a round at this time (CLOCK_MONOTONIC), in which its caller can begin the window. */
 void run__wake_at(struct run *run, uint64_t mono_ns);
-/* Begins the window; with opts->flight_ns: begins to hold what happens. 0 or negative errno. */
+/* Begins the window; with opts->flight_ns: begins to hold records. 0 or negative errno. */
 int run__activate(struct run *run);
 bool run__is_holding(const struct run *run);
-/* The window begins as long ago as everything is held, and lasts opts->duration_ns from now on; why: for the capture. */
+/* Writes what is held. The window begins where that does and lasts opts->duration_ns from now on. why: the
+ * reason, for the capture. */
 void run__release(struct run *run, const char *why);
-/* Called in every round of the loop; for record, which must do something of its own. */
+/* What the caller does in every round of the loop. */
 typedef void (*run_tick_fn)(void *arg, struct run *run);
 /* Moves records until the window ends. 0 or negative errno. */
 int run__loop(struct run *run, run_tick_fn tick, void *arg);
@@ -68,7 +71,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg);
  * *capture: the capture for reading, the caller's to close, or negative errno. */
 int run__finish(struct run *run, int *capture);
 
-/* Samples: why the process is not traced (yet). */
+/* With opts->sample_hz: why the process is not sampled yet. */
 const char *run__no_python(struct run *run, pid_t pid);
 /*
  * What the probes have cost a process so far, and will until they are gone: its hits in the window,

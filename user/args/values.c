@@ -8,8 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/effort.h"
-
 #define WORD sizeof(uint64_t)
 
 static bool is_list(uint8_t kind)
@@ -270,7 +268,6 @@ static bool find_double(const struct slice_values *late, uint32_t nr, uint64_t *
 	const uint64_t *at = late->words, *end = at + late->word_cnt, *next;
 	struct ptb_val h;
 
-	effort__spend(late->word_cnt * 2);
 	for (; (next = skip_value(at, end, 0, NULL)); at = next) {
 		memcpy(&h, at, sizeof(h));
 		if (h.kind != PTB_VAL_DOUBLE || h.n != nr || h.flags & PTB_VAL_F_PENDING)
@@ -287,7 +284,6 @@ void values__fill_pending(uint64_t *words, uint32_t cnt, const struct slice_valu
 	const uint64_t *next;
 	struct ptb_val h;
 
-	effort__spend(cnt);
 	for (; (next = skip_value(at, end, 0, NULL)); at = words + (next - words)) {
 		memcpy(&h, at, sizeof(h));
 		if (h.kind != PTB_VAL_DOUBLE || !(h.flags & PTB_VAL_F_PENDING) ||

@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/effort.h"
 #include "base/mem.h"
 #include "base/mem_limit.h"
 #include "base/siphash.h"
@@ -102,7 +101,6 @@ static void grow(struct hashmap *m)
 	struct hashmap n = { .cap = next_cap(m) };
 
 	n.slots = xcalloc(n.cap, sizeof(*n.slots));
-	effort__allocated(n.cap * sizeof(*n.slots));
 	for (uint64_t i = 0; i < m->cap; i++)
 		if (m->slots[i].state == SLOT_LIVE)
 			insert_new(&n, m->slots[i].k0, m->slots[i].k1, m->slots[i].val);

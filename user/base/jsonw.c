@@ -71,7 +71,6 @@ int jsonw__flush(struct jsonw *w)
 {
 	if (!w->err && w->len)
 		w->err = w->out(w->arg, w->buf, w->len);
-	w->written += w->len;
 	w->len = 0;
 	return w->err;
 }

@@ -19,12 +19,9 @@ struct jsonw {
 	void *arg;
 	char *buf;
 	size_t len, cap;
-	uint64_t written;  /* bytes that have left the buffer */
-	uint64_t max;      /* bytes from which on jsonw__leave_out() says so; 0: never */
-	uint64_t left_out; /* how often it did */
-	int err;           /* first error; later calls do nothing */
-	uint32_t depth;    /* open objects and arrays */
-	uint64_t comma;    /* bit per depth: a value precedes */
+	int err;        /* first error; later calls do nothing */
+	uint32_t depth; /* open objects and arrays */
+	uint64_t comma; /* bit per depth: a value precedes */
 	bool after_key;
 	bool line; /* the next separator ends the line */
 	struct jsonw_double {
@@ -51,18 +48,6 @@ struct jsonw_memory {
 int jsonw__to_memory(void *arg, const void *data, size_t len);
 
 int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz);
-static inline uint64_t jsonw__bytes(const struct jsonw *w) /* in all so far */
-{
-	return w->written + w->len;
-}
-/* Has the document reached its largest size? Then the row that would come next is counted and not written. */
-static inline bool jsonw__leave_out(struct jsonw *w)
-{
-	if (!w->max || jsonw__bytes(w) < w->max)
-		return false;
-	w->left_out++;
-	return true;
-}
 int jsonw__flush(struct jsonw *w); /* first error or 0 */
 void jsonw__free(struct jsonw *w); /* does not flush */
 /* Ends a document in memory and frees the writer. The caller frees the text; NULL: no memory. */

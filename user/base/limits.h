@@ -63,26 +63,19 @@
 	X(PLAN_WALL_MS,    180000,      NONE,            "wall-clock time for it, ms")                           \
 	X(PLAN_CACHE_MIB,  256,         NONE,            "MiB of the cache of plans; the oldest are deleted")      \
 	/* reading a capture: so much, and for each byte of the file so much more */                        \
-	X(READ_RAW,        64 << 20,    NONE,            "bytes of records that come out of its blocks")         \
-	X(READ_RAW_PER_BYTE, 64,        NONE,            "(and per byte; loops of one small operator have 25)")   \
 	X(READ_MEMORY,     1 << 30,     NONE,            "bytes of memory")                                      \
 	X(READ_MEMORY_PER_BYTE, 20,     NONE,            "(and per byte)")                                       \
-	X(READ_MEGASTEPS,  2000,        NONE,            "millions of steps of work, of a few ns each")          \
-	X(READ_STEPS_PER_BYTE, 100,     NONE,            "(and steps per byte)")                                 \
 	X(READ_CPU_S,      20,          NONE,            "s of processor time")                                  \
 	X(READ_BYTES_PER_CPU_S, 2500000, NONE,           "(and one more for so many bytes)")                     \
 	X(READ_OUTPUT,     256 << 20,   NONE,            "bytes of a file that is exported")                     \
 	X(READ_OUTPUT_PER_BYTE, 256,    NONE,            "(and per byte)")                                       \
-	X(READ_THREADS,    1 << 18,     NONE,            "threads")                                              \
-	X(REPORT_PROCESSES, 1024,       NONE,            "processes in a report of memory")                      \
 	X(STACK_NODES,     1u << 20,    NONE,            "nodes of the tree of calls of a capture; what lies deeper is summed up above them") \
 	X(CAPTURES,        512,         NONE,            "captures that are read as one session")                               \
 	X(COLLECTIVES,     1u << 20,    NONE,            "collectives of one process that are compared with those of others; later ones are not") \
 	X(MANGLED,         4096,        NONE,            "bytes of a mangled C++ name")                          \
 	X(DEMANGLED,       64 << 10,    NONE,            "bytes of its demangled form; else it is shown as it is") \
 	X(DEMANGLE_MS,     20,          NONE,            "processor time to demangle it, ms; likewise")         \
-	X(DEMANGLE_ALL_MS, 3000,        NONE,            "processor time for all names of one process or file, ms; likewise") \
-	X(REPORT_DEVICES,  2048,        NONE,            "devices of processes in a report")
+	X(DEMANGLE_ALL_MS, 3000,        NONE,            "processor time for all names of one process or file, ms; likewise")
 /* clang-format on */
 
 enum ptb_limit {

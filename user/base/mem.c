@@ -10,17 +10,11 @@
 #include "base/log.h"
 
 static void (*cleanup)(void);
-static const char *limit;
 static int silent_exit; /* 0: with the sentence, and the exit code 1 */
 
 void mem__set_cleanup(void (*fn)(void))
 {
 	cleanup = fn;
-}
-
-void mem__set_limit(const char *what)
-{
-	limit = what;
 }
 
 void mem__set_exit(int code)
@@ -32,9 +26,7 @@ _Noreturn void mem__end(size_t bytes)
 {
 	if (silent_exit)
 		_exit(silent_exit);
-	if (limit)
-		pr_error("memory is exhausted: %s", limit);
-	else if (bytes)
+	if (bytes)
 		pr_error("memory is exhausted: %zu bytes cannot be allocated", bytes);
 	else
 		pr_error("memory is exhausted");

@@ -3,7 +3,7 @@
  * Allocation that cannot fail: where the system has no memory, the process ends with one sentence
  * and the exit code 1, as after a SIGKILL but that its unfinished output files go. Nobody checks
  * what comes from here. What a target, an agent or a file may make grow has its limit elsewhere
- * (base/limits.h, base/mem_limit.h, base/effort.h).
+ * (base/limits.h, base/mem_limit.h, base/sandbox.h).
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
@@ -33,8 +33,6 @@ static inline void *mem__check(void *p)
 /* Runs before the process ends: removes what it must not leave behind. One for the whole
  * process; it must not allocate. */
 void mem__set_cleanup(void (*fn)(void));
-/* What the sentence says of a limit that holds from now on; NULL: none. */
-void mem__set_limit(const char *what);
 /* In a child whose parent has the sentence: it ends with this code and without a word. */
 void mem__set_exit(int code);
 

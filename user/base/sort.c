@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/mem.h"
 
 #define RUN_BYTES (1u << 20) /* glibc sorts so few in order, always */
@@ -29,7 +28,6 @@ static void reserve(struct sorting *s, size_t bytes)
 	free(s->tmp);
 	s->tmp = xmalloc(bytes);
 	s->tmp_bytes = bytes;
-	effort__allocated(bytes);
 }
 
 /* How many of the first cnt are not behind x. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/hashmap.h"
 #include "base/mem.h"
 #include "base/mem_limit.h"
@@ -64,11 +63,9 @@ uint32_t strtab__add(struct strtab *st, const char *text, size_t len)
 	uint32_t id = head ? find_in_chain(st, (uint32_t)*head, text, len) : 0;
 	char *copy;
 
-	effort__spend(len / 8);
 	if (id)
 		return id;
 	copy = xmalloc(len + 1);
-	effort__allocated(len + 32);
 	memcpy(copy, text, len);
 	copy[len] = '\0';
 	vec_push(st->ents, st->cnt, st->cap,

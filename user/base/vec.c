@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/mem.h"
 #include "base/mem_limit.h"
 
@@ -24,7 +23,6 @@ static void grow(void **items, uint32_t *cap, uint64_t want, size_t elem_sz)
 	if (want > UINT32_MAX || want > SIZE_MAX / elem_sz)
 		mem__end(SIZE_MAX);
 	*items = xrealloc(*items, want * elem_sz);
-	effort__allocated((want - *cap) * elem_sz);
 	memset((char *)*items + (size_t)*cap * elem_sz, 0, (want - *cap) * elem_sz);
 	*cap = (uint32_t)want;
 }

@@ -85,8 +85,6 @@ void capture_reader__close(struct capture_reader *cr);
 
 bool capture_reader__sealed(const struct capture_reader *cr); /* false: the writer died or is alive */
 uint64_t capture_reader__skipped(const struct capture_reader *cr); /* bytes at the end that were cut off */
-/* Bytes of blocks that are not read: LIMIT_READ_RAW. Those of a recording never reach it. */
-uint64_t capture_reader__beyond(const struct capture_reader *cr);
 uint64_t capture_reader__bytes(const struct capture_reader *cr); /* of the file, as opened */
 /* Malformed records that the last control(), stream() or scan() skipped. */
 uint64_t capture_reader__bad_records(const struct capture_reader *cr);

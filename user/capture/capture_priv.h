@@ -14,7 +14,6 @@ struct capture_reader {
 	char *path;
 	uint64_t first_block; /* file offset */
 	uint64_t valid_end;   /* end of the last whole valid block that is read */
-	uint64_t beyond; /* bytes of whole blocks behind it: more records than a file of this size may have */
 	uint64_t file_sz;
 	bool sealed;
 	uint64_t bad_records;

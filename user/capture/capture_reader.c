@@ -171,11 +171,10 @@ static void add_up_oldest(struct capture_reader *cr)
 			cr->oldest[i - 1] = cr->oldest[i];
 }
 
-/* Walks all blocks once, with their checksums. What a block says of its records' bytes is checked when it is
- * unpacked, so the sum bounds what any walk has to handle. */
+/* Walks all blocks once, with their checksums. */
 static int find_valid_end(struct capture_reader *cr)
 {
-	uint64_t pos = cr->first_block, raw = 0, raw_max;
+	uint64_t pos = cr->first_block;
 	struct capture_block_hdr h;
 	off_t size = lseek(cr->fd, 0, SEEK_END); /* a child of base/sandbox.h may not do fstat() */
 	int ret;
@@ -184,15 +183,9 @@ static int find_valid_end(struct capture_reader *cr)
 		return -errno;
 	cr->file_sz = (uint64_t)size;
 	cr->valid_end = pos;
-	raw_max = LIMIT_READ_RAW + cr->file_sz * LIMIT_READ_RAW_PER_BYTE;
 	while ((ret = capture_reader__next_block(cr, &pos, UINT64_MAX, &h)) > 0) {
-		raw += h.raw_len;
-		if (raw <= raw_max)
-			cr->valid_end = pos;
-		else
-			cr->beyond = pos - cr->valid_end;
-		if (raw <= raw_max)
-			note_oldest(cr, &h);
+		cr->valid_end = pos;
+		note_oldest(cr, &h);
 		if (h.type == CAPTURE_END) {
 			cr->sealed = true;
 			break;
@@ -358,7 +351,6 @@ void capture_reader__join(const struct capture_join *join, struct capture_reader
 		cr->oldest_known &= part->oldest_known;
 		cr->file_sz += part->file_sz;
 		cr->valid_end += part->valid_end;
-		cr->beyond += part->beyond;
 	}
 	*out = cr;
 }
@@ -375,14 +367,7 @@ bool capture_reader__sealed(const struct capture_reader *cr)
 
 uint64_t capture_reader__skipped(const struct capture_reader *cr)
 {
-	uint64_t whole = cr->valid_end + cr->beyond;
-
-	return cr->file_sz > whole ? cr->file_sz - whole : 0;
-}
-
-uint64_t capture_reader__beyond(const struct capture_reader *cr)
-{
-	return cr->beyond;
+	return cr->file_sz > cr->valid_end ? cr->file_sz - cr->valid_end : 0;
 }
 
 uint64_t capture_reader__bytes(const struct capture_reader *cr)

@@ -423,8 +423,6 @@ void chrome_gpu__finish(struct chrome_gpu *cg)
 	if (cg->row_cnt)
 		qsort(cg->rows, cg->row_cnt, sizeof(*cg->rows), by_device);
 	for (uint32_t i = 0; i < cg->row_cnt; i++) {
-		if (jsonw__leave_out(cg->w))
-			continue;
 		if (!i || cg->rows[i].device != cg->rows[i - 1].device)
 			put_device_meta(cg, cg->rows[i].device);
 		put_row(cg, &cg->rows[i]);

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/effort.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/sort.h"
@@ -91,7 +90,6 @@ static int open_until(struct track *t, uint64_t at)
 	int err = t->sorted ? 0 : sort__array(t->spans, t->span_cnt, sizeof(*t->spans), by_begin);
 
 	t->sorted = true;
-	effort__spend(t->open_cnt);
 	for (uint32_t i = 0; i < t->open_cnt; i++)
 		if (t->open[i].end + GAP_NS > at)
 			t->open[kept++] = t->open[i];
@@ -136,14 +134,12 @@ static const struct span *crossed(const struct track *t, const struct span *c)
 {
 	uint32_t i;
 
-	effort__spend(t->open_cnt);
 	for (i = t->open_cnt; i--;)
 		if (!fits(c, &t->open[i]))
 			return &t->open[i];
 	for (i = t->next; i < t->span_cnt && t->spans[i].begin < c->end + GAP_NS; i++)
 		if (!fits(c, &t->spans[i]))
 			break;
-	effort__spend(i - t->next);
 	return i < t->span_cnt && t->spans[i].begin < c->end + GAP_NS ? &t->spans[i] : NULL;
 }
 
@@ -157,9 +153,7 @@ int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_
 	if (err)
 		return err;
 	while (c.end > c.begin && (s = crossed(t, &c)))
-		/* this ends, since the call gets shorter each time; without effort left there is
-		 * no room */
-		c = effort__left < 0 ? (struct span){ c.begin, c.begin } : longest_part(&c, s);
+		c = longest_part(&c, s); /* this ends, since the call gets shorter each time */
 	*begin = c.begin;
 	*end = c.end;
 	if (c.end > c.begin)

@@ -125,10 +125,8 @@ const struct chrome_gpu_totals *chrome_gpu__totals(const struct chrome_gpu *cg);
 
 /* chrome_python.c: Python functions, and the stacks of slices. */
 struct chrome_python_totals {
-	uint64_t functions;   /* slices */
-	uint64_t not_drawn;   /* that would cross a slice, or for which there was no room in time */
-	uint64_t not_written; /* the file was full */
-	bool stopped;         /* by the limit on work */
+	uint64_t functions; /* slices */
+	uint64_t not_drawn; /* that would cross a slice, or for which there was no room in time */
 };
 struct chrome_python *chrome_python__new(struct jsonw *w, const struct session *s,
 					 const struct chrome_clock *clock, struct chrome_gpu *gpu);

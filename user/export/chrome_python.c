@@ -22,7 +22,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/sort.h"
@@ -244,7 +243,6 @@ static uint8_t lasting_frames(const struct chrome_python *cp, uint32_t from, uin
 		return (uint8_t)b.frame_cnt;
 	while (n < a.frame_cnt && n < b.frame_cnt && frame_at(&a, n) == frame_at(&b, n))
 		n++;
-	effort__spend(n + 1);
 	if (n < a.frame_cnt && n < b.frame_cnt && same_code(cp, frame_at(&a, n), frame_at(&b, n)))
 		n++;
 	return (uint8_t)n;
@@ -324,7 +322,6 @@ static uint32_t without_enter(const struct chrome_python *cp, const struct py_st
 		const char *func = session__py_frame(cp->s, frame_at(ps, d) & ~PY_FRAME_NATIVE).func;
 		const char *dot = strrchr(func, '.');
 
-		effort__spend(strlen(func) / 16);
 		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 			if (!strcmp(dot ? dot + 1 : func, names[i]))
 				return d;
@@ -370,10 +367,6 @@ static void write_frame(struct chrome_python *cp, const struct open *o)
 				   .begin = chrome_clock__rel(cp->clock, o->begin),
 				   .end = chrome_clock__rel(cp->clock, o->end) };
 
-	if (cp->info->output_max && jsonw__bytes(cp->w) >= cp->info->output_max) {
-		cp->totals.not_written++;
-		return;
-	}
 	cp->totals.functions++;
 	chrome_event__begin_slice(cp->w, &cs);
 	if (o->caller)
@@ -397,7 +390,6 @@ static void close_frames(struct chrome_python *cp, uint32_t keep, uint64_t limit
 	uint32_t cnt = cp->frame_cnt - keep;
 	uint64_t step = limit > cp->now ? (limit - cp->now) / (cnt + 1) : 0, end = cp->now;
 
-	effort__spend(cnt);
 	if (step > GAP_NS)
 		step = GAP_NS;
 	while (cp->frame_cnt > keep) {
@@ -420,7 +412,6 @@ static void close_spans(struct chrome_python *cp, uint64_t at)
 	while (true) {
 		for (i = cp->open_cnt; i && is_frame(&cp->open[i - 1]); i--)
 			;
-		effort__spend(cp->open_cnt - i + 1);
 		cp->base = cp->frame_cnt - (cp->open_cnt - i);
 		if (!i || cp->open[i - 1].end > at)
 			break;
@@ -525,8 +516,7 @@ static int draw_thread(struct chrome_python *cp, struct py_thread *t)
 	cp->now = cp->info->begin_ns;
 	if (!err)
 		find_points(cp);
-	for (uint32_t i = 0; i < t->span_cnt && cp->point_cnt && !err && !cp->totals.stopped; i++) {
-		cp->totals.stopped = effort__check() == EFFORT_STEPS;
+	for (uint32_t i = 0; i < t->span_cnt && cp->point_cnt && !err; i++) {
 		if (cancel__pending())
 			err = -ECANCELED;
 		else

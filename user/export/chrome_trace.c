@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "export/chrome_priv.h"
@@ -78,8 +77,7 @@ static void write_devices(struct jsonw *w, const struct session *s)
 
 	JSONW_ARR(w, "deviceProperties");
 	for (uint32_t i = 0; i < info->device_cnt; i++)
-		if (!jsonw__leave_out(w))
-			write_device(w, s, info->devices[i]);
+		write_device(w, s, info->devices[i]);
 	jsonw__end_arr(w);
 }
 
@@ -298,12 +296,6 @@ struct chrome_trace {
 	struct hashmap thread_ids; /* (tgid, tid): those in threads */
 };
 
-/* The file is as long as one of this capture may be: nothing more but its end. */
-static bool is_full(const struct chrome_trace *ct)
-{
-	return ct->info->output_max && jsonw__bytes(&ct->w) >= ct->info->output_max;
-}
-
 static uint64_t trace_time(const struct chrome_trace *ct, uint64_t mono_ns)
 {
 	return chrome_clock__rel(&ct->clock, mono_ns);
@@ -341,7 +333,7 @@ static void write_head(struct chrome_trace *ct)
 	for (uint32_t i = 0; i < info->process_cnt; i++) {
 		const struct session_process *p = &info->processes[i];
 
-		if (is_other(ct, p->tgid) || jsonw__leave_out(&ct->w))
+		if (is_other(ct, p->tgid))
 			continue;
 		if (info->merged)
 			write_merged_process(ct, p);
@@ -349,7 +341,7 @@ static void write_head(struct chrome_trace *ct)
 			chrome_event__process(&ct->w, p->tgid, p, "CPU", p->tgid,
 					      trace_time(ct, info->begin_ns));
 	}
-	for (uint32_t i = 0; i < info->lost_cnt && !is_full(ct); i++) {
+	for (uint32_t i = 0; i < info->lost_cnt; i++) {
 		const struct session_lost *l = &info->lost[i];
 		/* an agent's last chunks come, and may be lost, after the window */
 		uint64_t at = chrome_clock__in_window(&ct->clock, info, l->begin_ns);
@@ -375,7 +367,6 @@ static int begin_trace(struct chrome_trace *ct, const struct output_args *args)
 	ct->gpu = chrome_gpu__new(&ct->w, s, &ct->clock);
 	ct->python = chrome_python__new(&ct->w, s, &ct->clock, ct->gpu);
 	out_file__open_json(args, &ct->of, &ct->w);
-	ct->w.max = ct->info->output_max;
 	write_head(ct);
 	return ct->w.err;
 }
@@ -386,8 +377,6 @@ static int write_slice(void *arg, const struct slice *sl)
 
 	if (is_other(ct, sl->tgid))
 		return 0;
-	if (is_full(ct))
-		return SESSION_SINK_FULL;
 	chrome_gpu__slice(ct->gpu, sl);
 	chrome_python__slice(ct->python, sl);
 	chrome_event__slice(&ct->w, sl, &ct->args, ct->python, trace_time(ct, sl->begin_ns),
@@ -402,8 +391,6 @@ static int write_flow(void *arg, const struct fwdbwd *fl)
 
 	if (is_other(ct, fl->fwd_tgid))
 		return 0;
-	if (is_full(ct))
-		return SESSION_SINK_FULL;
 	from = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->fwd_tid,
 				     trace_time(ct, fl->fwd_begin_ns) };
 	to = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->bwd_tid, trace_time(ct, fl->bwd_begin_ns) };
@@ -430,7 +417,7 @@ static int write_memory(void *arg, const struct memory_event *ev)
 
 	if (is_other(ct, ev->at.tgid))
 		return 0;
-	return is_full(ct) ? SESSION_SINK_FULL : chrome_memory__event(ct->memory, ev);
+	return chrome_memory__event(ct->memory, ev);
 }
 
 static int write_kernel_memory(void *arg, const struct kernel_event *ev)
@@ -439,7 +426,7 @@ static int write_kernel_memory(void *arg, const struct kernel_event *ev)
 
 	if (is_other(ct, ev->rec->tgid))
 		return 0;
-	return is_full(ct) ? SESSION_SINK_FULL : chrome_memory__kernel(ct->memory, ev);
+	return chrome_memory__kernel(ct->memory, ev);
 }
 
 static int write_sample(void *arg, const struct py_sample *ps)
@@ -448,7 +435,7 @@ static int write_sample(void *arg, const struct py_sample *ps)
 
 	if (is_other(ct, ps->tgid))
 		return 0;
-	return is_full(ct) ? SESSION_SINK_FULL : chrome_python__sample(ct->python, ps);
+	return chrome_python__sample(ct->python, ps);
 }
 
 /* A thread may call CUDA without ever running an operator. */
@@ -459,8 +446,6 @@ static int write_gpu_record(void *arg, const struct gpu_slice *g)
 
 	if (is_other(ct, g->at.tgid))
 		return err;
-	if (is_full(ct))
-		return SESSION_SINK_FULL;
 	if (err)
 		return err;
 	if (g->what == GPU_API)
@@ -485,7 +470,6 @@ static void write_python_totals(struct jsonw *w, const struct chrome_python_tota
 	JSONW_OBJ(w, "python");
 	JSONW_U64(w, "functions", t->functions);
 	JSONW_U64(w, "functions_not_drawn", t->not_drawn);
-	JSONW_U64(w, "functions_not_written", t->not_written);
 	jsonw__end_obj(w);
 }
 
@@ -522,21 +506,15 @@ static int finish_trace(void *o, const struct output_args *args, struct session_
 
 	if (!err)
 		err = chrome_python__finish(ct->python);
-	totals->not_written += chrome_python__totals(ct->python)->not_written;
-	if (chrome_python__totals(ct->python)->stopped)
-		totals->stopped = EFFORT_STEPS;
 	for (uint32_t i = 0; i < ct->thread_cnt; i++) {
 		const struct seen_thread *t = &ct->threads[i];
 		char name[64];
 
-		if (jsonw__leave_out(&ct->w))
-			continue;
 		snprintf(name, sizeof(name), "thread %u (%s)", t->tid,
 			 session__thread_comm(ct->s, t->tgid, t->tid));
 		chrome_event__thread(&ct->w, t->tgid, t->tid, name, begin);
 	}
 	chrome_gpu__finish(ct->gpu);
-	totals->not_written += ct->w.left_out;
 	chrome_event__span(&ct->w, begin, end);
 	write_tail(ct, args->path, totals);
 	return err ? err : out_file__end_json(ct->of, &ct->w);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/jsonw.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -286,10 +285,8 @@ static int add_second(struct flamegraph *fg, const struct output_args *args)
 	struct session *s = NULL;
 	int err = capture_reader__open(args->diff, args->diff_fd, &cr);
 
-	if (!err) {
-		effort__begin(capture_reader__bytes(cr));
+	if (!err)
 		err = session__open(cr, &opts, &s);
-	}
 	if (!err)
 		err = begin_session(fg, s, args->diff);
 	if (!err)

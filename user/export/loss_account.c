@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "export/loss_account.h"
 #include "export/session_json.h"
 
@@ -168,18 +167,6 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 		{ t->gpu_wrong_times, "GPU record",
 		  "left out: they end before they begin, before the window that they were launched in, or after they "
 		  "arrived (the clock of CUPTI is wrong; restart the target)" },
-		/* limits that captures made by ptbpf never reach */
-		{ t->unread_bytes, NULL,
-		  "bytes of the capture not read: it has more records than the "
-		  "limit for its size allows" },
-		{ t->over_threads, NULL, "records of threads beyond the limit on their number" },
-		{ t->not_written, NULL,
-		  "events left out: the output would exceed the limit for a "
-		  "capture of this size" },
-		{ t->gpu_left_out, NULL,
-		  "GPU records left out: they would exceed the memory limit for "
-		  "a capture of this size" },
-		{ t->stopped, NULL, NULL },
 		{ t->late_records, "record", "arrived too late to be sorted (the machine is overloaded)" },
 		{ t->tensors_over, NULL,
 		  "times a tensor or storage got a new number because too many are alive" },
@@ -190,12 +177,7 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 		if (!rows[i].cnt)
 			continue;
 		begin_part(s);
-		if (!rows[i].text)
-			add_text(s,
-				 "the capture was not read to its end: that would exceed the limit on %s for a "
-				 "capture of this size",
-				 t->stopped == EFFORT_MEMORY ? "memory" : "work");
-		else if (rows[i].noun)
+		if (rows[i].noun)
 			add_text(s, "%" PRIu64 " %s%s %s", rows[i].cnt, rows[i].noun,
 				 rows[i].cnt == 1 ? "" : "s", rows[i].text);
 		else

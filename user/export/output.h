@@ -60,8 +60,7 @@ struct output {
 	/* 0 or negative errno (logged). *out is then given to the others. */
 	int (*open)(const struct output_args *args, void **out);
 	struct session_sink (*sink)(void *o);
-	/* After the run: completes the file, prints the report; adds what it left out to the
-	 * totals. */
+	/* After the run: completes the file, prints the report. */
 	int (*finish)(void *o, const struct output_args *args, struct session_totals *totals);
 	void (*free)(void *o); /* drops what was not finished; NULL is fine */
 };

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/hashmap.h"
 #include "base/mem.h"
 #include "base/strtab.h"
@@ -115,7 +114,6 @@ char *py_text__line(const struct py_paths *paths, const struct session *s, uint3
 		struct py_frame f = session__py_frame(s, stack.frames[i] & ~PY_FRAME_NATIVE);
 		bool library = py_text__is_library(f.file);
 
-		effort__spend(strlen(f.file) / 8);
 		if (!i || !library)
 			own = f;
 		if (!library)

@@ -154,8 +154,6 @@ static void write_targets(struct jsonw *w, const struct session_info *info)
 	for (uint32_t i = 0; i < info->process_cnt && !w->err; i++) {
 		const struct session_process *p = &info->processes[i];
 
-		if (jsonw__leave_out(w))
-			continue;
 		jsonw__begin_obj(w);
 		JSONW_U64(w, "pid", p->tgid);
 		JSONW_U64(w, "parent_pid", p->parent_tgid);
@@ -398,11 +396,6 @@ void session_json__write_totals(struct jsonw *w, const struct session_info *info
 		{ "bad_records", t->bad_records },
 		{ "late_records", t->late_records },
 		{ "tensors_over", t->tensors_over },
-		{ "unread_bytes", t->unread_bytes },
-		{ "over_threads", t->over_threads },
-		{ "not_written", t->not_written },
-		{ "gpu_left_out", t->gpu_left_out },
-		{ "stopped", t->stopped },
 	};
 	char text[2048];
 	bool incomplete = loss_account__incomplete(info, t, text, sizeof(text));

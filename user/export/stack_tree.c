@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/hashmap.h"
 #include "base/limits.h"
 #include "base/list.h"
@@ -196,7 +195,6 @@ static uint32_t open_node(struct stack_tree *st, uint32_t tgid, uint32_t stack,
 	while (end < cnt &&
 	       (list[end].is_step || best_stack(list[end].stack, list[end].fwd_stack) == stack))
 		end++;
-	effort__spend((uint64_t)(end - from) * 8);
 	while (end-- > from)
 		if (!list[end].is_step)
 			node = child_of(st, node, kept_name(st, list[end].name, kind_of(list[end].cat)));

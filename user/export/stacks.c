@@ -34,7 +34,6 @@ struct stacks {
 	const struct session *s;
 	struct out_file *of;
 	FILE *f;
-	uint64_t written;
 	bool device; /* of torch's metrics: the time of devices */
 	struct py_paths paths;
 	struct strtab *texts;    /* of frames, as they are written */
@@ -145,32 +144,24 @@ static const char *folded_frame(struct stacks *st, uint32_t number)
 	return id ? strtab__text(st->texts, id) : NULL;
 }
 
-/* Innermost first. A line that the file has no room for is counted. */
-static void put_line(struct stacks *st, const uint32_t *frames, uint32_t cnt, uint64_t value,
-		     struct session_totals *totals)
+/* Innermost first. */
+static void put_line(struct stacks *st, const uint32_t *frames, uint32_t cnt, uint64_t value)
 {
-	uint64_t max = session__info(st->s)->output_max;
 	const char *text;
 	bool any = false;
-	int n;
 
-	if (max && st->written >= max) {
-		totals->not_written++;
-		return;
-	}
 	while (cnt--) {
 		text = folded_frame(st, frames[cnt] & ~PY_FRAME_NATIVE);
 		if (!text)
 			continue;
-		n = fprintf(st->f, "%s%s", any ? ";" : "", text);
-		st->written += n > 0 ? (uint64_t)n : 0;
+		fprintf(st->f, "%s%s", any ? ";" : "", text);
 		any = true;
 	}
 	if (any)
 		fprintf(st->f, " %" PRIu64 "\n", value);
 }
 
-static int put_events(struct stacks *st, struct session_totals *totals)
+static int put_events(struct stacks *st)
 {
 	int err = sort__array(st->events, st->event_cnt, sizeof(*st->events), cmp_events);
 
@@ -178,7 +169,7 @@ static int put_events(struct stacks *st, struct session_totals *totals)
 		struct py_stack stack = session__py_stack(st->s, st->events[i].stack);
 
 		if (st->events[i].us)
-			put_line(st, stack.frames, stack.frame_cnt, st->events[i].us, totals);
+			put_line(st, stack.frames, stack.frame_cnt, st->events[i].us);
 		if (i % 4096 == 0 && cancel__pending())
 			err = -ECANCELED;
 	}
@@ -197,7 +188,7 @@ static uint32_t leaf_of(const struct stacks *st, const struct stack_node *nodes,
 }
 
 /* The sums of a tree's nodes. */
-static int put_sums(struct stacks *st, struct session_totals *totals)
+static int put_sums(struct stacks *st)
 {
 	uint32_t cnt, frames[PTB_PY_FRAMES_MAX + 1];
 	const struct stack_node *nodes = stack_tree__nodes(st->tree, &cnt);
@@ -216,7 +207,7 @@ static int put_sums(struct stacks *st, struct session_totals *totals)
 		     n = nodes[n].parent)
 			frames[depth++] = nodes[n].frame;
 		if (depth)
-			put_line(st, frames, depth, (uint64_t)sums[i] / unit, totals);
+			put_line(st, frames, depth, (uint64_t)sums[i] / unit);
 	}
 	free(sums);
 	return err;
@@ -273,9 +264,10 @@ static int finish_stacks(void *o, const struct output_args *args, struct session
 	struct stacks *st = o;
 	int err;
 
+	(void)totals;
 	(void)args;
 	st->f = out_file__stream(st->of);
-	err = st->tree ? put_sums(st, totals) : put_events(st, totals);
+	err = st->tree ? put_sums(st) : put_events(st);
 	if (fclose(st->f) && !err)
 		err = -EIO; /* out_file logged it */
 	st->f = NULL;

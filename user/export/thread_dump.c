@@ -187,39 +187,6 @@ static void put_thread(const struct thread_dump *td, FILE *f, const struct dumpe
 	put_native(f, native);
 }
 
-/* One thread, unless the file has no room for it; then it has none for the others, either. */
-static int put_part(const struct thread_dump *td, FILE *f, uint32_t i, uint64_t *written,
-		    struct session_totals *totals)
-{
-	uint64_t max = session__info(td->s)->output_max;
-	char *text = NULL;
-	size_t len = 0;
-	FILE *part;
-
-	if (cancel__pending())
-		return -ECANCELED;
-	if (max && *written >= max) {
-		totals->not_written++;
-		return 0;
-	}
-	part = xmemstream(&text, &len);
-	if (!i || td->threads[i].tgid != td->threads[i - 1].tgid) {
-		fputs(i ? "\n" : "", part);
-		put_process(td, part, td->threads[i].tgid);
-	}
-	put_thread(td, part, &td->threads[i]);
-	if (fclose(part))
-		mem__end(0);
-	if (max && *written + len > max) {
-		totals->not_written++;
-		*written = max;
-	} else {
-		*written += fwrite(text, 1, len, f);
-	}
-	free(text);
-	return 0;
-}
-
 static struct session_sink dump_sink(void *o)
 {
 	return (struct session_sink){ .arg = o, .sample = take_sample };
@@ -229,12 +196,17 @@ static int finish_dump(void *o, const struct output_args *args, struct session_t
 {
 	struct thread_dump *td = o;
 	FILE *f = out_file__stream(td->of);
-	uint64_t written = 0;
 	int err = sort__array(td->threads, td->thread_cnt, sizeof(*td->threads), by_thread);
 
 	(void)args;
-	for (uint32_t i = 0; i < td->thread_cnt && !err; i++)
-		err = put_part(td, f, i, &written, totals);
+	(void)totals;
+	for (uint32_t i = 0; i < td->thread_cnt; i++) {
+		if (!i || td->threads[i].tgid != td->threads[i - 1].tgid) {
+			fputs(i ? "\n" : "", f);
+			put_process(td, f, td->threads[i].tgid);
+		}
+		put_thread(td, f, &td->threads[i]);
+	}
 	if (fclose(f) && !err)
 		err = -EIO; /* out_file logged it */
 	return err ? err : out_file__end(td->of);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "capture/record_check.h"
@@ -261,7 +260,6 @@ static struct slice_values of_helper(const struct thread *t)
 	sv.words = e->args->words + first;
 	sv.word_cnt = e->args->cnt - first;
 	sv.flags = first ? e->args->in_flags : 0;
-	effort__spend(sv.word_cnt); /* it may be the helper of any number of scopes */
 	/* None is no argument (pytorch torch/csrc/autograd/record_function_ops.cpp) */
 	if (sv.word_cnt && kind_at(sv.words) == PTB_VAL_NONE)
 		sv.word_cnt = 0;
@@ -308,7 +306,6 @@ void args__inherit(struct model *m, struct entry *e, const struct entry *from)
 	if (!e->args)
 		return;
 	e->args->in_flags = a->in_flags;
-	effort__spend(a->cnt);
 	append_words(e->args, a->words, a->cnt);
 }
 

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
@@ -25,8 +24,6 @@
 #define WAITING_PER_THREAD (1u << 18)
 #define WAITING_MAX (1u << 22)
 #define LINKS_MAX (1u << 16)
-#define FEW_THREADS 64    /* whose numbers stay in the processor's cache */
-#define FAR_STEPS 128     /* else each costs three loads from memory */
 #define LEARN_AMBIGUOUS 3 /* votes needed when other threads had the number too */
 
 /* ---- waiting forwards of one thread ---- */
@@ -112,8 +109,7 @@ static bool makes_nodes(const struct entry *e)
 	return e->kind == PTB_FUNC_OP || e->kind == PTB_FUNC_BOXED || e->kind == PTB_FUNC_PYFUNC;
 }
 
-/* Returns how far down the stack it went: the index of the last entry that it inspected. */
-static uint32_t stamp_makers(struct model *m, struct thread *t, uint64_t seq)
+static void stamp_makers(struct model *m, struct thread *t, uint64_t seq)
 {
 	bool made = false;
 	uint32_t i = t->cnt;
@@ -134,7 +130,6 @@ static uint32_t stamp_makers(struct model *m, struct thread *t, uint64_t seq)
 			break;
 		e->seq = (int64_t)seq;
 	}
-	return i;
 }
 
 /*
@@ -144,9 +139,8 @@ static uint32_t stamp_makers(struct model *m, struct thread *t, uint64_t seq)
 void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r)
 {
 	stack__at(m, t, r->sp, r->h.ts_ns);
-	if (r->seq > INT64_MAX || r->h.flags & PTB_F_READ_FAULT)
-		return;
-	effort__spend((uint64_t)(t->cnt - stamp_makers(m, t, r->seq)) * ENTRY_COST);
+	if (r->seq <= INT64_MAX && !(r->h.flags & PTB_F_READ_FAULT))
+		stamp_makers(m, t, r->seq);
 }
 
 /*
@@ -225,7 +219,6 @@ static uint32_t candidate(struct model *m, const struct thread *t, const struct 
 	bool here = false;
 
 	*cnt = 0;
-	effort__spend((uint64_t)m->fwd_thread_cnt * (m->fwd_thread_cnt > FEW_THREADS ? FAR_STEPS : 8));
 	while (i < m->fwd_thread_cnt) {
 		struct thread *c = m->threads[m->fwd_threads[i]];
 		const struct fwd_entry *fe;

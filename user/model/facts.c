@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/sort.h"
@@ -25,7 +24,6 @@
 #define RSS_MAX (1u << 20) /* samples: an hour of a hundred processes, three a second */
 #define ID_MAX (1u << 22)  /* names, sites: far more than any build of torch has */
 #define FUNC_MAX (1u << 20)
-#define STOP_READING 1 /* the rest costs more than a file of this size may: the pass reports it */
 
 static const char node_prefix[] = "autograd::engine::evaluate_function: ";
 
@@ -438,8 +436,6 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 {
 	if (cancel__pending())
 		return -ECANCELED;
-	if (effort__check() != EFFORT_GOES_ON)
-		return STOP_READING;
 	take_control(arg, rec);
 	return 0;
 }
@@ -582,13 +578,10 @@ static const char *schema_of(const struct facts *f, const struct addr_fact *a)
 
 	if (!f->opdefs_left || !*text)
 		return text;
-	if (effort__check() != EFFORT_GOES_ON) /* not known, then; the pass reports that it ended */
-		return "";
 	while (*full && *t == *full) {
 		t++;
 		full++;
 	}
-	effort__spend((uint64_t)(t - text));
 	return *full || *t != '(' ? "" : text;
 }
 
@@ -670,7 +663,7 @@ static void resolve_processes(struct facts *f)
 
 static int resolve_node_types(struct facts *f)
 {
-	for (uint32_t i = 0; i < f->node_type_cnt && effort__check() == EFFORT_GOES_ON; i++) {
+	for (uint32_t i = 0; i < f->node_type_cnt; i++) {
 		struct addr_fact *a = &f->node_types[i];
 		const char *cls = facts__name(f, a->name);
 
@@ -716,7 +709,7 @@ int facts__read(struct facts *f, struct capture_reader *cr)
 	f->joined = capture_reader__is_joined(cr);
 	err = capture_reader__control(cr, on_control, f);
 	f->bad_records += capture_reader__bad_records(cr);
-	if (!err || err == STOP_READING)
+	if (!err)
 		err = resolve_ids(f);
 	return err;
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "model/gpu_priv.h"
@@ -90,7 +89,6 @@ static const char *within_text(char buf[WITHIN_MAX], const struct thread *t)
 		at -= len;
 		memcpy(at, e->name, len);
 	}
-	effort__spend((uint64_t)(t->cnt - (i < t->cnt ? i : 0)) * 4);
 	return at;
 }
 

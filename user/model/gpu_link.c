@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "model/gpu_priv.h"
@@ -285,20 +284,6 @@ static bool span_is_next(const struct annotation_span *n, const struct gpu_work 
 	return cmp_span(n, &at) <= 0;
 }
 
-static bool may_emit(struct model *m)
-{
-	enum effort_end end = effort__check();
-
-	if (cancel__pending() && !m->err)
-		m->err = -ECANCELED;
-	/* what is kept must not keep what is there already from being emitted */
-	if (end == EFFORT_STEPS && !m->totals->stopped) {
-		m->totals->stopped = end;
-		m->totals->stopped_ns = m->end_ns;
-	}
-	return !m->err && end != EFFORT_STEPS;
-}
-
 void gpu__emit(struct model *m)
 {
 	struct gpu *g = m->gpu;
@@ -306,15 +291,14 @@ void gpu__emit(struct model *m)
 	uint32_t k = 0;
 
 	m->err = find_spans(g, &n);
-	for (uint32_t i = 0; i < g->call_cnt && may_emit(m); i++)
+	for (uint32_t i = 0; i < g->call_cnt && !m->err; i++)
 		emit_call(m, &g->calls[i]);
-	for (uint32_t i = 0; i < g->work_cnt && may_emit(m); i++) {
+	for (uint32_t i = 0; i < g->work_cnt && !m->err; i++) {
 		for (; k < n.cnt && span_is_next(&n.v[k], &g->works[i]); k++)
 			emit_span(m, &n.v[k]);
 		emit_work(m, &g->works[i]);
 	}
 	m->totals->gpu_outside = g->outside;
-	m->totals->gpu_left_out = g->left_out;
 	m->totals->gpu_no_clock = g->no_clock;
 	m->totals->gpu_wrong_times = g->wrong_times;
 	m->totals->gpu_host_dropped = g->host_dropped;

@@ -136,7 +136,6 @@ struct gpu {
 	uint32_t clock_cnt;
 	uint64_t bad, outside, no_clock, host_dropped;
 	uint64_t wrong_times; /* that nothing can have had: CUPTI's clock is wrong */
-	uint64_t left_out;    /* records for which there was no memory in the limits */
 };
 
 /* Reads what the capture has, between the two times. *out is NULL where there is nothing. */

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/siphash.h"
@@ -18,11 +17,7 @@
 #include "model/gpu_priv.h"
 
 #define BLOCK_BYTES (256u * 1024)
-#define RECORDS_MAX (1u << 26)
 #define DEVICES_MAX 4096
-/* clang-format off */
-#define KEEP_SHARE 50 /* percent of the memory (effort.h): sinks will keep as much of each record again */
-/* clang-format on */
 
 struct gpu_bytes { /* records must not move: a list of blocks */
 	struct gpu_bytes *next;
@@ -37,7 +32,6 @@ static void *copy_record(struct gpu *g, const struct ptb_rec_hdr *h)
 
 	if (!b || BLOCK_BYTES - b->used < h->len) {
 		b = xmalloc(sizeof(*b));
-		effort__allocated(sizeof(*b));
 		b->next = g->bytes;
 		b->used = 0;
 		g->bytes = b;
@@ -124,7 +118,6 @@ static void on_device(struct gpu *g, const struct ptb_gpu_device *r)
 	hashmap__put(&g->device_by_id, r->h.tgid, r->id, (uintptr_t)h);
 	vec_reserve((void **)&g->devices, &g->device_cap, (uint64_t)g->device_cnt + 1,
 		    sizeof(*g->devices));
-	effort__spend(g->device_cnt);
 	for (i = 0; i < g->device_cnt && g->devices[i]->id < r->id; i++)
 		;
 	if (i < g->device_cnt && g->devices[i]->id == r->id) {
@@ -301,11 +294,6 @@ static int read_record(void *arg, const struct ptb_rec_hdr *h)
 	}
 	if (h->kind == PTB_REC_GPU_API)
 		note_api(p, (const void *)h);
-	if (g->call_cnt + g->work_cnt + g->graphs.node_cnt >= RECORDS_MAX ||
-	    effort__memory_share() >= KEEP_SHARE) {
-		g->left_out++;
-		return 0;
-	}
 	if (h->kind == PTB_REC_GPU_GRAPH_NODE)
 		gpu_graph__add(&g->graphs, (const void *)h);
 	else if (h->kind == PTB_REC_GPU_API)

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "base/demangle.h"
-#include "base/effort.h"
 #include "base/hashmap.h"
 #include "base/list.h"
 #include "base/mem.h"
@@ -247,7 +246,6 @@ static struct ka_thread *thread_of(struct key_averages *ka, uint32_t tgid, uint3
 /* The newest first; NULL: none has closed. */
 static struct ka_open *children_of(struct ka_thread *t, uint64_t parent)
 {
-	effort__spend(t->cnt);
 	for (uint32_t i = t->cnt; i--;)
 		if (t->open[i].parent == parent)
 			return &t->open[i];

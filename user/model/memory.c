@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
@@ -118,7 +117,6 @@ static struct block *add_block(struct blocks *bs, uint32_t gen, const struct mem
 
 static void drop_blocks_of(struct blocks *bs, uint32_t gen)
 {
-	effort__spend(bs->live ? bs->cnt : 0);
 	for (uint32_t i = 0; i < bs->cnt && bs->live; i++)
 		if (bs->v[i].live && bs->v[i].gen == gen)
 			remove_block(bs, &bs->v[i]);

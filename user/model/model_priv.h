@@ -18,9 +18,6 @@
  * that traces count from, off by up to 1 ns at each. */
 #define GAP_NS 3
 
-/* Of a step over the open entries (effort.h): each is several cache lines. */
-#define ENTRY_COST 4
-
 /* What an open slice carries beside its name and time; only where something was recorded. args.c */
 struct args {
 	struct args *next;  /* in model.spare_args */
@@ -152,7 +149,6 @@ struct model {
 	struct facts *f;
 	const struct session_sink *sinks;
 	uint32_t sink_cnt;
-	uint64_t full_sinks; /* bit per sink: takes no more */
 	struct session_totals *totals;
 	const char *when; /* of the session's options */
 	uint64_t begin_ns, end_ns;
@@ -196,8 +192,7 @@ struct model {
 
 /* ---- threads.c ---- */
 
-/* Finds or makes the thread; announces it to the sinks. NULL: there are too many, which is counted; out of memory, or a
- * sink stopped (m->err). */
+/* Finds or makes the thread; announces it to the sinks. NULL: a sink stopped (m->err). */
 struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid);
 struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid);
 /* A thread or process began, ended, or became another program. */
@@ -255,8 +250,6 @@ void stack__hide(struct model *m, struct thread *t, uint32_t i);
 
 /* ---- session.c ---- */
 
-/* The sink's answer; 0: go on. */
-int model__answer(struct model *m, uint32_t sink, int ret);
 /* Calls one function of each sink that has it: m->err is its answer. */
 /* clang-format off */
 /* Does it belong to no annotation that was asked for? Then it is counted, and not delivered. */
@@ -273,13 +266,8 @@ static inline bool model__leaves_out(struct model *m, bool within)
 		uint32_t i_;                                                                      \
                                                                                                   \
 		for (i_ = 0; i_ < (m)->sink_cnt && !(m)->err; i_++) {                             \
-			if (!(m)->sinks[i_].func)                                                 \
-				continue;                                                         \
-			if ((m)->full_sinks >> i_ & 1)                                            \
-				(m)->totals->not_written++;                                       \
-			else                                                                      \
-				(m)->err = model__answer(m, i_,                                     \
-						       (m)->sinks[i_].func((m)->sinks[i_].arg, __VA_ARGS__)); \
+			if ((m)->sinks[i_].func)                                                  \
+				(m)->err = (m)->sinks[i_].func((m)->sinks[i_].arg, __VA_ARGS__);  \
 		}                                                                                 \
 	} while (0)
 /* clang-format on */

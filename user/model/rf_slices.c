@@ -11,7 +11,6 @@
  * only be one of a local variable (an operator's) is searched for on its thread; the others may end on any.
  */
 
-#include "base/effort.h"
 #include "model/model_priv.h"
 
 /*
@@ -46,7 +45,6 @@ static uint32_t find_between(const struct thread *t, uint64_t rf, uint32_t low, 
 
 	while (i > low && !(t->stack[i - 1].rf && t->stack[i - 1].handle == rf))
 		i--;
-	effort__spend((uint64_t)(high - i) * ENTRY_COST);
 	return i > low ? i - 1 : t->cnt;
 }
 

@@ -17,7 +17,6 @@
  */
 #include <string.h>
 
-#include "base/effort.h"
 #include "model/model_priv.h"
 
 void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name *r)
@@ -41,7 +40,6 @@ struct thread *scopes__find_open(struct model *m, uint32_t tgid, uint64_t handle
 		return NULL;
 	for (i = t->cnt; i && !(t->stack[i - 1].annotation && t->stack[i - 1].handle == handle); i--)
 		;
-	effort__spend((uint64_t)(t->cnt - i + 1) * ENTRY_COST);
 	*idx = i - 1;
 	return i ? t : NULL;
 }
@@ -73,7 +71,6 @@ static void end_lost_twin(struct model *m, struct thread *t, const char *name, u
 	for (uint32_t i = t->cnt; i--;) {
 		const struct entry *e = &t->stack[i];
 
-		effort__spend(ENTRY_COST);
 		if (!e->annotation && !e->hidden)
 			return;
 		if (e->annotation && e->name == name && stack__lost_since(m, e->begin_ns)) {

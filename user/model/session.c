@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -85,7 +84,6 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->has_kernel_memory = is_true(facts__meta(f, "kernel_memory"));
 	i->rss = f->rss;
 	i->rss_cnt = f->rss_cnt;
-	i->output_max = LIMIT_READ_OUTPUT + capture_reader__bytes(s->cr) * LIMIT_READ_OUTPUT_PER_BYTE;
 	i->counters = f->counters;
 	i->counter_cnt = sizeof(f->counters) / sizeof(f->counters[0]);
 }
@@ -258,7 +256,6 @@ uint32_t session__open_slices(const struct session *s, uint32_t tgid, uint32_t t
 							 .fwd_stack = e->fwd_stack,
 							 .is_step = e->is_step };
 	}
-	effort__spend(t ? (uint64_t)(t->cnt - i) * ENTRY_COST : 0);
 	return n;
 }
 
@@ -284,16 +281,6 @@ static void count_slice(struct session_totals *n, const struct slice *sl, const 
 	n->open_at_begin += !!(sl->flags & SLICE_OPEN_AT_BEGIN);
 	n->unfinished += !!(sl->flags & SLICE_UNFINISHED);
 	n->unresolved_names += e->is_address;
-}
-
-int model__answer(struct model *m, uint32_t sink, int ret)
-{
-	if (ret != SESSION_SINK_FULL && ret != SESSION_SINK_LEFT_OUT)
-		return ret;
-	if (ret == SESSION_SINK_FULL)
-		m->full_sinks |= 1ULL << sink;
-	m->totals->not_written++;
-	return 0;
 }
 
 void model__deliver(struct model *m, struct thread *t, const struct entry *e, uint64_t end_ns)
@@ -387,7 +374,6 @@ static void take_node(const struct thread *t, struct entry *e)
 		e->fwd_thread = node->fwd_thread;
 		break;
 	}
-	effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST);
 }
 
 static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
@@ -618,31 +604,11 @@ static void on_py_sample(struct model *m, const struct ptb_py_sample *r)
 	MODEL_EMIT(m, sample, &ps);
 }
 
-#define STOP_READING 1 /* an answer to the reader, not an error */
-
-/* 0: go on. */
-static int may_go_on(struct model *m, const struct ptb_rec_hdr *h)
-{
-	enum effort_end end;
-
-	if (cancel__pending())
-		return -ECANCELED;
-	end = effort__check();
-	if (end == EFFORT_GOES_ON)
-		return 0;
-	m->totals->stopped = end;
-	m->totals->stopped_ns = h->ts_ns;
-	return STOP_READING;
-}
-
 static int on_record(void *arg, const struct ptb_rec_hdr *h)
 {
 	struct model *m = arg;
 	struct thread *t;
-	int ret = may_go_on(m, h);
 
-	if (ret)
-		return ret;
 	if (h->ts_ns >= TS_MAX) {
 		m->totals->bad_records++;
 		return 0;
@@ -727,10 +693,9 @@ static void start_pass(struct session *s, struct model *m)
 	free(s->live);
 	s->live = NULL;
 	s->live_cnt = 0;
-	*m->totals = (struct session_totals){ .when = s->opts.when,
-					      .bad_records = s->facts.bad_records + s->facts.py.bad_records,
-					      .unread_bytes = capture_reader__beyond(s->cr),
-					      .stopped = effort__check() }; /* by the facts already */
+	*m->totals = (struct session_totals){
+		.when = s->opts.when, .bad_records = s->facts.bad_records + s->facts.py.bad_records
+	};
 	if (s->info.has_memory || s->info.has_kernel_memory)
 		memory__open(m);
 }
@@ -769,8 +734,6 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 
 	s->run = &m;
 	err = capture_reader__stream(s->cr, on_record, &m);
-	if (err == STOP_READING)
-		err = 0;
 	m.totals->bad_records += capture_reader__bad_records(s->cr);
 	m.totals->late_records = capture_reader__late(s->cr);
 	if (m.gpu && !err) {

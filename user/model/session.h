@@ -82,7 +82,6 @@ struct session_info {
 	uint32_t gpu_clock_cnt;    /* pairs it was fitted from */
 	const struct session_rss *rss; /* in order of time; also without has_kernel_memory: begin and end */
 	uint32_t rss_cnt;
-	uint64_t output_max; /* bytes that a file which is made of the capture may have: LIMIT_READ_OUTPUT; 0: any */
 	const uint64_t *counters; /* indexed by enum ptb_counter_id */
 	uint32_t counter_cnt;
 };
@@ -362,12 +361,6 @@ struct gpu_slice {
 	const struct gpu_origin *origin; /* of that node; NULL: it was not recorded */
 };
 
-/* A sink that takes no more, though there is more: LIMIT_READ_OUTPUT. It is not called again but for slices, which
- * are counted as not written; a file is ended as if there were nothing else. */
-#define SESSION_SINK_FULL 1
-/* It left this one out, and will take others: LIMIT_REPORT_*. Counted with what is not written. */
-#define SESSION_SINK_LEFT_OUT 2
-
 struct session_sink {
 	void *arg;
 	/* Slices come when they close: children before parents, threads interleaved. Each function may be NULL. */
@@ -436,15 +429,9 @@ struct session_totals {      /* after a run */
 	uint64_t gpu_graph_unknown; /* of these, of nodes whose capture was not recorded */
 	uint64_t gpu_calls;         /* API calls */
 	uint64_t gpu_outside; /* calls and GPU work not wholly inside the window: not emitted, as torch does */
-	uint64_t gpu_left_out; /* records for which there was no memory within LIMIT_READ_MEMORY */
-	uint64_t gpu_no_clock; /* records of processes without a pair of clocks: not emitted */
+	uint64_t gpu_no_clock;    /* records of processes without a pair of clocks: not emitted */
 	uint64_t gpu_wrong_times; /* records with times that they cannot have had: not emitted */
 	uint64_t gpu_host_dropped; /* host-side calls of processes whose calls CUPTI reported as well */
-	uint64_t unread_bytes;     /* of the file, behind LIMIT_READ_RAW */
-	uint32_t stopped;          /* enum effort_end: the pass ended early, at stopped_ns */
-	uint64_t stopped_ns;
-	uint64_t over_threads; /* records of threads beyond LIMIT_READ_THREADS */
-	uint64_t not_written;  /* slices, events that a full sink did not take */
 	uint64_t forgotten_forwards; /* operators given up as partners of a backward node, too many waited */
 	uint64_t samples;            /* of Python stacks; */
 	uint64_t samples_running; /* of them, of threads that ran; */
@@ -477,8 +464,8 @@ uint32_t session__open_slices(const struct session *s, uint32_t tgid, uint32_t t
 uint64_t session__order(const struct session *s, uint64_t id);
 
 /* One pass: emits every slice, flow and thread to the sinks, in this order of sinks. May be
- * called again (same ids, same order). Stops at the first return of a sink that is neither 0 nor
- * SESSION_SINK_* and returns it; -ECANCELED when a signal is pending; -ENODATA, logged: no
+ * called again (same ids, same order). Stops at the first return of a sink that is not 0
+ * and returns it; -ECANCELED when a signal is pending; -ENODATA, logged: no
  * annotation has the name in the options. */
 int session__run(struct session *s, const struct session_sink *sinks, uint32_t cnt,
 		 struct session_totals *totals);

@@ -23,14 +23,11 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/job_vars.h"
 #include "base/vec.h"
 #include "capture/capture.h"
 #include "model/model_priv.h"
 #include "steps/step_events.h"
-
-#define STOP_SCAN 1
 
 static const char step_name[] = SESSION_STEP_NAME, partial_step[] = "partial step";
 
@@ -87,7 +84,6 @@ static void on_marked(void *arg, uint32_t tgid, uint32_t tid)
 	hashmap__put(&found->by_thread, tgid, tid, found->cnt);
 	vec_push(found->threads, found->cnt, found->cap,
 		 (struct thread_steps){ .tgid = tgid, .tid = tid });
-	effort__allocated(sizeof(*found->threads));
 }
 
 static void on_ended(void *arg, const struct step_end *e)
@@ -97,7 +93,6 @@ static void on_ended(void *arg, const struct step_end *e)
 	if (!s) /* announced */
 		return;
 	vec_push(s->ends, s->cnt, s->cap, e->end_ns);
-	effort__allocated(sizeof(*s->ends));
 }
 
 static void pass_losses(struct finder *fi, uint64_t ts)
@@ -121,8 +116,6 @@ static int scan_record(void *arg, const struct ptb_rec_hdr *h)
 
 	if (cancel__pending())
 		return -ECANCELED;
-	if (effort__check() != EFFORT_GOES_ON) /* which the pass reports */
-		return STOP_SCAN;
 	if (h->ts_ns >= TS_MAX)
 		return 0;
 	if (!fi->first_ns || h->ts_ns < fi->first_ns)
@@ -192,7 +185,6 @@ int steps__find(struct capture_reader *cr, struct facts *f, const struct session
 	step_count__free(fi.count);
 	*first_ns = fi.first_ns;
 	*last_ns = fi.last_ns;
-	err = err == STOP_SCAN ? 0 : err;
 	return err ? err : py_stacks__number_modules(&f->py);
 }
 

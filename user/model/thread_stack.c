@@ -50,7 +50,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/vec.h"
 #include "model/model_priv.h"
 
@@ -66,7 +65,6 @@ struct entry *stack__visible_below(struct thread *t, uint32_t i)
 
 	while (k && t->stack[k - 1].hidden)
 		k--;
-	effort__spend((uint64_t)(i - k + 1) * ENTRY_COST);
 	return k ? &t->stack[k - 1] : NULL;
 }
 
@@ -249,7 +247,6 @@ static void finish_entry(struct model *m, struct thread *t, uint32_t i, uint64_t
 
 	t->cnt--;
 	if (i < t->cnt) {
-		effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST * 4);
 		memmove(&t->stack[i], &t->stack[i + 1], (t->cnt - i) * sizeof(*t->stack));
 	}
 	if (!is_derived(&e) && (!t->cnt || (t->cnt == 1 && is_derived(&t->stack[0]))))
@@ -332,7 +329,6 @@ static uint32_t visible_cnt(const struct thread *t, uint32_t from)
 {
 	uint32_t n = 0;
 
-	effort__spend((uint64_t)(t->cnt - from) * ENTRY_COST);
 	for (uint32_t i = from; i < t->cnt; i++)
 		n += !t->stack[i].hidden;
 	return n;
@@ -418,7 +414,6 @@ static uint32_t frame_below(const struct thread *t, uint32_t i)
 
 	while (k && (t->stack[k - 1].annotation || t->stack[k - 1].synthetic))
 		k--;
-	effort__spend((uint64_t)(i - k + 1) * ENTRY_COST);
 	return k ? k - 1 : UINT32_MAX;
 }
 
@@ -482,7 +477,6 @@ struct open_entries stack__context(const struct thread *t, struct op_context *at
 		}
 		at->outer_op = e->name;
 	}
-	effort__spend((uint64_t)(t->cnt - (i < t->cnt ? i : 0)) * 4);
 	return p;
 }
 
@@ -557,7 +551,6 @@ struct entry *stack__frame_of(struct thread *t, uint32_t func)
 		if (e->func != func || e->annotation || e->synthetic)
 			e = NULL;
 	}
-	effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST);
 	return e;
 }
 

@@ -2,7 +2,6 @@
 /* Threads and processes of a pass: when they are first seen, born, replaced and gone. */
 #include <stdlib.h>
 
-#include "base/effort.h"
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/vec.h"
@@ -34,10 +33,6 @@ static struct thread *new_thread(struct model *m, uint32_t tgid, uint32_t tid)
 {
 	struct thread *t;
 
-	if (m->thread_cnt >= LIMIT_READ_THREADS) {
-		m->totals->over_threads++;
-		return NULL;
-	}
 	vec_reserve((void **)&m->threads, &m->thread_cap, (uint64_t)m->thread_cnt + 1,
 		    sizeof(*m->threads));
 	t = xcalloc(1, sizeof(*t));
@@ -48,7 +43,6 @@ static struct thread *new_thread(struct model *m, uint32_t tgid, uint32_t tid)
 	memory__thread_new(m, t);
 	hashmap__put(&m->thread_by_id, tgid, tid, m->thread_cnt);
 	m->threads[m->thread_cnt++] = t;
-	effort__allocated(sizeof(*t) + sizeof(struct memory_thread));
 	add_living(m, t);
 	return t;
 }

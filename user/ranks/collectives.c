@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/sort.h"
@@ -179,7 +178,6 @@ static int on_slice(void *arg, const struct slice *sl)
 		c->over++;
 		return 0;
 	}
-	effort__allocated(sizeof(struct collective));
 	add_call(c, t, sl, waits);
 	return 0;
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/effort.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "ranks/join_priv.h"
@@ -14,7 +13,6 @@ void join__close(struct join *j)
 {
 	if (!j)
 		return;
-	effort__end();
 	if (j->cnt > 1)
 		capture_reader__close(j->whole);
 	for (uint32_t i = 0; i < j->cnt; i++) {
@@ -72,7 +70,6 @@ static uint64_t map_time(void *arg, uint32_t part, uint64_t ns)
 static int open_files(struct join *j)
 {
 	const struct join_opts *opts = j->opts;
-	uint64_t bytes = 0;
 	int err = 0;
 
 	for (; j->cnt < opts->cnt && !err; j->cnt++) {
@@ -80,12 +77,8 @@ static int open_files(struct join *j)
 
 		in->path = opts->paths[j->cnt];
 		err = capture_reader__open(in->path, opts->fds[j->cnt], &in->cr);
-		if (!err)
-			bytes += capture_reader__bytes(in->cr);
 		j->readers[j->cnt] = in->cr;
 	}
-	if (!err)
-		effort__begin(bytes);
 	return err;
 }
 

@@ -20,8 +20,7 @@ struct join_opts {
 	bool by_collectives; /* where collectives contradict a machine's clock, its times are moved */
 };
 
-/* 0 or negative errno, logged. The limits of base/effort.h are those of all files together from
- * here on. */
+/* 0 or negative errno, logged. */
 struct join;
 int join__open(const struct join_opts *opts, struct join **out);
 struct capture_reader *join__reader(const struct join *j);

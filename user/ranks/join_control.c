@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/jsonw.h"
 #include "base/log.h"
 #include "base/mem.h"

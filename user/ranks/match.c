@@ -8,7 +8,6 @@
 #include "ranks/match.h"
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/sort.h"
 
 #define NEAR_LAGS 8 /* to either side of what the clocks say, if they are right */
@@ -35,7 +34,6 @@ static struct calls_match match_at(const struct rank_calls *a, const struct rank
 		uint64_t x_done = done_ns(x), y_done = done_ns(y);
 		int64_t d;
 
-		effort__spend(1);
 		if (x->name != y->name)
 			return (struct calls_match){ .lag = lag };
 		m.pairs++;
@@ -134,9 +132,6 @@ struct calls_match calls_match__find(const struct rank_calls *a, const struct ra
 	/* the clocks are wrong: where both were recorded for long, the calls show by how much */
 	for (int64_t k = 0; common >= shorter / 4 && k <= 2 * LAGS && !cancel__pending(); k++) {
 		struct calls_match m = match_at(a, b, shift_ns, near_lag(guess, k), false);
-
-		if (effort__check() != EFFORT_GOES_ON)
-			break;
 
 		if (calls_match__consistent(&m) && m.pairs >= shorter / 2 && m.bounds >= LEAST_BOUNDS)
 			return m;

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/effort.h"
 #include "base/mem.h"
 #include "ranks/rank_times_priv.h"
 
@@ -66,7 +65,6 @@ static void sum_pieces(struct causes *k)
 				k->whats[(size_t)k->rt->outside * k->ranks + r] -= (double)p->ns;
 			}
 		}
-		effort__spend(k->rt->piece_cnt);
 		free(at);
 	}
 }
@@ -164,7 +162,7 @@ static void find_causes(struct rank_times *rt, uint32_t rank)
 
 void rt__find_causes(struct rank_times *rt)
 {
-	for (uint32_t r = 0; r < rt->out.rank_cnt && effort__check() == EFFORT_GOES_ON; r++)
+	for (uint32_t r = 0; r < rt->out.rank_cnt; r++)
 		if (rt->out.ranks[r].verdict.slow)
 			find_causes(rt, r);
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/sort.h"
@@ -95,7 +94,6 @@ static void note_step(struct rank_times *rt, const struct slice *sl)
 	    sl->flags & (SLICE_PARTIAL | SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED))
 		return;
 	st.nr = strtoll(sl->name + sizeof(step) - 1, NULL, 10);
-	effort__allocated(sizeof(st));
 	vec_push(rt->steps, rt->step_cnt, rt->step_cap, st);
 }
 

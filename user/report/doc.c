@@ -162,8 +162,6 @@ bool doc__next(struct doc *d, uint32_t *i)
 	doc_text__row(d);
 	if (l->row && !is_text(d))
 		jsonw__end_obj(&d->w);
-	while (l->of_json && l->next < l->shown && jsonw__leave_out(&d->w))
-		l->next++;
 	l->row = l->next < l->shown;
 	if (!l->row) {
 		if (l->of_json)
@@ -203,7 +201,6 @@ void doc__begin(struct doc *d, const struct output_args *args, struct session_to
 		jsonw__init(&d->w, to_report, d->out, 64 * 1024);
 	if (is_text(d))
 		return;
-	d->w.max = session__info(args->s)->output_max;
 	jsonw__begin_obj(&d->w);
 	DOC(d, FACT("schema_version", 1));
 	session_json__write(&d->w, args->s);
@@ -214,9 +211,6 @@ static int finish_json(struct doc *d)
 {
 	int err;
 
-	if (d->w.left_out)
-		DOC(d, FACT("not_written", d->w.left_out));
-	d->totals->not_written += d->w.left_out;
 	jsonw__end_obj(&d->w);
 	jsonw__newline(&d->w);
 	err = jsonw__flush(&d->w);

@@ -45,7 +45,6 @@ static void free_report(void *o)
 	hashmap__clear(&gr->api_ids);
 	hashmap__clear(&gr->overhead_ids);
 	hashmap__clear(&gr->why_ids);
-	hashmap__clear(&gr->device_ids);
 	free(gr->work);
 	free(gr->threads);
 	free(gr->kernels);
@@ -203,25 +202,12 @@ static void count_copy(struct gpu_report *gr, const struct gpu_slice *g, uint64_
 	c->max_ns = ns > c->max_ns ? ns : c->max_ns;
 }
 
-/* Is the device known, or may there be one more? */
-static bool has_room(struct gpu_report *gr, uint32_t device)
-{
-	if (hashmap__get(&gr->device_ids, device, 0))
-		return true;
-	if (gr->device_ids.live >= LIMIT_REPORT_DEVICES)
-		return false;
-	hashmap__put(&gr->device_ids, device, 0, 1);
-	return true;
-}
-
 static int take_work(struct gpu_report *gr, const struct gpu_slice *g)
 {
 	uint64_t ns = g->end_ns > g->begin_ns ? g->end_ns - g->begin_ns : 0;
 	struct gr_thread *t = NULL;
 	struct gr_work wk;
 
-	if (!has_room(gr, g->device))
-		return SESSION_SINK_LEFT_OUT;
 	if (g->at.tid)
 		t = get_thread(gr, g->at.tgid, g->at.tid);
 	wk = (struct gr_work){ .begin = g->begin_ns,

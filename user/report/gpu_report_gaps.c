@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/list.h"
 #include "base/sort.h"
 #include "base/vec.h"
@@ -54,8 +53,7 @@ static uint32_t op_in(const struct gr_thread *t, uint64_t begin, uint64_t end, u
 
 	*sum = 0;
 	for (uint32_t i = first_after(t->ops, t->op_cnt, begin);
-	     i < t->op_cnt && t->ops[i].begin < end && effort__left > 0; i++) {
-		effort__spend(8);
+	     i < t->op_cnt && t->ops[i].begin < end; i++) {
 		uint64_t ns = overlap(t->ops[i].begin, t->ops[i].end, begin, end);
 
 		*sum += ns;
@@ -89,8 +87,7 @@ static const struct gr_call *call_in(const struct gr_thread *t, uint64_t begin, 
 	*most = 0;
 	BISECT(lo, hi, mid, t->calls[mid].begin < begin);
 	for (lo = lo > CALLS_BACK ? lo - CALLS_BACK : 0;
-	     lo < t->call_cnt && t->calls[lo].begin < end && effort__left > 0; lo++) {
-		effort__spend(8);
+	     lo < t->call_cnt && t->calls[lo].begin < end; lo++) {
 		const struct gr_call *c = &t->calls[lo];
 		uint64_t ns = overlap(c->begin, c->end, begin, end);
 
@@ -146,9 +143,7 @@ static uint64_t copied_ns(struct finder *f, uint64_t begin, uint64_t end)
 	uint64_t ns = 0, until = begin;
 	bool passed = true;
 
-	for (uint64_t i = f->copy;
-	     i < f->d->last_work && gr->work[i].begin < end && effort__left > 0; i++) {
-		effort__spend(8);
+	for (uint64_t i = f->copy; i < f->d->last_work && gr->work[i].begin < end; i++) {
 		const struct gr_work *w = &gr->work[i];
 		uint64_t from = w->begin > until ? w->begin : until;
 

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "export/stack_tree.h"
@@ -139,7 +138,6 @@ static void add_node(struct line_report *lr, uint32_t i, const int64_t *values)
 	for (uint32_t n = own; n; n = nodes[nodes[n].parent].python) {
 		const struct stack_frame *f = &frames[nodes[n].frame];
 
-		effort__spend(4);
 		if (n != own && !has_row(lr, f))
 			continue;
 		r = find_row(lr, f);

@@ -99,24 +99,9 @@ static struct mr_proc *get_proc(struct mem_report *mr, uint32_t tgid)
 	return p;
 }
 
-bool mr__has_room(const struct mem_report *mr, uint32_t tgid)
-{
-	return mr->proc_cnt < LIMIT_REPORT_PROCESSES || hashmap__get(&mr->proc_ids, tgid, 0);
-}
-
 static uint64_t device_key(int32_t type, int32_t index)
 {
 	return (uint64_t)(uint32_t)type << 32 | (uint32_t)index;
-}
-
-bool mr__has_device_room(const struct mem_report *mr, uint32_t tgid, int32_t type, int32_t index)
-{
-	const uint64_t *proc = hashmap__get(&mr->proc_ids, tgid, 0);
-
-	if (!mr__has_room(mr, tgid))
-		return false;
-	return mr->device_cnt < LIMIT_REPORT_DEVICES ||
-	       (proc && hashmap__get(&mr->device_ids, *proc, device_key(type, index)));
 }
 
 static uint32_t proc_nr(const struct mem_report *mr, const struct mr_proc *p)
@@ -246,10 +231,9 @@ void mr__count_samples(struct mem_report *mr, uint64_t until)
 {
 	while (mr->rss_next < mr->info->rss_cnt && mr->info->rss[mr->rss_next].ts_ns <= until) {
 		const struct session_rss *r = &mr->info->rss[mr->rss_next++];
-		struct mr_proc *p = mr__has_room(mr, r->tgid) ? get_proc(mr, r->tgid) : NULL;
+		struct mr_proc *p = get_proc(mr, r->tgid);
 
-		if (p)
-			rss_at(mr, p, r->ts_ns, p->last_step, r->rss);
+		rss_at(mr, p, r->ts_ns, p->last_step, r->rss);
 	}
 }
 
@@ -374,8 +358,6 @@ static int count_memory(void *arg, const struct memory_event *ev)
 	struct mr_proc *p;
 
 	mr__count_samples(mr, ev->ts_ns);
-	if (!mr__has_device_room(mr, ev->at.tgid, ev->device_type, ev->device_index))
-		return SESSION_SINK_LEFT_OUT;
 	p = get_proc(mr, ev->at.tgid);
 	step_at(p, ev->at.step);
 	if (ev->at.slice || ev->at.step >= 0)
@@ -474,8 +456,6 @@ static int count_kernel_record(void *arg, const struct kernel_event *ev)
 	struct mr_proc *p;
 
 	mr__count_samples(mr, h->ts_ns);
-	if (!mr__has_room(mr, h->tgid))
-		return SESSION_SINK_LEFT_OUT;
 	p = get_proc(mr, h->tgid);
 	step_at(p, ev->at.step);
 	if (ev->at.slice || ev->at.step >= 0)

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/effort.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/sort.h"
@@ -66,8 +65,6 @@ static int keep(void *arg, const struct memory_block *b)
 	uint32_t nr;
 	int64_t period;
 
-	if (!mr__has_device_room(k->mr, b->tgid, b->device_type, b->device_index))
-		return 0;
 	g = mr__group_of(k->mr, b);
 	nr = (uint32_t)(g - k->mr->groups);
 	period = period_of(k->mr, &k->mr->procs[g->proc], b);
@@ -354,10 +351,7 @@ int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
 		list[i].nr = i;
 	}
 	qsort(list, mr->proc_cnt, sizeof(*list), cmp_view);
-	/* each view scans all lists: as many as the effort allows, and one in any case */
-	for (i = 0; i < mr->proc_cnt && !err && (!i || effort__left > 0); i++) {
-		effort__spend(5ULL * mr->group_cnt + 2ULL * mr->kernel_cnt + mr->device_cnt +
-			      mr->api_cnt + k.item_cnt);
+	for (i = 0; i < mr->proc_cnt && !err; i++) {
 		err = cancel__pending() ? -ECANCELED : 0;
 		if (!err)
 			fill_view(mr, &list[i], list[i].nr, &k);
@@ -411,8 +405,7 @@ uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d
 	struct mr_group *all = xcalloc((size_t)mr->group_cnt + 1, sizeof(*all));
 	uint32_t cnt = 0;
 
-	effort__spend(8ULL * mr->group_cnt);
-	for (uint32_t i = 0; effort__left > 0 && i < mr->group_cnt; i++) {
+	for (uint32_t i = 0; i < mr->group_cnt; i++) {
 		const struct mr_group *g = &mr->groups[i];
 		struct mr_group *copy = &all[cnt];
 

@@ -198,9 +198,6 @@ bool mr_growth__slope(const struct mr_growths *g, bool by_step, double *slope);
 bool mr_growth__noisy_slope(const struct mr_growths *g, bool by_step, double *slope);
 
 /* mem_report.c, for the others */
-/* Is the process, and its device, among those that the report has room for? */
-bool mr__has_room(const struct mem_report *mr, uint32_t tgid);
-bool mr__has_device_room(const struct mem_report *mr, uint32_t tgid, int32_t type, int32_t index);
 struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b);
 void mr__count_samples(struct mem_report *mr, uint64_t until); /* of /proc, up to a time */
 void mr__merge_threads(struct mem_report *mr); /* rows of single threads into those of all */
@@ -453,7 +450,6 @@ struct gpu_report {
 	struct gr_why *whys; /* most time first, of all devices */
 	uint32_t device_cnt, device_cap, stream_cnt, stream_cap, gap_cnt, gap_cap, why_cnt, why_cap;
 	struct hashmap why_ids;
-	struct hashmap device_ids; /* those with work */
 	bool ranked;
 };
 

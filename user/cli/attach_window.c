@@ -40,7 +40,7 @@ static const struct {
 	{ "step_timeout", offsetof(struct window_opts, step_timeout) },
 };
 
-/* Of "KEY=NUMBER,...": what comes after it; NULL: it is not valid. */
+/* Takes one of "KEY=NUMBER,...". Returns the rest; NULL: it is not valid. */
 static const char *parse_one(const char *text, struct window_opts *wo)
 {
 	size_t len = strcspn(text, "=");
@@ -100,7 +100,7 @@ struct times {
 	uint64_t cpu_ns, mono_ns;
 };
 
-/* What this process and the children that read files for it have taken. */
+/* The time of this process and of the children that read files for it. */
 static struct times now_times(void)
 {
 	struct rusage ru = { .ru_minflt = 0 };
@@ -174,7 +174,7 @@ static bool may_add(const struct window *w, uint64_t begin_ns, uint32_t left)
 	return false;
 }
 
-/* Of --max-cost; 0: no limit. */
+/* The limit that --max-cost sets for a process; 0: none. */
 static uint64_t max_cost_of(const char *list, pid_t pid)
 {
 	char *end = NULL;
@@ -219,7 +219,7 @@ static bool is_turn(const struct window *w, uint32_t i, bool learned, uint32_t a
 	return learned || !w->slow || !added || clock__mono_ns() < w->wo->begin;
 }
 
-/* Of the processes: those that have ended since they were chosen. */
+/* Counts the processes that have ended since they were chosen. */
 static uint32_t count_ended(const struct window *w)
 {
 	uint32_t cnt = 0;
@@ -303,7 +303,7 @@ static int check_steps(const struct step_opts *so, struct outputs_result *r, int
 	return EXIT_INCOMPLETE;
 }
 
-/* What was recorded becomes a capture. Exit code. */
+/* Makes a capture of the recording. Exit code. */
 static int seal(struct window *w, int code)
 {
 	bool measured = w->cfg->rec.steps.name && !w->cfg->rec.steps.active;

@@ -23,9 +23,9 @@ struct window_opts {
 	uint64_t step_timeout;   /* ns; 0: it is not counted in steps */
 };
 
-/* Of `text` (KEY=NUMBER,...). 0 or -EINVAL (reported). */
+/* text: KEY=NUMBER,... 0 or -EINVAL (reported). */
 int window_opts__parse(const char *text, struct window_opts *wo);
-/* What they change in the options of the recording. */
+/* Changes the options of the recording as they say. */
 void window_opts__apply(const struct window_opts *wo, struct run_cfg *cfg);
 
 /* Records the window of cfg->pids. Exit code. */
@@ -38,7 +38,7 @@ bool attach_notes__read(int fd, struct recorder *rec, int wait_ms, char *trigger
 int attach_flight__open(void);
 /* In each round: ends the holding when that is requested. */
 void attach_flight__tick(const struct run_cfg *cfg, struct run *run);
-/* After the loop: with --notes-fd there is a window only if somebody has wanted it, who may not
+/* After the loop: with --notes-fd there is a window only if its reader has requested it, who may not
  * have learned yet that the targets have ended. */
 bool attach_flight__wanted(const struct run_cfg *cfg, struct run *run);
 

@@ -176,7 +176,7 @@ static int check_events(struct sample_cfg *cfg)
 	return event_rules__parse(set->open_on, &rules);
 }
 
-/* What happens is held all the time: that has a cost which no limit can keep down. */
+/* Probes are attached all the time then: no limit can keep that cost down. */
 static int check_flight(struct sample_cfg *cfg)
 {
 	const char *why =
@@ -256,7 +256,7 @@ static int check(struct sample_cfg *cfg)
 		       0;
 }
 
-/* What the daemon has to know of the options that other commands have, too. */
+/* The daemon has to know some of the options that other commands have, too. */
 static void fill_settings(struct sample_cfg *cfg)
 {
 	struct sample_settings *set = &cfg->set;

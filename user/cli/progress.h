@@ -15,7 +15,7 @@ struct progress {
 	int fd; /* 0: nobody reads */
 };
 
-/* Of a window that is counted in steps; times are CLOCK_MONOTONIC. */
+/* The end of a window that is counted in steps; times are CLOCK_MONOTONIC. */
 struct progress_steps {
 	uint64_t attached_ns; /* 0: it is not counted in steps */
 	uint64_t ended_ns;    /* the last step that counts */
@@ -28,7 +28,7 @@ struct progress_steps {
 int progress__open(struct progress *p, int fd);
 /* A process is about to be read and attached to. */
 void progress__reading(const struct progress *p, pid_t pid);
-/* That is over, and took so long; failed: it was for nothing. */
+/* The process has been read, which took so long; failed: in vain. */
 void progress__read(const struct progress *p, pid_t pid, uint64_t ns, uint64_t cpu_ns, bool failed);
 /* The probes are in place. ended, no_torch: so many of the other processes. */
 void progress__attached(const struct progress *p, uint32_t processes, uint64_t took_ns,
@@ -39,7 +39,7 @@ void progress__begun(const struct progress *p, struct run *run);
  * processes had ended; steps: NULL: they were not counted. */
 void progress__sealed(const struct progress *p, struct run *run, const struct pid_list *pids,
 		      const char *capture, const struct progress_steps *steps, uint32_t ended);
-/* Of ptbpf follow: so many processes are followed, which has cost one of them so much; something
+/* ptbpf follow: so many processes are followed, which has cost one of them so much; something
  * has happened in one. */
 void progress__following(const struct progress *p, uint32_t processes, uint64_t cost_ns);
 void progress__event(const struct progress *p, const struct event *ev);

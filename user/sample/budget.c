@@ -10,7 +10,7 @@
 
 #define COST_MIN_NS 1000000.0 /* a window that may cost a process less is of no use */
 
-/* What the process is charged with for the window, or may be, while it is in hand. */
+/* The window has cost the process so much, or may, while it is in hand. */
 static double charge_of(const struct window *w, uint32_t i)
 {
 	return (double)(w->report.cost_known ? w->report.charges[i].ns : w->spec.max_cost_ns[i]);

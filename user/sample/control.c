@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What clients request by HTTP, and who waits for the end of which window. */
+/* The HTTP server: clients request windows and figures, and wait for the end of a window. */
 #define LOG_DOMAIN "control"
 #include <errno.h>
 #include <stdio.h>

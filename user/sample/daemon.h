@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What the files of the daemon share: its state, its windows, and the programs that it starts. */
+/* Shared by the files of the daemon: its state, its windows, and the programs that it starts. */
 #ifndef SAMPLE_DAEMON_H
 #define SAMPLE_DAEMON_H
 
@@ -79,7 +79,7 @@ struct window_trigger {
 	uint64_t ignored;           /* events before it that opened no window */
 };
 
-/* What a window is to be. Times are CLOCK_MONOTONIC, if nothing else is said. */
+/* The order for a window. Times are CLOCK_MONOTONIC, if nothing else is said. */
 struct window_spec {
 	const struct sample_settings *settings;
 	uint64_t nr; /* in the log */
@@ -109,7 +109,7 @@ struct window_spec {
 
 #define WINDOW_TEXT_MAX 1024
 
-/* What is known of a window, by the lines that its process has reported. */
+/* The state and the result of a window, as its process has reported them. */
 struct window_report {
 	pid_t reading;      /* the process whose libraries it reads, 0: none */
 	uint32_t traced;    /* processes when the window began, 0: it has not begun */
@@ -169,7 +169,7 @@ static inline bool window__all_ended(const struct window *w)
 int window__start(struct window *w, int keep);
 /* --flight: records w->spec and keeps the last seconds in memory. 0 or negative errno (reported). */
 int window__hold(struct window *w, int keep);
-/* What is held becomes the window w. False: nothing is held, and nothing has changed. */
+/* Makes the process that holds the process of w. False: it does not hold, and nothing has changed. */
 bool window__release(struct window *held, struct window *w);
 /* Ends one that is held, and drops it. */
 void window__kill(struct window *w);
@@ -201,7 +201,7 @@ struct window_request {
 	bool hangs, held;       /* as of struct window_spec */
 };
 
-/* What windows have cost a process, as long as it lives; pid and start are its identity. */
+/* The cost of windows for a process, as long as it lives; pid and start are its identity. */
 struct cost_row {
 	pid_t pid;
 	uint64_t start; /* clock ticks since boot; 0: not known */

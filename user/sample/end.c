@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What is done with a window that has ended: its line in the log, the message, --on-window, the quota. */
+/* A window has ended: its line in the log, the message, --on-window, the quota. */
 #define LOG_DOMAIN "sample"
 #include <errno.h>
 #include <signal.h>

@@ -37,7 +37,7 @@ struct step_history { /* zeroed: empty */
 	uint32_t cnt, next;
 };
 
-/* Of the steps that are kept; of an even number the mean of the two in the middle; 0: there is none. */
+/* The median of the steps that are kept; 0: there is none. */
 uint64_t step_history__median(const struct step_history *h);
 /*
  * Did this step, which is not in the history yet, take more than `factor` times the median,

@@ -59,7 +59,7 @@ uint32_t proc_select__turn(struct proc_list *list, uint32_t limit, pid_t *pids);
 /* ---- left_out.c: processes whose inspection takes what others need, for an hour ---- */
 
 #define LEFT_OUT_NS 3600000000000ULL
-/* What it may take to read and attach to a process: less than what ends an analysis (LIMIT_ELF_SPENT_MS). */
+/* Reading and attaching to a process may take so much: less than an analysis (LIMIT_ELF_SPENT_MS). */
 #define LEFT_OUT_CPU_NS 9500000000ULL
 #define LEFT_OUT_WALL_NS 19000000000ULL /* a machine that is overloaded may be the reason */
 #define LEFT_OUT_MAX 256                /* processes that are remembered; the oldest is forgotten */

@@ -25,7 +25,7 @@ void words__free(struct words *w);
 
 #define SAMPLE_CONTROL_OFF "off" /* as a path of the control socket: there is none */
 
-/* What the options of the command line and the configuration file say. */
+/* The options of the command line and the configuration file. */
 struct sample_settings {
 	const pid_t *pids; /* --pid; pid_cnt 0: the processes that `select` matches */
 	uint32_t pid_cnt;

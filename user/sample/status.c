@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What `ptbpf status` gets to know of a running `ptbpf sample` (schemas/formats/status.schema.json). */
+/* The answer to `ptbpf status` (schemas/formats/status.schema.json). */
 #define LOG_DOMAIN "control"
 #include <stdlib.h>
 #include <string.h>

@@ -106,7 +106,7 @@ static int start(struct window *w, struct words *more, int keep)
 	return err;
 }
 
-/* What the capture says of its reason. */
+/* The capture says why it was recorded. */
 static void send_notes(struct window *w)
 {
 	const struct window_spec *spec = &w->spec;

@@ -8,7 +8,8 @@
  * letters, `enter` and `exit` those of operators; fields are those of their structs. A value is a
  * number, several with commas in an array, or "a name". A function is an operator with an exit, %NUMBER, or
  * what a line before says: `func SCOPE! NAME [REFUSAL]` (a kind of PTB_FUNC_KINDS; `!`: without an
- * exit). "TEXT" is a record's tail, in which \0, \n and \xNN may stand; hflags=N are the header's flags;
+ * exit; the name may be a text), or %N, the Nth of those. "TEXT" is a record's tail, in which \0, \n
+ * and \xNN may stand; hflags=N are the header's flags;
  * frames=CODE:AT:CHECK,... are those of a py_stack_def; values=WORD,... are ptb_args.h's. `ring N`:
  * of the records that follow. `round @TIME` ends a round. # begins a comment. Lines between `times N` and `done` are
  * there N times, or SCALE times as often; $EXPRESSION$ in them is one of C with i, from 0, n, the number of times, and
@@ -120,6 +121,7 @@ static uint32_t func_new(const char *name, uint32_t kind, bool no_exit, uint32_t
 	return ++func_cnt;
 }
 
+/* %N: the one of that number. */
 static uint32_t func_id(const char *name)
 {
 	if (*name == '%')
@@ -213,7 +215,8 @@ static void set_field(char *rec, uint8_t kind, const char *name, char *value)
 	uint64_t n;
 
 	if (kind == PTB_REC_SCHEMA && !strcmp(name, "func")) {
-		unquote(value);
+		if (*value == '"')
+			unquote(value);
 		n = func_id(value);
 		memcpy(rec + f->offset, &n, f->bytes);
 		return;
@@ -445,6 +448,8 @@ static void text_line(char *line)
 		word = next_word(&line);
 		if (!kind || !word)
 			fail("func has a kind and a name", line);
+		if (*word == '"')
+			unquote(word);
 		func_line(kind, word, next_word(&line));
 	} else {
 		record(kind_of(word), line);

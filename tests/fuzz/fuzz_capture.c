@@ -20,12 +20,11 @@
 
 #include "base/log.h"
 #include "capture/capture_format.h"
-#include "capture_builder.h"
 #include "fuzz_exports.h"
+#include "capture/capture.h"
 #include "gpu_log.h"
 #include "model/key_averages.h"
 #include "ranks/join.h"
-#include "seed_capture.h"
 #include "slice_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -177,17 +176,13 @@ static void read_it(const char *path)
 /* As one of two captures that are read as one. */
 static void join_it(const char *path)
 {
-	static struct builder *other;
-	const char *paths[2] = { path };
+	const char *paths[2] = { path, SEED_CAPTURE };
 	int fds[2];
 	const struct join_opts opts = { .paths = paths, .cnt = 2, .fds = fds, .by_collectives = true };
 	struct join *j;
 	struct slice_log *log;
 	struct session *s;
 
-	if (!other)
-		other = seed_capture__new("");
-	paths[1] = builder__path(other);
 	fds[0] = capture__open(paths[0]);
 	fds[1] = capture__open(paths[1]);
 	if (join__open(&opts, &j))
@@ -226,17 +221,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 #ifndef FUZZ_WITH_LIBFUZZER
 
-/* The builder's file, which goes with it. */
-static uint8_t *take_file(struct builder *b, size_t *len)
+/* The capture with every kind of record (tests/cases/seed.def). */
+static uint8_t *seed(size_t *len)
 {
-	FILE *f = fopen(builder__path(b), "rb");
+	FILE *f = fopen(SEED_CAPTURE, "rb");
 	uint8_t *data = malloc(1 << 20);
 
 	if (!f || !data)
 		abort();
 	*len = fread(data, 1, 1 << 20, f);
 	fclose(f);
-	builder__free(b);
 	return data;
 }
 
@@ -245,7 +239,7 @@ static uint8_t *unpacked_seed(size_t *len)
 {
 	struct capture_file_hdr f;
 	size_t packed_len, pos = sizeof(f), out = sizeof(f);
-	uint8_t *packed = take_file(seed_capture__new(""), &packed_len), *data = malloc(1 << 20);
+	uint8_t *packed = seed(&packed_len), *data = malloc(1 << 20);
 
 	if (!data)
 		abort();

@@ -1,139 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Random programs with GPU work for a comparison with torch; argument: how many. stdout: one JSON object per
- * program and line, {"events": [of a session], "rows": [of key_averages]}.
+ * gpu_rows CAPTURE...: for a comparison with torch. stdout: one JSON object per capture and line, {"events": [of a
+ * session], "rows": [of key_averages]}.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/jsonw.h"
-#include "capture_builder.h"
+#include "capture/capture.h"
 #include "model/key_averages.h"
-
-#define BEGIN 1000000
-#define END 900000000
-#define OFF 5000000000ULL
-#define DEPTH_MAX 5
-
-struct program {
-	struct builder *b;
-	uint32_t ops[3], calls[3], kernels[3];
-	uint64_t ts, device_ns[4]; /* when the stream is free */
-	uint32_t correlation, handle;
-};
-
-static uint64_t later(struct program *p, uint32_t most)
-{
-	p->ts += 50 + (uint64_t)random() % most;
-	return p->ts;
-}
-
-static void work(struct program *p, uint32_t correlation)
-{
-	uint32_t stream = (uint32_t)random() % 4;
-	uint64_t begin = (p->device_ns[stream] > p->ts ? p->device_ns[stream] : p->ts) +
-			 (uint64_t)random() % 3000;
-	uint64_t end = begin + 1 + (uint64_t)random() % 20000;
-	struct ptb_gpu_kernel k = { .begin = OFF + begin,
-				    .end = OFF + end,
-				    .correlation = correlation,
-				    .name = p->kernels[random() % 3],
-				    .device = stream / 2,
-				    .stream = stream };
-	struct ptb_gpu_memory m = { .begin = OFF + begin,
-				    .end = OFF + end,
-				    .correlation = correlation,
-				    .copy_kind = 1,
-				    .src_kind = 1 + (uint32_t)random() % 2,
-				    .dst_kind = 3,
-				    .device = stream / 2,
-				    .stream = stream };
-
-	p->device_ns[stream] = end;
-	if (random() % 4)
-		builder__ring_rec(p->b, &k.h, PTB_REC_GPU_KERNEL, sizeof(k), END);
-	else
-		builder__ring_rec(p->b, &m.h, random() % 2 ? PTB_REC_GPU_MEMCPY : PTB_REC_GPU_MEMSET,
-				  sizeof(m), END);
-}
-
-static void call(struct program *p)
-{
-	uint32_t correlation = ++p->correlation, n = (uint32_t)random() % 3;
-	struct ptb_gpu_api inner = { .correlation = random() % 2 ? correlation : ++p->correlation,
-				     .driver = 1,
-				     .name = p->calls[2] };
-	struct ptb_gpu_api r = { .begin = OFF + later(p, 500),
-				 .correlation = correlation,
-				 .name = p->calls[random() % 2] };
-	bool nested = random() % 3 == 0;
-
-	if (nested) {
-		inner.begin = OFF + later(p, 100);
-		inner.end = OFF + later(p, 400);
-		builder__ring_rec(p->b, &inner.h, PTB_REC_GPU_API, sizeof(inner), END);
-	}
-	r.end = OFF + later(p, 1000);
-	builder__ring_rec(p->b, &r.h, PTB_REC_GPU_API, sizeof(r), END);
-	for (uint32_t i = 0; i < n; i++)
-		work(p, correlation);
-}
-
-static void block(struct program *p, uint32_t depth)
-{
-	uint64_t sp = 0x90000 - 0x1000 * (uint64_t)depth;
-	uint32_t f = p->ops[random() % 3], handle = ++p->handle;
-	bool note = random() % 4 == 0;
-
-	if (note)
-		builder__annotate(p->b, later(p, 500), sp, handle,
-				  random() % 2 ? "train" : "ProfilerStep#7");
-	else
-		builder__enter(p->b, f, later(p, 500), sp);
-	while (random() % 3) {
-		if (depth < DEPTH_MAX && random() % 3)
-			block(p, depth + 1);
-		else
-			call(p);
-	}
-	if (note)
-		builder__scope_end(p->b, later(p, 500), sp, handle);
-	else
-		builder__exit(p->b, f, later(p, 500), sp - 0x10);
-}
-
-static struct builder *make(uint32_t seed)
-{
-	static const char *const ops[] = { "aten::linear", "aten::addmm", "aten::is_leaf" };
-	static const char *const calls[] = { "cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020",
-					     "cuLaunchKernel" };
-	static const char *const kernels[] = { "_ZN2at6native4gemmEPf", "k", "void f<int>(int)" };
-	struct program p = { .b = builder__new(BEGIN, END) };
-
-	srandom(seed);
-	builder__meta(p.b, "gpu", "true");
-	for (uint32_t i = 0; i < 3; i++) {
-		p.ops[i] = builder__op(p.b, ops[i]);
-		p.calls[i] = builder__name(p.b, calls[i]);
-		p.kernels[i] = builder__name(p.b, kernels[i]);
-	}
-	for (uint32_t thread = 0; thread < 3; thread++) {
-		struct ptb_gpu_clock c = { .gpu_ns = OFF + 1000, .mono_ns = 1000, .err_ns = 10 };
-
-		builder__thread(p.b, 10, 10 + thread);
-		builder__ring(p.b, thread);
-		builder__ring_rec(p.b, &c.h, PTB_REC_GPU_CLOCK, sizeof(c), END);
-		p.ts = 2000000;
-		for (uint32_t i = 0; i < 10; i++)
-			if (random() % 5)
-				block(&p, 0);
-			else
-				call(&p);
-	}
-	return p.b;
-}
-
-/* ---- what comes of it ---- */
 
 static int to_stdout(void *arg, const void *data, size_t len)
 {
@@ -209,18 +84,21 @@ static void put_rows(struct jsonw *w, struct key_averages *ka)
 	}
 }
 
-static int show(uint32_t seed)
+static int show(const char *path)
 {
-	struct builder *b = make(seed);
 	struct session_opts opts = { .no_steps = true };
-	struct session *s = builder__session(b, &opts);
+	struct capture_reader *cr;
+	struct session *s;
 	struct key_averages *ka = key_averages__new(NULL);
 	struct jsonw w = { 0 };
 	struct session_sink sinks[] = { { .arg = &w, .slice = on_slice, .gpu = on_gpu },
 					key_averages__sink(ka) };
 	struct session_totals totals;
-	int err = jsonw__init(&w, to_stdout, NULL, 64 * 1024);
+	int err;
 
+	if (capture_reader__open(path, capture__open(path), &cr) || session__open(cr, &opts, &s))
+		return 1;
+	err = jsonw__init(&w, to_stdout, NULL, 64 * 1024);
 	jsonw__begin_obj(&w);
 	jsonw__key(&w, "events");
 	jsonw__begin_arr(&w);
@@ -237,16 +115,16 @@ static int show(uint32_t seed)
 		err = jsonw__flush(&w);
 	jsonw__free(&w);
 	key_averages__free(ka);
-	builder__free(b);
+	session__free(s);
+	capture_reader__close(cr);
 	return err;
 }
 
 int main(int argc, char **argv)
 {
-	uint32_t cnt = argc > 1 ? (uint32_t)atoi(argv[1]) : 1;
 	int err = 0;
 
-	for (uint32_t i = 0; i < cnt && !err; i++)
-		err = show(i);
+	for (int i = 1; i < argc && !err; i++)
+		err = show(argv[i]);
 	return err ? 1 : 0;
 }

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 import environments
+import gpu_programs
 from support import AGENT, BUILD, check, soak
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -34,9 +35,9 @@ def run(which, program, *args, env=None):
 
 
 @pytest.mark.parametrize("which", marked(WHEELS))
-def test_gpu_rows(which, detail):
+def test_gpu_rows(which, ws, detail):
     """Sums by name with GPU work."""
-    detail(run(which, "same_gpu_rows.py", os.path.join(TESTS, "gpu_rows")))
+    detail(run(which, "same_gpu_rows.py", os.path.join(TESTS, "gpu_rows"), *gpu_programs.write(ws, 300 if soak() else 100)))
 
 
 @pytest.mark.parametrize("which", marked(WHEELS))

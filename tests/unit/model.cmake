@@ -1,7 +1,6 @@
-# Tests of user/capture, user/steps and user/model. test_builder: synthetic captures, and logs of what a session
-# reports, for the exporters' tests too; value_words: argument payloads.
-add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/capture_builder.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/seed_capture.c
-  ${CMAKE_CURRENT_SOURCE_DIR}/unit/slice_log.c
+# Tests of user/capture, user/steps and user/model. test_builder: logs of what a session reports,
+# argument payloads.
+add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/slice_log.c
   ${CMAKE_CURRENT_SOURCE_DIR}/unit/value_words.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/gpu_log.c)
 target_include_directories(test_builder PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 target_link_libraries(test_builder PUBLIC ptbpf_model PkgConfig::CUNIT)

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "capture_builder.h"
 #include "model/session.h"
 
 struct slice_log {

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from support import ROOT, check, run_ptbpf
+from support import ROOT, case_captures, check, run_ptbpf
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "cases"))
 import run  # noqa: E402
@@ -235,3 +235,30 @@ def test_never_a_backward(ws):
         subprocess.run([run.CAPTURE_TEXT, os.path.join(ws, "a.ptb")], stdin=f, check=True)
     totals = json.loads("\n".join(run_ptbpf("report", ws + "/a.ptb", "--json").out))["totals"]
     check((totals["operators"], totals["forgotten_forwards"]) == (count, 1000), f"{totals}")
+
+
+PIDS = 4194304  # by so much the numbers of another machine's processes are moved
+
+
+def without_numbers(doc, begin):
+    """All events of processes but for their numbers: (thread, when, all else)."""
+    given = ("External id", "Record function id", "Ev Idx", "ptbpf.pid", "ptbpf.tid", "Python id", "Python parent id")
+    return sorted((str(e["tid"] % PIDS if isinstance(e["tid"], int) else e["tid"]), e["name"], run.ns(e["ts"]) - begin, run.ns(e.get("dur", 0)),
+                   json.dumps({k: v for k, v in e.get("args", {}).items() if k not in given}))
+                  for e in doc["traceEvents"] if e["ph"] in "Xi" and e.get("cat") != "Trace" and e["name"] != "LOST records")
+
+
+def test_every_kind(ws):
+    """Of every kind of record the same is made where its capture is read with that of another machine."""
+    case_captures(ws, "seed/every_kind")
+    docs = []
+    for captures in (["a"], ["other", "a"]):
+        run_ptbpf("export", *(f"{ws}/{c}.ptb" for c in captures), "--format", "chrome", "-o", ws + "/t.json", expect=(3,))
+        with open(ws + "/t.json", encoding="utf-8") as f:
+            docs.append(json.load(f))
+    pids = docs[1]["ptbpf"]["merged"]["captures"][1]["pid_shift"]
+    begins = [min(run.ns(e["ts"]) for e in doc["traceEvents"] if e.get("cat") == "cpu_op") for doc in docs]
+    one, joined = map(without_numbers, docs, begins)
+    check(pids == PIDS and len(one) > 300, f"{pids} {len(one)}")
+    check(one == joined, "\n".join(f"{a}\n{b}" for a, b in zip(one, joined) if a != b)[:3000])
+    check(docs[0]["ptbpf_totals"] == docs[1]["ptbpf_totals"], f"{docs[0]['ptbpf_totals']} {docs[1]['ptbpf_totals']}")

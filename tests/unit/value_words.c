@@ -135,14 +135,6 @@ void vw__tensor(struct value_words *w, const struct vw_tensor *t)
 		body, n * 8);
 }
 
-void vw__shape(struct value_words *w, uint32_t ndim, const int64_t *sizes)
-{
-	struct vw_tensor t = { .dtype = 6, .ndim = (uint8_t)ndim };
-
-	memcpy(t.sizes, sizes, ndim * sizeof(*sizes));
-	vw__tensor(w, &t);
-}
-
 void vw__list(struct value_words *w, uint8_t kind, uint32_t n, uint16_t present)
 {
 	vw__raw(w, kind, present < n ? PTB_VAL_F_CUT : 0, present, n, NULL, 0);

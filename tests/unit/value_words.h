@@ -57,8 +57,6 @@ void vw__complex(struct value_words *w, double re, double im);
 void vw__opaque(struct value_words *w, uint32_t opaque);
 void vw__undefined(struct value_words *w, uint64_t impl);          /* 0: without identity */
 void vw__tensor(struct value_words *w, const struct vw_tensor *t); /* numel follows from sizes */
-/* A float tensor on the CPU, contiguous, without identity. */
-void vw__shape(struct value_words *w, uint32_t ndim, const int64_t *sizes);
 /* Head of a list; `present` of its `n` elements must be added next. CUT is set when fewer. */
 void vw__list(struct value_words *w, uint8_t kind, uint32_t n, uint16_t present);
 /* mode: PTB_STATE_* */

@@ -17,7 +17,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/cancel.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -61,8 +60,6 @@ int capture_reader__next_block(struct capture_reader *cr, uint64_t *pos, uint64_
 {
 	ssize_t n;
 
-	if (cancel__pending())
-		return -ECANCELED;
 	if (*pos >= limit)
 		return 0;
 	n = read_at(cr->fd, h, sizeof(*h), *pos);

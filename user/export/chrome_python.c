@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/sort.h"
@@ -516,12 +515,8 @@ static int draw_thread(struct chrome_python *cp, struct py_thread *t)
 	cp->now = cp->info->begin_ns;
 	if (!err)
 		find_points(cp);
-	for (uint32_t i = 0; i < t->span_cnt && cp->point_cnt && !err; i++) {
-		if (cancel__pending())
-			err = -ECANCELED;
-		else
-			draw_span(cp, &t->spans[i], &passed);
-	}
+	for (uint32_t i = 0; i < t->span_cnt && cp->point_cnt && !err; i++)
+		draw_span(cp, &t->spans[i], &passed);
 	if (!err) {
 		close_spans(cp, UINT64_MAX);
 		close_frames(cp, 0, cp->info->end_ns);

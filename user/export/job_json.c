@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cancel.h"
-
 #define NUMBER_MAX 0xffffffffu
 
 static const struct {
@@ -201,7 +199,7 @@ const struct session_process *job_json__rank(const struct session_info *info, ui
 	const struct session_process *found = NULL;
 	struct job_rank r;
 
-	for (uint32_t i = 0; i < info->process_cnt && !cancel__pending(); i++) {
+	for (uint32_t i = 0; i < info->process_cnt; i++) {
 		const struct session_process *p = &info->processes[i];
 
 		if ((tgid && p->tgid != tgid) || !job_json__rank_of(p, &r) || (found && r.by_slurm))
@@ -248,7 +246,7 @@ bool job_json__text(const struct session_info *info, uint32_t tgid, enum job_var
 {
 	bool found = false;
 
-	for (uint32_t i = 0; i < info->process_cnt && !found && !cancel__pending(); i++) {
+	for (uint32_t i = 0; i < info->process_cnt && !found; i++) {
 		const struct session_process *p = &info->processes[i];
 		cJSON *tree = tgid && p->tgid != tgid ? NULL : parse(p);
 		const cJSON *env = cJSON_GetObjectItemCaseSensitive(tree, "environment");

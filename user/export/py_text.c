@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/hashmap.h"
 #include "base/mem.h"
 #include "base/strtab.h"
@@ -53,7 +52,7 @@ void py_paths__find(struct py_paths *paths, const struct session *s)
 	struct py_stack stack;
 
 	paths->script[0] = '\0';
-	for (uint32_t i = 1; (stack = session__py_stack(s, i)).frame_cnt && !cancel__pending(); i++) {
+	for (uint32_t i = 1; (stack = session__py_stack(s, i)).frame_cnt; i++) {
 		struct py_frame f =
 			session__py_frame(s, stack.frames[stack.frame_cnt - 1] & ~PY_FRAME_NATIVE);
 		const char *slash;

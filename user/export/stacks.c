@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/hashmap.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -170,8 +169,6 @@ static int put_events(struct stacks *st)
 
 		if (st->events[i].us)
 			put_line(st, stack.frames, stack.frame_cnt, st->events[i].us);
-		if (i % 4096 == 0 && cancel__pending())
-			err = -ECANCELED;
 	}
 	return err;
 }
@@ -201,8 +198,6 @@ static int put_sums(struct stacks *st)
 	for (uint32_t i = 1; i < cnt && !err; i++) {
 		uint32_t depth = 0;
 
-		if (i % 4096 == 0 && cancel__pending())
-			err = -ECANCELED;
 		for (uint32_t n = i; sums[i] > 0 && nodes[n].python && depth <= PTB_PY_FRAMES_MAX;
 		     n = nodes[n].parent)
 			frames[depth++] = nodes[n].frame;

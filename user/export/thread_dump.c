@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/sort.h"

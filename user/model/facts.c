@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/sort.h"
@@ -434,8 +433,6 @@ static void take_control(struct facts *f, const struct ptb_rec_hdr *rec)
 
 static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 {
-	if (cancel__pending())
-		return -ECANCELED;
 	take_control(arg, rec);
 	return 0;
 }
@@ -448,8 +445,6 @@ static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 		struct addr_fact *a = &f->opdefs[i];
 		const char *full = facts__name(f, a->name);
 
-		if (cancel__pending())
-			return -ECANCELED;
 		if (!*full) {
 			full = facts__address_name(f, "operator", a->addr);
 			a->op = (struct op_name){
@@ -596,9 +591,7 @@ static int resolve_schemas(struct facts *f)
 	for (uint32_t i = 0; i < f->opdef_cnt && !err; i++) {
 		struct addr_fact *a = &f->opdefs[i];
 
-		if (cancel__pending())
-			err = -ECANCELED;
-		else if (!a->op.is_address)
+		if (!a->op.is_address)
 			share_schema(&by_name, &a->op, schema_of(f, a));
 	}
 	for (uint32_t i = 1; i < f->func_cnt && !err; i++)
@@ -667,8 +660,6 @@ static int resolve_node_types(struct facts *f)
 		struct addr_fact *a = &f->node_types[i];
 		const char *cls = facts__name(f, a->name);
 
-		if (cancel__pending())
-			return -ECANCELED;
 		if (*cls)
 			facts__node_names(f, cls, strlen(cls), &a->outer, &a->inner);
 	}

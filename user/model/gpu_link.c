@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/sort.h"
 #include "base/vec.h"
 #include "model/gpu_priv.h"
@@ -159,10 +158,7 @@ static int find_spans(const struct gpu *g, struct annotation_spans *n)
 	for (uint32_t i = 0; i < g->work_cnt && !err; i++) {
 		const struct gpu_work *w = &g->works[i];
 
-		if (cancel__pending())
-			err = -ECANCELED;
-		else if (w->call != GPU_NONE && gpu_work__counts(w) &&
-			 context_of(g, w->call)->annotation_slice)
+		if (w->call != GPU_NONE && gpu_work__counts(w) && context_of(g, w->call)->annotation_slice)
 			add_span(n, g, w);
 	}
 	return err ? err : sort__array(n->v, n->cnt, sizeof(*n->v), cmp_span);

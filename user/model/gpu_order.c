@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/cancel.h"
 #include "base/mem.h"
 #include "base/sort.h"
 #include "model/gpu_priv.h"
@@ -121,8 +120,6 @@ static int drop_nested_host(struct gpu *g)
 		struct gpu_call *c = &g->calls[i];
 		const uint64_t *end_ns;
 
-		if (cancel__pending())
-			err = -ECANCELED;
 		if (!c->host_only)
 			continue;
 		end_ns = hashmap__get(&open, c->tgid, c->tid);
@@ -156,7 +153,6 @@ static int link_work(struct gpu *g)
 		uint64_t id = call_key(w->tgid, w->correlation);
 		struct gpu_call *c;
 
-		err = cancel__pending() ? -ECANCELED : 0;
 		if (!w->correlation)
 			continue;
 		at = find_number(&n, id, at);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/siphash.h"
@@ -353,8 +352,6 @@ static int fit_times(struct gpu *g)
 		struct gpu_call *c = &g->calls[i];
 		const struct gpu_proc *p = gpu_proc_of(g, c->tgid);
 
-		if (cancel__pending())
-			return -ECANCELED;
 		if (!(c->host_only ? host_times(g, p, c) : convert_times(g, p, &c->begin_ns, &c->end_ns)))
 			continue;
 		if (in_window(g, c->tgid, c->begin_ns, c->end_ns))
@@ -366,8 +363,6 @@ static int fit_times(struct gpu *g)
 	for (uint32_t i = n = 0; i < g->work_cnt; i++) {
 		struct gpu_work *w = &g->works[i];
 
-		if (cancel__pending())
-			return -ECANCELED;
 		if (!convert_times(g, gpu_proc_of(g, w->tgid), &w->begin_ns, &w->end_ns))
 			continue;
 		w->outside = !in_window(g, w->tgid, w->begin_ns, w->end_ns);

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
@@ -337,11 +336,10 @@ static int make_rows(struct mem_flow *mf)
 
 	unrecorded_rows(mf);
 	preexisting_rows(mf);
-	for (n = mf->nodes; !cancel__pending() && n < mf->nodes + mf->node_cnt; n++)
+	for (n = mf->nodes; n < mf->nodes + mf->node_cnt; n++)
 		for (uint32_t i = 0; i < n->edge_cnt; i++)
 			edge_rows(mf, n, &mf->edges[n->first_edge + i]);
-	return cancel__pending() ? -ECANCELED :
-				   sort__array(mf->rows, mf->row_cnt, sizeof(*mf->rows), cmp_row);
+	return sort__array(mf->rows, mf->row_cnt, sizeof(*mf->rows), cmp_row);
 }
 
 int mem_flow__finish(struct mem_flow *mf)

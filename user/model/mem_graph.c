@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/cancel.h"
 #include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
@@ -252,7 +251,7 @@ static int fill_all(struct build *b)
 	for (uint32_t i = 0; i < mf->key_cnt; i++)
 		b->edge_of[i] = MEM_NONE;
 	for (uint32_t i = 0; !err && i < mf->node_cnt; i++)
-		err = cancel__pending() ? -ECANCELED : fill_node(b, i);
+		err = fill_node(b, i);
 	return err;
 }
 

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/cancel.h"
 #include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
@@ -206,7 +205,6 @@ static int replay(struct pass *p)
 			replay_act(p, &mf->acts[act++]);
 		else
 			replay_op(p, &mf->ops[op++]);
-		err = cancel__pending() ? -ECANCELED : err;
 	}
 	return err;
 }

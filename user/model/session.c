@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -743,7 +742,7 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 	for (uint32_t i = 0; i < m.thread_cnt && !err; i++) {
 		stack__close_all(&m, m.threads[i], facts__end_of(m.f, m.threads[i]->tgid, m.end_ns),
 				 SLICE_UNFINISHED);
-		err = cancel__pending() ? -ECANCELED : m.err;
+		err = m.err;
 	}
 	if (m.gpu && !err) {
 		gpu__emit(&m);

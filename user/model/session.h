@@ -465,7 +465,7 @@ uint64_t session__order(const struct session *s, uint64_t id);
 
 /* One pass: emits every slice, flow and thread to the sinks, in this order of sinks. May be
  * called again (same ids, same order). Stops at the first return of a sink that is not 0
- * and returns it; -ECANCELED when a signal is pending; -ENODATA, logged: no
+ * and returns it; -ENODATA, logged: no
  * annotation has the name in the options. */
 int session__run(struct session *s, const struct session_sink *sinks, uint32_t cnt,
 		 struct session_totals *totals);

@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/job_vars.h"
 #include "base/vec.h"
 #include "capture/capture.h"
@@ -114,8 +113,6 @@ static int scan_record(void *arg, const struct ptb_rec_hdr *h)
 	struct finder *fi = arg;
 	struct step_event ev;
 
-	if (cancel__pending())
-		return -ECANCELED;
 	if (h->ts_ns >= TS_MAX)
 		return 0;
 	if (!fi->first_ns || h->ts_ns < fi->first_ns)
@@ -175,8 +172,7 @@ int steps__find(struct capture_reader *cr, struct facts *f, const struct session
 				      .func_of = func_of,
 				      .opdef_name = opdef_name };
 	/* what the user says wins */
-	for (uint32_t i = 0;
-	     i < f->process_cnt && !opts->step_on && !opts->no_steps && !cancel__pending(); i++)
+	for (uint32_t i = 0; i < f->process_cnt && !opts->step_on && !opts->no_steps; i++)
 		f->processes[i].step_on = named_by_job(f, f->processes[i].job);
 	fi.count = step_count__new(&hooks, false);
 	step_count__await(fi.count, 0, UINT64_MAX, UINT64_MAX);

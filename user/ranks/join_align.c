@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "ranks/join_priv.h"
@@ -51,7 +50,7 @@ static void shift_pids(struct join *j)
 			k++;
 		if (k < i)
 			shift = j->inputs[k].map.pid_shift;
-		for (k = 0; k < i && !cancel__pending(); k++) /* join__align() answers that */
+		for (k = 0; k < i; k++)
 			if (j->inputs[k].map.pid_shift == shift && shares_process(in, &j->inputs[k]))
 				shift = i * REMAP_PIDS;
 		in->map.pid_shift = shift;
@@ -175,5 +174,5 @@ int join__align(struct join *j)
 	shift_times(j);
 	check_collectives(j);
 	shift_times(j);
-	return cancel__pending() ? -ECANCELED : 0;
+	return 0;
 }

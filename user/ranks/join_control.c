@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/jsonw.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -257,8 +256,6 @@ static int copy_control(void *arg, const struct ptb_rec_hdr *rec)
 	struct ptb_rec_hdr *h = (void *)c->j->buf;
 	uint64_t begin;
 
-	if (cancel__pending())
-		return -ECANCELED;
 	if (rec->kind == PTB_REC_META)
 		return copy_meta(c, (const void *)rec);
 	if (rec->kind == PTB_REC_WINDOW || rec->kind == PTB_REC_CLOCK || rec->kind == PTB_REC_ORIGIN ||

@@ -145,7 +145,7 @@ static int read_input(struct join *j, uint32_t i, char (*values)[32])
 	if (!err)
 		err = collectives__end(&j->calls);
 	session__free(s);
-	if (err && err != -ECANCELED && !log__has_error())
+	if (err && !log__has_error())
 		pr_error("%s cannot be read: %s", in->path, errstr(err));
 	return err;
 }

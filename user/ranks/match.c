@@ -7,7 +7,6 @@
  */
 #include "ranks/match.h"
 
-#include "base/cancel.h"
 #include "base/sort.h"
 
 #define NEAR_LAGS 8 /* to either side of what the clocks say, if they are right */
@@ -130,7 +129,7 @@ struct calls_match calls_match__find(const struct rank_calls *a, const struct ra
 			return m;
 	}
 	/* the clocks are wrong: where both were recorded for long, the calls show by how much */
-	for (int64_t k = 0; common >= shorter / 4 && k <= 2 * LAGS && !cancel__pending(); k++) {
+	for (int64_t k = 0; common >= shorter / 4 && k <= 2 * LAGS; k++) {
 		struct calls_match m = match_at(a, b, shift_ns, near_lag(guess, k), false);
 
 		if (calls_match__consistent(&m) && m.pairs >= shorter / 2 && m.bounds >= LEAST_BOUNDS)

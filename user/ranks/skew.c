@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/mem.h"
 
 /* Median difference of two independent normal values, in standard deviations of one: 0.6745 * sqrt(2). */
@@ -46,8 +45,6 @@ static double median_without(const double *sorted, uint32_t cnt, double one)
 static int find_excess(const double *own, uint32_t ranks, uint32_t steps, double *excess, double *tmp)
 {
 	for (uint32_t s = 0; s < steps; s++) {
-		if (cancel__pending())
-			return -ECANCELED;
 		for (uint32_t r = 0; r < ranks; r++)
 			tmp[r] = own[(size_t)r * steps + s];
 		qsort(tmp, ranks, sizeof(*tmp), cmp_double);

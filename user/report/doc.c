@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/cancel.h"
 #include "base/std_out.h"
 #include "export/loss_account.h"
 #include "export/session_json.h"
@@ -186,11 +185,6 @@ void doc__next_line(struct doc *d)
 
 /* ---- the document ---- */
 
-static int to_report(void *out, const void *data, size_t len)
-{
-	return cancel__pending() ? -ECANCELED : jsonw__to_stream(out, data, len);
-}
-
 void doc__begin(struct doc *d, const struct output_args *args, struct session_totals *totals)
 {
 
@@ -198,7 +192,7 @@ void doc__begin(struct doc *d, const struct output_args *args, struct session_to
 	d->list = d->lists;
 	errno = 0;
 	if (!is_text(d))
-		jsonw__init(&d->w, to_report, d->out, 64 * 1024);
+		jsonw__init(&d->w, jsonw__to_stream, d->out, 64 * 1024);
 	if (is_text(d))
 		return;
 	jsonw__begin_obj(&d->w);

@@ -524,7 +524,7 @@ int gr_doc__finish(void *o, const struct output_args *args, struct session_total
 	struct doc d;
 	int err = gr_rank__all(gr);
 
-	if (err && err != -ECANCELED) /* for which main() has a message */
+	if (err)
 		pr_error("cannot rank GPU work: %s", errstr(err));
 	if (!err)
 		doc__begin(&d, args, totals);

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/list.h"
 #include "base/sort.h"
 #include "base/vec.h"
@@ -247,8 +246,6 @@ int gr_gaps__find(struct gpu_report *gr, struct gr_device *d)
 	for (uint64_t i = d->first_work; i < d->last_work; i++) {
 		const struct gr_work *w = &gr->work[i];
 
-		if (cancel__pending())
-			return -ECANCELED;
 		if (w->kind == GR_KERNEL && w->begin > busy_until && busy_until < end)
 			add_gap(&f, busy_until, w->begin < end ? w->begin : end, w);
 		if (w->kind == GR_KERNEL && w->end > busy_until)

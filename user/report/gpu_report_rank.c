@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/mem.h"
 #include "base/sort.h"
 #include "base/vec.h"
@@ -288,8 +287,6 @@ int gr_rank__all(struct gpu_report *gr)
 		err = find_latencies(gr, &gr->devices[i]);
 	err = err ? err : SORT(gr->work, gr->work_cnt, by_device); /* by device already: first_work and last_work stay valid */
 	for (uint32_t i = 0; i < gr->device_cnt && !err; i++) {
-		if (cancel__pending())
-			return -ECANCELED;
 		fill_device(gr, &gr->devices[i]);
 		err = find_depth(gr, &gr->devices[i]);
 		err = err ? err : gr_gaps__find(gr, &gr->devices[i]);

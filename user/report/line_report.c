@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "export/stack_tree.h"
@@ -173,8 +172,6 @@ static int sum_rows(struct line_report *lr)
 			add_operator(lr, &frames[nodes[i].frame], values);
 		else if (any)
 			add_node(lr, i, values);
-		if (i % 4096 == 0 && cancel__pending())
-			return -ECANCELED;
 	}
 	return 0;
 }

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cancel.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/sort.h"
@@ -351,11 +350,8 @@ int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
 		list[i].nr = i;
 	}
 	qsort(list, mr->proc_cnt, sizeof(*list), cmp_view);
-	for (i = 0; i < mr->proc_cnt && !err; i++) {
-		err = cancel__pending() ? -ECANCELED : 0;
-		if (!err)
-			fill_view(mr, &list[i], list[i].nr, &k);
-	}
+	for (i = 0; i < mr->proc_cnt && !err; i++)
+		fill_view(mr, &list[i], list[i].nr, &k);
 	free(k.items);
 	hashmap__clear(&k.item_ids);
 	if (err) {

@@ -55,14 +55,6 @@ void autograd__thread_gone(struct model *m, struct thread *t)
 	t->fwd = NULL;
 }
 
-static void list_thread(struct model *m, struct thread *t)
-{
-	if (t->fwd_listed)
-		return;
-	t->fwd_listed = true;
-	vec_push(m->fwd_threads, m->fwd_thread_cnt, m->fwd_thread_cap, t->idx);
-}
-
 /* Position + 1 of the new entry; 0 if it cannot wait (counted) or memory is out (m->err). */
 static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t seq, const struct entry *e)
 {
@@ -76,7 +68,9 @@ static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t se
 		m->totals->forgotten_forwards++;
 		return 0;
 	}
-	list_thread(m, t);
+	if (!t->fwd_listed)
+		vec_push(m->fwd_threads, m->fwd_thread_cnt, m->fwd_thread_cap, t->idx);
+	t->fwd_listed = true;
 	vec_push(t->fwd, t->fwd_cnt, t->fwd_cap,
 		 (struct fwd_entry){
 			 .seq = seq, .begin_ns = e->begin_ns, .stack = e->stack, .within = e->within });
@@ -104,11 +98,6 @@ static struct fwd_entry *find_waiting(const struct thread *t, uint64_t seq)
 
 /* ---- numbers ---- */
 
-static bool makes_nodes(const struct entry *e)
-{
-	return e->kind == PTB_FUNC_OP || e->kind == PTB_FUNC_BOXED || e->kind == PTB_FUNC_PYFUNC;
-}
-
 static void stamp_makers(struct model *m, struct thread *t, uint64_t seq)
 {
 	bool made = false;
@@ -121,8 +110,8 @@ static void stamp_makers(struct model *m, struct thread *t, uint64_t seq)
 			continue;
 		if (e->kind == PTB_FUNC_NODE || e->kind == PTB_FUNC_NODE_CALL)
 			break;
-		if (!makes_nodes(e))
-			continue;
+		if (e->kind != PTB_FUNC_OP && e->kind != PTB_FUNC_BOXED && e->kind != PTB_FUNC_PYFUNC)
+			continue; /* makes no nodes */
 		if (!made && !e->fwd_pos)
 			e->fwd_pos = wait_for_backward(m, t, seq, e);
 		made = true;
@@ -297,14 +286,6 @@ static void pair_undecided(struct model *m, struct fwd_link *l)
 	l->undecided = NULL;
 }
 
-static void add_undecided(struct fwd_link *l, const struct fwd_undecided *bwd)
-{
-	if (!l->undecided)
-		l->undecided = xcalloc(FWD_UNDECIDED_MAX, sizeof(*l->undecided));
-	if (l->undecided_cnt < FWD_UNDECIDED_MAX)
-		l->undecided[l->undecided_cnt++] = *bwd;
-}
-
 void autograd__clear(struct model *m)
 {
 	for (uint32_t i = 0; i < m->link_cnt; i++)
@@ -339,8 +320,10 @@ void autograd__backward_done(struct model *m, struct thread *t, const struct ent
 	c = candidate(m, t, e, &cnt);
 	if (c != UINT32_MAX)
 		vote(l, c, cnt == 1);
-	if (cnt)
-		add_undecided(l, &bwd);
+	if (cnt && !l->undecided)
+		l->undecided = xcalloc(FWD_UNDECIDED_MAX, sizeof(*l->undecided));
+	if (cnt && l->undecided_cnt < FWD_UNDECIDED_MAX)
+		l->undecided[l->undecided_cnt++] = bwd;
 	if (c != UINT32_MAX && l->thread == c && l->hits >= LEARN_AMBIGUOUS)
 		pair_undecided(m, l);
 }

@@ -154,20 +154,12 @@ uint32_t gpu_clock__fit(struct gpu_clock *c)
 	return before - c->cnt;
 }
 
-/* The first pair after gpu_ns, cnt: none. */
-static uint32_t pair_after(const struct gpu_clock *c, uint64_t gpu_ns)
-{
-	uint32_t lo = 0, hi = c->cnt;
-
-	BISECT(lo, hi, mid, c->pairs[mid].gpu_ns <= gpu_ns);
-	return lo;
-}
-
 bool gpu_clock__to_mono(const struct gpu_clock *c, uint64_t gpu_ns, uint64_t *mono_ns)
 {
 	const struct gpu_pair *p = c->pairs;
-	uint32_t i = pair_after(c, gpu_ns), n = c->cnt;
+	uint32_t i = 0, n = c->cnt, hi = n; /* i: the first pair after gpu_ns, n: none */
 
+	BISECT(i, hi, mid, p[mid].gpu_ns <= gpu_ns);
 	if (!n || gpu_ns >= TS_MAX)
 		return false;
 	if (n == 1) {

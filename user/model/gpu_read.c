@@ -172,13 +172,6 @@ static void on_gpu_api(struct gpu *g, const struct ptb_gpu_api *r)
 	keep_call(g, &c);
 }
 
-static void on_py_stack(struct gpu *g, const struct ptb_py_stack *r)
-{
-	struct gpu_stack *last = list__keyed(KEYED_LIST(g, stacks, stack), r->h.tgid, r->h.tid);
-
-	*last = (struct gpu_stack){ r->h.ts_ns, py_stacks__find(&g->facts->py, r->h.tgid, r->id) };
-}
-
 /* Its times are the session's. */
 static void on_host_call(struct gpu *g, const struct ptb_cuda_call *r)
 {
@@ -273,7 +266,11 @@ static int read_record(void *arg, const struct ptb_rec_hdr *h)
 	struct gpu_proc *p;
 
 	if (h->kind == PTB_REC_PY_STACK) {
-		on_py_stack(g, (const void *)h);
+		struct gpu_stack *last = list__keyed(KEYED_LIST(g, stacks, stack), h->tgid, h->tid);
+
+		last->ts_ns = h->ts_ns;
+		last->stack = py_stacks__find(&g->facts->py, h->tgid,
+					      ((const struct ptb_py_stack *)(const void *)h)->id);
 		return 0;
 	}
 	if (record__reader(h->kind) != PTB_READ_GPU)

@@ -46,12 +46,6 @@ static void put_value(struct shapes_text *st, const struct value *v, const struc
 		put_sizes(st, v->sizes, v->ndim);
 }
 
-/* Does torch record the inputs of such a slice? */
-static bool has_inputs(const struct slice *sl)
-{
-	return sl->kind == PTB_FUNC_OP || sl->kind == PTB_FUNC_BOXED || sl->kind == PTB_FUNC_NODE_CALL;
-}
-
 void input_shapes__text(const struct slice *sl, struct shapes_text *st)
 {
 	struct value_iter it = values__begin(&sl->in);
@@ -60,7 +54,10 @@ void input_shapes__text(const struct slice *sl, struct shapes_text *st)
 
 	st->len = 0;
 	if (!(sl->in.flags & VALUES_PRESENT)) {
-		put_text(st, has_inputs(sl) ? "?" : "[]");
+		bool inputs = sl->kind == PTB_FUNC_OP || sl->kind == PTB_FUNC_BOXED ||
+			      sl->kind == PTB_FUNC_NODE_CALL; /* torch records those of no other slice */
+
+		put_text(st, inputs ? "?" : "[]");
 		return;
 	}
 	put_text(st, "[");

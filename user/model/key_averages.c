@@ -166,14 +166,6 @@ static void shapes_of(struct key_averages *ka, const struct slice *sl, uint32_t 
 	*shapes = strtab__add(ka->keys, ka->shapes.text, ka->shapes.len);
 }
 
-/* The same of what rows are grouped by beside. */
-static void stack_of(struct key_averages *ka, const struct slice *sl, uint32_t *stack)
-{
-	const char *text = ka->opts.stack_text ? ka->opts.stack_text(ka->opts.stack_arg, sl) : "";
-
-	*stack = *text ? strtab__add(ka->keys, text, strlen(text)) : 0;
-}
-
 enum row_kind { ROW_CPU, ROW_ANNOTATION = 1, ROW_DEVICE = 2 }; /* bits */
 
 static void find_stack_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint32_t stack,
@@ -200,11 +192,11 @@ static void find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uin
 
 static void row_of(struct key_averages *ka, const struct slice *sl, uint32_t key, uint32_t *row)
 {
-	uint32_t shapes, stack;
+	const char *stack = ka->opts.stack_text ? ka->opts.stack_text(ka->opts.stack_arg, sl) : "";
+	uint32_t shapes;
 
 	shapes_of(ka, sl, &shapes);
-	stack_of(ka, sl, &stack);
-	find_stack_row(ka, key, shapes, stack,
+	find_stack_row(ka, key, shapes, *stack ? strtab__add(ka->keys, stack, strlen(stack)) : 0,
 		       sl->cat == SLICE_USER_ANNOTATION ? ROW_ANNOTATION : ROW_CPU, row);
 	if (!ka->rows[*row].r.category)
 		ka->rows[*row].r.category = sl->cat == SLICE_USER_ANNOTATION ? "user_annotation" :

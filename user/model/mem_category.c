@@ -65,11 +65,6 @@ static uint8_t category_before(const struct decision *w, const struct mem_edge *
 	return category_of(w, e->key, mem_edge__in_slot(w->mf, e));
 }
 
-static uint8_t category_after(const struct decision *w, const struct mem_edge *e)
-{
-	return category_of(w, e->key, mem_edge__out_slot(w->mf, e));
-}
-
 static void set_default(struct decision *w, uint32_t slot, uint8_t category)
 {
 	if (w->by_slot[slot] == MEM_UNKNOWN)
@@ -256,7 +251,8 @@ static bool is_forward(const struct decision *w, const struct mem_node *n)
 		return false;
 	for_edges (w, n, e) {
 		if ((mem_edge__is_input(e) && category_before(w, e) == MEM_GRADIENT) ||
-		    (mem_edge__is_output(e) && category_after(w, e) == MEM_GRADIENT))
+		    (mem_edge__is_output(e) &&
+		     category_of(w, e->key, mem_edge__out_slot(w->mf, e)) == MEM_GRADIENT))
 			return false;
 		any |= mem_edge__is_input(e) && w->forward[mem_edge__in_slot(w->mf, e)];
 	}
@@ -384,13 +380,6 @@ static void set_autograd_detail(struct decision *w)
 	}
 }
 
-static void set_states(struct decision *w)
-{
-	for (uint32_t id = 0; id < w->mf->id_cnt; id++)
-		if (w->state[id])
-			w->by_id[id] = MEM_OPTIMIZER_STATE;
-}
-
 /* ---- the two assumptions ---- */
 
 /* Makes the arrays of bytes, which are one block. */
@@ -429,7 +418,9 @@ static void decide_categories(struct mem_flow *mf, const uint8_t *state,
 	set_inputs(&w);
 	set_parameters(&w);
 	set_activations(&w);
-	set_states(&w);
+	for (uint32_t id = 0; id < mf->id_cnt; id++)
+		if (w.state[id])
+			w.by_id[id] = MEM_OPTIMIZER_STATE;
 	set_autograd_detail(&w);
 	for (uint32_t key = 0; key < mf->key_cnt; key++)
 		for_versions(mf, key, slot) out[slot] = category_of(&w, key, slot);
@@ -466,21 +457,6 @@ static bool touched_by_steps(const struct mem_flow *mf, const uint8_t *state, ui
 	}
 	free(gone);
 	return any;
-}
-
-static bool parameters_seen(const struct mem_flow *mf)
-{
-	for (uint32_t i = 0; i < mf->ref_cnt; i++)
-		if (mf->refs[i].flags & MEM_REF_PARAMETER)
-			return true;
-	return false;
-}
-
-static void mark_lasting(const struct mem_flow *mf, uint8_t *lasting)
-{
-	for (uint32_t i = 0; i < mf->key_cnt; i++)
-		if (mf->keys[i].tensor && (!mf->keys[i].alloc_ns || !mf->keys[i].free_ns))
-			lasting[mf->keys[i].id] = 1;
 }
 
 /* ---- what was there before ---- */
@@ -546,9 +522,13 @@ static void make_categories(struct mem_flow *mf, uint8_t *state, uint8_t *touche
 	bool more;
 
 	mem_state__find(mf, state);
-	mf->account.no_parameters = !parameters_seen(mf);
-	if (mf->account.no_parameters)
-		mark_lasting(mf, lasting);
+	mf->account.no_parameters = true;
+	for (uint32_t i = 0; i < mf->ref_cnt; i++)
+		if (mf->refs[i].flags & MEM_REF_PARAMETER)
+			mf->account.no_parameters = false;
+	for (uint32_t i = 0; i < mf->key_cnt && mf->account.no_parameters; i++)
+		if (mf->keys[i].tensor && (!mf->keys[i].alloc_ns || !mf->keys[i].free_ns))
+			lasting[mf->keys[i].id] = 1;
 	more = touched_by_steps(mf, state, touched);
 	decide_categories(mf, state, NULL, NULL, mf->category);
 	if (!mf->ref_cnt)

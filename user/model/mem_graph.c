@@ -65,14 +65,6 @@ static uint32_t open_step(const struct build *b, const struct mem_op *op)
 	return step && op->begin_ns < b->mf->steps[*step].end_ns ? (uint32_t)*step : MEM_NONE;
 }
 
-static void find_open_steps(struct build *b)
-{
-	for (uint32_t i = 0; i < b->mf->step_cnt; i++) {
-		if (b->mf->steps[i].open_at_begin)
-			hashmap__put(&b->open_steps, b->mf->steps[i].tid, 0, i);
-	}
-}
-
 static void find_op_node(struct build *b, struct mem_op *op)
 {
 	struct mem_op *parent = mem_ops__find(b->mf, b->by_id, op->parent);
@@ -288,7 +280,9 @@ int mem_graph__make(struct mem_flow *mf)
 	mf->grad_id = xcalloc((size_t)mf->id_cnt + 1, 1);
 	if (!b.by_id)
 		return -ECANCELED;
-	find_open_steps(&b);
+	for (uint32_t i = 0; i < mf->step_cnt; i++)
+		if (mf->steps[i].open_at_begin)
+			hashmap__put(&b.open_steps, mf->steps[i].tid, 0, i);
 	find_nodes(&b);
 	find_members(&b.ops, mf->node_cnt, mf->op_cnt, node_of_op, mf);
 	find_members(&b.acts, mf->node_cnt, mf->act_cnt, node_of_act, mf);

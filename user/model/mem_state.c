@@ -54,15 +54,6 @@ static bool is_evidence(const struct state *s, uint32_t step)
 
 /* ---- what is known beforehand ---- */
 
-/* Operators are in order of their begin. */
-static uint64_t next_backward(const struct mem_flow *mf, const uint32_t *nodes, uint32_t cnt, uint64_t ns)
-{
-	uint32_t lo = 0, hi = cnt;
-
-	BISECT(lo, hi, mid, mf->nodes[nodes[mid]].begin_ns < ns);
-	return lo < cnt ? mf->nodes[nodes[lo]].begin_ns : UINT64_MAX;
-}
-
 static void find_closures(const struct mem_flow *mf)
 {
 	uint32_t *nodes = xmalloc(sizeof(*nodes) * ((size_t)mf->node_cnt + 1)), cnt = 0;
@@ -71,8 +62,12 @@ static void find_closures(const struct mem_flow *mf)
 	for (uint32_t i = 0; i < mf->node_cnt; i++)
 		if (mf->nodes[i].backward)
 			nodes[cnt++] = i;
-	for (step = mf->steps; step < mf->steps + mf->step_cnt; step++)
-		step->backward = next_backward(mf, nodes, cnt, step->begin_ns) < step->end_ns;
+	for (step = mf->steps; step < mf->steps + mf->step_cnt; step++) {
+		uint32_t lo = 0, hi = cnt; /* operators are in order of their begin */
+
+		BISECT(lo, hi, mid, mf->nodes[nodes[mid]].begin_ns < step->begin_ns);
+		step->backward = lo < cnt && mf->nodes[nodes[lo]].begin_ns < step->end_ns;
+	}
 	free(nodes);
 }
 

@@ -69,12 +69,6 @@ static void emit_memory(struct model *m, const struct memory_event *ev)
 		MODEL_EMIT(m, memory, ev);
 }
 
-static void emit_kernel(struct model *m, const struct kernel_event *ev)
-{
-	if (!model__leaves_out(m, ev->at.within))
-		MODEL_EMIT(m, kernel, ev);
-}
-
 /* ---- live blocks: found by process, device and address; their memory is bounded by those that live at once ---- */
 
 static uint64_t block_key(uint32_t gen, const struct memory_block *b)
@@ -151,13 +145,6 @@ static int list_blocks(const struct blocks *bs, struct memory_block **list, uint
 	free(live);
 	*cnt = n;
 	return err;
-}
-
-static void clear_blocks(struct blocks *bs)
-{
-	free(bs->v);
-	free(bs->shapes.text);
-	hashmap__clear(&bs->by_addr);
 }
 
 /* The text of the operator's input shapes, interned; "" when they were not recorded. */
@@ -406,7 +393,8 @@ static void on_kernel(struct model *m, struct thread *t, const struct ptb_rec_hd
 			sums__kernel(t->mem, (const void *)h);
 		locate(m, t, h->ts_ns, &ev.at);
 	}
-	emit_kernel(m, &ev);
+	if (!model__leaves_out(m, ev.at.within))
+		MODEL_EMIT(m, kernel, &ev);
 }
 
 /* ---- dispatch ---- */
@@ -509,7 +497,9 @@ void memory__clear(struct model *m)
 		free(mem->procs[i]);
 	free(mem->procs);
 	hashmap__clear(&mem->proc_by_tgid);
-	clear_blocks(&mem->blocks);
+	free(mem->blocks.v);
+	free(mem->blocks.shapes.text);
+	hashmap__clear(&mem->blocks.by_addr);
 	free(mem);
 	m->memory = NULL;
 }

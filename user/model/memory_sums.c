@@ -149,14 +149,6 @@ static struct entry_memory *new_entry(struct model *m)
 	return em;
 }
 
-static void enter_step(struct thread *t, const struct entry *e)
-{
-	e->mem->is_step = true;
-	t->mem->step = steps__number(e);
-	t->mem->proc->step = t->mem->step;
-	t->mem->proc->step_tid = t->tid;
-}
-
 void memory__begin(struct model *m, struct thread *t, struct entry *e)
 {
 	e->mem = new_entry(m);
@@ -164,8 +156,12 @@ void memory__begin(struct model *m, struct thread *t, struct entry *e)
 		return;
 	e->mem->begin = sums_now(t->mem);
 	t->mem->proc->open++;
-	if (e->is_step)
-		enter_step(t, e);
+	if (!e->is_step)
+		return;
+	e->mem->is_step = true;
+	t->mem->step = steps__number(e);
+	t->mem->proc->step = t->mem->step;
+	t->mem->proc->step_tid = t->tid;
 }
 
 static void leave_entry(struct thread *t, const struct entry *e)

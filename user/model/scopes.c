@@ -90,14 +90,6 @@ static bool is_detach(const struct entry *e)
 	return !e->args && (!strcmp(e->name, "detach") || !strcmp(e->name, "detach_"));
 }
 
-static void take_inputs(struct model *m, struct thread *t, struct entry *e)
-{
-	const struct entry *up = stack__visible_below(t, (uint32_t)(e - t->stack));
-
-	if (up && !up->annotation && !strncmp(up->name, "aten::", 6) && !strcmp(up->name + 6, e->name))
-		args__inherit(m, e, up);
-}
-
 static void open_annotation(struct model *m, struct thread *t, const struct ptb_scope_begin *r,
 			    const struct entry *proto, bool announced)
 {
@@ -112,8 +104,13 @@ static void open_annotation(struct model *m, struct thread *t, const struct ptb_
 		args__scope(m, t, &r->h);
 	if (announced || r->h.flags & PTB_F_ARGS)
 		args__take_scope(t, e);
-	if (is_detach(e))
-		take_inputs(m, t, e);
+	if (is_detach(e)) {
+		const struct entry *up = stack__visible_below(t, (uint32_t)(e - t->stack));
+
+		if (up && !up->annotation && !strncmp(up->name, "aten::", 6) &&
+		    !strcmp(up->name + 6, e->name))
+			args__inherit(m, e, up);
+	}
 	hashmap__put(&m->handles, t->tgid, r->handle, t->idx);
 }
 

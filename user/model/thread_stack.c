@@ -482,13 +482,6 @@ struct open_entries stack__context(const struct thread *t, struct op_context *at
 
 /* ---- exits ---- */
 
-/* Is the function's name that of every call? Which node, boxed operator, custom or TorchScript function it is only an
- * entry says. */
-static bool names_itself(const struct func_fact *ff)
-{
-	return ff->kind == PTB_FUNC_OP || ff->kind == PTB_FUNC_FUNCTION;
-}
-
 /* Emits a frame that was entered before the window began and ends now. */
 static void emit_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 			       const struct ptb_op_exit *r)
@@ -507,7 +500,8 @@ static void emit_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 
 	if (ff->op.hidden)
 		return;
-	if (!names_itself(ff)) {
+	/* which node, boxed operator, custom or TorchScript function it is only an entry says */
+	if (ff->kind != PTB_FUNC_OP && ff->kind != PTB_FUNC_FUNCTION) {
 		m->totals->open_unnamed++;
 		return;
 	}

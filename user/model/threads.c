@@ -47,19 +47,14 @@ static struct thread *new_thread(struct model *m, uint32_t tgid, uint32_t tid)
 	return t;
 }
 
-/* From when on a thread is watched: the window's begin, later for a process that joined later. */
-static uint64_t watched_from(const struct model *m, uint32_t tgid)
-{
-	const uint64_t *i = hashmap__get(&m->f->process_by_tgid, tgid, 0);
-	uint64_t start_ns = i ? m->f->processes[*i].start_ns : 0;
-
-	return start_ns > m->begin_ns && start_ns < m->end_ns ? start_ns : m->begin_ns;
-}
-
 static void announce_thread(struct model *m, struct thread *t)
 {
+	const uint64_t *i = hashmap__get(&m->f->process_by_tgid, t->tgid, 0);
+	uint64_t start_ns = i ? m->f->processes[*i].start_ns : 0;
+	bool later = start_ns > m->begin_ns && start_ns < m->end_ns; /* than the window */
+
 	t->announced = true;
-	stack__reserve_begin(t, watched_from(m, t->tgid));
+	stack__reserve_begin(t, later ? start_ns : m->begin_ns);
 	t->step_order = ++m->next_id;
 	steps__thread_begins(m, t);
 	memory__thread_announced(t);

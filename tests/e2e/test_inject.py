@@ -105,7 +105,7 @@ def test_killed_in_the_middle(ws, detail):
             tool.wait()
         load_all(t, "ptrace", copies(ws, 5, "after"), 2)
         out = t.finish((0, 1))
-        # the only thing that a kill can leave behind, in a rare moment: inject/divert.h
+        # the only thing that a kill can leave behind, in a rare moment: inject/inject_priv.h
         check(out[-1].endswith(" faults 0") or out[:-1] == ["fault eintr 1"], "\n".join(out))
         check(killed >= 10, f"only {killed} were still at work")
         detail(f"{killed} killed at work; {out[-1]}")

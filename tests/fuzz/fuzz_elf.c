@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "target/elf_file.h"
+#include "target/elf.h"
 
 #define ADDRS_MAX 4096u
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/term_text.h"
+#include "base/text.h"
 #include "export/output.h"
 #include "model/key_averages.h"
 #include "report/report.h"

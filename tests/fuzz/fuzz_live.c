@@ -8,9 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "target/live_ops.h"
-#include "target/live_schema.h"
-#include "target/remote_mem.h"
+#include "target/proc.h"
+#include "target/torch.h"
 
 #define ARENA_ADDR 0x10000000ul
 #define ARENA_SIZE 65536ul

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "python/objects.h"
+#include "python/python.h"
 
 #define ARENA_ADDR 0x20000000ul
 #define ARENA_SIZE 8192ul

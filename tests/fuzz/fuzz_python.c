@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "python/layout.h"
-#include "python/text.h"
+#include "python/python.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

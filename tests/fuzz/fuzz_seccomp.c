@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inject/seccomp_eval.h"
+#include "inject/seccomp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/demangle.h"
-#include "code/cxx_name.h"
-#include "args/schema_text.h"
-#include "target/proc_maps.h"
+#include "args/schema.h"
+#include "base/text.h"
+#include "code/code.h"
+#include "target/proc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/lib_plan.h"
-#include "target/elf_file.h"
+#include "plan/plan.h"
+#include "target/elf.h"
 
 static bool open_libs(char **paths, struct torch_proc *tp)
 {

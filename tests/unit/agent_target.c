@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "target/elf_file.h"
+#include "target/elf.h"
 
 #define DEADLINE_NS 60000000000ull
 

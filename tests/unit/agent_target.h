@@ -4,7 +4,7 @@
 #define TESTS_AGENT_TARGET_H
 
 #include "probe_target.h"
-#include "target/agent_lib.h"
+#include "target/torch.h"
 
 struct agent_target {
 	struct target t;

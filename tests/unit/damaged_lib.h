@@ -11,7 +11,7 @@
 
 #include "random.h"
 #include "suite.h"
-#include "target/elf_file.h"
+#include "target/elf.h"
 
 #define DAMAGED_FUNCS 64
 #define DAMAGED_BITS 8

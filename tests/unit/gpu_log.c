@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/vec.h"
+#include "base/containers.h"
 
 /* Calls by time, then the rest by device, stream and time. */
 static bool in_order(const struct gpu_slice *a, const struct gpu_slice *b)

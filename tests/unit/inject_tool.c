@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "inject/inject.h"
-#include "inject/seccomp_check.h"
+#include "inject/seccomp.h"
 
 static int print_calls(void)
 {

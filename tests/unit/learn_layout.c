@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/layout.h"
+#include "plan/plan_priv.h"
 
 void learn_layout__files(struct torch_plan *plan, const char *const *paths)
 {

@@ -3,7 +3,7 @@
 #ifndef TESTS_LEARN_LAYOUT_H
 #define TESTS_LEARN_LAYOUT_H
 
-#include "plan/lib_plan.h"
+#include "plan/plan.h"
 #include "torch_env.h"
 
 /* Learns from these files, by enum torch_lib_role; NULL: that library is missing. */

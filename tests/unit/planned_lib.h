@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "plan/lib_plan.h"
-#include "plan/plan_build.h"
-#include "target/elf_file.h"
+#include "plan/plan.h"
+#include "plan/plan_priv.h"
+#include "target/elf.h"
 
 struct planned {
 	struct torch_plan *plan;

@@ -15,8 +15,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "base/vec.h"
-#include "probe/kern_features.h"
+#include "base/containers.h"
+#include "probe/probe_set.h"
 
 const struct named_site op_sites[2] = {
 	{ "site_op_enter", PTB_PROG_OP_ENTER, 0 },

@@ -5,7 +5,7 @@
  * python_tool lines: for each line "FORM FIRST SIZE TABLE-IN-HEX" on stdin prints the lines of the instructions at 0, 2, ... below SIZE.
  * python_tool file PATH: prints what an ELF file says, addresses less that of _PyRuntime.
  * python_tool dict PID ADDRESS: prints the keys and values of a dict; null: one that
- * python/objects.h does not read.
+ * python/python.h does not read.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,17 +14,14 @@
 
 #include "base/jsonw.h"
 #include "base/log.h"
-#include "python/file_facts.h"
-#include "python/frames.h"
-#include "python/interp.h"
-#include "python/layout.h"
-#include "python/objects.h"
+#include "python/python.h"
+#include "python/python_priv.h"
 
 #define THREADS_MAX 256
 #define FRAMES_MAX 2048
 
 static void write_frame(struct jsonw *w, pid_t pid, const struct ptb_py_layout *l,
-			const struct py_frame *f)
+			const struct py_live_frame *f)
 {
 	static struct py_code code;
 	int err = py_code__read(pid, l, f->code, &code);
@@ -44,7 +41,7 @@ static void write_frame(struct jsonw *w, pid_t pid, const struct ptb_py_layout *
 
 static void write_thread(struct jsonw *w, pid_t pid, const struct ptb_py_layout *l, uint64_t tstate)
 {
-	static struct py_frame frames[FRAMES_MAX];
+	static struct py_live_frame frames[FRAMES_MAX];
 	int n = py_frames__walk(pid, l, tstate, frames, FRAMES_MAX);
 
 	jsonw__begin_arr(w);

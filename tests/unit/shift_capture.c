@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "capture/capture.h"
-#include "ranks/remap.h"
+#include "ranks/ranks_priv.h"
 
 struct shift {
 	struct capture_writer *cw;

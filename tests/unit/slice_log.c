@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hashmap.h"
-#include "base/vec.h"
+#include "base/containers.h"
 
 /* Values live during the call only. */
 static void keep(struct slice_values *sv)

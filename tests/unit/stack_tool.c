@@ -14,9 +14,8 @@
 #include "base/jsonw.h"
 #include "base/log.h"
 #include "probe/probe_set.h"
-#include "python/frames.h"
-#include "python/interp.h"
-#include "target/remote_mem.h"
+#include "python/python.h"
+#include "target/proc.h"
 
 #define PY_READ(reader, dst, len, addr) remote__read(*(const pid_t *)(reader), addr, dst, len)
 #include "py_check.h"

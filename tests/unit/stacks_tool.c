@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hashmap.h"
+#include "base/containers.h"
 #include "base/jsonw.h"
 #include "capture/capture.h"
 

@@ -11,10 +11,9 @@
 #include <unistd.h>
 
 #include "agent_target.h"
-#include "suite.h"
-#include "target/elf_file.h"
-#include "target/elf_notes.h"
 #include "base/proc_read.h"
+#include "suite.h"
+#include "target/elf.h"
 
 /* ---- a live agent ---- */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "arg_locations.h"
-#include "plan/arg_prog.h"
+#include "plan/args_priv.h"
 #include "suite.h"
 
 static bool compile(const char *params, const char *schema, enum optional_abi abi, struct arg_compiled *c)

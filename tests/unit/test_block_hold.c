@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "capture/block_hold.h"
 #include "capture/capture.h"
+#include "capture/capture_priv.h"
 #include "scratch_dir.h"
 #include "suite.h"
 

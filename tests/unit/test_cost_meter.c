@@ -2,7 +2,7 @@
 /* cost_meter: hits of many processes in any order. */
 #include <stdlib.h>
 
-#include "record/cost_meter.h"
+#include "record/recorder_priv.h"
 #include "suite.h"
 
 static void test_each(void)

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "path_check.h"
-#include "plan/cuda_ends.h"
+#include "plan/plan_priv.h"
 #include "planned_lib.h"
 #include "suite.h"
 #include "torch_env.h"

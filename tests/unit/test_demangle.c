@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/demangle.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "suite.h"
 
 char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status);

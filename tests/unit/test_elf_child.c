@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "suite.h"
-#include "target/elf_child.h"
+#include "target/elf.h"
 
 struct reply {
 	uint64_t pid; /* of the child */

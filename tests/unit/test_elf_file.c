@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "suite.h"
-#include "target/elf_file.h"
+#include "target/elf.h"
 #include "torch_env.h"
 
 int elf_test_marker(int v);

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "code/code.h"
 #include "path_check.h"
-#include "code/arg_flow.h"
-#include "code/exit_sites.h"
 #include "suite.h"
 
 /* CASE(name, code): symbols name, name_end around it. Sites are labels name_s1, name_s2. */

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "export/gpu_occupancy.h"
+#include "export/gpu_text.h"
 #include "suite.h"
 
 #ifdef CUDA_OCCUPANCY_H

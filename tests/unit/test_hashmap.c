@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hashmap.h"
-#include "base/siphash.h"
+#include "base/containers.h"
 #include "suite.h"
 
 static void test_empty(void)

@@ -17,9 +17,9 @@
 #include "base/limits.h"
 #include "fake_kernels.h"
 #include "suite.h"
-#include "target/elf_file.h"
-#include "target/host_func.h"
-#include "target/pid_hold.h"
+#include "target/elf.h"
+#include "target/proc.h"
+#include "target/torch.h"
 #include "torch_env.h"
 
 #define BASE ((uint8_t *)0x5a0000000000) /* where nothing else is */

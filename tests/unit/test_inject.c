@@ -21,15 +21,10 @@
 
 #include "base/clock.h"
 #include "base/proc_read.h"
-#include "inject/divert.h"
 #include "inject/inject.h"
-#include "inject/py_remote.h"
-#include "inject/root_file.h"
-#include "inject/safe_point.h"
-#include "inject/sig_frame.h"
-#include "inject/thread_facts.h"
-#include "target/file_server.h"
+#include "inject/inject_priv.h"
 #include "suite.h"
+#include "target/proc.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define OWN_ALLOCATOR true /* and reads that go through it */

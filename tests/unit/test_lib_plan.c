@@ -12,9 +12,8 @@
 #include "base/log.h"
 #include "damaged_lib.h"
 #include "path_check.h"
-#include "plan/lib_plan.h"
-#include "plan/sites.h"
-#include "plan/plan_build.h"
+#include "plan/plan.h"
+#include "plan/plan_priv.h"
 #include "suite.h"
 #include "torch_env.h"
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/guards.h"
 #include "base/limits.h"
-#include "base/link_guard.h"
 #include "lock_holder.h"
 #include "probe/probe_impl.h"
 #include "probe_target.h"

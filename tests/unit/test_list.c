@@ -2,7 +2,7 @@
 /* base/list: elements by key, and a list unchanged when memory is refused. */
 #include <stdlib.h>
 
-#include "base/list.h"
+#include "base/containers.h"
 #include "suite.h"
 
 struct item {

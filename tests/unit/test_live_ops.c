@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 #include "suite.h"
-#include "target/elf_file.h"
-#include "target/live_ops.h"
-#include "target/torch_proc.h"
+#include "target/elf.h"
+#include "target/torch.h"
 #include "torch_env.h"
 
 /* ---- a synthetic dispatcher ---- */

@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "learn_layout.h"
+#include "plan/plan.h"
 #include "suite.h"
-#include "plan/proc_ops.h"
-#include "target/live_ops.h"
+#include "target/torch.h"
 
 static struct torch_env envs[TORCH_ENV_MAX];
 static size_t env_cnt;

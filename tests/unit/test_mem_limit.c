@@ -5,10 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/hashmap.h"
-#include "base/mem_limit.h"
-#include "base/strtab.h"
-#include "base/vec.h"
+#include "base/containers.h"
+#include "base/limits.h"
 #include "suite.h"
 
 #define ROOM (24ull << 20)

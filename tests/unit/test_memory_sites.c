@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "code/code.h"
 #include "path_check.h"
-#include "code/arg_flow.h"
 #include "planned_lib.h"
 #include "suite.h"
 #include "torch_env.h"

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "arg_locations.h"
-#include "plan/arg_prog.h"
-#include "plan/lib_plan.h"
+#include "plan/args_priv.h"
+#include "plan/plan.h"
 #include "suite.h"
-#include "target/elf_file.h"
+#include "target/elf.h"
 #include "torch_env.h"
 
 static struct torch_env envs[TORCH_ENV_MAX];

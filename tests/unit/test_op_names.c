@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "code/cxx_name.h"
-#include "plan/op_names.h"
+#include "code/code.h"
+#include "plan/plan_priv.h"
 #include "suite.h"
 
 /* The texts lie in this program's own read-only data, which is read like a library's. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* args/op_schema: arguments and results of schemas; which operators torch's profiler would know by theirs. */
-#include "model/mem_priv.h"
+#include "model/memory_priv.h"
 
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #include <zlib.h>
 
 #include "base/log.h"
-#include "export/out_file.h"
 #include "export/output.h"
 #include "scratch_dir.h"
 

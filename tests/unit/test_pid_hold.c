@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "suite.h"
-#include "target/pid_hold.h"
+#include "target/proc.h"
 
 /* A child with this pid (0: any), which waits to be killed; negative: it could not be had. */
 static pid_t child_with(pid_t pid)

@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "plan/plan_failures.h"
-#include "plan/plan_key.h"
+#include "plan/plan.h"
 #include "suite.h"
 
 static char dir[] = "/tmp/ptbpf-key-test.XXXXXX";

@@ -12,7 +12,7 @@
 #include "probe/probe_impl.h"
 #include "probe_target.h"
 #include "suite.h"
-#include "target/remote_mem.h"
+#include "target/proc.h"
 
 #define CNT 5 /* one more than the processes that share links at least */
 

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "probe/kern_features.h"
 #include "probe/probe_impl.h"
+#include "probe/probe_set.h"
 #include "probe_target.h"
 #include "suite.h"
 

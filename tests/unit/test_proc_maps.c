@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "suite.h"
-#include "target/proc_maps.h"
-#include "target/torch_libs.h"
+#include "target/proc.h"
+#include "target/torch.h"
 
 static const char table[] =
 	"55d0c8a00000-55d0c8a01000 r--p 00000000 08:02 173521 /usr/bin/python3.11\n"

@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/guards.h"
 #include "base/proc_read.h"
-#include "base/stall.h"
 #include "lock_holder.h"
 #include "suite.h"
-#include "target/agent_lib.h"
 #include "target/job_facts.h"
 #include "target/proc_info.h"
+#include "target/torch.h"
 
 static void read_environ(const struct lock_holder *h)
 {

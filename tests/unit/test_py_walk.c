@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "arg_arena.h"
-#include "python/layout.h"
+#include "python/python.h"
 #include "random.h"
 #include "suite.h"
 

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "python/layout.h"
-#include "python/text.h"
+#include "python/python.h"
 #include "suite.h"
 
 /* ---- lines ---- */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "base/quantity.h"
+#include "base/text.h"
 #include "suite.h"
 
 static void test_duration(void)

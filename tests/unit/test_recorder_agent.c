@@ -12,7 +12,6 @@
 
 #include "base/limits.h"
 #include "capture/capture.h"
-#include "record/recorder_agent_priv.h"
 #include "record/recorder_agent.h"
 #include "suite.h"
 

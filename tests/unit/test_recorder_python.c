@@ -11,8 +11,7 @@
 
 #include "base/limits.h"
 #include "capture/capture.h"
-#include "python/frames.h"
-#include "python/layout.h"
+#include "python/python.h"
 #include "record/recorder_priv.h"
 #include "suite.h"
 

@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "suite.h"
+#include "target/proc.h"
 #include "target/proc_info.h"
-#include "target/remote_mem.h"
 
 #define PAGE 4096ul
 

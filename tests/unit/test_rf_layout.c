@@ -9,9 +9,8 @@
 
 #include "damaged_lib.h"
 #include "learn_layout.h"
-#include "plan/layout.h"
-#include "plan/proc_ops.h"
-#include "plan/rf_layout.h"
+#include "plan/plan.h"
+#include "plan/plan_priv.h"
 #include "suite.h"
 #include "torch_env.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args/schema_text.h"
+#include "args/schema.h"
 #include "suite.h"
 
 static bool parse(const char *text, char *out, size_t cap, struct schema *s)

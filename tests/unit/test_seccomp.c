@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inject/seccomp_check.h"
-#include "inject/thread_facts.h"
+#include "inject/inject_priv.h"
+#include "inject/seccomp.h"
 #include "random.h"
 #include "suite.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/sort.h"
+#include "base/containers.h"
 #include "suite.h"
 
 #define CNT 300000 /* several runs */

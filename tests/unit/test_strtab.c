@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/strtab.h"
+#include "base/containers.h"
 #include "suite.h"
 
 static void test_ids(void)

@@ -2,7 +2,7 @@
 /* Which tensor an address means at a time: with ends recorded, and without. */
 #include "args/values.h"
 #include "base/limits.h"
-#include "model/tensor_ids.h"
+#include "model/model_priv.h"
 #include "suite.h"
 #include "value_words.h"
 

@@ -11,12 +11,12 @@
 
 #include "damaged_lib.h"
 #include "learn_layout.h"
-#include "plan/layout.h"
-#include "plan/proc_ops.h"
-#include "plan/tensor_layout.h"
+#include "plan/args_priv.h"
+#include "plan/plan.h"
+#include "plan/plan_priv.h"
 #include "suite.h"
+#include "target/proc.h"
 #include "torch_env.h"
-#include "target/remote_mem.h"
 
 static struct torch_env envs[TORCH_ENV_MAX];
 static size_t env_cnt;

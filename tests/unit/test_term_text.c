@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/term_text.h"
+#include "base/text.h"
 #include "suite.h"
 
 static const struct {

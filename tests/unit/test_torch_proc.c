@@ -22,9 +22,9 @@
 #include <unistd.h>
 
 #include "suite.h"
-#include "target/elf_file.h"
+#include "target/elf.h"
 #include "target/proc_info.h"
-#include "target/torch_proc.h"
+#include "target/torch.h"
 
 #define OP "_ZN2at4_ops3add4callEv"
 

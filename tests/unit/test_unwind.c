@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "code/unwind.h"
-#include "probe/thread_regs.h"
+#include "code/code.h"
+#include "probe/probe_set.h"
 #include "random.h"
 #include "suite.h"
-#include "target/elf_file.h"
-#include "target/remote_mem.h"
+#include "target/elf.h"
+#include "target/proc.h"
 
 #define STACK_MAX (256u << 10)
 #define DEEP 1000

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "code/value_locations.h"
+#include "code/code.h"
 #include "code/x86_64.h"
 #include "suite.h"
 

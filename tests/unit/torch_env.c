@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/vec.h"
+#include "base/containers.h"
 
 static const char *env_dir(void)
 {

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plan/proc_ops.h"
-#include "target/agent_lib.h"
+#include "plan/plan.h"
+#include "target/torch.h"
 
 int main(int argc, char **argv)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See op_schema.h. */
-#include "args/op_schema.h"
+/* See schema.h. */
+#include "args/schema.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "args/schema_text.h"
-#include "base/vec.h"
+#include "base/containers.h"
 
 #define NO_SCHEMA UINT64_MAX
 

@@ -7,7 +7,7 @@
  *
  * Longer than 600 lines because the grammar's rules share one parser, whose functions have no other user.
  */
-#include "args/schema_text.h"
+#include "args/schema.h"
 
 #include <errno.h>
 #include <inttypes.h>

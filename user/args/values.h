@@ -30,7 +30,7 @@ struct value {
 		double d;  /* DOUBLE, COMPLEX: real part */
 	};
 	double imag;
-	uint32_t tensor, storage_id; /* TENSOR, UNDEFINED with PTB_VAL_F_IDS: numbers, see tensor_ids.h */
+	uint32_t tensor, storage_id; /* TENSOR, UNDEFINED with PTB_VAL_F_IDS: numbers, see model_priv.h */
 	uint64_t storage;            /* ... its data's address */
 	int64_t offset, numel;
 	uint64_t keys;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See demangle.h. The demangler has no memory but its stack, and append_part() allocates nothing, so that both can be left at
+ * See text.h. The demangler has no memory but its stack, and append_part() allocates nothing, so that both can be left at
  * any instruction: by a timer of the thread's processor time, whose signal comes to this thread only.
  */
-#include "base/demangle.h"
+#include "base/text.h"
 
 #include <pthread.h>
 #include <setjmp.h>

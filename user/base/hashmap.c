@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Open-addressing hash map with linear probing; see hashmap.h. */
-#include "base/hashmap.h"
+/* Open-addressing hash map with linear probing; see containers.h. */
+#include "base/containers.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/limits.h"
 #include "base/mem.h"
-#include "base/mem_limit.h"
-#include "base/siphash.h"
 
 #define SPARSE_MAX (1u << 20) /* slots: larger tables are filled up more, for the sake of memory */
 

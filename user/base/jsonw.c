@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/decimal.h"
 #include "base/mem.h"
-#include "base/term_text.h"
+#include "base/text.h"
 
 int jsonw__to_stream(void *arg, const void *data, size_t len)
 {

@@ -2,7 +2,7 @@
 /*
  * Streaming JSON output into a sink with a buffer: knows escaping and commas, nothing else. Texts of
  * any bytes become valid UTF-8 JSON (an invalid byte XX is written as \u00XX), and what a terminal would not show as
- * it is (base/term_text.h) is written as \uXXXX. Separators are ": " and
+ * it is (base/text.h) is written as \uXXXX. Separators are ": " and
  * ", " because one consumer needs the blank (formats: HTA's rank expression).
  */
 #ifndef BASE_JSONW_H

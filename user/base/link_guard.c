@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See link_guard.h. */
-#include "base/link_guard.h"
+/* See guards.h. */
+#include "base/guards.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Arrays whose elements are found by a key; see list.h. */
-#include "base/list.h"
+/* Arrays whose elements are found by a key; see containers.h. */
+#include "base/containers.h"
 
 #include <string.h>
-
-#include "base/vec.h"
 
 void *list__keyed(struct list l, uint64_t k0, uint64_t k1)
 {

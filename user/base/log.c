@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/term_text.h"
+#include "base/text.h"
 
 #define REPEATS 1024
 

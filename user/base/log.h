@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/*
- * Messages for people, on stderr only, each one line, escaped for terminals as a whole (base/term_text.h). A file that logs defines LOG_DOMAIN before including this.
- * The function that knows what was attempted on which object reports it once; callers add nothing.
- */
+/* What is said to the user: messages and standard output. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
 #include <stdbool.h>
+
+/*
+ * Messages for people, on stderr only, each one line, escaped for terminals as a whole (base/text.h). A file that logs defines LOG_DOMAIN before including this.
+ * The function that knows what was attempted on which object reports it once; callers add nothing.
+ */
 
 #define LOG_REPEAT_NS 600000000000ULL
 
@@ -42,5 +44,13 @@ void log__set_context(const char *context);
 
 /* Text of an errno value, positive or negative ("No such file or directory"). Static storage. */
 const char *errstr(int err);
+
+/* The end of what a command prints on standard output. */
+
+/*
+ * Flushes standard output. err: 0, or the negative errno of the printing function. Returns 0 or a negative errno, with a
+ * message that names `what` ("the table"; NULL: none), but for -ECANCELED. A reader that closed its end of the pipe (head) is no error.
+ */
+int std_out__end(const char *what, int err);
 
 #endif /* BASE_LOG_H */

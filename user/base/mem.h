@@ -3,7 +3,7 @@
  * Allocation that cannot fail: where the system has no memory, the process ends with one sentence
  * and the exit code 1, as after a SIGKILL but that its unfinished output files go. Nobody checks
  * what comes from here. What a target, an agent or a file may make grow has its limit elsewhere
- * (base/limits.h, base/mem_limit.h, base/sandbox.h).
+ * (base/limits.h, base/limits.h, base/sandbox.h).
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H

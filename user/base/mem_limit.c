@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The limit on this process's memory; see mem_limit.h. */
-#include "base/mem_limit.h"
+/* The limit on this process's memory; see limits.h. */
+#include "base/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/containers.h"
+#include "base/guards.h"
 #include "base/mem.h"
-#include "base/stall.h"
-#include "base/vec.h"
 
 #define FILE_MAX (64u << 20) /* vm.max_map_count's default makes maps of about 10 MiB */
 

@@ -2,7 +2,7 @@
 /*
  * What of a process may keep its reader waiting: its memory, and the files of /proc/PID for which the kernel takes a lock of its address space (maps,
  * map_files, environ, cmdline, mem). A thread of the process can hold that lock, or serve a page, for as long as it likes. So all of it is read here, watched
- * by stall.h, by one thread at a time; tools/check_layers.py finds a read elsewhere. What is read is hostile.
+ * by guards.h, by one thread at a time; tools/check_layers.py finds a read elsewhere. What is read is hostile.
  */
 #ifndef BASE_PROC_READ_H
 #define BASE_PROC_READ_H

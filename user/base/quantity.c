@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See quantity.h. */
-#include "base/quantity.h"
+/* See text.h. */
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdlib.h>

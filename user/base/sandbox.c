@@ -29,11 +29,11 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/containers.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/new_file.h"
-#include "base/term_text.h"
-#include "base/vec.h"
+#include "base/text.h"
 
 #define MESSAGES_MAX 65536 /* bytes of messages from one child */
 #define READ_SZ 65536

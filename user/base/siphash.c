@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See siphash.h. Words are read in the machine's order: hashes never leave the process. */
-#include "base/siphash.h"
+/* See containers.h. Words are read in the machine's order: hashes never leave the process. */
+#include "base/containers.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

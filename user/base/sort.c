@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See sort.h. Runs that fit a cache are sorted by qsort_r(), then merged two by two. */
-#include "base/sort.h"
+/* See containers.h. Runs that fit a cache are sorted by qsort_r(), then merged two by two. */
+#include "base/containers.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See stall.h. */
-#include "base/stall.h"
+/* See guards.h. */
+#include "base/guards.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/link_guard.h"
 #include "base/log.h"
 
 #define POLL_NS 250000000L /* how often the thread looks */

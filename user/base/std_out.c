@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See std_out.h. */
-#include "base/std_out.h"
+/* See log.h. */
+#include "base/log.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include "base/log.h"
 
 /* stdio keeps no errno, so the pipe is asked. */
 static bool reader_left(void)

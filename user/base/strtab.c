@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* String interning; see strtab.h. A keyed hash, the length, and a compare that keeps it exact. */
-#include "base/strtab.h"
+/* String interning; see containers.h. A keyed hash, the length, and a compare that keeps it exact. */
+#include "base/containers.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hashmap.h"
+#include "base/limits.h"
 #include "base/mem.h"
-#include "base/mem_limit.h"
-#include "base/siphash.h"
-#include "base/vec.h"
 
 #define MALLOC_EXTRA 24 /* about what malloc adds to a small block */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Texts of others on a terminal; see term_text.h. */
-#include "base/term_text.h"
+/* Texts of others on a terminal; see text.h. */
+#include "base/text.h"
 
 #include <string.h>
 

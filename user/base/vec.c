@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Growable arrays; see vec.h. */
-#include "base/vec.h"
+/* Growable arrays; see containers.h. */
+#include "base/containers.h"
 
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/mem.h"
-#include "base/mem_limit.h"
 
 #define LARGE (32u << 20)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See block_hold.h. */
-#include "capture/block_hold.h"
+/* See capture_priv.h. */
+#include "capture/capture_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>

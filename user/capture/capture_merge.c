@@ -10,7 +10,7 @@
  * If more than WINDOW_MAX bytes would have to be held back, a record may come late; it is emitted and counted.
  *
  * The sort is a stable merge sort which skips merges of runs that are in order already, so the usual
- * input costs little more than a walk; base/sort.h compares through a pointer, which would cost more than all
+ * input costs little more than a walk; base/containers.h compares through a pointer, which would cost more than all
  * the rest. The window is never larger than WINDOW_MAX bytes. A round that adds few records to a large window is
  * sorted with the next one: a hostile file may have many rounds without records, and each sort costs a walk.
  */
@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/vec.h"
 
 #define SLACK_NS 2000000ULL
 #define WINDOW_MAX (128u * 1024 * 1024) /* what the default rings of two processors hold together */

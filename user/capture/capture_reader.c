@@ -17,12 +17,12 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/new_file.h"
-#include "base/vec.h"
-#include "capture/record_check.h"
+#include "capture/capture.h"
 
 /* Bytes read, fewer than len only at the end of the file; negative errno. */
 static ssize_t read_at(int fd, void *buf, size_t len, uint64_t off)

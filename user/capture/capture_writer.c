@@ -21,13 +21,12 @@
 #include <zstd.h>
 
 #include "base/clock.h"
+#include "base/containers.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/new_file.h"
-#include "base/vec.h"
-#include "capture/block_hold.h"
 #include "capture/capture_format.h"
-#include "capture/record_check.h"
+#include "capture/capture_priv.h"
 
 #define ZSTD_LEVEL 1
 #define FLUSH_NS 1000000000ULL

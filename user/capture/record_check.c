@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Record lengths against their rows; see record_check.h. */
-#include "capture/record_check.h"
+/* Record lengths against their rows; see capture.h. */
+#include "capture/capture.h"
 
 struct rec_row {
 	uint16_t fixed_sz; /* 0: not known */

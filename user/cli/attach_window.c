@@ -17,9 +17,9 @@
 #include "record/recorder.h"
 #include "record/run.h"
 #include "sample/proc_select.h"
-#include "target/elf_child.h"
-#include "target/pid_hold.h"
-#include "target/torch_proc.h"
+#include "target/elf.h"
+#include "target/proc.h"
+#include "target/torch.h"
 
 #define ADD_MAX_NS 600000000000ULL /* to attach to all processes */
 #define MEASURED_ENDS 3            /* of steps; what a step takes is known from the second on */

@@ -3,6 +3,8 @@
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
+#include <stdio.h>
+
 #include "cli/opts.h"
 
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INCOMPLETE = 3 };
@@ -26,5 +28,28 @@ int cmd_report(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_follow(int argc, char **argv);
+
+/* Man pages and shell completions, written from the same rows as --help; the build runs it once for each. */
+
+/* "man" (ptbpf.1), "man-attach" (ptbpf-attach.1) and so on for each command, "bash", "zsh", "fish".
+ * -EINVAL, with a sentence, for anything else. */
+int docs__print(const char *what, FILE *out);
+
+/*
+ * A configuration file: lines NAME=VALUE with the long options of a command, yes or no for one that takes no value, each
+ * at most once. Blank lines and those that begin with # are skipped.
+ */
+
+struct conf;
+
+/*
+ * Reads the options into cfg, whose texts are those of *out. Refuses what users other than root, the effective one and
+ * sudo's caller may have written, since a command in it runs with ptbpf's rights. 0 or negative errno (reported, with
+ * file and line).
+ */
+int conf__read(const char *path, const struct cmd_usage *usage, void *cfg, struct conf **out);
+/* For log__set_context(), valid until the next call: "FILE:LINE" of a value that was read; NULL: it was not. */
+const char *conf__where(struct conf *conf, const char *value);
+void conf__free(struct conf *conf); /* NULL is fine */
 
 #endif /* CLI_CMD_H */

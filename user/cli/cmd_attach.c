@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/guards.h"
 #include "base/log.h"
-#include "base/stall.h"
-#include "base/term_text.h"
+#include "base/text.h"
 #include "cli/attach_window.h"
 #include "cli/cmd.h"
 #include "cli/live.h"
@@ -17,7 +17,7 @@
 #include "record/run.h"
 #include "record/targets.h"
 #include "sample/metrics.h"
-#include "target/pid_hold.h"
+#include "target/proc.h"
 
 static const struct opt_def attach_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "target" },

@@ -9,15 +9,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/guards.h"
 #include "base/log.h"
-#include "base/stall.h"
-#include "base/term_text.h"
+#include "base/text.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
-#include "probe/kern_features.h"
 #include "probe/probe_set.h"
-#include "python/interp.h"
-#include "python/layout.h"
+#include "python/python.h"
 #include "record/targets.h"
 #include "target/proc_info.h"
 

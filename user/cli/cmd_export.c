@@ -10,7 +10,6 @@
 #include "cli/cmd.h"
 #include "cli/opts.h"
 #include "cli/outputs.h"
-#include "cli/split_ranks.h"
 
 struct export_cfg {
 	struct outputs out;

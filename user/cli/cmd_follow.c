@@ -20,19 +20,19 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/containers.h"
+#include "base/guards.h"
 #include "base/log.h"
 #include "base/proc_read.h"
-#include "base/quantity.h"
-#include "base/stall.h"
-#include "base/vec.h"
+#include "base/text.h"
 #include "cli/cmd.h"
 #include "cli/live.h"
 #include "cli/progress.h"
-#include "export/mem_names.h"
+#include "export/texts.h"
 #include "model/session.h"
 #include "ptb_event.h"
-#include "steps/step_count.h"
 #include "sample/event_watch.h"
+#include "steps/step_count.h"
 
 #define STATE_EVERY_NS 1000000000ULL
 #define REPORT_EVERY_NS 10000000000ULL

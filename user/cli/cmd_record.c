@@ -20,8 +20,8 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/guards.h"
 #include "base/log.h"
-#include "base/stall.h"
 #include "cli/cmd.h"
 #include "cli/live.h"
 #include "cli/outputs.h"

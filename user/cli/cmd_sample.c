@@ -10,9 +10,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "cli/cmd.h"
-#include "cli/conf.h"
 #include "cli/live.h"
 #include "model/session.h"
 #include "record/run.h"

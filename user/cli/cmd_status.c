@@ -10,10 +10,8 @@
 
 #include "base/cancel.h"
 #include "base/log.h"
-#include "base/std_out.h"
 #include "cli/cmd.h"
 #include "cli/control_client.h"
-#include "cli/status_text.h"
 
 #define ANSWER_MS 10000 /* of one ptbpf sample: another's is shown all the same */
 #define WATCH_MS 1000

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/std_out.h"
 #include "cli/cmd.h"
 #include "cli/control_client.h"
 #include "report/report.h"

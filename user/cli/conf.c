@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See conf.h. */
+/* See cmd.h. */
 #define LOG_DOMAIN "conf"
-#include "cli/conf.h"
+#include "cli/cmd.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,6 +4,7 @@
 #define CLI_CONTROL_CLIENT_H
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 
 #include "sample/control.h"
 
@@ -38,5 +39,10 @@ void control_answer__free(struct control_answer *a); /* one that is zeroed is fi
 const char *control_client__why(int err);
 bool control_client__ok(const cJSON *answer);
 const char *control_client__error(const cJSON *answer); /* of one that is not ok */
+
+/* The status of a `ptbpf sample` for people. */
+
+/* status: an answer to CONTROL_STATUS (schemas/formats/status.schema.json); what it lacks is left out. Its texts are escaped. */
+void status_text__put(FILE *out, const cJSON *status);
 
 #endif /* CLI_CONTROL_CLIENT_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See docs.h. Man pages are in mdoc(7). */
-#include "cli/docs.h"
+/* See cmd.h. Man pages are in mdoc(7). */
+#include "cli/cmd.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cli/cmd.h"
 
 /* ---- roff ---- */
 

@@ -11,9 +11,7 @@
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/std_out.h"
 #include "cli/cmd.h"
-#include "cli/docs.h"
 
 const struct command commands[] = {
 	{ &attach_usage, cmd_attach, "trace a running PyTorch process" },

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "sample/sample.h"
 
 static int parse_pids(const char *text, struct pid_list *list)

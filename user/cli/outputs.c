@@ -8,15 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hashmap.h"
+#include "base/containers.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/term_text.h"
+#include "base/text.h"
 #include "capture/capture.h"
 #include "cli/cmd.h"
 #include "cli/read_child.h"
-#include "export/loss_account.h"
-#include "export/session_json.h"
+#include "export/facts_json.h"
 #include "ranks/join.h"
 #include "report/report.h"
 #include "sample/metrics.h"

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/hashmap.h"
+#include "base/containers.h"
 #include "cli/opts.h"
 #include "cli/read_child.h"
 #include "report/report.h"
@@ -92,5 +92,10 @@ int outputs__ask(const struct outputs *o, reader_fn fn, size_t max, uint8_t **an
 void outputs__say_incomplete(const struct outputs_result *r);
 /* Exit code of the command. Options that are not set are those of the recording. */
 int outputs__write(const struct outputs *o);
+
+/* A Chrome trace of each rank of a capture: what readers of distributed jobs take, such as HolisticTraceAnalysis. */
+
+/* Writes dir/rankN.pt.trace.json.gz; makes the directory if there is none. Exit code of the command. */
+int split_ranks__write(const struct outputs *o, const char *dir);
 
 #endif /* CLI_OUTPUTS_H */

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/jsonw.h"
 #include "base/log.h"
-#include "export/session_json.h"
+#include "export/facts_json.h"
 #include "ptb_event.h"
 #include "sample/metrics.h"
 

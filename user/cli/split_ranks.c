@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See split_ranks.h. Some traces are written in each pass over the capture. */
+/* See outputs.h. Some traces are written in each pass over the capture. */
 #define LOG_DOMAIN "export"
-#include "cli/split_ranks.h"
+#include "cli/outputs.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/cmd.h"
-#include "export/job_json.h"
+#include "export/facts_json.h"
 
 #define RANKS_MAX 4096
 

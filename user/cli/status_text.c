@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See status_text.h. */
-#include "cli/status_text.h"
+/* See control_client.h. */
+#include "cli/control_client.h"
 
 #include <string.h>
 #include <time.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Forward data flow of the arguments, to a fixed point; see arg_flow.h. */
-#include "code/arg_flow.h"
+/* Forward data flow of the arguments, to a fixed point; see code.h. */
+#include "code/code.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
+#include "base/containers.h"
 
 #define PASSES_MAX 256 /* real functions need a few; code made to need many must not hold us up */
 #define ALL_ARGS ((1u << ARG_FLOW_ARGS) - 1)

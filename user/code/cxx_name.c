@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Through the demangler of libstdc++; see cxx_name.h. */
-#include "code/cxx_name.h"
+/* Through the demangler of libstdc++; see code.h. */
+#include "code/code.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/demangle.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 /* Where the argument list starts: the first '(' outside of template brackets that does not open
  * "(anonymous namespace)" or belong to "operator()". */

@@ -20,12 +20,12 @@
  * before and behind it on the same side. So those points are merged first (union-find), and the cut
  * is searched in the small graph that is left, whose arcs are the candidates.
  */
-#include "code/exit_sites.h"
+#include "code/code.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
+#include "base/containers.h"
 
 void exit_finder__free(struct exit_finder *x)
 {

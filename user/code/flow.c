@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
+#include "base/containers.h"
 
 void flow__init(struct flow *f)
 {

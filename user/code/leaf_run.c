@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Memory, calls and the flow of control of leaf_run.h. */
-#include "code/leaf_run.h"
+/* Memory, calls and the flow of control of code.h. */
+#include "code/code.h"
 
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Symbols by topic and facts about callees; see lib_code.h. */
-#include "code/lib_code.h"
+/* Symbols by topic and facts about callees; see code.h. */
+#include "code/code.h"
 
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/vec.h"
 
 /* Functions of the C++ runtime and the C library that do not return; names as in struct callee_row. */
 static const struct callee_row noreturn_rows[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Finds the files that stacks point into; in the child: libdwfl, and text for each frame. See unwind.h. */
+/* Finds the files that stacks point into; in the child: libdwfl, and text for each frame. See code.h. */
 #define LOG_DOMAIN "unwind"
-#include "code/unwind.h"
+#include "code/code.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -11,14 +11,12 @@
 
 #include <elfutils/libdwfl.h>
 
-#include "base/hashmap.h"
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sandbox.h"
-#include "base/vec.h"
-#include "code/cxx_name.h"
-#include "target/mapped_file.h"
+#include "target/elf.h"
 
 #define NAME_MAX_CHARS 512 /* of a frame; longer template names are cut */
 

@@ -10,13 +10,13 @@
  * A slot is named by its distance from rsp at the entry, so rsp- and rbp-based accesses meet. Slots whose
  * address is taken could change behind the analysis; compilers take none of a spilled register.
  */
-#include "code/value_locations.h"
+#include "code/code.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
+#include "base/containers.h"
 
 #define XMM_BIT(r) (1ULL << VALUE_XMM(r))
 #define GPR_BIT(r) (1ULL << VALUE_GPR(r))

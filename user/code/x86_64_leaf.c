@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * One instruction of x86-64 in a function that is emulated (leaf_run.h): what compilers use for general
+ * One instruction of x86-64 in a function that is emulated (code.h): what compilers use for general
  * registers. Vector registers are not kept: what comes from them is unknown.
  */
 #include <string.h>
 
 #include <capstone/capstone.h>
 
-#include "code/leaf_run.h"
+#include "code/code.h"
 #include "code/x86_64.h"
 
 struct value {

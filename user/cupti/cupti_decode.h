@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/hashmap.h"
+#include "base/containers.h"
 #include "ptb_event.h"
 
 /* What earlier records of a process say of later ones. A zeroed struct is a new one. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Decoded arguments and numbers as torch writes them; see arg_text.h. */
-#include "export/arg_text.h"
+/* Decoded arguments and numbers as torch writes them; see texts.h. */
+#include "export/texts.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/decimal.h"
+#include "base/text.h"
 
 void arg_list__read(struct arg_list *al, const struct slice_values *sv)
 {

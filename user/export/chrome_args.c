@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "base/decimal.h"
-#include "export/arg_text.h"
+#include "base/text.h"
+#include "export/texts.h"
 
 #define LIST_SHOWN_MAX 30 /* SCALAR_LIST_LENGTH_LIMIT, TENSOR_LIST_DISPLAY_LENGTH_LIMIT */
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/arg_text.h"
 #include "export/chrome_priv.h"
+#include "export/texts.h"
 
 #define SPLITS_SHOWN 30u /* kTruncatLength */
 

@@ -11,12 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/vec.h"
 #include "export/chrome_priv.h"
-#include "export/gpu_api.h"
-#include "export/py_text.h"
+#include "export/gpu_text.h"
+#include "export/texts.h"
 
 /* clang-format off */
 #define SYNC_ROW 1000000      /* kineto's offset of the row of Stream Syncs, which overlap their stream's work */

@@ -7,8 +7,7 @@
 
 #include <stdio.h>
 
-#include "export/gpu_api.h"
-#include "export/gpu_occupancy.h"
+#include "export/gpu_text.h"
 
 /* CUPTI's "none" of streams and events is -1 in a trace. */
 static int64_t or_none(uint32_t id)

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/mem.h"
 #include "export/chrome_priv.h"
-#include "export/mem_names.h"
+#include "export/texts.h"
 
 /* torch numbers instants behind its slices; how many those will be is not known when the first is written. */
 #define EV_IDX_FIRST (1ULL << 40)

@@ -7,10 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/vec.h"
 #include "export/chrome_priv.h"
 
 /* clang-format off */

@@ -3,7 +3,7 @@
 #ifndef EXPORT_CHROME_PRIV_H
 #define EXPORT_CHROME_PRIV_H
 
-#include "args/op_schema.h"
+#include "args/schema.h"
 #include "base/jsonw.h"
 #include "export/output.h"
 

@@ -21,13 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/strtab.h"
-#include "base/vec.h"
 #include "export/chrome_priv.h"
-#include "export/py_text.h"
+#include "export/texts.h"
 
 #define GAP_NS                                                                                     \
 	3 /* between any two times of a thread, as in the model: some readers keep microseconds in doubles */

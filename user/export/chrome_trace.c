@@ -12,13 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/mem.h"
 #include "export/chrome_priv.h"
-#include "export/gpu_occupancy.h"
-#include "export/job_json.h"
-#include "export/out_file.h"
-#include "export/session_json.h"
+#include "export/facts_json.h"
+#include "export/gpu_text.h"
+#include "export/output.h"
 
 /* A quarter of a year: kineto counts from the last multiple, so that a double holds ns and the files of
  * all hosts share one base (libkineto output_json.cpp, ChromeTraceBaseTime). */

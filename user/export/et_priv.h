@@ -3,10 +3,10 @@
 #ifndef EXPORT_ET_PRIV_H
 #define EXPORT_ET_PRIV_H
 
-#include "base/hashmap.h"
+#include "base/containers.h"
 #include "base/jsonw.h"
-#include "export/arg_text.h"
 #include "export/output.h"
+#include "export/texts.h"
 
 /* Numbers of nodes and objects; see the head of exec_trace.c. */
 enum et_object { ET_TENSOR, ET_STORAGE, ET_THREAD };

@@ -12,7 +12,7 @@
 
 #include "export/et_priv.h"
 
-#include "base/decimal.h"
+#include "base/text.h"
 
 #define LIST_MAX 4097 /* kMaxNumElements + 1: torch checks after it wrote an element */
 

@@ -10,7 +10,7 @@
  *	2			the process groups of torch.distributed
  *	2 * order + 2		slices; even, and ascending in order of start (session__order()), which readers sort by
  *	2 * tid + 1		threads
- *	2 * (2^22 + n) + 1	tensors and storages, n: their numbers (model/tensor_ids.h)
+ *	2 * (2^22 + n) + 1	tensors and storages, n: their numbers (model/model_priv.h)
  * A slice is a node whether or not it has ended (those are the slices of the Chrome trace, and the two
  * files are joined by rf_id), so every parent exists.
  */
@@ -21,14 +21,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/containers.h"
 #include "base/log.h"
-#include "base/decimal.h"
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/text.h"
 #include "export/et_priv.h"
-#include "export/job_json.h"
-#include "export/out_file.h"
-#include "export/session_json.h"
+#include "export/facts_json.h"
+#include "export/output.h"
 
 #define SCHEMA "1.1.1-chakra.0.0.4"
 

@@ -12,9 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "capture/capture.h"
-#include "export/html_page.h"
-#include "export/loss_account.h"
-#include "export/out_file.h"
+#include "export/facts_json.h"
 #include "export/output.h"
 #include "export/stack_tree.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Calls of CUDA's API by name; see gpu_api.h. */
-#include "export/gpu_api.h"
+/* Calls of CUDA's API by name; see gpu_text.h. */
+#include "export/gpu_text.h"
 
 #include <string.h>
 

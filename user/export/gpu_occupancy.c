@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Blocks per multiprocessor; see gpu_occupancy.h. What CUPTI reports of a device is taken from there, only the
+/* Blocks per multiprocessor; see gpu_text.h. What CUPTI reports of a device is taken from there, only the
  * units of allocation, which no interface reports, are by compute capability. */
-#include "export/gpu_occupancy.h"
+#include "export/gpu_text.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Templates and escapes of HTML; see html_page.h. */
-#include "export/html_page.h"
+/* Templates and escapes of HTML; see stack_tree.h. */
+#include "export/stack_tree.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/term_text.h"
+#include "base/text.h"
 
 int html__put_template(FILE *f, const char *text, html_field put, void *arg)
 {

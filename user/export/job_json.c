@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See job_json.h. */
-#include "export/job_json.h"
+/* See facts_json.h. */
+#include "export/facts_json.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/loss_account.h"
-#include "export/session_json.h"
+#include "export/facts_json.h"
 
 const struct loss_counter loss_counters[] = {
 #define X(name, nr, where, loss, text) { nr, loss, #name, text },

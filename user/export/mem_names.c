@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Names of what memory events speak of; see mem_names.h. A number without a name is not an error. */
-#include "export/mem_names.h"
+/* Names of what memory events speak of; see texts.h. A number without a name is not an error. */
+#include "export/texts.h"
 
 #include <stdio.h>
 #include <sys/mman.h>

@@ -11,13 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/jsonw.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/vec.h"
 #include "export/mem_timeline_priv.h"
-#include "export/text_ids.h"
+#include "export/texts.h"
 
 #define TEXT_BUF_SZ (256 * 1024)
 #define DEVICE_CPU 0 /* c10::DeviceType */

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "export/html_page.h"
-#include "export/loss_account.h"
+#include "export/facts_json.h"
 #include "export/mem_timeline_priv.h"
+#include "export/stack_tree.h"
 
 #define COLUMNS 1000 /* of the picture; each shows its highest state */
 #define PLOT_X 80

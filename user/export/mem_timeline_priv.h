@@ -3,7 +3,6 @@
 #ifndef EXPORT_MEM_TIMELINE_PRIV_H
 #define EXPORT_MEM_TIMELINE_PRIV_H
 
-#include "export/out_file.h"
 #include "export/output.h"
 #include "model/mem_flow.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Result files, optionally gzip; see out_file.h. */
+/* Result files, optionally gzip; see output.h. */
 #define LOG_DOMAIN "out_file"
-#include "export/out_file.h"
+#include "export/output.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/new_file.h"
-#include "export/output.h"
 
 #define DEFLATE_BUF_SZ (256 * 1024)
 #define TEXT_BUF_SZ (256 * 1024)

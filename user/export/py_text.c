@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Python's frames as texts; see py_text.h. Rules: _prefix_regex() in pytorch torch/profiler/python_tracer.py,
+ * Python's frames as texts; see texts.h. Rules: _prefix_regex() in pytorch torch/profiler/python_tracer.py,
  * trimPrefixes() and name() in torch/csrc/profiler/collection.cpp, _filter_stack_entry() in torch/autograd/profiler_util.py.
  */
-#include "export/py_text.h"
+#include "export/texts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hashmap.h"
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/strtab.h"
 
 /* Behind "/lib/python3.11/"; NULL: the file is not there. */
 static const char *behind_stdlib(const char *file)

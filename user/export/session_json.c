@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The session's facts as JSON; see session_json.h. Key names are a contract: schemas/formats/. */
-#include "export/session_json.h"
+/* The session's facts as JSON; see facts_json.h. Key names are a contract: schemas/formats/. */
+#include "export/facts_json.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -8,8 +8,6 @@
 #include <stdlib.h>
 
 #include "base/limits.h"
-#include "export/job_json.h"
-#include "export/loss_account.h"
 
 /* META records that a document repeats; their text is JSON already. */
 static const char *const capture_keys[] = {

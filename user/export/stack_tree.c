@@ -11,11 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hashmap.h"
+#include "base/containers.h"
 #include "base/limits.h"
-#include "base/list.h"
 #include "base/mem.h"
-#include "base/strtab.h"
 
 #define OPEN_MAX 64          /* operators in one another; deeper ones lie beside the last of them */
 #define LINE_MASK 0x3fffffff /* of a line, so that a key holds two */

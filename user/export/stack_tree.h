@@ -6,7 +6,10 @@
 #ifndef EXPORT_STACK_TREE_H
 #define EXPORT_STACK_TREE_H
 
-#include "export/py_text.h"
+#include <stddef.h>
+#include <stdio.h>
+
+#include "export/texts.h"
 #include "model/session.h"
 
 /* What is summed up: an id for options, a name for people, a unit. */
@@ -83,5 +86,20 @@ uint32_t stack_tree__text_cnt(const struct stack_tree *st);
 bool stack_tree__is_cut(const struct stack_tree *st);
 /* Was anything of the kind recorded? */
 bool stack_metric__recorded(const struct session_info *info, enum stack_metric metric);
+
+/* Pages that load nothing: templates of export/html, whose {{fields}} C fills in, and the escaping of foreign texts. */
+
+/* Writes the field with this name (not terminated); 0, -EINVAL: there is none, or another negative errno. */
+typedef int (*html_field)(void *arg, FILE *f, const char *name, size_t len);
+
+/* Writes a template: {{name}} stands for a field. 0 or the negative errno of a field. */
+int html__put_template(FILE *f, const char *text, html_field put, void *arg);
+/*
+ * A text of the capture: nothing in it is markup, a byte that is no UTF-8 is shown as the character of its number, and
+ * what is not plain text as U+FFFD.
+ */
+void html__put_text(FILE *f, const char *text);
+/* A jsonw_out into the stream (arg) for JSON inside <script>: nothing in it ends that. */
+int html__put_json(void *arg, const void *data, size_t len);
 
 #endif /* EXPORT_STACK_TREE_H */

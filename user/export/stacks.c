@@ -10,17 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hashmap.h"
+#include "base/containers.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/strtab.h"
-#include "base/term_text.h"
-#include "base/vec.h"
-#include "export/out_file.h"
+#include "base/text.h"
 #include "export/output.h"
-#include "export/py_text.h"
 #include "export/stack_tree.h"
+#include "export/texts.h"
 #include "model/key_averages.h"
 
 struct stacks_event {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Numbers for texts of a session; see text_ids.h. */
-#include "export/text_ids.h"
+/* Numbers for texts of a session; see texts.h. */
+#include "export/texts.h"
 
 #include <string.h>
 

@@ -6,13 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/term_text.h"
-#include "export/out_file.h"
+#include "base/text.h"
 #include "export/output.h"
-#include "export/py_text.h"
+#include "export/texts.h"
 #include "ptb_event.h"
 
 #define NAME_CHARS 4096

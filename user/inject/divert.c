@@ -5,7 +5,7 @@
  * does not restart are made again. No options are set, so nothing happens to the process when ptbpf dies.
  */
 #define LOG_DOMAIN "inject"
-#include "inject/divert.h"
+#include "inject/inject_priv.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -22,12 +22,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc_read.h"
-#include "inject/inject_priv.h"
-#include "inject/safe_point.h"
-#include "inject/seccomp_check.h"
-#include "inject/sig_frame.h"
-#include "inject/thread_facts.h"
-#include "target/remote_mem.h"
+#include "inject/seccomp.h"
+#include "target/proc.h"
 
 /* clang-format off */
 #define STOP_NS 100000000ULL /* a thread that does not stop by then does not soon */

@@ -21,11 +21,8 @@
 #include "base/proc_read.h"
 #include "base/sandbox.h"
 #include "inject/inject_priv.h"
-#include "inject/root_file.h"
-#include "target/file_server.h"
+#include "target/proc.h"
 #include "target/proc_info.h"
-#include "target/proc_maps.h"
-#include "target/remote_mem.h"
 
 #define DEFAULT_LIMIT_NS 5000000000ULL
 

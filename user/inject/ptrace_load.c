@@ -17,9 +17,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "inject/divert.h"
 #include "inject/inject_priv.h"
-#include "inject/thread_facts.h"
 #include "target/proc_info.h"
 
 #define ROUND_NS 1000000ULL      /* between rounds over all threads, at first, ... */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Finds _PyRuntime in the executable or in libpython, whichever exports it, and the main thread's state. */
 #define LOG_DOMAIN "inject"
-#include "inject/py_remote.h"
+#include "inject/inject_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,9 +9,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "target/proc.h"
 #include "target/proc_info.h"
-#include "target/python_proc.h"
-#include "target/remote_mem.h"
 
 /* Words of _Py_DebugOffsets, the same in every version that has remote execution. */
 enum {

@@ -17,10 +17,8 @@
 #include "base/log.h"
 #include "base/proc_read.h"
 #include "inject/inject_priv.h"
-#include "inject/py_remote.h"
-#include "inject/root_file.h"
+#include "target/proc.h"
 #include "target/proc_info.h"
-#include "target/remote_mem.h"
 
 /* clang-format off */
 #define EVAL_REQUEST_NS 50000000ULL /* with several threads the interpreter checks by itself before that */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See root_file.h. Owns the choice of a directory and of whom the file belongs to. */
-#include "inject/root_file.h"
+/* See inject_priv.h. Owns the choice of a directory and of whom the file belongs to. */
+#include "inject/inject_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/proc_read.h"
-#include "target/file_server.h"
+#include "target/proc.h"
 #include "target/proc_info.h"
 
 /* ---- temporary files ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The rules of safe_point.h. The loader and the allocator are not re-entrant: dlopen() on a thread that is
+ * The rules of inject_priv.h. The loader and the allocator are not re-entrant: dlopen() on a thread that is
  * inside of one of them would see half-changed data, or wait for a lock that its own thread holds.
  *
  * - A thread that runs (is in no system call): its instruction is in neither libc, loader nor allocator.
@@ -12,7 +12,7 @@
  *   have left there cannot be distinguished from others; they cost nothing but another poll.
  * - Nowhere on its stack is a signal frame: what it interrupted may be any of these.
  */
-#include "inject/safe_point.h"
+#include "inject/inject_priv.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "target/elf_file.h"
+#include "target/elf.h"
 
 /* Linux include/linux/errno.h: never seen by programs, but by a tracer */
 #define ERESTARTSYS 512

@@ -4,7 +4,7 @@
  * and the agent were seen to do, with all variants of a call that one of these versions uses.
  */
 #define LOG_DOMAIN "inject"
-#include "inject/seccomp_check.h"
+#include "inject/seccomp.h"
 
 #include <errno.h>
 #include <fcntl.h>

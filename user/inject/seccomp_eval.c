@@ -3,7 +3,7 @@
  * Classic BPF as seccomp has it: jumps go forward only, so one walk over the program sees every instruction after
  * all those from which it can be reached. Where two paths meet, what differs between them is not known any more.
  */
-#include "inject/seccomp_eval.h"
+#include "inject/seccomp.h"
 
 #include <errno.h>
 #include <stdlib.h>

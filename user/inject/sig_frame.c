@@ -3,7 +3,7 @@
  * Layouts: Linux arch/x86/include/asm/sigframe.h (struct rt_sigframe), uapi/asm/sigcontext.h (struct sigcontext,
  * struct _fpx_sw_bytes), uapi/asm/ucontext.h; rules of rt_sigreturn: arch/x86/kernel/signal_64.c, fpu/signal.c.
  */
-#include "inject/sig_frame.h"
+#include "inject/inject_priv.h"
 
 #include <cpuid.h>
 #include <errno.h>

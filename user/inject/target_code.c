@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Finds the loader, the C library and the allocator of a live process; see target_code.h. */
+/* Finds the loader, the C library and the allocator of a live process; see inject_priv.h. */
 #define LOG_DOMAIN "inject"
-#include "inject/target_code.h"
+#include "inject/inject_priv.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -12,10 +12,8 @@
 
 #include "base/log.h"
 #include "base/proc_read.h"
-#include "target/elf_file.h"
-#include "target/mapped_file.h"
-#include "target/proc_maps.h"
-#include "target/remote_mem.h"
+#include "target/elf.h"
+#include "target/proc.h"
 
 #define RTLD_NOW_FLAG 2u
 #define AUXV_MAX 64 /* entries; the kernel has some 24 (mm_types.h, AT_VECTOR_SIZE) */
@@ -126,7 +124,7 @@ static bool take_malloc(const struct elf_sym *sym, void *arg)
 	return *has != (HAS_MALLOC | HAS_FREE);
 }
 
-/* ---- single facts; they are found in a child (elf_child.h) ---- */
+/* ---- single facts; they are found in a child (elf.h) ---- */
 
 static uint64_t find_restore_rt(const struct elf_file *ef)
 {

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/vec.h"
-#include "capture/record_check.h"
+#include "capture/capture.h"
 #include "model/model_priv.h"
 
 #define SPARE_WORDS_MAX 1024 /* a spare keeps no more memory than this; few payloads are larger */

@@ -16,9 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/vec.h"
 #include "model/model_priv.h"
 
 #define WAITING_PER_THREAD (1u << 18)

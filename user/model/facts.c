@@ -14,10 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/vec.h"
 #include "capture/capture.h"
 
 #define RSS_MAX (1u << 20) /* samples: an hour of a hundred processes, three a second */

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "model/input_shapes.h"
+#include "model/facts.h"
 
 #define INPUTS_MAX 7 /* aten::conv2d has most */
 

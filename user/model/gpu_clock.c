@@ -11,8 +11,7 @@
  */
 #include <stdlib.h>
 
-#include "base/sort.h"
-#include "base/vec.h"
+#include "base/containers.h"
 #include "model/gpu_priv.h"
 
 #define DRIFT_MAX 1000  /* clocks that differ by more than 1 ns in so many are not believed */

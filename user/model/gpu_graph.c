@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sort.h"
-#include "base/vec.h"
+#include "base/containers.h"
 #include "model/gpu_priv.h"
 
 #define COPIES_MAX 16 /* copies of copies: cudaGraphClone(), graphs as nodes of others */

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sort.h"
-#include "base/vec.h"
+#include "base/containers.h"
 #include "model/gpu_priv.h"
 
 /* ---- during the pass ---- */

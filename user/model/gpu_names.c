@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/demangle.h"
+#include "base/text.h"
 #include "model/gpu_priv.h"
 
 const char *gpu__kernel_name(struct facts *f, const char *raw)

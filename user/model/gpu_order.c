@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
 #include "model/gpu_priv.h"
 
 static int cmp_call(const void *pa, const void *pb)

@@ -7,12 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/siphash.h"
-#include "base/vec.h"
 #include "capture/capture.h"
-#include "capture/record_check.h"
 #include "model/gpu_priv.h"
 
 #define BLOCK_BYTES (256u * 1024)

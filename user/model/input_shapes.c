@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The text of a slice's input shapes; see input_shapes.h. A tensor is its sizes, everything else "[]",
+ * The text of a slice's input shapes; see facts.h. A tensor is its sizes, everything else "[]",
  * lists of tensors too. What was not recorded is "?", not "[]": torch would have known.
  */
-#include "model/input_shapes.h"
+#include "model/facts.h"
 
 #include <string.h>
 
-#include "base/decimal.h"
-#include "base/vec.h"
+#include "base/containers.h"
+#include "base/text.h"
 
 static void reserve_text(struct shapes_text *st, uint32_t more)
 {

@@ -14,14 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/demangle.h"
-#include "base/hashmap.h"
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/strtab.h"
-#include "base/vec.h"
-#include "model/input_shapes.h"
+#include "base/text.h"
+#include "model/facts.h"
 
 /* Bytes, allocations less frees. */
 struct ka_memory {

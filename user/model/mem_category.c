@@ -23,7 +23,7 @@
 
 #include "base/mem.h"
 
-#include "model/mem_priv.h"
+#include "model/memory_priv.h"
 
 struct decision {
 	struct mem_flow *mf;

@@ -10,10 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/vec.h"
-#include "model/mem_priv.h"
+#include "model/memory_priv.h"
 
 #define BYTES_MAX (1LL << 47)         /* a user's address space: what claims more is no size */
 #define STEP_PREFIX "Optimizer.step#" /* pytorch torch/optim/optimizer.py, profile_hook_step */

@@ -7,10 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/vec.h"
-#include "model/mem_priv.h"
+#include "model/memory_priv.h"
 
 /* What each node consists of: items[first[node] .. first[node + 1]). */
 struct members {

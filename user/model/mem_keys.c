@@ -2,16 +2,15 @@
 /*
  * Which block an operator's tensor is: memory is one block from its allocation to its free, and those are the
  * allocator's words, so within that time the address is its name (pytorch torch/csrc/profiler/data_flow.cpp). What
- * tensors are is said by their numbers (tensor_ids.h): all blocks that a tensor ever had share one id. torch
+ * tensors are is said by their numbers (model_priv.h): all blocks that a tensor ever had share one id. torch
  * numbers them by the address of the TensorImpl and keeps each one that it saw, so that none comes back.
  */
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/vec.h"
-#include "model/mem_priv.h"
+#include "model/memory_priv.h"
 
 static int by_begin(const void *a, const void *b)
 {

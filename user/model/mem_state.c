@@ -16,9 +16,9 @@
  */
 #include <stdlib.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "model/mem_priv.h"
+#include "model/memory_priv.h"
 
 #define WRITTEN 0x01 /* in a step with gradients */
 #define USED 0x02    /* for a parameter */

@@ -17,9 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/vec.h"
 #include "model/memory_priv.h"
 
 #define CPU 0 /* c10::DeviceType */

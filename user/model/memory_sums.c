@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/vec.h"
 #include "model/memory_priv.h"
 
 /* All fields of struct slice_memory. Sums of what damaged records say wrap around. */

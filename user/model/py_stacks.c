@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Frames and stacks by their contents; see py_stacks.h. A process's frame is known by all fields of its record: a
+ * Frames and stacks by their contents; see facts.h. A process's frame is known by all fields of its record: a
  * code object that took another one's address has another check, or else two names, and then none is believed.
  */
-#include "model/py_stacks.h"
+#include "model/facts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
-#include "base/sort.h"
-#include "base/strtab.h"
-#include "base/vec.h"
-#include "model/facts.h"
+#include "base/containers.h"
 
 #define UNREAD UINT32_MAX /* in place of a stack's number */
 

@@ -11,12 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/vec.h"
 #include "capture/capture.h"
-#include "capture/record_check.h"
 #include "model/gpu_priv.h"
 
 struct session {

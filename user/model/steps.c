@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/job_vars.h"
-#include "base/vec.h"
 #include "capture/capture.h"
 #include "model/model_priv.h"
 #include "steps/step_events.h"

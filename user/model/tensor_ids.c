@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Numbers of tensors and storages; see tensor_ids.h. Reads neither records nor schemas beyond their returns. */
-#include "model/tensor_ids.h"
+/* Numbers of tensors and storages; see model_priv.h. Reads neither records nor schemas beyond their returns. */
+#include "model/model_priv.h"
 
 #include <stdlib.h>
 
 #include "args/values.h"
+#include "base/containers.h"
 #include "base/limits.h"
-#include "base/vec.h"
 
 struct seen_object {
 	uint64_t last_ns; /* of an unused one: index + 1 of the next */

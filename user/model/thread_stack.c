@@ -50,7 +50,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
+#include "base/containers.h"
 #include "model/model_priv.h"
 
 #define STACK_MAX 100000 /* open entries per thread; a machine stack holds fewer frames */

@@ -2,9 +2,9 @@
 /* Threads and processes of a pass: when they are first seen, born, replaced and gone. */
 #include <stdlib.h>
 
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "base/vec.h"
 #include "model/memory_priv.h"
 
 struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid)

@@ -5,7 +5,7 @@
  * - c10::Scalar: 32 bytes, aligned to 16 (c10/core/Scalar.h);
  * - std::tuple of libstdc++: the last element first, each element aligned, no padding behind the last.
  */
-#include "plan/arg_prog.h"
+#include "plan/args_priv.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  * - what is not trivial to copy (SymInt, Generator, Storage, c10::optional<string_view>) is passed by
  *   the address of a copy.
  */
-#include "plan/arg_types.h"
+#include "plan/args_priv.h"
 
 #include <string.h>
 

@@ -11,16 +11,15 @@
  *
  * The rest is listed with the reason NO_NAME.
  */
-#include "plan/sites.h"
+#include "plan/plan_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/vec.h"
-#include "code/cxx_name.h"
-#include "plan/op_names.h"
-#include "plan/typed_args.h"
+#include "code/code.h"
+#include "plan/args_priv.h"
 
 /* at::RecordScope, pytorch aten/src/ATen/record_function.h */
 enum { SCOPE_FUNCTION = 0, SCOPE_BACKWARD_FUNCTION = 1 };

@@ -3,17 +3,14 @@
  * CUDA's launches, copies, fills and synchronisation in libcudart and libcuda, found by their names (local ones,
  * where libcudart is linked into a library of torch's); their arguments are those of the public prototypes
  * (cuda_runtime_api.h, cuda.h). Each is probed at its entry, those of libcudart at their end too, where the code
- * shows it (cuda_ends.h). libcuda's functions jump into a table that tools may change: no end. Only sessions that
+ * shows it (plan_priv.h). libcuda's functions jump into a table that tools may change: no end. Only sessions that
  * look at GPUs from the host's side attach them.
  */
-#include "plan/cuda_ends.h"
+#include "plan/plan_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "plan/cuda_syms.h"
-#include "plan/sites.h"
 
 #define RT TORCH_LIB_CUDART
 #define DRV TORCH_LIB_CUDA

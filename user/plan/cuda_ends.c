@@ -7,12 +7,12 @@
  * "Work" is a call through a pointer, or of a function of this file that may make one; functions of other libraries
  * (threads, memory, texts) are not the driver. Where that is not known, a call is work.
  */
-#include "plan/cuda_ends.h"
+#include "plan/plan_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
+#include "base/containers.h"
 
 #define FOLLOW_MAX 3 /* functions that hand the call on */
 #define REACH_MAX 96 /* functions that one may reach before it is taken to call out */

@@ -14,13 +14,12 @@
  * and stores through it; no site is before any of them. Code that does not use it is error handling. A path that
  * does no work (a refused argument) may have no site: the programs notice and report that.
  */
-#include "plan/sites.h"
+#include "plan/plan_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "code/arg_flow.h"
-#include "plan/cuda_syms.h"
+#include "code/code.h"
 
 #define NO PTB_API_NONE
 

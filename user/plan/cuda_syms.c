@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* One pass over the symbols; see cuda_syms.h. */
-#include "plan/cuda_syms.h"
+/* One pass over the symbols; see plan_priv.h. */
+#include "plan/plan_priv.h"
 
 #include <elf.h>
 #include <string.h>
 
-#include "base/vec.h"
+#include "base/containers.h"
 
 bool cuda_syms__has(const struct cuda_syms *cs, uint64_t addr)
 {

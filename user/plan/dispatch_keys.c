@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "plan/tensor_layout.h"
+#include "plan/args_priv.h"
 
 #define BACKENDS_MAX 48
 #define KEYS_MAX 64 /* functionality keys come first, and all have a bit of 64 */

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/vec.h"
-#include "plan/tensor_layout.h"
+#include "plan/args_priv.h"
 
 #define TAG_NAME_MAX 32
 #define NAMES_MIN 16 /* so many tags every version has */

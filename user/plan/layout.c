@@ -14,15 +14,14 @@
  *                    such an object (PythonRecordFunction) and constructs the RecordFunction that is its
  *                    first member: `lea header(%reg),%rdi; call RecordFunction(RecordScope)`.
  */
-#include "plan/layout.h"
+#include "plan/plan_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/demangle.h"
-#include "plan/rf_layout.h"
-#include "plan/tensor_layout.h"
+#include "base/text.h"
+#include "plan/args_priv.h"
 
 void layout__init(struct plan_layout *l)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Makes plans: one pass over each library, or the cache. See lib_plan.h. */
+/* Makes plans: one pass over each library, or the cache. See plan.h. */
 #define LOG_DOMAIN "plan"
-#include "plan/lib_plan.h"
+#include "plan/plan.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,11 +16,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sandbox.h"
-#include "plan/cuda_ends.h"
-#include "plan/layout.h"
-#include "plan/sites.h"
-#include "plan/plan_build.h"
 #include "plan/plan_cache.h"
+#include "plan/plan_priv.h"
 
 /*
  * In a static build one file plays several roles; it is analysed for the first of them. Nothing but the content decides, as

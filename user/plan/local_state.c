@@ -12,7 +12,7 @@
  */
 #include <string.h>
 
-#include "plan/tensor_layout.h"
+#include "plan/args_priv.h"
 
 struct fake_state {
 	uint64_t off;  /* of the byte that is read last */

@@ -4,12 +4,12 @@
  * whether a profiler runs or not, and what is reported is in the argument registers, so one site where those
  * are still as the caller left them is enough. What the arguments are is read off the mangled name.
  */
-#include "plan/sites.h"
+#include "plan/plan_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/demangle.h"
+#include "base/text.h"
 
 #define ARG(nr) (1u << (nr))
 

@@ -6,15 +6,14 @@
  * returned in a register is read at the exit sites.
  */
 #define LOG_DOMAIN "op_args"
-#include "plan/op_args.h"
+#include "plan/args_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/demangle.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "plan/arg_prog.h"
+#include "base/text.h"
 
 void op_args__init(struct op_args *a, const struct lib_code *lc, const struct op_texts *texts)
 {

@@ -11,15 +11,14 @@
  * reading of the class name with '.' written as '_'. The linker merges a text into the tail of a longer one
  * ("erfinv.out(" into "special_erfinv.out("), so classes without a whole text are searched for among the tails.
  */
-#include "plan/op_names.h"
+#include "plan/plan_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hashmap.h"
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/vec.h"
 
 /* ---- the code ---- */
 

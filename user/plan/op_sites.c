@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * at::_ops::X::call. X is the operator's class name; its name as torch reports it comes from the code
- * and is confirmed by the schema texts (op_names.h). A function whose name cannot be found is listed,
+ * and is confirmed by the schema texts (plan_priv.h). A function whose name cannot be found is listed,
  * not probed.
  */
 #define LOG_DOMAIN "op_sites"
-#include "plan/sites.h"
+#include "plan/plan_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "plan/op_args.h"
+#include "plan/args_priv.h"
 
 struct op_class {
 	const char *name;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Tables of a plan under construction and the analysis of one function; see plan_build.h. */
-#include "plan/plan_build.h"
+/* Tables of a plan under construction and the analysis of one function; see plan_priv.h. */
+#include "plan/plan_priv.h"
 
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/vec.h"
 
 void plan_build__init(struct plan_build *b, struct torch_plan *plan)
 {

@@ -17,12 +17,12 @@
 
 #include <zlib.h>
 
+#include "base/containers.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/vec.h"
 #include "code/arch.h"
-#include "target/cache_dir.h"
-#include "plan/rf_layout.h"
+#include "plan/plan_priv.h"
+#include "target/elf.h"
 
 #define CACHE_VERSION 6
 

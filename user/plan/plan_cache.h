@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Plans on disk, one file per set of libraries, named after what the plan was made from (plan_key.h), in a
- * directory that is root's alone (cache_dir.h). Believed only as far as every index and length fits.
+ * Plans on disk, one file per set of libraries, named after what the plan was made from (plan.h), in a
+ * directory that is root's alone (elf.h). Believed only as far as every index and length fits.
  */
 #ifndef PLAN_PLAN_CACHE_H
 #define PLAN_PLAN_CACHE_H
@@ -9,8 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plan/lib_plan.h"
-#include "plan/plan_key.h"
+#include "plan/plan.h"
 
 /* 0: *out is the cached plan; -ENOENT or another negative errno: there is none to use. */
 int plan_cache__read(const struct plan_key *key, const char *dir, struct torch_plan **out);

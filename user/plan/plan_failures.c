@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See plan_failures.h. */
-#include "plan/plan_failures.h"
+/* See plan.h. */
+#include "plan/plan.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See plan_key.h. */
+/* See plan.h. */
 #define LOG_DOMAIN "plan_key"
-#include "plan/plan_key.h"
+#include "plan/plan.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,8 +15,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "target/cache_dir.h"
-#include "target/elf_child.h"
+#include "target/elf.h"
 
 struct file_key {
 	struct file_id id;

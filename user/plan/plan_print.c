@@ -3,11 +3,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/term_text.h"
+#include "base/text.h"
 #include "code/arch.h"
-#include "plan/lib_plan.h"
-#include "plan/rf_layout.h"
-#include "plan/tensor_layout.h"
+#include "plan/args_priv.h"
+#include "plan/plan.h"
+#include "plan/plan_priv.h"
 
 #define NAME_OF(table, nr)                                                                         \
 	((nr) < sizeof(table) / sizeof((table)[0]) && (table)[nr] ? (table)[nr] : "?")

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The plan's layout as one live process has it: run-time addresses and what the loader wrote. */
 #define LOG_DOMAIN "proc_cfg"
-#include "plan/proc_ops.h"
+#include "plan/plan.h"
 
 #include <elf.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "target/python_proc.h"
-#include "target/remote_mem.h"
+#include "target/proc.h"
+#include "target/proc_info.h"
 
 /* The GOT pair {module, offset} that __tls_get_addr takes; the loader fills it when it maps the library. */
 static bool read_tls(const struct torch_proc *tp, enum torch_lib_role role, uint64_t got,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See proc_ops.h. */
+/* See plan.h. */
 #define LOG_DOMAIN "proc_ops"
-#include "plan/proc_ops.h"
+#include "plan/plan.h"
 
 #include <errno.h>
 #include <string.h>

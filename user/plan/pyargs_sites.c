@@ -10,7 +10,7 @@
  *	mov  %rcx,0x30(%rax)		function_record::impl (pybind11/attr.h), behind name, doc,
  *					signature and the vector args
  */
-#include "plan/sites.h"
+#include "plan/plan_priv.h"
 
 #include <string.h>
 

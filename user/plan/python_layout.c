@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "plan/tensor_layout.h"
+#include "plan/args_priv.h"
 
 #define MARK 0x5b000000u
 

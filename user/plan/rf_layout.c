@@ -15,13 +15,12 @@
  * The order of the members, the same in all versions: step_callbacks_, called_start_callbacks_, ctx_, fn_,
  * sequence_nr_, inputs_, (kwinputs_,) outputs_, fwd_thread_id_, handle_.
  */
-#include "plan/rf_layout.h"
+#include "plan/plan_priv.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/term_text.h"
-#include "plan/layout.h"
+#include "base/text.h"
 
 #define RF_MAX 1024 /* it has 264 to 344 bytes */
 #define RF LEAF_OBJ(0)

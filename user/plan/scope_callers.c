@@ -13,7 +13,7 @@
  *
  * Only an unambiguous literal counts; a scope whose name is computed at run time stays unnamed here.
  */
-#include "plan/sites.h"
+#include "plan/plan_priv.h"
 
 #include <string.h>
 

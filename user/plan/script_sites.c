@@ -11,7 +11,7 @@
  * graph_executor_impl.h: graph, function_name_, num_inputs), and run() begins by comparing the stack's
  * size with num_inputs. What the interpreter calls by itself is in line and not seen here.
  */
-#include "plan/sites.h"
+#include "plan/plan_priv.h"
 
 /* Where GraphExecutor::run jumps to; 0: not in that form. */
 static uint64_t forwarded_to(const struct flow *f)

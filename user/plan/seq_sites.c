@@ -9,7 +9,7 @@
  * if the kernel emulates it; with the padded form of the general-dynamic model (data16 prefixes) it
  * does not, and then the calls of the function are the sites.
  */
-#include "plan/sites.h"
+#include "plan/plan_priv.h"
 
 #define SEQ_CALLS_MAX 16384
 

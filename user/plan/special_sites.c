@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Functions found by their symbol; see sites.h. */
-#include "plan/sites.h"
+/* Functions found by their symbol; see plan_priv.h. */
+#include "plan/plan_priv.h"
 
 #include <string.h>
 

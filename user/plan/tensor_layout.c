@@ -13,16 +13,15 @@
  * The fields at the end of the object have kept their distances to key_set_ in all versions; where both
  * ways give one, they must agree, or no tensor of this build is read.
  */
-#include "plan/tensor_layout.h"
+#include "plan/args_priv.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/term_text.h"
-#include "plan/layout.h"
-#include "plan/rf_layout.h"
+#include "base/text.h"
+#include "plan/plan_priv.h"
 
 /* Distances from key_set_ down to the fields before it. */
 #define KS_SIZES 112

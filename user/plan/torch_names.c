@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The names of PyTorch's functions that matter; see torch_names.h. */
-#include "plan/torch_names.h"
+/* The names of PyTorch's functions that matter; see plan_priv.h. */
+#include "plan/plan_priv.h"
 
 #include <elf.h>
 

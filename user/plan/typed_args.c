@@ -13,15 +13,14 @@
  * vectors) is UNKNOWN, as is everything where the name or the call is missing. The function returns
  * the operator's Work only, so lists of tensors that it results in are UNKNOWN, too.
  */
-#include "plan/typed_args.h"
+#include "plan/args_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/demangle.h"
 #include "base/mem.h"
-#include "code/value_locations.h"
-#include "plan/arg_types.h"
+#include "base/text.h"
+#include "code/code.h"
 
 #define OWN_ARGS 4    /* of callWithDispatchKeySlowPath, before the operator's */
 #define FIELDS_MAX 64 /* loads of what is behind an argument, addresses in the frame */

@@ -13,7 +13,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "base/link_guard.h"
+#include "base/guards.h"
 #include "base/mem.h"
 #include "probe/probe_impl.h"
 

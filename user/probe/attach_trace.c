@@ -29,9 +29,9 @@
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
 
-#include "base/link_guard.h"
+#include "base/containers.h"
+#include "base/guards.h"
 #include "base/mem.h"
-#include "base/strtab.h"
 #include "probe/probe_impl.h"
 
 #define WRITE_MAX 4000 /* the kernel parses at most 4,095 bytes of a write */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The table of kern_features.h: each row tries the thing itself where that is possible without
+ * The table of probe_set.h: each row tries the thing itself where that is possible without
  * harm, and reads what the kernel reports where it is not. Attaches only to ptbpf itself.
  */
 #define LOG_DOMAIN "features"
@@ -25,8 +25,8 @@
 #include <linux/btf.h>
 #include <linux/capability.h>
 
-#include "probe/kern_features.h"
 #include "probe/probe_impl.h"
+#include "probe/probe_set.h"
 
 /* First line of a small file without its end; -1 and errno if it cannot be read. */
 static int read_line(const char *path, char *buf, size_t cap)

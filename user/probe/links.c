@@ -16,8 +16,8 @@
 
 #include <bpf/libbpf.h>
 
-#include "base/link_guard.h"
-#include "base/vec.h"
+#include "base/containers.h"
+#include "base/guards.h"
 #include "probe/probe_impl.h"
 
 #define RETRIES 5

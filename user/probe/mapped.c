@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "base/containers.h"
 #include "base/proc_read.h"
-#include "base/vec.h"
 #include "probe/probe_impl.h"
 
 /* Inode numbers repeat on other file systems, and /proc/PID/maps shows another device than stat() does for some

@@ -3,7 +3,7 @@
  * All processes of the machine that map a library. The kernel visits each of them, and takes the lock of its memory, for every site of every link, whichever
  * process the link is for (kernel/events/uprobes.c, register_for_each_vma()). Meanwhile nothing on the machine can fork. So there must not be
  * too many, and none that holds its lock as long as it likes: by a page of a FUSE file whose server is a user's and does not answer. One that does so
- * later is link_guard.h's.
+ * later is guards.h's.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -16,9 +16,9 @@
 #include <bpf/libbpf.h>
 
 #include "base/clock.h"
+#include "base/containers.h"
+#include "base/guards.h"
 #include "base/limits.h"
-#include "base/link_guard.h"
-#include "base/vec.h"
 #include "probe/probe_state.h"
 
 #define AT_ONCE 512
@@ -152,7 +152,7 @@ int mappings__check(struct probe_set *ps, pid_t tgid, const struct probe_lib *li
 		err = mappings__read(ps);
 	if (err) {
 		pr_debug("who maps the libraries of process %d is not known: %s", (int)tgid, errstr(err));
-		return 0; /* whoever holds its lock is found when it does (link_guard.h) */
+		return 0; /* whoever holds its lock is found when it does (guards.h) */
 	}
 	for (uint32_t l = 0; l < lib_cnt && !err; l++)
 		if (libs[l].cnt)

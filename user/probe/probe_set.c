@@ -18,7 +18,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "probe/kern_features.h"
+#include "probe/probe_set.h"
 #include "probe/probe_state.h"
 
 static const char *const prog_names[PTB_PROG_CNT] = {

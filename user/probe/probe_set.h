@@ -8,12 +8,45 @@
 #define PROBE_PROBE_SET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "ptb_agent.h"
 #include "ptb_probe.h"
 #include "ptb_python.h"
+
+/*
+ * What this kernel and this process may do, each by trying it (not by version). Rows for `doctor` and
+ * for the sentence that `attach` prints when it cannot start.
+ */
+
+enum feature_state { FEATURE_YES, FEATURE_NO, FEATURE_UNKNOWN };
+
+struct feature {
+	const char *title; /* "uprobe_multi links" */
+	bool needed;       /* without it attach cannot work (else: slower, or less) */
+	enum feature_state (*check)(char *detail, size_t cap); /* detail: one line for the user */
+	const char *hint;                                      /* the one action that fixes a NO */
+};
+
+extern const struct feature kern_features[];
+extern const size_t kern_feature_cnt;
+
+/* First needed feature that is missing, or NULL; detail as above. */
+const struct feature *kern_features__blocker(char *detail, size_t cap);
+/* The same for what arguments of operators and Python stacks need beside. */
+const struct feature *kern_features__args_blocker(char *detail, size_t cap);
+
+/* The registers of a process's threads, read without stopping them. */
+
+struct thread_regs; /* a loaded program, for one process */
+
+/* 0 or negative errno (the kernel's: before Linux 6.1 there is no iterator over one process). */
+int thread_regs__open(pid_t pid, struct thread_regs **out);
+/* Of all threads as they are now. 0 and *rows (the caller's to free), *cnt; or negative errno. */
+int thread_regs__read(const struct thread_regs *tr, struct ptb_thread_regs **rows, uint32_t *cnt);
+void thread_regs__close(struct thread_regs *tr); /* NULL is fine */
 
 struct probe_set;
 

@@ -28,8 +28,8 @@
 #include <linux/perf_event.h>
 
 #include "base/clock.h"
+#include "base/guards.h"
 #include "base/limits.h"
-#include "base/stall.h"
 #include "probe/probe_state.h"
 
 #define NICE_MOST (-20)

@@ -17,7 +17,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "base/vec.h"
+#include "base/containers.h"
 #include "probe/probe_state.h"
 
 #define SHARE_MIN 4 /* processes that map the library: with fewer, each has its own links */

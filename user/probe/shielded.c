@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/link_guard.h"
+#include "base/guards.h"
 #include "probe/probe_impl.h"
 
 #define STACK_BYTES 65536

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Loads and reads the iterator of bpf/regs.bpf.c. */
 #define LOG_DOMAIN "thread_regs"
-#include "probe/thread_regs.h"
+#include "probe/probe_set.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/vec.h"
 #include "probe/probe_impl.h"
 #include "ptbpf.skel.h"
 

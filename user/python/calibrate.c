@@ -5,7 +5,7 @@
  * frames lead to code objects whose texts and lines can be decoded. The process runs meanwhile, so a thread that fails is
  * examined again; a layout that is wrong fails every time.
  */
-#include "python/calibrate.h"
+#include "python/python_priv.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,9 +16,8 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "python/frames.h"
-#include "python/layout.h"
-#include "target/remote_mem.h"
+#include "python/python.h"
+#include "target/proc.h"
 
 #define INTERPS_MAX 256
 #define THREADS_MAX 16384 /* whose number is known; */
@@ -196,7 +195,7 @@ enum check {
 	CHECK_OK
 }; /* how far it got; IDLE: it has no frames */
 
-static bool check_frame(pid_t pid, const struct ptb_py_layout *l, const struct py_frame *f)
+static bool check_frame(pid_t pid, const struct ptb_py_layout *l, const struct py_live_frame *f)
 {
 	struct py_code code;
 	int32_t line;
@@ -222,7 +221,7 @@ static void find_code_type(pid_t pid, struct ptb_py_layout *l, uint64_t code)
 static enum check check_thread(pid_t pid, struct ptb_py_layout *l, uint64_t tstate,
 			       const struct slot_list *list, uint64_t until_ns)
 {
-	struct py_frame frames[FRAMES_CHECKED];
+	struct py_live_frame frames[FRAMES_CHECKED];
 	uint64_t thread, self;
 	uint32_t s = 0;
 	int n;

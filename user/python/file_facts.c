@@ -7,14 +7,14 @@
  * (Python/pystate.c): up to 3.14 it passes autoTSSkey to pthread_getspecific(), by value or by address; from 3.15 on it
  * loads the thread-local variable _Py_tss_gilstate, in a library with the help of __tls_get_addr().
  */
-#include "python/file_facts.h"
+#include "python/python_priv.h"
 
 #include <ctype.h>
 #include <string.h>
 
 #include "code/arch.h"
-#include "python/layout.h"
-#include "target/elf_child.h"
+#include "python/python.h"
+#include "target/elf.h"
 
 #define CODE_MAX 256 /* bytes of the function that are decoded */
 /* Py_tss_t: {int is_initialized, pthread_key_t key} (Include/internal/pycore_pythread.h) */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See frames.h. Structures: cpython Include/internal/pycore_frame.h, Include/cpython/code.h (paths by version: schemas/python). */
-#include "python/frames.h"
+/* See python.h. Structures: cpython Include/internal/pycore_frame.h, Include/cpython/code.h (paths by version: schemas/python). */
+#include "python/python.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "python/layout.h"
-#include "target/remote_mem.h"
+#include "target/proc.h"
 
 #define PY_READ(reader, dst, len, addr) remote__read(*(const pid_t *)(reader), addr, dst, len)
 #include "py_check.h"
@@ -40,8 +39,8 @@ static int read_position(pid_t pid, const struct ptb_py_layout *l, uint64_t fram
 	return 0;
 }
 
-static int read_frame(pid_t pid, const struct ptb_py_layout *l, uint64_t frame, struct py_frame *f,
-		      uint64_t *previous)
+static int read_frame(pid_t pid, const struct ptb_py_layout *l, uint64_t frame,
+		      struct py_live_frame *f, uint64_t *previous)
 {
 	uint8_t owner = 0;
 	int err = remote__read(pid, frame + l->off.frame_previous, previous, sizeof(*previous));
@@ -67,12 +66,12 @@ static int first_frame(pid_t pid, const struct ptb_py_layout *l, uint64_t tstate
 	return err ? err : remote__read(pid, tstate + l->off.tstate_frame, frame, sizeof(*frame));
 }
 
-int py_frames__walk(pid_t pid, const struct ptb_py_layout *l, uint64_t tstate, struct py_frame *out,
-		    uint32_t max)
+int py_frames__walk(pid_t pid, const struct ptb_py_layout *l, uint64_t tstate,
+		    struct py_live_frame *out, uint32_t max)
 {
 	uint32_t n = 0, native = 0;
 	uint64_t frame, next;
-	struct py_frame f;
+	struct py_live_frame f;
 	int err = first_frame(pid, l, tstate, &frame);
 
 	for (; !err && frame && n < max && native < NATIVE_MAX; frame = next) {

@@ -4,7 +4,7 @@
  * uses (a copy relocation), so every file that has one is tried until one is verified.
  */
 #define LOG_DOMAIN "python"
-#include "python/interp.h"
+#include "python/python.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,10 +15,10 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "python/calibrate.h"
-#include "target/mapped_file.h"
+#include "python/python_priv.h"
+#include "target/elf.h"
+#include "target/proc.h"
 #include "target/proc_info.h"
-#include "target/remote_mem.h"
 
 static void add_bias(uint64_t *addr, uint64_t bias)
 {

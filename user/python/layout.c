@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* See layout.h. The table for debuggers: cpython Include/internal/pycore_debug_offsets.h (3.13: pycore_runtime.h). */
-#include "python/layout.h"
+#include "python/python.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See objects.h. Sources: cpython Include/internal/pycore_dict.h and, in Include/cpython, object.h,
+ * See python.h. Sources: cpython Include/internal/pycore_dict.h and, in Include/cpython, object.h,
  * dictobject.h, unicodeobject.h, longintrepr.h and tupleobject.h, of 3.9 to 3.14.
  */
-#include "python/objects.h"
+#include "python/python.h"
 
 #include <string.h>
 
-#include "target/remote_mem.h"
+#include "target/proc.h"
 
 #define TYPE_OFF 8
 #define TYPE_NAME_OFF 24

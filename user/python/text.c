@@ -4,7 +4,7 @@
  * (PyLineTable_NextAddressRange), 3.11 and later Objects/locations.md (InternalDocs/code_objects.md).
  * Texts: Include/cpython/unicodeobject.h.
  */
-#include "python/text.h"
+#include "python/python.h"
 
 #include <string.h>
 

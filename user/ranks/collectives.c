@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See collectives.h. A call starts the work and returns; the thread then waits for it, which no operator shows. So what the thread
+ * See ranks_priv.h. A call starts the work and returns; the thread then waits for it, which no operator shows. So what the thread
  * did next bounds when the work was done, if it waited. A slice at the depth of a call or further out that comes after it is, or
  * begins with, what the thread did next.
  */
-#include "ranks/collectives.h"
+#include "ranks/ranks_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/limits.h"
-#include "base/list.h"
-#include "base/sort.h"
-#include "base/vec.h"
-#include "model/input_shapes.h"
+#include "model/facts.h"
 
 struct call_thread {
 	uint32_t proc; /* index */

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "ranks/join_priv.h"
+#include "ranks/ranks_priv.h"
 
 void join__close(struct join *j)
 {

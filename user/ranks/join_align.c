@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/log.h"
-#include "base/vec.h"
-#include "ranks/join_priv.h"
+#include "ranks/ranks_priv.h"
 
 /* ---- machines ---- */
 

@@ -14,7 +14,7 @@
 #include "base/jsonw.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "ranks/join_priv.h"
+#include "ranks/ranks_priv.h"
 
 #define TEXT_RECORD_MAX 60000
 

@@ -7,11 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/log.h"
-#include "export/job_json.h"
-#include "export/session_json.h"
-#include "ranks/join_priv.h"
+#include "export/facts_json.h"
+#include "ranks/ranks_priv.h"
 
 void join_clock__add(struct join_clock *c, uint64_t mono_ns, uint64_t unix_ns, uint64_t err_ns)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See match.h. The clocks say about which lag it is; of those near it the first counts whose names are the same and whose bounds
+ * See ranks_priv.h. The clocks say about which lag it is; of those near it the first counts whose names are the same and whose bounds
  * leave what the clocks say possible. If there is none, the clocks are wrong: then it is the nearest one that leaves anything possible.
  * A wrong lag leaves nothing: what is called again after a wait begins after the call before it was done on every rank, and steps
  * do not take equally long.
  */
-#include "ranks/match.h"
+#include "ranks/ranks_priv.h"
 
-#include "base/sort.h"
+#include "base/containers.h"
 
 #define NEAR_LAGS 8 /* to either side of what the clocks say, if they are right */
 #define LAGS 4096   /* and if not */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "ranks/rank_times_priv.h"
+#include "ranks/ranks_priv.h"
 
 #define PLACES 256 /* collectives of a step; further ones count as the last */
 

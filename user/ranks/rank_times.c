@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* See rank_times.h: the sink, the ranks, their collectives and steps, and the verdict. */
-#include "ranks/rank_times_priv.h"
+#include "ranks/ranks_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/vec.h"
-#include "export/job_json.h"
+#include "export/facts_json.h"
 
 #define OPEN_MAX 32 /* slices around an operator that are searched for a loader */
 

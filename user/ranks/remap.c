@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See remap.h. */
-#include "ranks/remap.h"
+/* See ranks_priv.h. */
+#include "ranks/ranks_priv.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
-#include "capture/record_check.h"
+#include "base/containers.h"
+#include "capture/capture.h"
 
 #define ID_MAX (1u << 22)     /* as in model/facts.c */
 #define TIME_MAX (1ULL << 62) /* as TS_MAX of the model */

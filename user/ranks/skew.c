@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See skew.h. */
-#include "ranks/skew.h"
+/* See rank_times.h. */
+#include "ranks/rank_times.h"
 
 #include <errno.h>
 #include <math.h>

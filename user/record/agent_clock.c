@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Ticks to nanoseconds; see recorder_agent_priv.h. */
-#include "record/recorder_agent_priv.h"
+/* Ticks to nanoseconds; see recorder_agent.h. */
+#include "record/recorder_agent.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/limits.h"
-#include "base/vec.h"
 
 #define NEAR_TICKS (1ULL << 62) /* further apart no two readings of one machine are */
 

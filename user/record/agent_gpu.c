@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* GPU records; see recorder_agent_priv.h. */
-#include "record/recorder_agent_priv.h"
+/* GPU records; see recorder_agent.h. */
+#include "record/recorder_agent.h"
 
 #include <string.h>
 
 #include "base/limits.h"
-#include "capture/record_check.h"
+#include "capture/capture.h"
 
 static void fill_head(struct ptb_rec_hdr *h, const struct agent_proc *p, uint32_t kind, uint32_t len)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Operators of an agent that are open when the window begins; see recorder_agent_priv.h. Each is in two circles, in the
+ * Operators of an agent that are open when the window begins; see recorder_agent.h. Each is in two circles, in the
  * order of begin: of all, and of its stream. An agent chooses the objects, streams and order of its records, so
  * nothing here searches.
  */
-#include "record/recorder_agent_priv.h"
+#include "record/recorder_agent.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -13,7 +13,6 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
-#include "base/mem_limit.h"
 
 /* Keys in `ids`: (object, BY_OBJECT): the entry; (0, OF_ALL), (stream, OF_STREAM): the first one of a circle. */
 enum { OF_ALL, OF_STREAM, BY_OBJECT };

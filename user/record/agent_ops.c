@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "record/recorder_agent_priv.h"
-#include "target/live_ops.h"
+#include "record/recorder_agent.h"
+#include "target/torch.h"
 
 union rf_record {
 	struct ptb_rf_begin begin;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See cost_meter.h. */
-#include "record/cost_meter.h"
+/* See recorder_priv.h. */
+#include "record/recorder_priv.h"
 
 #include <stddef.h>
 

@@ -5,15 +5,15 @@
  * method of torch.Tensor that is written in Python leads to the module: its globals have `torch`.
  * Own rank and description are in the C++ object (torch/csrc/distributed/c10d/ProcessGroup.hpp).
  */
-#include "record/process_groups.h"
+#include "record/recorder_priv.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/jsonw.h"
-#include "python/objects.h"
-#include "target/remote_mem.h"
+#include "python/python.h"
+#include "target/proc.h"
 
 #define READS_MAX 30000 /* objects; a process with PyTorch needs 3,500 of them, 2 to 5 ms */
 #define JSON_MAX 49152  /* in a record, beside what else is known of the job: 8,000 ranks */

@@ -13,10 +13,10 @@
 #include <sys/types.h>
 
 #include "base/jsonw.h"
-#include "plan/proc_ops.h"
+#include "plan/plan.h"
 #include "ptb_event.h"
 #include "ptb_python.h"
-#include "record/record_opts.h"
+#include "record/run.h"
 #include "target/proc_info.h"
 
 struct recorder;

@@ -11,12 +11,10 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/mem_limit.h"
-#include "base/vec.h"
-#include "record/recorder_agent_priv.h"
 #include "target/proc_info.h"
 
 /* Between a program's reading of the clock and its reservation in the ring. */

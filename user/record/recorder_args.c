@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "plan/tensor_layout.h"
+#include "plan/args_priv.h"
 #include "record/recorder_priv.h"
 
 #define CHECK_TENSORS 64 /* tensors inspected before a process's layout is taken as good */

@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/jsonw.h"
-#include "record/process_groups.h"
 #include "record/recorder_priv.h"
 #include "target/job_facts.h"
 

@@ -14,13 +14,13 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "code/unwind.h"
-#include "probe/thread_regs.h"
+#include "code/code.h"
+#include "probe/probe_set.h"
 #include "record/recorder_priv.h"
-#include "target/remote_mem.h"
+#include "target/proc.h"
 
 #define ROUNDS 5 /* for threads that run */
 #define ROUND_NS 20000000

@@ -3,12 +3,53 @@
 #ifndef RECORD_RECORDER_PRIV_H
 #define RECORD_RECORDER_PRIV_H
 
-#include "base/hashmap.h"
-#include "base/strtab.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/containers.h"
 #include "capture/capture.h"
 #include "record/recorder.h"
 #include "steps/step_events.h"
-#include "target/host_func.h"
+#include "target/torch.h"
+
+/* Counts the hits of probes by process: a limit on their cost protects each process, and not their average. */
+
+struct cost_meter {          /* zeroed: no hits */
+	struct hashmap hits; /* by process */
+	uint64_t cnt;        /* all */
+	uint64_t nobodys;    /* of these, whose is not known */
+	uint32_t tgid;       /* whose hits `run` are, not in the map yet */
+	uint64_t run;
+};
+
+void cost_meter__clear(struct cost_meter *m);
+/* The hits of a thread come one after the other, mostly: one comparison for most of them. */
+static inline void cost_meter__hit(struct cost_meter *m, uint32_t tgid);
+/* Brings cnt up to date. */
+void cost_meter__settle(struct cost_meter *m);
+/* The hits of one process. */
+uint64_t cost_meter__of(struct cost_meter *m, uint32_t tgid);
+
+static inline void cost_meter__hit(struct cost_meter *m, uint32_t tgid)
+{
+	if (tgid != m->tgid) {
+		cost_meter__settle(m);
+		m->tgid = tgid;
+	}
+	m->run++;
+}
+
+/* The process groups of torch.distributed in a process: what torch.profiler writes of them as
+ * `distributedInfo`. */
+
+/*
+ * A JSON object from malloc, without pg_config where not all of that could be read or it is too
+ * much. NULL: torch.distributed is not initialized, or could not be read. tensor_class: address of
+ * a pointer to the type torch.Tensor (libtorch_python's THPVariableClass), 0: not known.
+ * old_string_abi: as of remote__read_string().
+ */
+char *process_groups__read(pid_t pid, uint64_t tensor_class, bool old_string_abi);
 
 #define ASK_TIMES_MAX 5 /* an address may not be readable yet (record: libraries still load) */
 

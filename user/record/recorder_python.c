@@ -10,8 +10,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
-#include "base/mem_limit.h"
-#include "python/frames.h"
+#include "python/python.h"
 #include "record/recorder_priv.h"
 
 /* A code object, as far as lines of its instructions need it. */

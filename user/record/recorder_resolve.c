@@ -15,14 +15,13 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/vec.h"
 #include "record/recorder_priv.h"
-#include "target/live_ops.h"
-#include "target/pid_hold.h"
+#include "target/proc.h"
 #include "target/proc_info.h"
-#include "target/remote_mem.h"
+#include "target/torch.h"
 
 enum { UNKNOWN_OPDEF, UNKNOWN_CLASS, UNKNOWN_KERNEL };
 

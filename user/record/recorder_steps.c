@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/siphash.h"
-#include "base/vec.h"
+#include "base/containers.h"
 #include "record/recorder_priv.h"
 
 struct recorder_site {

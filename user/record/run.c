@@ -11,17 +11,15 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/mem_limit.h"
 #include "base/sandbox.h"
-#include "base/vec.h"
-#include "probe/kern_features.h"
 #include "probe/probe_set.h"
 #include "record/recorder.h"
 #include "record/recorder_agent.h"
 #include "steps/step_count.h"
-#include "target/pid_hold.h"
+#include "target/proc.h"
 #include "target/proc_info.h"
 
 #define PACE_MIN_MS 1

@@ -9,13 +9,11 @@
 #include <unistd.h>
 
 #include "base/cancel.h"
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/mem_limit.h"
 #include "base/sandbox.h"
-#include "base/vec.h"
-#include "probe/kern_features.h"
 #include "probe/probe_set.h"
 #include "record/recorder.h"
 

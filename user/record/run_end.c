@@ -8,8 +8,8 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
-#include "base/mem_limit.h"
 #include "probe/probe_set.h"
 #include "record/recorder.h"
 #include "record/recorder_agent.h"

@@ -6,7 +6,7 @@
 #include <poll.h>
 
 #include "ptb_event.h"
-#include "record/cost_meter.h"
+#include "record/recorder_priv.h"
 #include "record/run.h"
 #include "record/targets.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* One target's agent; see target_agent.h. */
+/* One target's agent; see targets.h. */
 #define LOG_DOMAIN "agent"
-#include "record/target_agent.h"
+#include "record/targets.h"
 
 #include <errno.h>
 #include <limits.h>

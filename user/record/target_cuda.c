@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Probes on one target's CUDA libraries; see target_cuda.h. */
+/* Probes on one target's CUDA libraries; see targets.h. */
 #define LOG_DOMAIN "cuda"
-#include "record/target_cuda.h"
+#include "record/targets.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/vec.h"
-#include "record/targets.h"
 #include "target/proc_info.h"
-#include "target/torch_libs.h"
+#include "target/torch.h"
 
 #define POLL_EVERY_NS 20000000ULL /* one poll reads a file of /proc, which costs some 30 us */
 #define POLLS_SHARED 16 /* so many processes are polled in that time; with more of them, later */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See target_open.h. */
+/* See targets.h. */
 #define LOG_DOMAIN "agent"
-#include "record/target_open.h"
+#include "record/targets.h"
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The CPython of one target; see target_python.h. */
+/* The CPython of one target; see targets.h. */
 #define LOG_DOMAIN "python"
-#include "record/target_python.h"
+#include "record/targets.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,9 +12,8 @@
 
 #include "base/log.h"
 #include "base/proc_read.h"
-#include "python/layout.h"
-#include "record/targets.h"
-#include "target/file_server.h"
+#include "python/python.h"
+#include "target/proc.h"
 
 #define META_MAX 32 /* processes of which the capture says what they have */
 

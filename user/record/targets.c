@@ -16,19 +16,17 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/containers.h"
 #include "base/jsonw.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc_read.h"
-#include "base/vec.h"
-#include "plan/plan_failures.h"
+#include "plan/plan.h"
 #include "record/recorder_agent.h"
-#include "record/target_open.h"
 #include "steps/step_events.h"
-#include "target/pid_hold.h"
+#include "target/proc.h"
 #include "target/proc_info.h"
-#include "target/remote_mem.h"
 
 #define FACTS_EVERY_NS 500000000ULL /* how often a young process's dispatcher is polled */
 

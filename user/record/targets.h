@@ -10,13 +10,160 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "plan/lib_plan.h"
+#include "base/jsonw.h"
+#include "plan/plan.h"
 #include "probe/probe_set.h"
+#include "ptb_python.h"
+#include "python/python.h"
 #include "record/recorder.h"
-#include "record/target_agent.h"
-#include "record/target_cuda.h"
-#include "record/target_python.h"
-#include "target/torch_proc.h"
+#include "record/run.h"
+#include "target/torch.h"
+
+/* The CPython of one target: what its stacks are read with, or why they are not. */
+
+struct targets;
+struct target;
+
+enum python_state {
+	PYTHON_UNKNOWN, /* not searched for yet, or stacks are not recorded */
+	PYTHON_NONE,    /* there is none in the process */
+	PYTHON_READ,
+	PYTHON_REFUSED,
+};
+
+struct target_python {
+	enum python_state state;
+	struct ptb_py_layout layout; /* READ; REFUSED: the version, if it is known */
+	struct py_code_end code_end;
+	uint32_t code_ends; /* as in a layout: which process of the probe set counts them */
+	char why[PY_INTERP_WHY + 64]; /* REFUSED */
+};
+
+/* Finds and verifies it, which takes some time; says and counts what is refused. Not if its state is known. */
+void target_python__find(struct targets *ts, struct target *t);
+/*
+ * The same for a process that may not be ready yet: 0; -EAGAIN: there is no Python in it, or none that runs (t->python.why);
+ * -ETIMEDOUT: to find out takes too long, which is reported and counted; another negative errno.
+ */
+int target_python__await(struct targets *ts, struct target *t);
+/* From now on stacks are recorded at the probes of process `idx` of the probe set. */
+void target_python__use(struct targets *ts, struct target *t, uint32_t idx);
+/* META "python", if stacks are recorded. */
+void target_python__meta(const struct targets *ts);
+
+/*
+ * What is probed of CUDA's libraries in one target: any number of them, whenever they are loaded, as long as its
+ * agent does not record its GPUs. Knows neither what the calls mean nor when to poll; never reads the target.
+ */
+
+struct probe_set;
+struct target;
+struct targets;
+
+struct cuda_lib {
+	struct torch_lib lib; /* a copy */
+	enum torch_lib_role role;
+	uint32_t plan; /* index into targets.plans */
+};
+
+enum cuda_purpose { CUDA_MEMORY, CUDA_CALLS, CUDA_PURPOSES };
+
+struct cuda_probes {   /* of one purpose, so that they come and go by themselves */
+	uint32_t idx;  /* in the probe set, if on */
+	uint32_t done; /* of the libraries, so many have been dealt with */
+	bool on;
+};
+
+struct target_cuda {
+	struct cuda_lib *libs;
+	uint32_t cnt, cap;
+	struct cuda_probes probes[CUDA_PURPOSES];
+	bool over;           /* it has more of them than are probed: counted once */
+	bool called;         /* there were probes on calls */
+	bool warned;         /* that the agent does not record GPUs */
+	uint64_t code_bytes; /* how much code the process had mapped when last polled, ... */
+	uint64_t digest;     /* and which files that may be CUDA's */
+	uint64_t polled_ns;
+};
+
+/* Before torch is planned for: makes the plans of the libraries that are mapped, so that they are in the cache. */
+void target_cuda__plan(struct targets *ts, const struct torch_proc *tp, bool no_cache);
+/* The libraries that tp has. What cannot be probed is reported and left out. */
+void target_cuda__attach(struct targets *ts, struct target *t, const struct torch_proc *tp);
+/* Polls, at a bounded pace, for libraries that were loaded later, and whether the agent still records GPUs. */
+void target_cuda__follow(struct targets *ts, struct target *t);
+/* The program is no more: its probes go. */
+void target_cuda__clear(struct target_cuda *tc, struct probe_set *ps);
+void target_cuda__free(struct target_cuda *tc);
+
+/*
+ * The agent of one target: finds it (or, on request, loads it), sends requests, waits for answers, withdraws them.
+ * Knows what may be requested and why it was not; knows neither chunks nor records.
+ */
+
+struct remote_mem;
+
+struct recorder;
+
+enum agent_answer {
+	AGENT_PENDING, /* it has not answered yet */
+	AGENT_DONE,    /* it does what it can: ta->ops, ta->gpu */
+	AGENT_SILENT,  /* it does nothing, or is gone: ta->why */
+};
+
+struct target_agent {
+	struct agent_lib lib;
+	struct probe_agent sites;
+	uint32_t proc_idx; /* of its sites in the probe set */
+	uint32_t requests;
+	uint64_t requested_ns, gpu_polled_ns;
+	enum agent_answer answer;
+	bool ops, gpu;                 /* what comes from it; of samples, ops: which are open */
+	bool graphs_requested, graphs; /* the nodes of CUDA graphs */
+	bool injected;
+	bool late; /* it began after the requests: GPUs only, and probes record CUDA calls until it does */
+	bool patient;   /* the process is just being loaded: the answer may take long */
+	bool no_values; /* it stopped recording inputs and outputs */
+	uint32_t ops_why, gpu_why, cupti_version;
+	char why[256]; /* it is not used, or not for all that was requested: a sentence */
+};
+
+/*
+ * Finds the agent of pid; loads it if opts request that, into the program whose memory is `mem` (inject.h). NULL: there is none,
+ * or it may not be used: *why (of cap bytes) has a sentence where the user should know, else "". To be freed by target_agent__free().
+ */
+struct target_agent *target_agent__find(pid_t pid, struct remote_mem *mem,
+					const struct record_opts *opts, char *why, size_t cap);
+void target_agent__free(struct target_agent *ta); /* NULL is fine */
+bool target_agent__is_there(pid_t pid);           /* one that answers, or one that does not */
+/* Is there one that would answer? */
+bool target_agent__is_awake(pid_t pid);
+
+/* Listens and requests. stacks: operators with Python stacks, or none. 0 or negative errno (ta->why). */
+int target_agent__request(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
+			  bool stacks, struct proc_ops *po, struct probe_set *ps, struct recorder *rec);
+/* What it has answered by now. */
+enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid);
+/* Where samples find which operators are open, once it keeps that. 0 or negative errno. */
+int target_agent__open_ops(const struct target_agent *ta, pid_t pid, struct ptb_py_layout *layout);
+/* It recorded operators and does not any more (ta->why); that it records no values any more is noted (ta->no_values). */
+bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid);
+/* GPUs may come to it later, and it may give them up: keeps what is known of them while the process lives. */
+void target_agent__note_gpu(struct target_agent *ta, pid_t pid);
+/* Do operators come from it, or may they yet? NULL: no. */
+bool target_agent__has_ops(const struct target_agent *ta);
+/* Does it record GPUs, so that CUDA calls need no probes? Also where it waits for the process to use CUDA.
+ * NULL: no. */
+bool target_agent__has_gpu(const struct target_agent *ta);
+/* It cannot record the GPUs, for good. False for a process that does not use CUDA. */
+bool target_agent__gpu_refused(const struct target_agent *ta);
+/* No more requests. */
+void target_agent__dismiss(struct target_agent *ta, struct probe_set *ps);
+/* Has it sent all it had? Also true when the process is gone. */
+bool target_agent__is_quiet(const struct target_agent *ta, pid_t pid);
+
+/* The agent's file beside this program; 0 or -ENOENT. */
+int target_agent__file(char *buf, size_t cap);
 
 enum target_state { TARGET_WAITING, TARGET_TRACED, TARGET_GONE };
 
@@ -138,5 +285,12 @@ void targets__agents_meta(const struct targets *ts);
 
 /* Puts into the capture what /proc says of the traced processes' memory. */
 void targets__sample_memory(const struct targets *ts);
+
+/* Samples that say which operator was open: only where the process's agent keeps that. */
+
+/* Requests it of the agent, if it has one and torch; else target_open__follow() does when there is. */
+void target_open__begin(struct targets *ts, struct target *t, const struct torch_proc *tp);
+/* For sampled processes, in each round. */
+void target_open__follow(struct targets *ts, struct target *t);
 
 #endif /* RECORD_TARGETS_H */

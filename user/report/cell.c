@@ -2,7 +2,7 @@
 /* Numbers and texts of others for people; see report.h. */
 #include <stdarg.h>
 
-#include "base/term_text.h"
+#include "base/text.h"
 #include "report/report.h"
 
 struct cell cell__format(const char *fmt, ...)

@@ -3,9 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/std_out.h"
-#include "export/loss_account.h"
-#include "export/session_json.h"
+#include "base/log.h"
+#include "export/facts_json.h"
 #include "report/report_priv.h"
 
 static bool is_text(const struct doc *d)

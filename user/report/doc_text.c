@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/term_text.h"
+#include "base/text.h"
 #include "report/report_priv.h"
 
 #define LINE 100      /* characters */

@@ -9,10 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/limits.h"
-#include "base/list.h"
 #include "base/mem.h"
-#include "base/vec.h"
 
 static int open_report(const struct output_args *args, void **out)
 {

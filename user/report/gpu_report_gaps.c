@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
-#include "base/sort.h"
-#include "base/vec.h"
+#include "base/containers.h"
 
 #define LATENCY_DEFAULT_NS 5000 /* of a launch on an idle stream */
 #define LATENCY_TIMES 4         /* work that begins later than this many latencies was queued */

@@ -5,8 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "base/list.h"
-#include "base/sort.h"
+#include "base/containers.h"
 #include "report/report_priv.h"
 
 void gr_graphs__take(struct gpu_report *gr, const struct gpu_slice *g, uint64_t ns)

@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/vec.h"
 
 const struct gr_cause_row gr_causes[] = {
 #define X(name, text, sentence) { text, sentence },

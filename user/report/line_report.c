@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/mem.h"
 #include "export/stack_tree.h"
 

@@ -10,10 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/limits.h"
-#include "base/list.h"
 #include "base/mem.h"
-#include "base/vec.h"
 
 #define PAGE_BYTES 4096 /* x86-64 */
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "export/mem_names.h"
+#include "export/texts.h"
 #include "report/report_priv.h"
 
 #define PEAK_TOP 10

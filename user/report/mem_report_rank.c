@@ -9,10 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/vec.h"
 
 /* ---- periods of time ---- */
 

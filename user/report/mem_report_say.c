@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/mem_names.h"
+#include "export/texts.h"
 #include "report/report_priv.h"
 
 #define PEAK_TOP 3

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "export/py_text.h"
+#include "export/texts.h"
 #include "report/report.h"
 
 struct operators {

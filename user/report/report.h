@@ -29,7 +29,7 @@ struct cell cell__change(double v);      /* "+1.5 GiB" */
 struct cell cell__duration(uint64_t ns); /* "1.234 ms" */
 
 /*
- * The target's text, escaped (base/term_text.h), in at most `max` characters, "..." where it is
+ * The target's text, escaped (base/text.h), in at most `max` characters, "..." where it is
  * cut; returns how many.
  */
 size_t cell__put_text(FILE *out, const char *text, size_t max);

@@ -5,10 +5,9 @@
 #ifndef REPORT_REPORT_PRIV_H
 #define REPORT_REPORT_PRIV_H
 
-#include "base/hashmap.h"
-#include "export/gpu_api.h"
-#include "export/py_text.h"
-#include "export/text_ids.h"
+#include "base/containers.h"
+#include "export/gpu_text.h"
+#include "export/texts.h"
 #include "report/report.h"
 
 /* Rows of their lists, unless the user says how many. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/term_text.h"
+#include "base/text.h"
 #include "report/report.h"
 
 #define COLUMN_WIDTH 12

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sample/daemon.h"
-#include "target/pid_hold.h"
+#include "target/proc.h"
 
 /* Before a window without a longer warm-up begins: until it is known how long it takes to attach, and at most. */
 #define ATTACH_NS 100000000ULL

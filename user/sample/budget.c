@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sample/daemon.h"
-#include "target/pid_hold.h"
+#include "target/proc.h"
 
 #define COST_MIN_NS 1000000.0 /* a window that may cost a process less is of no use */
 

@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #include "base/cancel.h"
+#include "base/containers.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/vec.h"
 #include "sample/daemon.h"
-#include "target/pid_hold.h"
+#include "target/proc.h"
 
 #define LINE_MAX_BYTES (16u << 20) /* a longer line is no line of ptbpf */
 #define PROGRESS_FD 3              /* as the child has them */

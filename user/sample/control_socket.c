@@ -15,7 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/siphash.h"
+#include "base/containers.h"
 
 #define SUFFIX ".sock"
 #define CONNECT_S 5

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "base/vec.h"
+#include "base/containers.h"
 
 static struct cost_row *find(const struct cost_account *a, pid_t pid, uint64_t start)
 {

@@ -11,7 +11,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "target/pid_hold.h"
+#include "target/proc.h"
 
 /* --pid: have all ended? */
 static bool targets_ended(const struct daemon *d)

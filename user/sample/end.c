@@ -11,9 +11,9 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/guards.h"
 #include "base/jsonw.h"
 #include "base/log.h"
-#include "base/stall.h"
 #include "sample/daemon.h"
 
 static void put_trigger(struct jsonw *j, const struct window_trigger *trigger)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/quantity.h"
+#include "base/text.h"
 
 #define SLOW_MAX 1000.0
 #define HANG_MIN_NS 1000000000ULL

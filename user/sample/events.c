@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "sample/daemon.h"
-#include "target/pid_hold.h"
+#include "target/proc.h"
 
 #define HANG_WINDOW_NS 2000000000ULL /* where a job that hangs waits does not change */
 #define HANG_AGAIN_NS 60000000000ULL /* when a window was refused for another reason */

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/term_text.h"
-#include "base/vec.h"
+#include "base/text.h"
 
 static const struct {
 	uint64_t ns;

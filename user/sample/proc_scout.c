@@ -26,7 +26,7 @@
 #include "base/shared_mem.h"
 #include "target/job_facts.h"
 #include "target/proc_info.h"
-#include "target/torch_proc.h"
+#include "target/torch.h"
 
 #define USERS_MAX 64
 #define LOST_MAX 32 /* children that are waited for */

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/proc_read.h"
-#include "base/sort.h"
-#include "base/vec.h"
 #include "target/proc_info.h"
 
 #define CGROUP_ROOT "/sys/fs/cgroup"

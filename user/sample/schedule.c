@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/quantity.h"
+#include "base/text.h"
 
 #define CYCLE_MAX (366ULL * 24 * 3600 * 1000000000) /* a year: sums of these do not overflow */
 #define COUNT_MAX 1000000000ULL

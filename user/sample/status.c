@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/term_text.h"
+#include "base/text.h"
 #include "sample/daemon.h"
-#include "target/pid_hold.h"
+#include "target/proc.h"
 
 #define LIST_NS 1000000000ULL /* how old a list of processes and files may be */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sort.h"
+#include "base/containers.h"
 
 static int by_size(const void *a, const void *b)
 {

@@ -20,11 +20,10 @@
 #include <unistd.h>
 
 #include "base/cancel.h"
+#include "base/containers.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/new_file.h"
-#include "base/sort.h"
-#include "base/vec.h"
 
 #define LOG_MAX (16 << 20)
 #define LOG_OLD WINDOW_LOG ".1"

@@ -8,12 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/hashmap.h"
-#include "base/list.h"
+#include "base/containers.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/strtab.h"
-#include "base/vec.h"
 #include "model/key_averages.h"
 #include "report/report.h"
 

@@ -12,12 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hashmap.h"
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/sort.h"
-#include "base/vec.h"
 #include "ptb_event.h"
 
 #define OPEN_MAX 24

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "base/numbered.h"
-#include "base/siphash.h"
-#include "capture/record_check.h"
+#include "base/containers.h"
+#include "base/text.h"
+#include "capture/capture.h"
 
 #define SCOPE_USER 7 /* at::RecordScope */
 

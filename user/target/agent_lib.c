@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See agent_lib.h. A file may be the agent's by its name or, where none of that name is active, by
+ * See torch.h. A file may be the agent's by its name or, where none of that name is active, by
  * the name of the control block in its first bytes. It is the agent's by what it has: USDT sites of
  * ours with semaphores that can be written, and an exported control block that says in the
  * process's memory that it is one. All of it is the target's word, so every address is checked
@@ -9,7 +9,7 @@
  * has since called exec is not touched.
  */
 #define LOG_DOMAIN "agent"
-#include "target/agent_lib.h"
+#include "target/torch.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -24,10 +24,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc_read.h"
-#include "target/elf_file.h"
-#include "target/elf_notes.h"
-#include "target/mapped_file.h"
-#include "target/remote_mem.h"
+#include "target/elf.h"
+#include "target/proc.h"
 
 #define MAGIC "PTBAGENT"
 /* clang-format off */
@@ -112,7 +110,7 @@ static bool take_object(const struct elf_sym *sym, void *arg)
 	return true;
 }
 
-/* Runs in a child (elf_child.h). */
+/* Runs in a child (elf.h). */
 static int find_facts(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
 {
 	struct fact_finder ff = { .ef = ef };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Files that only root can have written; see cache_dir.h. */
+/* Files that only root can have written; see elf.h. */
 #define LOG_DOMAIN "plan_cache"
-#include "target/cache_dir.h"
+#include "target/elf.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/vec.h"
 
 #define BLOCK 4096ULL /* what a file takes at least */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* One child per question, and what it answered; see elf_child.h. */
+/* One child per question, and what it answered; see elf.h. */
 #define LOG_DOMAIN "elf_child"
-#include "target/elf_child.h"
+#include "target/elf.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,15 +12,13 @@
 #include <openssl/sha.h>
 
 #include "base/clock.h"
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sandbox.h"
-#include "base/vec.h"
-#include "target/cache_dir.h"
 #include "target/elf_priv.h"
-#include "target/file_id.h"
-#include "target/torch_proc.h"
+#include "target/torch.h"
 
 #define CACHE_CNT 256    /* answers that are remembered */
 #define CACHED_MAX 65536 /* bytes of one */

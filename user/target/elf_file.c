@@ -20,10 +20,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/vec.h"
 
 /* ---- addresses ---- */
 

@@ -5,7 +5,7 @@
  * notes is not loaded, so a tool that moves the loaded part (prelink) does not correct them: the base shows by how
  * much all three are off.
  */
-#include "target/elf_notes.h"
+#include "target/elf.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #include <gelf.h>
 #include <string.h>
 
-#include "target/elf_file.h"
+#include "target/elf.h"
 
 #define ELF_SEG_MAX 64
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See file_id.h. The hash has to resist those who choose the file, so it is a cryptographic one. Measured on
+ * See elf.h. The hash has to resist those who choose the file, so it is a cryptographic one. Measured on
  * libtorch_cpu of the wheel 2.15.0 (448 MB, in the page cache): SHA-256 0.25 s with the processor's SHA
  * instructions and about 1 s without, BLAKE2b 0.46 s with either.
  */
-#include "target/file_id.h"
+#include "target/elf.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See file_server.h. Uses what the kernel knows without asking: descriptors of O_PATH, statx() of what is cached,
+/* See proc.h. Uses what the kernel knows without asking: descriptors of O_PATH, statx() of what is cached,
  * /proc/PID/mountinfo. */
-#include "target/file_server.h"
+#include "target/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>

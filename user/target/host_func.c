@@ -7,10 +7,10 @@
  * that holds the handle names the stub, and so the kernel.
  *
  * Symbols are of .symtab, where the library kept it, else of .dynsym. A child without privileges makes a sorted list
- * of them (elf_child.h), once per file, which has the names' offsets; the names are read from the open file.
+ * of them (elf.h), once per file, which has the names' offsets; the names are read from the open file.
  * Mappings are read once per process and again where nothing is found in them.
  */
-#include "target/host_func.h"
+#include "target/torch.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -21,16 +21,13 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
-#include "base/demangle.h"
-#include "base/hashmap.h"
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "base/mem_limit.h"
-#include "base/vec.h"
+#include "base/text.h"
+#include "target/elf.h"
 #include "target/elf_priv.h"
-#include "target/mapped_file.h"
-#include "target/pid_hold.h"
-#include "target/remote_mem.h"
+#include "target/proc.h"
 
 #define NAME_MAX_LEN 4096
 #define STUB "__device_stub_"

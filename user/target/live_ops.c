@@ -6,17 +6,17 @@
  * process goes on registering meanwhile: a list whose links do not agree is read again.
  */
 #define LOG_DOMAIN "live_ops"
-#include "target/live_ops.h"
+#include "target/torch.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/vec.h"
-#include "target/remote_mem.h"
+#include "target/proc.h"
 
 #define NAME_SZ_MAX 512u /* torch's own have up to 60, custom operators' are people's choice */
 #define WALK_TRIES 5

@@ -13,7 +13,7 @@
  * Two things differ between builds, the size of std::string and on which side of an optional its flag
  * is; both follow from where the operator's own name comes a second time.
  */
-#include "target/live_schema.h"
+#include "target/torch.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,9 +21,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "target/live_ops.h"
 #include "target/live_schema_priv.h"
-#include "target/remote_mem.h"
+#include "target/proc.h"
 
 #define ARGS_MAX 128
 #define SETS_MAX 8

@@ -3,7 +3,7 @@
 #ifndef TARGET_LIVE_SCHEMA_PRIV_H
 #define TARGET_LIVE_SCHEMA_PRIV_H
 
-#include "target/live_schema.h"
+#include "target/torch.h"
 
 #define SCHEMA_TEXT_MAX 256 /* bytes of a name or of a default's text */
 #define SCHEMA_READS_MAX 20000

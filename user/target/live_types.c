@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "target/live_schema_priv.h"
-#include "target/remote_mem.h"
+#include "target/proc.h"
 
 #define MEMBERS_OFF 32
 #define MEMBERS_LEN 24 /* where the first of them begins */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See mapped_file.h. Owns the choice among the names that a mapped file has; knows nothing of what is in it. */
+/* See elf.h. Owns the choice among the names that a mapped file has; knows nothing of what is in it. */
 #define LOG_DOMAIN "mapped_file"
-#include "target/mapped_file.h"
+#include "target/elf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +15,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/proc_read.h"
-#include "target/file_server.h"
-#include "target/remote_mem.h"
-#include "target/torch_proc.h"
+#include "target/proc.h"
+#include "target/torch.h"
 
 #define PAGE_MASK_4K 0xfffULL
 

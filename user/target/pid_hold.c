@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Whose pid it is; see pid_hold.h. */
-#include "target/pid_hold.h"
+/* Whose pid it is; see proc.h. */
+#include "target/proc.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
 #include "base/proc_read.h"
-#include "base/vec.h"
 
 #define CMDLINE_MAX 4096
 

@@ -3,17 +3,16 @@
  * Reads /proc/PID/maps. Paths are the target's choice: any byte may occur in them, a newline comes
  * as \012 (fs/proc/task_mmu.c, seq_path with "\n"). Keeps file-backed mappings only.
  */
-#include "target/proc_maps.h"
+#include "target/proc.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
 #include "base/proc_read.h"
-#include "base/sort.h"
-#include "base/vec.h"
 #include "target/proc_info.h"
 
 /* Undoes \012 in place. */

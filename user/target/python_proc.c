@@ -10,16 +10,15 @@
  * str         a class has its name twice, as tp_name for C and as a str: torch.Tensor's.
  */
 #define LOG_DOMAIN "python"
-#include "target/python_proc.h"
+#include "target/proc_info.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "target/mapped_file.h"
-#include "target/proc_info.h"
-#include "target/remote_mem.h"
+#include "target/elf.h"
+#include "target/proc.h"
 
 #define TYPE_SZ 416       /* PyTypeObject, and more in debug builds */
 #define HEAP_TYPE_SZ 1200 /* PyHeapTypeObject: ht_name follows the slots */

@@ -3,15 +3,15 @@
  * Memory of the target: process_vm_readv, else /proc/PID/mem where a policy forbids the former.
  * What was read may change under us and is never trusted by callers.
  */
-#include "target/remote_mem.h"
+#include "target/proc.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/demangle.h"
 #include "base/proc_read.h"
+#include "base/text.h"
 
 #define PAGE_SZ 4096u  /* the smallest there is on x86-64: reads are cut at its multiples */
 #define BATCH_MAX 512u /* below IOV_MAX */

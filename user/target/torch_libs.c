@@ -4,7 +4,7 @@
  * carry renamed copies, distributions split differently, a static build has all roles in one file.
  */
 #define LOG_DOMAIN "torch_libs"
-#include "target/torch_libs.h"
+#include "target/torch.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -14,11 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/containers.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/vec.h"
+#include "target/elf.h"
 #include "target/elf_priv.h"
-#include "target/mapped_file.h"
 
 /* ---- what a file defines ---- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Assembles what is known about one process; the verdict when it cannot be traced. */
 #define LOG_DOMAIN "torch_proc"
-#include "target/remote_mem.h"
-#include "target/torch_proc.h"
+#include "target/proc.h"
+#include "target/torch.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +12,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "target/proc_info.h"
-#include "target/proc_maps.h"
-#include "target/torch_libs.h"
 
 static enum torch_proc_why why_of(int err)
 {

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The agent's transport: a chunk (ptb_agent.h) that a thread of the target hands to the tracer is copied
- * from its memory into the ring as it is. Reads nothing of its contents: the length is in a register, and user space
- * checks what is inside.
+ * The agent's transport: a chunk (ptb_agent.h) that a thread of the target hands to the tracer is
+ * copied from its memory into the ring as it is. Reads nothing of its contents: the length is in a
+ * register, and user space checks what is inside.
  *
- * Chunks come whether the window is open or not, because they hold records of what was before, and the agent sends
- * its last ones after the window. Their records bear site 0: a chunk is transport, not a hit of the plan,
- * and must not be counted as one (PTB_CNT_HITS is the number of records with a site).
+ * Chunks come whether the window is open or not, because they hold records of what was before, and
+ * the agent sends its last ones after the window. Their records bear site 0: a chunk is transport,
+ * not a hit of the plan, and must not be counted as one (PTB_CNT_HITS is the number of records with
+ * a site).
  *
- * The program does not wait for a page that is not there, although the kernel lets programs at uprobes sleep: whoever serves the
- * page could hold it for ever, and with it the removal of every uprobe of the machine. The agent reads each page just before the site.
+ * The program does not wait for a page that is not there, although the kernel lets programs at
+ * uprobes sleep: whoever serves the page could hold it for ever, and with it the removal of every
+ * uprobe of the machine. The agent reads each page just before the site.
  */
 
-_Static_assert(sizeof(struct ptb_agent_data) + PTB_CHUNK_MAX <= 0xfff8, "a record's length has 16 bits");
+_Static_assert(sizeof(struct ptb_agent_data) + PTB_CHUNK_MAX <= 0xfff8,
+	       "a record's length has 16 bits");
 
 /*
- * A reservation's size must be a constant, so there are a few of them, and the rest of one stays unused:
- * copied once, straight into the ring, from `cap` / 2 to `cap` bytes. False: the memory could not be read.
+ * A reservation's size must be a constant, so there are a few of them, and the rest of one stays
+ * unused: copied once, straight into the ring, from `cap` / 2 to `cap` bytes. False: the memory
+ * could not be read.
  */
 static __always_inline bool chunk_put(const struct hit *hit, __u64 addr, __u32 len, const __u32 cap)
 {
@@ -35,7 +39,8 @@ static __always_inline bool chunk_put(const struct hit *hit, __u64 addr, __u32 l
 	hdr_fill(&r->h, sizeof(*r) + len, PTB_REC_AGENT_DATA, 0, hit);
 	r->bytes = len;
 	r->pad = 0;
-	/* a few of them fill what 64 small records hardly touch: each one checks whether the reader must be woken */
+	/* a few of them fill what 64 small records hardly touch: each one checks whether the reader
+	 * must be woken */
 	bpf_ringbuf_submit(r, wake_flags(s.ring, 0));
 	return true;
 }
@@ -98,14 +103,16 @@ PROBE(agent_stack)
 	return 0;
 }
 
-/* An operator begins or ends: what happened to its thread until now is in the ring already (kmem_boundary()). */
+/* An operator begins or ends: what happened to its thread until now is in the ring already
+ * (kmem_boundary()). */
 PROBE(agent_edge)
 {
 	count_bare(PTB_CNT_AGENT_EDGES, hit->tgid);
 	return 0;
 }
 
-/* A probe on the site is the request: it raises the site's semaphore. The site itself does not run. */
+/* A probe on the site is the request: it raises the site's semaphore. The site itself does not
+ * run. */
 PROBE(agent_request)
 {
 	return 0;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The bounded interpreter of argument programs: the same C for the kernel and for tests on the host. It
- * makes one value a step, from an instruction of the program or from an element of a list under way, so
- * lists in lists need no recursion. It writes only to its scratch area, reads only with ARG_READ, and
- * never writes a value that it could not read whole: that is UNKNOWN, or a list cut and marked.
+ * The bounded interpreter of argument programs: the same C for the kernel and for tests on the
+ * host. It makes one value a step, from an instruction of the program or from an element of a list
+ * under way, so lists in lists need no recursion. It writes only to its scratch area, reads only
+ * with ARG_READ, and never writes a value that it could not read whole: that is UNKNOWN, or a list
+ * cut and marked.
  *
- * The agent has an implementation of its own for stacks of IValues (cupti_agent/values.c), for speed: in a process this one
- * takes two to three times as long per operator (bench_values). It pays for what the verifier asks: one value a step
- * through a cell in memory, copies of objects instead of pointers into them. unit_agent_values holds both to the same
- * bytes over random objects, and what they share without cost is in arg_rules.h.
+ * The agent has an implementation of its own for stacks of IValues (cupti_agent/values.c), for
+ * speed: in a process this one takes two to three times as long per operator (bench_values). It
+ * pays for what the verifier asks: one value a step through a cell in memory, copies of objects
+ * instead of pointers into them. unit_agent_values holds both to the same bytes over random
+ * objects, and what they share without cost is in arg_rules.h.
  */
 #ifndef PTB_ARG_INTERP_H
 #define PTB_ARG_INTERP_H

@@ -88,7 +88,8 @@ ARG_FN void complex_cell(struct arg_scratch *s, const struct ptb_tensor_cfg *t, 
 }
 
 /* {payload, tag u32} (ATen/core/ivalue.h); what a tag means is in the configuration */
-ARG_FN void ivalue_cell(struct arg_scratch *s, const struct ptb_proc_cfg *cfg, __u64 payload, __u32 tag)
+ARG_FN void ivalue_cell(struct arg_scratch *s, const struct ptb_proc_cfg *cfg, __u64 payload,
+			__u32 tag)
 {
 	const struct ptb_tensor_cfg *t = &cfg->tensor;
 	__u32 kind;
@@ -136,8 +137,8 @@ ARG_FN void ivalue_cell(struct arg_scratch *s, const struct ptb_proc_cfg *cfg, _
 	}
 }
 
-/* IListRef<Tensor>: {union of 16 bytes, tag}: ArrayRef, List const*, vector<reference_wrapper> const*
- * (ATen/core/IListRef.h) */
+/* IListRef<Tensor>: {union of 16 bytes, tag}: ArrayRef, List const*, vector<reference_wrapper>
+ * const* (ATen/core/IListRef.h) */
 ARG_FN void ilist_cell(struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u64 addr)
 {
 	if (!read_small(s, s->tmp, 24, addr)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The instructions of an argument program (ptb_args.h): each reads its words and, where it must, the
- * target's memory, and leaves one cell. Part of arg_interp.h; writes nothing.
+ * The instructions of an argument program (ptb_args.h): each reads its words and, where it must,
+ * the target's memory, and leaves one cell. Part of arg_interp.h; writes nothing.
  */
 #ifndef PTB_ARG_OPS_H
 #define PTB_ARG_OPS_H
@@ -22,8 +22,8 @@ ARG_FN bool flag_set(const struct arg_scratch *s, __u8 loc)
 enum arg_read { ARG_GOT, ARG_ABSENT, ARG_FAULTED };
 
 /*
- * The value of `size` bytes (at most 32) at *loc[0] + val_off into tmp[0..], if its flag byte at has_off
- * says so: one read over both.
+ * The value of `size` bytes (at most 32) at *loc[0] + val_off into tmp[0..], if its flag byte at
+ * has_off says so: one read over both.
  */
 ARG_FN enum arg_read op_read(struct arg_scratch *s, const struct ptb_arg_op *op, __u32 size)
 {
@@ -108,7 +108,8 @@ ARG_FN void op_words(struct arg_scratch *s, const struct ptb_arg_op *op)
 	if (!flag_set(s, op->loc[2]) || (op->flags & PTB_ARG_F_NULL_NONE && !addr && cnt))
 		cell_none(s);
 	else
-		cell_mem(s, op->flags & PTB_ARG_F_DOUBLE ? PTB_VAL_DOUBLES : PTB_VAL_INTS, addr, cnt);
+		cell_mem(s, op->flags & PTB_ARG_F_DOUBLE ? PTB_VAL_DOUBLES : PTB_VAL_INTS, addr,
+			 cnt);
 }
 
 ARG_FN void op_ptr_opt_tensors(struct arg_scratch *s, const struct ptb_arg_op *op,
@@ -167,10 +168,12 @@ ARG_FN void op_slot(struct arg_scratch *s, const struct ptb_arg_op *op)
 
 ARG_FN void op_vector(struct arg_scratch *s, const struct ptb_arg_op *op)
 {
-	if (!read_small(s, s->tmp, 16, word_of(s, op->loc[0]) + op->val_off) || s->tmp[1] < s->tmp[0])
+	if (!read_small(s, s->tmp, 16, word_of(s, op->loc[0]) + op->val_off) ||
+	    s->tmp[1] < s->tmp[0])
 		cell_fault(s);
 	else if (op->as == PTB_VAL_LIST)
-		cell_list(s, 0, ARG_E_VECTOR, s->tmp[0], (s->tmp[1] - s->tmp[0]) / ARG_VECTOR_BYTES);
+		cell_list(s, 0, ARG_E_VECTOR, s->tmp[0],
+			  (s->tmp[1] - s->tmp[0]) / ARG_VECTOR_BYTES);
 	else if (op->as == PTB_VAL_INTS)
 		cell_mem(s, PTB_VAL_INTS, s->tmp[0], (s->tmp[1] - s->tmp[0]) / 8);
 	else
@@ -184,7 +187,8 @@ ARG_FN void op_ptr_string(struct arg_scratch *s, const struct ptb_arg_op *op)
 		cell_text(s, s->tmp[0], s->tmp[1]);
 }
 
-ARG_FN void op_memory(struct arg_scratch *s, const struct ptb_arg_op *op, const struct ptb_proc_cfg *cfg)
+ARG_FN void op_memory(struct arg_scratch *s, const struct ptb_arg_op *op,
+		      const struct ptb_proc_cfg *cfg)
 {
 	switch (op->op) {
 	case PTB_ARG_PTR_SYMINT:
@@ -220,7 +224,8 @@ ARG_FN void op_memory(struct arg_scratch *s, const struct ptb_arg_op *op, const 
 	}
 }
 
-ARG_FN void op_cell(struct arg_scratch *s, const struct ptb_arg_op *op, const struct ptb_proc_cfg *cfg)
+ARG_FN void op_cell(struct arg_scratch *s, const struct ptb_arg_op *op,
+		    const struct ptb_proc_cfg *cfg)
 {
 	__u64 word = word_of(s, op->loc[0]);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Writing values: a cell becomes a struct ptb_val and its body at the end of the record in scratch. Part
- * of arg_interp.h. Each put_*() writes a whole value and moves the position, or finds no room, says false
- * and leaves the position; memory that cannot be read becomes PTB_VAL_UNKNOWN.
+ * Writing values: a cell becomes a struct ptb_val and its body at the end of the record in scratch.
+ * Part of arg_interp.h. Each put_*() writes a whole value and moves the position, or finds no room,
+ * says false and leaves the position; memory that cannot be read becomes PTB_VAL_UNKNOWN.
  */
 #ifndef PTB_ARG_PUT_H
 #define PTB_ARG_PUT_H
@@ -101,7 +101,8 @@ ARG_FN bool put_text(struct arg_scratch *s)
 /* ---- tensors ---- */
 
 /* A field of the TensorImpl in tmp, which begins at storage_off. */
-ARG_FN const void *impl_field(const struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u16 off)
+ARG_FN const void *impl_field(const struct arg_scratch *s, const struct ptb_tensor_cfg *t,
+			      __u16 off)
 {
 	return (const __u8 *)s->tmp + ((__u32)(off - t->storage_off) & (ARG_IMPL_MAX - 1));
 }
@@ -151,14 +152,15 @@ ARG_FN bool put_ids(struct arg_scratch *s, const struct ptb_tensor_cfg *t, struc
 }
 
 /*
- * The tensor's Python object, whose address is TensorImpl's last word before the sizes (PyObjSlot::pyobj_; its
- * low bits are flags in some versions): is its type nn.Parameter itself?
+ * The tensor's Python object, whose address is TensorImpl's last word before the sizes
+ * (PyObjSlot::pyobj_; its low bits are flags in some versions): is its type nn.Parameter itself?
  */
 ARG_FN bool is_parameter(const struct arg_scratch *s, const struct ptb_tensor_cfg *t)
 {
 	__u64 obj = load_word(impl_field(s, t, (__u16)(t->sizes_off - 8))) & ~7ull, type;
 
-	return t->parameter_type && obj && !ARG_READ(&type, 8, obj + 8) && type == t->parameter_type;
+	return t->parameter_type && obj && !ARG_READ(&type, 8, obj + 8) &&
+	       type == t->parameter_type;
 }
 
 /* extra_meta_ begins with the pointer to symbolic sizes (c10/core/TensorImpl.h, ExtraMeta) */
@@ -185,7 +187,8 @@ ARG_FN bool put_undefined(struct arg_scratch *s)
 	return true;
 }
 
-ARG_FN bool put_tensor_body(struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u64 impl, __u32 ndim)
+ARG_FN bool put_tensor_body(struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u64 impl,
+			    __u32 ndim)
 {
 	struct ptb_val_tensor *body = (void *)((__u8 *)arg_at(s, s->pos) + 8);
 	__u64 *dims = (void *)(body + 1);

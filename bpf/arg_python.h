@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Python objects that are arguments of annotations and custom functions: what torch turns into values
- * of its own (torch/csrc/jit/python/pybind_utils.h, tryToInferType). Part of arg_interp.h. Types are
- * compared by address (struct ptb_python_cfg); an object of any other type is opaque.
+ * Python objects that are arguments of annotations and custom functions: what torch turns into
+ * values of its own (torch/csrc/jit/python/pybind_utils.h, tryToInferType). Part of arg_interp.h.
+ * Types are compared by address (struct ptb_python_cfg); an object of any other type is opaque.
  */
 #ifndef PTB_ARG_PYTHON_H
 #define PTB_ARG_PYTHON_H
 
 #include "arg_state.h"
 
-/* CPython's ABI: PyObject {ob_refcnt, ob_type}; ob_size of tuples and lists, ob_fval, length of str */
+/* CPython's ABI: PyObject {ob_refcnt, ob_type}; ob_size of tuples and lists, ob_fval, length of
+ * str */
 #define PY_TYPE_WORD 1
 #define PY_VALUE_WORD 2
 #define PY_HEAD_SZ 24             /* of a tuple, before its hash (from 3.14) and items */
@@ -136,8 +137,8 @@ ARG_FN void py_cell(struct arg_scratch *s, const struct ptb_python_cfg *py, __u6
 }
 
 /*
- * The arguments of a custom function: torch records tensors and values of primitive types, alone or in
- * lists and tuples, and leaves everything else out (torch/csrc/autograd/python_function.cpp,
+ * The arguments of a custom function: torch records tensors and values of primitive types, alone or
+ * in lists and tuples, and leaves everything else out (torch/csrc/autograd/python_function.cpp,
  * unpack_input; tryToInferPrimitiveType).
  */
 ARG_FN void py_only_recorded(struct arg_scratch *s)

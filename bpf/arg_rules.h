@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What of values is the same wherever they are read, in the kernel's programs (arg_interp.h) and in the agent: pure
- * functions of what was read. Compiles alone, as BPF and as C.
+ * What of values is the same wherever they are read, in the kernel's programs (arg_interp.h) and in
+ * the agent: pure functions of what was read. Compiles alone, as BPF and as C.
  */
 #ifndef PTB_ARG_RULES_H
 #define PTB_ARG_RULES_H
@@ -31,13 +31,15 @@ ARG_RULE __u8 arg_list_kind(__u8 kind)
 	}
 }
 
-/* Lists of numbers have no heads; one that turns out to be mixed begins again as a list of anything. */
+/* Lists of numbers have no heads; one that turns out to be mixed begins again as a list of
+ * anything. */
 ARG_RULE __u8 arg_is_packed(__u8 kind)
 {
 	return kind == PTB_VAL_INTS || kind == PTB_VAL_DOUBLES || kind == PTB_VAL_BOOLS;
 }
 
-/* The kind of a list so far of kind `kind` (0: nothing yet), after an element that would begin one of kind `want`. */
+/* The kind of a list so far of kind `kind` (0: nothing yet), after an element that would begin one
+ * of kind `want`. */
 ARG_RULE __u8 arg_list_mixed(__u8 kind, __u8 want)
 {
 	if (!kind || want == kind)
@@ -49,8 +51,8 @@ ARG_RULE __u8 arg_list_mixed(__u8 kind, __u8 want)
 	return PTB_VAL_LIST;
 }
 
-/* optional<Device> in a TensorImpl, three bytes: device type | index << 8, as the head of a TENSOR has them; *has: its
- * flag. */
+/* optional<Device> in a TensorImpl, three bytes: device type | index << 8, as the head of a TENSOR
+ * has them; *has: its flag. */
 ARG_RULE __u32 arg_tensor_device(__u32 bytes, __u8 has_first, __u32 *has)
 {
 	*has = has_first ? bytes & 0xff : bytes >> 16 & 0xff;

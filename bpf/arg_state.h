@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * State of the argument interpreter (arg_interp.h): one scratch area, in which a record is built, and
- * the few things that differ between BPF and the host. Everything that lives longer than a line is in
- * the scratch area, not on the stack: the verifier then sees one state per step.
+ * State of the argument interpreter (arg_interp.h): one scratch area, in which a record is built,
+ * and the few things that differ between BPF and the host. Everything that lives longer than a line
+ * is in the scratch area, not on the stack: the verifier then sees one state per step.
  *
  * Host: the includer defines arg_host_read() and arg_host_count() first.
  */
@@ -102,7 +102,8 @@ struct arg_scratch {
 	__u64 window[ARG_NEAR_BYTES / 8];
 	__u64 tmp[(ARG_IMPL_MAX + 128) / 8];
 	__u64 ptrs[PTB_LIST_FULL_MAX]; /* elements of the innermost list of tensors */
-	__u8 rec[ARG_REC_MASK + 8 + PTB_STRING_MAX + 64]; /* the longest body may begin at the end */
+	/* the longest body may begin at the end */
+	__u8 rec[ARG_REC_MASK + 8 + PTB_STRING_MAX + 64];
 };
 
 struct arg_run {
@@ -134,9 +135,9 @@ ARG_FN __u64 load_word(const void *at)
 enum { ARG_NEAR_UNREAD, ARG_NEAR_READ, ARG_NEAR_FAULT };
 
 /*
- * `size` bytes, at most ARG_SMALL_BYTES, at addr into dst, which has room for that many. What callers
- * pass by reference are mostly their temporaries: a read costs far more than a copy, so the first
- * such argument brings the whole window, and the others are there already.
+ * `size` bytes, at most ARG_SMALL_BYTES, at addr into dst, which has room for that many. What
+ * callers pass by reference are mostly their temporaries: a read costs far more than a copy, so the
+ * first such argument brings the whole window, and the others are there already.
  */
 ARG_FN bool read_small(struct arg_scratch *s, __u64 *dst, __u32 size, __u64 addr)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Records with values behind them, where arguments are recorded (args_on): the scratch area in which they are built, and
- * what the interpreter (arg_interp.h) needs of the registers and of the thread.
+ * Records with values behind them, where arguments are recorded (args_on): the scratch area in
+ * which they are built, and what the interpreter (arg_interp.h) needs of the registers and of the
+ * thread.
  */
 #ifndef PTB_ARGS_BPF_H
 #define PTB_ARGS_BPF_H
 
-/* A large scratch area of this CPU; NULL when all are taken: not a loss, the record goes without. */
+/* A large scratch area of this CPU; NULL when all are taken: not a loss, the record goes
+ * without. */
 static __always_inline struct arg_scratch *args_get(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -40,15 +42,18 @@ static __always_inline bool run_begin(struct arg_run *r, const struct hit *hit)
 }
 
 /* Ends the record in scratch: `flags` besides those of the values. False: lost, and counted. */
-static __always_inline bool args_emit(const struct hit *hit, struct arg_scratch *s, __u8 kind, __u8 flags)
+static __always_inline bool args_emit(const struct hit *hit, struct arg_scratch *s, __u8 kind,
+				      __u8 flags)
 {
 	if (s->cut)
 		count(PTB_CNT_ARGS_CUT);
-	hdr_fill((void *)s->rec, s->pos, kind, flags | PTB_F_ARGS | (s->cut ? PTB_F_ARGS_CUT : 0), hit);
+	hdr_fill((void *)s->rec, s->pos, kind, flags | PTB_F_ARGS | (s->cut ? PTB_F_ARGS_CUT : 0),
+		 hit);
 	return emit_copy(hit, s->rec, s->pos & ARG_REC_MASK);
 }
 
-/* The registers that calls keep, by enum ptb_arg_reg: they may hold a late double, its frame, a result. */
+/* The registers that calls keep, by enum ptb_arg_reg: they may hold a late double, its frame, a
+ * result. */
 static __always_inline void words_kept(struct pt_regs *ctx, struct arg_scratch *s, __u32 first)
 {
 	s->words[first + PTB_REG_RSP] = PT_REGS_SP(ctx);
@@ -61,9 +66,9 @@ static __always_inline void words_kept(struct pt_regs *ctx, struct arg_scratch *
 }
 
 /*
- * The thread's state. A block that it never touched: sequence number 0, grad mode on, no keys beside
- * the default ones (c10/core/AutogradState.h, c10/core/impl/LocalDispatchKeySet.h). Grad mode and keys
- * are both libc10's: near each other, one read has both.
+ * The thread's state. A block that it never touched: sequence number 0, grad mode on, no keys
+ * beside the default ones (c10/core/AutogradState.h, c10/core/impl/LocalDispatchKeySet.h). Grad
+ * mode and keys are both libc10's: near each other, one read has both.
  */
 static __always_inline void state_value(struct arg_scratch *s, const struct ptb_proc_cfg *cfg,
 					const struct hit *hit, struct call_frames *fs)
@@ -190,8 +195,10 @@ static __always_inline void text_rec_values(struct text_rec *b, __u32 fixed)
 	args_begin(b->run.s, fixed + text_pad((char *)b->run.s->rec + fixed, len), args_full);
 }
 
-/* All but the header is there; with values behind the text if they were begun. False: lost, and counted. */
-static __always_inline bool text_rec_emit(struct text_rec *b, const struct hit *hit, __u8 kind, __u32 fixed)
+/* All but the header is there; with values behind the text if they were begun. False: lost, and
+ * counted. */
+static __always_inline bool text_rec_emit(struct text_rec *b, const struct hit *hit, __u8 kind,
+					  __u32 fixed)
 {
 	bool ok;
 

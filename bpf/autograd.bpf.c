@@ -38,7 +38,8 @@ static __always_inline void node_fill(struct pt_regs *ctx, struct ptb_node_enter
 }
 
 static __always_inline int emit_node(struct pt_regs *ctx, struct hit *hit,
-				     const struct ptb_proc_cfg *cfg, __u64 node, __u64 inputs, bool values)
+				     const struct ptb_proc_cfg *cfg, __u64 node, __u64 inputs,
+				     bool values)
 {
 	struct text_rec b;
 
@@ -54,8 +55,8 @@ static __always_inline int emit_node(struct pt_regs *ctx, struct hit *hit,
 }
 
 /*
- * Engine::evaluate_function(shared_ptr<GraphTask>&, Node*, InputBuffer&, ...): rdx, rcx. The buffer begins with its
- * std::vector<Variable>.
+ * Engine::evaluate_function(shared_ptr<GraphTask>&, Node*, InputBuffer&, ...): rdx, rcx. The buffer
+ * begins with its std::vector<Variable>.
  */
 PROBE(node_enter)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Boxed calls of operators, whose arguments and results are IValues on a stack, and operators that leave the dispatcher.
+ * Boxed calls of operators, whose arguments and results are IValues on a stack, and operators that
+ * leave the dispatcher.
  */
 
 /* OperatorHandle* and Stack* of a boxed call, once ordered. */
@@ -19,7 +20,8 @@ static __always_inline struct boxed_regs boxed_regs(struct pt_regs *ctx)
 	return (struct boxed_regs){ handle, stack, third };
 }
 
-static __always_inline void boxed_regs_order(struct boxed_regs *regs, const struct ptb_proc_cfg *cfg)
+static __always_inline void boxed_regs_order(struct boxed_regs *regs,
+					     const struct ptb_proc_cfg *cfg)
 {
 	if (cfg->boxed_handle_reg) {
 		regs->handle = regs->stack;
@@ -28,8 +30,9 @@ static __always_inline void boxed_regs_order(struct boxed_regs *regs, const stru
 }
 
 /*
- * profiler::_record_function_enter*(String name, String? args): the name and its argument are the last two IValues
- * (16 bytes: payload, tag) of the boxed stack, a std::vector {begin, end, capacity}.
+ * profiler::_record_function_enter*(String name, String? args): the name and its argument are the
+ * last two IValues (16 bytes: payload, tag) of the boxed stack, a std::vector {begin, end,
+ * capacity}.
  */
 static __always_inline void emit_boxed_scope(struct pt_regs *ctx, struct hit *hit,
 					     const struct ptb_proc_cfg *cfg, __u64 stack)
@@ -53,7 +56,8 @@ static __always_inline void emit_boxed_scope(struct pt_regs *ctx, struct hit *hi
 	emit_named(&b, hit, PTB_REC_SCOPE_NAME);
 }
 
-/* Numbers of arguments and results: c10::FunctionSchema's two std::vector<Argument> in OperatorDef. */
+/* Numbers of arguments and results: c10::FunctionSchema's two std::vector<Argument> in
+ * OperatorDef. */
 static __always_inline bool schema_counts(const struct ptb_tensor_cfg *t, __u64 opdef, __u64 *args,
 					  __u64 *results)
 {
@@ -157,7 +161,8 @@ PROBE(boxed_exit)
 static __always_inline __u32 overload_name(char dst[64], __u64 addr, bool old_abi)
 {
 	__u8 flags = 0;
-	__u64 text = read_word(addr, &flags), len = read_word(old_abi ? text - 24 : addr + 8, &flags);
+	__u64 text = read_word(addr, &flags),
+	      len = read_word(old_abi ? text - 24 : addr + 8, &flags);
 
 	len = len < 64 ? len : 63;
 	if (flags || !len || bpf_probe_read_user(dst, len & 63, (void *)text))
@@ -165,7 +170,8 @@ static __always_inline __u32 overload_name(char dst[64], __u64 addr, bool old_ab
 	return (__u32)len;
 }
 
-/* c10::Dispatcher::deregisterDef_(OperatorHandle const&, OperatorName const&): {name, overload_name} */
+/* c10::Dispatcher::deregisterDef_(OperatorHandle const&, OperatorName const&): {name,
+ * overload_name} */
 PROBE(opdef_gone)
 {
 	__u64 handle = PT_REGS_PARM2(ctx), name = PT_REGS_PARM3(ctx);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Programs about ptbpf itself: `calib` does the work of an operator hit whether the window is open or not,
- * so that its cost can be measured before a target is touched; `pidns_depth` is run once by user
- * space.
+ * Programs about ptbpf itself: `calib` does the work of an operator hit whether the window is open
+ * or not, so that its cost can be measured before a target is touched; `pidns_depth` is run once by
+ * user space.
  */
 
 PROBE(calib)

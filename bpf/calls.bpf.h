@@ -2,10 +2,11 @@
 /*
  * Open calls of each thread, so that an exit finds what only its entry knew. Frames are ordered by
  * stack pointer; what an exception left behind lies below the next entry and is dropped there. The
- * ring keeps the innermost calls: if a call has lost its frame, so has everything outside it, and no
- * exit can take the frame of another call.
+ * ring keeps the innermost calls: if a call has lost its frame, so has everything outside it, and
+ * no exit can take the frame of another call.
  *
- * Each use has a task storage of its own (maps.bpf.h), which begins with a struct call_stack and the ring.
+ * Each use has a task storage of its own (maps.bpf.h), which begins with a struct call_stack and
+ * the ring.
  */
 #ifndef PTB_CALLS_BPF_H
 #define PTB_CALLS_BPF_H
@@ -19,10 +20,12 @@ struct call_use {
 	void (*dropped)(const struct hit *hit, const void *frame);
 };
 
-/* The thread's stack; those of an earlier window are forgotten. flags: BPF_LOCAL_STORAGE_GET_F_CREATE or 0; may be NULL. */
+/* The thread's stack; those of an earlier window are forgotten. flags:
+ * BPF_LOCAL_STORAGE_GET_F_CREATE or 0; may be NULL. */
 static __always_inline void *calls_get(const struct call_use *use, __u64 flags)
 {
-	struct call_stack *cs = bpf_task_storage_get(use->map, bpf_get_current_task_btf(), NULL, flags);
+	struct call_stack *cs =
+		bpf_task_storage_get(use->map, bpf_get_current_task_btf(), NULL, flags);
 	__u32 window = *(volatile __u32 *)&active;
 
 	if (cs && cs->window != window) {
@@ -60,7 +63,8 @@ static __always_inline void calls_prune(const struct call_use *use, struct call_
 	}
 }
 
-/* Room for a frame; where calls are nested too deep, the outermost one is dropped. Its head is filled in. */
+/* Room for a frame; where calls are nested too deep, the outermost one is dropped. Its head is
+ * filled in. */
 static __always_inline void *calls_push(const struct call_use *use, struct call_stack *cs,
 					const struct hit *hit, __u64 sp, __u32 args)
 {
@@ -78,8 +82,8 @@ static __always_inline void *calls_push(const struct call_use *use, struct call_
 }
 
 /*
- * Takes off the frame of the call that ends with its stack pointer at sp: the innermost with an entry above it. NULL: that
- * is another call's, the entry of this one was not seen.
+ * Takes off the frame of the call that ends with its stack pointer at sp: the innermost with an
+ * entry above it. NULL: that is another call's, the entry of this one was not seen.
  */
 static __always_inline void *calls_pop(const struct call_use *use, struct call_stack *cs,
 				       const struct hit *hit, __u64 sp, __u32 args)

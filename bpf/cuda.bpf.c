@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * CUDA's launches, copies, fills and synchronisation as the host calls them: arguments are read at the entry,
- * the record is emitted at the return. A call that is made inside another one (libcudart's of the driver) is that
- * one's work: it is counted, and no record is emitted. What a GPU does with the calls is not seen here.
+ * CUDA's launches, copies, fills and synchronisation as the host calls them: arguments are read at
+ * the entry, the record is emitted at the return. A call that is made inside another one
+ * (libcudart's of the driver) is that one's work: it is counted, and no record is emitted. What a
+ * GPU does with the calls is not seen here.
  */
 
 /* The call's arguments: what registers hold, and the words that the caller put on the stack. */
@@ -65,7 +66,8 @@ static __always_inline void read_config(struct ptb_cuda_call *c, __u64 addr)
 	c->stream = v.stream;
 }
 
-static __always_inline void read_launch(struct ptb_cuda_call *c, const struct cuda_regs *r, __u32 shape)
+static __always_inline void read_launch(struct ptb_cuda_call *c, const struct cuda_regs *r,
+					__u32 shape)
 {
 	if (shape == PTB_CUDA_LAUNCH_CONFIG) {
 		c->func = r->v[1];
@@ -90,7 +92,8 @@ static __always_inline void read_launch(struct ptb_cuda_call *c, const struct cu
 	c->stream = stack_word(r, 2, &c->h.flags);
 }
 
-/* cudaMemcpy3DParms (driver_types.h): arrays at 0 and 64 count elements, not bytes; extent at 128, kind at 152. */
+/* cudaMemcpy3DParms (driver_types.h): arrays at 0 and 64 count elements, not bytes; extent at 128,
+ * kind at 152. */
 static __always_inline void read_copy_3d(struct ptb_cuda_call *c, __u64 addr)
 {
 	__u64 arrays = read_word(addr, &c->h.flags) | read_word(addr + 64, &c->h.flags);
@@ -99,7 +102,8 @@ static __always_inline void read_copy_3d(struct ptb_cuda_call *c, __u64 addr)
 	c->copy_kind = (__u32)read_word(addr + 152, &c->h.flags);
 }
 
-static __always_inline void read_copy(struct ptb_cuda_call *c, const struct cuda_regs *r, __u32 shape)
+static __always_inline void read_copy(struct ptb_cuda_call *c, const struct cuda_regs *r,
+				      __u32 shape)
 {
 	switch (shape) {
 	case PTB_CUDA_COPY_ASYNC:
@@ -139,7 +143,8 @@ static __always_inline void read_copy(struct ptb_cuda_call *c, const struct cuda
 }
 
 /* CUDA_MEMCPY2D, CUDA_MEMCPY3D (cuda.h): the extent in bytes, rows and slices is at the end. */
-static __always_inline void read_cu_copy(struct ptb_cuda_call *c, const struct cuda_regs *r, __u32 shape)
+static __always_inline void read_cu_copy(struct ptb_cuda_call *c, const struct cuda_regs *r,
+					 __u32 shape)
 {
 	switch (shape) {
 	case PTB_CUDA_CU_COPY_ASYNC:
@@ -187,7 +192,8 @@ static __always_inline void read_set(struct ptb_cuda_call *c, const struct cuda_
 	}
 }
 
-static __always_inline void cuda_read(struct ptb_cuda_call *c, const struct cuda_regs *r, __u32 args)
+static __always_inline void cuda_read(struct ptb_cuda_call *c, const struct cuda_regs *r,
+				      __u32 args)
 {
 	__u32 shape = PTB_CUDA_SHAPE(args), kind = PTB_CUDA_KIND(args);
 
@@ -211,7 +217,8 @@ static __always_inline void cuda_read(struct ptb_cuda_call *c, const struct cuda
 
 /* ---- open calls ---- */
 
-static __always_inline void emit_cuda(const struct hit *hit, const struct ptb_cuda_call *c, __u32 flags)
+static __always_inline void emit_cuda(const struct hit *hit, const struct ptb_cuda_call *c,
+				      __u32 flags)
 {
 	struct slot s = slot_reserve(hit, sizeof(*c), PTB_REC_CUDA_CALL, 0);
 	struct ptb_cuda_call *r = s.rec;
@@ -259,8 +266,8 @@ static __always_inline bool in_cudart(const struct ptb_proc_cfg *cfg, __u64 addr
 }
 
 /*
- * Is the call the work of the one that is open on this thread? It is if libcudart calls it. Where libcudart's code is not
- * known, every call inside one whose end is seen counts as its work.
+ * Is the call the work of the one that is open on this thread? It is if libcudart calls it. Where
+ * libcudart's code is not known, every call inside one whose end is seen counts as its work.
  */
 static __always_inline bool cuda_is_nested(struct cuda_frames *cs, const struct hit *hit, __u64 sp)
 {
@@ -312,7 +319,8 @@ PROBE(cuda_enter)
 
 PROBE(cuda_exit)
 {
-	struct cuda_frames *cs = calls_get(&cuda_use, 0); /* NULL: it was entered before the window */
+	/* NULL: it was entered before the window */
+	struct cuda_frames *cs = calls_get(&cuda_use, 0);
 	struct cuda_frame *f =
 		cs ? calls_pop(&cuda_use, &cs->calls, hit, PT_REGS_SP(ctx), hit->args) : NULL;
 	__u32 flags = 0;

@@ -24,7 +24,8 @@ static __always_inline __u32 pid_nr(struct pid *pid)
 
 	if (!pid || BPF_CORE_READ(pid, level) < level)
 		return 0;
-	up = (void *)pid + bpf_core_field_offset(pid->numbers) + level * bpf_core_type_size(struct upid);
+	up = (void *)pid + bpf_core_field_offset(pid->numbers) +
+	     level * bpf_core_type_size(struct upid);
 	if (BPF_CORE_READ(up, ns, ns.inum) != ns_inum)
 		return 0;
 	return (__u32)BPF_CORE_READ(up, nr);
@@ -56,7 +57,8 @@ static __always_inline void current_ids(__u32 *tgid, __u32 *tid)
 	}
 }
 
-/* A link that serves several processes: which one is it? False: none that is traced, and that is counted. */
+/* A link that serves several processes: which one is it? False: none that is traced, and that is
+ * counted. */
 static __always_inline bool proc_by_tgid(struct hit *hit)
 {
 	__u32 lib = (hit->proc - PTB_PROC_SHARED) & (PTB_SHARED_MAX - 1), tgid = hit->tgid;
@@ -132,8 +134,8 @@ static __always_inline bool hit_begin_in_window(struct pt_regs *ctx, struct hit 
 }
 
 /*
- * A program of PTB_PROGS, by the name of its function: what it does at a hit. ptbpf.bpf.c has the functions that are
- * attached, which call it.
+ * A program of PTB_PROGS, by the name of its function: what it does at a hit. ptbpf.bpf.c has the
+ * functions that are attached, which call it.
  */
 #define PROBE(func) static __always_inline int func##_hit(struct pt_regs *ctx, struct hit *hit)
 
@@ -199,7 +201,8 @@ static __always_inline void ring_go_on(void)
 	ring_at[idx] = (ring_at[idx] + 1) & (ring_pieces - 1);
 }
 
-/* A record in its ring, to be filled and submitted; `rec` NULL: there is none, and that is counted. */
+/* A record in its ring, to be filled and submitted; `rec` NULL: there is none, and that is
+ * counted. */
 struct slot {
 	void *ring; /* a piece of it */
 	void *rec;
@@ -223,7 +226,8 @@ static __always_inline struct slot ring_reserve(const struct hit *hit, __u64 len
 	return s;
 }
 
-static __always_inline struct slot slot_reserve(const struct hit *hit, __u32 len, __u8 kind, __u8 flags)
+static __always_inline struct slot slot_reserve(const struct hit *hit, __u32 len, __u8 kind,
+						__u8 flags)
 {
 	struct slot s = ring_reserve(hit, len);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Kernel memory events of watched threads, from tracepoints, added up per thread (kmem.bpf.h); rare and
- * large ones have a record each. A task without sums is not watched: this check is all that the other tasks of the
- * host pay for.
+ * Kernel memory events of watched threads, from tracepoints, added up per thread (kmem.bpf.h); rare
+ * and large ones have a record each. A task without sums is not watched: this check is all that the
+ * other tasks of the host pay for.
  */
 
 #define SLICE_FAULTS 256 /* then the sums are emitted in the midst of an operator */
@@ -46,7 +46,8 @@ static __always_inline struct kmem_acc *kmem_acc_of(struct task_struct *task)
 
 	if (!window)
 		return NULL;
-	if (!bpf_core_field_exists(task->bpf_storage) || task->bpf_storage) /* this check is cheaper than the call */
+	/* this check is cheaper than the call */
+	if (!bpf_core_field_exists(task->bpf_storage) || task->bpf_storage)
 		acc = bpf_task_storage_get(&kmem_accs, task, NULL, 0);
 	if (acc)
 		return acc->window == window ? acc : NULL;
@@ -203,7 +204,8 @@ static __always_inline void emit_happening(struct ptb_kmem_event *r, __u32 tgid,
 
 #define SCAN_SUCCEED 1 /* mm/khugepaged.c, enum scan_result */
 
-__u32 collapse_tid = 0, collapse_pages = 0; /* who puts pages together, and how many of them were not there */
+/* who puts pages together, and how many of them were not there */
+__u32 collapse_tid = 0, collapse_pages = 0;
 
 /* (page, pages that were not there, ...): the process grows by them if it succeeds */
 SEC("tp_btf/mm_collapse_huge_page_isolate")
@@ -371,8 +373,8 @@ int BPF_PROG(kmem_task_exit, struct task_struct *task)
 }
 
 /*
- * Run by user space over all tasks: before a window, when a process joins, and after the window has been
- * closed for kernel memory. Its thread may run meanwhile, but adds nothing.
+ * Run by user space over all tasks: before a window, when a process joins, and after the window has
+ * been closed for kernel memory. Its thread may run meanwhile, but adds nothing.
  */
 SEC("iter/task")
 int kmem_tasks(struct bpf_iter__task *ctx)
@@ -410,8 +412,8 @@ __s64 own_rss[PTB_RSS_KINDS] = {}; /* pages of the process that ran kmem_setup *
 __u64 address = 0;                 /* a pointer becomes a number by going through memory */
 
 /*
- * Where each processor's own memory is: by how far its value of a map is from what the map knows all of
- * them by. (The kernel's table of it has a name that not every kernel gives away.)
+ * Where each processor's own memory is: by how far its value of a map is from what the map knows
+ * all of them by. (The kernel's table of it has a name that not every kernel gives away.)
  */
 static __always_inline void find_cpus(void)
 {
@@ -431,7 +433,8 @@ static __always_inline void find_cpus(void)
 	}
 }
 
-/* Run once by BPF_PROG_TEST_RUN: what is needed to read resident memory, and the caller's own to compare. */
+/* Run once by BPF_PROG_TEST_RUN: what is needed to read resident memory, and the caller's own to
+ * compare. */
 SEC("raw_tp/sys_enter")
 int kmem_setup(void *ctx)
 {
@@ -444,7 +447,8 @@ int kmem_setup(void *ctx)
 	if (bpf_core_type_exists(struct mm_rss_stat)) {
 		struct mm_struct___old *old = (void *)mm;
 
-		/* as /proc shows it: without what the tasks have not added yet, which can be megabytes */
+		/* as /proc shows it: without what the tasks have not added yet, which can be
+		 * megabytes */
 		bpf_core_read(reading.sum, sizeof(reading.sum), &old->rss_stat.count);
 	} else {
 		find_cpus();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A thread's sums of kernel memory events and the resident memory of its process: how they are emitted, and
- * when: before the next probe's record, so that they belong to the operator that was innermost meanwhile.
- * The events themselves are collected in kmem.bpf.c.
+ * A thread's sums of kernel memory events and the resident memory of its process: how they are
+ * emitted, and when: before the next probe's record, so that they belong to the operator that was
+ * innermost meanwhile. The events themselves are collected in kmem.bpf.c.
  */
 #ifndef PTB_KMEM_BPF_H
 #define PTB_KMEM_BPF_H
@@ -14,8 +14,8 @@
 /* ---- resident memory ---- */
 
 /*
- * One by one: only where an index is a literal does the compiler leave it to the kernel's layout where the
- * element is.
+ * One by one: only where an index is a literal does the compiler leave it to the kernel's layout
+ * where the element is.
  */
 static __always_inline void rss_counts(struct mm_struct *mm, __s64 *out)
 {
@@ -70,7 +70,8 @@ static __always_inline bool rss_read_percpu(struct mm_struct *mm, struct rss_rea
 	       mm->rss_stat[3].count == reading->count[3];
 }
 
-/* Before: pages that the kernel keeps with a thread, outside the process's sum. own: zeroed by the caller. */
+/* Before: pages that the kernel keeps with a thread, outside the process's sum. own: zeroed by the
+ * caller. */
 static __always_inline __s64 rss_cached(struct task_struct *task, int own[PTB_RSS_KINDS])
 {
 	struct task_struct___old *old_task = (void *)task;
@@ -145,12 +146,14 @@ static __always_inline void rss_begin(__u32 tgid, struct kmem_acc *acc, struct t
 }
 
 /*
- * Counts what the process has grown by since one of its threads read its counters last. Before Linux 6.2 the
- * kernel keeps up to 64 pages with the thread whose faults brought them. That thread counts them at once; when the
- * kernel adds them to the process's sum, the thread that reads that counts them again and their thread subtracts them. A call
- * that frees memory hides what faults of other threads bring meanwhile, so each fault reads the counters while such a
- * call is under way (kmem_shrinking). What goes beyond what such calls can free was taken from outside (reclaim, process_madvise() of
- * another process), perhaps while a call waited for mmap_lock: no thread of the process did it.
+ * Counts what the process has grown by since one of its threads read its counters last. Before
+ * Linux 6.2 the kernel keeps up to 64 pages with the thread whose faults brought them. That thread
+ * counts them at once; when the kernel adds them to the process's sum, the thread that reads that
+ * counts them again and their thread subtracts them. A call that frees memory hides what faults of
+ * other threads bring meanwhile, so each fault reads the counters while such a call is under way
+ * (kmem_shrinking). What goes beyond what such calls can free was taken from outside (reclaim,
+ * process_madvise() of another process), perhaps while a call waited for mmap_lock: no thread of
+ * the process did it.
  */
 static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc,
 					      struct task_struct *task, bool by_call)
@@ -194,8 +197,9 @@ static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc,
 }
 
 /*
- * A thread has ended: what the kernel kept with it is in the process's sum now, where another thread counts it. One that
- * has done so a moment ago has counted it twice; the growth below 0 is set off against the next.
+ * A thread has ended: what the kernel kept with it is in the process's sum now, where another
+ * thread counts it. One that has done so a moment ago has counted it twice; the growth below 0 is
+ * set off against the next.
  */
 static __always_inline void rss_leave(__u32 tgid, struct kmem_acc *acc)
 {
@@ -269,7 +273,8 @@ static __always_inline void kmem_clear(struct kmem_acc *acc)
  * Emits a thread's sums and begins anew. A task in a tracing program is a pointer that the verifier
  * knows, so its counters are plain loads.
  */
-static __noinline int emit_kmem(const struct hit *hit, struct kmem_acc *acc, struct task_struct *task)
+static __noinline int emit_kmem(const struct hit *hit, struct kmem_acc *acc,
+				struct task_struct *task)
 {
 	__u64 minor, major;
 	struct kmem_rss *rss;
@@ -292,7 +297,8 @@ static __noinline int emit_kmem(const struct hit *hit, struct kmem_acc *acc, str
 		r->major = (__u32)major;
 		r->fault_bytes = rss ? rss_take_growth(rss, minor + major) * PAGE_BYTES : 0;
 		r->rss_delta =
-			rss ? (__s64)__sync_lock_test_and_set(&rss->change, 0) * (__s64)PAGE_BYTES : 0;
+			rss ? (__s64)__sync_lock_test_and_set(&rss->change, 0) * (__s64)PAGE_BYTES :
+			      0;
 #pragma unroll
 		for (__u32 i = 0; i < PTB_RSS_KINDS; i++)
 			r->rss[i] = rss ? (__u64)rss->kinds[i] * PAGE_BYTES : 0;
@@ -315,8 +321,8 @@ static __always_inline void kmem_touch(struct kmem_acc *acc)
 }
 
 /*
- * One word, so that a preempted program sees all of it or nothing; if two are ever alike, sums are emitted
- * late.
+ * One word, so that a preempted program sees all of it or nothing; if two are ever alike, sums are
+ * emitted late.
  */
 static __always_inline __u64 kmem_key(const struct hit *hit, const struct task_struct *task)
 {

@@ -2,8 +2,8 @@
 /* System calls of watched threads that change the address space, for the sums of kmem.bpf.c. */
 
 /*
- * A tracepoint of a system call makes every task of the host take the slow path through every system call as
- * long as it is attached: accepted where kernel memory is asked for, and only then.
+ * A tracepoint of a system call makes every task of the host take the slow path through every
+ * system call as long as it is attached: accepted where kernel memory is asked for, and only then.
  */
 
 #define ADV_DONTNEED 4 /* include/uapi/asm-generic/mman-common.h */
@@ -23,7 +23,8 @@ static __always_inline bool advice_frees(__u64 advice)
 	       advice == ADV_PAGEOUT || advice == ADV_DONTNEED_LOCKED;
 }
 
-/* Calls by which resident memory may go: what faults have brought until now must not be set off against it. */
+/* Calls by which resident memory may go: what faults have brought until now must not be set off
+ * against it. */
 static __always_inline bool call_shrinks(const struct kmem_acc *acc, __u32 call)
 {
 	switch (call) {
@@ -74,7 +75,8 @@ static __always_inline int call_enter(struct syscall_trace_enter *ctx, __u32 cal
 }
 
 /*
- * By how much the call can have changed the address space: *most, or down to *least where it depends on what was mapped there.
+ * By how much the call can have changed the address space: *most, or down to *least where it
+ * depends on what was mapped there.
  */
 static __always_inline void call_range(const struct kmem_acc *acc, __u32 call, bool good,
 				       __s64 *least, __s64 *most)
@@ -99,9 +101,10 @@ static __always_inline void call_range(const struct kmem_acc *acc, __u32 call, b
 }
 
 /*
- * What the call did to the address space: munmap() of nothing succeeds, MAP_FIXED replaces. mm->total_vm has it exactly, but also what
- * other threads of the process did meanwhile: as far as the call cannot have done it, it is theirs. Huge pages
- * of hugetlbfs are longer than what was asked for: no bounds.
+ * What the call did to the address space: munmap() of nothing succeeds, MAP_FIXED replaces.
+ * mm->total_vm has it exactly, but also what other threads of the process did meanwhile: as far as
+ * the call cannot have done it, it is theirs. Huge pages of hugetlbfs are longer than what was
+ * asked for: no bounds.
  */
 static __always_inline void call_change(struct kmem_acc *acc, struct task_struct *task, __u32 call,
 					bool good)

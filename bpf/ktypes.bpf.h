@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The few kernel types that the programs read, with only the members that they read; CO-RE relocates
- * them on the running kernel. Must not grow into a copy of vmlinux.h.
+ * The few kernel types that the programs read, with only the members that they read; CO-RE
+ * relocates them on the running kernel. Must not grow into a copy of vmlinux.h.
  */
 #ifndef PTB_KTYPES_BPF_H
 #define PTB_KTYPES_BPF_H
@@ -92,9 +92,9 @@ struct compact_control {
 } KTYPE;
 
 /*
- * What the tracepoints of single system calls hand on. Not trace_event_raw_sys_enter and _exit, which are
- * raw_syscalls': their `id` is a long, so that all behind it moves where trace_entry is no multiple of 8 bytes
- * (kernels with PREEMPT_RT before 6.13).
+ * What the tracepoints of single system calls hand on. Not trace_event_raw_sys_enter and _exit,
+ * which are raw_syscalls': their `id` is a long, so that all behind it moves where trace_entry is
+ * no multiple of 8 bytes (kernels with PREEMPT_RT before 6.13).
  */
 struct syscall_trace_enter {
 	unsigned long args[0];

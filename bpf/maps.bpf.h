@@ -45,12 +45,15 @@ const volatile __u32 compact_has_cc = 0; /* compaction's tracepoints begin with 
 const volatile __u32 migrate_reason_arg = 0; /* of the tracepoint: which argument */
 
 /*
- * Written by user space at any time: the window's number, 0: none is open. On its own cache line, every hit reads it. */
+ * Written by user space at any time: the window's number, 0: none is open. On its own cache line,
+ * every hit reads it. */
 __u32 active __attribute__((aligned(64))) = 0;
-/* The same for kernel memory: it is closed first, so that what is left can be emitted while nothing is added to it. */
+/* The same for kernel memory: it is closed first, so that what is left can be emitted while nothing
+ * is added to it. */
 __u32 kmem_active = 0;
 __u32 kmem_window = 0; /* the window that is open or about to be */
-__u32 kmem_lazy = 0; /* a thread's sums could not be made at its birth: its first fault makes them */
+/* a thread's sums could not be made at its birth: its first fault makes them */
+__u32 kmem_lazy = 0;
 __u32 kmem_closing = 0; /* what the iterator does */
 __u64 kmem_since = 0;   /* when the window began */
 __u32 rss_wrong = 0;    /* what was read of the own process was wrong: nothing is read */
@@ -60,7 +63,8 @@ __u32 kmem_gen __attribute__((aligned(64))) = 0;
 /* Pages that calls under way may free: read by every fault, written by these calls. */
 __s64 kmem_shrinking __attribute__((aligned(64))) = 0;
 __u64 cpu_off[PTB_CPUS_MAX]
-	__attribute__((aligned(64))) = {}; /* where each processor's own memory is; before kmem_setup: its number */
+	/* where each processor's own memory is; before kmem_setup: its number */
+	__attribute__((aligned(64))) = {};
 
 /*
  * Losses per ring since user space took them last: it exchanges count and first time with 0. Each
@@ -213,8 +217,8 @@ struct call_frame {
 #define PTB_FRAME_BOXED ~0u
 
 /*
- * Where a thread's own variables are; 0: not known yet. A module's block stays where it is as long as
- * the thread lives in the program image that made it.
+ * Where a thread's own variables are; 0: not known yet. A module's block stays where it is as long
+ * as the thread lives in the program image that made it.
  */
 struct tls_addrs {
 	__u64 fsbase;
@@ -293,7 +297,8 @@ struct {
 struct kmem_rss {
 	__u32 window;
 	__u32 pad;
-	__s64 last; /* file, anonymous and shared ones, but for what the kernel keeps with its threads */
+	/* file, anonymous and shared ones, but for what the kernel keeps with its threads */
+	__s64 last;
 	__s64 growth; /* by faults, not recorded yet; below 0: counted twice */
 	__s64 change; /* by what its threads did, not recorded yet */
 	__s64 kinds[PTB_RSS_KINDS];
@@ -304,10 +309,12 @@ struct rss_reading {
 	__u64 own[PTB_RSS_KINDS]; /* offsets in every processor's memory */
 	__s64 count[PTB_RSS_KINDS];
 	__s64 sum[PTB_RSS_KINDS];
-	__s64 cached; /* part of the sum that the kernel keeps with this thread (before Linux 6.2) */
+	/* part of the sum that the kernel keeps with this thread (before Linux 6.2) */
+	__s64 cached;
 };
 
-/* What the kernel did for a thread and is in no record yet. Written by the thread, between windows by the iterator. */
+/* What the kernel did for a thread and is in no record yet. Written by the thread, between windows
+ * by the iterator. */
 struct kmem_acc {
 	__u32 window; /* 0: not ready */
 	__u32 dirty;
@@ -341,7 +348,8 @@ struct {
 	__type(value, struct kmem_acc);
 } kmem_accs SEC(".maps");
 
-/* What a processor saw at its last probe: whose it was, and how far the counters were (kmem_key()). */
+/* What a processor saw at its last probe: whose it was, and how far the counters were
+ * (kmem_key()). */
 struct kmem_seen {
 	__u64 key;
 	__u64 pad[7]; /* a cache line */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Allocators: the arguments of torch's own reporting functions, in registers (c10/core/CPUAllocator.h,
- * c10/core/Allocator.h), and memory calls of libcudart and libcuda from entry to return. Does not track live blocks and
- * charges none to an operator: the model does.
+ * Allocators: the arguments of torch's own reporting functions, in registers
+ * (c10/core/CPUAllocator.h, c10/core/Allocator.h), and memory calls of libcudart and libcuda from
+ * entry to return. Does not track live blocks and charges none to an operator: the model does.
  */
 
 /* c10::Device is two bytes in one register: type, index. */
@@ -53,7 +53,8 @@ PROBE(mem_delete)
 	return 0;
 }
 
-/* c10::reportMemoryUsageToProfiler(void *ptr, int64_t size, size_t allocated, size_t reserved, Device) */
+/* c10::reportMemoryUsageToProfiler(void *ptr, int64_t size, size_t allocated, size_t reserved,
+ * Device) */
 PROBE(mem_report)
 {
 	struct ptb_mem_report v = {};
@@ -176,7 +177,8 @@ static __always_inline void api_result(const struct hit *hit, const struct api_c
 
 PROBE(api_exit)
 {
-	struct api_calls *cs = calls_get(&memory_use, 0); /* NULL: it was entered before the window */
+	/* NULL: it was entered before the window */
+	struct api_calls *cs = calls_get(&memory_use, 0);
 	struct api_call *c =
 		cs ? calls_pop(&memory_use, &cs->calls, hit, PT_REGS_SP(ctx), hit->args) : NULL;
 

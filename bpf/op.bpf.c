@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Operator entry and exit, the two hottest programs: time, ids and the stack pointer, and what the argument
- * program of the site reads, if it has one. Boxed calls are in boxed.bpf.c.
+ * Operator entry and exit, the two hottest programs: time, ids and the stack pointer, and what the
+ * argument program of the site reads, if it has one. Boxed calls are in boxed.bpf.c.
  */
 
 /* Inputs, the thread's state; leaves a frame for the exit. r->s: where the record is built. */
@@ -37,7 +37,8 @@ PROBE(op_enter)
 		return emit_sp(hit, PTB_REC_OP_ENTER, PT_REGS_SP(ctx));
 	r.s = args_get();
 	if (!r.s)
-		return emit_sp_flags(hit, PTB_REC_OP_ENTER, PTB_F_ARGS | PTB_F_ARGS_CUT, PT_REGS_SP(ctx));
+		return emit_sp_flags(hit, PTB_REC_OP_ENTER, PTB_F_ARGS | PTB_F_ARGS_CUT,
+				     PT_REGS_SP(ctx));
 	op_inputs(ctx, hit, &r);
 	args_emit(hit, r.s, PTB_REC_OP_ENTER, 0);
 	args_put(r.s);
@@ -69,7 +70,8 @@ PROBE(op_exit)
 	return 0;
 }
 
-/* Doubles arrive in vector registers, which BPF does not see; at this call they are in the frame. */
+/* Doubles arrive in vector registers, which BPF does not see; at this call they are in the
+ * frame. */
 PROBE(op_late)
 {
 	struct arg_run r;

@@ -4,15 +4,17 @@
  * layout of chunks, of the records in them and of the control block; knows neither side's code.
  *
  * Four channels, none of which anybody but root can use:
- *  - Requests: USDT sites (provider "ptbpf") that never run. A tracer's probe on one raises its semaphore,
- *    which the agent reads; the kernel lowers it when the tracer goes, however it goes. Two of them run while they are
- *    requested, on the operator's thread: "stacks" before its BEGIN, with the number in rdi that the BEGIN has; "edges" before the
- *    clock is read for a BEGIN or an END, so that what the tracer has summed up until then belongs to what was open until then.
- *  - Settings and state: the control block, the agent's exported object `ptbpf_agent_ctl`. The tracer
- *    writes `cfg` (through /proc/PID/mem) before it raises a request and reads the rest.
- *  - Open operators: the agent's exported object `ptbpf_agent_open` and what it leads to, which the tracer reads.
- *  - Records: the USDT site "chunk" runs once per chunk with its address in rdi and its length in rsi; the
- *    tracer's program copies it. Without a tracer on that site nothing is ever made.
+ *  - Requests: USDT sites (provider "ptbpf") that never run. A tracer's probe on one raises its
+ *    semaphore, which the agent reads; the kernel lowers it when the tracer goes, however it goes.
+ *    Two of them run while they are requested, on the operator's thread: "stacks" before its BEGIN,
+ *    with the number in rdi that the BEGIN has; "edges" before the clock is read for a BEGIN or an
+ *    END, so that what the tracer has summed up until then belongs to what was open until then.
+ *  - Settings and state: the control block, the agent's exported object `ptbpf_agent_ctl`. The
+ *    tracer writes `cfg` (through /proc/PID/mem) before it raises a request and reads the rest.
+ *  - Open operators: the agent's exported object `ptbpf_agent_open` and what it leads to, which the
+ *    tracer reads.
+ *  - Records: the USDT site "chunk" runs once per chunk with its address in rdi and its length in
+ *    rsi; the tracer's program copies it. Without a tracer on that site nothing is ever made.
  *
  * All integers are little endian; everything is a multiple of 8 bytes. Versions: a reader refuses a
  * control block or chunk of another PTB_AGENT_ABI and says so.
@@ -28,8 +30,8 @@
 #define PTB_AGENT_FILE "libptbpf_agent.so"
 
 /*
- * USDT sites: note name = the text; the semaphore of "chunk" says that a tracer listens, those of the
- * others what it requests. The agent acts on a change within PTB_AGENT_POLL_NS.
+ * USDT sites: note name = the text; the semaphore of "chunk" says that a tracer listens, those of
+ * the others what it requests. The agent acts on a change within PTB_AGENT_POLL_NS.
  */
 /*     name       nr  text       what a probe on it requests */
 /* clang-format off */
@@ -150,23 +152,28 @@ struct ptb_agent_ctl {
 struct ptb_agent_open {
 	__u32 size; /* of this struct */
 	__u32 on;   /* 0: what threads have says nothing */
-	__s64 tls; /* from a thread's pointer to where it has the address of its struct ptb_open_ops; 0 there: none has begun on it */
+	/* from a thread's pointer to where it has the address of its struct ptb_open_ops; 0 there:
+	 * none has begun on it */
+	__s64 tls;
 };
 
 /*
- * Operators that have begun on a thread since `on` was set and have not ended, the innermost one last. Annotations are none. Only
- * the thread itself adds and removes, so whoever reads it in the thread's own context, or while the thread does not run, finds
- * nothing half written: an operator is whole before cnt includes it.
+ * Operators that have begun on a thread since `on` was set and have not ended, the innermost one
+ * last. Annotations are none. Only the thread itself adds and removes, so whoever reads it in the
+ * thread's own context, or while the thread does not run, finds nothing half written: an operator
+ * is whole before cnt includes it.
  */
 #define PTB_OPEN_MAX 127
 struct ptb_open_op {
-	__u64 rf;   /* 0: it has ended, on another thread perhaps */
-	__u64 name; /* what a NAME record has in place of a schema pointer; 0: it could not be read */
+	__u64 rf; /* 0: it has ended, on another thread perhaps */
+	/* what a NAME record has in place of a schema pointer; 0: it could not be read */
+	__u64 name;
 };
 struct ptb_open_ops {
 	struct ptb_open_head {
 		__u32 cnt;
-		__u32 over; /* more are open than there is room for: the innermost one is not known */
+		/* more are open than there is room for: the innermost one is not known */
+		__u32 over;
 	} h;
 	struct ptb_open_op ops[PTB_OPEN_MAX];
 };
@@ -211,8 +218,8 @@ struct ptb_arec {
 #define PTB_AREC_TEXT_CUT 0x8
 #define PTB_AREC_STACK 0x10 /* BEGIN: its number at the site "stacks" follows that */
 
-/* BEGIN: aux: at::RecordScope | text length << 8. Then __u64 fwd_thread (FWD), __u64 number (STACK; not 0), the text
- * padded to 8, values. */
+/* BEGIN: aux: at::RecordScope | text length << 8. Then __u64 fwd_thread (FWD), __u64 number (STACK;
+ * not 0), the text padded to 8, values. */
 struct ptb_arec_begin {
 	struct ptb_arec r;
 	__u64 rf;     /* RecordFunction* */
@@ -226,16 +233,18 @@ struct ptb_arec_end {
 	__u64 rf;
 };
 
-/* NAME: what a schema pointer means, at least once before its first BEGIN of a stream; aux: bytes of its name | of its
- * overload's << 16, which follow, each padded to 8. What could not be read has none. Of open operators: what a number with
- * PTB_OPEN_NAME means, a hash of the name, so that it is the same in all threads and never another operator's. */
+/* NAME: what a schema pointer means, at least once before its first BEGIN of a stream; aux: bytes
+ * of its name | of its overload's << 16, which follow, each padded to 8. What could not be read has
+ * none. Of open operators: what a number with PTB_OPEN_NAME means, a hash of the name, so that it
+ * is the same in all threads and never another operator's. */
 struct ptb_arec_name {
 	struct ptb_arec r;
 	__u64 schema;
 };
 #define PTB_OPEN_NAME (1ULL << 63)
 
-/* CLOCK: both clocks at once, two-sided: mono_ns is between two readings of ticks, r.ticks their middle. */
+/* CLOCK: both clocks at once, two-sided: mono_ns is between two readings of ticks, r.ticks their
+ * middle. */
 struct ptb_arec_clock {
 	struct ptb_arec r;
 	__u64 mono_ns;
@@ -254,7 +263,8 @@ struct ptb_arec_state {
 	__u32 state, ops_why, gpu_why, cupti_error;
 };
 
-/* Of GPU chunks. Names are the agent's own ids: a GPU_NAME record defines each once, before it is used. */
+/* Of GPU chunks. Names are the agent's own ids: a GPU_NAME record defines each once, before it is
+ * used. */
 
 /* GPU_NAME: aux: the id; the text follows. */
 struct ptb_arec_gpu_name {
@@ -262,8 +272,9 @@ struct ptb_arec_gpu_name {
 	__u64 bytes; /* of text */
 };
 
-/* CUPTI: behind the head follows one activity record as CUPTI made it, from its kind on; aux: the id of the
- * kernel's or the call's name, 0: none. Its thread ids are numbers of threads where PTB_AREC_TIDS says so. */
+/* CUPTI: behind the head follows one activity record as CUPTI made it, from its kind on; aux: the
+ * id of the kernel's or the call's name, 0: none. Its thread ids are numbers of threads where
+ * PTB_AREC_TIDS says so. */
 #define PTB_AREC_TIDS 0x20
 #define PTB_CUPTI_RECORD_MAX 1024 /* bytes; what a record has beyond them is cut off */
 /* X(kind, CUpti_ActivityKind, bytes that the record of every version has, what it becomes) */
@@ -286,7 +297,8 @@ enum ptb_cupti_kind {
 #undef X
 };
 
-/* GPU_DEVICE: aux: the id of its name. Behind it cnt __u32: the attributes of PTB_GPU_ATTRS, 0: not known. */
+/* GPU_DEVICE: aux: the id of its name. Behind it cnt __u32: the attributes of PTB_GPU_ATTRS, 0: not
+ * known. */
 struct ptb_arec_gpu_device {
 	struct ptb_arec r;
 	__u64 memory_bytes;

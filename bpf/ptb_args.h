@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Arguments: the programs that user space compiles for each operator (what to read, from where), and the
- * payload that executing one leaves behind a record. Compiles alone, as BPF and as C. Owns both layouts;
- * knows neither operators nor versions: all that depends on a build of torch is in a program or in
- * struct ptb_tensor_cfg.
+ * Arguments: the programs that user space compiles for each operator (what to read, from where),
+ * and the payload that executing one leaves behind a record. Compiles alone, as BPF and as C. Owns
+ * both layouts; knows neither operators nor versions: all that depends on a build of torch is in a
+ * program or in struct ptb_tensor_cfg.
  *
- * Payload: values, one after another, in the order of the operator's schema. Every value begins with a
- * struct ptb_val and has a body that is a multiple of 8 bytes, so a reader can walk and skip without
- * the program. A value that could not be read is a PTB_VAL_UNKNOWN, never a guess.
+ * Payload: values, one after another, in the order of the operator's schema. Every value begins
+ * with a struct ptb_val and has a body that is a multiple of 8 bytes, so a reader can walk and skip
+ * without the program. A value that could not be read is a PTB_VAL_UNKNOWN, never a guess.
  */
 #ifndef PTB_ARGS_H
 #define PTB_ARGS_H
@@ -58,21 +58,26 @@ enum ptb_val_kind {
 #define PTB_VAL_F_CUT 0x01     /* a list or text is longer than what follows */
 #define PTB_VAL_F_FAULT 0x02   /* the target's memory could not be read here */
 #define PTB_VAL_F_IDS 0x04     /* TENSOR: struct ptb_val_ids follows struct ptb_val_tensor */
-#define PTB_VAL_F_PENDING 0x08 /* DOUBLE: its value comes in a later ARGS_MORE record of this frame */
+/* DOUBLE: its value comes in a later ARGS_MORE record of this frame */
+#define PTB_VAL_F_PENDING 0x08
 #define PTB_VAL_F_SYMBOLIC 0x10 /* TENSOR: symbolic sizes: what is in the fields is not its shape */
-#define PTB_VAL_F_DIMS_CUT 0x20 /* TENSOR: more than PTB_DIMS_MAX dimensions; sizes and strides are absent */
-#define PTB_VAL_F_STORAGE 0x40  /* TENSOR with IDS: it has a storage, though perhaps one without data */
+/* TENSOR: more than PTB_DIMS_MAX dimensions; sizes and strides are absent */
+#define PTB_VAL_F_DIMS_CUT 0x20
+/* TENSOR with IDS: it has a storage, though perhaps one without data */
+#define PTB_VAL_F_STORAGE 0x40
 #define PTB_VAL_F_PARAMETER 0x80 /* TENSOR with IDS: its Python object is an nn.Parameter */
 /* clang-format on */
 
 /* clang-format off */
 #define PTB_STATE_GRAD 0x1   /* grad mode is on */
-#define PTB_STATE_UNMADE 0x2 /* no flag at all is set: on, if the thread has not made its flags yet; a build
-				whose flags may all be off is known from what it had before */
+/* no flag at all is set: on, if the thread has not made its flags yet; a build whose flags may all
+ * be off is known from what it had before */
+#define PTB_STATE_UNMADE 0x2
 /* clang-format on */
 
-struct ptb_val_tensor { /* then, if IDS, ptb_val_ids; then ndim sizes; then ndim strides if present */
-	__u64 keys;     /* TensorImpl::key_set_ */
+/* then, if IDS, ptb_val_ids; then ndim sizes; then ndim strides if present */
+struct ptb_val_tensor {
+	__u64 keys; /* TensorImpl::key_set_ */
 	__s64 numel;
 };
 struct ptb_val_ids {
@@ -107,11 +112,11 @@ enum ptb_opaque {
 /* ---- programs ---- */
 
 /*
- * One instruction makes one value. loc[] index the words of the call: at an entry 0..5 are rdi, rsi,
- * rdx, rcx, r8, r9 and 6 + k is the word at rsp + 8 + 8 * k (below k < 26); at an exit 0 is the result
- * pointer that the entry's program named (result_loc), 1 is rax, PTB_LOC_KEPT + enum ptb_arg_reg the
- * registers that calls keep; at a late site (OP_LATE) see SLOT.
- * Memory optionals: the flag byte is at pointer + has_off, the value at pointer + val_off.
+ * One instruction makes one value. loc[] index the words of the call: at an entry 0..5 are rdi,
+ * rsi, rdx, rcx, r8, r9 and 6 + k is the word at rsp + 8 + 8 * k (below k < 26); at an exit 0 is
+ * the result pointer that the entry's program named (result_loc), 1 is rax, PTB_LOC_KEPT + enum
+ * ptb_arg_reg the registers that calls keep; at a late site (OP_LATE) see SLOT. Memory optionals:
+ * the flag byte is at pointer + has_off, the value at pointer + val_off.
  */
 /*     name         nr  */
 /* clang-format off */
@@ -195,15 +200,18 @@ struct ptb_arg_prog {
 /* ---- layouts of one build of torch; part of struct ptb_proc_cfg ---- */
 
 #define PTB_IVALUE_TAGS 40
-/* What an IValue tag means: low byte enum ptb_val_kind; OPAQUE with its number << 8; 0: not known. String,
- * list and tuple kinds: behind the object header. */
+/* What an IValue tag means: low byte enum ptb_val_kind; OPAQUE with its number << 8; 0: not known.
+ * String, list and tuple kinds: behind the object header. */
 
 struct ptb_tensor_cfg {
 	__u8 shapes_on; /* 0: this process's layout failed its check: no arguments are read */
-	__u8 device_has_first; /* optional<Device> in TensorImpl: flag, type, index (else type, index, flag) */
-	__u8 object_header; /* bytes before the first member of an intrusive_ptr_target object: 24, 16 */
+	/* optional<Device> in TensorImpl: flag, type, index (else type, index, flag) */
+	__u8 device_has_first;
+	/* bytes before the first member of an intrusive_ptr_target object: 24, 16 */
+	__u8 object_header;
 	__u8 scalar_int, scalar_double, scalar_bool, scalar_complex; /* Scalar's tags */
-	__u8 node_inputs_from_buffer; /* no NODE_CALL probes: a node's inputs are read at NODE_ENTER */
+	/* no NODE_CALL probes: a node's inputs are read at NODE_ENTER */
+	__u8 node_inputs_from_buffer;
 	/* TensorImpl */
 	__u16 storage_off, extra_meta_off, sizes_off, storage_offset_off, numel_off, dtype_off,
 		device_off, key_set_off;
@@ -216,8 +224,9 @@ struct ptb_tensor_cfg {
 	/* thread-local state: dtv module and offset, 0: not known */
 	__u64 grad_tls_module, grad_tls_off; /* AutogradState's byte of flags */
 	__u64 keys_tls_module, keys_tls_off; /* PODLocalDispatchKeySet: included, excluded */
-	__u64 keys_default_included, keys_default_excluded; /* the stored words are XORed with these */
-	__u8 grad_mask;                                     /* bit of grad mode in it */
+	/* the stored words are XORed with these */
+	__u64 keys_default_included, keys_default_excluded;
+	__u8 grad_mask;      /* bit of grad mode in it */
 	__u8 grad_made_late; /* the flags are made when first asked for: before, they are 0 */
 	__u8 pad1[6];
 	__u16 ivalue_kind[PTB_IVALUE_TAGS];

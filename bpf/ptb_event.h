@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Wire records: what BPF programs and the agent put into a ring buffer, and what user space
- * adds to the same stream. Compiles alone, as BPF and as C. Owns the layout of every record kind;
- * must not know who produces or consumes them.
+ * Wire records: what BPF programs and the agent put into a ring buffer, and what user space adds to
+ * the same stream. Compiles alone, as BPF and as C. Owns the layout of every record kind; must not
+ * know who produces or consumes them.
  *
- * Rules: a record is a multiple of 8 bytes; the header is 24 bytes and frozen; numbers are explicit,
- * append-only, never reused; no pointers, no enum members, no implicit padding. A tail (text) follows
- * the fixed part of kinds marked so: `text_len` bytes, no terminator, padded with zeroes to 8.
- * A reader checks `len` against the row's fixed size before it touches a field and skips kinds that
- * it does not know.
+ * Rules: a record is a multiple of 8 bytes; the header is 24 bytes and frozen; numbers are
+ * explicit, append-only, never reused; no pointers, no enum members, no implicit padding. A tail
+ * (text) follows the fixed part of kinds marked so: `text_len` bytes, no terminator, padded with
+ * zeroes to 8. A reader checks `len` against the row's fixed size before it touches a field and
+ * skips kinds that it does not know.
  *
  * 1..63 come from the target's threads (BPF programs or the agent), 64.. from user space.
  *
@@ -54,9 +54,9 @@ struct ptb_op_enter {
 };
 
 /*
- * OP_EXIT: exit site reached: closes the innermost open frame of the site's function with entry sp > sp.
- * CATCH: __cxa_begin_catch() was entered from the function that caught: frames with entry sp < sp are
- * what the exception has unwound.
+ * OP_EXIT: exit site reached: closes the innermost open frame of the site's function with entry sp
+ * > sp. CATCH: __cxa_begin_catch() was entered from the function that caught: frames with entry sp
+ * < sp are what the exception has unwound.
  */
 struct ptb_op_exit {
 	struct ptb_rec_hdr h;
@@ -103,8 +103,8 @@ struct ptb_scope_name {
 /*
  * A RecordFunction object starts to live: handle = its address. With text: RecordFunction::before()
  * named it here. Without: the name is the thread's last PTB_REC_SCOPE_NAME (entry sp > this sp), or
- * the literal that the caller's RECORD_FUNCTION macro would give it (PTB_REC_CALLER), or there is none,
- * and then it is no scope of ours.
+ * the literal that the caller's RECORD_FUNCTION macro would give it (PTB_REC_CALLER), or there is
+ * none, and then it is no scope of ours.
  */
 struct ptb_scope_begin {
 	struct ptb_rec_hdr h;
@@ -129,10 +129,12 @@ struct ptb_seq {
 	__u64 seq; /* the number that the new node gets */
 };
 
-/* ARGS_MORE: values (PTB_F_ARGS) of the innermost open frame of the site's function that its entry could
- * not read: doubles, which are in vector registers there; struct ptb_op_enter, sp inside the frame. */
+/* ARGS_MORE: values (PTB_F_ARGS) of the innermost open frame of the site's function that its entry
+ * could not read: doubles, which are in vector registers there; struct ptb_op_enter, sp inside the
+ * frame. */
 
-/* Process and thread life, from scheduler tracepoints; comm is zero-padded, may lack a terminator. */
+/* Process and thread life, from scheduler tracepoints; comm is zero-padded, may lack a
+ * terminator. */
 struct ptb_task {
 	struct ptb_rec_hdr h; /* h.tgid, h.tid: the task (FORK: the parent) */
 	__u32 child_tgid;     /* FORK: new process; THREAD_NEW: same as h.tgid */
@@ -151,7 +153,8 @@ struct ptb_mem_alloc {
 	__u64 addr, bytes;
 };
 
-/* ProfiledCPUMemoryReporter::Delete: it takes one back; the size is known from its allocation only. */
+/* ProfiledCPUMemoryReporter::Delete: it takes one back; the size is known from its allocation
+ * only. */
 struct ptb_mem_free {
 	struct ptb_rec_hdr h;
 	__u64 sp;
@@ -159,9 +162,9 @@ struct ptb_mem_free {
 };
 
 /*
- * A TensorImpl begins to end: its address may soon be another tensor's, and that of its data another storage's, if
- * nothing else holds the storage. Objects that it holds end within its own end, such as the tensor that it is a view
- * of: then both have counted each other's reference.
+ * A TensorImpl begins to end: its address may soon be another tensor's, and that of its data
+ * another storage's, if nothing else holds the storage. Objects that it holds end within its own
+ * end, such as the tensor that it is a view of: then both have counted each other's reference.
  */
 struct ptb_tensor_end {
 	struct ptb_rec_hdr h;
@@ -172,9 +175,9 @@ struct ptb_tensor_end {
 };
 
 /*
- * REPORT: c10::reportMemoryUsageToProfiler(): an allocator other than the CPU's says what it did; from
- * New and Delete too while torch's own profiler records memory. OOM: an allocator could not: addr 0,
- * bytes: the size asked for (the CPU's has no totals: 0).
+ * REPORT: c10::reportMemoryUsageToProfiler(): an allocator other than the CPU's says what it did;
+ * from New and Delete too while torch's own profiler records memory. OOM: an allocator could not:
+ * addr 0, bytes: the size asked for (the CPU's has no totals: 0).
  */
 struct ptb_mem_report {
 	struct ptb_rec_hdr h;
@@ -186,13 +189,15 @@ struct ptb_mem_report {
 	__s32 device_index;        /* -1: none */
 };
 
-/* A memory call of libcudart or libcuda, emitted when it returns (h.ts_ns); the site's function says which. */
+/* A memory call of libcudart or libcuda, emitted when it returns (h.ts_ns); the site's function
+ * says which. */
 struct ptb_mem_api {
 	struct ptb_rec_hdr h;
 	__u64 sp;
 	__u64 begin_ns;
-	__u64 addr; /* given back through the first argument, or given to the call; a handle for cuMemCreate,
-			cuMemRelease; 0: none, or the call failed */
+	/* given back through the first argument, or given to the call; a handle for cuMemCreate,
+	 * cuMemRelease; 0: none, or the call failed */
+	__u64 addr;
 	__u64 bytes; /* asked for; 0: none */
 	__u32 flags; /* PTB_API_* */
 	__u32 pad;
@@ -204,14 +209,16 @@ struct ptb_mem_api {
 enum ptb_rss_kind { PTB_RSS_FILE, PTB_RSS_ANON, PTB_RSS_SWAP, PTB_RSS_SHMEM };
 
 /*
- * What the kernel did for a thread since its last record of this kind, while the same operator was the
- * innermost one: emitted before the next probe's record (same h.ts_ns), earlier where much came together.
+ * What the kernel did for a thread since its last record of this kind, while the same operator was
+ * the innermost one: emitted before the next probe's record (same h.ts_ns), earlier where much came
+ * together.
  */
 struct ptb_kmem {
 	struct ptb_rec_hdr h;
 	__u64 begin_ns; /* of the first event in the sums; 0: there is only the process's state */
 	__u32 minor, major; /* faults by the kernel's own counters of the thread */
-	__u32 reads, writes; /* of user mode, by the tracepoint; reads includes instruction fetches */
+	/* of user mode, by the tracepoint; reads includes instruction fetches */
+	__u32 reads, writes;
 	__u64 addr_min, addr_max; /* of those; 0: none */
 	__u32 maps, unmaps, remaps, brks, advises,
 		small_calls; /* calls; small_calls: without a KMEM_CALL record */
@@ -224,7 +231,8 @@ struct ptb_kmem {
 	__u64 fault_bytes; /* that part of it by which faults made it grow */
 };
 
-/* One call that changed the address space, of PTB_KMEM_CALL_MIN bytes or more; h.ts_ns: its return. */
+/* One call that changed the address space, of PTB_KMEM_CALL_MIN bytes or more; h.ts_ns: its
+ * return. */
 #define PTB_KMEM_CALL_MIN (1 << 20)
 struct ptb_kmem_call {
 	struct ptb_rec_hdr h;
@@ -256,16 +264,19 @@ enum ptb_kmem_stalls { PTB_STALL_RECLAIM, PTB_STALL_MEMCG_RECLAIM, PTB_STALL_COM
 
 /* Rare things that happened to the process, on whatever thread. */
 struct ptb_kmem_event {
-	struct ptb_rec_hdr h; /* h.tgid: the process; h.tid: the thread that caused it, 0: none of the process */
-	__u32 what;            /* enum ptb_kmem_events */
-	__u32 reason;          /* MIGRATE: enum migrate_reason */
-	__u64 pages;           /* HUGE_PAGE, MIGRATE; OOM_KILL: resident pages of the victim */
-	__u64 failed;          /* MIGRATE: pages that stayed; HUGE_PAGE: the scan's status */
-	__u32 by_tgid, by_tid; /* OOM_KILL: who asked for the memory, 0: not a traced process's thread */
+	/* h.tgid: the process; h.tid: the thread that caused it, 0: none of the process */
+	struct ptb_rec_hdr h;
+	__u32 what;   /* enum ptb_kmem_events */
+	__u32 reason; /* MIGRATE: enum migrate_reason */
+	__u64 pages;  /* HUGE_PAGE, MIGRATE; OOM_KILL: resident pages of the victim */
+	__u64 failed; /* MIGRATE: pages that stayed; HUGE_PAGE: the scan's status */
+	/* OOM_KILL: who asked for the memory, 0: not a traced process's thread */
+	__u32 by_tgid, by_tid;
 };
 enum ptb_kmem_events { PTB_KMEM_OOM_KILL, PTB_KMEM_HUGE_PAGE, PTB_KMEM_MIGRATE };
 
-/* An operator leaves the dispatcher, in rings only: its address may become another one's (OPDEF has it then). */
+/* An operator leaves the dispatcher, in rings only: its address may become another one's (OPDEF has
+ * it then). */
 struct ptb_opdef_gone {
 	struct ptb_rec_hdr h;
 	__u64 opdef;    /* OperatorDef* */
@@ -280,18 +291,21 @@ struct ptb_opdef_gone {
 struct ptb_py_frame {
 	__u64 code; /* address of its code object; PTB_PY_NATIVE may be or-ed to it */
 	__s32 at;   /* bytes into its bytecode; negative: not begun */
-	__u32 check; /* over fields of the code object: another object at this address has another one */
+	/* over fields of the code object: another object at this address has another one */
+	__u32 check;
 };
 #define PTB_PY_NATIVE 0x1u /* native frames lie between the frame and its caller */
 /*
- * No frame: the next one of the stack calls a module of torch (nn.Module.__call__()), and this is what module. code: or-ed to the address
- * of its class, 0: not read; at: of the module's address bits 4 to 35; check: over the class's name.
+ * No frame: the next one of the stack calls a module of torch (nn.Module.__call__()), and this is
+ * what module. code: or-ed to the address of its class, 0: not read; at: of the module's address
+ * bits 4 to 35; check: over the class's name.
  */
 #define PTB_PY_CLASS 0x2u
 
 /*
- * PY_STACK_DEF: what stack `id` of process h.tgid is; frame_cnt frames follow, innermost first. Emitted by each thread
- * before its first PY_STACK of that id in a window, perhaps again later. Without frames: not even the innermost one could be read (flags).
+ * PY_STACK_DEF: what stack `id` of process h.tgid is; frame_cnt frames follow, innermost first.
+ * Emitted by each thread before its first PY_STACK of that id in a window, perhaps again later.
+ * Without frames: not even the innermost one could be read (flags).
  */
 struct ptb_py_stack_def {
 	struct ptb_rec_hdr h;
@@ -304,15 +318,17 @@ struct ptb_py_stack_def {
 #define PTB_PY_FAULT 0x2 /* the next frame outwards could not be read: the rest is missing */
 
 /*
- * The Python stack of the thread at the record of the same thread that follows with the same h.ts_ns. A thread without
- * Python frames has none; id 0: the thread's state could not be read (counted).
+ * The Python stack of the thread at the record of the same thread that follows with the same
+ * h.ts_ns. A thread without Python frames has none; id 0: the thread's state could not be read
+ * (counted).
  */
 struct ptb_py_stack {
 	struct ptb_rec_hdr h;
 	__u64 id; /* hash of its frames, see PY_STACK_DEF */
 };
 
-/* PY_STACK of an operator that the process's agent records, in rings only: the recorder puts it before the RF_BEGIN. */
+/* PY_STACK of an operator that the process's agent records, in rings only: the recorder puts it
+ * before the RF_BEGIN. */
 struct ptb_agent_stack {
 	struct ptb_rec_hdr h;
 	__u64 id;
@@ -320,7 +336,8 @@ struct ptb_agent_stack {
 };
 
 /*
- * PY_SAMPLE: what the thread did at one moment, without a probe. Nothing else is recorded of a process of which there are samples.
+ * PY_SAMPLE: what the thread did at one moment, without a probe. Nothing else is recorded of a
+ * process of which there are samples.
  */
 struct ptb_py_sample {
 	struct ptb_rec_hdr h;
@@ -328,16 +345,18 @@ struct ptb_py_sample {
 	__u64 ns;    /* the time that it stands for, which ends at h.ts_ns */
 	__u32 flags; /* PTB_SAMPLE_* */
 	__u32 pad;
-	__u64 op; /* the innermost operator that is open, as an OPDEF names it; 0: none, or see flags */
+	/* the innermost operator that is open, as an OPDEF names it; 0: none, or see flags */
+	__u64 op;
 };
 #define PTB_SAMPLE_RAN 0x1    /* the thread ran on a processor; else ... */
 #define PTB_SAMPLE_WAITED 0x2 /* ... it waited for one; else it was blocked */
-#define PTB_SAMPLE_NO_STACK                                                                        \
-	0x4 /* id 0: it has Python frames perhaps, but they could not be read; else it has none */
-#define PTB_SAMPLE_OPS                                                                             \
-	0x8 /* the process's agent knew which operators were open, else nothing is known of them */
+/* id 0: it has Python frames perhaps, but they could not be read; else it has none */
+#define PTB_SAMPLE_NO_STACK 0x4
+/* the process's agent knew which operators were open, else nothing is known of them */
+#define PTB_SAMPLE_OPS 0x8
 
-/* ---- from the agent; user space has put them into this form (ptb_agent.h has the agent's own) ---- */
+/* ---- from the agent; user space has put them into this form (ptb_agent.h has the agent's own)
+ * ---- */
 
 /* A chunk as it came, in rings only: a capture has the records that were in it. */
 struct ptb_agent_data {
@@ -367,12 +386,15 @@ struct ptb_rf_end {
 
 /* ---- written by user space ---- */
 
-/* META: "key\0value" as JSON text; JOB: container and job of process h.tgid, a JSON object
- * ("job" in schemas/formats/facts.schema.json); NATIVE_STACK: of thread h.tid, a line for each frame, innermost first: "function (file)" or
- * "file+0x1234"; a last line "..." stands for frames that are missing; no text: the stack could not be read */
+/* META: "key\0value" as JSON text; JOB: container and job of process h.tgid, a JSON object ("job"
+ * in schemas/formats/facts.schema.json); NATIVE_STACK: of thread h.tid, a line for each frame,
+ * innermost first: "function (file)" or "file+0x1234"; a last line "..." stands for frames that are
+ * missing; no text: the stack could not be read */
 struct ptb_text {
 	struct ptb_rec_hdr h;
-	__u32 id; /* NAME: name id, from 1; NATIVE_STACK: how long before h.ts_ns it was read, us; others: 0 */
+	/* NAME: name id, from 1; NATIVE_STACK: how long before h.ts_ns it was read, us; others:
+	 * 0 */
+	__u32 id;
 	__u32 text_len;
 };
 
@@ -393,7 +415,9 @@ struct ptb_site {
 	__u64 offset; /* file offset */
 };
 
-struct ptb_addr_name { /* OPDEF, NODE_TYPE, CALLER, KERNEL_NAME (ptb_cuda_call.func): an address in process h.tgid and its name */
+/* OPDEF, NODE_TYPE, CALLER, KERNEL_NAME (ptb_cuda_call.func): an address in process h.tgid and its
+ * name */
+struct ptb_addr_name {
 	struct ptb_rec_hdr h;
 	__u64 addr;
 	__u32 name;
@@ -422,7 +446,8 @@ struct ptb_process {          /* h.tgid: the process; comm also of its threads b
 	struct ptb_rec_hdr h; /* h.ts_ns: when its probes became active */
 	__u32 parent_tgid;
 	__u32 source; /* 0 kernel probes, 1 agent */
-	__u64 gap_ns; /* since its fork or exec until the probes were active; 0 for the first target */
+	/* since its fork or exec until the probes were active; 0 for the first target */
+	__u64 gap_ns;
 	__u32 comm;    /* name id */
 	__u32 cmdline; /* name id */
 	__u32 exe;     /* name id: base name of the executable ("python3.11") */
@@ -472,11 +497,13 @@ struct ptb_rss_sample {
 	__u64 minor, major;       /* faults of the process since it began */
 };
 
-/* What a frame of PY_STACK_DEFs of process h.tgid is, by the frame's three fields (without PTB_PY_NATIVE). PTB_PY_CLASS: func is the class. */
+/* What a frame of PY_STACK_DEFs of process h.tgid is, by the frame's three fields (without
+ * PTB_PY_NATIVE). PTB_PY_CLASS: func is the class. */
 struct ptb_py_line {
 	struct ptb_rec_hdr h;
 	struct ptb_py_frame frame;
-	__u32 func; /* name id: qualified name; 0: the code object was gone before it could be read (counted) */
+	/* name id: qualified name; 0: the code object was gone before it could be read (counted) */
+	__u32 func;
 	__u32 file;  /* name id: co_filename */
 	__s32 line;  /* of the instruction; 0: it has none */
 	__s32 first; /* line of the def */

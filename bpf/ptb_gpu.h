@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Wire records of GPUs: CUDA calls as the host's probes see them, activities as CUPTI reports them. A part of
- * ptb_event.h, whose rules hold here and which includes it.
+ * Wire records of GPUs: CUDA calls as the host's probes see them, activities as CUPTI reports them.
+ * A part of ptb_event.h, whose rules hold here and which includes it.
  */
 #ifndef PTB_GPU_H
 #define PTB_GPU_H
 
 /* ---- CUDA calls seen from the host, by kernel probes: no agent is needed ---- */
 
-/* A call of libcudart or libcuda, emitted when it returns (h.ts_ns), or with PTB_API_NO_RESULT at any time after it
- * began; the site's function says which. */
+/* A call of libcudart or libcuda, emitted when it returns (h.ts_ns), or with PTB_API_NO_RESULT at
+ * any time after it began; the site's function says which. */
 struct ptb_cuda_call {
 	struct ptb_rec_hdr h;
 	__u64 sp;
 	__u64 begin_ns;
-	__u64 func; /* launches: what is launched (cudaLaunchKernel: the host stub's address), 0: none */
+	/* launches: what is launched (cudaLaunchKernel: the host stub's address), 0: none */
+	__u64 func;
 	__u64 stream;            /* handle, 0: the default one; ~0: the call has none */
 	__u64 bytes;             /* copies, fills */
 	__u32 grid[3], block[3]; /* launches */
@@ -25,8 +26,9 @@ struct ptb_cuda_call {
 };
 #define PTB_CUDA_HAS_RESULT 0x4
 
-/* ---- GPU, from CUPTI's records (cupti_activity.h), which the agent sends. Times are CUPTI's own; GPU_CLOCK relates them to
- * CLOCK_MONOTONIC. h.ts_ns: when the record arrived; names: name ids. ---- */
+/* ---- GPU, from CUPTI's records (cupti_activity.h), which the agent sends. Times are CUPTI's own;
+ * GPU_CLOCK relates them to CLOCK_MONOTONIC. h.ts_ns: when the record arrived; names: name ids.
+ * ---- */
 
 struct ptb_gpu_kernel {
 	struct ptb_rec_hdr h;
@@ -113,15 +115,17 @@ enum ptb_gpu_notes {
 	PTB_GPU_UNKNOWN, /* value: records of kinds that were not asked for */
 };
 
-/* A node of a CUDA graph was made, on thread h.tid: kernels, copies and fills with this graph_node are replays of it. A copy
- * of another node (original; cudaGraphInstantiate() copies all of a graph) belongs to what made that one. */
+/* A node of a CUDA graph was made, on thread h.tid: kernels, copies and fills with this graph_node
+ * are replays of it. A copy of another node (original; cudaGraphInstantiate() copies all of a
+ * graph) belongs to what made that one. */
 struct ptb_gpu_graph_node {
 	struct ptb_rec_hdr h;
 	__u64 at_ns;          /* CLOCK_MONOTONIC */
 	__u64 node, original; /* original 0: it is no copy */
 };
 
-/* What is recorded of a CUDA call or a GPU activity: any of the records above that the header's kind names. */
+/* What is recorded of a CUDA call or a GPU activity: any of the records above that the header's
+ * kind names. */
 union ptb_gpu_record {
 	struct ptb_rec_hdr h;
 	struct ptb_cuda_call host;

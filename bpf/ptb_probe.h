@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What user space and the BPF programs agree on: which program serves a site, how a cookie is packed, and the
- * per-process facts (struct offsets, flags) that some programs need. Compiles alone, as BPF and as C.
+ * What user space and the BPF programs agree on: which program serves a site, how a cookie is
+ * packed, and the per-process facts (struct offsets, flags) that some programs need. Compiles
+ * alone, as BPF and as C.
  */
 #ifndef PTB_PROBE_H
 #define PTB_PROBE_H
@@ -10,16 +11,17 @@
 #include "ptb_event.h"
 
 /*
- * The BPF programs that serve sites, one a row; a site names its program. All that the rest of ptbpf knows of a
- * program comes from its row: its number (enum ptb_prog), its function (bpf/ptbpf.bpf.c makes it of PROBE(function)),
- * whether it is loaded (user/probe/probe_set.c), its name in messages and in --dry-run. A site has the same
- * program in every mode: constants that are set before loading say what it reads (bpf/maps.bpf.h), and the verifier
- * removes the rest.
+ * The BPF programs that serve sites, one a row; a site names its program. All that the rest of
+ * ptbpf knows of a program comes from its row: its number (enum ptb_prog), its function
+ * (bpf/ptbpf.bpf.c makes it of PROBE(function)), whether it is loaded (user/probe/probe_set.c), its
+ * name in messages and in --dry-run. A site has the same program in every mode: constants that are
+ * set before loading say what it reads (bpf/maps.bpf.h), and the verifier removes the rest.
  *
- * loaded: ALL, or with which options (probe_set.h): VALUES (any arguments), RESULTS (arguments in full), MEMORY, OOM, CUDA,
- * AGENT, IDENTITIES, STACKS, AGENT_STACKS (both), AGENT_EDGES (agent and kernel memory).
- * stack: where Python stacks are recorded, the thread's comes before the program's record (PY_STACK). YES; ENTRY: if the
- * cookie says that the program makes the record itself, because no exit is seen; NO.
+ * loaded: ALL, or with which options (probe_set.h): VALUES (any arguments), RESULTS (arguments in
+ * full), MEMORY, OOM, CUDA, AGENT, IDENTITIES, STACKS, AGENT_STACKS (both), AGENT_EDGES (agent and
+ * kernel memory). stack: where Python stacks are recorded, the thread's comes before the program's
+ * record (PY_STACK). YES; ENTRY: if the cookie says that the program makes the record itself,
+ * because no exit is seen; NO.
  */
 /*        name            function         loaded      stack  what it reads at the site */
 /* clang-format off */
@@ -79,25 +81,30 @@ enum ptb_prog {
 		PTB_PROG_CNT
 };
 
-/* Cookie: the site id, the index of the process in `proc_cfg`, that of the program in `arg_progs` (0: none). */
+/* Cookie: the site id, the index of the process in `proc_cfg`, that of the program in `arg_progs`
+ * (0: none). */
 #define PTB_COOKIE(proc, site, args) (((__u64)(args) << 44) | ((__u64)(proc) << 32) | (__u32)(site))
 #define PTB_COOKIE_SITE(c) ((__u32)(c))
 #define PTB_COOKIE_PROC(c) ((__u32)((c) >> 32) & 0xfff)
 #define PTB_COOKIE_ARGS(c) ((__u32)((c) >> 44))
 
 /*
- * Links to a library for several processes (user/probe/shared_links.c) name none of them: their cookies have this number and that of the
- * library in place of the process, which is found by its pid (map shared_procs).
+ * Links to a library for several processes (user/probe/shared_links.c) name none of them: their
+ * cookies have this number and that of the library in place of the process, which is found by its
+ * pid (map shared_procs).
  */
 #define PTB_PROC_SHARED 0xf00
 #define PTB_SHARED_MAX 16 /* libraries; a power of 2 */
 struct ptb_shared_proc {
-	__u16 proc[PTB_SHARED_MAX]; /* by library: index in `proc_cfg` + 1; 0: the process is not traced there (yet) */
+	/* by library: index in `proc_cfg` + 1; 0: the process is not traced there (yet) */
+	__u16 proc[PTB_SHARED_MAX];
 };
 
-/* A mapping of a file, as the program `mappings` writes it: one into which the kernel would put breakpoints, or one of FUSE. */
+/* A mapping of a file, as the program `mappings` writes it: one into which the kernel would put
+ * breakpoints, or one of FUSE. */
 struct ptb_mapping {
-	__u64 inode; /* any number; the same one for the same file; 0: there would be no breakpoints */
+	/* any number; the same one for the same file; 0: there would be no breakpoints */
+	__u64 inode;
 	__u64 start, end, off;
 	__u32 tgid;
 	__u32 exec;
@@ -105,8 +112,9 @@ struct ptb_mapping {
 };
 
 /*
- * API_ENTER, API_EXIT: instead of an argument program the cookie says which arguments (0: rdi, 1: rsi, ... 5: r9)
- * are the pointer to what is given back, the address that is given, and the size; PTB_API_NONE: none.
+ * API_ENTER, API_EXIT: instead of an argument program the cookie says which arguments (0: rdi, 1:
+ * rsi, ... 5: r9) are the pointer to what is given back, the address that is given, and the size;
+ * PTB_API_NONE: none.
  */
 #define PTB_API_NONE 0xf
 #define PTB_API_ARGS(out, addr, size) (((__u32)(out) << 8) | ((__u32)(addr) << 4) | (__u32)(size))
@@ -118,8 +126,8 @@ struct ptb_mapping {
 	((__u32)(n) << 13) /* or-ed to it: which API, 0 ... 127, so that exits find their entry */
 
 /*
- * CUDA_ENTER, CUDA_EXIT: the cookie says in which shape the call's arguments are. Handles, pointers and sizes
- * are 8 bytes; "kind" is a cudaMemcpyKind; dim3 is three words in two registers.
+ * CUDA_ENTER, CUDA_EXIT: the cookie says in which shape the call's arguments are. Handles, pointers
+ * and sizes are 8 bytes; "kind" is a cudaMemcpyKind; dim3 is three words in two registers.
  */
 /*     name              nr  arguments */
 /* clang-format off */
@@ -162,8 +170,9 @@ enum ptb_cuda_shape {
 		PTB_CUDA_SHAPE_CNT
 };
 
-/* kind: of a copy whose function alone says it, 0 ... 4; PTB_CUDA_NO_KIND. unit: of a fill, log2 of the bytes of an
- * element. PTB_API_NO_EXIT and PTB_API_TAG are or-ed to it, and PTB_CUDA_RESULT: at the exit, eax is the result. */
+/* kind: of a copy whose function alone says it, 0 ... 4; PTB_CUDA_NO_KIND. unit: of a fill, log2 of
+ * the bytes of an element. PTB_API_NO_EXIT and PTB_API_TAG are or-ed to it, and PTB_CUDA_RESULT: at
+ * the exit, eax is the result. */
 #define PTB_CUDA_NO_KIND 7
 #define PTB_CUDA_ARGS(shape, kind, unit)                                                           \
 	(((__u32)(kind) << 8) | ((__u32)(unit) << 6) | (__u32)(shape))
@@ -172,7 +181,8 @@ enum ptb_cuda_shape {
 #define PTB_CUDA_KIND(args) (((args) >> 8) & 0x7)
 #define PTB_CUDA_RESULT (1u << 11)
 
-/* Kernels without a cookie per site: its address in the process names the cookie (map site_of_ip). */
+/* Kernels without a cookie per site: its address in the process names the cookie (map
+ * site_of_ip). */
 struct ptb_ip_key {
 	__u64 ip;
 	__u32 tgid;
@@ -182,8 +192,8 @@ struct ptb_ip_key {
 #define PTB_PROC_MAX 1024  /* processes in one session; 12 bits of the cookie */
 #define PTB_RING_PIECES 16 /* of one ring, at most: probe/rings.c */
 
-#define PTB_SCOPES_MAX                                                                             \
-	16384 /* RecordFunction objects that have begun and not ended, of all processes */
+/* RecordFunction objects that have begun and not ended, of all processes */
+#define PTB_SCOPES_MAX 16384
 
 struct ptb_scope_key {
 	__u64 handle; /* the object's address */
@@ -217,23 +227,28 @@ struct ptb_proc_cfg {
 	__u16 pynode_obj_off;  /* PyNode::obj: PyObject* */
 	__u16 script_name_off; /* GraphExecutorImplBase: std::string of its name */
 	__u8 old_string_abi;   /* std::string is one pointer, length at text-24 */
-	__u8 boxed_handle_reg; /* OperatorHandle* in 0: rdi, 1: rsi; the stack in the next register */
+	/* OperatorHandle* in 0: rdi, 1: rsi; the stack in the next register */
+	__u8 boxed_handle_reg;
 	__u16 string_ivalue_off; /* ConstantString: std::string after the object header; 24 or 16 */
 	__u64 pynode_vptr;       /* vptr of PyNode objects, 0 if not known */
-	__u64 scope_enter_opdef; /* OperatorDef* of profiler::_record_function_enter when its text must be
-				    read from the boxed stack, else 0 */
+	/* OperatorDef* of profiler::_record_function_enter when its text must be read from the
+	 * boxed stack, else 0 */
+	__u64 scope_enter_opdef;
 	__u64 seq_tls_module; /* dtv index of libtorch_cpu's thread-local block; 0: not known */
 	__u64 seq_tls_offset; /* of sequence_nr_ inside it */
 	struct ptb_tensor_cfg tensor;
 	struct ptb_python_cfg python;
-	struct { /* code of the libcudarts: what they call of the driver is their own work; end 0: no more are known */
+	/* code of the libcudarts: what they call of the driver is their own work; end 0: no more
+	 * are known */
+	struct {
 		__u64 start, end;
 	} cudart[PTB_CUDART_MAX];
 };
 
 /*
- * A thread's registers in user space as bpf/regs.bpf.c reads them, by their DWARF numbers (System V ABI, AMD64 supplement, figure 3.36). They
- * belong to its stack for as long as it has not run, which is when `switches` is the same.
+ * A thread's registers in user space as bpf/regs.bpf.c reads them, by their DWARF numbers (System V
+ * ABI, AMD64 supplement, figure 3.36). They belong to its stack for as long as it has not run,
+ * which is when `switches` is the same.
  */
 #define PTB_DWARF_SP 7
 #define PTB_DWARF_IP 16

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Where a CPython keeps threads, frames and code objects: what reads stacks needs to know of one interpreter. The
- * numbers come from schemas/python/ and, from 3.13 on, from the table for debuggers in the interpreter's own memory.
+ * Where a CPython keeps threads, frames and code objects: what reads stacks needs to know of one
+ * interpreter. The numbers come from schemas/python/ and, from 3.13 on, from the table for
+ * debuggers in the interpreter's own memory.
  */
 #ifndef PTB_PYTHON_H
 #define PTB_PYTHON_H
@@ -10,7 +11,8 @@
 
 #define PTB_PY_NONE 0xffffu /* this version has no such field */
 
-/* How a code object maps instructions to lines, and with that the form of an instruction's position in a frame. */
+/* How a code object maps instructions to lines, and with that the form of an instruction's position
+ * in a frame. */
 enum ptb_py_lines {
 	PTB_PY_LNOTAB = 1, /* 3.9: position in bytes */
 	PTB_PY_RANGES,     /* 3.10: position in units of two bytes */
@@ -19,12 +21,15 @@ enum ptb_py_lines {
 
 /* All of one type: user/python/layout.c fills them by number. */
 struct ptb_py_offsets {
-	__u16 runtime_head; /* _PyRuntime: the list of interpreters; the pointer behind it is the main one */
-	__u16 runtime_key; /* autoTSSkey's key; NONE from 3.15 on, where a thread-local variable replaces it */
+	/* _PyRuntime: the list of interpreters; the pointer behind it is the main one */
+	__u16 runtime_head;
+	/* autoTSSkey's key; NONE from 3.15 on, where a thread-local variable replaces it */
+	__u16 runtime_key;
 	__u16 interp_next, interp_threads;
 	__u16 interp_code_ends; /* how many code objects have ended; NONE up to 3.13 */
 	__u16 tstate_next, tstate_interp, tstate_thread_id;
-	__u16 tstate_cframe; /* NONE: the frame is in the thread state, else in the structure to which this points */
+	/* NONE: the frame is in the thread state, else in the structure to which this points */
+	__u16 tstate_cframe;
 	__u16 tstate_frame;
 	__u16 frame_code; /* from 3.14 on the low bits are tags: frame_tags */
 	__u16 frame_tags; /* bits to clear */
@@ -44,13 +49,16 @@ struct ptb_py_offsets {
 
 struct ptb_py_layout {
 	__u32 version; /* PY_VERSION_HEX; the two lower bytes are 0 where only 3.N is known */
-	/* The way from a thread's pointer to its thread state, also without the GIL: the word at `slot`, then slot_hops times the
-	 * word so many bytes behind it. */
+	/* The way from a thread's pointer to its thread state, also without the GIL: the word at
+	 * `slot`, then slot_hops times the word so many bytes behind it. */
 	__s32 slot;
 	__u32 slot_hops, slot_hop[2];
-	__u32 code_ends; /* a probe counts the code objects that end (PTB_PROG_CODE_END): the process's index for it + 1; 0: none */
+	/* a probe counts the code objects that end (PTB_PROG_CODE_END): the process's index for it
+	 * + 1; 0: none */
+	__u32 code_ends;
 	__u32 modules; /* 1: of a call of a torch module the stack says which one (PTB_PY_CLASS) */
-	/* Of samples, where the process's agent keeps which operators are open (struct ptb_agent_open): */
+	/* Of samples, where the process's agent keeps which operators are open (struct
+	 * ptb_agent_open): */
 	__u64 open_on; /* address of `on`; 0: none does */
 	__s64 open_tls;
 	struct ptb_py_offsets off;
@@ -61,11 +69,12 @@ struct ptb_py_layout {
 #define PTB_PY_TSTATE_BYTES 192
 #define PTB_PY_FRAME_BYTES 80
 #define PTB_PY_FRAME_OBJECT_BYTES 112
-/* of a code object, from its type to its line table's pointer; the last words of that are constants of the object. */
+/* of a code object, from its type to its line table's pointer; the last words of that are constants
+ * of the object. */
 #define PTB_PY_CODE_WORDS 17
 #define PTB_PY_CHECK_WORDS 11
-#define PTB_PY_NUMBERED                                                                            \
-	0x030c0000u /* from this version on no two code objects of an interpreter have the same co_version */
+/* from this version on no two code objects of an interpreter have the same co_version */
+#define PTB_PY_NUMBERED 0x030c0000u
 
 #ifndef __bpf__
 static inline int ptb_py_is_word(__u32 off, __u32 bytes)
@@ -76,13 +85,15 @@ static inline int ptb_py_is_word(__u32 off, __u32 bytes)
 /* Is all that is needed in what is read at once? */
 static inline int ptb_py_fits(const struct ptb_py_offsets *off)
 {
-	__u32 frame = off->lines == PTB_PY_LOCATIONS ? PTB_PY_FRAME_BYTES : PTB_PY_FRAME_OBJECT_BYTES;
+	__u32 frame = off->lines == PTB_PY_LOCATIONS ? PTB_PY_FRAME_BYTES :
+						       PTB_PY_FRAME_OBJECT_BYTES;
 	__u32 first = off->tstate_cframe != PTB_PY_NONE ? off->tstate_cframe : off->tstate_frame;
 	__u32 code = (__u32)off->code_linetable - off->type;
 
 	return ptb_py_is_word(first, PTB_PY_TSTATE_BYTES) &&
 	       ptb_py_is_word(off->tstate_thread_id, PTB_PY_TSTATE_BYTES) &&
-	       ptb_py_is_word(off->frame_code, frame) && ptb_py_is_word(off->frame_previous, frame) &&
+	       ptb_py_is_word(off->frame_code, frame) &&
+	       ptb_py_is_word(off->frame_previous, frame) &&
 	       ptb_py_is_word(off->frame_instr, frame) &&
 	       (off->frame_owner == PTB_PY_NONE || off->frame_owner < frame) &&
 	       ptb_py_is_word(code, 8 * PTB_PY_CODE_WORDS) && code >= 8 * PTB_PY_CHECK_WORDS &&

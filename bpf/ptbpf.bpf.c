@@ -46,10 +46,11 @@
 /*
  * The programs of PTB_PROGS, which are attached to sites.
  *
- * From Linux 6.13 on the stack of a program of this type is one area of memory per processor. At uprobes such a
- * program can be preempted by the same program in another thread on the same processor, and the two would overwrite each
- * other's stacks. The kernel does so only where no program code contains a tail call (check_max_stack_depth() in
- * kernel/bpf/verifier.c), so each has one, which is dead code and is removed after that check.
+ * From Linux 6.13 on the stack of a program of this type is one area of memory per processor. At
+ * uprobes such a program can be preempted by the same program in another thread on the same
+ * processor, and the two would overwrite each other's stacks. The kernel does so only where no
+ * program code contains a tail call (check_max_stack_depth() in kernel/bpf/verifier.c), so each has
+ * one, which is dead code and is removed after that check.
  */
 #define STACK_NO(hit) false
 #define STACK_YES(hit) true

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The check value of a code object: the same C for BPF, which computes it for every frame, and for user space, which computes it
- * again when it reads the code object. Equal values: it is the same object, not another one that was made at the same address
- * after that one had ended.
+ * The check value of a code object: the same C for BPF, which computes it for every frame, and for
+ * user space, which computes it again when it reads the code object. Equal values: it is the same
+ * object, not another one that was made at the same address after that one had ended.
  *
- * It is made of words that do not change as long as the object lives. From 3.12 on co_version, which no other code object of
- * the interpreter has, is one of them. Before, a code object that is made again and again (exec() in a loop) may have the
- * same pointers each time, to texts at the same addresses, so their bytes are part of it. Not the hashes that the interpreter keeps
- * in them: these are computed at any time.
+ * It is made of words that do not change as long as the object lives. From 3.12 on co_version,
+ * which no other code object of the interpreter has, is one of them. Before, a code object that is
+ * made again and again (exec() in a loop) may have the same pointers each time, to texts at the
+ * same addresses, so their bytes are part of it. Not the hashes that the interpreter keeps in them:
+ * these are computed at any time.
  *
- * User space defines PY_READ(reader, dst, len, addr) before it includes this file: 0, or it could not be read.
+ * User space defines PY_READ(reader, dst, len, addr) before it includes this file: 0, or it could
+ * not be read.
  */
 #ifndef PTB_PY_CHECK_H
 #define PTB_PY_CHECK_H
@@ -18,7 +20,8 @@
 
 #ifdef __bpf__
 #define PY_FN static __always_inline
-/* reader: the task to whom the memory belongs; NULL: the current one, which must not wait for its pages */
+/* reader: the task to whom the memory belongs; NULL: the current one, which must not wait for its
+ * pages */
 #define PY_READ(reader, dst, len, addr)                                                            \
 	((reader) ? bpf_copy_from_user_task(dst, len, (void *)(addr), reader, 0) :                 \
 		    bpf_probe_read_user(dst, len, (void *)(addr)))
@@ -97,15 +100,17 @@ PY_FN bool py_mix_text(py_reader rd, struct py_check_mem *m, const struct ptb_py
 	       py_mix_bytes(rd, m, data + size - PY_TEXT_PART, PY_TEXT_PART, hash);
 }
 
-PY_FN __u64 py_code_word(const struct py_check_mem *m, const struct ptb_py_offsets *off, __u16 field)
+PY_FN __u64 py_code_word(const struct py_check_mem *m, const struct ptb_py_offsets *off,
+			 __u16 field)
 {
 	return m->code[(__u32)(field - off->type) / 8 & 31];
 }
 
 #ifndef __bpf__
 /*
- * Does somebody hold the object? A frame does; but who reads it later may find one that was freed, with all its words but the
- * first, which is then 0 or a pointer. The upper half of a count is 0, but for flags in its upper half (3.14).
+ * Does somebody hold the object? A frame does; but who reads it later may find one that was freed,
+ * with all its words but the first, which is then 0 or a pointer. The upper half of a count is 0,
+ * but for flags in its upper half (3.14).
  */
 static inline bool py_is_held(py_reader rd, __u64 object)
 {
@@ -116,8 +121,8 @@ static inline bool py_is_held(py_reader rd, __u64 object)
 #endif
 
 /*
- * How torch calls a module: nn.Module.__call__() is _wrapped_call_impl(), which calls _call_impl(); up to torch 2.0 it is _call_impl()
- * itself (torch/nn/modules/module.py).
+ * How torch calls a module: nn.Module.__call__() is _wrapped_call_impl(), which calls _call_impl();
+ * up to torch 2.0 it is _call_impl() itself (torch/nn/modules/module.py).
  */
 enum py_module_call { PY_NO_CALL, PY_WRAPPED_CALL, PY_CALL };
 #define PY_TEXT_WRAPPED 0x646570706172775fULL /* "_wrapped" */
@@ -179,15 +184,16 @@ PY_FN bool py_read_class_name(py_reader rd, struct py_check_mem *m, __u64 name)
 }
 
 /*
- * The check value of a class: of its name as tp_name has it, so that another class at the same address has another value or the
- * same name. The name is in m->text + 3. 0: it cannot be read.
+ * The check value of a class: of its name as tp_name has it, so that another class at the same
+ * address has another value or the same name. The name is in m->text + 3. 0: it cannot be read.
  */
 PY_FN __u32 py_check_class(py_reader rd, struct py_check_mem *m, const struct ptb_py_offsets *off,
 			   __u64 type)
 {
 	__u64 *text = m->text + 3, hash = 0, nul;
 
-	if (PY_READ(rd, m->text + 2, 8, type + off->type_name) || !py_read_class_name(rd, m, m->text[2]))
+	if (PY_READ(rd, m->text + 2, 8, type + off->type_name) ||
+	    !py_read_class_name(rd, m, m->text[2]))
 		return 0;
 	for (__u32 i = 0; i < PY_CLASS_NAME / 8; i++) {
 		nul = py_nul(text[i]);
@@ -215,11 +221,14 @@ PY_FN bool py_check(py_reader rd, struct py_check_mem *m, const struct ptb_py_la
 	for (__u32 i = 0; i < PTB_PY_CHECK_WORDS; i++)
 		hash += w[i] * py_keys[i];
 	if (l->version < PTB_PY_NUMBERED) {
-		__u16 name = off->code_qualname != PTB_PY_NONE ? off->code_qualname : off->code_name;
+		__u16 name = off->code_qualname != PTB_PY_NONE ? off->code_qualname :
+								 off->code_name;
 
-		if (!py_mix_text(rd, m, off, py_code_word(m, off, off->code_filename), true, &hash) ||
+		if (!py_mix_text(rd, m, off, py_code_word(m, off, off->code_filename), true,
+				 &hash) ||
 		    !py_mix_text(rd, m, off, py_code_word(m, off, name), true, &hash) ||
-		    !py_mix_text(rd, m, off, py_code_word(m, off, off->code_linetable), false, &hash))
+		    !py_mix_text(rd, m, off, py_code_word(m, off, off->code_linetable), false,
+				 &hash))
 			return false;
 	}
 	*check = (__u32)(hash >> 32);

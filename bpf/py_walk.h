@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The walk over the Python frames of a thread, which runs it or is blocked: the same C for BPF and for tests on the host. Bounded
- * on any memory; user/python/frames.c does the same from outside, for the verification of a layout.
+ * The walk over the Python frames of a thread, which runs it or is blocked: the same C for BPF and
+ * for tests on the host. Bounded on any memory; user/python/frames.c does the same from outside,
+ * for the verification of a layout.
  */
 #ifndef PTB_PY_WALK_H
 #define PTB_PY_WALK_H
@@ -13,9 +14,9 @@
 #define PY_POSITION_MAX (1 << 28)
 
 /*
- * Reading costs the same for 8 bytes as for a thousand, and most frames of a thread lie one above the other. So the memory before a
- * frame is read with it, within an aligned part that lies in one page. The thread state, and frames on the thread's
- * own stack, are read alone.
+ * Reading costs the same for 8 bytes as for a thousand, and most frames of a thread lie one above
+ * the other. So the memory before a frame is read with it, within an aligned part that lies in one
+ * page. The thread state, and frames on the thread's own stack, are read alone.
  */
 #define PY_PART 2048u
 #define PY_ALONE 3072u /* where in mem[] that is */
@@ -89,7 +90,8 @@ PY_FN enum py_walked py_first_frame(py_reader rd, struct py_walk *w, const struc
 	if (PY_READ(rd, &w->frame, 8, thread + (__u64)(__s64)l->slot))
 		return PY_NO_STATE;
 	for (__u32 i = 0; i < 2; i++)
-		if (i < l->slot_hops && w->frame && PY_READ(rd, &w->frame, 8, w->frame + l->slot_hop[i]))
+		if (i < l->slot_hops && w->frame &&
+		    PY_READ(rd, &w->frame, 8, w->frame + l->slot_hop[i]))
 			return PY_NO_STATE;
 	if (!w->frame)
 		return PY_NO_FRAMES;
@@ -147,7 +149,8 @@ PY_FN bool py_read_frame(py_reader rd, struct py_walk *w, const struct ptb_py_la
 	return true;
 }
 
-/* A code object that a frame has does not end; so what was found when the same number of them had ended is still true. */
+/* A code object that a frame has does not end; so what was found when the same number of them had
+ * ended is still true. */
 PY_FN bool py_check_of(py_reader rd, struct py_walk *w, struct py_checked *checked,
 		       const struct ptb_py_layout *l, __u64 code, __u32 *check)
 {
@@ -240,7 +243,8 @@ PY_FN long py_one(py_reader rd, struct py_walk *w, struct py_checked *checked,
 		return 0;
 	}
 	f->code = py_word(w, l->off.frame_code) & ~(__u64)l->off.frame_tags;
-	if (!py_position(w, l, f->code, &f->at) || !py_check_of(rd, w, checked, l, f->code, &f->check))
+	if (!py_position(w, l, f->code, &f->at) ||
+	    !py_check_of(rd, w, checked, l, f->code, &f->check))
 		goto fault;
 	if (w->call == PY_WRAPPED_CALL)
 		w->wrapped = 1;
@@ -275,8 +279,8 @@ static long py_step(__u32 nr, void *ctx)
 	return 0;
 }
 
-/* The stack of the thread of this thread pointer; w->sp, w->gen are set. checked: PY_CHECKED of them. seed: ids of another
- * one mean other stacks. */
+/* The stack of the thread of this thread pointer; w->sp, w->gen are set. checked: PY_CHECKED of
+ * them. seed: ids of another one mean other stacks. */
 PY_FN enum py_walked py_walk(py_reader rd, struct py_walk *w, struct py_checked *checked,
 			     const struct ptb_py_layout *l, __u32 proc, __u64 thread, __u64 seed)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The Python stack of the thread that hits, before the record of the hit: its frames once for each thread and window, then a
- * number only. Updates no map that threads share: what a thread needs is in its own storage.
+ * The Python stack of the thread that hits, before the record of the hit: its frames once for each
+ * thread and window, then a number only. Updates no map that threads share: what a thread needs is
+ * in its own storage.
  */
 #ifndef PTB_PYTHON_BPF_H
 #define PTB_PYTHON_BPF_H
@@ -35,7 +36,8 @@ struct py_known {
 	__u64 stacks[PY_KNOWN]; /* ids; those of another window are other ids */
 };
 
-/* Linux 7.2 has at most 8 KiB for one storage of a task (kmalloc_nolock(), mm/slub.c), with some 100 bytes of its own. */
+/* Linux 7.2 has at most 8 KiB for one storage of a task (kmalloc_nolock(), mm/slub.c), with some
+ * 100 bytes of its own. */
 #define PY_STORAGE_MAX (8192 - 256)
 _Static_assert(sizeof(struct py_walk) <= PY_STORAGE_MAX, "the kernel has the memory");
 _Static_assert(sizeof(struct py_known) <= PY_STORAGE_MAX, "the kernel has the memory");
@@ -93,7 +95,8 @@ static __always_inline bool emit_stack_def(const struct hit *hit, struct py_walk
 }
 
 /* Unless it is known. */
-static __always_inline void define_stack(const struct hit *hit, struct py_walk *w, struct py_known *known)
+static __always_inline void define_stack(const struct hit *hit, struct py_walk *w,
+					 struct py_known *known)
 {
 	__u64 id = w->def.id;
 	__u32 at = id % PY_KNOWN;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The registers of a process's threads in user space, for native stacks. An iterator over them, which user space loads alone and reads like a file: nothing is
- * attached, and no thread is stopped.
+ * The registers of a process's threads in user space, for native stacks. An iterator over them,
+ * which user space loads alone and reads like a file: nothing is attached, and no thread is
+ * stopped.
  */
 
 /* Linux arch/x86/include/asm/ptrace.h; linux/ptrace.h has the names of user space. */

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Samples of Python stacks, without probes. A thread that runs is interrupted by the tick of its processor, or by a timer where that is not possible, and
- * reads its own stack. One that does not run cannot change its stack: an iterator over the process's threads reads it from outside, and it
+ * Samples of Python stacks, without probes. A thread that runs is interrupted by the tick of its
+ * processor, or by a timer where that is not possible, and reads its own stack. One that does not
+ * run cannot change its stack: an iterator over the process's threads reads it from outside, and it
  * counts if the thread has not run meanwhile, which the number of its context switches shows.
  */
 
 #define PY_SAMPLERS_MAX (PTB_CPUS_MAX + 1)
 
-/* Room to work in: of each processor, whose tick or timer cannot be interrupted by itself, and behind them of the iterator. */
+/* Room to work in: of each processor, whose tick or timer cannot be interrupted by itself, and
+ * behind them of the iterator. */
 struct py_sampler {
 	struct py_walk walk;
 	struct py_known known;
 	__u64 last_ns; /* of the timer */
-	/* at the last tick: its number, and the thread that it interrupted, which had been switched out so many times */
+	/* at the last tick: its number, and the thread that it interrupted, which had been switched
+	 * out so many times */
 	__u64 tick, switches;
 	__u32 tid;
 	__u32 pad;
@@ -48,7 +51,8 @@ static __always_inline void add_to_counter(__u32 id, __u64 n)
 		__sync_fetch_and_add(v, n);
 }
 
-static __always_inline void emit_sample(const struct hit *hit, __u64 id, __u64 op, __u32 flags, __u64 ns)
+static __always_inline void emit_sample(const struct hit *hit, __u64 id, __u64 op, __u32 flags,
+					__u64 ns)
 {
 	struct slot s = slot_reserve(hit, sizeof(struct ptb_py_sample), PTB_REC_PY_SAMPLE, 0);
 	struct ptb_py_sample *r = s.rec;
@@ -206,15 +210,17 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 	return BPF_CORE_READ_BITFIELD_PROBED(task, on_cpu) != 0;
 }
 
-/* Samples due until this tick since the machine's start; whatever a processor skips when it is idle, the others are the same ones. */
+/* Samples due until this tick since the machine's start; whatever a processor skips when it is
+ * idle, the others are the same ones. */
 static __always_inline __u64 samples_due(__u64 tick)
 {
 	return tick * sample_hz / tick_hz;
 }
 
 /*
- * A processor's tick, which comes anyway: another interrupt would cost the program more, above all in a virtual machine. Of the ticks, `sample_hz` a second
- * are chosen by their numbers, since a choice by the time of the last sample would favour threads that run briefly after a pause.
+ * A processor's tick, which comes anyway: another interrupt would cost the program more, above all
+ * in a virtual machine. Of the ticks, `sample_hz` a second are chosen by their numbers, since a
+ * choice by the time of the last sample would favour threads that run briefly after a pause.
  */
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(py_sample_tick, struct hrtimer *timer)
@@ -250,7 +256,8 @@ static __always_inline bool stands_still(struct task_struct *task, __u64 switche
 	return !is_on_cpu(task) && switches_of(task) == switches;
 }
 
-/* Did it run at the moment that this run is for, until ptbpf, or what ran before that, took its processor? */
+/* Did it run at the moment that this run is for, until ptbpf, or what ran before that, took its
+ * processor? */
 static __always_inline bool gave_way(struct task_struct *task)
 {
 	struct task_struct *self = bpf_get_current_task_btf();
@@ -306,7 +313,8 @@ int py_sample_blocked(struct bpf_iter__task *ctx)
 	hit.tgid = task_tgid(task);
 	hit.tid = task_tid(task);
 	l = sampled_layout(hit.tgid, &proc);
-	seen = l ? bpf_task_storage_get(&py_seen, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE) : NULL;
+	seen = l ? bpf_task_storage_get(&py_seen, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE) :
+		   NULL;
 	if (!seen) {
 		if (l)
 			count(PTB_CNT_PY_NO_ROOM);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * Names and scopes: record_function and its relatives, compiled regions, TorchScript functions,
- * custom autograd functions. Reads the texts that the target holds anyway, and their arguments where these are
- * recorded; decides nothing about what they mean.
+ * custom autograd functions. Reads the texts that the target holds anyway, and their arguments
+ * where these are recorded; decides nothing about what they mean.
  */
 
 _Static_assert(sizeof(struct ptb_named_enter) == sizeof(struct ptb_scope_name), "same layout");
 
-/* Where the text of a named record is built: its fixed part ends in {text_len, pad} after the stack pointer. */
+/* Where the text of a named record is built: its fixed part ends in {text_len, pad} after the stack
+ * pointer. */
 static __always_inline char *named_text(struct text_rec *b)
 {
 	return (char *)b->rec + sizeof(struct ptb_named_enter);
@@ -33,7 +34,8 @@ static __always_inline int emit_named(struct text_rec *b, const struct hit *hit,
 	return 0;
 }
 
-/* THPFunction_apply(PyObject *cls, PyObject *inputs): PyTypeObject::tp_name is at +24 in every CPython */
+/* THPFunction_apply(PyObject *cls, PyObject *inputs): PyTypeObject::tp_name is at +24 in every
+ * CPython */
 PROBE(pyfunc_enter)
 {
 	struct ptb_proc_cfg *cfg = hit_cfg(hit);
@@ -99,8 +101,8 @@ PROBE(scope_cstr)
 }
 
 /*
- * pybind11's function_call: {function_record &, arguments}: the name, and the tuple of all others. The
- * arguments are a std::vector<handle>, from pybind11 3.0 on {bool in_line, u32 size, handle[6]}
+ * pybind11's function_call: {function_record &, arguments}: the name, and the tuple of all others.
+ * The arguments are a std::vector<handle>, from pybind11 3.0 on {bool in_line, u32 size, handle[6]}
  * (detail/argument_vector.h); a vector's first word is an address, which no odd number is.
  */
 static __always_inline void pyargs_read(struct pt_regs *ctx, __u64 pair[2], struct text *t)
@@ -176,8 +178,10 @@ PROBE(scope_ctor)
 
 	r.sp = PT_REGS_SP(ctx);
 	r.handle = PT_REGS_PARM1(ctx);
-	r.caller = read_word(r.sp, &flags); /* the site is the entry: the return address is on top */
-	r.scope = (__u8)PT_REGS_PARM2(ctx); /* RecordScope is a byte: the rest of esi is undefined */
+	/* the site is the entry: the return address is on top */
+	r.caller = read_word(r.sp, &flags);
+	/* RecordScope is a byte: the rest of esi is undefined */
+	r.scope = (__u8)PT_REGS_PARM2(ctx);
 	hdr_fill(&r.h, sizeof(r), PTB_REC_SCOPE_BEGIN, flags, hit);
 	if (emit_copy(hit, &r, sizeof(r)))
 		scope_remember(hit, r.handle, r.scope);
@@ -189,7 +193,8 @@ static __always_inline char *begin_text(struct text_rec *b)
 	return (char *)b->rec + sizeof(struct ptb_scope_begin);
 }
 
-static __always_inline int emit_begin(struct pt_regs *ctx, const struct hit *hit, struct text_rec *b)
+static __always_inline int emit_begin(struct pt_regs *ctx, const struct hit *hit,
+				      struct text_rec *b)
 {
 	__u64 handle = PT_REGS_PARM1(ctx);
 	__u32 scope = scope_remembered(hit, handle);

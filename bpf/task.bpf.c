@@ -59,7 +59,8 @@ int BPF_PROG(task_exec, struct task_struct *task)
 		return 0;
 	bpf_map_delete_elem(&sampled, &tgid); /* its Python is gone */
 	if (by_tgid)
-		bpf_map_delete_elem(&shared_procs, &tgid); /* what it maps next is another program's */
+		/* what it maps next is another program's */
+		bpf_map_delete_elem(&shared_procs, &tgid);
 	emit_task(PTB_REC_EXEC, task, NULL, 0);
 	return 0;
 }
@@ -79,7 +80,8 @@ int BPF_PROG(task_exit, struct task_struct *task)
 		if (bpf_map_delete_elem(&watched, &tgid))
 			return 0;
 		if (by_tgid)
-			bpf_map_delete_elem(&shared_procs, &tgid); /* before another process has its pid */
+			/* before another process has its pid */
+			bpf_map_delete_elem(&shared_procs, &tgid);
 		dead = 1;
 	}
 	emit_task(PTB_REC_EXIT, task, NULL, dead);
@@ -93,8 +95,10 @@ int BPF_PROG(task_exit, struct task_struct *task)
 #define FUSE_MAGIC 0x65735546 /* Linux fs/fuse/inode.c */
 
 /*
- * Which process has mapped which file, as the kernel decides it for a probe (kernel/events/uprobes.c, valid_vma()): not only as
- * code, and whatever names a file has in containers. /proc/PID/maps has neither, and may not be readable. And who has mapped files of FUSE.
+ * Which process has mapped which file, as the kernel decides it for a probe
+ * (kernel/events/uprobes.c, valid_vma()): not only as code, and whatever names a file has in
+ * containers. /proc/PID/maps has neither, and may not be readable. And who has mapped files of
+ * FUSE.
  */
 SEC("iter/task_vma")
 int mappings(struct bpf_iter__task_vma *ctx)

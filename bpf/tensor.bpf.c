@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Ends of tensors: only with them does an address of a TensorImpl or of its data say which tensor and which
- * storage is meant, because allocators reuse addresses. Keeps no tensors: identities are the model's.
+ * Ends of tensors: only with them does an address of a TensorImpl or of its data say which tensor
+ * and which storage is meant, because allocators reuse addresses. Keeps no tensors: identities are
+ * the model's.
  */
 
 #define STORAGE_WORDS 3 /* of a StorageImpl, behind its vptr: the counters, then the data */
 
 /*
- * The tensor's storage. c10::intrusive_ptr_target: vptr, then refcount_, whose low 32 bits are the number of
- * strong references in all versions (c10/util/intrusive_ptr.h). Reads that fail are counted.
+ * The tensor's storage. c10::intrusive_ptr_target: vptr, then refcount_, whose low 32 bits are the
+ * number of strong references in all versions (c10/util/intrusive_ptr.h). Reads that fail are
+ * counted.
  */
 static __always_inline __u8 read_storage(const struct ptb_tensor_cfg *t, __u64 impl, __u64 *data,
 					 __u32 *refs)

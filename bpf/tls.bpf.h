@@ -6,8 +6,8 @@
 #define PTB_TLS_BPF_H
 
 /*
- * Thread-local storage through glibc's dynamic thread vector: the thread pointer's second word points
- * to 16-byte slots by module, slot -1 holds their number.
+ * Thread-local storage through glibc's dynamic thread vector: the thread pointer's second word
+ * points to 16-byte slots by module, slot -1 holds their number.
  */
 struct tls {
 	__u64 dtv, slots;
@@ -38,15 +38,18 @@ static __always_inline __u64 tls_block(const struct tls *tls, __u64 module, __u8
 }
 
 /* The sequence number that the thread's next autograd node gets. */
-static __always_inline __u64 tls_seq(const struct ptb_proc_cfg *cfg, const struct tls *tls, __u8 *flags)
+static __always_inline __u64 tls_seq(const struct ptb_proc_cfg *cfg, const struct tls *tls,
+				     __u8 *flags)
 {
 	__u64 block = tls_block(tls, cfg->seq_tls_module, flags);
 
 	return block ? read_word(block + cfg->seq_tls_offset, flags) : 0;
 }
 
-/* Finds the variables whose addresses are not known yet. In a block that is not allocated they have none. */
-static __always_inline void tls_find(struct tls_addrs *p, const struct ptb_proc_cfg *cfg, __u8 *flags)
+/* Finds the variables whose addresses are not known yet. In a block that is not allocated they have
+ * none. */
+static __always_inline void tls_find(struct tls_addrs *p, const struct ptb_proc_cfg *cfg,
+				     __u8 *flags)
 {
 	const struct ptb_tensor_cfg *t = &cfg->tensor;
 	__u64 block;
@@ -73,7 +76,8 @@ static __always_inline void tls_addrs(struct tls_addrs *p, const struct ptb_proc
 {
 	struct task_struct *t = bpf_get_current_task_btf();
 
-	if (p->fsbase != t->thread.fsbase || p->exec_id != t->self_exec_id || p->proc != hit->proc) {
+	if (p->fsbase != t->thread.fsbase || p->exec_id != t->self_exec_id ||
+	    p->proc != hit->proc) {
 		p->fsbase = t->thread.fsbase;
 		p->exec_id = t->self_exec_id;
 		p->proc = hit->proc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The agent's life in its host process: the control block, the thread that polls the semaphores, forks.
- * Never prints, exits or throws; does nothing until a tracer requests something.
+ * The agent's life in its host process: the control block, the thread that polls the semaphores,
+ * forks. Never prints, exits or throws; does nothing until a tracer requests something.
  */
 #include "agent.h"
 
@@ -32,7 +32,8 @@
 #define EXPORTED __attribute__((visibility("default")))
 
 struct ptb_agent_ctl ptbpf_agent_ctl = {
-	.magic = "PTBAGEN", /* and the last letter by the constructor: only a live agent has it whole */
+	/* and the last letter by the constructor: only a live agent has it whole */
+	.magic = "PTBAGEN",
 	.abi = PTB_AGENT_ABI,
 	.size = sizeof(struct ptb_agent_ctl),
 };
@@ -64,7 +65,8 @@ static struct {
 	struct stream *state;
 } agent;
 
-static pthread_mutex_t rounds = PTHREAD_MUTEX_INITIALIZER; /* one of the thread's, or the process's end */
+/* one of the thread's, or the process's end */
+static pthread_mutex_t rounds = PTHREAD_MUTEX_INITIALIZER;
 
 /* This is a forked child: nothing may be touched. */
 static bool is_child(void)
@@ -83,8 +85,9 @@ static uint32_t raised_requests(void)
 }
 
 /*
- * The requests of a round. What is no longer requested leaves the control block before it is switched off. So a tracer that requests
- * it at that very moment is either noticed here, or does not find it in the control block and waits.
+ * The requests of a round. What is no longer requested leaves the control block before it is
+ * switched off. So a tracer that requests it at that very moment is either noticed here, or does
+ * not find it in the control block and waits.
  */
 static uint32_t take_requests(void)
 {
@@ -147,8 +150,8 @@ static void send_everything(void)
 /* ---- the process's end ---- */
 
 /*
- * Runs before torch and CUDA take down what they made before the first request: the last records are sent, and
- * the thread, which does not get `rounds` any more, calls neither of them.
+ * Runs before torch and CUDA take down what they made before the first request: the last records
+ * are sent, and the thread, which does not get `rounds` any more, calls neither of them.
  */
 static void process_exits(void)
 {
@@ -246,10 +249,10 @@ static void check_ops(uint32_t requests)
 
 static void check_gpu(uint32_t requests, bool in_init)
 {
-	uint32_t want =
-		requests & AGENT_REQUEST(GPU) ?
-			requests & (AGENT_REQUEST(GPU) | AGENT_REQUEST(SYNC) | AGENT_REQUEST(GRAPHS)) :
-			0;
+	uint32_t want = requests & AGENT_REQUEST(GPU) ?
+				requests & (AGENT_REQUEST(GPU) | AGENT_REQUEST(SYNC) |
+					    AGENT_REQUEST(GRAPHS)) :
+				0;
 	int why;
 
 	if (want == agent.gpu_request && !agent.gpu_retry)
@@ -284,12 +287,14 @@ static void poll_round(void)
 	check_ops(requests);
 	check_gpu(requests, false);
 	__atomic_store_n(&ptbpf_agent_ctl.requests, requests, __ATOMIC_SEQ_CST);
-	if (agent.began_in_init) { /* since cuInit() may have left something for the process's end */
+	/* since cuInit() may have left something for the process's end */
+	if (agent.began_in_init) {
 		agent.began_in_init = false;
 		leave_at_exit(true);
 	}
 	if (!requests) {
-		agent.sent_state = (struct ptb_arec_state){ 0 }; /* the next tracer gets all of it */
+		/* the next tracer gets all of it */
+		agent.sent_state = (struct ptb_arec_state){ 0 };
 		return;
 	}
 	if (now - agent.flushed_ns >= PTB_AGENT_FLUSH_NS) {
@@ -304,9 +309,9 @@ static void poll_round(void)
 }
 
 /*
- * What poll_round() would find in up to 50 ms, for the driver's call within cuInit(): the first kernel may come
- * before that. Who waits for the driver in a round is not waited for; then the thread does it, as it does
- * everything else.
+ * What poll_round() would find in up to 50 ms, for the driver's call within cuInit(): the first
+ * kernel may come before that. Who waits for the driver in a round is not waited for; then the
+ * thread does it, as it does everything else.
  */
 static void poll_in_init(void)
 {
@@ -360,7 +365,8 @@ static void after_fork(void)
 		ops__after_fork();
 }
 
-/* The child has no such thread, and neither CUPTI nor torch can be used in it: the agent stays inert there for good. */
+/* The child has no such thread, and neither CUPTI nor torch can be used in it: the agent stays
+ * inert there for good. */
 static void in_child(void)
 {
 	if (is_child())
@@ -369,7 +375,8 @@ static void in_child(void)
 	atomic_store(&agent.child, true);
 	ops__forked();
 	cupti__forked();
-	ptbpf_agent_ctl.state &= PTB_AGENT_TORCH | PTB_AGENT_CUPTI | PTB_AGENT_TSC | PTB_AGENT_INJECTED;
+	ptbpf_agent_ctl.state &= PTB_AGENT_TORCH | PTB_AGENT_CUPTI | PTB_AGENT_TSC |
+				 PTB_AGENT_INJECTED;
 	ptbpf_agent_ctl.requests = 0;
 	ptbpf_agent_ctl.ops_why = PTB_AGENT_WHY_FORKED;
 	ptbpf_agent_ctl.gpu_why = PTB_AGENT_WHY_FORKED;
@@ -401,7 +408,8 @@ static void start_agent(void)
 		return;
 	clock__choose();
 	agent.state = stream__new(PTB_CHUNK_STATE, 0);
-	agent__set_state(PTB_AGENT_ALIVE, true); /* the thread's, but poll_in_init() does not wait for it */
+	/* the thread's, but poll_in_init() does not wait for it */
+	agent__set_state(PTB_AGENT_ALIVE, true);
 	if (agent.state && !pthread_atfork(before_fork, after_fork, in_child) && start_thread())
 		ptbpf_agent_ctl.magic[7] = 'T';
 	else
@@ -420,7 +428,8 @@ static bool alive(void *lib)
 /* Is another copy of this library at work in the process, from another file? */
 static bool another_is_here(void)
 {
-	return alive(RTLD_DEFAULT) || libs__find("ptbpf_agent", alive); /* which is never unloaded */
+	/* which is never unloaded */
+	return alive(RTLD_DEFAULT) || libs__find("ptbpf_agent", alive);
 }
 
 /* Processes that neither are nor can become one that uses torch are left alone. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the agent's files share: the control block and the requests. ptbpf_agent_ctl's state, whys and versions
- * are written by the agent's thread alone (a forked child's fork handler excepted); it sends a STATE record
- * by itself whenever they have changed, after each round of its loop.
+ * What the agent's files share: the control block and the requests. ptbpf_agent_ctl's state, whys
+ * and versions are written by the agent's thread alone (a forked child's fork handler excepted); it
+ * sends a STATE record by itself whenever they have changed, after each round of its loop.
  */
 #ifndef AGENT_H
 #define AGENT_H

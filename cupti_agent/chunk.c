@@ -25,7 +25,8 @@ __attribute__((noinline)) static void fire(const struct ptb_chunk *chunk, uint64
 }
 
 /*
- * The tracer cannot wait for a page that the kernel has hidden to balance its nodes, moved or swapped out: it is brought back here.
+ * The tracer cannot wait for a page that the kernel has hidden to balance its nodes, moved or
+ * swapped out: it is brought back here.
  */
 static void touch(const void *chunk, uint64_t len)
 {
@@ -184,12 +185,14 @@ void streams__renew(enum ptb_chunk_kind kind)
 
 	for (s = atomic_load(&streams); s; s = s->next)
 		if (s->kind == kind)
-			stream__renew(s); /* or its owner is just giving it up: who takes it begins anew */
+			/* or its owner is just giving it up: who takes it begins anew */
+			stream__renew(s);
 }
 
 void stream__drop(struct stream *s)
 {
-	atomic_store_explicit(&s->dropped, atomic_load_explicit(&s->dropped, memory_order_relaxed) + 1,
+	atomic_store_explicit(&s->dropped,
+			      atomic_load_explicit(&s->dropped, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 	__atomic_fetch_add(&ptbpf_agent_ctl.dropped, 1, __ATOMIC_RELAXED);
 }
@@ -248,8 +251,9 @@ void streams__end_elsewhere(uint64_t rf)
 /* ---- who is inside ---- */
 
 /*
- * An owner enters with a plain store and then checks whether streams are closed. After a membarrier, each owner
- * has either seen that they are or is seen inside. Where there is none, a store is visible in a few ms at any rate.
+ * An owner enters with a plain store and then checks whether streams are closed. After a
+ * membarrier, each owner has either seen that they are or is seen inside. Where there is none, a
+ * store is visible in a few ms at any rate.
  */
 bool streams__quiet(uint64_t wait_ns)
 {

@@ -18,7 +18,8 @@ uint64_t agent__mono_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* What the kernel trusts: it watches the counter and leaves it when that stops, changes pace, or processors disagree. */
+/* What the kernel trusts: it watches the counter and leaves it when that stops, changes pace, or
+ * processors disagree. */
 static bool kernel_uses_tsc(void)
 {
 	char name[8] = "";

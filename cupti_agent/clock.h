@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The agent's own time: the time stamp counter where the kernel itself keeps time by it, else CLOCK_MONOTONIC.
+ * The agent's own time: the time stamp counter where the kernel itself keeps time by it, else
+ * CLOCK_MONOTONIC.
  */
 #ifndef CLOCK_H
 #define CLOCK_H

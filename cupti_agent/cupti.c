@@ -2,23 +2,25 @@
 /*
  * CUPTI's activities on and off, their buffers, and who else uses CUPTI; see cupti.h.
  *
- * Good neighbour. Activities are the process's: one pair of buffer functions, one set of enabled kinds, and
- * the last to register gets the buffers of all. Other users are torch.profiler (Kineto), which registers its
- * pair at each start, and, up to August 2026, also holds the one callback subscriber for ever; Proton, Nsight and others,
- * which hold the subscriber. So:
- *  - Before it starts, the agent asks: can a subscriber be had (at once given back; a held one would make the
- *    others' cuptiSubscribe() fail, and Kineto then has no GPU for the rest of the process's life), are kinds
- *    enabled (known from 13.2 on), is another's pair in CUPTI's data? If so it does not start: CUPTI_IN_USE.
- *    The pair's address is learnt by registering ours once; what was there is then put back, a few microseconds
- *    later, and buffers that came in between are handed on. One that CUPTI requests in between is ours, and what
- *    it puts there is lost to the other.
- *  - While it runs it polls the pair, without calling anything. Once the pair is another's, that one has
- *    started: the agent lets go and calls nothing that would change what the other has enabled. Of the other's
- *    first records those in buffers that CUPTI had from the agent are lost to it (Kineto says "unknown buffer"
- *    and goes on): buffers are small, so that these are few.
- *  - The subscriber is held only while nodes of CUDA graphs are requested, which nothing but its callbacks report
- *    (cupti_graphs.c), and given back at the end or when another's pair is found.
- *  - CUPTI's several subscribers (13.2 and later, "beta") are not used: with them Kineto's own calls may fail.
+ * Good neighbour. Activities are the process's: one pair of buffer functions, one set of enabled
+ * kinds, and the last to register gets the buffers of all. Other users are torch.profiler (Kineto),
+ * which registers its pair at each start, and, up to August 2026, also holds the one callback
+ * subscriber for ever; Proton, Nsight and others, which hold the subscriber. So:
+ *  - Before it starts, the agent asks: can a subscriber be had (at once given back; a held one
+ *    would make the others' cuptiSubscribe() fail, and Kineto then has no GPU for the rest of the
+ *    process's life), are kinds enabled (known from 13.2 on), is another's pair in CUPTI's data? If
+ *    so it does not start: CUPTI_IN_USE. The pair's address is learnt by registering ours once;
+ *    what was there is then put back, a few microseconds later, and buffers that came in between
+ *    are handed on. One that CUPTI requests in between is ours, and what it puts there is lost to
+ *    the other.
+ *  - While it runs it polls the pair, without calling anything. Once the pair is another's, that
+ *    one has started: the agent lets go and calls nothing that would change what the other has
+ *    enabled. Of the other's first records those in buffers that CUPTI had from the agent are lost
+ *    to it (Kineto says "unknown buffer" and goes on): buffers are small, so that these are few.
+ *  - The subscriber is held only while nodes of CUDA graphs are requested, which nothing but its
+ *    callbacks report (cupti_graphs.c), and given back at the end or when another's pair is found.
+ *  - CUPTI's several subscribers (13.2 and later, "beta") are not used: with them Kineto's own
+ *    calls may fail.
  */
 #include "cupti.h"
 
@@ -178,7 +180,8 @@ static void give_pages_back(void)
 
 /* ---- who else ---- */
 
-/* Where the pair's address is not known: a forced flush that does not return our buffers has given them to another's pair. */
+/* Where the pair's address is not known: a forced flush that does not return our buffers has given
+ * them to another's pair. */
 static bool buffers_went_elsewhere(void)
 {
 	uint64_t before = next_order;
@@ -191,7 +194,8 @@ static bool buffers_went_elsewhere(void)
 /* Is the pair in CUPTI's data another's? False where its address was not found. */
 static bool is_anothers(void)
 {
-	cupti_request_fn now = slot.at ? __atomic_load_n(&slot.at->request, __ATOMIC_RELAXED) : NULL;
+	cupti_request_fn now = slot.at ? __atomic_load_n(&slot.at->request, __ATOMIC_RELAXED) :
+					 NULL;
 
 	return now && now != on_request;
 }
@@ -256,8 +260,9 @@ static int set_kinds(const int *kinds, size_t cnt, bool on)
 }
 
 /*
- * The driver's calls, and of all calls not those that traces never have where CUPTI can distinguish them (12.5 and later).
- * A call that is enabled by itself has no record unless its kind is enabled, too, so the kind goes first.
+ * The driver's calls, and of all calls not those that traces never have where CUPTI can distinguish
+ * them (12.5 and later). A call that is enabled by itself has no record unless its kind is enabled,
+ * too, so the kind goes first.
  */
 static int set_calls(bool on)
 {
@@ -265,9 +270,11 @@ static int set_calls(bool on)
 	int err = set_kinds(&driver, 1, on);
 
 	for (uint32_t cbid = 1; cbid < CUPTI_CBIDS && on && !err; cbid++) {
-		if (api.enable_driver_api && cupti_call__is_unwanted(CUPTI_CB_DOMAIN_DRIVER_API, cbid))
+		if (api.enable_driver_api &&
+		    cupti_call__is_unwanted(CUPTI_CB_DOMAIN_DRIVER_API, cbid))
 			api.enable_driver_api(cbid, 0);
-		if (api.enable_runtime_api && cupti_call__is_unwanted(CUPTI_CB_DOMAIN_RUNTIME_API, cbid))
+		if (api.enable_runtime_api &&
+		    cupti_call__is_unwanted(CUPTI_CB_DOMAIN_RUNTIME_API, cbid))
 			api.enable_runtime_api(cbid, 0);
 	}
 	return err;
@@ -440,7 +447,8 @@ static void let_go(void)
 	agent__set_state(PTB_AGENT_GPU_ON | PTB_AGENT_SYNC_ON, false);
 }
 
-/* Another has started: what is enabled is that one's now, but for what no profiler of torch enables. */
+/* Another has started: what is enabled is that one's now, but for what no profiler of torch
+ * enables. */
 static void yield_to_another(void)
 {
 	api.disable(PTB_CUPTI_MEMCPY2);

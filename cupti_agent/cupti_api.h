@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the agent knows of CUPTI's interface: numbers and functions, from cupti_activity.h, cupti_callbacks.h and
- * cupti_result.h of CUDA 11.8 to 13.2, under the headers' names. Of records it knows where a kernel's name and a
- * call's number are; ptbpf has the layouts (user/cupti). A test holds both against the real headers.
+ * What the agent knows of CUPTI's interface: numbers and functions, from cupti_activity.h,
+ * cupti_callbacks.h and cupti_result.h of CUDA 11.8 to 13.2, under the headers' names. Of records
+ * it knows where a kernel's name and a call's number are; ptbpf has the layouts (user/cupti). A
+ * test holds both against the real headers.
  */
 #ifndef CUPTI_API_H
 #define CUPTI_API_H
@@ -37,11 +38,13 @@ typedef void (*cupti_complete_fn)(void *context, uint32_t stream, uint8_t *buffe
 				  size_t valid);
 typedef void (*cupti_callback_fn)(void *user, uint32_t domain, uint32_t cbid, const void *info);
 
-/* What the callback of the resource domain gets: CUpti_ResourceData, and for graphs CUpti_GraphData */
+/* What the callback of the resource domain gets: CUpti_ResourceData, and for graphs
+ * CUpti_GraphData */
 struct cupti_graph_data {
 	void *graph, *original_graph;
 	void *node, *original_node;
-	int node_type; /* CUgraphNodeType: 0 kernel, 1 copy, 2 fill; greater: nothing that a device runs */
+	/* CUgraphNodeType: 0 kernel, 1 copy, 2 fill; greater: nothing that a device runs */
+	int node_type;
 	void *dependency, *exec;
 };
 struct cupti_resource_data {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Nodes of CUDA graphs; see cupti_graphs.h. The callback runs in the threads that capture: it writes into a ring, never
- * waits, and counts what does not fit. An entry belongs to who got its number until `ready` has that number + 1, and to
- * the agent's thread from then on.
+ * Nodes of CUDA graphs; see cupti_graphs.h. The callback runs in the threads that capture: it
+ * writes into a ring, never waits, and counts what does not fit. An entry belongs to who got its
+ * number until `ready` has that number + 1, and to the agent's thread from then on.
  */
 #include "cupti_graphs.h"
 
@@ -12,8 +12,8 @@
 
 #include "cupti_records.h"
 
-#define NODES                                                                                      \
-	32768u /* in the ring: a power of two; the agent's thread empties it every PTB_AGENT_FLUSH_NS */
+/* in the ring: a power of two; the agent's thread empties it every PTB_AGENT_FLUSH_NS */
+#define NODES 32768u
 
 static struct graph_node { /* not resident before the first graph is captured */
 	_Atomic uint32_t ready;
@@ -121,7 +121,8 @@ void cupti_graphs__take(void)
 	uint32_t nr = atomic_load(&taken), lost = atomic_exchange(&dropped, 0);
 	const struct graph_node *n = &nodes[nr % NODES];
 
-	for (; atomic_load_explicit(&n->ready, memory_order_acquire) == nr + 1; n = &nodes[nr % NODES]) {
+	for (; atomic_load_explicit(&n->ready, memory_order_acquire) == nr + 1;
+	     n = &nodes[nr % NODES]) {
 		r.mono_ns = n->mono_ns;
 		r.tid = n->tid;
 		r.node = n->node;

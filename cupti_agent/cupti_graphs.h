@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The nodes of CUDA graphs, as CUPTI's callbacks report their creation: what was running on the thread at that time is
- * what a replay of the node belongs to. Holds CUPTI's only subscriber while it is on.
+ * The nodes of CUDA graphs, as CUPTI's callbacks report their creation: what was running on the
+ * thread at that time is what a replay of the node belongs to. Holds CUPTI's only subscriber while
+ * it is on.
  */
 #ifndef CUPTI_GRAPHS_H
 #define CUPTI_GRAPHS_H

@@ -139,8 +139,8 @@ static void *open_beside(const char *part)
 
 	if (!here)
 		return NULL;
-	for (size_t i = 0;
-	     i < sizeof(patterns) / sizeof(*patterns) && !lib && !dlinfo(here, RTLD_DI_ORIGIN, folder);
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns) && !lib &&
+			   !dlinfo(here, RTLD_DI_ORIGIN, folder);
 	     i++)
 		lib = open_newest(folder, patterns[i]);
 	dlclose(here);
@@ -148,15 +148,17 @@ static void *open_beside(const char *part)
 }
 
 /*
- * The copy that the process has; else the one that belongs to the process's CUDA runtime, which is of the same
- * version; else what the loader's path or the usual folders have.
+ * The copy that the process has; else the one that belongs to the process's CUDA runtime, which is
+ * of the same version; else what the loader's path or the usual folders have.
  */
 static void *find_cupti(void)
 {
-	static const char *const names[] = { "libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8" };
-	static const char *const toolkits[] = { "cuda/extras/CUPTI/lib64/libcupti.so.[0-9]*",
-						"cuda/lib64/libcupti.so.[0-9]*",
-						"cuda-1[1-3]*/extras/CUPTI/lib64/libcupti.so.[0-9]*" };
+	static const char *const names[] = { "libcupti.so.13", "libcupti.so.12",
+					     "libcupti.so.11.8" };
+	static const char *const toolkits[] = {
+		"cuda/extras/CUPTI/lib64/libcupti.so.[0-9]*", "cuda/lib64/libcupti.so.[0-9]*",
+		"cuda-1[1-3]*/extras/CUPTI/lib64/libcupti.so.[0-9]*"
+	};
 	void *lib = libs__find("/libcupti.so", NULL);
 
 	if (!lib)
@@ -174,7 +176,8 @@ int cupti_lib__open(struct cupti_api *api, uint32_t *version)
 {
 	void *lib = find_cupti();
 
-	if (!lib || !resolve(lib, "cuptiGetVersion", &api->get_version) || api->get_version(version))
+	if (!lib || !resolve(lib, "cuptiGetVersion", &api->get_version) ||
+	    api->get_version(version))
 		return PTB_AGENT_WHY_NO_CUPTI;
 	if (*version < CUPTI_OLDEST)
 		return PTB_AGENT_WHY_OLD_CUPTI;
@@ -216,7 +219,8 @@ static void search_pair(struct walk *w, const uintptr_t *data, size_t cnt)
 		memcpy(&w->slot->before, w->copy + w->done + i, sizeof(w->slot->before));
 }
 
-/* The writable segments of CUPTI and of the driver, to parts of which 13.2 and later may hand their work on. */
+/* The writable segments of CUPTI and of the driver, to parts of which 13.2 and later may hand their
+ * work on. */
 static int walk_data(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct walk *w = arg;
@@ -228,7 +232,8 @@ static int walk_data(struct dl_phdr_info *info, size_t size, void *arg)
 	for (size_t i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 		uintptr_t at = info->dlpi_addr + p->p_vaddr, start = (at + 7) & ~(uintptr_t)7;
-		size_t cnt = at + p->p_memsz > start ? (at + p->p_memsz - start) / sizeof(uintptr_t) : 0;
+		size_t cnt =
+			at + p->p_memsz > start ? (at + p->p_memsz - start) / sizeof(uintptr_t) : 0;
 
 		if (p->p_type != PT_LOAD || !(p->p_flags & PF_W))
 			continue;
@@ -260,10 +265,12 @@ int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api,
 	if (dladdr((void *)(uintptr_t)api->register_callbacks, &cupti))
 		w.base = (uintptr_t)cupti.dli_fbase;
 	bytes = walk(&w) * sizeof(*w.copy);
-	w.copy = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) :
+	w.copy = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			      0) :
 			 MAP_FAILED;
 	if (w.copy == MAP_FAILED)
-		return api->register_callbacks(pair->request, pair->complete); /* as where the address is not found */
+		/* as where the address is not found */
+		return api->register_callbacks(pair->request, pair->complete);
 	w.words = bytes / sizeof(*w.copy);
 	walk(&w);
 	err = api->register_callbacks(pair->request, pair->complete);

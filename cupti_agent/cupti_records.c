@@ -16,7 +16,8 @@ static struct { /* not resident before the first session */
 		uint64_t hash; /* 0: free */
 		uint32_t id;
 	} names[MAX_NAMES];
-	uint32_t calls[2][CUPTI_CBIDS]; /* driver, runtime: id, WANTED, UNWANTED; 0: not inspected yet */
+	/* driver, runtime: id, WANTED, UNWANTED; 0: not inspected yet */
+	uint32_t calls[2][CUPTI_CBIDS];
 } tables;
 
 static const struct cupti_api *api;
@@ -67,7 +68,8 @@ void cupti_records__drop(uint32_t cnt)
 
 void cupti_record__note(enum ptb_gpu_notes what, uint64_t value)
 {
-	struct ptb_arec_gpu_note n = { .r = { .kind = PTB_AREC_GPU_NOTE, .aux = what }, .value = value };
+	struct ptb_arec_gpu_note n = { .r = { .kind = PTB_AREC_GPU_NOTE, .aux = what },
+				       .value = value };
 
 	if (value)
 		cupti_record__put(&n.r, sizeof(n), NULL, 0);
@@ -119,7 +121,8 @@ uint32_t cupti_name__id(const char *text)
 	return len ? name_id(text, len) : 0;
 }
 
-/* "cudaLaunchKernel_v7000": what torch's profiler shows ends before "_v" and four or more digits. */
+/* "cudaLaunchKernel_v7000": what torch's profiler shows ends before "_v" and four or more
+ * digits. */
 static size_t base_len(const char *name)
 {
 	size_t len = strlen(name), i = len;
@@ -141,8 +144,9 @@ static bool is_wanted(uint32_t domain, const char *name, size_t len)
 					     "cudaEventDestroy" };
 
 	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
-		return STARTS(name, "cuLaunch") || (STARTS(name, "cuMem") && !STARTS(name, "cuMemGet") &&
-						    !STARTS(name, "cuMemPool"));
+		return STARTS(name, "cuLaunch") ||
+		       (STARTS(name, "cuMem") && !STARTS(name, "cuMemGet") &&
+			!STARTS(name, "cuMemPool"));
 	for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++)
 		if (strlen(never[i]) == len && !memcmp(name, never[i], len))
 			return false;
@@ -207,7 +211,8 @@ void cupti_records__take(uint8_t *buffer, size_t valid)
 {
 	uint8_t *rec = NULL, *prev = NULL, *end = buffer + valid;
 
-	while (!api->next_record(buffer, valid, &rec) && rec >= buffer && rec + 8 <= end && rec > prev) {
+	while (!api->next_record(buffer, valid, &rec) && rec >= buffer && rec + 8 <= end &&
+	       rec > prev) {
 		if (prev)
 			take_record(prev, (size_t)(rec - prev));
 		prev = rec;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See libs.h. Not opened while the loader lists them: that would be against its own order of locks. */
+/* See libs.h. Not opened while the loader lists them: that would be against its own order of
+ * locks. */
 #include "libs.h"
 
 #include <dlfcn.h>
@@ -18,7 +19,8 @@ static int match_name(struct dl_phdr_info *info, size_t size, void *ctx)
 	struct nth *n = ctx;
 
 	(void)size;
-	if (!file || !strstr(file, n->part) || strlen(info->dlpi_name) >= sizeof(n->path) || n->skip--)
+	if (!file || !strstr(file, n->part) || strlen(info->dlpi_name) >= sizeof(n->path) ||
+	    n->skip--)
 		return 0;
 	strcpy(n->path, info->dlpi_name);
 	return 1;

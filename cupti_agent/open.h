@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The operators that are open on a thread (struct ptb_open_ops), for a tracer that reads them at any moment: between any two
- * instructions of the thread what it finds is right.
+ * The operators that are open on a thread (struct ptb_open_ops), for a tracer that reads them at
+ * any moment: between any two instructions of the thread what it finds is right.
  */
 #ifndef OPEN_H
 #define OPEN_H

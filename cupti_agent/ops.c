@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The RecordFunction callback; see ops.h. It runs in torch's threads: never waits, takes no lock, calls nothing
- * that allocates, and believes the configured layout only after CAREFUL_CALLS calls have shown it right.
+ * The RecordFunction callback; see ops.h. It runs in torch's threads: never waits, takes no lock,
+ * calls nothing that allocates, and believes the configured layout only after CAREFUL_CALLS calls
+ * have shown it right.
  */
 #include "ops.h"
 
@@ -45,7 +46,8 @@ static struct {
 	const struct torch_funcs *torch;
 } ops __attribute__((aligned(64)));
 
-static pthread_mutex_t torch_lock = PTHREAD_MUTEX_INITIALIZER; /* held while torch may hold locks for us */
+/* held while torch may hold locks for us */
+static pthread_mutex_t torch_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static __thread struct stream *mine;
 static __thread struct ptb_open_ops *my_open; /* as ptbpf_agent_open.tls says */
@@ -148,7 +150,8 @@ static bool name_ok(const unsigned char *rf, uint64_t addr, bool schema)
 	return !schema || t.len;
 }
 
-/* The number of the thread that constructed it may be another's: gloo begins its collectives on a thread of its own. */
+/* The number of the thread that constructed it may be another's: gloo begins its collectives on a
+ * thread of its own. */
 static bool layout_ok(const unsigned char *rf)
 {
 	const struct ptb_rf_cfg *c = &ops.cfg.rf;
@@ -159,10 +162,12 @@ static bool layout_ok(const unsigned char *rf)
 		return false;
 	index = copy[c->fn_index_off];
 	return copy[c->scope_off] < SCOPES_MAX && index <= 1 &&
-	       (int64_t)word(copy, c->seq_off) >= -1 && (int64_t)word(copy, c->seq_off) < 1ll << 48 &&
+	       (int64_t)word(copy, c->seq_off) >= -1 &&
+	       (int64_t)word(copy, c->seq_off) < 1ll << 48 &&
 	       word(copy, c->fwd_thread_off) < 1u << 31 && word(copy, c->thread_off) &&
 	       word(copy, c->thread_off) < 1u << 31 &&
-	       name_ok(rf, index ? word(copy, c->fn_off) : (uint64_t)(uintptr_t)rf + c->fn_off, index);
+	       name_ok(rf, index ? word(copy, c->fn_off) : (uint64_t)(uintptr_t)rf + c->fn_off,
+		       index);
 }
 
 /* May the object be read? Costs one comparison once it has proven right. */
@@ -208,8 +213,8 @@ static void put_name(struct stream *s, uint64_t schema)
 	stream__ends(s, at);
 }
 
-/* Has it been named? From now on it has. Schemas that share a slot take the next ones: sent again and again, they would cost more
- * than all the rest. */
+/* Has it been named? From now on it has. Schemas that share a slot take the next ones: sent again
+ * and again, they would cost more than all the rest. */
 static inline bool is_named(struct stream *s, uint64_t schema)
 {
 	uint64_t at = schema >> 4 ^ schema >> 13, *known = &s->named[at % STREAM_NAMES];
@@ -242,7 +247,8 @@ static void put_open_name(struct stream *s, uint64_t name, uint64_t text, uint32
 /* ---- values ---- */
 
 /* The values of rf by its layout; false: not as it should be. */
-static bool value_list(const unsigned char *rf, bool out, bool careful, uint64_t *addr, uint64_t *cnt)
+static bool value_list(const unsigned char *rf, bool out, bool careful, uint64_t *addr,
+		       uint64_t *cnt)
 {
 	uint32_t off = out ? ops.cfg.rf.outputs_off : ops.cfg.rf.inputs_off;
 	bool schema = rf[ops.cfg.rf.fn_index_off];
@@ -279,7 +285,9 @@ static unsigned char *put_values(const unsigned char *rf, bool out, unsigned cha
 				 unsigned char *end, uint8_t *flags)
 {
 	int left = atomic_load_explicit(&ops.careful_values, memory_order_relaxed);
-	struct values v = { .cfg = &ops.cfg, .at = at, .end = end, .full = ops.outputs, .careful = left > 0 };
+	struct values v = {
+		.cfg = &ops.cfg, .at = at, .end = end, .full = ops.outputs, .careful = left > 0
+	};
 	uint64_t addr, cnt;
 
 	if (left > CAREFUL_CALLS)
@@ -324,7 +332,8 @@ static unsigned char *put_text(const unsigned char *rf, unsigned char *at, struc
 	return at + ((n + 7) & ~7u);
 }
 
-/* A tracer's program reads the thread's Python stack here. Returns the number of the operator for it. */
+/* A tracer's program reads the thread's Python stack here. Returns the number of the operator for
+ * it. */
 __attribute__((noinline)) static uint64_t mark_stack(struct stream *s)
 {
 	uint64_t number = (uint64_t)s->nr << 32 | ++s->stacks;
@@ -333,7 +342,8 @@ __attribute__((noinline)) static uint64_t mark_stack(struct stream *s)
 	return number;
 }
 
-/* A tracer's program sums up here what the thread did until now: before the clock is read, so that it comes first. */
+/* A tracer's program sums up here what the thread did until now: before the clock is read, so that
+ * it comes first. */
 __attribute__((noinline)) static void mark_edge(void)
 {
 	USDT_SITE(EDGES, "edges", "");
@@ -355,7 +365,8 @@ static inline void begin(struct stream *s, const unsigned char *rf)
 		return;
 	at = (unsigned char *)(b + 1);
 	if (__builtin_expect(!atomic_load_explicit(&s->logical, memory_order_relaxed), 0))
-		atomic_store_explicit(&s->logical, ops.torch->current_thread_id(), memory_order_relaxed);
+		atomic_store_explicit(&s->logical, ops.torch->current_thread_id(),
+				      memory_order_relaxed);
 	b->rf = (uint64_t)(uintptr_t)rf;
 	b->schema = schema;
 	b->seq = (int64_t)word(rf, c->seq_off);
@@ -400,7 +411,8 @@ static inline void end(struct stream *s, const unsigned char *rf, uint64_t ticks
 static inline void begin_open(struct stream *s, const unsigned char *rf)
 {
 	const struct ptb_rf_cfg *c = &ops.cfg.rf;
-	uint64_t at = rf[c->fn_index_off] ? word(rf, c->fn_off) : (uint64_t)(uintptr_t)rf + c->fn_off,
+	uint64_t at = rf[c->fn_index_off] ? word(rf, c->fn_off) :
+					    (uint64_t)(uintptr_t)rf + c->fn_off,
 		 name = 0;
 	struct text t;
 
@@ -491,7 +503,8 @@ static bool cfg_ok(const struct ptb_rf_cfg *c, const struct ptb_tensor_cfg *t)
 	uint32_t n = t->shapes_on ? sizeof(fields) / sizeof(*fields) : 9;
 
 	for (uint32_t i = 0; i < n; i++)
-		if (fields[i].off < fields[i].from || fields[i].off + fields[i].bytes > fields[i].to)
+		if (fields[i].off < fields[i].from ||
+		    fields[i].off + fields[i].bytes > fields[i].to)
 			return false;
 	return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Reading the process's own memory: at an address that may be wrong (careful), or where layouts have proven right. */
+/* Reading the process's own memory: at an address that may be wrong (careful), or where layouts
+ * have proven right. */
 #ifndef READ_H
 #define READ_H
 
@@ -12,8 +13,9 @@
 #include <unistd.h>
 
 /*
- * Is the aligned word at `addr` readable? The kernel copies a signal mask in before it checks `how`: EFAULT, or
- * EINVAL and nothing changed. No sandbox forbids this call, process_vm_readv() may end the process in one.
+ * Is the aligned word at `addr` readable? The kernel copies a signal mask in before it checks
+ * `how`: EFAULT, or EINVAL and nothing changed. No sandbox forbids this call, process_vm_readv()
+ * may end the process in one.
  */
 static inline bool read__word_ok(uint64_t addr)
 {
@@ -45,7 +47,8 @@ static inline bool read__mem(bool careful, void *dst, uint64_t addr, uint64_t le
 	return true;
 }
 
-/* libstdc++'s std::string at addr: {pointer, length}, or with the old ABI a pointer behind the length. */
+/* libstdc++'s std::string at addr: {pointer, length}, or with the old ABI a pointer behind the
+ * length. */
 struct text {
 	uint64_t at, len;
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The inside of a stream: for chunk.c, and for the fast path of ops.c. The owner writes at `end` and
- * moves it; what is before it is sent by the thread that holds `sending`, and no thread waits for that: an owner that does
- * not get it goes on behind `end`, in the part of the buffer that is reserved for that.
+ * The inside of a stream: for chunk.c, and for the fast path of ops.c. The owner writes at `end`
+ * and moves it; what is before it is sent by the thread that holds `sending`, and no thread waits
+ * for that: an owner that does not get it goes on behind `end`, in the part of the buffer that is
+ * reserved for that.
  */
 #ifndef STREAM_H
 #define STREAM_H
@@ -25,8 +26,9 @@ struct stream {
 	uint32_t seen_seq; /* by the agent's thread at its last poll */
 	uint32_t stacks;   /* operators whose Python stack could be read */
 	uint64_t named[STREAM_NAMES];
-	struct ptb_open_ops open;                      /* OPS: of its owner */
-	_Alignas(64) unsigned char buf[PTB_CHUNK_MAX]; /* first, as before each chunk, is room for a header */
+	struct ptb_open_ops open; /* OPS: of its owner */
+	/* first, as before each chunk, is room for a header */
+	_Alignas(64) unsigned char buf[PTB_CHUNK_MAX];
 };
 
 /* Room for a record where the buffer has less; NULL: none. */

@@ -19,13 +19,15 @@ static bool find_funcs(void *lib)
 		void *to;
 		const char *name;
 	} all[] = {
-		{ &funcs.add_global_callback, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE" },
+		{ &funcs.add_global_callback,
+		  "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE" },
 		{ &funcs.remove_callback, "_ZN2at14removeCallbackEm" },
 		{ &funcs.name, "_ZNK2at14RecordFunction4nameEv" },
 		{ &funcs.num_inputs, "_ZNK2at14RecordFunction10num_inputsEv" },
 		{ &funcs.num_outputs, "_ZNK2at14RecordFunction11num_outputsEv" },
 		{ &funcs.current_thread_id, "_ZN2at14RecordFunction15currentThreadIdEv" },
-		/* before there was this one, callbacks could not be changed while others used them */
+		/* before there was this one, callbacks could not be changed while others used
+		 * them */
 		{ &(void *){ NULL }, "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE" },
 	};
 	void *at = lib;
@@ -85,7 +87,8 @@ static void search_lock(uint64_t from, uint64_t end, const void *start)
 /* All that libtorch can write to, but what only the loader has written. */
 static int scan_libtorch(struct dl_phdr_info *info, size_t size, void *start)
 {
-	uint64_t bias = info->dlpi_addr, inside = (uint64_t)(uintptr_t)funcs.add_global_callback - bias;
+	uint64_t bias = info->dlpi_addr,
+		 inside = (uint64_t)(uintptr_t)funcs.add_global_callback - bias;
 	uint64_t fixed = 0, fixed_end = 0;
 	const ElfW(Phdr) *ph = info->dlpi_phdr, *end = ph + info->dlpi_phnum;
 	bool is_it = false;
@@ -119,8 +122,8 @@ void torch__find_lock(void *start)
 	done = true;
 }
 
-/* The thread that holds it is not in this process, and was reading: changes are made by the agent's thread alone, not
- * during a fork, or by a profiler's start or stop. */
+/* The thread that holds it is not in this process, and was reading: changes are made by the agent's
+ * thread alone, not during a fork, or by a profiler's start or stop. */
 void torch__forked(void)
 {
 	if (lock && (lock->__data.__lock == 1 || lock->__data.__lock == 2) &&

@@ -26,14 +26,14 @@ struct torch_funcs {
 	uint64_t (*current_thread_id)(void);
 };
 
-/* The functions of the libtorch in this process; NULL: none yet. Waits for the loader, so for an import of
- * torch that is going on. */
+/* The functions of the libtorch in this process; NULL: none yet. Waits for the loader, so for an
+ * import of torch that is going on. */
 const struct torch_funcs *torch__find(void);
 
 /*
- * Every thread takes a lock of torch's when it first runs an operator and after each change of the callbacks. A
- * child that is forked just then would wait for it for ever: its copy is freed for it. Once, after `start` was
- * registered: finds the lock. In the child: frees it.
+ * Every thread takes a lock of torch's when it first runs an operator and after each change of the
+ * callbacks. A child that is forked just then would wait for it for ever: its copy is freed for it.
+ * Once, after `start` was registered: finds the lock. In the child: frees it.
  */
 void torch__find_lock(void *start);
 void torch__forked(void);

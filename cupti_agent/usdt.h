@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * USDT sites without a tracer's headers: one nop, and a note of its address, its semaphore and where
- * its arguments are (the ELF notes "stapsdt" of SystemTap's sys/sdt.h). x86-64.
+ * USDT sites without a tracer's headers: one nop, and a note of its address, its semaphore and
+ * where its arguments are (the ELF notes "stapsdt" of SystemTap's sys/sdt.h). x86-64.
  */
 #ifndef USDT_H
 #define USDT_H

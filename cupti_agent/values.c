@@ -2,10 +2,11 @@
 /*
  * Values of operators; see values.h. The layouts are those of bpf/arg_objects.h and bpf/arg_put.h.
  *
- * A second implementation beside the interpreter of the BPF programs (bpf/arg_interp.h), because that one, compiled for
- * the host, takes two to three times as long per operator (bench_values): here lists in lists are recursion, objects
- * are read where they are, and the result goes straight into the stream. The other way round, a verifier would not take
- * this one. unit_agent_values holds both to the same bytes over random objects.
+ * A second implementation beside the interpreter of the BPF programs (bpf/arg_interp.h), because
+ * that one, compiled for the host, takes two to three times as long per operator (bench_values):
+ * here lists in lists are recursion, objects are read where they are, and the result goes straight
+ * into the stream. The other way round, a verifier would not take this one. unit_agent_values holds
+ * both to the same bytes over random objects.
  */
 #include "values.h"
 
@@ -35,7 +36,8 @@ static inline void put_word(unsigned char *at, uint64_t word)
 }
 
 /* A struct ptb_val. */
-static inline void put_head(unsigned char *at, uint8_t kind, uint8_t flags, uint16_t aux, uint32_t n)
+static inline void put_head(unsigned char *at, uint8_t kind, uint8_t flags, uint16_t aux,
+			    uint32_t n)
 {
 	put_word(at, kind | (uint64_t)flags << 8 | (uint64_t)aux << 16 | (uint64_t)n << 32);
 }
@@ -128,7 +130,8 @@ static void check_numel(struct values *v, const unsigned char *sizes, uint32_t n
 }
 
 /* Of a TensorImpl at addr, in memory at impl. */
-static inline bool put_impl(struct values *v, const unsigned char *impl, uint64_t addr, uint32_t ndim)
+static inline bool put_impl(struct values *v, const unsigned char *impl, uint64_t addr,
+			    uint32_t ndim)
 {
 	const struct ptb_tensor_cfg *t = &v->cfg->tensor;
 	uint64_t extra = read__word(impl + t->extra_meta_off),
@@ -223,7 +226,8 @@ static bool put_packed(struct values *v, uint8_t kind, uint32_t idx, uint64_t wo
 }
 
 /* Elements from addr on, of `*cnt` at most; leaves how many there are. */
-static uint8_t put_elements(struct values *v, uint8_t kind, uint64_t addr, uint32_t *cnt, uint32_t level)
+static uint8_t put_elements(struct values *v, uint8_t kind, uint64_t addr, uint32_t *cnt,
+			    uint32_t level)
 {
 	unsigned char *first = v->at;
 	uint32_t i, n = *cnt;
@@ -260,7 +264,8 @@ static bool put_list(struct values *v, uint8_t kind, uint64_t addr, uint64_t cnt
 		present = 0;
 	else
 		kind = put_elements(v, kind, addr, &present, level);
-	put_head(head, kind ? kind : PTB_VAL_LIST, n > present ? PTB_VAL_F_CUT : 0, (uint16_t)present, n);
+	put_head(head, kind ? kind : PTB_VAL_LIST, n > present ? PTB_VAL_F_CUT : 0,
+		 (uint16_t)present, n);
 	return true;
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""600 lines a file, 60 lines a function. A file of up to 900 lines gives the reason in its head: "Longer than 600 lines because
-..."."""
+"""600 lines a file, 60 lines a function, 100 columns a line of C. A file of up to 900 lines gives the reason in its head: "Longer than 600
+lines because ...". A text in quotes, a table in a comment and the end of a line of a macro may be wider."""
 
 import os
 import re
@@ -8,9 +8,11 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FILE_LINES, LONG_FILE_LINES, FUNCTION_LINES = 600, 900, 60
+FILE_LINES, LONG_FILE_LINES, FUNCTION_LINES, COLUMNS = 600, 900, 60, 100
 HEAD_LINES, REASON = 30, "Longer than 600 lines because "
 GENERATED = {"bpf/vmlinux.h"}
+PRODUCT = re.compile(r"(user|bpf|cupti_agent)/.*\.[ch]$")
+MAY_BE_WIDE = re.compile(r'"|\\$|^\*.*\S(\t|   ).*\S')
 SOURCES = (".c", ".h", ".cc", ".py", ".sh")
 
 
@@ -49,6 +51,9 @@ def main():
             found.append(f"{path}: its head says why it is long, but it is within the limit")
         if path.endswith((".c", ".cc")):
             found += [f"{path}: {name}() has {size} lines" for name, size in functions(lines) if size > FUNCTION_LINES]
+        if PRODUCT.match(path):
+            found += [f"{path}:{i}: {len(line.expandtabs(8))} columns" for i, line in enumerate(lines, 1)
+                      if len(line.expandtabs(8)) > COLUMNS and not MAY_BE_WIDE.search(line.strip())]
     for line in found:
         print("    " + line)
     print(f"FAIL check.sizes: {len(found)} over the limits" if found else "PASS check.sizes")

@@ -10,9 +10,10 @@
 #include "base/containers.h"
 
 /*
- * Schema texts of operators: read, and written again exactly as torch prints a FunctionSchema. Owns the
- * grammar (pytorch torch/csrc/jit/frontend/function_schema_parser.cpp, schema_type_parser.cpp) and the
- * printing (aten/src/ATen/core/function_schema.h). The texts come from a file: nothing is trusted.
+ * Schema texts of operators: read, and written again exactly as torch prints a FunctionSchema. Owns
+ * the grammar (pytorch torch/csrc/jit/frontend/function_schema_parser.cpp, schema_type_parser.cpp)
+ * and the printing (aten/src/ATen/core/function_schema.h). The texts come from a file: nothing is
+ * trusted.
  */
 
 #define SCHEMA_ARGS_MAX 128
@@ -37,9 +38,9 @@ struct schema {
 };
 
 /*
- * Reads a text from its '(' on: "(Tensor self, *, int[2] p=1) -> Tensor". name: what is printed before
- * it ("aten::add.Tensor"). out: cap bytes for the printed form; NULL: not wanted, and default values are not
- * checked. false: no schema.
+ * Reads a text from its '(' on: "(Tensor self, *, int[2] p=1) -> Tensor". name: what is printed
+ * before it ("aten::add.Tensor"). out: cap bytes for the printed form; NULL: not wanted, and
+ * default values are not checked. false: no schema.
  */
 bool schema_text__parse(const char *text, size_t len, const char *name, struct schema *s, char *out,
 			size_t cap);

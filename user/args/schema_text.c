@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * One pass: what is read is printed at once in torch's form. Names and types are copied with one blank
- * where torch puts one; some types are printed under another name. Default values are read as torch reads
- * them, which depends on the argument's type, and printed as torch prints an IValue
+ * One pass: what is read is printed at once in torch's form. Names and types are copied with one
+ * blank where torch puts one; some types are printed under another name. Default values are read as
+ * torch reads them, which depends on the argument's type, and printed as torch prints an IValue
  * (aten/src/ATen/core/ivalue.cpp, c10::printQuotedString).
  *
- * Longer than 600 lines because the grammar's rules share one parser, whose functions have no other user.
+ * Longer than 600 lines because the grammar's rules share one parser, whose functions have no other
+ * user.
  */
 #include "args/schema.h"
 
@@ -119,8 +120,8 @@ static const char *printed_name(const char *word, size_t len)
 
 #define SETS_MAX 8
 
-/* One side of an alias annotation: sets joined by '|'. torch keeps them in a hash set and prints the
- * last one first. Returns how many. */
+/* One side of an alias annotation: sets joined by '|'. torch keeps them in a hash set and prints
+ * the last one first. Returns how many. */
 static size_t read_sets(struct parser *p, const char **sets, size_t *lens)
 {
 	size_t n = 0;
@@ -394,7 +395,8 @@ static void quoted_value(struct parser *p)
 
 /* ---- default values: numbers and names ---- */
 
-/* Names of constants that stand for their number (function_schema_parser.cpp, parseSingleConstant). */
+/* Names of constants that stand for their number (function_schema_parser.cpp,
+ * parseSingleConstant). */
 static bool named_value(const char *word, size_t len, struct constant *v)
 {
 	static const struct {
@@ -542,8 +544,8 @@ static void default_value(struct parser *p, const struct schema_arg *a)
 	}
 }
 
-/* Skips it instead, as far as the comma or the bracket behind the argument: a running process may have values of
- * kinds that no text of a library has. */
+/* Skips it instead, as far as the comma or the bracket behind the argument: a running process may
+ * have values of kinds that no text of a library has. */
 static void skip_default(struct parser *p)
 {
 	char quote = 0;

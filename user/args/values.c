@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Decoding the words of argument payloads; see values.h. Every length is checked against the words that
- * are there before anything behind it is touched; must not know how a value is printed.
+ * Decoding the words of argument payloads; see values.h. Every length is checked against the words
+ * that are there before anything behind it is touched; must not know how a value is printed.
  */
 #include "args/values.h"
 
@@ -153,8 +153,10 @@ static void read_tensor(struct value *v, const struct ptb_val *h, const uint64_t
 		v->strides = (const int64_t *)at + v->ndim;
 }
 
-/* The value whose header is h and whose body begins at `at`, known to be whole and to end at next. */
-static void read_value(struct value *v, const struct ptb_val *h, const uint64_t *at, const uint64_t *next)
+/* The value whose header is h and whose body begins at `at`, known to be whole and to end at
+ * next. */
+static void read_value(struct value *v, const struct ptb_val *h, const uint64_t *at,
+		       const uint64_t *next)
 {
 	v->kind = (enum ptb_val_kind)h->kind;
 	v->flags = h->flags;
@@ -301,7 +303,8 @@ void values__name_tensors(uint64_t *words, uint32_t cnt,
 	uint32_t n;
 	struct ptb_val h;
 
-	for (uint32_t i = 0; i < cnt; i += 1 + n) { /* a list's elements follow it as other values do */
+	/* a list's elements follow it as other values do */
+	for (uint32_t i = 0; i < cnt; i += 1 + n) {
 		memcpy(&h, &words[i], sizeof(h));
 		if (!body_words(&h, &n) || n > cnt - i - 1)
 			return;
@@ -317,9 +320,9 @@ void values__name_tensors(uint64_t *words, uint32_t cnt,
 /* ---- names ---- */
 
 /*
- * By number of c10::ScalarType, which only grows (pytorch torch/headeronly/core/ScalarType.h: the order is
- * that of the serialization format). The first name is as GCC spells the type, which
- * is what TypeMeta::name() holds; the second is c10::toString()'s.
+ * By number of c10::ScalarType, which only grows (pytorch torch/headeronly/core/ScalarType.h: the
+ * order is that of the serialization format). The first name is as GCC spells the type, which is
+ * what TypeMeta::name() holds; the second is c10::toString()'s.
  */
 static const struct {
 	const char *cxx, *name;
@@ -391,7 +394,8 @@ uint32_t dtype__itemsize(uint32_t dtype)
 	return dtype < DTYPE_CNT ? dtypes[dtype].size : 0;
 }
 
-/* c10::DeviceType by number (pytorch torch/headeronly/core/DeviceType.h, c10/core/DeviceType.cpp). */
+/* c10::DeviceType by number (pytorch torch/headeronly/core/DeviceType.h,
+ * c10/core/DeviceType.cpp). */
 const char *device__type_name(uint32_t device_type)
 {
 	static const char *const names[] = { "cpu",          "cuda",  "mkldnn", "opengl", "opencl",

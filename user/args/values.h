@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Reading the values that a slice carries (inputs, results): a bounded walk over the words of
- * bpf/ptb_args.h, which come from a capture and are hostile. Decodes layout only: how a consumer prints
- * a value is the exporters' business.
+ * bpf/ptb_args.h, which come from a capture and are hostile. Decodes layout only: how a consumer
+ * prints a value is the exporters' business.
  */
 #ifndef ARGS_VALUES_H
 #define ARGS_VALUES_H
@@ -30,8 +30,9 @@ struct value {
 		double d;  /* DOUBLE, COMPLEX: real part */
 	};
 	double imag;
-	uint32_t tensor, storage_id; /* TENSOR, UNDEFINED with PTB_VAL_F_IDS: numbers, see model_priv.h */
-	uint64_t storage;            /* ... its data's address */
+	/* TENSOR, UNDEFINED with PTB_VAL_F_IDS: numbers, see model_priv.h */
+	uint32_t tensor, storage_id;
+	uint64_t storage; /* ... its data's address */
 	int64_t offset, numel;
 	uint64_t keys;
 	uint8_t dtype, device_type; /* TENSOR; DEVICE: device_type */
@@ -48,10 +49,11 @@ struct value_iter {
 };
 
 struct value_iter values__begin(const struct slice_values *sv);
-/* False at the end, and where the words make no sense (what was read before stands). STATE is skipped. */
+/* False at the end, and where the words make no sense (what was read before stands). STATE is
+ * skipped. */
 bool values__next(struct value_iter *it, struct value *v);
-/* Element i < present of INTS, which may be SymInts: a number, or OPAQUE where it is symbolic (pytorch
- * c10/core/SymInt.h: what is below -2^62 is a pointer with a tag). */
+/* Element i < present of INTS, which may be SymInts: a number, or OPAQUE where it is symbolic
+ * (pytorch c10/core/SymInt.h: what is below -2^62 is a pointer with a tag). */
 struct value value__int_elem(const struct value *list, uint32_t i);
 /* The address of the TensorImpl, in a payload whose tensors have no numbers yet. */
 static inline uint64_t value__impl(const struct value *v)
@@ -78,17 +80,18 @@ static inline uint32_t values__sound_words(const uint64_t *words, uint32_t cnt)
 {
 	return values__survey(words, cnt).words;
 }
-/* Replaces the address of every TensorImpl by what fn makes of it and of its storage's data (NULL: an undefined
- * tensor, which has none). The payload was checked. */
+/* Replaces the address of every TensorImpl by what fn makes of it and of its storage's data (NULL:
+ * an undefined tensor, which has none). The payload was checked. */
 void values__name_tensors(uint64_t *words, uint32_t cnt,
-			  uint64_t (*fn)(void *arg, uint64_t impl, const uint64_t *data), void *arg);
+			  uint64_t (*fn)(void *arg, uint64_t impl, const uint64_t *data),
+			  void *arg);
 /* Gives the PENDING doubles among the values the numbers of the doubles in `late`, by DOUBLE.n. */
 void values__fill_pending(uint64_t *words, uint32_t cnt, const struct slice_values *late);
 /* Words of the first value, 0 if there is none. */
 uint32_t values__first_words(const uint64_t *words, uint32_t cnt);
 
-/* "float", "c10::BFloat16", "long int": C++ names of torch's scalar types (pytorch c10/util/typeid.h); NULL:
- * not a scalar type that torch can name. */
+/* "float", "c10::BFloat16", "long int": C++ names of torch's scalar types (pytorch
+ * c10/util/typeid.h); NULL: not a scalar type that torch can name. */
 const char *dtype__cxx_name(uint32_t dtype);
 const char *dtype__name(uint32_t dtype);             /* "Float", "BFloat16"; NULL: not known */
 uint32_t dtype__itemsize(uint32_t dtype);            /* 0: not known */

@@ -54,7 +54,8 @@ int cancel__install(void)
 	memset(&sa, 0, sizeof(sa));
 	sa.sa_handler = on_signal;
 	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
-		if (signals[i] == SIGHUP && !sigaction(SIGHUP, NULL, &old) && old.sa_handler == SIG_IGN)
+		if (signals[i] == SIGHUP && !sigaction(SIGHUP, NULL, &old) &&
+		    old.sa_handler == SIG_IGN)
 			continue;
 		if (sigaction(signals[i], &sa, NULL))
 			return -errno;

@@ -56,7 +56,8 @@ bool hashmap__del(struct hashmap *m, uint64_t k0, uint64_t k1);
 struct hashmap_slot *hashmap__next(const struct hashmap *m, uint64_t *pos);
 
 /*
- * Growable arrays whose elements are found by a key. The array is fields of its owner, whose names begin alike:
+ * Growable arrays whose elements are found by a key. The array is fields of its owner, whose names
+ * begin alike:
  *	struct foo *foos; uint32_t foo_cnt, foo_cap; struct hashmap foo_ids;
  *	struct foo *f = list__keyed(KEYED_LIST(owner, foos, foo), k0, k1);
  */
@@ -72,13 +73,14 @@ struct list {
 	((struct list){ (void **)&(owner)->field, &(owner)->one##_cnt, &(owner)->one##_cap,        \
 			sizeof(*(owner)->field), &(owner)->one##_ids })
 
-/* The element with this key, a new zeroed one at the end if there is none. It may move the others. */
+/* The element with this key, a new zeroed one at the end if there is none. It may move the
+ * others. */
 void *list__keyed(struct list l, uint64_t k0, uint64_t k1);
 
 /*
- * SipHash-1-3 (Aumasson, Bernstein: SipHash, a fast short-input PRF) under a key that the process draws at
- * random when it first needs one: who makes a file cannot know which of its keys will collide. Results
- * differ from run to run; nothing that is written may depend on them.
+ * SipHash-1-3 (Aumasson, Bernstein: SipHash, a fast short-input PRF) under a key that the process
+ * draws at random when it first needs one: who makes a file cannot know which of its keys will
+ * collide. Results differ from run to run; nothing that is written may depend on them.
  */
 
 uint64_t siphash__bytes(const void *data, size_t len);
@@ -101,8 +103,9 @@ const char *strtab__text(const struct strtab *st, uint32_t id); /* "" for 0 and 
 uint32_t strtab__cnt(const struct strtab *st);                  /* ids 1..cnt are valid */
 
 /*
- * Sorting of arrays that may be large: what is equal keeps its order, and a signal ends it (base/cancel.h), where
- * qsort() would go on for seconds. Takes memory for half of the array, unless runs of it follow one another already.
+ * Sorting of arrays that may be large: what is equal keeps its order, and a signal ends it
+ * (base/cancel.h), where qsort() would go on for seconds. Takes memory for half of the array,
+ * unless runs of it follow one another already.
  */
 
 /* cnt elements of `size` bytes; cmp as for qsort(), qsort_r(). 0 or -ECANCELED: the elements are
@@ -117,8 +120,8 @@ static inline int sort__cmp(uint64_t a, uint64_t b)
 	return (a > b) - (a < b);
 }
 
-/* Binary search: moves lo, of [lo, hi), to the first index `mid` for which `before` (an expression with mid) is
- * false; hi if there is none. */
+/* Binary search: moves lo, of [lo, hi), to the first index `mid` for which `before` (an expression
+ * with mid) is false; hi if there is none. */
 #define BISECT(lo, hi, mid, before)                                                                \
 	do {                                                                                       \
 		while ((lo) < (hi)) {                                                              \

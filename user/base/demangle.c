@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See text.h. The demangler has no memory but its stack, and append_part() allocates nothing, so that both can be left at
- * any instruction: by a timer of the thread's processor time, whose signal comes to this thread only.
+ * See text.h. The demangler has no memory but its stack, and append_part() allocates nothing, so
+ * that both can be left at any instruction: by a timer of the thread's processor time, whose signal
+ * comes to this thread only.
  */
 #include "base/text.h"
 

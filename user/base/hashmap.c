@@ -30,11 +30,12 @@ static void draw_factors(void)
 }
 
 /*
- * Keys come from files and other processes, which must not be able to choose keys that collide. The upper half of
- * a sum of products with secret factors of 128 bits is strongly universal (Dietzfelbinger: Universal hashing and k-wise
- * independent random variables via integer arithmetic without primes): who does not know the factors makes two keys
- * collide with a chance of 2^-64, whichever they are, at a third of SipHash's cost. Hashes are never shown. What follows
- * is one to one; it keeps keys that are neighbours from having slots that are.
+ * Keys come from files and other processes, which must not be able to choose keys that collide. The
+ * upper half of a sum of products with secret factors of 128 bits is strongly universal
+ * (Dietzfelbinger: Universal hashing and k-wise independent random variables via integer arithmetic
+ * without primes): who does not know the factors makes two keys collide with a chance of 2^-64,
+ * whichever they are, at a third of SipHash's cost. Hashes are never shown. What follows is one to
+ * one; it keeps keys that are neighbours from having slots that are.
  */
 static inline uint64_t mix(uint64_t k0, uint64_t k1)
 {

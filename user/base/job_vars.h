@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Variables in which launchers pass a process its place in a job, and the job's author the annotation that ends a step. Nothing
- * else of a process's environment is ever kept: it may hold secrets.
+ * Variables in which launchers pass a process its place in a job, and the job's author the
+ * annotation that ends a step. Nothing else of a process's environment is ever kept: it may hold
+ * secrets.
  */
 #ifndef BASE_JOB_VARS_H
 #define BASE_JOB_VARS_H
@@ -10,7 +11,8 @@
 #include <stdint.h>
 
 /*	name, is it a number
- *	RANK ... TORCHELASTIC_*: torchrun (pytorch torch/distributed/elastic/agent/server/local_elastic_agent.py)
+ *	RANK ... TORCHELASTIC_*: torchrun (pytorch torch/distributed/elastic/agent/server/
+ *	local_elastic_agent.py)
  *	SLURM_*: srun(1); of the STEP only srun sets
  *	PT_PROFILER_*: torch.profiler has them in its traces (kineto libkineto/src/EnvMetadata.h)
  *	PTBPF_STEP_ON: ours, the default of --step-on for this process */
@@ -58,8 +60,8 @@ extern const struct job_var_row job_vars[JOB_VAR_CNT];
 int64_t job_vars__number(const char *text);
 
 /*
- * The process's rank, by RANK and WORLD_SIZE, else by the task of a step of SLURM. numbers: by enum job_var, -1 where there
- * is none. False: it has none.
+ * The process's rank, by RANK and WORLD_SIZE, else by the task of a step of SLURM. numbers: by enum
+ * job_var, -1 where there is none. False: it has none.
  */
 struct job_rank {
 	uint32_t rank, world_size; /* at most INT32_MAX */

@@ -165,7 +165,8 @@ void jsonw__end_arr(struct jsonw *w)
 	close_level(w, "]");
 }
 
-/* One character of a string that is not written as it is; a byte that is no UTF-8 stands for itself. */
+/* One character of a string that is not written as it is; a byte that is no UTF-8 stands for
+ * itself. */
 static void put_escape(struct jsonw *w, uint32_t c)
 {
 	char esc[16];

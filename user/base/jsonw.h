@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Streaming JSON output into a sink with a buffer: knows escaping and commas, nothing else. Texts of
- * any bytes become valid UTF-8 JSON (an invalid byte XX is written as \u00XX), and what a terminal would not show as
- * it is (base/text.h) is written as \uXXXX. Separators are ": " and
- * ", " because one consumer needs the blank (formats: HTA's rank expression).
+ * Streaming JSON output into a sink with a buffer: knows escaping and commas, nothing else. Texts
+ * of any bytes become valid UTF-8 JSON (an invalid byte XX is written as \u00XX), and what a
+ * terminal would not show as it is (base/text.h) is written as \uXXXX. Separators are ": " and ", "
+ * because one consumer needs the blank (formats: HTA's rank expression).
  */
 #ifndef BASE_JSONW_H
 #define BASE_JSONW_H
@@ -59,7 +59,8 @@ void jsonw__end_obj(struct jsonw *w);
 void jsonw__begin_arr(struct jsonw *w);
 void jsonw__end_arr(struct jsonw *w);
 void jsonw__key(struct jsonw *w, const char *key);
-/* The same for a key that is a literal without characters to escape, at less cost: millions of events pay for it. */
+/* The same for a key that is a literal without characters to escape, at less cost: millions of
+ * events pay for it. */
 #define JSONW_KEY(w, key) jsonw__key_lit(w, "\"" key "\": ", sizeof(key) + 3)
 void jsonw__key_lit(struct jsonw *w, const char *quoted, size_t len);
 /* Such a key with its value, or with the object or array that it opens. */

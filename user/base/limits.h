@@ -9,8 +9,8 @@
 /*
  * Limits on everything that a target, an agent or a file controls: the only table of them. Each is
  * applied at one site. What lies beyond a limit is dropped and counted by the counter of the row
- * (PTB_COUNTERS, bpf/ptb_event.h); NONE: it is refused with a sentence, or cut with a mark in the data.
- * Sizes of our own buffers and constants of formats do not belong here.
+ * (PTB_COUNTERS, bpf/ptb_event.h); NONE: it is refused with a sentence, or cut with a mark in the
+ * data. Sizes of our own buffers and constants of formats do not belong here.
  */
 
 /*        name             value        counter          meaning */
@@ -89,14 +89,15 @@ enum ptb_limit {
 
 /*
  * A hard limit on the memory of this process. What others make grow (the *_try_* functions of
- * containers.h, containers.h and containers.h, and allocations that ask here by themselves) is refused when the
- * anonymous resident memory and the request together pass the limit; callers drop what they have no
- * room for and go on. It is measured, not added up: whatever the C library and other libraries use
- * counts, and what was freed may be used again. One state for the process; safe in threads.
+ * containers.h, containers.h and containers.h, and allocations that ask here by themselves) is
+ * refused when the anonymous resident memory and the request together pass the limit; callers drop
+ * what they have no room for and go on. It is measured, not added up: whatever the C library and
+ * other libraries use counts, and what was freed may be used again. One state for the process; safe
+ * in threads.
  */
 
-/* From now on; 0: no limit. Also forgets earlier refusals. 0, or negative errno: this process's memory cannot be
- * measured. */
+/* From now on; 0: no limit. Also forgets earlier refusals. 0, or negative errno: this process's
+ * memory cannot be measured. */
 int mem_limit__set(uint64_t bytes);
 /* May the process grow by so many bytes? False is counted: the caller drops something. */
 bool mem_limit__allows(uint64_t bytes);

@@ -30,8 +30,8 @@
 #define SLOTS 64      /* calls, and processes, at the same time */
 #define CONNECTIONS_MAX 4096
 #define PF_EXITING 4 /* Linux include/linux/sched.h */
-#define LOOKS                                                                                      \
-	3 /* at each connection: one that gets answers has none to wait for at one of them, as a rule */
+/* at each connection: one that gets answers has none to wait for at one of them, as a rule */
+#define LOOKS 3
 #define LOOK_MS 20
 
 /* Shared with the process that watches, and with those that this one forks. */
@@ -46,7 +46,8 @@ static struct guard {
 
 /* ---- connections of FUSE ---- */
 
-/* The kernel's list of them (fs/fuse/control.c). Where it does not know FUSE yet, to mount it would load a module. */
+/* The kernel's list of them (fs/fuse/control.c). Where it does not know FUSE yet, to mount it would
+ * load a module. */
 static int open_connections(void)
 {
 	char text[8192] = "";
@@ -66,7 +67,8 @@ static int open_connections(void)
 	return dir < 0 ? open("/sys/fs/fuse/connections", O_PATH | O_DIRECTORY | O_CLOEXEC) : dir;
 }
 
-/* Requests wait for an answer, and a user other than root has mounted it, who is the owner of these files. */
+/* Requests wait for an answer, and a user other than root has mounted it, who is the owner of these
+ * files. */
 static bool waits(int dir, uint32_t nr, uid_t *uid)
 {
 	char name[32], text[16] = "";
@@ -181,7 +183,8 @@ static void read_proc(pid_t tid, bool status, char *text, size_t cap)
 		close(fd);
 }
 
-/* Does it sleep where no signal wakes it, and has it not run meanwhile? *switches: so often has it been switched from, at the last look. */
+/* Does it sleep where no signal wakes it, and has it not run meanwhile? *switches: so often has it
+ * been switched from, at the last look. */
 static bool sleeps(pid_t tid, uint64_t *switches)
 {
 	char text[4096], *at = text, state;
@@ -195,7 +198,8 @@ static bool sleeps(pid_t tid, uint64_t *switches)
 	}
 	at = strstr(text, "\nState:\t");
 	state = at ? at[8] : 0;
-	return *switches == last && (state == 'D' || state == 'Z'); /* Z: the main thread of one that ends */
+	/* Z: the main thread of one that ends */
+	return *switches == last && (state == 'D' || state == 'Z');
 }
 
 static bool is_late(struct seen *seen, pid_t tid, uint32_t call)

@@ -62,7 +62,8 @@ static uint64_t hash_of(const char *text)
 	return h;
 }
 
-/* Has such a line been printed about that process a short time ago? *more: how many were left out since then. */
+/* Has such a line been printed about that process a short time ago? *more: how many were left out
+ * since then. */
 static bool is_repeated(const char *text, uint32_t *more)
 {
 	const char *at = limited ? strstr(text, "pid ") : NULL;

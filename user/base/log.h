@@ -6,8 +6,9 @@
 #include <stdbool.h>
 
 /*
- * Messages for people, on stderr only, each one line, escaped for terminals as a whole (base/text.h). A file that logs defines LOG_DOMAIN before including this.
- * The function that knows what was attempted on which object reports it once; callers add nothing.
+ * Messages for people, on stderr only, each one line, escaped for terminals as a whole
+ * (base/text.h). A file that logs defines LOG_DOMAIN before including this. The function that knows
+ * what was attempted on which object reports it once; callers add nothing.
  */
 
 #define LOG_REPEAT_NS 600000000000ULL
@@ -39,7 +40,8 @@ void log__limit_repeats(void);
 void log__forward(const char *line);
 /* True once an error was printed: one that comes up a call chain then has its sentence already. */
 bool log__has_error(void);
-/* What errors are about, printed before each ("FILE:LINE"); the caller's, until the next call. NULL: nothing. */
+/* What errors are about, printed before each ("FILE:LINE"); the caller's, until the next call.
+ * NULL: nothing. */
 void log__set_context(const char *context);
 
 /* Text of an errno value, positive or negative ("No such file or directory"). Static storage. */
@@ -48,8 +50,9 @@ const char *errstr(int err);
 /* The end of what a command prints on standard output. */
 
 /*
- * Flushes standard output. err: 0, or the negative errno of the printing function. Returns 0 or a negative errno, with a
- * message that names `what` ("the table"; NULL: none), but for -ECANCELED. A reader that closed its end of the pipe (head) is no error.
+ * Flushes standard output. err: 0, or the negative errno of the printing function. Returns 0 or a
+ * negative errno, with a message that names `what` ("the table"; NULL: none), but for -ECANCELED. A
+ * reader that closed its end of the pipe (head) is no error.
  */
 int std_out__end(const char *what, int err);
 

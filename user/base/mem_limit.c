@@ -13,7 +13,8 @@
 static atomic_ullong limit, measured, granted, refused; /* granted: since measured */
 static int statm_fd = -1;
 
-/* Resident pages without those of files and shared memory (proc(5), statm), in bytes; 0: cannot be read. */
+/* Resident pages without those of files and shared memory (proc(5), statm), in bytes; 0: cannot be
+ * read. */
 static uint64_t anonymous_bytes(void)
 {
 	unsigned long long size, resident, shared;

@@ -102,12 +102,14 @@ static const char *why_not_ours(const struct stat *st)
 		return "every user may write there; use a directory of its own";
 	if (!is_ours(st->st_uid) && !(sudo && st->st_uid == uid))
 		return "it belongs to another user; use a directory of its own";
-	if (st->st_mode & S_IWGRP && st->st_gid && st->st_gid != getegid() && !(sudo && st->st_gid == gid))
+	if (st->st_mode & S_IWGRP && st->st_gid && st->st_gid != getegid() &&
+	    !(sudo && st->st_gid == gid))
 		return "a group of users may write there; use a directory of its own";
 	return NULL;
 }
 
-/* Of a directory on the way: nobody else can put another one in place of what comes next, which the next check says of a sticky one. */
+/* Of a directory on the way: nobody else can put another one in place of what comes next, which the
+ * next check says of a sticky one. */
 static bool is_way(const struct stat *st)
 {
 	struct stat as_ours = *st;
@@ -170,7 +172,8 @@ static bool in_procfs(int dir)
 	return !fstatfs(dir, &fs) && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-/* Puts the link's target before rest. 1: the walk ends here, at a link to something without a path. */
+/* Puts the link's target before rest. 1: the walk ends here, at a link to something without a
+ * path. */
 static int follow(struct walk *w)
 {
 	char target[PATH_MAX];
@@ -222,7 +225,8 @@ static int walk_path(struct walk *w, const char *path)
 		}
 		if (w->last)
 			return S_ISDIR(w->st.st_mode) ? -EISDIR : 0;
-		err = enter(w, openat(w->dir, w->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+		err = enter(w,
+			    openat(w->dir, w->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
 			    false);
 	}
 	return err;
@@ -305,7 +309,8 @@ static bool parse_id(const char *name, uint32_t *id)
 
 bool new_file__caller(uint32_t *uid, uint32_t *gid)
 {
-	return !getuid() && !geteuid() && parse_id("SUDO_UID", uid) && parse_id("SUDO_GID", gid) && *uid;
+	return !getuid() && !geteuid() && parse_id("SUDO_UID", uid) && parse_id("SUDO_GID", gid) &&
+	       *uid;
 }
 
 void new_file__give_to_caller(int fd, const char *path)
@@ -330,7 +335,8 @@ static int create_temp(struct new_file *nf, const char *path)
 		return -EIO;
 	snprintf(nf->temp, sizeof(nf->temp), ".%.*s.%0*" PRIx64 PARTIAL_SUFFIX, STEM_MAX, nf->name,
 		 NUMBER_LEN, number);
-	nf->fd = openat(nf->dir, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	nf->fd =
+		openat(nf->dir, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (nf->fd < 0) {
 		int err = -errno;
 
@@ -397,7 +403,8 @@ int new_file__write(int fd, const void *data, size_t len)
 
 int new_file__old(const struct new_file *nf)
 {
-	int fd = openat(nf->dir, nf->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int fd = openat(nf->dir, nf->name,
+			O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
 
 	if (fd < 0)
@@ -485,7 +492,8 @@ int new_file__directory(const char *path, const char **reason)
 	if (err == -EISDIR && !(w.last && w.exists && S_ISDIR(w.st.st_mode)))
 		strcpy(w.name, "."); /* a slash at the end of a link's text: the walk is in it */
 	if (w.moved && (!err || err == -EISDIR)) {
-		w.reason = "another user can replace a directory above it; use one below root's directories";
+		w.reason =
+			"another user can replace a directory above it; use one below root's directories";
 		err = -EPERM;
 	}
 	if (!err && w.exists)

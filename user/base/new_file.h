@@ -39,22 +39,25 @@ int new_file__open(const char *path, enum new_file_kind kind, struct new_file **
 int new_file__check(const char *path, enum new_file_kind kind);
 
 /*
- * A directory for files of ptbpf's own: opened, or created with mode 0700, by the same rules for links. Refused where others can write, or can put another
- * directory in place of one in its path: those who may are root, the effective user and the one who called sudo, to whom a new one belongs. Its descriptor, or negative errno: *reason has
- * a sentence, NULL: errno says it.
+ * A directory for files of ptbpf's own: opened, or created with mode 0700, by the same rules for
+ * links. Refused where others can write, or can put another directory in place of one in its path:
+ * those who may are root, the effective user and the one who called sudo, to whom a new one
+ * belongs. Its descriptor, or negative errno: *reason has a sentence, NULL: errno says it.
  */
 int new_file__directory(const char *path, const char **reason);
 
-int new_file__fd(const struct new_file *nf); /* for reading and writing, of a device or pipe for writing; nf keeps it */
+/* for reading and writing, of a device or pipe for writing; nf keeps it */
+int new_file__fd(const struct new_file *nf);
 /* Writes all of it to a file that is open: 0, or negative errno. */
 int new_file__write(int fd, const void *data, size_t len);
-/* The regular file that has the name now, for reading: a descriptor that the caller closes, -ENOENT, or
- * another negative errno. */
+/* The regular file that has the name now, for reading: a descriptor that the caller closes,
+ * -ENOENT, or another negative errno. */
 int new_file__old(const struct new_file *nf);
 /* Where the bytes are until the commit. */
 const char *new_file__partial(const struct new_file *nf);
 
-/* Closes the file and gives it its name. On an error, which is logged, the bytes are still at the partial name. */
+/* Closes the file and gives it its name. On an error, which is logged, the bytes are still at the
+ * partial name. */
 int new_file__commit(struct new_file *nf);
 /* What has been written can be used without the rest: the partial file stays when memory is
  * exhausted. */
@@ -66,10 +69,12 @@ void new_file__free(struct new_file *nf);
 
 /* The user who called sudo. False: nobody did. */
 bool new_file__caller(uint32_t *uid, uint32_t *gid);
-/* Under sudo the open file or directory, of that path, becomes the property of the user who called it. */
+/* Under sudo the open file or directory, of that path, becomes the property of the user who called
+ * it. */
 void new_file__give_to_caller(int fd, const char *path);
 
-/* Path of a partial file that a killed process left for `path`, the newest; to be freed. NULL: there is none. */
+/* Path of a partial file that a killed process left for `path`, the newest; to be freed. NULL:
+ * there is none. */
 char *new_file__find_partial(const char *path);
 
 #endif /* BASE_NEW_FILE_H */

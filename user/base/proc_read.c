@@ -128,7 +128,8 @@ int proc_map_file__stat(pid_t pid, uint64_t start, uint64_t end, struct statx *s
 
 /* ---- memory ---- */
 
-ssize_t proc_mem__readv(pid_t pid, const struct iovec *local, const struct iovec *remote, uint32_t cnt)
+ssize_t proc_mem__readv(pid_t pid, const struct iovec *local, const struct iovec *remote,
+			uint32_t cnt)
 {
 	ssize_t n;
 
@@ -166,7 +167,8 @@ void remote_mem__close(struct remote_mem *rm)
 	free(rm);
 }
 
-/* Linux fs/proc/base.c, mem_rw(): 0 where the memory has no users any more, EIO where nothing is mapped. */
+/* Linux fs/proc/base.c, mem_rw(): 0 where the memory has no users any more, EIO where nothing is
+ * mapped. */
 static ssize_t answer(ssize_t n)
 {
 	const int err = errno;

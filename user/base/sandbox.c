@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Starts the child, which gives up its privileges; collects its answer and its messages, ends it. See sandbox.h. */
+/* Starts the child, which gives up its privileges; collects its answer and its messages, ends it.
+ * See sandbox.h. */
 #define LOG_DOMAIN "sandbox"
 #include "base/sandbox.h"
 
@@ -72,8 +73,8 @@ struct running {
 
 /* ---- in the child: giving up privileges ---- */
 
-#define UNUSED_IDS                                                                                 \
-	0x80000000u /* from here on distributions, containers and directories give ids to nobody */
+/* from here on distributions, containers and directories give ids to nobody */
+#define UNUSED_IDS 0x80000000u
 
 #ifdef __SANITIZE_ADDRESS__
 /* AddressSanitizer reserves 20 TiB of addresses: RLIMIT_AS would leave it none. */
@@ -184,7 +185,8 @@ static int drop_privileges(pid_t parent)
 		return -errno;
 	if (setresuid(id, id, id) && errno != EPERM && errno != EINVAL)
 		return -errno;
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* they go with the permitted ones anyway */
+	/* they go with the permitted ones anyway */
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (syscall(SYS_capset, &head, none) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
 		return -errno;
@@ -193,12 +195,15 @@ static int drop_privileges(pid_t parent)
 
 /* ---- system calls ---- */
 
-/* What memory, time and the end need; everything else fails with EPERM, which no library takes amiss. */
+/* What memory, time and the end need; everything else fails with EPERM, which no library takes
+ * amiss. */
 static const int allowed[] = {
-	SYS_brk,         SYS_munmap,        SYS_mremap,         SYS_madvise,      SYS_exit_group,
-	SYS_exit,        SYS_clock_gettime, SYS_gettimeofday,   SYS_rt_sigreturn, SYS_futex,
-	SYS_getrandom,   SYS_sched_yield,   SYS_rt_sigprocmask, SYS_getpid,       SYS_gettid,
-	SYS_poll,        SYS_lseek,         SYS_fstat,          SYS_pread64, /* of descriptors that it was given: as good as mapping them, and without SIGBUS when a file is cut */
+	SYS_brk, SYS_munmap, SYS_mremap, SYS_madvise, SYS_exit_group, SYS_exit, SYS_clock_gettime,
+	SYS_gettimeofday, SYS_rt_sigreturn, SYS_futex, SYS_getrandom, SYS_sched_yield,
+	SYS_rt_sigprocmask, SYS_getpid, SYS_gettid,
+	/* of descriptors that it was given: as good as mapping them, and without SIGBUS when a file
+	 * is cut */
+	SYS_poll, SYS_lseek, SYS_fstat, SYS_pread64,
 #ifdef __SANITIZE_ADDRESS__
 	SYS_sigaltstack, /* AddressSanitizer, before a function that does not return */
 #endif
@@ -244,8 +249,8 @@ static int filter_calls(const struct sandbox_job *job, int out_fd)
 					     offsetof(struct seccomp_data, arch)));
 	add(&p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0));
 	add(&p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
-	add(&p,
-	    (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+	add(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+					     offsetof(struct seccomp_data, nr)));
 	for (size_t i = 0; i < ALLOWED_CNT; i++)
 		when_equal(&p, (uint32_t)allowed[i], SECCOMP_RET_ALLOW);
 	no_exec(&p, SYS_mmap);
@@ -264,9 +269,10 @@ static int filter_calls(const struct sandbox_job *job, int out_fd)
 }
 
 /*
- * Gives up, for good, all that the job does not need; out_fd and stderr stay writable. 0 or negative errno: then the job
- * must not run. The order matters: descriptors and limits while the child may still set them, then the identity, then
- * what a change of identity resets (the signal at the parent's death, being dumpable), the filter last.
+ * Gives up, for good, all that the job does not need; out_fd and stderr stay writable. 0 or
+ * negative errno: then the job must not run. The order matters: descriptors and limits while the
+ * child may still set them, then the identity, then what a change of identity resets (the signal at
+ * the parent's death, being dumpable), the filter last.
  */
 static int enter_sandbox(const struct sandbox_job *job, int out_fd, pid_t parent)
 {
@@ -281,7 +287,8 @@ static int enter_sandbox(const struct sandbox_job *job, int out_fd, pid_t parent
 
 /* ---- in the child: the job ---- */
 
-/* What a process that parses a hostile file gets for what it does itself. Others come from root or the kernel (no memory). */
+/* What a process that parses a hostile file gets for what it does itself. Others come from root or
+ * the kernel (no memory). */
 static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS };
 
 /* The parent gets these as well, and ends the child; the last two are errors of write(). */
@@ -300,7 +307,8 @@ static void set_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void child(const struct sandbox_job *job, int out_fd, int messages_fd, pid_t parent)
+static _Noreturn void child(const struct sandbox_job *job, int out_fd, int messages_fd,
+			    pid_t parent)
 {
 	uint8_t *out = NULL;
 	size_t len = 0;
@@ -337,7 +345,8 @@ static int stream__read(struct stream *s)
 
 	if (s->len > s->max)
 		return -E2BIG;
-	vec_reserve((void **)&s->data, &s->cap, s->len + READ_SZ + 1, 1); /* and an end, for print_messages() */
+	/* and an end, for print_messages() */
+	vec_reserve((void **)&s->data, &s->cap, s->len + READ_SZ + 1, 1);
 	n = read(s->fd, s->data + s->len, READ_SZ);
 	if (n < 0)
 		return errno == EINTR || errno == EAGAIN ? 0 : -errno;
@@ -372,7 +381,8 @@ static int start(struct running *r)
 	return err;
 }
 
-/* Until both pipes are at their ends, which is when the child ends. 0 or negative errno: it must be killed. */
+/* Until both pipes are at their ends, which is when the child ends. 0 or negative errno: it must be
+ * killed. */
 static int collect(struct running *r)
 {
 	uint64_t begin = clock__mono_ns(), wall_ms = r->job->limits.wall_ms, ms;
@@ -445,7 +455,8 @@ static bool is_fault(int sig)
 	return false;
 }
 
-/* How the child ended by itself, or by a signal of somebody else: that says nothing about the input. */
+/* How the child ended by itself, or by a signal of somebody else: that says nothing about the
+ * input. */
 static int verdict(const struct running *r, int status, const struct rusage *used)
 {
 	const char *what = r->job->what;
@@ -454,22 +465,25 @@ static int verdict(const struct running *r, int status, const struct rusage *use
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_REFUSED)
 		return -EPERM;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_MEMORY) {
-		pr_error("the analysis of %s needs more than %" PRIu64 " MiB of memory and was stopped",
+		pr_error("the analysis of %s needs more than %" PRIu64
+			 " MiB of memory and was stopped",
 			 what, r->job->limits.mem_bytes >> 20);
 		return -E2BIG;
 	}
 	if (WIFEXITED(status))
 		return -WEXITSTATUS(status);
 	/* SIGXCPU can be blocked: SIGKILL follows a second later */
-	if (sig == SIGXCPU || used->ru_utime.tv_sec + used->ru_stime.tv_sec >= r->job->limits.cpu_s) {
+	if (sig == SIGXCPU ||
+	    used->ru_utime.tv_sec + used->ru_stime.tv_sec >= r->job->limits.cpu_s) {
 		pr_error("the analysis of %s took more than %u s of processor time and was stopped",
 			 what, r->job->limits.cpu_s);
 		return -ETIMEDOUT;
 	}
 	if (is_fault(sig)) {
-		pr_error("the analysis of %s was ended by signal %d: a file is damaged, or was truncated "
-			 "while it was read",
-			 what, sig);
+		pr_error(
+			"the analysis of %s was ended by signal %d: a file is damaged, or was truncated "
+			"while it was read",
+			what, sig);
 		return -EIO;
 	}
 	pr_warn("the analysis of %s was ended by signal %d: memory was short, or somebody sent the signal",
@@ -477,7 +491,8 @@ static int verdict(const struct running *r, int status, const struct rusage *use
 	return -EINTR;
 }
 
-/* One that waits for a file system that does not answer does not even end by SIGKILL, before that does. */
+/* One that waits for a file system that does not answer does not even end by SIGKILL, before that
+ * does. */
 static int reap(const struct running *r, int *status, struct rusage *used)
 {
 	const struct timespec nap = { .tv_nsec = 500000 };

@@ -37,16 +37,17 @@ struct sandbox_job {
 };
 
 /*
- * Waits for the child, but not longer than until a signal is pending (base/cancel.h). 0 and *out (the caller's to
- * free), *len; fn's own error, with nothing in *out; -ECANCELED: a signal is pending; -ETIMEDOUT, -E2BIG, -EIO
- * (reported once): it was ended at a limit, or by a signal of its own; -EINTR (reported): twice, or while it wrote
- * files, by a signal of somebody else, which says nothing about the input. A child that cannot be ended, since it waits for a file
- * system that does not answer, is left behind; another negative errno: no child could be made.
+ * Waits for the child, but not longer than until a signal is pending (base/cancel.h). 0 and *out
+ * (the caller's to free), *len; fn's own error, with nothing in *out; -ECANCELED: a signal is
+ * pending; -ETIMEDOUT, -E2BIG, -EIO (reported once): it was ended at a limit, or by a signal of its
+ * own; -EINTR (reported): twice, or while it wrote files, by a signal of somebody else, which says
+ * nothing about the input. A child that cannot be ended, since it waits for a file system that does
+ * not answer, is left behind; another negative errno: no child could be made.
  */
 int sandbox__run(const struct sandbox_job *job, uint8_t **out, size_t *len);
 
-/* fn is called every few ms while a child is waited for, so that other work of the caller goes on; it may start no child
- * itself. NULL: none. One for the whole process. */
+/* fn is called every few ms while a child is waited for, so that other work of the caller goes on;
+ * it may start no child itself. NULL: none. One for the whole process. */
 void sandbox__set_idle(void (*fn)(void *arg), void *arg);
 void sandbox__idle(void); /* calls it: for other waits */
 

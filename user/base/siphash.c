@@ -56,11 +56,12 @@ static inline uint64_t sip_finish(struct state *s)
 	return s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
 }
 
-/* Two threads that come first at once would each draw a key: the tables of a process belong to one thread until
- * the first is in use, so this does not happen. */
+/* Two threads that come first at once would each draw a key: the tables of a process belong to one
+ * thread until the first is in use, so this does not happen. */
 static void draw_key(void)
 {
-	if (getrandom(process_key, sizeof(process_key), GRND_NONBLOCK) != (ssize_t)sizeof(process_key)) {
+	if (getrandom(process_key, sizeof(process_key), GRND_NONBLOCK) !=
+	    (ssize_t)sizeof(process_key)) {
 		/* early in the boot: better than a constant */
 		process_key[0] = clock__mono_ns() * 0x9e3779b97f4a7c15ULL;
 		process_key[1] = (uint64_t)(uintptr_t)&process_key ^ clock__cpu_ns() << 32;

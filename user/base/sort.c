@@ -50,7 +50,8 @@ static size_t in_place(const struct sorting *s, const char *v, size_t cnt, const
 static int merge(struct sorting *s, char *v, size_t mid, size_t cnt)
 {
 	size_t skip = in_place(s, v, mid, v + mid * s->size), left = (mid - skip) * s->size, n = 0;
-	char *out = v + skip * s->size, *b = v + mid * s->size, *b_end = v + cnt * s->size, *a, *a_end;
+	char *out = v + skip * s->size, *b = v + mid * s->size, *b_end = v + cnt * s->size, *a,
+	     *a_end;
 
 	if (!left)
 		return 0;

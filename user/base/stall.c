@@ -57,8 +57,9 @@ static void __attribute__((noreturn)) give_up(pid_t pid, int code)
 		 stall__text(pid, text, sizeof(text)));
 	pr_hint("nothing is traced any more; what was captured remains in the .partial file; this process ends when that server does");
 	link_guard__begin();
-	syscall(SYS_close_range, 0, ~0U, 0); /* whoever reads its output waits for nothing, either */
-	link_guard__abort();                 /* what it waits for, so that it ends */
+	/* whoever reads its output waits for nothing, either */
+	syscall(SYS_close_range, 0, ~0U, 0);
+	link_guard__abort(); /* what it waits for, so that it ends */
 	_exit(code);
 }
 

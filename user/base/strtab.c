@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* String interning; see containers.h. A keyed hash, the length, and a compare that keeps it exact. */
+/* String interning; see containers.h. A keyed hash, the length, and a compare that keeps it
+ * exact. */
 #include "base/containers.h"
 
 #include <stdlib.h>
@@ -66,7 +67,8 @@ uint32_t strtab__add(struct strtab *st, const char *text, size_t len)
 	memcpy(copy, text, len);
 	copy[len] = '\0';
 	vec_push(st->ents, st->cnt, st->cap,
-		 (struct strtab_entry){ .text = copy, .len = len, .next = head ? (uint32_t)*head : 0 });
+		 (struct strtab_entry){
+			 .text = copy, .len = len, .next = head ? (uint32_t)*head : 0 });
 	hashmap__put(&st->by_hash, h, len, st->cnt);
 	return st->cnt;
 }
@@ -76,7 +78,8 @@ uint32_t strtab__try_add(struct strtab *st, const char *text, size_t len)
 	uint32_t id = strtab__find(st, text, len);
 
 	if (id ||
-	    !vec_try_reserve((void **)&st->ents, &st->cap, (uint64_t)st->cnt + 1, sizeof(*st->ents)) ||
+	    !vec_try_reserve((void **)&st->ents, &st->cap, (uint64_t)st->cnt + 1,
+			     sizeof(*st->ents)) ||
 	    !mem_limit__allows(len + 1 + MALLOC_EXTRA + hashmap__growth(&st->by_hash)))
 		return id;
 	return strtab__add(st, text, len);

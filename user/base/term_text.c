@@ -37,8 +37,9 @@ size_t utf8__decode(const char *text, const char *end, uint32_t *out)
 }
 
 /*
- * Control characters; Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt), which includes most controls of
- * direction; the rest of those, the separators of lines and the marks of annotations. In order.
+ * Control characters; Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt), which
+ * includes most controls of direction; the rest of those, the separators of lines and the marks of
+ * annotations. In order.
  */
 static const struct range {
 	uint32_t first, last;
@@ -52,7 +53,8 @@ static const struct range {
 
 bool term_char__plain(uint32_t c)
 {
-	for (size_t i = 0; i < sizeof(not_plain) / sizeof(not_plain[0]) && c >= not_plain[i].first; i++)
+	for (size_t i = 0; i < sizeof(not_plain) / sizeof(not_plain[0]) && c >= not_plain[i].first;
+	     i++)
 		if (c <= not_plain[i].last)
 			return false;
 	return true;

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Integers as decimal text, without printf(): a trace has millions of them. Nothing is NUL-terminated. */
+/* Integers as decimal text, without printf(): a trace has millions of them. Nothing is
+ * NUL-terminated. */
 
 #define DECIMAL_MAX 20 /* digits of a 64-bit integer, with its sign */
 
@@ -50,7 +51,8 @@ static inline size_t decimal__i64s(char *buf, const int64_t *v, uint32_t n)
 	return len;
 }
 
-/* Names with a number behind their last '#', by which programs count their steps: "ProfilerStep#12". */
+/* Names with a number behind their last '#', by which programs count their steps:
+ * "ProfilerStep#12". */
 
 #define NUMBERED_DIGITS 18 /* at most */
 
@@ -77,36 +79,39 @@ int quantity__size(const char *text, uint64_t *bytes);
 int quantity__percent(const char *text, double *share);
 
 /*
- * Texts of others (targets, their files, captures, command lines) on a terminal: each character that could steer
- * it, hide, or turn the order of its neighbours becomes one '?', and so does each byte that is no UTF-8. What is
- * printed has as many characters as term_text__width() says. Line ends are escaped, too: a name has one line.
+ * Texts of others (targets, their files, captures, command lines) on a terminal: each character
+ * that could steer it, hide, or turn the order of its neighbours becomes one '?', and so does each
+ * byte that is no UTF-8. What is printed has as many characters as term_text__width() says. Line
+ * ends are escaped, too: a name has one line.
  */
 
 /* The UTF-8 sequence at p, before end: its length (1..4) and its character; 0 where none starts. */
 size_t utf8__decode(const char *p, const char *end, uint32_t *c);
 
-/* No control character (C0, DEL, C1), no control of direction, nothing that has no width or ends a line. */
+/* No control character (C0, DEL, C1), no control of direction, nothing that has no width or ends a
+ * line. */
 bool term_char__plain(uint32_t c);
 
 /* Characters that the text takes when printed. */
 size_t term_text__width(const char *text);
 /* The first `chars` characters of the text to out; returns how many there were. */
 size_t term_text__put(FILE *out, const char *text, size_t chars);
-/* The escaped text into buf, NUL-terminated, cut between characters where it is too long. Returns buf. */
+/* The escaped text into buf, NUL-terminated, cut between characters where it is too long. Returns
+ * buf. */
 char *term_text__copy(char *buf, size_t cap, const char *text);
 
 /*
- * Demangling of C++ names that others have made: the demangler of libstdc++, which __cxa_demangle() is, but with
- * bounds on what comes out and on the time. Substitutions let a name of 200 bytes expand to gigabytes of text, or take
- * hours before there is any.
+ * Demangling of C++ names that others have made: the demangler of libstdc++, which __cxa_demangle()
+ * is, but with bounds on what comes out and on the time. Substitutions let a name of 200 bytes
+ * expand to gigabytes of text, or take hours before there is any.
  */
 
 /*
- * malloc'ed text; NULL: the name is not a mangled one, longer than LIMIT_MANGLED, expands to a text longer than
- * LIMIT_DEMANGLED or takes more than LIMIT_DEMANGLE_MS, or memory is out. Without "_Z" in front it is taken for a type
- * ("i": int), as __cxa_demangle() does.
- * spent_ns: sum of the processor time for the names of one process or file; beyond LIMIT_DEMANGLE_ALL_MS the result is NULL.
- * NULL: time is not limited, for children in which it is anyway (base/sandbox.h).
+ * malloc'ed text; NULL: the name is not a mangled one, longer than LIMIT_MANGLED, expands to a text
+ * longer than LIMIT_DEMANGLED or takes more than LIMIT_DEMANGLE_MS, or memory is out. Without "_Z"
+ * in front it is taken for a type ("i": int), as __cxa_demangle() does. spent_ns: sum of the
+ * processor time for the names of one process or file; beyond LIMIT_DEMANGLE_ALL_MS the result is
+ * NULL. NULL: time is not limited, for children in which it is anyway (base/sandbox.h).
  */
 char *demangle(const char *mangled, uint64_t *spent_ns);
 

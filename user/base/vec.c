@@ -13,7 +13,8 @@ static uint64_t next_cap(uint32_t cap, uint64_t need, size_t elem_sz)
 {
 	uint64_t want = cap ? (uint64_t)cap * 2 : 16;
 
-	if ((uint64_t)cap * elem_sz >= LARGE) /* what twice as much would leave unused is what others need */
+	/* what twice as much would leave unused is what others need */
+	if ((uint64_t)cap * elem_sz >= LARGE)
 		want = cap + cap / 4;
 	return want < need ? need : want;
 }

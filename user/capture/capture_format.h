@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The bytes of a capture file (.ptb), little endian. Owns the layout and its sanity limits; must not
- * know what a record means.
+ * The bytes of a capture file (.ptb), little endian. Owns the layout and its sanity limits; must
+ * not know what a record means.
  *
  * A file is one header and then blocks, appended only, each written by one write:
  *
@@ -34,11 +34,12 @@
  *	32  u32   payload_crc  crc32 of the stored bytes
  *	36  u32   header_crc   crc32 of bytes 0..35
  *
- * A payload is records of ptb_event.h, whole ones only, one after the other. The payload of one ring's
- * blocks in file order is that ring buffer's content in its order. ROUND and END have no payload.
+ * A payload is records of ptb_event.h, whole ones only, one after the other. The payload of one
+ * ring's blocks in file order is that ring buffer's content in its order. ROUND and END have no
+ * payload.
  *
- * A writer that dies leaves a file without an END block, perhaps with a torn last block; the checksums
- * find it. Everything before it is valid.
+ * A writer that dies leaves a file without an END block, perhaps with a torn last block; the
+ * checksums find it. Everything before it is valid.
  */
 #ifndef CAPTURE_FORMAT_H
 #define CAPTURE_FORMAT_H

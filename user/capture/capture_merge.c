@@ -2,17 +2,19 @@
 /*
  * Ring records in time order over all rings. Owns the sorting window; must not interpret records.
  *
- * Each ring is almost in time order. It is not exactly so: a BPF program reads the clock, may then be
- * preempted, and reserves its record after another thread of the same CPU did. So records are collected
- * until a round block arrives, sorted, and emitted up to SLACK_NS before its watermark; the rest is carried
- * into the next round. The records of an agent come later than that, the more so on a busy machine: the headers
- * of later blocks say how old their oldest records are, and newer records are held back until these have been read.
- * If more than WINDOW_MAX bytes would have to be held back, a record may come late; it is emitted and counted.
+ * Each ring is almost in time order. It is not exactly so: a BPF program reads the clock, may then
+ * be preempted, and reserves its record after another thread of the same CPU did. So records are
+ * collected until a round block arrives, sorted, and emitted up to SLACK_NS before its watermark;
+ * the rest is carried into the next round. The records of an agent come later than that, the more
+ * so on a busy machine: the headers of later blocks say how old their oldest records are, and newer
+ * records are held back until these have been read. If more than WINDOW_MAX bytes would have to be
+ * held back, a record may come late; it is emitted and counted.
  *
- * The sort is a stable merge sort which skips merges of runs that are in order already, so the usual
- * input costs little more than a walk; base/containers.h compares through a pointer, which would cost more than all
- * the rest. The window is never larger than WINDOW_MAX bytes. A round that adds few records to a large window is
- * sorted with the next one: a hostile file may have many rounds without records, and each sort costs a walk.
+ * The sort is a stable merge sort which skips merges of runs that are in order already, so the
+ * usual input costs little more than a walk; base/containers.h compares through a pointer, which
+ * would cost more than all the rest. The window is never larger than WINDOW_MAX bytes. A round that
+ * adds few records to a large window is sorted with the next one: a hostile file may have many
+ * rounds without records, and each sort costs a walk.
  */
 #include "capture/capture_priv.h"
 
@@ -40,10 +42,11 @@ struct merge_entry {
 struct merge_part {
 	struct capture_reader *cr;
 	uint32_t nr;
-	uint32_t block;     /* blocks passed */
-	uint64_t pos;       /* behind them */
-	uint64_t passed_ns; /* all its records before that time have been read, except for late ones */
-	bool done;          /* it is at its end */
+	uint32_t block; /* blocks passed */
+	uint64_t pos;   /* behind them */
+	/* all its records before that time have been read, except for late ones */
+	uint64_t passed_ns;
+	bool done; /* it is at its end */
 };
 
 struct merge {
@@ -112,12 +115,14 @@ static int add_record(void *arg, const struct ptb_rec_hdr *rec)
 	vec_reserve((void **)&m->bytes, &m->cap, (uint64_t)m->len + words, 8);
 	vec_reserve((void **)&m->ents, &m->ent_cap, (uint64_t)m->cnt + 1, sizeof(*m->ents));
 	memcpy(m->bytes + m->len, rec, rec->len);
-	m->ents[m->cnt++] = (struct merge_entry){ .ts_ns = rec->ts_ns, .ring = m->ring, .off = m->len };
+	m->ents[m->cnt++] =
+		(struct merge_entry){ .ts_ns = rec->ts_ns, .ring = m->ring, .off = m->len };
 	m->len += words;
 	return 0;
 }
 
-/* Drops what was emitted, once that is a quarter of the window, so that each record is moved a few times at most. */
+/* Drops what was emitted, once that is a quarter of the window, so that each record is moved a few
+ * times at most. */
 static void drop_emitted(struct merge *m)
 {
 	uint32_t n = m->cnt - m->emitted, len = 0;
@@ -188,13 +193,15 @@ static uint64_t part_time(const struct merge *m, const struct merge_part *p, uin
 	return m->cr->join ? m->cr->join->time(m->cr->join->arg, p->nr, ns) : ns;
 }
 
-/* Time of the oldest record in the blocks to come; UINT64_MAX: there is none, or it is not known. */
+/* Time of the oldest record in the blocks to come; UINT64_MAX: there is none, or it is not
+ * known. */
 static uint64_t oldest_ahead(const struct merge *m)
 {
 	uint64_t oldest = UINT64_MAX, ns;
 
 	for (const struct merge_part *p = m->parts; p < m->parts + m->part_cnt; p++) {
-		ns = p->block < p->cr->oldest_cnt ? part_time(m, p, p->cr->oldest[p->block]) : UINT64_MAX;
+		ns = p->block < p->cr->oldest_cnt ? part_time(m, p, p->cr->oldest[p->block]) :
+						    UINT64_MAX;
 		oldest = ns < oldest ? ns : oldest;
 	}
 	return oldest;
@@ -212,8 +219,8 @@ static struct merge_part *furthest_behind(const struct merge *m)
 }
 
 /*
- * The window is full: the older part of it is emitted, as far as no block to come has older records. If that is less
- * than a quarter, they come late.
+ * The window is full: the older part of it is emitted, as far as no block to come has older
+ * records. If that is less than a quarter, they come late.
  */
 static int empty_window(struct merge *m)
 {

@@ -12,7 +12,8 @@
 #include "capture/capture_format.h"
 
 struct capture_reader {
-	const struct capture_join *join; /* NULL: a file; else nothing of the following but counts */
+	/* NULL: a file; else nothing of the following but counts */
+	const struct capture_join *join;
 	int fd;
 	char *path;
 	uint64_t first_block; /* file offset */
@@ -31,13 +32,14 @@ struct capture_reader {
 
 /*
  * Reads the block at *pos and moves *pos behind it. 1: a block, 0: end of the valid part, negative
- * errno. With `limit` UINT64_MAX the checksums are what marks the end; later walks stop at valid_end.
+ * errno. With `limit` UINT64_MAX the checksums are what marks the end; later walks stop at
+ * valid_end.
  */
 int capture_reader__next_block(struct capture_reader *cr, uint64_t *pos, uint64_t limit,
 			       struct capture_block_hdr *h);
 
-/* The records of the block just read: *raw points to h->raw_len bytes, aligned to 8, valid until the
- * next block. 0 or -EBADMSG. */
+/* The records of the block just read: *raw points to h->raw_len bytes, aligned to 8, valid until
+ * the next block. 0 or -EBADMSG. */
 int capture_reader__payload(struct capture_reader *cr, const struct capture_block_hdr *h,
 			    const uint8_t **raw);
 
@@ -52,8 +54,9 @@ const struct ptb_rec_hdr *capture_reader__part_record(struct capture_reader *cr,
 						      const struct ptb_rec_hdr *rec);
 
 /*
- * Blocks of a capture that is kept in memory until somebody wants it: those of definitions stay, those of events go when they are
- * older than the time that is kept, or when all take more than the bytes allowed. Blocks are bytes; knows no record.
+ * Blocks of a capture that is kept in memory until somebody wants it: those of definitions stay,
+ * those of events go when they are older than the time that is kept, or when all take more than the
+ * bytes allowed. Blocks are bytes; knows no record.
  */
 
 struct block_hold;
@@ -77,7 +80,8 @@ void block_hold__round(struct block_hold *bh, uint64_t watermark_ns);
 /* From this time on nothing has gone; 0: nothing has at all. */
 uint64_t block_hold__since(const struct block_hold *bh);
 uint64_t block_hold__bytes(const struct block_hold *bh);
-/* Definitions first, the others in the order in which they came. Ends with the first call that returns non-zero, which it returns. */
+/* Definitions first, the others in the order in which they came. Ends with the first call that
+ * returns non-zero, which it returns. */
 int block_hold__each(const struct block_hold *bh, int (*fn)(void *arg, const struct held_block *b),
 		     void *arg);
 

@@ -3,10 +3,10 @@
  * Appends records to a capture file as checksummed, compressed blocks. Owns the output file and one
  * buffer per ring; must not know what a record means.
  *
- * A round block promises that everything older than its watermark stands before it, so it is written
- * only right after all buffers were written. That happens when a round ends and either
- * CAPTURE_BLOCK_SZ bytes have come since the last one or a second has passed, which bounds both what a
- * killed collector loses and what a reader must hold to sort.
+ * A round block promises that everything older than its watermark stands before it, so it is
+ * written only right after all buffers were written. That happens when a round ends and either
+ * CAPTURE_BLOCK_SZ bytes have come since the last one or a second has passed, which bounds both
+ * what a killed collector loses and what a reader must hold to sort.
  */
 #include "capture/capture.h"
 
@@ -31,7 +31,8 @@
 #define ZSTD_LEVEL 1
 #define FLUSH_NS 1000000000ULL
 #define RING_MAX 65536 /* more CPUs than any kernel has */
-/* Room on the disk that is kept for the last control records (names, counters, the window's end), compressed. */
+/* Room on the disk that is kept for the last control records (names, counters, the window's end),
+ * compressed. */
 #define TAIL_SZ (64u * 1024)
 #define RESERVE_STEP (1u << 20)
 
@@ -56,7 +57,9 @@ struct capture_writer {
 	struct block_hold *hold; /* blocks go there, NULL: into the file */
 	struct block_buf control;
 	struct block_buf passing,
-		lasting; /* control records that do not last, and ring records that do: while blocks are held */
+		/* control records that do not last, and ring records that do: while blocks are
+		 * held */
+		lasting;
 	struct block_buf *rings;
 	uint32_t ring_cnt, ring_cap;
 	uint64_t since_round; /* ring bytes that came after the last round block */
@@ -162,8 +165,9 @@ static int reserve_disk(struct capture_writer *cw, uint64_t need)
 }
 
 /*
- * Room for `len` bytes and the tail behind them, so that a full disk is noticed while the file can still be brought
- * to an end. -ENOSPC or -EDQUOT: there is none. A file system that reserves nothing says so when it is written to.
+ * Room for `len` bytes and the tail behind them, so that a full disk is noticed while the file can
+ * still be brought to an end. -ENOSPC or -EDQUOT: there is none. A file system that reserves
+ * nothing says so when it is written to.
  */
 static int make_room(struct capture_writer *cw, uint64_t len)
 {
@@ -204,8 +208,8 @@ static bool has_room(struct capture_writer *cw, uint16_t type, uint64_t len)
 }
 
 /*
- * After a failure the file is cut back to its last whole block, so that what was written stays readable, and the
- * writer stays in that error.
+ * After a failure the file is cut back to its last whole block, so that what was written stays
+ * readable, and the writer stays in that error.
  */
 static int write_block(struct capture_writer *cw, uint16_t type, const void *block, size_t len)
 {
@@ -222,12 +226,14 @@ static int write_block(struct capture_writer *cw, uint16_t type, const void *blo
 		 errstr(err));
 	cw->err = err;
 	if (ftruncate(cw->fd, (off_t)cw->file_sz))
-		pr_warn("cannot truncate %s to its last complete block: %s", cw->path, errstr(errno));
+		pr_warn("cannot truncate %s to its last complete block: %s", cw->path,
+			errstr(errno));
 	return err;
 }
 
 /* Of the ring, or of the control stream; of what is held, the records of b say how long it is. */
-static int put_block(struct capture_writer *cw, struct capture_block_hdr *h, const struct block_buf *b)
+static int put_block(struct capture_writer *cw, struct capture_block_hdr *h,
+		     const struct block_buf *b)
 {
 	const uint8_t *raw = b ? b->data : NULL;
 	uint8_t *payload = cw->out + sizeof(*h);
@@ -248,8 +254,8 @@ static int put_block(struct capture_writer *cw, struct capture_block_hdr *h, con
 	h->magic = CAPTURE_BLOCK_MAGIC;
 	h->stored_len = (uint32_t)sz;
 	h->payload_crc = (uint32_t)crc32(0, payload, (uInt)sz);
-	h->header_crc =
-		(uint32_t)crc32(0, (const Bytef *)h, offsetof(struct capture_block_hdr, header_crc));
+	h->header_crc = (uint32_t)crc32(0, (const Bytef *)h,
+					offsetof(struct capture_block_hdr, header_crc));
 	memcpy(cw->out, h, sizeof(*h));
 	if (cw->hold)
 		return block_hold__put(cw->hold,
@@ -264,7 +270,9 @@ static int put_block(struct capture_writer *cw, struct capture_block_hdr *h, con
 
 static int flush_buf(struct capture_writer *cw, struct block_buf *b, uint16_t type, uint32_t ring)
 {
-	struct capture_block_hdr h = { .type = type, .ring = ring, .raw_len = b->len, .rec_cnt = b->rec_cnt };
+	struct capture_block_hdr h = {
+		.type = type, .ring = ring, .raw_len = b->len, .rec_cnt = b->rec_cnt
+	};
 	int err;
 
 	if (type == CAPTURE_RING)
@@ -278,13 +286,15 @@ static int flush_buf(struct capture_writer *cw, struct block_buf *b, uint16_t ty
 	b->len = 0;
 	b->rec_cnt = 0;
 	b->newest_ns = 0;
-	return err == -ENOSPC && cw->hold ? 0 : err; /* definitions have their share: everything else goes on */
+	/* definitions have their share: everything else goes on */
+	return err == -ENOSPC && cw->hold ? 0 : err;
 }
 
 /* Everything that is buffered, then the round block that vouches for it. */
 static int flush_all(struct capture_writer *cw)
 {
-	struct capture_block_hdr round = { .type = CAPTURE_ROUND, .watermark_ns = cw->watermark_ns };
+	struct capture_block_hdr round = { .type = CAPTURE_ROUND,
+					   .watermark_ns = cw->watermark_ns };
 
 	flush_buf(cw, &cw->control, CAPTURE_CONTROL, 0);
 	flush_buf(cw, &cw->passing, CAPTURE_CONTROL, 0);
@@ -328,7 +338,8 @@ static int append_record(struct capture_writer *cw, struct block_buf *b, uint16_
 	return 0;
 }
 
-static int append_control(struct capture_writer *cw, struct block_buf *b, const struct ptb_rec_hdr *rec)
+static int append_control(struct capture_writer *cw, struct block_buf *b,
+			  const struct ptb_rec_hdr *rec)
 {
 	uint32_t len = record__len(rec, rec->len);
 
@@ -407,7 +418,8 @@ int capture_writer__ring(struct capture_writer *cw, uint32_t ring, const void *r
 	if (ring >= RING_MAX)
 		return -EINVAL;
 	if (ring >= cw->ring_cnt) {
-		vec_reserve((void **)&cw->rings, &cw->ring_cap, (uint64_t)ring + 1, sizeof(*cw->rings));
+		vec_reserve((void **)&cw->rings, &cw->ring_cap, (uint64_t)ring + 1,
+			    sizeof(*cw->rings));
 		cw->ring_cnt = ring + 1;
 	}
 	while (len) {
@@ -472,7 +484,8 @@ uint64_t capture_writer__dropped(const struct capture_writer *cw)
 	return cw->dropped;
 }
 
-/* A file that came under the name during the recording has the same protection as one from before. */
+/* A file that came under the name during the recording has the same protection as one from
+ * before. */
 static int give_name(struct capture_writer *cw)
 {
 	int err = capture__old(cw->nf) == CAPTURE_OLD_OTHER ? -EEXIST : 0;

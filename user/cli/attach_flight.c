@@ -16,8 +16,8 @@
 #include "record/run.h"
 
 #define NOTES_MAX 4096
-#define LAST_REQUEST_MS                                                                            \
-	3000 /* after the end of the targets, which may be what the request is about */
+/* after the end of the targets, which may be what the request is about */
+#define LAST_REQUEST_MS 3000
 
 static volatile sig_atomic_t wanted; /* SIGUSR1 has come */
 
@@ -51,7 +51,8 @@ static void take_note(struct recorder *rec, char *line, char *trigger, size_t ca
 
 bool attach_notes__read(int fd, struct recorder *rec, int wait_ms, char *trigger, size_t cap)
 {
-	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = cancel__fd(), .events = POLLIN } };
+	struct pollfd p[] = { { .fd = fd, .events = POLLIN },
+			      { .fd = cancel__fd(), .events = POLLIN } };
 	char buf[NOTES_MAX], *line = buf, *end;
 	size_t len = 0;
 	ssize_t n = 1;
@@ -73,8 +74,8 @@ static void release(const struct run_cfg *cfg, struct run *run, int wait_ms)
 {
 	char trigger[32] = "", why[64] = "SIGUSR1";
 
-	if (cfg->notes_fd &&
-	    !attach_notes__read(cfg->notes_fd, run__recorder(run), wait_ms, trigger, sizeof(trigger)))
+	if (cfg->notes_fd && !attach_notes__read(cfg->notes_fd, run__recorder(run), wait_ms,
+						 trigger, sizeof(trigger)))
 		return;
 	if (trigger[0])
 		snprintf(why, sizeof(why), "the event '%s'", trigger);

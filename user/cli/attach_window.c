@@ -47,11 +47,13 @@ static const char *parse_one(const char *text, struct window_opts *wo)
 	char *end;
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		if (strlen(keys[i].key) != len || strncmp(keys[i].key, text, len) != 0 || !text[len])
+		if (strlen(keys[i].key) != len || strncmp(keys[i].key, text, len) != 0 ||
+		    !text[len])
 			continue;
 		errno = 0;
 		*(uint64_t *)((char *)wo + keys[i].offset) = strtoull(text + len + 1, &end, 10);
-		return end == text + len + 1 || errno || (*end && *end != ',') ? NULL : end + !!*end;
+		return end == text + len + 1 || errno || (*end && *end != ',') ? NULL :
+										 end + !!*end;
 	}
 	return NULL;
 }
@@ -107,7 +109,8 @@ static struct times now_times(void)
 
 	getrusage(RUSAGE_CHILDREN, &ru);
 	return (struct times){
-		clock__cpu_ns() + 1000000000ULL * (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) +
+		clock__cpu_ns() +
+			1000000000ULL * (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) +
 			1000ULL * (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec),
 		clock__mono_ns()
 	};
@@ -308,7 +311,8 @@ static int seal(struct window *w, int code)
 {
 	bool measured = w->cfg->rec.steps.name && !w->cfg->rec.steps.active;
 
-	if (!code && !measured && w->cfg->rec.flight_ns && !attach_flight__wanted(w->cfg, w->live->run))
+	if (!code && !measured && w->cfg->rec.flight_ns &&
+	    !attach_flight__wanted(w->cfg, w->live->run))
 		code = EXIT_FAILED; /* nobody wants it: it is removed */
 	if (!code && !measured)
 		code = live__seal(w->live);
@@ -327,7 +331,8 @@ int attach_window__run(const struct run_cfg *cfg, const struct window_opts *wo, 
 	if (!cfg->rec.no_cache)
 		elf_child__use_cache(NULL); /* each window is another process */
 	if (!code && cfg->notes_fd && !cfg->rec.flight_ns)
-		attach_notes__read(cfg->notes_fd, run__recorder(live->run), -1, trigger, sizeof(trigger));
+		attach_notes__read(cfg->notes_fd, run__recorder(live->run), -1, trigger,
+				   sizeof(trigger));
 	if (!code)
 		learn_targets(&w);
 	if (!code && (!wait_until(wo->attach) || !add_processes(&w) || !is_in_time(&w)))

@@ -31,15 +31,16 @@ void window_opts__apply(const struct window_opts *wo, struct run_cfg *cfg);
 /* Records the window of cfg->pids. Exit code. */
 int attach_window__run(const struct run_cfg *cfg, const struct window_opts *wo, struct live *live);
 
-/* --notes-fd: lines KEY=TEXT, until its end, become META records. False: none came within the time. */
+/* --notes-fd: lines KEY=TEXT, until its end, become META records. False: none came within the
+ * time. */
 bool attach_notes__read(int fd, struct recorder *rec, int wait_ms, char *trigger, size_t cap);
 
 /* --flight: makes SIGUSR1 a request of what is held. 0 or negative errno. */
 int attach_flight__open(void);
 /* In each round: ends the holding when that is requested. */
 void attach_flight__tick(const struct run_cfg *cfg, struct run *run);
-/* After the loop: with --notes-fd there is a window only if its reader has requested it, who may not
- * have learned yet that the targets have ended. */
+/* After the loop: with --notes-fd there is a window only if its reader has requested it, who may
+ * not have learned yet that the targets have ended. */
 bool attach_flight__wanted(const struct run_cfg *cfg, struct run *run);
 
 #endif /* CLI_ATTACH_WINDOW_H */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The commands: one file each. A command gets its own argv (argv[0] is its name), returns an exit code. */
+/* The commands: one file each. A command gets its own argv (argv[0] is its name), returns an exit
+ * code. */
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
@@ -29,26 +30,28 @@ int cmd_export(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_follow(int argc, char **argv);
 
-/* Man pages and shell completions, written from the same rows as --help; the build runs it once for each. */
+/* Man pages and shell completions, written from the same rows as --help; the build runs it once for
+ * each. */
 
 /* "man" (ptbpf.1), "man-attach" (ptbpf-attach.1) and so on for each command, "bash", "zsh", "fish".
  * -EINVAL, with a sentence, for anything else. */
 int docs__print(const char *what, FILE *out);
 
 /*
- * A configuration file: lines NAME=VALUE with the long options of a command, yes or no for one that takes no value, each
- * at most once. Blank lines and those that begin with # are skipped.
+ * A configuration file: lines NAME=VALUE with the long options of a command, yes or no for one that
+ * takes no value, each at most once. Blank lines and those that begin with # are skipped.
  */
 
 struct conf;
 
 /*
- * Reads the options into cfg, whose texts are those of *out. Refuses what users other than root, the effective one and
- * sudo's caller may have written, since a command in it runs with ptbpf's rights. 0 or negative errno (reported, with
- * file and line).
+ * Reads the options into cfg, whose texts are those of *out. Refuses what users other than root,
+ * the effective one and sudo's caller may have written, since a command in it runs with ptbpf's
+ * rights. 0 or negative errno (reported, with file and line).
  */
 int conf__read(const char *path, const struct cmd_usage *usage, void *cfg, struct conf **out);
-/* For log__set_context(), valid until the next call: "FILE:LINE" of a value that was read; NULL: it was not. */
+/* For log__set_context(), valid until the next call: "FILE:LINE" of a value that was read; NULL: it
+ * was not. */
 const char *conf__where(struct conf *conf, const char *value);
 void conf__free(struct conf *conf); /* NULL is fine */
 

@@ -21,7 +21,8 @@
 
 static const struct opt_def attach_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "target" },
-	{ OPT_PIDS, 'p', "pid", offsetof(struct run_cfg, pids), "PID[,PID...]", "processes to attach to" },
+	{ OPT_PIDS, 'p', "pid", offsetof(struct run_cfg, pids), "PID[,PID...]",
+	  "processes to attach to" },
 	{ OPT_FLAG, 0, "children", offsetof(struct run_cfg, rec.children), NULL,
 	  "also trace their child processes, existing and new (data loader workers, ranks)" },
 	{ OPT_FLAG, 0, "wait", offsetof(struct run_cfg, wait), NULL,
@@ -51,12 +52,14 @@ static const struct opt_def attach_opts[] = {
 const struct cmd_usage attach_usage = {
 	.name = "attach",
 	.synopsis = "--pid PID[,PID...] [options]",
-	.summary = "Traces running PyTorch processes, which need no preparation and keep running. Writes a capture\n"
-		   "and a Chrome trace, and prints a table of operators.",
-	.examples = "  sudo ptbpf attach --pid 4242 -d 5s\n"
-		    "  sudo ptbpf attach --pid 4242 -d 10s --trace step.pt.trace.json.gz\n"
-		    "  sudo ptbpf attach --pid 4242 -d 5s --et run.et.json --trace run.pt.trace.json\n"
-		    "  sudo ptbpf attach --pid 4242 --children        until Ctrl-C\n",
+	.summary =
+		"Traces running PyTorch processes, which need no preparation and keep running. Writes a capture\n"
+		"and a Chrome trace, and prints a table of operators.",
+	.examples =
+		"  sudo ptbpf attach --pid 4242 -d 5s\n"
+		"  sudo ptbpf attach --pid 4242 -d 10s --trace step.pt.trace.json.gz\n"
+		"  sudo ptbpf attach --pid 4242 -d 5s --et run.et.json --trace run.pt.trace.json\n"
+		"  sudo ptbpf attach --pid 4242 --children        until Ctrl-C\n",
 	.opts = attach_opts,
 };
 
@@ -119,7 +122,9 @@ static int dry_run(const struct run_cfg *cfg)
 
 struct named {
 	pid_t pid;
-	int hold; /* to the end of the program: nothing else is traced when the pid becomes another process's meanwhile */
+	/* to the end of the program: nothing else is traced when the pid becomes another process's
+	 * meanwhile */
+	int hold;
 };
 
 struct named_list {
@@ -132,7 +137,8 @@ static int check_target(const struct run_cfg *cfg, pid_t pid)
 {
 	struct torch_proc *tp = NULL;
 	enum torch_proc_why why;
-	int err = cfg->rec.ops ? torch_proc__open(pid, &tp, &why) : torch_proc__open_any(pid, &tp, &why);
+	int err = cfg->rec.ops ? torch_proc__open(pid, &tp, &why) :
+				 torch_proc__open_any(pid, &tp, &why);
 
 	torch_proc__free(tp);
 	if (!err || (why == TORCH_PROC_NO_TORCH && (cfg->wait || cfg->rec.children)))
@@ -142,15 +148,16 @@ static int check_target(const struct run_cfg *cfg, pid_t pid)
 }
 
 /*
- * Sentences for pids that cannot be traced come before anything is opened or written; the others are traced. 0, or the
- * last error if there are none.
+ * Sentences for pids that cannot be traced come before anything is opened or written; the others
+ * are traced. 0, or the last error if there are none.
  */
 static int check_pids(const struct run_cfg *cfg, struct named_list *list)
 {
 	int err = 0, last = 0;
 
 	for (uint32_t i = 0; i < cfg->pids.cnt; i++)
-		list->items[i] = (struct named){ cfg->pids.pids[i], pid_hold__open(cfg->pids.pids[i]) };
+		list->items[i] =
+			(struct named){ cfg->pids.pids[i], pid_hold__open(cfg->pids.pids[i]) };
 	for (uint32_t i = 0; i < cfg->pids.cnt && err != -ECANCELED; i++) {
 		err = check_target(cfg, list->items[i].pid);
 		if (err)
@@ -180,8 +187,9 @@ static int add_one(const struct run_cfg *cfg, const struct named *p, struct run 
 	else if (err == -EAGAIN && cfg->rec.ops)
 		targets__say_why(p->pid, TORCH_PROC_NO_TORCH, err);
 	else if (err == -EAGAIN)
-		pr_error("cannot attach to pid %d: it has loaded neither a CUDA library nor ptbpf's agent",
-			 p->pid);
+		pr_error(
+			"cannot attach to pid %d: it has loaded neither a CUDA library nor ptbpf's agent",
+			p->pid);
 	if (!err && cfg->rec.children)
 		run__add_descendants(run, p->pid);
 	return err;
@@ -206,7 +214,8 @@ static int add_all(const struct run_cfg *cfg, struct named_list *list, struct ru
 		return err;
 	run__refused(run, list->refused);
 	if (!run__traced(run))
-		pr_info(cfg->rec.sample_hz ? "waiting for Python" : "waiting for PyTorch to be loaded");
+		pr_info(cfg->rec.sample_hz ? "waiting for Python" :
+					     "waiting for PyTorch to be loaded");
 	return 0;
 }
 
@@ -267,7 +276,8 @@ int cmd_attach(int argc, char **argv)
 		pr_error("attach: --pid is required; see 'ptbpf attach --help'");
 		return EXIT_USAGE;
 	}
-	if (live__check(&cfg) || check_flight(&cfg) || progress__open(&live.progress, cfg.progress_fd) ||
+	if (live__check(&cfg) || check_flight(&cfg) ||
+	    progress__open(&live.progress, cfg.progress_fd) ||
 	    (cfg.window && window_opts__parse(cfg.window, &wo)))
 		return EXIT_USAGE;
 	if (cfg.progress_fd)

@@ -32,9 +32,10 @@ static const struct opt_def doctor_opts[] = {
 const struct cmd_usage doctor_usage = {
 	.name = "doctor",
 	.synopsis = "[--pid PID[,PID...]]",
-	.summary = "Checks what works on this machine and, with --pid, for a process. Prints the reason for what does\n"
-		   "not work, and how to fix it. Attaches only to a child process that it starts, to measure the cost\n"
-		   "of a probe on this host.",
+	.summary =
+		"Checks what works on this machine and, with --pid, for a process. Prints the reason for what does\n"
+		"not work, and how to fix it. Attaches only to a child process that it starts, to measure the cost\n"
+		"of a probe on this host.",
 	.examples = "  sudo ptbpf doctor --pid 4242\n",
 	.opts = doctor_opts,
 };
@@ -102,8 +103,9 @@ static bool check_cost(void)
 		row("NO", "test probe", "%s", errstr((int)ps_cost));
 		return false;
 	}
-	row("ok", "cost of a probe hit", "%.2f us on this host, so %.2f us per operator (entry and exit)",
-	    (double)ps_cost / 1e6, 2 * (double)ps_cost / 1e6);
+	row("ok", "cost of a probe hit",
+	    "%.2f us on this host, so %.2f us per operator (entry and exit)", (double)ps_cost / 1e6,
+	    2 * (double)ps_cost / 1e6);
 	return true;
 }
 
@@ -217,7 +219,8 @@ static int check_process(pid_t pid)
 		return err;
 	}
 	row("", "command", "%.15s: %.400s", tp->comm, tp->cmdline);
-	row("", "pid namespace", "%s", proc__same_pidns(pid) ? "ours" : "another (a container): fine");
+	row("", "pid namespace", "%s",
+	    proc__same_pidns(pid) ? "ours" : "another (a container): fine");
 	for (uint32_t i = 0; i < TORCH_LIB_ROLES; i++)
 		row(tp->libs[i].present ? "ok" : "no", roles[i], "%s",
 		    tp->libs[i].present ? tp->libs[i].path : "not loaded");

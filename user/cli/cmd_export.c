@@ -34,7 +34,8 @@ static const struct opt_def export_opts[] = {
 	  "chrome: a trace of each rank, DIR/rankN.pt.trace.json.gz" },
 	{ OPT_STR, 0, "device", offsetof(struct export_cfg, out.args.device), "DEVICE",
 	  "memory: the device to export (default: cuda:0 if anything was allocated there, else cpu)" },
-	{ OPT_CHOICE, 0, "metric", offsetof(struct export_cfg, out.args.metric), "METRIC=" STACKS_METRICS,
+	{ OPT_CHOICE, 0, "metric", offsetof(struct export_cfg, out.args.metric),
+	  "METRIC=" STACKS_METRICS,
 	  "stacks: what to count (default: self_cpu_time_total, in us; of --sample-stacks sampled_cpu_time)" },
 	{ OPT_STR, 0, "diff", offsetof(struct export_cfg, out.args.diff), "CAPTURE",
 	  "flamegraph: a second capture, to compare with" },
@@ -45,16 +46,18 @@ static const struct opt_def export_opts[] = {
 const struct cmd_usage export_usage = {
 	.name = "export",
 	.synopsis = "CAPTURE... [--format FORMAT] [-o FILE]",
-	.summary = "Converts a capture to another format. Operators have the same ids in every format. Several captures, of ranks and\n"
-		   "machines, are read as one session on one time axis.",
-	.examples = "  ptbpf export run.ptb -o run.pt.trace.json.gz\n"
-		    "  ptbpf export rank*.ptb -o job.pt.trace.json.gz\n"
-		    "  ptbpf export rank*.ptb --format chrome --split-ranks traces\n"
-		    "  ptbpf export run.ptb --format et\n"
-		    "  ptbpf export run.ptb --format memory-html -o run.memory.html\n"
-		    "  ptbpf export run.ptb --format flamegraph -o run.html\n"
-		    "  ptbpf export before.ptb --format flamegraph --diff after.ptb -o diff.html\n"
-		    "  ptbpf export run.ptb --format stacks --metric self_cuda_time_total -o stacks.txt\n",
+	.summary =
+		"Converts a capture to another format. Operators have the same ids in every format. Several captures, of ranks and\n"
+		"machines, are read as one session on one time axis.",
+	.examples =
+		"  ptbpf export run.ptb -o run.pt.trace.json.gz\n"
+		"  ptbpf export rank*.ptb -o job.pt.trace.json.gz\n"
+		"  ptbpf export rank*.ptb --format chrome --split-ranks traces\n"
+		"  ptbpf export run.ptb --format et\n"
+		"  ptbpf export run.ptb --format memory-html -o run.memory.html\n"
+		"  ptbpf export run.ptb --format flamegraph -o run.html\n"
+		"  ptbpf export before.ptb --format flamegraph --diff after.ptb -o diff.html\n"
+		"  ptbpf export run.ptb --format stacks --metric self_cuda_time_total -o stacks.txt\n",
 	.opts = export_opts,
 };
 
@@ -68,10 +71,12 @@ static const struct file_output *choose_format(const struct export_cfg *cfg)
 	if (format)
 		return format;
 	if (cfg->output)
-		pr_error("export: '%s' has the suffix of no format; give one of these with --format:",
-			 cfg->output);
+		pr_error(
+			"export: '%s' has the suffix of no format; give one of these with --format:",
+			cfg->output);
 	else
-		pr_error("export: --format or --output is required; the formats, with suffixes of their files:");
+		pr_error(
+			"export: --format or --output is required; the formats, with suffixes of their files:");
 	for (const struct file_output *f = file_outputs; f->output; f++)
 		pr_error("  %-11s %s: %s", f->name, f->suffixes, f->help);
 	return NULL;
@@ -110,7 +115,8 @@ int cmd_export(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	if (cfg.split && (format->output != &chrome_output || cfg.output || cfg.pid)) {
-		pr_error("export: --split-ranks is for --format chrome, without --output and --pid");
+		pr_error(
+			"export: --split-ranks is for --format chrome, without --output and --pid");
 		return EXIT_USAGE;
 	}
 	if (cfg.split)

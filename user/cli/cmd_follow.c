@@ -49,9 +49,12 @@ struct follow_cfg {
 static const struct opt_def follow_opts[] = {
 	{ OPT_STR, 0, "open-on", offsetof(struct follow_cfg, open_on), "LIST",
 	  "events, as of ptbpf sample" },
-	{ OPT_STR, 0, "max-overhead", offsetof(struct follow_cfg, max_overhead), "PERCENT", "likewise" },
-	{ OPT_INT, 0, "progress-fd", offsetof(struct run_cfg, progress_fd), "N", "lines of JSON go there" },
-	{ OPT_INT, 0, "notes-fd", offsetof(struct run_cfg, notes_fd), "N", "lines of what is to be done" },
+	{ OPT_STR, 0, "max-overhead", offsetof(struct follow_cfg, max_overhead), "PERCENT",
+	  "likewise" },
+	{ OPT_INT, 0, "progress-fd", offsetof(struct run_cfg, progress_fd), "N",
+	  "lines of JSON go there" },
+	{ OPT_INT, 0, "notes-fd", offsetof(struct run_cfg, notes_fd), "N",
+	  "lines of what is to be done" },
 	STEP_OPTS,
 	SOURCE_OPTS,
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
@@ -84,7 +87,8 @@ struct watch_run {
 	struct event_watch *events;
 	struct followed {
 		pid_t pid;
-		uint64_t added_ns, cost_ns; /* cost_ns: of hits, by an earlier process with its pid */
+		/* cost_ns: of hits, by an earlier process with its pid */
+		uint64_t added_ns, cost_ns;
 	} procs[EVENT_PROCS_MAX];
 	uint32_t cnt, followed; /* followed: as last reported */
 	struct waiting *queue;  /* those that are to be followed, too */
@@ -119,7 +123,8 @@ static void on_oom(void *arg, uint32_t tgid, const struct ptb_mem_report *r)
 	struct watch_run *wr = arg;
 
 	event_watch__oom(wr->events, tgid, mem_name__device(r->device_type, r->device_index).text,
-			 r->bytes > 0 ? (uint64_t)r->bytes : 0, r->allocated, r->reserved, r->h.ts_ns);
+			 r->bytes > 0 ? (uint64_t)r->bytes : 0, r->allocated, r->reserved,
+			 r->h.ts_ns);
 }
 
 static void add_target(struct watch_run *wr, pid_t pid, uint64_t chosen_ns)
@@ -209,7 +214,8 @@ static void read_orders(struct watch_run *wr)
 	ssize_t n;
 	char *end;
 
-	while ((n = read(wr->cfg->run.notes_fd, o->buf + o->len, sizeof(o->buf) - o->len - 1)) > 0) {
+	while ((n = read(wr->cfg->run.notes_fd, o->buf + o->len, sizeof(o->buf) - o->len - 1)) >
+	       0) {
 		o->len += (size_t)n;
 		o->buf[o->len] = '\0';
 		while ((end = strchr(o->buf, '\n'))) {
@@ -312,9 +318,11 @@ static void tick(void *arg, struct run *run)
 
 static int follow_steps(struct watch_run *wr)
 {
-	const struct step_hooks hooks = {
-		.arg = wr, .ended = on_step, .annotation = on_annotation, .lost = on_loss, .oom = on_oom
-	};
+	const struct step_hooks hooks = { .arg = wr,
+					  .ended = on_step,
+					  .annotation = on_annotation,
+					  .lost = on_loss,
+					  .oom = on_oom };
 	const struct run_cfg *run = &wr->cfg->run;
 	const struct record_opts opts = {
 		.ops = true,

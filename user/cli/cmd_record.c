@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * ptbpf record: start a program and trace it from its first operator. The program is ours, so it may be
- * stopped for a moment: once when libtorch appears in its memory map (to analyse the library before its
- * code runs), and once when the dynamic loader has relocated it (to place the probes before its
- * constructors have registered an operator).
+ * ptbpf record: start a program and trace it from its first operator. The program is ours, so it
+ * may be stopped for a moment: once when libtorch appears in its memory map (to analyse the library
+ * before its code runs), and once when the dynamic loader has relocated it (to place the probes
+ * before its constructors have registered an operator).
  */
 #define LOG_DOMAIN "record"
 #include <errno.h>
@@ -44,11 +44,13 @@ static const struct opt_def record_opts[] = {
 const struct cmd_usage record_usage = {
 	.name = "record",
 	.synopsis = "[options] -- COMMAND [ARGS...]",
-	.summary = "Starts a program and traces it from its first operator until it exits (or for -d TIME after PyTorch\n"
-		   "is loaded). The program is started with ptbpf's agent, which records operators and GPU activities\n"
-		   "at a fraction of the cost of kernel probes (--agent off: without the agent).",
-	.examples = "  sudo ptbpf record -- python train.py\n"
-		    "  sudo ptbpf record -d 30s --trace start.pt.trace.json.gz -- python serve.py\n",
+	.summary =
+		"Starts a program and traces it from its first operator until it exits (or for -d TIME after PyTorch\n"
+		"is loaded). The program is started with ptbpf's agent, which records operators and GPU activities\n"
+		"at a fraction of the cost of kernel probes (--agent off: without the agent).",
+	.examples =
+		"  sudo ptbpf record -- python train.py\n"
+		"  sudo ptbpf record -d 30s --trace start.pt.trace.json.gz -- python serve.py\n",
 	.opts = record_opts,
 	.command = true,
 };
@@ -65,7 +67,8 @@ static void prepend_env(const char *name, const char *path)
 		setenv(name, value, 1);
 }
 
-/* The agent comes with the program: the loader maps it, and where there is a GPU CUDA's driver calls it. */
+/* The agent comes with the program: the loader maps it, and where there is a GPU CUDA's driver
+ * calls it. */
 static void prepare_agent(const struct run_cfg *cfg)
 {
 	char path[PATH_MAX];
@@ -372,7 +375,8 @@ int cmd_record(int argc, char **argv)
 	stall__watch(EXIT_FAILED);
 	code = live__open(&live, &cfg, pid);
 	if (!code) {
-		recorder__meta(run__recorder(live.run), "started", "true"); /* nothing was open before */
+		/* nothing was open before */
+		recorder__meta(run__recorder(live.run), "started", "true");
 		started = write(go, "", 1) == 1;
 		code = started ? code : EXIT_FAILED;
 	}

@@ -17,14 +17,16 @@ struct report_cfg {
 };
 
 static const struct opt_def report_opts[] = {
-	{ OPT_CHOICE, 0, "sort-by", offsetof(struct report_cfg, out.args.sort_by), "KEY=" OUTPUTS_SORT_KEYS,
+	{ OPT_CHOICE, 0, "sort-by", offsetof(struct report_cfg, out.args.sort_by),
+	  "KEY=" OUTPUTS_SORT_KEYS,
 	  "order of the rows; none: order of first appearance (default: as recorded, else " OUTPUTS_SORTED
 	  ")" },
 	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, out.args.row_limit), "N",
 	  "rows, -1: all (default: as recorded, else 100; of --by: 25; of each list of --memory, --gpu and --skew: 10)" },
 	{ OPT_SWITCH, 0, "group-by-input-shape", offsetof(struct report_cfg, out.args.by_shape),
 	  NULL, "one row per operator and input shape (needs --record-shapes in the recording)" },
-	{ OPT_INT, 0, "group-by-stack-n", offsetof(struct report_cfg, out.args.group_by_stack_n), "N",
+	{ OPT_INT, 0, "group-by-stack-n", offsetof(struct report_cfg, out.args.group_by_stack_n),
+	  "N",
 	  "one row per operator and the N innermost frames of its Python stack (needs --with-stack in the "
 	  "recording)" },
 	{ OPT_CHOICE, 0, "by", offsetof(struct report_cfg, by), "WHAT=line, module, operator",
@@ -53,9 +55,10 @@ static const struct opt_def report_opts[] = {
 const struct cmd_usage report_usage = {
 	.name = "report",
 	.synopsis = "CAPTURE... [options]",
-	.summary = "Prints the operator table of a capture, as torch.profiler's key_averages().table() does; with\n"
-		   "--by line lines of Python code, with --by module modules, with --by operator samples, with --memory the memory report, with --gpu the GPU report, with --skew a comparison of ranks. Several captures, of ranks and machines, are read as one session on one time axis. Options that were given to the recording\n"
-		   "(--step-on, --group-by-input-shape, ...) are the defaults.",
+	.summary =
+		"Prints the operator table of a capture, as torch.profiler's key_averages().table() does; with\n"
+		"--by line lines of Python code, with --by module modules, with --by operator samples, with --memory the memory report, with --gpu the GPU report, with --skew a comparison of ranks. Several captures, of ranks and machines, are read as one session on one time axis. Options that were given to the recording\n"
+		"(--step-on, --group-by-input-shape, ...) are the defaults.",
 	.examples = "  ptbpf report run.ptb --sort-by cpu_time_total --row-limit 10\n"
 		    "  ptbpf report run.ptb --group-by-input-shape --with-flops\n"
 		    "  ptbpf report run.ptb --by line\n"
@@ -97,7 +100,8 @@ static const struct output *choose_report(const struct report_cfg *cfg)
 
 int cmd_report(int argc, char **argv)
 {
-	struct report_cfg cfg = { .out = { .summary = true, .args.row_limit = OUTPUT_ROWS_DEFAULT } };
+	struct report_cfg cfg = { .out = { .summary = true,
+					   .args.row_limit = OUTPUT_ROWS_DEFAULT } };
 	struct outputs *o = &cfg.out;
 	const struct output_args *a = &o->args;
 	const char *paths[LIMIT_CAPTURES];
@@ -116,7 +120,8 @@ int cmd_report(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	if (a->group_by_stack_n < 0 || (a->group_by_stack_n && o->report != &operators_report)) {
-		pr_error("report: --group-by-stack-n is a number of frames, for the table of operators");
+		pr_error(
+			"report: --group-by-stack-n is a number of frames, for the table of operators");
 		return EXIT_USAGE;
 	}
 	if (a->all_lines && o->report != &lines_report) {

@@ -97,11 +97,14 @@ static const struct opt_def sample_opts[] = {
 
 const struct cmd_usage sample_usage = {
 	.name = "sample",
-	.synopsis = "--pid PID[,PID...] | --all-torch | --comm PATTERN | --cgroup PATH  --dir DIR [options] | --config FILE",
-	.summary = "Records windows by a schedule, for as long as the processes live. Between windows nothing is attached,\n"
-		   "and the processes run at their own speed. SIGTERM and Ctrl-C end it after the window in hand.",
-	.examples = "  sudo ptbpf sample --pid 4242 --dir /var/tmp/windows\n"
-		    "  sudo ptbpf sample --all-torch --schedule wait=10m,warmup=1s,active=2s --dir /var/lib/ptbpf --max-disk 2GiB\n",
+	.synopsis =
+		"--pid PID[,PID...] | --all-torch | --comm PATTERN | --cgroup PATH  --dir DIR [options] | --config FILE",
+	.summary =
+		"Records windows by a schedule, for as long as the processes live. Between windows nothing is attached,\n"
+		"and the processes run at their own speed. SIGTERM and Ctrl-C end it after the window in hand.",
+	.examples =
+		"  sudo ptbpf sample --pid 4242 --dir /var/tmp/windows\n"
+		"  sudo ptbpf sample --all-torch --schedule wait=10m,warmup=1s,active=2s --dir /var/lib/ptbpf --max-disk 2GiB\n",
 	.opts = sample_opts,
 };
 
@@ -116,9 +119,11 @@ static bool selects(const struct sample_settings *set)
  */
 static void set_words(struct sample_cfg *cfg)
 {
-	static const struct opt_def recording[] = {
-		CHILDREN_OPT, STEP_OPTS, RECORDING_OPTS, SOURCE_OPTS, { OPT_GROUP, 0, NULL, 0, NULL, NULL }
-	};
+	static const struct opt_def recording[] = { CHILDREN_OPT,
+						    STEP_OPTS,
+						    RECORDING_OPTS,
+						    SOURCE_OPTS,
+						    { OPT_GROUP, 0, NULL, 0, NULL, NULL } };
 	static const struct opt_def sampling[] = {
 		CHILDREN_OPT, STEP_OPTS, SOURCE_OPTS, { OPT_GROUP, 0, NULL, 0, NULL, NULL }
 	};
@@ -140,7 +145,8 @@ static void set_words(struct sample_cfg *cfg)
 static int check_targets(const struct sample_cfg *cfg)
 {
 	if ((cfg->run.pids.cnt > 0) == selects(&cfg->set))
-		pr_error("sample: either --pid, or --all-torch, --comm or --cgroup is required; see 'ptbpf sample --help'");
+		pr_error(
+			"sample: either --pid, or --all-torch, --comm or --cgroup is required; see 'ptbpf sample --help'");
 	else if (cfg->process_limit != PROCESS_LIMIT_UNSET &&
 		 (cfg->process_limit < 1 || cfg->process_limit > PROC_SELECT_MAX))
 		pr_error("sample: %d is not a valid value for --process-limit (1 to %d)",
@@ -178,12 +184,14 @@ static int check_events(struct sample_cfg *cfg)
 /* Probes are attached all the time then: no limit can keep that cost down. */
 static int check_flight(struct sample_cfg *cfg)
 {
-	const char *why =
-		!cfg->set.open_on  ? "needs --open-on: no other windows begin before their reason" :
-		!cfg->run.pids.cnt ? "needs --pid: processes cannot join what is held" :
-		cfg->max_overhead ? "excludes --max-overhead: its probes are attached all the time" :
-		cfg->run.rec.sample_hz ? "excludes --sample-stacks" :
-					 NULL;
+	const char *why = !cfg->set.open_on ?
+				  "needs --open-on: no other windows begin before their reason" :
+			  !cfg->run.pids.cnt ?
+				  "needs --pid: processes cannot join what is held" :
+			  cfg->max_overhead ?
+				  "excludes --max-overhead: its probes are attached all the time" :
+			  cfg->run.rec.sample_hz ? "excludes --sample-stacks" :
+						   NULL;
 
 	if (live__check_flight(&cfg->run))
 		return -EINVAL;
@@ -229,8 +237,9 @@ static int check_values(struct sample_cfg *cfg)
 	}
 	log__set_context(conf__where(cfg->conf, set->metrics));
 	if (set->metrics && !http_listen__valid(set->metrics)) {
-		pr_error("sample: '%s' is not a valid value for --metrics (9464, 127.0.0.1:9464, [::1]:9464)",
-			 set->metrics);
+		pr_error(
+			"sample: '%s' is not a valid value for --metrics (9464, 127.0.0.1:9464, [::1]:9464)",
+			set->metrics);
 		return -EINVAL;
 	}
 	log__set_context(conf__where(cfg->conf, set->control));
@@ -263,7 +272,8 @@ static void fill_settings(struct sample_cfg *cfg)
 
 	set->pids = cfg->run.pids.pids;
 	set->pid_cnt = cfg->run.pids.cnt;
-	set->process_limit = cfg->process_limit == PROCESS_LIMIT_UNSET ? 0 : (uint32_t)cfg->process_limit;
+	set->process_limit =
+		cfg->process_limit == PROCESS_LIMIT_UNSET ? 0 : (uint32_t)cfg->process_limit;
 	set->can_share = run__can_share();
 	set->step_name = cfg->run.step_on ? cfg->run.step_on : SESSION_STEP_ON;
 	set->step_named = cfg->run.step_on != NULL;

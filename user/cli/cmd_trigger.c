@@ -43,8 +43,9 @@ static const struct opt_def trigger_opts[] = {
 const struct cmd_usage trigger_usage = {
 	.name = "trigger",
 	.synopsis = "[--pid PID[,PID...] | --toggle LIST] [--dir DIR | --control PATH] [options]",
-	.summary = "Requests a window of a running ptbpf sample, beside those of its schedule, and prints its number. Windows do\n"
-		   "not overlap: while one is recorded, the request is refused. With --toggle changes what its windows record.",
+	.summary =
+		"Requests a window of a running ptbpf sample, beside those of its schedule, and prints its number. Windows do\n"
+		"not overlap: while one is recorded, the request is refused. With --toggle changes what its windows record.",
 	.examples = "  sudo ptbpf trigger --wait\n"
 		    "  sudo ptbpf trigger --dir /var/lib/ptbpf --pid 4242 -d 2s\n"
 		    "  sudo ptbpf trigger --start-at $(date -d '+10 seconds' +%s000)\n"
@@ -72,8 +73,9 @@ static int find_socket(char path[CONTROL_PATH_MAX])
 	if (live == 1)
 		return 0;
 	if (live) {
-		pr_error("%d ptbpf sample run: name one with --dir or --control; 'ptbpf status' lists them",
-			 live);
+		pr_error(
+			"%d ptbpf sample run: name one with --dir or --control; 'ptbpf status' lists them",
+			live);
 		return -EINVAL;
 	}
 	pr_error("no ptbpf sample can be reached in " CONTROL_DIR ": %s",
@@ -101,7 +103,8 @@ static double number(const cJSON *line, const char *key)
 /* Of the window's line in the log. Exit code. */
 static int print_ended(const cJSON *line)
 {
-	const char *why = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "incomplete"));
+	const char *why =
+		cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "incomplete"));
 	int code = (int)number(line, "exit");
 
 	printf("window %.0f: ", number(line, "window"));
@@ -223,11 +226,13 @@ static bool make_request(const struct trigger_cfg *cfg, struct control_request *
 		return false;
 	}
 	if (cfg->toggle && !parse_toggle(cfg->toggle, rq)) {
-		pr_error("trigger: '%s' is not a valid value for --toggle (cpu=off,cuda=on)", cfg->toggle);
+		pr_error("trigger: '%s' is not a valid value for --toggle (cpu=off,cuda=on)",
+			 cfg->toggle);
 		return false;
 	}
 	if (cfg->toggle && (cfg->pids.cnt || cfg->duration_ns || cfg->start_at || cfg->wait)) {
-		pr_error("trigger: --toggle opens no window: it excludes --pid, --duration, --start-at and --wait");
+		pr_error(
+			"trigger: --toggle opens no window: it excludes --pid, --duration, --start-at and --wait");
 		return false;
 	}
 	rq->what = cfg->toggle ? CONTROL_TOGGLE : CONTROL_TRIGGER;

@@ -109,7 +109,8 @@ static char *trim(char *text)
 }
 
 /* lines: where each row has been set, 0: not yet. */
-static int read_line(char *line, uint32_t nr, const struct cmd_usage *usage, void *cfg, uint32_t *lines)
+static int read_line(char *line, uint32_t nr, const struct cmd_usage *usage, void *cfg,
+		     uint32_t *lines)
 {
 	char *value = strchr(line, '=');
 	const struct opt_def *d;
@@ -123,8 +124,9 @@ static int read_line(char *line, uint32_t nr, const struct cmd_usage *usage, voi
 	name = trim(line);
 	d = opts__find(usage, name);
 	if (!d) {
-		pr_error("'%s' is no option of ptbpf %s; names are those of its --help, without dashes",
-			 name, usage->name);
+		pr_error(
+			"'%s' is no option of ptbpf %s; names are those of its --help, without dashes",
+			name, usage->name);
 		return -EINVAL;
 	}
 	if (lines[d - usage->opts]) {

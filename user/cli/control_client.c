@@ -38,7 +38,8 @@ int control_client__named(const char *dir, const char *control, char path[CONTRO
 /* All that comes until the server closes, NUL-terminated, from malloc. 0 or negative errno. */
 static int receive(int fd, int timeout_ms, char **out)
 {
-	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = cancel__fd(), .events = POLLIN } };
+	struct pollfd p[] = { { .fd = fd, .events = POLLIN },
+			      { .fd = cancel__fd(), .events = POLLIN } };
 	char *buf = xmalloc(ANSWER_MAX + 1);
 	size_t len = 0;
 	ssize_t n = 1;
@@ -78,7 +79,8 @@ static int exchange(int fd, const char *what, const char *body, int timeout_ms, 
 
 	if (n < 0 || (size_t)n >= sizeof(text.text))
 		return -E2BIG;
-	if (send(fd, text.text, (size_t)n, MSG_NOSIGNAL) != n && errno != EPIPE && errno != ECONNRESET)
+	if (send(fd, text.text, (size_t)n, MSG_NOSIGNAL) != n && errno != EPIPE &&
+	    errno != ECONNRESET)
 		return -errno;
 	return receive(fd, timeout_ms, out);
 }

@@ -42,7 +42,8 @@ const char *control_client__error(const cJSON *answer); /* of one that is not ok
 
 /* The status of a `ptbpf sample` for people. */
 
-/* status: an answer to CONTROL_STATUS (schemas/formats/status.schema.json); what it lacks is left out. Its texts are escaped. */
+/* status: an answer to CONTROL_STATUS (schemas/formats/status.schema.json); what it lacks is left
+ * out. Its texts are escaped. */
 void status_text__put(FILE *out, const cJSON *status);
 
 #endif /* CLI_CONTROL_CLIENT_H */

@@ -13,8 +13,8 @@
 
 #define FILL 72 /* columns of a source line */
 
-/* One word. What roff would read as an escape or, at the beginning of a line, as a request is protected; the dashes of
- * an option are ASCII's; f() of another program is plain text. */
+/* One word. What roff would read as an escape or, at the beginning of a line, as a request is
+ * protected; the dashes of an option are ASCII's; f() of another program is plain text. */
 static void put_word(const char *word, size_t len, bool first, FILE *out)
 {
 	if (first && len && (*word == '.' || *word == '\''))
@@ -93,7 +93,8 @@ static const char *next_command(const char *after)
 	const char *next = NULL;
 
 	for (c = commands; c->usage; c++)
-		if (strcmp(c->usage->name, after) > 0 && (!next || strcmp(c->usage->name, next) < 0))
+		if (strcmp(c->usage->name, after) > 0 &&
+		    (!next || strcmp(c->usage->name, next) < 0))
 			next = c->usage->name;
 	return next;
 }
@@ -183,10 +184,11 @@ static void put_main_page(FILE *out)
 	put_head(NULL, "system profiler for PyTorch, from outside the process", out);
 	fputs(".Sh SYNOPSIS\n.Nm\n.Ar command\n.Op Ar options\n.Nm\n.Fl -help | -version\n.Sh DESCRIPTION\n.Nm\n",
 	      out);
-	put_text("attaches to running PyTorch processes, which need no preparation and keep running. It records "
-		 "operators, shapes, annotations, autograd, memory and GPU work with uprobes and eBPF, and writes "
-		 "what torch.profiler writes: Chrome traces, Execution Traces, tables and memory timelines.",
-		 out);
+	put_text(
+		"attaches to running PyTorch processes, which need no preparation and keep running. It records "
+		"operators, shapes, annotations, autograd, memory and GPU work with uprobes and eBPF, and writes "
+		"what torch.profiler writes: Chrome traces, Execution Traces, tables and memory timelines.",
+		out);
 	fputs(".Sh COMMANDS\n.Bl -tag -width Ds\n", out);
 	for (c = commands; c->usage; c++) {
 		fprintf(out, ".It Xr ptbpf-%s 1\n", c->usage->name);
@@ -263,7 +265,8 @@ static void bash_values(const struct cmd_usage *usage, FILE *out)
 		} else if (is_pid(d)) {
 			fputs(") words=$(cd /proc && echo [0-9]*) ;;\n", out);
 		} else {
-			fputs(is_file(d) ? ") compopt -o default; return ;;\n" : ") return ;;\n", out);
+			fputs(is_file(d) ? ") compopt -o default; return ;;\n" : ") return ;;\n",
+			      out);
 		}
 	}
 }
@@ -383,7 +386,8 @@ static void put_zsh(FILE *out)
 
 static void fish_option(const char *command, const struct opt_def *d, FILE *out)
 {
-	fprintf(out, "complete -c ptbpf -n '__fish_seen_subcommand_from %s' -l %s", command, d->name);
+	fprintf(out, "complete -c ptbpf -n '__fish_seen_subcommand_from %s' -l %s", command,
+		d->name);
 	if (d->letter)
 		fprintf(out, " -s %c", d->letter);
 	if (opts__takes_value(d) && is_file(d)) {
@@ -402,7 +406,8 @@ static void fish_option(const char *command, const struct opt_def *d, FILE *out)
 	put_quoted(d->help, "\\", out);
 	fputs("'\n", out);
 	if (d->type == OPT_SWITCH)
-		fprintf(out, "complete -c ptbpf -n '__fish_seen_subcommand_from %s' -l no-%s -d 'not --%s'\n",
+		fprintf(out,
+			"complete -c ptbpf -n '__fish_seen_subcommand_from %s' -l no-%s -d 'not --%s'\n",
 			command, d->name, d->name);
 }
 
@@ -416,7 +421,8 @@ static void put_fish(FILE *out)
 	      "complete -c ptbpf -l help -s h -d 'summary of the options'\n",
 	      out);
 	for (c = commands; c->usage; c++) {
-		fprintf(out, "complete -c ptbpf -n __fish_use_subcommand -a %s -d '", c->usage->name);
+		fprintf(out, "complete -c ptbpf -n __fish_use_subcommand -a %s -d '",
+			c->usage->name);
 		put_quoted(c->summary, "\\", out);
 		fputs("'\n", out);
 		for (d = c->usage->opts; !opts__is_end(d); d++)

@@ -67,21 +67,24 @@ static enum agent_mode agent_of(const struct run_cfg *cfg)
 	return strcmp(cfg->agent, "off") ? AGENT_INJECT : AGENT_OFF;
 }
 
-/* Fills what the options mean together into cfg->rec. A value of --activities that means nothing: -EINVAL (reported). */
+/* Fills what the options mean together into cfg->rec. A value of --activities that means nothing:
+ * -EINVAL (reported). */
 static int resolve_options(struct run_cfg *cfg)
 {
 	const char *list = cfg->activities;
 
 	if (list && !activities_ok(list)) {
-		pr_error("--activities %s: valid values are cpu, cuda and, with cuda, sync and graphs "
-			 "(cpu,cuda,sync,graphs)",
-			 list);
+		pr_error(
+			"--activities %s: valid values are cpu, cuda and, with cuda, sync and graphs "
+			"(cpu,cuda,sync,graphs)",
+			list);
 		return -EINVAL;
 	}
 	cfg->rec.args = args_of(cfg);
 	cfg->rec.agent = agent_of(cfg);
 	cfg->rec.ops = !list || has_word(list, "cpu");
-	cfg->rec.gpu = (!list || has_word(list, "cuda")) && (!cfg->gpu || strcmp(cfg->gpu, "off") != 0);
+	cfg->rec.gpu = (!list || has_word(list, "cuda")) &&
+		       (!cfg->gpu || strcmp(cfg->gpu, "off") != 0);
 	cfg->rec.sync = list && has_word(list, "sync");
 	cfg->rec.stacks |= cfg->rec.modules;
 	cfg->rec.graphs = cfg->rec.gpu && list && has_word(list, "graphs");
@@ -104,7 +107,8 @@ static int resolve_samples(struct run_cfg *cfg)
 		{ cfg->et, "et" },
 		{ cfg->rec.memory, "profile-memory" },
 		{ cfg->rec.kernel_memory, "kernel-memory" },
-		{ cfg->activities && strcmp(cfg->activities, "cpu") != 0, "activities other than cpu" },
+		{ cfg->activities && strcmp(cfg->activities, "cpu") != 0,
+		  "activities other than cpu" },
 		{ !cfg->activities && cfg->rec.agent == AGENT_INJECT,
 		  "agent inject without --activities cpu" },
 		{ cfg->dry_run, "dry-run" },
@@ -119,8 +123,9 @@ static int resolve_samples(struct run_cfg *cfg)
 	}
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (others[i].on) {
-			pr_error("--sample-stacks records samples only, without probes: it excludes --%s",
-				 others[i].name);
+			pr_error(
+				"--sample-stacks records samples only, without probes: it excludes --%s",
+				others[i].name);
 			return -EINVAL;
 		}
 	cfg->rec.stacks = true;
@@ -149,7 +154,8 @@ int live__check(struct run_cfg *cfg)
 		pr_error("--step-on and --no-steps exclude each other");
 		return -EINVAL;
 	}
-	if (same(cfg->output, cfg->trace) || same(cfg->output, cfg->et) || same(cfg->trace, cfg->et)) {
+	if (same(cfg->output, cfg->trace) || same(cfg->output, cfg->et) ||
+	    same(cfg->trace, cfg->et)) {
 		pr_error("--output, --trace and --et must name different files");
 		return -EINVAL;
 	}
@@ -203,8 +209,9 @@ static size_t stem_len(const char *trace)
 }
 
 /*
- * No output option: ptbpf-PID-TIME.ptb and its trace, with --execution-trace also its Execution Trace.
- * -o alone: only the capture. --trace or --et alone: that and its capture beside it. Else what is named.
+ * No output option: ptbpf-PID-TIME.ptb and its trace, with --execution-trace also its Execution
+ * Trace. -o alone: only the capture. --trace or --et alone: that and its capture beside it. Else
+ * what is named.
  */
 static void choose_files(struct live *live, const struct run_cfg *cfg, pid_t pid)
 {
@@ -218,13 +225,15 @@ static void choose_files(struct live *live, const struct run_cfg *cfg, pid_t pid
 	if (cfg->output)
 		snprintf(live->capture, sizeof(live->capture), "%s", cfg->output);
 	else if (named)
-		snprintf(live->capture, sizeof(live->capture), "%.*s.ptb", (int)stem_len(named), named);
+		snprintf(live->capture, sizeof(live->capture), "%.*s.ptb", (int)stem_len(named),
+			 named);
 	else
 		snprintf(live->capture, sizeof(live->capture), "ptbpf-%d-%s.ptb", pid, stamp);
 	if (cfg->trace)
 		snprintf(live->trace, sizeof(live->trace), "%s", cfg->trace);
 	else if (!cfg->output && !named)
-		snprintf(live->trace, sizeof(live->trace), "ptbpf-%d-%s.pt.trace.json.gz", pid, stamp);
+		snprintf(live->trace, sizeof(live->trace), "ptbpf-%d-%s.pt.trace.json.gz", pid,
+			 stamp);
 	if (cfg->et)
 		snprintf(live->et, sizeof(live->et), "%s", cfg->et);
 	else if (cfg->execution_trace && !cfg->output && !named)
@@ -305,12 +314,13 @@ int live__loop(struct live *live, run_tick_fn tick, void *arg)
 		return EXIT_FAILED; /* the caller reports it */
 	if (!live->announced) {
 		pr_error("nothing was recorded: %s",
-			 live->run_err ? errstr(live->run_err) :
+			 live->run_err ?
+				 errstr(live->run_err) :
 			 run__stop_reason(live->run) == PTB_STOP_COST ?
-					 "its warm-up cost all that the window may cost" :
+				 "its warm-up cost all that the window may cost" :
 			 live->cfg->rec.sample_hz ?
-					 "interrupted, or the target ended, before Python ran in it" :
-					 "interrupted, or the target ended, before PyTorch was loaded");
+				 "interrupted, or the target ended, before Python ran in it" :
+				 "interrupted, or the target ended, before PyTorch was loaded");
 		return EXIT_FAILED;
 	}
 	return EXIT_DONE;
@@ -325,7 +335,8 @@ int live__seal(struct live *live)
 		return EXIT_FAILED;
 	}
 	if (live->capture_fd < 0) {
-		pr_error("'%s' cannot be opened again: %s", live->capture, errstr(live->capture_fd));
+		pr_error("'%s' cannot be opened again: %s", live->capture,
+			 errstr(live->capture_fd));
 		pr_hint("ptbpf report %s", live->capture);
 		return EXIT_FAILED;
 	}
@@ -336,24 +347,24 @@ int live__export(struct live *live)
 {
 	const struct run_cfg *cfg = live->cfg;
 	const char *captures[] = { live->capture };
-	struct outputs o = {
-		.captures = captures,
-		.capture_cnt = 1,
-		.capture_fd = live->capture_fd,
-		.report = cfg->no_table      ? NULL :
-			  cfg->rec.sample_hz ? &lines_report :
-					       &operators_report,
-		.args = { .by_shape = cfg->by_shape,
-			  .with_flops = cfg->with_flops,
-			  .exact_memory = cfg->exact_memory,
-			  .sort_by = cfg->sort_by,
-			  .row_limit = cfg->row_limit == OUTPUT_ROWS_DEFAULT ? 20 : cfg->row_limit },
-		.step_on = cfg->step_on,
-		.no_steps = cfg->no_steps,
-		.summary = !live->no_summary,
-		.result = live->result,
-		.metrics = live->metrics
-	};
+	struct outputs o = { .captures = captures,
+			     .capture_cnt = 1,
+			     .capture_fd = live->capture_fd,
+			     .report = cfg->no_table      ? NULL :
+				       cfg->rec.sample_hz ? &lines_report :
+							    &operators_report,
+			     .args = { .by_shape = cfg->by_shape,
+				       .with_flops = cfg->with_flops,
+				       .exact_memory = cfg->exact_memory,
+				       .sort_by = cfg->sort_by,
+				       .row_limit = cfg->row_limit == OUTPUT_ROWS_DEFAULT ?
+							    20 :
+							    cfg->row_limit },
+			     .step_on = cfg->step_on,
+			     .no_steps = cfg->no_steps,
+			     .summary = !live->no_summary,
+			     .result = live->result,
+			     .metrics = live->metrics };
 	const struct output_file files[] = {
 		{ .output = &chrome_output, .path = live->trace },
 		{ .output = &et_output, .path = live->et },
@@ -367,7 +378,8 @@ int live__export(struct live *live)
 		pr_error("interrupted after the window: '%s' is complete, but nothing was "
 			 "exported from it",
 			 live->capture);
-		pr_hint("ptbpf report %s; ptbpf export %s --format chrome", live->capture, live->capture);
+		pr_hint("ptbpf report %s; ptbpf export %s --format chrome", live->capture,
+			live->capture);
 		return EXIT_FAILED;
 	}
 	if (live->write_err)

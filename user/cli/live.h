@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What attach, record and sample share: their options, where the files go, the sentence when the window
- * opens, and the outputs after it closed.
+ * What attach, record and sample share: their options, where the files go, the sentence when the
+ * window opens, and the outputs after it closed.
  */
 #ifndef CLI_LIVE_H
 #define CLI_LIVE_H
@@ -118,13 +118,15 @@ struct live {
 	struct progress progress;
 	bool no_summary;
 	struct outputs_result *result; /* filled in by live__export(); NULL: not wanted */
-	int capture_fd; /* after live__seal(): the finished capture; negative errno: it cannot be opened */
+	/* after live__seal(): the finished capture; negative errno: it cannot be opened */
+	int capture_fd;
 	int run_err;                    /* of the recording, 0: none */
 	int write_err;                  /* of the capture, 0: it is complete */
 	struct metrics_window *metrics; /* of struct outputs */
 };
 
-/* Checks options that contradict each other or name nothing: non-zero (reported). Also sets the log options. */
+/* Checks options that contradict each other or name nothing: non-zero (reported). Also sets the log
+ * options. */
 int live__check(struct run_cfg *cfg);
 /* Of --flight: 0, or -EINVAL (reported). */
 int live__check_flight(struct run_cfg *cfg);

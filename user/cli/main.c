@@ -17,8 +17,10 @@ const struct command commands[] = {
 	{ &attach_usage, cmd_attach, "trace a running PyTorch process" },
 	{ &record_usage, cmd_record, "start a program and trace it from its first operator" },
 	{ &sample_usage, cmd_sample, "record windows of running processes by a schedule" },
-	{ &trigger_usage, cmd_trigger, "open a window of a running ptbpf sample now, or at a given time" },
-	{ &status_usage, cmd_status, "show what running ptbpf sample do: targets, windows, cost, losses" },
+	{ &trigger_usage, cmd_trigger,
+	  "open a window of a running ptbpf sample now, or at a given time" },
+	{ &status_usage, cmd_status,
+	  "show what running ptbpf sample do: targets, windows, cost, losses" },
 	{ &report_usage, cmd_report, "print the table, memory report or GPU report of a capture" },
 	{ &export_usage, cmd_export, "convert a capture to another format" },
 	{ &doctor_usage, cmd_doctor, "check what works on this machine and explain what does not" },
@@ -33,7 +35,8 @@ static void help(FILE *out)
 	const struct command *c;
 
 	fprintf(out,
-		"ptbpf " PTBPF_VERSION ": a system profiler for PyTorch, from outside the process\n\n"
+		"ptbpf " PTBPF_VERSION
+		": a system profiler for PyTorch, from outside the process\n\n"
 		"usage: ptbpf COMMAND [options]       (ptbpf COMMAND --help for its options)\n\n"
 		"  sudo ptbpf attach --pid 4242 -d 5s        five seconds of a running job: table and trace\n"
 		"  sudo ptbpf record -- python train.py      a program from its first operator on\n"
@@ -41,8 +44,9 @@ static void help(FILE *out)
 		"commands:\n");
 	for (c = commands; c->usage; c++)
 		fprintf(out, "  %-8s %s\n", c->usage->name, c->summary);
-	fprintf(out, "\nexit codes: 0 done, 1 failed or interrupted, 2 usage, 3 done but incomplete (the last line "
-		     "says what is missing)\n");
+	fprintf(out,
+		"\nexit codes: 0 done, 1 failed or interrupted, 2 usage, 3 done but incomplete (the last line "
+		"says what is missing)\n");
 }
 
 static int run_command(const struct command *c, int argc, char **argv)

@@ -78,7 +78,8 @@ static int store(const struct opt_def *def, void *cfg, const char *value)
 		*(int *)dst = (int)v;
 		return 0;
 	case OPT_DURATION:
-		/* a window of no time; 0 is what the absence of -d means, a window without an end */
+		/* a window of no time; 0 is what the absence of -d means, a window without an
+		 * end */
 		return quantity__duration(value, dst) || (def->letter == 'd' && !*(uint64_t *)dst) ?
 			       -EINVAL :
 			       0;
@@ -124,7 +125,8 @@ static void add_word(const struct opt_def *d, const void *src, struct words *wor
 	}
 }
 
-void opts__words(const struct opt_def *defs, const char *except, const void *cfg, struct words *words)
+void opts__words(const struct opt_def *defs, const char *except, const void *cfg,
+		 struct words *words)
 {
 	for (const struct opt_def *d = defs; !opts__is_end(d); d++)
 		if (d->type != OPT_GROUP && (!except || strcmp(d->name, except) != 0))
@@ -138,7 +140,8 @@ bool opts__is_end(const struct opt_def *d)
 
 static bool is_off(const char *name, const char *word, size_t len)
 {
-	return len == strlen(name) + 3 && !memcmp(word, "no-", 3) && !memcmp(word + 3, name, len - 3);
+	return len == strlen(name) + 3 && !memcmp(word, "no-", 3) &&
+	       !memcmp(word + 3, name, len - 3);
 }
 
 bool opts__takes_value(const struct opt_def *d)
@@ -147,8 +150,8 @@ bool opts__takes_value(const struct opt_def *d)
 }
 
 /*
- * The row of "--name", "--name=value", "-x" or, of a switch, "--no-name". *value: what follows '=' or the letter, else
- * NULL. *off: it was "--no-name".
+ * The row of "--name", "--name=value", "-x" or, of a switch, "--no-name". *value: what follows '='
+ * or the letter, else NULL. *off: it was "--no-name".
  */
 static const struct opt_def *match(const struct opt_def *defs, const char *word, const char **value,
 				   bool *off)
@@ -169,7 +172,8 @@ static const struct opt_def *match(const struct opt_def *defs, const char *word,
 	len = strcspn(word + 2, "=");
 	for (d = defs; !opts__is_end(d); d++) {
 		*off = d->type == OPT_SWITCH && is_off(d->name, word + 2, len);
-		if (*off || (d->name && strlen(d->name) == len && !memcmp(d->name, word + 2, len))) {
+		if (*off ||
+		    (d->name && strlen(d->name) == len && !memcmp(d->name, word + 2, len))) {
 			*value = word[2 + len] ? word + 3 + len : NULL;
 			return d;
 		}
@@ -267,7 +271,8 @@ static void print_help(const struct cmd_usage *usage, FILE *out)
 	fprintf(out, "  %-28s %s\n", "-h, --help", "print this help");
 }
 
-int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, struct opt_words *words)
+int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv,
+		struct opt_words *words)
 {
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--"))

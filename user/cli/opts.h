@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Options as rows: a row holds everything about an option (names, type, destination, prose), and
- * parsing, checking and help all come from it. Destinations are fields of one config struct per command.
+ * parsing, checking and help all come from it. Destinations are fields of one config struct per
+ * command.
  */
 #ifndef CLI_OPTS_H
 #define CLI_OPTS_H
@@ -64,13 +65,16 @@ struct opt_words {
  * OPTS_ERROR (reported on stderr), or OPTS_HELP (printed on stdout). "--" ends the options. words:
  * NULL: the command takes none.
  */
-int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, struct opt_words *words);
+int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv,
+		struct opt_words *words);
 /* The options that cfg has, but for `except` (NULL: none), as words "--NAME=VALUE", which an
  * opts__parse() of the same rows takes. */
-void opts__words(const struct opt_def *defs, const char *except, const void *cfg, struct words *words);
-const struct opt_def *opts__find(const struct cmd_usage *usage, const char *name); /* NULL: there is none */
-/* Sets the option as a configuration file does: one that takes no value has yes or no. cfg may keep value. 0 or -EINVAL
- * (reported). */
+void opts__words(const struct opt_def *defs, const char *except, const void *cfg,
+		 struct words *words);
+/* NULL: there is none */
+const struct opt_def *opts__find(const struct cmd_usage *usage, const char *name);
+/* Sets the option as a configuration file does: one that takes no value has yes or no. cfg may keep
+ * value. 0 or -EINVAL (reported). */
 int opts__set(const struct opt_def *d, void *cfg, const char *value);
 bool opts__is_end(const struct opt_def *d); /* the row that ends the list */
 bool opts__takes_value(const struct opt_def *d);

@@ -33,7 +33,8 @@ static void cost_text(const struct session_info *info, char *buf, size_t cap)
 
 	if (info->sample_hz) {
 		cost = (double)session_info__counter(info, PTB_CNT_SAMPLES_NS);
-		snprintf(buf, cap, "samples took %.1f ms of the target's threads (%.2f %% of the window)",
+		snprintf(buf, cap,
+			 "samples took %.1f ms of the target's threads (%.2f %% of the window)",
 			 cost / 1e6, window > 0 ? 100.0 * cost / window : 0.0);
 		return;
 	}
@@ -41,12 +42,14 @@ static void cost_text(const struct session_info *info, char *buf, size_t cap)
 		snprintf(buf, cap, "cost per probe hit not measured");
 		return;
 	}
-	snprintf(buf, cap,
-		 "%s hits x %.2f us = at least %.0f ms of the target's threads (%.1f %% of the window)",
-		 cell__count(hits).text, (double)ps / 1e6, cost / 1e6, 100.0 * cost / window);
+	snprintf(
+		buf, cap,
+		"%s hits x %.2f us = at least %.0f ms of the target's threads (%.1f %% of the window)",
+		cell__count(hits).text, (double)ps / 1e6, cost / 1e6, 100.0 * cost / window);
 }
 
-/* "; operators of 2 processes by the agent", whose cost is not in the hits; "" where there is none. */
+/* "; operators of 2 processes by the agent", whose cost is not in the hits; "" where there is
+ * none. */
 static void agent_text(const struct session_info *info, char *buf, size_t cap)
 {
 	uint32_t n = 0;
@@ -57,7 +60,8 @@ static void agent_text(const struct session_info *info, char *buf, size_t cap)
 	if (n && n == info->process_cnt)
 		snprintf(buf, cap, "operators by the agent; ");
 	else if (n)
-		snprintf(buf, cap, "operators of %u process%s by the agent; ", n, n == 1 ? "" : "es");
+		snprintf(buf, cap, "operators of %u process%s by the agent; ", n,
+			 n == 1 ? "" : "es");
 }
 
 /* "; steps end with 'train' (PTBPF_STEP_ON)"; nothing where no process's environment names what. */
@@ -98,9 +102,10 @@ static void print_summary(const struct outputs *o, const struct session *s,
 		": %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
 		"%llu; operators not visible %u; %s%s",
 		(double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
-		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads, threads == 1 ? "" : "s",
-		cell__count(t->slices).text, cell__bytes((double)file_bytes).text,
-		(unsigned long long)lost, (unsigned long long)t->unwound, unseen, agent, cost);
+		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads,
+		threads == 1 ? "" : "s", cell__count(t->slices).text,
+		cell__bytes((double)file_bytes).text, (unsigned long long)lost,
+		(unsigned long long)t->unwound, unseen, agent, cost);
 	if (t->when) {
 		fputs("; in '", stderr);
 		term_text__put(stderr, t->when, SIZE_MAX);
@@ -110,7 +115,8 @@ static void print_summary(const struct outputs *o, const struct session *s,
 	}
 	print_step_on(info);
 	if (t->truncated_annotations || t->truncated_ops)
-		fprintf(stderr, "; cut where they cross an annotation: %llu annotation%s, %llu operator%s",
+		fprintf(stderr,
+			"; cut where they cross an annotation: %llu annotation%s, %llu operator%s",
 			(unsigned long long)t->truncated_annotations,
 			t->truncated_annotations == 1 ? "" : "s",
 			(unsigned long long)t->truncated_ops, t->truncated_ops == 1 ? "" : "s");
@@ -248,7 +254,8 @@ static void take_recorded(struct outputs *o, const struct session *s, char *buf,
 	if (!strcmp(a->sort_by, OUTPUTS_UNSORTED))
 		a->sort_by = NULL;
 	if (a->row_limit == OUTPUT_ROWS_DEFAULT)
-		a->row_limit = o->report && o->report->rows ? o->report->rows : recorded_row_limit(s);
+		a->row_limit = o->report && o->report->rows ? o->report->rows :
+							      recorded_row_limit(s);
 }
 
 int outputs__take(struct outputs *o, const char *command, const struct opt_words *words)
@@ -266,7 +273,8 @@ int outputs__take(struct outputs *o, const char *command, const struct opt_words
 
 /* ---- the child ---- */
 
-static struct outputs_result result_of(const struct session_info *info, const struct session_totals *totals)
+static struct outputs_result result_of(const struct session_info *info,
+				       const struct session_totals *totals)
 {
 	uint64_t window = info->end_ns - info->begin_ns;
 	struct outputs_result r = {
@@ -281,7 +289,8 @@ static struct outputs_result result_of(const struct session_info *info, const st
 	if (window && session_info__counter(info, PTB_CNT_COST_PS))
 		r.cost_share = session_info__cost_ns(info) / (double)window;
 	if (window && info->sample_hz)
-		r.cost_share = (double)session_info__counter(info, PTB_CNT_SAMPLES_NS) / (double)window;
+		r.cost_share =
+			(double)session_info__counter(info, PTB_CNT_SAMPLES_NS) / (double)window;
 	if (!loss_account__incomplete(info, totals, r.incomplete, sizeof(r.incomplete)))
 		r.incomplete[0] = '\0';
 	return r;
@@ -311,7 +320,8 @@ static int write_outputs(struct reader *r, uint8_t **bytes, size_t *len)
 	if (err)
 		return err;
 	if (r->o.summary)
-		print_summary(&r->o, r->s, &totals, threads, capture_reader__bytes(join__reader(r->j)));
+		print_summary(&r->o, r->s, &totals, threads,
+			      capture_reader__bytes(join__reader(r->j)));
 	answer.result = result_of(session__info(r->s), &totals);
 	put_answer(&answer, bytes, len);
 	return 0;
@@ -324,8 +334,11 @@ static int read_captures(void *arg, const struct read_files *files, uint8_t **by
 	const struct join_opts jopts = { .paths = o->captures,
 					 .cnt = o->capture_cnt,
 					 .fds = files->captures,
-					 .by_collectives = o->align && !strcmp(o->align, "collectives") };
-	const struct session_opts sopts = { .step_on = o->step_on, .no_steps = o->no_steps, .when = o->when };
+					 .by_collectives = o->align &&
+							   !strcmp(o->align, "collectives") };
+	const struct session_opts sopts = { .step_on = o->step_on,
+					    .no_steps = o->no_steps,
+					    .when = o->when };
 	int err = join__open(&jopts, &r->j);
 
 	r->files = files;
@@ -395,7 +408,8 @@ static int take_answer(const struct outputs *o, const uint8_t *bytes, size_t len
 	memcpy(&answer, bytes, sizeof(answer));
 	answer.result.incomplete[sizeof(answer.result.incomplete) - 1] = '\0';
 	*result = answer.result;
-	if (o->metrics && !take_metrics(&answer.metrics, bytes + sizeof(answer), len - sizeof(answer)))
+	if (o->metrics &&
+	    !take_metrics(&answer.metrics, bytes + sizeof(answer), len - sizeof(answer)))
 		return -EPROTO;
 	if (o->metrics)
 		*o->metrics = answer.metrics;
@@ -414,9 +428,10 @@ int outputs__write(const struct outputs *o)
 	struct outputs_result result;
 	uint8_t *answer = NULL;
 	size_t len = 0;
-	int err = outputs__ask(o, write_outputs,
-			       sizeof(struct answer) + METRICS_WINDOW_OPS * sizeof(struct metrics_op),
-			       &answer, &len);
+	int err =
+		outputs__ask(o, write_outputs,
+			     sizeof(struct answer) + METRICS_WINDOW_OPS * sizeof(struct metrics_op),
+			     &answer, &len);
 
 	if (!err && (err = take_answer(o, answer, len, &result)))
 		pr_error("'%s' has taken over the process that read it", o->captures[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * From a capture to what the user requested: trace, table, summary line, exit code. Needs neither root
- * nor the target; live commands and `report`/`export` go through the same function.
+ * From a capture to what the user requested: trace, table, summary line, exit code. Needs neither
+ * root nor the target; live commands and `report`/`export` go through the same function.
  */
 #ifndef CLI_OUTPUTS_H
 #define CLI_OUTPUTS_H
@@ -32,7 +32,8 @@ struct outputs_result {
 struct outputs {
 	const char *const *captures; /* one, or several that are read as one session */
 	uint32_t capture_cnt;
-	int capture_fd; /* of one: the open file, which outputs__write() closes; 0: what has that name is opened */
+	/* of one: the open file, which outputs__write() closes; 0: what has that name is opened */
+	int capture_fd;
 	struct output_file {
 		const struct output *output;
 		const char *path;
@@ -93,9 +94,11 @@ void outputs__say_incomplete(const struct outputs_result *r);
 /* Exit code of the command. Options that are not set are those of the recording. */
 int outputs__write(const struct outputs *o);
 
-/* A Chrome trace of each rank of a capture: what readers of distributed jobs take, such as HolisticTraceAnalysis. */
+/* A Chrome trace of each rank of a capture: what readers of distributed jobs take, such as
+ * HolisticTraceAnalysis. */
 
-/* Writes dir/rankN.pt.trace.json.gz; makes the directory if there is none. Exit code of the command. */
+/* Writes dir/rankN.pt.trace.json.gz; makes the directory if there is none. Exit code of the
+ * command. */
 int split_ranks__write(const struct outputs *o, const char *dir);
 
 #endif /* CLI_OUTPUTS_H */

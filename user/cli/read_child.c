@@ -68,7 +68,8 @@ static int open_outputs(struct reading *r)
 		r->output_cnt++;
 		r->files.outputs[i] = new_file__fd(r->outputs[i]);
 		if (capture__old(r->outputs[i]) == CAPTURE_OLD_CAPTURE) {
-			pr_error("%s is a capture of ptbpf and is not replaced; name another file", path);
+			pr_error("%s is a capture of ptbpf and is not replaced; name another file",
+				 path);
 			err = -EEXIST;
 		}
 	}
@@ -107,7 +108,8 @@ static int run_child(struct reading *r, uint8_t **answer, size_t *len)
 		.files = files,
 		.file_cnt = r->output_cnt + 1,
 		.limits = { .mem_bytes = LIMIT_READ_MEMORY + r->bytes * LIMIT_READ_MEMORY_PER_BYTE,
-			    .cpu_s = LIMIT_READ_CPU_S + (uint32_t)(r->bytes / LIMIT_READ_BYTES_PER_CPU_S),
+			    .cpu_s = LIMIT_READ_CPU_S +
+				     (uint32_t)(r->bytes / LIMIT_READ_BYTES_PER_CPU_S),
 			    .out_bytes = r->job->answer_max,
 			    .file_bytes = printed_before() + LIMIT_READ_OUTPUT +
 					  r->bytes * LIMIT_READ_OUTPUT_PER_BYTE },

@@ -25,9 +25,10 @@ static int find_ranks(struct reader *r, uint8_t **answer, size_t *len)
 	const char *capture = r->o.args.capture;
 
 	if (!cnt) {
-		pr_error("'%s' has no process with a rank: RANK and WORLD_SIZE, or a step of SLURM, were not in its "
-			 "environment",
-			 capture);
+		pr_error(
+			"'%s' has no process with a rank: RANK and WORLD_SIZE, or a step of SLURM, were not in its "
+			"environment",
+			capture);
 		return -ENODATA;
 	}
 	if (cnt > RANKS_MAX) {
@@ -36,8 +37,9 @@ static int find_ranks(struct reader *r, uint8_t **answer, size_t *len)
 	}
 	for (uint32_t i = 1; i < cnt; i++)
 		if (ranks[i].rank.rank == ranks[i - 1].rank.rank) {
-			pr_error("'%s' has two processes with rank %u: %u and %u; --pid exports one",
-				 capture, ranks[i].rank.rank, ranks[i - 1].tgid, ranks[i].tgid);
+			pr_error(
+				"'%s' has two processes with rank %u: %u and %u; --pid exports one",
+				capture, ranks[i].rank.rank, ranks[i - 1].tgid, ranks[i].tgid);
 			return -EEXIST;
 		}
 	*answer = (uint8_t *)ranks;

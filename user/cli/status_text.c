@@ -80,9 +80,11 @@ static void say_head(struct doc *d, const cJSON *status)
 	if (get(daemon, "off"))
 		doc__say(d, "; switched off: %.8s", text(daemon, "off"));
 	doc__end_line(d);
-	doc__line(d, "windows: %.0f complete, %.0f incomplete, %.0f failed, %.0f skipped; lost %.0f records",
-		  number(w, "complete"), number(w, "incomplete"), number(w, "failed"),
-		  number(w, "skipped"), number(w, "lost"));
+	doc__line(
+		d,
+		"windows: %.0f complete, %.0f incomplete, %.0f failed, %.0f skipped; lost %.0f records",
+		number(w, "complete"), number(w, "incomplete"), number(w, "failed"),
+		number(w, "skipped"), number(w, "lost"));
 	doc__say(d, "cost: %.3f %%", of > 0 ? 100 * number(c, "charged_seconds") / of : 0);
 	if (get(c, "max_overhead"))
 		doc__say(d, " of at most %.3g %%", 100 * number(c, "max_overhead"));
@@ -167,7 +169,8 @@ static void add_windows(struct doc *d, const cJSON *windows, double now_ns)
 		else
 			doc__cell(d, "state", "due");
 		add_members(d, w);
-		DOC(d, FACT("begin_unix_ns", "-"), get(w, "slices") ? FACT("cost_share", "-") : NO_FACT);
+		DOC(d, FACT("begin_unix_ns", "-"),
+		    get(w, "slices") ? FACT("cost_share", "-") : NO_FACT);
 	}
 	cJSON_Delete(all);
 }

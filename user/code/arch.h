@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the analysis asks of a processor architecture: its registers and calling convention, and one decoded
- * instruction. x86_64.c and x86_64_leaf.c answer; another architecture is other files with the same functions.
- * Nothing outside of them knows an opcode or the name of a register.
+ * What the analysis asks of a processor architecture: its registers and calling convention, and one
+ * decoded instruction. x86_64.c and x86_64_leaf.c answer; another architecture is other files with
+ * the same functions. Nothing outside of them knows an opcode or the name of a register.
  */
 #ifndef CODE_ARCH_H
 #define CODE_ARCH_H
@@ -46,7 +46,8 @@ enum insn_class {
 /* What an instruction of INSN_OTHER does to values, where that is followed. */
 enum insn_form {
 	FORM_OTHER,
-	FORM_MOVE, /* the low `copied` bytes of ops[1] arrive unchanged in ops[0]; the rest is filled */
+	/* the low `copied` bytes of ops[1] arrive unchanged in ops[0]; the rest is filled */
+	FORM_MOVE,
 	FORM_ADDRESS, /* ops[0] = address of ops[1] */
 	FORM_CONST,   /* ops[0], a register, = `value` */
 	FORM_ADD,     /* ops[0] += ops[1] */
@@ -72,7 +73,9 @@ enum operand_kind {
 
 struct insn_operand {
 	uint8_t kind; /* enum operand_kind */
-	uint8_t reg; /* GPR, VECTOR: its number; MEM: the base, REG_NONE, or REG_PC with the address in `value` */
+	/* GPR, VECTOR: its number; MEM: the base, REG_NONE, or REG_PC with the address in
+	 * `value` */
+	uint8_t reg;
 	uint8_t index, scale; /* MEM; index REG_NONE */
 	uint16_t size;        /* bytes */
 	bool reads, writes;   /* what the operand names; true where it is not known */
@@ -92,11 +95,13 @@ struct insn {
 	uint8_t op;     /* for insn__op_name() */
 	uint8_t cond;   /* of JCC and FORM_IF_*, as of struct arch */
 	uint8_t copied; /* FORM_MOVE */
-	bool emulated; /* by the kernel under a uprobe; everything else is single-stepped, at ten times the cost */
-	bool opaque;     /* its operands are not relied on: it may do anything but change sp */
-	bool low_stays;  /* of the vector registers that it writes the low half stays */
-	uint16_t id;     /* the architecture's own */
-	uint16_t writes; /* mask: general registers that it may write; a call: that the callee may */
+	/* by the kernel under a uprobe; everything else is single-stepped, at ten times the cost */
+	bool emulated;
+	bool opaque;    /* its operands are not relied on: it may do anything but change sp */
+	bool low_stays; /* of the vector registers that it writes the low half stays */
+	uint16_t id;    /* the architecture's own */
+	/* mask: general registers that it may write; a call: that the callee may */
+	uint16_t writes;
 	uint32_t vectors; /* mask: vector registers that it may write */
 	struct insn_operand ops[INSN_OPS];
 };
@@ -124,7 +129,8 @@ static inline bool insn__may_write(const struct insn *in, uint8_t reg)
 }
 
 /* Moves of 32 or 64 bits from one general register to another, from memory, to memory. */
-static inline bool insn__is_plain_move(const struct insn *in, enum operand_kind to, enum operand_kind from)
+static inline bool insn__is_plain_move(const struct insn *in, enum operand_kind to,
+				       enum operand_kind from)
 {
 	return in->form == FORM_MOVE && in->ops[0].kind == to && in->ops[1].kind == from &&
 	       in->ops[0].size == in->ops[1].size && in->ops[0].size >= 4;
@@ -155,14 +161,16 @@ static inline bool operand__is_member(const struct insn_operand *o)
 /* ---- code that is searched byte by byte ---- */
 
 /*
- * The next bytes at or behind p that may be a direct call, or an instruction that takes a fixed address (but perhaps
- * are the middle of another one: decode before relying on it). end is that of the code; addr is p's. NULL: none.
- * *at, *next: addresses of the instruction and of what follows it.
+ * The next bytes at or behind p that may be a direct call, or an instruction that takes a fixed
+ * address (but perhaps are the middle of another one: decode before relying on it). end is that of
+ * the code; addr is p's. NULL: none. *at, *next: addresses of the instruction and of what follows
+ * it.
  */
 struct code_ref {
 	uint64_t at, next, target;
 };
-const uint8_t *arch__next_call(const uint8_t *p, const uint8_t *end, uint64_t addr, struct code_ref *ref);
+const uint8_t *arch__next_call(const uint8_t *p, const uint8_t *end, uint64_t addr,
+			       struct code_ref *ref);
 const uint8_t *arch__next_address(const uint8_t *p, const uint8_t *end, uint64_t addr,
 				  struct code_ref *ref);
 /* Do the bytes hold one of the usual ends of a function that returns? */

@@ -111,7 +111,8 @@ static void apply(struct arg_flow *af, const struct insn *in, const uint8_t befo
 		for (uint8_t r = 0; r < REG_CNT; r++)
 			if (insn__may_write(in, r))
 				after[r] = 0;
-		after[arch.result] = passed(before) | af->spilled; /* as memcpy() returns its first */
+		/* as memcpy() returns its first */
+		after[arch.result] = passed(before) | af->spilled;
 		return;
 	}
 	value = result(af, in, before);

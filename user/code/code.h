@@ -14,14 +14,14 @@
 #include "target/elf.h"
 
 /*
- * One library as the analysis sees it: its symbols by topic, what is known about each callee (by name
- * if it is imported, by its code if it is local), and the source of bytes for control-flow graphs.
- * Remembers answers; decides nothing about probes.
+ * One library as the analysis sees it: its symbols by topic, what is known about each callee (by
+ * name if it is imported, by its code if it is local), and the source of bytes for control-flow
+ * graphs. Remembers answers; decides nothing about probes.
  */
 
 /*
- * What is known about the target of a call. Low half: which function it is itself; the other bits belong to whoever
- * writes the rows (struct lib_names).
+ * What is known about the target of a call. Low half: which function it is itself; the other bits
+ * belong to whoever writes the rows (struct lib_names).
  */
 #define CALLEE_NORETURN 0x0100u
 #define CALLEE_LOCAL 0x0200u /* a function of this library whose code was inspected */
@@ -29,7 +29,8 @@
 /* High half: what the function calls in turn. */
 #define CALLEE_IN(flag) ((flag) << 16)
 
-/* Symbols of interest by mangled prefix up to the argument list: the types of arguments change between versions. */
+/* Symbols of interest by mangled prefix up to the argument list: the types of arguments change
+ * between versions. */
 struct topic_row {
 	const char *prefix;
 	uint8_t topic; /* < LIB_TOPICS_MAX */
@@ -49,7 +50,8 @@ struct lib_names {
 	const struct callee_row *callees;
 	uint32_t topic_cnt, callee_cnt;
 	uint32_t all_calls; /* flags whose calls lib_code__all_calls() finds */
-	uint32_t inner_calls; /* flags that are searched in the code of local callees, for CALLEE_IN() */
+	/* flags that are searched in the code of local callees, for CALLEE_IN() */
+	uint32_t inner_calls;
 };
 
 struct addr_name {
@@ -105,17 +107,19 @@ uint32_t lib_code__find_call(struct lib_code *lc, const struct flow *f, uint32_t
 uint64_t lib_code__function(const struct lib_code *lc, const char *name);
 
 /*
- * Finds, once, all direct calls of functions with one of names->all_calls, in lc->sites by address. By bytes, not by
- * decoding: four bytes of displacement must fit, but the caller decodes before relying on one.
+ * Finds, once, all direct calls of functions with one of names->all_calls, in lc->sites by address.
+ * By bytes, not by decoding: four bytes of displacement must fit, but the caller decodes before
+ * relying on one.
  */
 void lib_code__all_calls(struct lib_code *lc);
 
 /*
- * Calls fn for every instruction that takes the address of one of the texts of this content in constant
- * data; false from fn ends it. By bytes, like lib_code__all_calls().
+ * Calls fn for every instruction that takes the address of one of the texts of this content in
+ * constant data; false from fn ends it. By bytes, like lib_code__all_calls().
  */
 typedef bool (*text_ref_fn)(void *arg, const struct code_ref *ref);
-void lib_code__scan_text_refs(const struct lib_code *lc, const char *text, text_ref_fn fn, void *arg);
+void lib_code__scan_text_refs(const struct lib_code *lc, const char *text, text_ref_fn fn,
+			      void *arg);
 
 /* Sets the names of a list of addresses, sorted by address, that have a symbol. */
 void lib_code__name_addrs(const struct lib_code *lc, struct addr_name *list, uint32_t cnt);
@@ -135,9 +139,9 @@ const char *lib_code__text(const struct lib_code *lc, uint64_t addr, uint64_t ma
 void cxx_name__short(const char *mangled, char *buf, size_t cap);
 
 /*
- * Where to probe a function so that every normal return is seen exactly once, without a return probe:
- * a smallest set of emulated instructions that every path from the work to a return crosses once.
- * Pure analysis of a graph; places nothing.
+ * Where to probe a function so that every normal return is seen exactly once, without a return
+ * probe: a smallest set of emulated instructions that every path from the work to a return crosses
+ * once. Pure analysis of a graph; places nothing.
  */
 
 #define EXIT_SITES_MAX 4 /* more sites than this are refused: the function has no common end */
@@ -168,34 +172,38 @@ void exit_finder__prepare(struct exit_finder *x, const struct flow *f);
  * not matter (it frees memory). The result, or why there is none, in *out.
  */
 void exit_sites__find(struct exit_finder *x, struct flow *f,
-		      bool (*cheap_tail)(void *arg, uint64_t target), void *arg, struct exit_sites *out);
+		      bool (*cheap_tail)(void *arg, uint64_t target), void *arg,
+		      struct exit_sites *out);
 
 /*
- * The same for a function in which some paths do no work: they may cross one site or none. Every path from the last
- * work to a return crosses one, and no work follows a site. Only what x->work marks is work: the caller decides about
- * jumps into other functions, and stores, too.
+ * The same for a function in which some paths do no work: they may cross one site or none. Every
+ * path from the last work to a return crosses one, and no work follows a site. Only what x->work
+ * marks is work: the caller decides about jumps into other functions, and stores, too.
  */
 void exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_sites *out);
 
 /*
- * The first emulated instruction after the entry with the arguments of the mask (1 << number) in their registers, and
- * the stack pointer if it is all of them, as the caller left them, on every path. Its node, FLOW_NONE if there is none.
+ * The first emulated instruction after the entry with the arguments of the mask (1 << number) in
+ * their registers, and the stack pointer if it is all of them, as the caller left them, on every
+ * path. Its node, FLOW_NONE if there is none.
  */
 #define ENTRY_ALL_ARGS ((1u << ARCH_ARGS) - 1)
 uint32_t entry_site__find(const struct flow *f, uint64_t entry, uint32_t args);
 
 /*
- * Where a function's own integer arguments go: which registers may hold one, or an address made of it,
- * before each instruction. Errs on the side of "may"; says nothing of what memory holds, but whether an
- * argument was ever put there.
+ * Where a function's own integer arguments go: which registers may hold one, or an address made of
+ * it, before each instruction. Errs on the side of "may"; says nothing of what memory holds, but
+ * whether an argument was ever put there.
  */
 
 #define ARG_FLOW_ARGS ARCH_ARGS /* bits by number */
 
 struct arg_flow {
-	uint8_t (*regs)[REG_CNT]; /* by node, by register: arguments that it may hold before the node */
+	/* by node, by register: arguments that it may hold before the node */
+	uint8_t (*regs)[REG_CNT];
 	uint32_t cap;
-	uint8_t spilled; /* arguments that some instruction put into memory, or somewhere not understood */
+	/* arguments that some instruction put into memory, or somewhere not understood */
+	uint8_t spilled;
 };
 
 /* Follows the arguments of the graph's function, which is entered at its first node. */
@@ -203,9 +211,9 @@ void arg_flow__follow(struct arg_flow *af, const struct flow *f);
 void arg_flow__free(struct arg_flow *af);
 
 /*
- * Can the node change what one of the arguments `args` points to: by calling, or jumping to, another function
- * that may get it, or by a store? If one was spilled, every call may get it, and every store outside the
- * function's own frame may go through it.
+ * Can the node change what one of the arguments `args` points to: by calling, or jumping to,
+ * another function that may get it, or by a store? If one was spilled, every call may get it, and
+ * every store outside the function's own frame may go through it.
  */
 bool arg_flow__uses(const struct arg_flow *af, const struct flow *f, uint32_t node, uint8_t args);
 /* Stores through a register that may hold one. */
@@ -214,10 +222,10 @@ bool arg_flow__stores(const struct arg_flow *af, const struct flow *f, uint32_t 
 bool arg_flow__forwards(const struct arg_flow *af, uint32_t node, uint8_t args);
 
 /*
- * Runs a small function of an analysed library on paper: registers and stack are known, its arguments
- * are made-up objects whose contents the caller invents, and every read and write of them is noted. What a
- * function returns for each argument, or where in an object it looks, is then known whatever form the
- * compiler gave it. Executes nothing; stops at what it does not understand.
+ * Runs a small function of an analysed library on paper: registers and stack are known, its
+ * arguments are made-up objects whose contents the caller invents, and every read and write of them
+ * is noted. What a function returns for each argument, or where in an object it looks, is then
+ * known whatever form the compiler gave it. Executes nothing; stops at what it does not understand.
  */
 
 enum leaf_end {
@@ -263,8 +271,11 @@ struct leaf_run {
 	/* Called before each call; name: of an imported or exported function, "" if it has none. */
 	enum leaf_call (*on_call)(void *arg, struct leaf_run *r, const char *name);
 	void *arg;
-	bool guards_made; /* bytes that the file does not have read as 1: guards of static objects */
-	bool lenient; /* goes on behind what is not known: straight on at conditions, past calls; reads unknown values */
+	/* bytes that the file does not have read as 1: guards of static objects */
+	bool guards_made;
+	/* goes on behind what is not known: straight on at conditions, past calls; reads unknown
+	 * values */
+	bool lenient;
 	uint64_t reg[REG_CNT]; /* set the arguments, read the result */
 	/* Results. */
 	uint8_t unknown[REG_CNT]; /* masks of bytes of registers that have no known value */
@@ -282,7 +293,8 @@ struct leaf_run {
 	uint8_t stack[LEAF_STACK], stack_known[LEAF_STACK / 8];
 };
 
-/* Prepares for a run: all registers 0, nothing read. Keeps what is the caller's. Then runs the function. */
+/* Prepares for a run: all registers 0, nothing read. Keeps what is the caller's. Then runs the
+ * function. */
 void leaf_run__reset(struct leaf_run *r);
 enum leaf_end leaf_run__go(struct leaf_run *r, uint64_t entry);
 /* Both, with up to three arguments; entry 0: LEAF_LOST. */
@@ -304,8 +316,9 @@ bool leaf_run__stack(const struct leaf_run *r, uint64_t addr, uint32_t size, uin
 bool leaf_run__store(struct leaf_run *r, uint64_t addr, uint32_t size, uint64_t v, bool known);
 
 /*
- * Native stacks of threads that do not run, from their registers and copies of their stacks, by the unwind information of the files that the process has
- * mapped (elfutils' libdwfl). Files and stacks are hostile: they are read in a child without privileges.
+ * Native stacks of threads that do not run, from their registers and copies of their stacks, by the
+ * unwind information of the files that the process has mapped (elfutils' libdwfl). Files and stacks
+ * are hostile: they are read in a child without privileges.
  */
 
 struct unwind_thread {
@@ -313,8 +326,9 @@ struct unwind_thread {
 	uint8_t *stack;     /* copy of the memory from its stack pointer on */
 	uint32_t stack_len; /* 0: the thread is left out */
 	/*
-	 * Out, from malloc: a line for each frame, innermost first: "function (file)", "file+0x1234" where there is no symbol. A last line "..."
-	 * stands for frames that are missing. NULL: no frame could be read.
+	 * Out, from malloc: a line for each frame, innermost first: "function (file)",
+	 * "file+0x1234" where there is no symbol. A last line "..." stands for frames that are
+	 * missing. NULL: no frame could be read.
 	 */
 	char *text;
 };
@@ -323,10 +337,11 @@ struct unwind_thread {
 int unwind__threads(pid_t pid, struct unwind_thread *threads, uint32_t cnt);
 
 /*
- * Where a value is, for certain: a forward must-analysis of one function. BPF sees no vector registers,
- * so a double that came in one is read where the function keeps it across a call; and a result that
- * was returned in a register is read where it is at the exit site. Follows moves between registers
- * and slots of the frame; what is overwritten, or differs between two paths, is lost.
+ * Where a value is, for certain: a forward must-analysis of one function. BPF sees no vector
+ * registers, so a double that came in one is read where the function keeps it across a call; and a
+ * result that was returned in a register is read where it is at the exit site. Follows moves
+ * between registers and slots of the frame; what is overwritten, or differs between two paths, is
+ * lost.
  */
 
 #define VALUE_NO_FRAME INT32_MIN
@@ -366,7 +381,8 @@ struct value_seeds {
 
 void value_locations__free(struct value_locations *v);
 /* Analyses the part of the function that can be reached from there. */
-int value_locations__run(struct value_locations *v, const struct flow *f, const struct value_seeds *seeds);
+int value_locations__run(struct value_locations *v, const struct flow *f,
+			 const struct value_seeds *seeds);
 
 struct value_location {
 	bool in_memory;
@@ -374,7 +390,8 @@ struct value_location {
 	int32_t disp;
 };
 
-/* A location that the kernel lets a probe on that node read: a slot, else a register that calls keep. */
+/* A location that the kernel lets a probe on that node read: a slot, else a register that calls
+ * keep. */
 bool value_locations__find(const struct value_locations *v, uint32_t node, uint32_t value,
 			   struct value_location *out);
 /* Is the value in this location there? */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Exit sites. A return probe on a function that can throw kills the process, so the end of an operator
- * is probed inside it. The typical end of at::_ops::X::call, official wheel:
+ * Exit sites. A return probe on a function that can throw kills the process, so the end of an
+ * operator is probed inside it. The typical end of at::_ops::X::call, official wheel:
  *
  *	call   *%r10			the kernel
  *	cmpb   $0x0,-0x40(%rbp)		step callbacks?
@@ -13,8 +13,8 @@
  * 2. Late set: instructions from which a return can be reached but no K any more. A jump that
  *    dominates the return but stands before the kernel is therefore never chosen.
  * 3. Candidates: late, emulated, not on a cycle, in code that no other function runs.
- * 4. Minimum vertex cut of the late set by the candidates, with infinite capacity backwards, so that
- *    no path crosses the cut twice; of all minimum cuts the one nearest to the return.
+ * 4. Minimum vertex cut of the late set by the candidates, with infinite capacity backwards, so
+ *    that no path crosses the cut twice; of all minimum cuts the one nearest to the return.
  *
  * Infinite capacity in both directions means: everything but a candidate keeps the program points
  * before and behind it on the same side. So those points are merged first (union-find), and the cut
@@ -90,7 +90,8 @@ static void mark_late(struct exit_finder *x, struct flow *f)
 
 struct tarjan {
 	uint32_t next_num;
-	uint32_t path_cnt, open_cnt; /* both stacks share x->stack: path from the front, open from the end */
+	/* both stacks share x->stack: path from the front, open from the end */
+	uint32_t path_cnt, open_cnt;
 };
 
 static bool self_loop(const struct flow *f, uint32_t n)
@@ -165,7 +166,8 @@ static void drop_cycles(struct exit_finder *x, const struct flow *f)
 
 /* ---- the merged graph ---- */
 
-/* Program points: node n has point n before it and point cnt + n behind it; then source and sink. */
+/* Program points: node n has point n before it and point cnt + n behind it; then source and
+ * sink. */
 #define POINT_IN(f, n) (n)
 #define POINT_OUT(f, n) ((f)->cnt + (n))
 
@@ -186,7 +188,8 @@ static void unite(uint32_t *cls, uint32_t a, uint32_t b)
 		cls[b] = a;
 }
 
-/* What stands before the late set: all that leads into it, or only the last of the work (`last`). */
+/* What stands before the late set: all that leads into it, or only the last of the work
+ * (`last`). */
 static bool is_source(const struct exit_finder *x, uint32_t node, const uint8_t *last)
 {
 	return !x->late[node] && (!last || last[node]);
@@ -316,7 +319,8 @@ static void find_cut(struct exit_finder *x, const struct flow *f, const uint8_t 
 	if (c.source == c.sink)
 		return;
 	for (uint32_t i = 0; i < f->cnt; i++)
-		if (x->late[i] == LATE_CANDIDATE && x->cls[POINT_IN(f, i)] != x->cls[POINT_OUT(f, i)])
+		if (x->late[i] == LATE_CANDIDATE &&
+		    x->cls[POINT_IN(f, i)] != x->cls[POINT_OUT(f, i)])
 			c.arcs[c.arc_cnt++] = i;
 	memset(x->net, 0, c.arc_cnt * sizeof(*x->net));
 	while (augment(&c))
@@ -340,7 +344,8 @@ static void choose(struct exit_finder *x, const struct flow *f, const uint8_t *l
 }
 
 void exit_sites__find(struct exit_finder *x, struct flow *f,
-		      bool (*cheap_tail)(void *arg, uint64_t target), void *arg, struct exit_sites *out)
+		      bool (*cheap_tail)(void *arg, uint64_t target), void *arg,
+		      struct exit_sites *out)
 {
 	memset(out, 0, sizeof(*out));
 	for (uint32_t i = 0; i < f->cnt; i++) {
@@ -362,8 +367,9 @@ void exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_s
 	memcpy(x->last, x->work, f->cnt);
 	mark_late(x, f);
 	for (uint32_t i = 0; i < f->cnt; i++) {
-		x->last[i] = x->last[i] &&
-			     !flow__leads_to(f, i, x->work); /* work marks by now what leads to work */
+		x->last[i] =
+			x->last[i] &&
+			!flow__leads_to(f, i, x->work); /* work marks by now what leads to work */
 		any |= x->last[i];
 	}
 	if (any) /* else all work is in a loop */

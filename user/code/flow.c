@@ -38,11 +38,13 @@ static void add_part(struct flow *f, uint64_t start, uint64_t end, bool own, enu
 {
 	struct flow_part *p;
 
-	if (f->part_cnt == FLOW_PARTS_MAX || end <= start || end - start > FLOW_SIZE_MAX - f->idx_used) {
+	if (f->part_cnt == FLOW_PARTS_MAX || end <= start ||
+	    end - start > FLOW_SIZE_MAX - f->idx_used) {
 		*why = PTB_REFUSE_TOO_LARGE;
 		return;
 	}
-	vec_reserve((void **)&f->idx_mem, &f->idx_cap, f->idx_used + (end - start), sizeof(*f->idx_mem));
+	vec_reserve((void **)&f->idx_mem, &f->idx_cap, f->idx_used + (end - start),
+		    sizeof(*f->idx_mem));
 	p = &f->parts[f->part_cnt++];
 	p->start = start;
 	p->end = end;
@@ -68,7 +70,8 @@ uint32_t flow__at(const struct flow *f, uint64_t addr)
 }
 
 /* A new node for the instruction at addr. FLOW_NONE with *why set. */
-static uint32_t add_node(struct flow *f, const struct flow_part *p, uint64_t addr, enum ptb_refusal *why)
+static uint32_t add_node(struct flow *f, const struct flow_part *p, uint64_t addr,
+			 enum ptb_refusal *why)
 {
 	struct flow_node *n;
 	uint64_t avail;
@@ -76,9 +79,11 @@ static uint32_t add_node(struct flow *f, const struct flow_part *p, uint64_t add
 
 	vec_reserve((void **)&f->nodes, &f->cap, f->cnt + 1ULL, sizeof(*f->nodes));
 	n = &f->nodes[f->cnt];
-	*n = (struct flow_node){
-		.fall = FLOW_NONE, .jump = FLOW_NONE, .table = FLOW_NONE, .prev = FLOW_NONE, .own = p->own
-	};
+	*n = (struct flow_node){ .fall = FLOW_NONE,
+				 .jump = FLOW_NONE,
+				 .table = FLOW_NONE,
+				 .prev = FLOW_NONE,
+				 .own = p->own };
 	if (bytes && avail > p->end - addr)
 		avail = p->end - addr;
 	if (!bytes || !insn_decoder__decode(f->dec, bytes, avail, addr, &n->in)) {
@@ -299,7 +304,8 @@ static void scan_back(const struct flow *f, uint32_t at, uint8_t target, struct 
 			guarded = false;
 		if (i < 16 && is_epilogue(in))
 			tj->epilogue = true;
-		if (guarded && !tj->cnt && in->form == FORM_COMPARE && in->ops[1].kind == OPERAND_IMM) {
+		if (guarded && !tj->cnt && in->form == FORM_COMPARE &&
+		    in->ops[1].kind == OPERAND_IMM) {
 			bound = in->ops[1].value;
 			tj->cnt = bound >= 0 && bound < FLOW_TABLE_MAX ? (uint64_t)bound + 1 :
 									 FLOW_TABLE_MAX + 1;
@@ -334,12 +340,14 @@ static uint64_t count_entries(const struct flow *f, uint64_t table)
 	return i;
 }
 
-static void add_targets(struct flow *f, uint32_t at, const struct table_jump *tj, enum ptb_refusal *why)
+static void add_targets(struct flow *f, uint32_t at, const struct table_jump *tj,
+			enum ptb_refusal *why)
 {
 	uint32_t first = f->target_cnt, to;
 	uint64_t addr;
 
-	vec_reserve((void **)&f->targets, &f->target_cap, f->target_cnt + tj->cnt, sizeof(*f->targets));
+	vec_reserve((void **)&f->targets, &f->target_cap, f->target_cnt + tj->cnt,
+		    sizeof(*f->targets));
 	f->target_cnt += (uint32_t)tj->cnt;
 	for (uint64_t i = 0; i < tj->cnt; i++)
 		f->targets[first + i] = FLOW_NONE;
@@ -366,7 +374,8 @@ static void resolve_indirect(struct flow *f, uint32_t at, enum ptb_refusal *why)
 	struct table_jump tj = { 0 };
 	const struct insn_operand *to = &f->nodes[at].in.ops[0];
 
-	if (to->kind == OPERAND_MEM) { /* a table of addresses, or a call through a vtable or the GOT */
+	/* a table of addresses, or a call through a vtable or the GOT */
+	if (to->kind == OPERAND_MEM) {
 		if (to->index != REG_NONE)
 			*why = PTB_REFUSE_COMPUTED_JUMP;
 		f->nodes[at].leaves = true;
@@ -440,7 +449,8 @@ void flow__build(struct flow *f, const struct code_src *src, uint64_t entry, enu
 	f->src = src;
 	f->cnt = f->target_cnt = f->part_cnt = f->work_cnt = f->idx_used = 0;
 	*why = PTB_REFUSE_NONE;
-	if (src->range(src->arg, entry, &start, &end) == CODE_NONE || entry < start || entry >= end) {
+	if (src->range(src->arg, entry, &start, &end) == CODE_NONE || entry < start ||
+	    entry >= end) {
 		*why = PTB_REFUSE_UNDECODED;
 		return;
 	}

@@ -76,8 +76,8 @@ void flow__init(struct flow *f);
 void flow__free(struct flow *f);
 
 /*
- * Builds the graph of the function at entry; the previous one is gone. *why: PTB_REFUSE_NONE, or why
- * the function cannot be analysed (COMPUTED_JUMP, UNDECODED, TOO_LARGE).
+ * Builds the graph of the function at entry; the previous one is gone. *why: PTB_REFUSE_NONE, or
+ * why the function cannot be analysed (COMPUTED_JUMP, UNDECODED, TOO_LARGE).
  */
 void flow__build(struct flow *f, const struct code_src *src, uint64_t entry, enum ptb_refusal *why);
 
@@ -85,8 +85,8 @@ void flow__build(struct flow *f, const struct code_src *src, uint64_t entry, enu
 uint32_t flow__at(const struct flow *f, uint64_t addr);
 
 /*
- * Marks as FLOW_SEEN in seen[0..cnt) all nodes reachable from those marked so (forward or backward). A path ends at a
- * node that the caller marked as FLOW_STOP, which keeps that mark.
+ * Marks as FLOW_SEEN in seen[0..cnt) all nodes reachable from those marked so (forward or
+ * backward). A path ends at a node that the caller marked as FLOW_STOP, which keeps that mark.
  */
 enum { FLOW_SEEN = 1, FLOW_STOP = 2 };
 void flow__reach(struct flow *f, uint8_t *seen, bool backward);
@@ -106,8 +106,9 @@ static inline uint32_t flow__succ(const struct flow *f, const struct flow_node *
 }
 
 /*
- * What a register holds before an instruction, as far as the code just before it says: an address (fixed, of code or
- * data), a constant, or unknown. Follows one path backwards, so the caller must treat the answer as evidence, not proof.
+ * What a register holds before an instruction, as far as the code just before it says: an address
+ * (fixed, of code or data), a constant, or unknown. Follows one path backwards, so the caller must
+ * treat the answer as evidence, not proof.
  */
 enum reg_value { VALUE_UNKNOWN, VALUE_CONST, VALUE_ADDR };
 

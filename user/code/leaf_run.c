@@ -158,7 +158,8 @@ static bool tls_call(struct leaf_run *r)
 	return true;
 }
 
-static enum leaf_end do_call(struct leaf_run *r, uint64_t slot, uint64_t target, uint64_t back, bool *stop)
+static enum leaf_end do_call(struct leaf_run *r, uint64_t slot, uint64_t target, uint64_t back,
+			     bool *stop)
 {
 	const char *name = elf_file__plt_name(r->lc->ef, slot ? slot : target);
 	uint64_t local = name ? lib_code__function(r->lc, name) : target;
@@ -238,7 +239,8 @@ static bool do_condition(struct leaf_run *r, const struct insn *in)
 {
 	if ((!r->flags_known && !r->lenient) || in->cond == COND_NONE)
 		return false;
-	r->at = r->flags_known && leaf_run__condition(r, in->cond) ? in->target : in->addr + in->len;
+	r->at = r->flags_known && leaf_run__condition(r, in->cond) ? in->target :
+								     in->addr + in->len;
 	return true;
 }
 

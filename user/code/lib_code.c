@@ -9,7 +9,8 @@
 #include "base/containers.h"
 #include "base/mem.h"
 
-/* Functions of the C++ runtime and the C library that do not return; names as in struct callee_row. */
+/* Functions of the C++ runtime and the C library that do not return; names as in struct
+ * callee_row. */
 static const struct callee_row noreturn_rows[] = {
 	{ "_Unwind_Resume$", CALLEE_NORETURN },
 	{ "__cxa_throw$", CALLEE_NORETURN },
@@ -54,11 +55,13 @@ static uint32_t name_flags(const struct lib_code *lc, const char *name)
 	uint32_t flags;
 
 	/* libstdc++: std::__throw_bad_alloc() and some forty more */
-	if (!strncmp(name, "_ZSt", 4) && name[4] >= '0' && name[4] <= '9' && strstr(name, "__throw_"))
+	if (!strncmp(name, "_ZSt", 4) && name[4] >= '0' && name[4] <= '9' &&
+	    strstr(name, "__throw_"))
 		return CALLEE_NORETURN;
 	flags = row_flags(lc->names->callees, lc->names->callee_cnt, name);
 	return flags ? flags :
-		       row_flags(noreturn_rows, sizeof(noreturn_rows) / sizeof(*noreturn_rows), name);
+		       row_flags(noreturn_rows, sizeof(noreturn_rows) / sizeof(*noreturn_rows),
+				 name);
 }
 
 static uint64_t hash_name(const char *s, uint64_t *second)
@@ -103,7 +106,8 @@ static void add_sym(struct lib_code *lc, const struct elf_sym *sym)
 	if (sym->type == STT_FUNC) {
 		if (sym->bind == STB_LOCAL) {
 			lc->has_symtab = true;
-			/* gcc's suffixes: parts of a function, outlined parts, second names of the same code */
+			/* gcc's suffixes: parts of a function, outlined parts, second names of the
+			 * same code */
 			if (dot && strstr(dot, ".cold")) {
 				hashmap__put(&lc->cold, sym->addr, 0, 1);
 				return;
@@ -241,9 +245,11 @@ void lib_code__init(struct lib_code *lc, const struct elf_file *ef, const struct
 	memset(lc, 0, sizeof(*lc));
 	lc->ef = ef;
 	lc->names = names;
-	lc->src = (struct code_src){
-		.arg = lc, .text = src_text, .data = src_data, .range = src_range, .returns = src_returns
-	};
+	lc->src = (struct code_src){ .arg = lc,
+				     .text = src_text,
+				     .data = src_data,
+				     .range = src_range,
+				     .returns = src_returns };
 	elf_file__for_each_sym(ef, on_sym, lc);
 	for (uint32_t t = 0; t < LIB_TOPICS_MAX; t++)
 		sort_topic(&lc->topics[t]);
@@ -313,8 +319,8 @@ static void scan_all(struct lib_code *lc, uint64_t *seen, uint32_t flags)
 	uint64_t wanted[16];
 	struct code_ref ref;
 
-	for (p = base;
-	     p && (p = arch__next_call(p, base + avail, lc->text_start + (uint64_t)(p - base), &ref));
+	for (p = base; p && (p = arch__next_call(p, base + avail,
+						 lc->text_start + (uint64_t)(p - base), &ref));
 	     p++) {
 		if (ref.target < lc->text_start || ref.target >= lc->text_end || (ref.target & 15))
 			continue;
@@ -331,7 +337,8 @@ static void scan_all(struct lib_code *lc, uint64_t *seen, uint32_t flags)
 		vec_push(lc->sites, lc->site_cnt, lc->site_cap,
 			 (struct call_site){ .at = ref.at,
 					     .next = ref.next,
-					     .flags = shallow_flags(lc, ref.target, true) & flags });
+					     .flags = shallow_flags(lc, ref.target, true) &
+						      flags });
 	}
 }
 
@@ -390,9 +397,11 @@ static uint32_t code_flags(struct lib_code *lc, uint64_t addr)
 	else if (!may_return(lc, code, start, end - start))
 		flags |= CALLEE_NORETURN;
 	for (p = code;
-	     (p = arch__next_call(p, code + (end - start), start + (uint64_t)(p - code), &ref)); p++)
+	     (p = arch__next_call(p, code + (end - start), start + (uint64_t)(p - code), &ref));
+	     p++)
 		if (ref.target >= lc->text_start && ref.target < lc->text_end)
-			flags |= CALLEE_IN(shallow_flags(lc, ref.target, true) & lc->names->inner_calls);
+			flags |= CALLEE_IN(shallow_flags(lc, ref.target, true) &
+					   lc->names->inner_calls);
 	return flags;
 }
 
@@ -426,7 +435,8 @@ uint32_t lib_code__find_call(struct lib_code *lc, const struct flow *f, uint32_t
 
 #define TEXTS_MAX 8 /* copies of a literal */
 
-static uint32_t find_texts(const struct lib_code *lc, const char *text, size_t text_len, uint64_t *texts)
+static uint32_t find_texts(const struct lib_code *lc, const char *text, size_t text_len,
+			   uint64_t *texts)
 {
 	const uint8_t *base, *p;
 	uint64_t addr, len;
@@ -445,15 +455,16 @@ static uint32_t find_texts(const struct lib_code *lc, const char *text, size_t t
 	return cnt;
 }
 
-void lib_code__scan_text_refs(const struct lib_code *lc, const char *text, text_ref_fn fn, void *arg)
+void lib_code__scan_text_refs(const struct lib_code *lc, const char *text, text_ref_fn fn,
+			      void *arg)
 {
 	uint64_t texts[TEXTS_MAX], avail;
 	uint32_t cnt = find_texts(lc, text, strlen(text) + 1, texts), i;
 	const uint8_t *base = cnt ? src_text((void *)lc, lc->text_start, &avail) : NULL, *p;
 	struct code_ref ref;
 
-	for (p = base;
-	     p && (p = arch__next_address(p, base + avail, lc->text_start + (uint64_t)(p - base), &ref));
+	for (p = base; p && (p = arch__next_address(p, base + avail,
+						    lc->text_start + (uint64_t)(p - base), &ref));
 	     p++) {
 		for (i = 0; i < cnt && ref.target != texts[i]; i++)
 			;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Finds the files that stacks point into; in the child: libdwfl, and text for each frame. See code.h. */
+/* Finds the files that stacks point into; in the child: libdwfl, and text for each frame. See
+ * code.h. */
 #define LOG_DOMAIN "unwind"
 #include "code/code.h"
 
@@ -55,7 +56,8 @@ static int no_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Add
 static int no_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
 			const char *file, const char *link, GElf_Word crc, char **found)
 {
-	(void)mod, (void)userdata, (void)name, (void)base, (void)file, (void)link, (void)crc, (void)found;
+	(void)mod, (void)userdata, (void)name, (void)base, (void)file, (void)link, (void)crc,
+		(void)found;
 	return -1;
 }
 
@@ -83,7 +85,8 @@ static bool read_stack(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *out, void *arg)
 	uint64_t off = addr - t->at.regs[PTB_DWARF_SP];
 
 	(void)dwfl;
-	if (addr < t->at.regs[PTB_DWARF_SP] || off > t->stack_len || t->stack_len - off < sizeof(*out)) {
+	if (addr < t->at.regs[PTB_DWARF_SP] || off > t->stack_len ||
+	    t->stack_len - off < sizeof(*out)) {
 		u->unreadable = true;
 		return false;
 	}

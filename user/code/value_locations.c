@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The typical shape, official wheel: the doubles are spilled on entry and read back before the kernel.
+ * The typical shape, official wheel: the doubles are spilled on entry and read back before the
+ * kernel.
  *
  *	movsd  %xmm0,0x18(%rsp)
  *	...	call getStepCallbacksUnlessEmpty	<- the late site: 0x18(%rsp) on every path
  *	movsd  0x18(%rsp),%xmm0
  *	call   *%rax
  *
- * A slot is named by its distance from rsp at the entry, so rsp- and rbp-based accesses meet. Slots whose
- * address is taken could change behind the analysis; compilers take none of a spilled register.
+ * A slot is named by its distance from rsp at the entry, so rsp- and rbp-based accesses meet. Slots
+ * whose address is taken could change behind the analysis; compilers take none of a spilled
+ * register.
  */
 #include "code/code.h"
 
@@ -267,7 +269,8 @@ static int prepare(struct value_locations *v, const struct flow *f)
 	return 0;
 }
 
-int value_locations__run(struct value_locations *v, const struct flow *f, const struct value_seeds *seeds)
+int value_locations__run(struct value_locations *v, const struct flow *f,
+			 const struct value_seeds *seeds)
 {
 	uint32_t head = 0, waiting = 0, node, to;
 	struct value_state st;
@@ -275,7 +278,8 @@ int value_locations__run(struct value_locations *v, const struct flow *f, const 
 	prepare(v, f);
 	if (seeds->start >= f->cnt)
 		return -EINVAL;
-	v->in[seeds->start] = (struct value_state){ .sp = seeds->sp, .bp = seeds->bp, .seen = true };
+	v->in[seeds->start] =
+		(struct value_state){ .sp = seeds->sp, .bp = seeds->bp, .seen = true };
 	for (uint32_t i = 0; i < seeds->cnt && i < VALUES_MAX; i++)
 		v->in[seeds->start].at[i] = 1ULL << seeds->location[i];
 	v->slots[0] = seeds->slot;
@@ -310,7 +314,8 @@ bool value_locations__loads(const struct value_locations *v, const struct flow *
 	const struct insn *in = &f->nodes[node].in;
 	const struct insn_operand *to = &in->ops[0], *from = &in->ops[1];
 
-	if (!v->in[node].seen || in->form != FORM_MOVE || !in_frame(from) || from->index != REG_NONE)
+	if (!v->in[node].seen || in->form != FORM_MOVE || !in_frame(from) ||
+	    from->index != REG_NONE)
 		return false;
 	if ((to->kind != OPERAND_VECTOR || location != VALUE_XMM(to->reg)) &&
 	    (to->kind != OPERAND_GPR || location != VALUE_GPR(to->reg)))
@@ -319,7 +324,8 @@ bool value_locations__loads(const struct value_locations *v, const struct flow *
 	return *slot != VALUE_NO_FRAME;
 }
 
-bool value_locations__is_at(const struct value_locations *v, uint32_t node, uint32_t value, uint8_t location)
+bool value_locations__is_at(const struct value_locations *v, uint32_t node, uint32_t value,
+			    uint8_t location)
 {
 	return v->in[node].seen && (v->in[node].at[value] & 1ULL << location);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Instructions of x86-64: capstone says what they are, which operands they have, and what they read and write.
- * Own are three facts: what the kernel emulates under a uprobe (from the bytes, as the kernel does), which moves
- * leave a value as it was, and what is not relied on: VEX, EVEX and the opcode maps 0f38 and 0f3a, since what capstone
- * 4 says of their operands has gaps.
+ * Instructions of x86-64: capstone says what they are, which operands they have, and what they read
+ * and write. Own are three facts: what the kernel emulates under a uprobe (from the bytes, as the
+ * kernel does), which moves leave a value as it was, and what is not relied on: VEX, EVEX and the
+ * opcode maps 0f38 and 0f3a, since what capstone 4 says of their operands has gaps.
  */
 #include "code/arch.h"
 
@@ -66,8 +66,9 @@ void insn_decoder__free(struct insn_decoder *d)
 }
 
 /*
- * Up to 6.12: eb, e9, e8, 70-7f, 0f 80-8f, 90, 50-57 and 41 50-57, all without another prefix; later kernels also the
- * five-byte no-op 0f 1f 44 00 00 (arch/x86/kernel/uprobes.c, branch_setup_xol_ops, push_setup_xol_ops).
+ * Up to 6.12: eb, e9, e8, 70-7f, 0f 80-8f, 90, 50-57 and 41 50-57, all without another prefix;
+ * later kernels also the five-byte no-op 0f 1f 44 00 00 (arch/x86/kernel/uprobes.c,
+ * branch_setup_xol_ops, push_setup_xol_ops).
  */
 bool insn__is_emulated(const uint8_t *b, uint64_t len)
 {
@@ -90,7 +91,8 @@ bool insn__is_emulated(const uint8_t *b, uint64_t len)
 	return len == sizeof(nop5) && !memcmp(b, nop5, sizeof(nop5));
 }
 
-/* insn.op is the first byte of the opcode, but one number for all no-ops and one for all conditional jumps. */
+/* insn.op is the first byte of the opcode, but one number for all no-ops and one for all
+ * conditional jumps. */
 #define OP_JCC 0x70
 #define OP_NOP 0x90
 
@@ -209,8 +211,8 @@ static void take_operand(const cs_x86_op *o, const struct insn *in, struct insn_
 	}
 }
 
-/* Capstone 4 says of some stores (movups, movhps, setcc) that they write nothing, and of those of the x87 that they
- * write flags only: then it is the memory operand. */
+/* Capstone 4 says of some stores (movups, movhps, setcc) that they write nothing, and of those of
+ * the x87 that they write flags only: then it is the memory operand. */
 static void set_stored(struct insn *in)
 {
 	for (uint8_t i = 0; i < INSN_OPS; i++)
@@ -249,7 +251,8 @@ static void take_operands(struct insn_decoder *d, struct insn *in)
 
 /* ---- what it does ---- */
 
-/* Moves: the bytes that arrive unchanged; 0: it is none. Register forms of some move less than their operands have. */
+/* Moves: the bytes that arrive unchanged; 0: it is none. Register forms of some move less than
+ * their operands have. */
 static uint32_t moved_bytes(unsigned int id, const struct insn *in)
 {
 	uint32_t least = in->ops[0].size < in->ops[1].size ? in->ops[0].size : in->ops[1].size,
@@ -434,7 +437,9 @@ bool insn_decoder__decode(struct insn_decoder *d, const uint8_t *bytes, uint64_t
 	if (!cs_disasm_iter(d->handle, &code, &left, &at, d->insn) || !d->insn->size ||
 	    d->insn->size > 15 || d->insn->size > avail)
 		return false;
-	*out = (struct insn){ .addr = addr, .len = (uint8_t)d->insn->size, .id = (uint16_t)d->insn->id };
+	*out = (struct insn){ .addr = addr,
+			      .len = (uint8_t)d->insn->size,
+			      .id = (uint16_t)d->insn->id };
 	classify(d->insn, out);
 	/* With a 66 prefix and no REX.W, Intel and AMD disagree on the displacement's size. */
 	if (x->prefix[2] == X86_PREFIX_OPSIZE && !(x->rex & 8) &&
@@ -464,7 +469,8 @@ static void set_ref(struct code_ref *ref, uint64_t at, const uint8_t *bytes, uin
 	ref->target = ref->next + (uint64_t)(int64_t)rel;
 }
 
-const uint8_t *arch__next_call(const uint8_t *p, const uint8_t *end, uint64_t addr, struct code_ref *ref)
+const uint8_t *arch__next_call(const uint8_t *p, const uint8_t *end, uint64_t addr,
+			       struct code_ref *ref)
 {
 	const uint8_t *hit = end - p < 5 ? NULL : memchr(p, 0xe8, (size_t)(end - p) - 4);
 
@@ -493,9 +499,11 @@ bool arch__has_return(const uint8_t *code, uint64_t len)
 	for (uint64_t i = 1; i < len; i++) {
 		if (code[i] != 0xc3)
 			continue;
-		if ((code[i - 1] >= 0x58 && code[i - 1] <= 0x5f) || code[i - 1] == 0xc9) /* pop, leave */
+		/* pop, leave */
+		if ((code[i - 1] >= 0x58 && code[i - 1] <= 0x5f) || code[i - 1] == 0xc9)
 			return true;
-		if (i >= 4 && code[i - 4] == 0x48 && code[i - 3] == 0x83 && code[i - 2] == 0xc4) /* add to rsp */
+		/* add to rsp */
+		if (i >= 4 && code[i - 4] == 0x48 && code[i - 3] == 0x83 && code[i - 2] == 0xc4)
 			return true;
 	}
 	return false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* General registers of x86-64 by their number in the encoding. Private to x86_64*.c and their tests. */
+/* General registers of x86-64 by their number in the encoding. Private to x86_64*.c and their
+ * tests. */
 #ifndef CODE_X86_64_H
 #define CODE_X86_64_H
 

@@ -61,7 +61,9 @@ static bool get_operand(struct leaf_run *r, const struct insn_operand *o, struct
 		v->v = (uint64_t)o->value;
 		return true;
 	case OPERAND_MEM:
-		*v = (struct value){ .known = o->tls }; /* the stack protector's canary: any number, the same each time */
+		*v = (struct value){
+			.known = o->tls
+		}; /* the stack protector's canary: any number, the same each time */
 		if (o->tls)
 			return true;
 		if (!leaf_insn__addr(r, o, &addr))
@@ -82,8 +84,9 @@ static bool put_operand(struct leaf_run *r, const struct insn_operand *o, struct
 	uint32_t shift = o->high ? 8 : 0;
 
 	if (o->kind == OPERAND_MEM)
-		return leaf_insn__addr(r, o, &addr) ? leaf_run__store(r, addr, o->size, v.v, v.known) :
-						      r->lenient;
+		return leaf_insn__addr(r, o, &addr) ?
+			       leaf_run__store(r, addr, o->size, v.v, v.known) :
+			       r->lenient;
 	if (o->kind != OPERAND_GPR)
 		return false;
 	m = o->size == 4 ? UINT64_MAX : mask(o->size) << shift; /* 32 bits clear the upper half */
@@ -168,7 +171,8 @@ static bool same_register(const struct insn *in)
 {
 	const struct insn_operand *a = &in->ops[0], *b = &in->ops[1];
 
-	return a->kind == OPERAND_GPR && b->kind == OPERAND_GPR && a->reg == b->reg && a->high == b->high;
+	return a->kind == OPERAND_GPR && b->kind == OPERAND_GPR && a->reg == b->reg &&
+	       a->high == b->high;
 }
 
 static bool arithmetic(struct leaf_run *r, const struct insn *in)
@@ -181,7 +185,8 @@ static bool arithmetic(struct leaf_run *r, const struct insn *in)
 		return put_operand(r, dst, (struct value){ .known = true });
 	}
 	if (same_register(in) && in->id == X86_INS_SBB)
-		return put_operand(r, dst, (struct value){ r->cf ? UINT64_MAX : 0, r->flags_known });
+		return put_operand(r, dst,
+				   (struct value){ r->cf ? UINT64_MAX : 0, r->flags_known });
 	if (!get_operand(r, &in->ops[1], &b) || !get_operand(r, dst, &a))
 		return false;
 	b.v &= mask(dst->size);
@@ -263,7 +268,8 @@ static bool one_operand(struct leaf_run *r, const struct insn *in)
 	return put_operand(r, o, a);
 }
 
-/* imul with two or three operands; those with one, and divisions, have results that are not known. */
+/* imul with two or three operands; those with one, and divisions, have results that are not
+ * known. */
 static bool multiply(struct leaf_run *r, const struct insn *in)
 {
 	uint32_t first = in->ops[2].kind ? 1 : 0;
@@ -334,7 +340,8 @@ static bool conditional_move(struct leaf_run *r, const struct insn *in)
 
 	if (!get_operand(r, &in->ops[1], &v))
 		return false;
-	if (r->flags_known && !leaf_run__condition(r, in->cond)) /* 32 bits clear the upper half all the same */
+	/* 32 bits clear the upper half all the same */
+	if (r->flags_known && !leaf_run__condition(r, in->cond))
 		return get_operand(r, &in->ops[0], &v) && put_operand(r, &in->ops[0], v);
 	v.known = v.known && r->flags_known;
 	return put_operand(r, &in->ops[0], v);
@@ -364,7 +371,8 @@ static bool leave(struct leaf_run *r)
 	return pop(r, &rbp);
 }
 
-/* Instructions with vector registers: what they read of objects is noted, what they write is unknown. */
+/* Instructions with vector registers: what they read of objects is noted, what they write is
+ * unknown. */
 static bool vector(struct leaf_run *r, const struct insn *in)
 {
 	bool any = in->vectors, known;
@@ -430,7 +438,8 @@ static bool rest(struct leaf_run *r, const struct insn *in)
 		return conditional_move(r, in);
 	if (in->form == FORM_IF_SET)
 		return put_operand(r, &in->ops[0],
-				   (struct value){ leaf_run__condition(r, in->cond), r->flags_known });
+				   (struct value){ leaf_run__condition(r, in->cond),
+						   r->flags_known });
 	return vector(r, in);
 }
 

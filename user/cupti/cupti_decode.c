@@ -127,7 +127,8 @@ static void take_overhead(struct ptb_gpu_overhead *o, const uint8_t *p, bool tid
 		memcpy(&o->h.tid, p + OVERHEAD_THREAD, sizeof(o->h.tid));
 }
 
-static void take_event(struct cupti_decoder *d, struct ptb_gpu_event *e, const uint8_t *p, size_t len)
+static void take_event(struct cupti_decoder *d, struct ptb_gpu_event *e, const uint8_t *p,
+		       size_t len)
 {
 	e->correlation = FIELD(p, EVENT, correlationId);
 	e->context = FIELD(p, EVENT, contextId);
@@ -178,7 +179,9 @@ static uint8_t kind_of(const uint8_t *p, size_t len)
 	if (len < sizeof(kind))
 		return 0;
 	memcpy(&kind, p, sizeof(kind));
-	return kind < sizeof(known) / sizeof(*known) && len >= known[kind].least ? known[kind].kind : 0;
+	return kind < sizeof(known) / sizeof(*known) && len >= known[kind].least ?
+		       known[kind].kind :
+		       0;
 }
 
 static enum cupti_answer over(uint64_t begin, uint64_t end)
@@ -205,13 +208,16 @@ enum cupti_answer cupti_decoder__take(struct cupti_decoder *d, const void *recor
 	case PTB_REC_GPU_KERNEL:
 		take_kernel(&to->kernel, p, len);
 		to->kernel.name = name;
-		return work(d, to->kernel.context, to->kernel.device, to->kernel.begin, to->kernel.end);
+		return work(d, to->kernel.context, to->kernel.device, to->kernel.begin,
+			    to->kernel.end);
 	case PTB_REC_GPU_MEMCPY:
 		(p[0] == PTB_CUPTI_MEMCPY ? take_memcpy : take_peer)(&to->memory, p);
-		return work(d, to->memory.context, to->memory.device, to->memory.begin, to->memory.end);
+		return work(d, to->memory.context, to->memory.device, to->memory.begin,
+			    to->memory.end);
 	case PTB_REC_GPU_MEMSET:
 		take_memset(&to->memory, p);
-		return work(d, to->memory.context, to->memory.device, to->memory.begin, to->memory.end);
+		return work(d, to->memory.context, to->memory.device, to->memory.begin,
+			    to->memory.end);
 	case PTB_REC_GPU_API:
 		take_api(&to->api, p, p[0] == PTB_CUPTI_DRIVER, tids);
 		to->api.name = name;

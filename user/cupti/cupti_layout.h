@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Where things are in CUPTI's activity records, from cupti_activity.h of CUDA 11.8, 12.1, 12.4, 12.8, 13.0 and 13.2.
- * From 11.8 (Kernel8, Memcpy5, Memset4) on records have only grown at their ends, so one table serves all: a field
- * is there when the record is long enough. A test holds it against the real headers, whose names these are.
+ * Where things are in CUPTI's activity records, from cupti_activity.h of CUDA 11.8, 12.1, 12.4,
+ * 12.8, 13.0 and 13.2. From 11.8 (Kernel8, Memcpy5, Memset4) on records have only grown at their
+ * ends, so one table serves all: a field is there when the record is long enough. A test holds it
+ * against the real headers, whose names these are.
  */
 #ifndef CUPTI_LAYOUT_H
 #define CUPTI_LAYOUT_H
@@ -12,7 +13,8 @@
 
 #define CUPTI_ACTIVITY_OBJECT_THREAD 2
 /* clang-format off */
-#define CUPTI_NONE 0xffffffffu /* CUPTI_INVALID_CHANNEL_ID; _CONTEXT_ID and _STREAM_ID before 13.2 */
+/* CUPTI_INVALID_CHANNEL_ID; _CONTEXT_ID and _STREAM_ID before 13.2 */
+#define CUPTI_NONE 0xffffffffu
 /* clang-format on */
 
 /* X(record, field, offset, type) */

@@ -48,10 +48,12 @@ const struct value *elem_walk__next(struct elem_walk *e)
 		e->v = value__int_elem(e->list, i);
 		return &e->v;
 	case PTB_VAL_DOUBLES:
-		e->v = (struct value){ .kind = PTB_VAL_DOUBLE, .d = ((const double *)e->list->data)[i] };
+		e->v = (struct value){ .kind = PTB_VAL_DOUBLE,
+				       .d = ((const double *)e->list->data)[i] };
 		return &e->v;
 	case PTB_VAL_BOOLS:
-		e->v = (struct value){ .kind = PTB_VAL_BOOL, .i = ((const uint8_t *)e->list->data)[i] };
+		e->v = (struct value){ .kind = PTB_VAL_BOOL,
+				       .i = ((const uint8_t *)e->list->data)[i] };
 		return &e->v;
 	default:
 		return values__next(&e->it, &e->v) ? &e->v : NULL;
@@ -90,7 +92,8 @@ size_t text__fixed(char *buf, double d)
 	return (size_t)snprintf(buf, TEXT_FIXED_MAX, "%f", d);
 }
 
-/* pytorch aten/src/ATen/core/ivalue.cpp, operator<<: integers end in a point, the rest has 17 digits. */
+/* pytorch aten/src/ATen/core/ivalue.cpp, operator<<: integers end in a point, the rest has 17
+ * digits. */
 static size_t text_double(char *buf, double d)
 {
 	int cls = fpclassify(d);

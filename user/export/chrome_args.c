@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Arguments of a slice in a Chrome trace: what torch's InputOutputEncoder takes of each input, and how it
- * is printed (pytorch torch/csrc/profiler/collection.cpp, util.cpp, autograd/profiler_kineto.cpp). Reports
- * what of it is not known; writes no results, as torch does not.
+ * Arguments of a slice in a Chrome trace: what torch's InputOutputEncoder takes of each input, and
+ * how it is printed (pytorch torch/csrc/profiler/collection.cpp, util.cpp,
+ * autograd/profiler_kineto.cpp). Reports what of it is not known; writes no results, as torch does
+ * not.
  */
 #include "export/chrome_priv.h"
 
@@ -133,8 +134,9 @@ static enum shown classify(struct writer *cw, const struct value *v)
 }
 
 /*
- * A list of a boxed call, or of an operator that the agent records, does not say what it would be a list of
- * when it holds nothing, or tensors only (Tensor[] and Tensor?[]); the operator's schema does.
+ * A list of a boxed call, or of an operator that the agent records, does not say what it would be a
+ * list of when it holds nothing, or tensors only (Tensor[] and Tensor?[]); the operator's schema
+ * does.
  */
 static enum shown classify_input(struct writer *cw, const struct slice *sl, uint32_t nr)
 {
@@ -160,8 +162,8 @@ static enum shown shown_as(struct writer *cw, const struct arg_walk *aw, const s
 }
 
 /*
- * The arrays are built as text, of which nothing needs escaping, and written at once: one call of the writer
- * for each element would cost more than the elements.
+ * The arrays are built as text, of which nothing needs escaping, and written at once: one call of
+ * the writer for each element would cost more than the elements.
  */
 #define put_lit(cw, lit)                                                                           \
 	(memcpy((cw)->text + (cw)->len, lit, sizeof(lit) - 1), (cw)->len += sizeof(lit) - 1)
@@ -195,7 +197,8 @@ static void put_scalars(struct writer *cw, const struct value *list)
 	put_lit(cw, "\"[");
 	for (uint32_t i = 0; (v = elem_walk__next(&e)); i++) {
 		next_item(cw, i, ITEM_ROOM);
-		if (v->kind == PTB_VAL_OPAQUE) /* symbolic: torch prints an expression of Python's */
+		/* symbolic: torch prints an expression of Python's */
+		if (v->kind == PTB_VAL_OPAQUE)
 			put_lit(cw, "<SymInt>");
 		else
 			cw->len += text__scalar(cw->text + cw->len, v);
@@ -336,7 +339,8 @@ static void put_arrays(struct writer *cw)
 	jsonw__more(cw->w, cw->text, cw->len);
 }
 
-uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts)
+uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl,
+			    const struct chrome_args_opts *opts)
 {
 	struct writer cw; /* not cleared: it is large, and a trace has millions of slices */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What torch.profiler writes of a collective into its slice `record_param_comms` (pytorch torch/csrc/profiler/util.cpp, saveNcclMeta()), as far as
- * the arguments and results have it: torch takes it from an object beside them (torch/csrc/distributed/c10d/ParamCommsUtils.hpp,
+ * What torch.profiler writes of a collective into its slice `record_param_comms` (pytorch
+ * torch/csrc/profiler/util.cpp, saveNcclMeta()), as far as the arguments and results have it: torch
+ * takes it from an object beside them (torch/csrc/distributed/c10d/ParamCommsUtils.hpp,
  * RECORD_PARAM_COMMS_DATA), which alone knows the ranks of a group.
  */
 #include <inttypes.h>
@@ -47,7 +48,8 @@ static void put_splits(struct jsonw *w, const struct value *list)
 	jsonw__str_end(w);
 }
 
-/* Elements of all tensors of these values; false: there is none, or one is not known. *dtype: of the first. */
+/* Elements of all tensors of these values; false: there is none, or one is not known. *dtype: of
+ * the first. */
 static bool sum_elements(const struct slice_values *values, uint64_t *sum, const char **dtype)
 {
 	struct value_iter it = values__begin(values);
@@ -109,8 +111,9 @@ void chrome_comms__write(struct jsonw *w, const struct slice *sl, const struct a
 	if (strcmp(sl->name, "record_param_comms") || (!has_tensors && al->cnt != ARG_CNT))
 		return;
 	if (v[RANK].kind != PTB_VAL_INT || v[NAME].kind != PTB_VAL_STRING ||
-	    !is_ints(&v[IN_SPLIT]) || !is_ints(&v[OUT_SPLIT]) || v[RANK_START].kind != PTB_VAL_INT ||
-	    v[RANK_STRIDE].kind != PTB_VAL_INT || v[GROUP_SIZE].kind != PTB_VAL_INT)
+	    !is_ints(&v[IN_SPLIT]) || !is_ints(&v[OUT_SPLIT]) ||
+	    v[RANK_START].kind != PTB_VAL_INT || v[RANK_STRIDE].kind != PTB_VAL_INT ||
+	    v[GROUP_SIZE].kind != PTB_VAL_INT)
 		return;
 	JSONW_KEY(w, "Collective name");
 	put_text(w, &v[NAME]);

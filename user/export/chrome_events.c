@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Single events of a Chrome trace, keys in the order of kineto's writer (libkineto output_json.cpp),
- * one event per line. Knows no state of the trace.
+ * Single events of a Chrome trace, keys in the order of kineto's writer (libkineto
+ * output_json.cpp), one event per line. Knows no state of the trace.
  */
 #include "export/chrome_priv.h"
 
-/* What a slice says about itself beyond torch's own args. Names are a contract: schemas/formats/. */
+/* What a slice says about itself beyond torch's own args. Names are a contract:
+ * schemas/formats/. */
 static const struct {
 	uint32_t flag;
 	const char *key;
@@ -47,13 +48,15 @@ void chrome_event__begin_slice(struct jsonw *w, const struct chrome_slice *s)
 	JSONW_OBJ(w, "args");
 }
 
-void chrome_event__slice(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts,
-			 struct chrome_python *python, uint64_t begin, uint64_t end)
+void chrome_event__slice(struct jsonw *w, const struct slice *sl,
+			 const struct chrome_args_opts *opts, struct chrome_python *python,
+			 uint64_t begin, uint64_t end)
 {
 	uint32_t missing;
 
 	chrome_event__begin_slice(w, &(struct chrome_slice){
-					     sl->cat == SLICE_USER_ANNOTATION ? "user_annotation" : "cpu_op",
+					     sl->cat == SLICE_USER_ANNOTATION ? "user_annotation" :
+										"cpu_op",
 					     sl->name, sl->tgid, sl->tid, begin, end });
 	/* one number in all three: consumers join a trace with an Execution Trace by either name */
 	JSONW_U64(w, "External id", sl->id);
@@ -116,17 +119,21 @@ void chrome_event__process(struct jsonw *w, uint32_t pid, const struct session_p
 	chrome_event__meta(w, ts,
 			   &(struct chrome_meta){ "process_name", pid, 0, "name",
 						  name && *name ? name : "python", 0 });
-	chrome_event__meta(w, ts, &(struct chrome_meta){ "process_labels", pid, 0, "labels", label, 0 });
+	chrome_event__meta(w, ts,
+			   &(struct chrome_meta){ "process_labels", pid, 0, "labels", label, 0 });
 	chrome_event__meta(w, ts,
 			   &(struct chrome_meta){ "process_sort_index", pid, 0, "sort_index", NULL,
 						  sort_index });
 }
 
-void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *name, uint64_t ts)
+void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *name,
+			  uint64_t ts)
 {
-	chrome_event__meta(w, ts, &(struct chrome_meta){ "thread_name", pid, tid, "name", name, 0 });
 	chrome_event__meta(w, ts,
-			   &(struct chrome_meta){ "thread_sort_index", pid, tid, "sort_index", NULL, tid });
+			   &(struct chrome_meta){ "thread_name", pid, tid, "name", name, 0 });
+	chrome_event__meta(w, ts,
+			   &(struct chrome_meta){ "thread_sort_index", pid, tid, "sort_index", NULL,
+						  tid });
 }
 
 /*

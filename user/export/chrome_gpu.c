@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * GPUs in a Chrome trace: calls of CUDA's API on their threads, kernels, copies, fills and synchronisation on a
- * row per device and stream, flows between them, as kineto lays them out (libkineto output_json.cpp,
- * GenericActivityProfiler.cpp). A flow has both ends or is not written. Owns what must be remembered between a
- * call and its work; knows no args (chrome_gpu_args.c).
+ * GPUs in a Chrome trace: calls of CUDA's API on their threads, kernels, copies, fills and
+ * synchronisation on a row per device and stream, flows between them, as kineto lays them out
+ * (libkineto output_json.cpp, GenericActivityProfiler.cpp). A flow has both ends or is not written.
+ * Owns what must be remembered between a call and its work; knows no args (chrome_gpu_args.c).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,8 @@
 #include "export/texts.h"
 
 /* clang-format off */
-#define SYNC_ROW 1000000      /* kineto's offset of the row of Stream Syncs, which overlap their stream's work */
+/* kineto's offset of the row of Stream Syncs, which overlap their stream's work */
+#define SYNC_ROW 1000000
 #define NO_STREAM_ROW 1       /* kineto's, for synchronisation that belongs to none: abs(-1) */
 #define OWNER_ROW 10000000u   /* rows of the second, third, ... process on the same device */
 #define OVERHEAD_PID (-1)
@@ -27,9 +28,9 @@
 /* clang-format on */
 
 /*
- * Correlation ids are unique within a process only, and a trace may have several processes. Those of the first
- * owner are written as they are, those of the nth owner have n in their upper half. Calls that only the host saw
- * are numbered here, and have an owner of their own.
+ * Correlation ids are unique within a process only, and a trace may have several processes. Those
+ * of the first owner are written as they are, those of the nth owner have n in their upper half.
+ * Calls that only the host saw are numbered here, and have an owner of their own.
  */
 struct owner {
 	uint32_t nr, tgid;
@@ -62,7 +63,8 @@ struct chrome_gpu {
 	struct row *rows;
 	uint32_t owner_cnt, owner_cap, launch_cnt, launch_cap, row_cnt, row_cap;
 	struct hashmap owner_ids; /* (tgid, only the host saw it) -> index */
-	struct hashmap calls; /* correlation -> index + 1 of its launch, 0: none was written; CALL_RUNTIME */
+	/* correlation -> index + 1 of its launch, 0: none was written; CALL_RUNTIME */
+	struct hashmap calls;
 	struct hashmap row_ids; /* (device, tid) -> index */
 	struct chrome_gpu_totals totals;
 	bool overhead;
@@ -108,7 +110,8 @@ void chrome_gpu__slice(struct chrome_gpu *cg, const struct slice *sl)
 	chrome_gpu__span(cg, sl->tgid, sl->tid, sl->begin_ns, sl->end_ns);
 }
 
-void chrome_gpu__span(struct chrome_gpu *cg, uint32_t tgid, uint32_t tid, uint64_t begin_ns, uint64_t end_ns)
+void chrome_gpu__span(struct chrome_gpu *cg, uint32_t tgid, uint32_t tid, uint64_t begin_ns,
+		      uint64_t end_ns)
 {
 	if (!cg->info->has_gpu && !cg->info->has_cuda_calls)
 		return;
@@ -143,7 +146,9 @@ static uint64_t gpu_time(const struct chrome_gpu *cg, uint64_t mono_ns)
 static void begin_slice(struct chrome_gpu *cg, const char *cat, const char *name, int64_t pid,
 			uint32_t tid, uint64_t begin, uint64_t end)
 {
-	const struct chrome_slice s = { cat, name, pid, tid, gpu_time(cg, begin), gpu_time(cg, end) };
+	const struct chrome_slice s = {
+		cat, name, pid, tid, gpu_time(cg, begin), gpu_time(cg, end)
+	};
 
 	chrome_event__begin_slice(cg->w, &s);
 }
@@ -157,7 +162,8 @@ static uint64_t known_of(const struct chrome_gpu *cg, uint64_t corr)
 	return known ? *known : 0;
 }
 
-static void note_launch(struct chrome_gpu *cg, uint64_t corr, uint32_t tgid, uint32_t tid, uint64_t begin)
+static void note_launch(struct chrome_gpu *cg, uint64_t corr, uint32_t tgid, uint32_t tid,
+			uint64_t begin)
 {
 	uint64_t known = known_of(cg, corr) & CALL_RUNTIME;
 	const struct launch l = { .tgid = tgid, .tid = tid, .ts = gpu_time(cg, begin) };
@@ -186,7 +192,8 @@ static bool is_hidden(const struct chrome_gpu *cg, const struct gpu_slice *g,
 	return kind != GPU_API_MAP && known_of(cg, corr) & CALL_RUNTIME;
 }
 
-/* The part of the call that can be shown; begin and end are equal if there is none. 0 or negative errno. */
+/* The part of the call that can be shown; begin and end are equal if there is none. 0 or negative
+ * errno. */
 static int fit_call(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t tgid,
 		    uint64_t *begin, uint64_t *end, uint64_t *cut)
 {
@@ -249,8 +256,8 @@ static int write_api_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 
 /* ---- rows of devices ---- */
 
-/* A device is the process of its number, as kineto has it, unless a process has that number (in a container: 1). No
- * process has one so high. */
+/* A device is the process of its number, as kineto has it, unless a process has that number (in a
+ * container: 1). No process has one so high. */
 static uint32_t device_pid(const struct chrome_gpu *cg, uint32_t device)
 {
 	return session__process(cg->s, device) ? GPU_SORT_INDEX + device : device;
@@ -317,7 +324,8 @@ static void put_work(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t 
 }
 
 /* What is on a row of a device. */
-static int write_on_device(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner)
+static int write_on_device(struct chrome_gpu *cg, const struct gpu_slice *g,
+			   const struct owner *owner)
 {
 	const struct ptb_gpu_sync *s = g->what == GPU_SYNC ? (const void *)g->rec : NULL;
 	uint64_t corr = corr_of(owner, g->correlation);
@@ -337,7 +345,8 @@ static int write_on_device(struct chrome_gpu *cg, const struct gpu_slice *g, con
 		chrome_event__end(cg->w);
 		cg->totals.events++;
 		break;
-	case GPU_ANNOTATION: /* wider than its work by 1 ns on each side, as torch draws it: readers nest by time */
+	/* wider than its work by 1 ns on each side, as torch draws it: readers nest by time */
+	case GPU_ANNOTATION:
 		begin_slice(cg, "gpu_user_annotation", g->name, pid, tid,
 			    g->begin_ns ? g->begin_ns - 1 : 0, g->end_ns + 1);
 		JSONW_U64(cg->w, "External id", g->at.slice);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Args of GPU activities in a Chrome trace, key by key as kineto writes them (libkineto CuptiActivity.h,
- * CudaMetadataFields.h). What is not known is left out, never made up; ptbpf's own keys come last.
+ * Args of GPU activities in a Chrome trace, key by key as kineto writes them (libkineto
+ * CuptiActivity.h, CudaMetadataFields.h). What is not known is left out, never made up; ptbpf's own
+ * keys come last.
  */
 #include "export/chrome_priv.h"
 
@@ -74,7 +75,8 @@ struct load { /* of a kernel on its device */
 	bool has_occ;
 };
 
-static bool load_of(const struct ptb_gpu_kernel *k, const struct ptb_gpu_device *d, struct load *out)
+static bool load_of(const struct ptb_gpu_kernel *k, const struct ptb_gpu_device *d,
+		    struct load *out)
 {
 	double threads = (double)k->block[0] * k->block[1] * k->block[2];
 	struct gpu_launch l = { .threads = threads < UINT32_MAX ? (uint32_t)threads : UINT32_MAX,
@@ -94,7 +96,8 @@ static bool load_of(const struct ptb_gpu_kernel *k, const struct ptb_gpu_device 
 	active = out->occ.active_blocks < out->blocks_per_sm ? out->occ.active_blocks :
 							       out->blocks_per_sm;
 	out->percent =
-		(int64_t)(100 * active * threads / ((double)d->max_warps_per_sm * d->warp_size) + 0.5);
+		(int64_t)(100 * active * threads / ((double)d->max_warps_per_sm * d->warp_size) +
+			  0.5);
 	return true;
 }
 
@@ -173,7 +176,8 @@ static void put_memory(struct jsonw *w, const struct gpu_slice *g, uint64_t corr
 	put_channel(w, m->flags, m->channel, m->channel_type);
 }
 
-void chrome_gpu_args__work(struct jsonw *w, const struct gpu_slice *g, uint64_t corr, const char *line)
+void chrome_gpu_args__work(struct jsonw *w, const struct gpu_slice *g, uint64_t corr,
+			   const char *line)
 {
 	put_external_id(w, g);
 	if (g->what == GPU_KERNEL)
@@ -186,10 +190,11 @@ void chrome_gpu_args__work(struct jsonw *w, const struct gpu_slice *g, uint64_t 
 /* ---- calls ---- */
 
 /*
- * A call that a kernel probe saw has no correlation of CUPTI's. Consumers need a number that is unique among
- * launches (Chakra's linker ends where two have the same, HolisticTraceAnalysis joins rows by it), so the trace
- * gives it one that no GPU slice has. What else the probe knows has names of its own: an argument "stream" would
- * make HolisticTraceAnalysis take the call for a row of the GPU.
+ * A call that a kernel probe saw has no correlation of CUPTI's. Consumers need a number that is
+ * unique among launches (Chakra's linker ends where two have the same, HolisticTraceAnalysis joins
+ * rows by it), so the trace gives it one that no GPU slice has. What else the probe knows has names
+ * of its own: an argument "stream" would make HolisticTraceAnalysis take the call for a row of the
+ * GPU.
  */
 static void put_host_call(struct jsonw *w, const struct gpu_slice *g)
 {
@@ -239,7 +244,8 @@ void chrome_gpu_args__call(struct jsonw *w, const struct gpu_slice *g, uint64_t 
 
 /* ---- synchronisation ---- */
 
-void chrome_gpu_args__sync(struct jsonw *w, const struct gpu_slice *g, uint64_t corr, uint64_t event_corr)
+void chrome_gpu_args__sync(struct jsonw *w, const struct gpu_slice *g, uint64_t corr,
+			   uint64_t event_corr)
 {
 	const struct ptb_gpu_sync *s = (const void *)g->rec;
 

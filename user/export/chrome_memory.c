@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Memory in a Chrome trace: torch's own instants (pytorch torch/csrc/autograd/profiler_kineto.cpp), key by
- * key, and those of a category that consumers do not know, for what torch does not record. Only instants:
- * a slice of an unknown category would be taken for an operator, or refused.
+ * Memory in a Chrome trace: torch's own instants (pytorch torch/csrc/autograd/profiler_kineto.cpp),
+ * key by key, and those of a category that consumers do not know, for what torch does not record.
+ * Only instants: a slice of an unknown category would be taken for an operator, or refused.
  *
- * Counter tracks (ph C, as kineto writes its counters): bytes of torch's allocators and of the process over time, page
- * faults per second. They are thinned: of each track and 100 us the lowest, the highest and the last value are written,
- * at their own times.
+ * Counter tracks (ph C, as kineto writes its counters): bytes of torch's allocators and of the
+ * process over time, page faults per second. They are thinned: of each track and 100 us the lowest,
+ * the highest and the last value are written, at their own times.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,8 @@
 #include "export/chrome_priv.h"
 #include "export/texts.h"
 
-/* torch numbers instants behind its slices; how many those will be is not known when the first is written. */
+/* torch numbers instants behind its slices; how many those will be is not known when the first is
+ * written. */
 #define EV_IDX_FIRST (1ULL << 40)
 
 #define THIN_NS 100000ULL
@@ -94,8 +95,10 @@ void chrome_memory__free(struct chrome_memory *cm)
 	free(cm);
 }
 
-/* Opens a counter event up to its args. The main thread's tid: some readers make a thread of each. */
-static void begin_counter(const struct chrome_memory *cm, const char *name, uint32_t tgid, uint64_t ts)
+/* Opens a counter event up to its args. The main thread's tid: some readers make a thread of
+ * each. */
+static void begin_counter(const struct chrome_memory *cm, const char *name, uint32_t tgid,
+			  uint64_t ts)
 {
 	chrome_event__head(cm->w, "C");
 	JSONW_STR(cm->w, "cat", "memory_counter");
@@ -108,7 +111,8 @@ static void begin_counter(const struct chrome_memory *cm, const char *name, uint
 
 /* ---- counters: bytes ---- */
 
-static void write_sample(const struct chrome_memory *cm, const struct track *t, const struct sample *s)
+static void write_sample(const struct chrome_memory *cm, const struct track *t,
+			 const struct sample *s)
 {
 	begin_counter(cm, t->name, t->tgid, s->ts);
 	if (t->kind == TRACK_RSS) {
@@ -194,8 +198,8 @@ static void put_total(struct chrome_memory *cm, const struct memory_event *ev, e
 }
 
 /*
- * Of the CPU the sum of the blocks: its allocator and the one of mapped files and shared memory (pytorch
- * aten/src/ATen/MapAllocator.cpp) each give a total of their own, the latter always 0.
+ * Of the CPU the sum of the blocks: its allocator and the one of mapped files and shared memory
+ * (pytorch aten/src/ATen/MapAllocator.cpp) each give a total of their own, the latter always 0.
  */
 static void count_torch(struct chrome_memory *cm, const struct memory_event *ev)
 {
@@ -207,7 +211,8 @@ static void count_torch(struct chrome_memory *cm, const struct memory_event *ev)
 static void count_rss(struct chrome_memory *cm, uint32_t tgid, uint64_t ts,
 		      const uint64_t rss[PTB_RSS_KINDS])
 {
-	struct sample s = { .ts = ts, .key = rss[PTB_RSS_FILE] + rss[PTB_RSS_ANON] + rss[PTB_RSS_SHMEM] };
+	struct sample s = { .ts = ts,
+			    .key = rss[PTB_RSS_FILE] + rss[PTB_RSS_ANON] + rss[PTB_RSS_SHMEM] };
 	struct track *t;
 
 	if (!s.key || (cm->only && tgid != cm->only)) /* a process without pages has ended */
@@ -301,7 +306,8 @@ static void count_faults(struct chrome_memory *cm, const struct ptb_kmem *k)
 
 static void flush_counters(struct chrome_memory *cm)
 {
-	uint64_t len = cm->info->end_ns > cm->info->begin_ns ? cm->info->end_ns - cm->info->begin_ns : 0;
+	uint64_t len =
+		cm->info->end_ns > cm->info->begin_ns ? cm->info->end_ns - cm->info->begin_ns : 0;
 
 	for (uint32_t i = 0; i < cm->track_cnt; i++)
 		flush_track(cm, &cm->tracks[i]);
@@ -396,7 +402,8 @@ int chrome_memory__event(struct chrome_memory *cm, const struct memory_event *ev
 	case MEMORY_API:
 		write_api(cm, ev);
 		break;
-	case MEMORY_FREE_UNKNOWN: /* torch writes none either, and its bytes are not known: totals count it */
+	/* torch writes none either, and its bytes are not known: totals count it */
+	case MEMORY_FREE_UNKNOWN:
 		break;
 	}
 	return cm->w->err;
@@ -438,7 +445,8 @@ static void write_stall(struct chrome_memory *cm, const struct ptb_kmem_stall *s
 static void write_happening(struct chrome_memory *cm, const struct kernel_event *ev,
 			    const struct ptb_kmem_event *k)
 {
-	begin_instant(cm, "kernel_memory", mem_name__event(k->what), k->h.tgid, k->h.tid, k->h.ts_ns);
+	begin_instant(cm, "kernel_memory", mem_name__event(k->what), k->h.tgid, k->h.tid,
+		      k->h.ts_ns);
 	JSONW_U64(cm->w, "Pages", k->pages);
 	if (k->what == PTB_KMEM_MIGRATE) {
 		JSONW_U64(cm->w, "Failed", k->failed);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Calls of CUDA's API among the slices of their threads. Their times are converted from another clock, so a call may
- * seem to cross the begin or end of an operator. Readers need strictly nested slices, so such a call is shortened as
- * little as possible; the caller marks it. Never changes a slice.
+ * Calls of CUDA's API among the slices of their threads. Their times are converted from another
+ * clock, so a call may seem to cross the begin or end of an operator. Readers need strictly nested
+ * slices, so such a call is shortened as little as possible; the caller marks it. Never changes a
+ * slice.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@
 #include "export/chrome_priv.h"
 
 /* clang-format off */
-#define GAP_NS 3 /* between any two times of a thread, as in the model: some readers keep microseconds in doubles */
+/* between any two times of a thread, as in the model: some readers keep microseconds in doubles */
+#define GAP_NS 3
 /* clang-format on */
 
 struct span {
@@ -21,7 +23,8 @@ struct span {
 
 struct track {
 	struct span *spans; /* slices; sorted by the first call */
-	struct span *open; /* what began before the current call and has not ended: slices and calls */
+	/* what began before the current call and has not ended: slices and calls */
+	struct span *open;
 	uint32_t span_cnt, span_cap, open_cnt, open_cap, next;
 	bool sorted;
 };
@@ -64,7 +67,8 @@ static struct track *track_of(struct chrome_nest *n, uint32_t tgid, uint32_t tid
 	return t;
 }
 
-void chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin, uint64_t end)
+void chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin,
+			uint64_t end)
 {
 	struct track *t = track_of(n, tgid, tid);
 
@@ -118,7 +122,8 @@ static struct span longest_part(const struct span *c, const struct span *s)
 {
 	struct span best = { 0, 0 };
 	uint64_t in_begin = c->begin > s->begin + GAP_NS ? c->begin : s->begin + GAP_NS;
-	uint64_t in_end = c->end + GAP_NS < s->end ? c->end : s->end - (s->end > GAP_NS ? GAP_NS : 0);
+	uint64_t in_end = c->end + GAP_NS < s->end ? c->end :
+						     s->end - (s->end > GAP_NS ? GAP_NS : 0);
 	uint64_t before = s->begin > GAP_NS ? s->begin - GAP_NS : 0;
 
 	take_longer(&best, in_begin, in_end);
@@ -141,7 +146,8 @@ static const struct span *crossed(const struct track *t, const struct span *c)
 	return i < t->span_cnt && t->spans[i].begin < c->end + GAP_NS ? &t->spans[i] : NULL;
 }
 
-int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin, uint64_t *end)
+int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin,
+		     uint64_t *end)
 {
 	struct track *t = track_of(n, tgid, tid);
 	struct span c = { *begin, *end > *begin ? *end : *begin + 1 };

@@ -26,10 +26,13 @@ struct chrome_args_opts {
 	struct op_schemas *schemas;
 };
 /* clang-format off */
-#define CHROME_ARGS_UNKNOWN 0x1 /* values are not known: all, or some that stand there as such that torch would not show */
-#define CHROME_ARGS_CUT 0x2     /* inputs, elements or dimensions that torch would show are left out */
+/* values are not known: all, or some that stand there as such that torch would not show */
+#define CHROME_ARGS_UNKNOWN 0x1
+/* inputs, elements or dimensions that torch would show are left out */
+#define CHROME_ARGS_CUT 0x2
 /* clang-format on */
-uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts);
+uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl,
+			    const struct chrome_args_opts *opts);
 /* What the arguments of a collective say of it; nothing for other slices. */
 struct arg_list;
 void chrome_comms__write(struct jsonw *w, const struct slice *sl, const struct arg_list *al);
@@ -57,8 +60,9 @@ struct chrome_slice {
 };
 void chrome_event__begin_slice(struct jsonw *w, const struct chrome_slice *s); /* up to its args */
 struct chrome_python;
-void chrome_event__slice(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts,
-			 struct chrome_python *python, uint64_t begin, uint64_t end);
+void chrome_event__slice(struct jsonw *w, const struct slice *sl,
+			 const struct chrome_args_opts *opts, struct chrome_python *python,
+			 uint64_t begin, uint64_t end);
 struct chrome_flow {
 	uint64_t id;
 	uint32_t pid, tid;
@@ -76,7 +80,8 @@ void chrome_event__meta(struct jsonw *w, uint64_t ts, const struct chrome_meta *
 /* A process, or a device that is shown as one; p: whose name it has, NULL: not known. */
 void chrome_event__process(struct jsonw *w, uint32_t pid, const struct session_process *p,
 			   const char *label, uint64_t sort_index, uint64_t ts);
-void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *name, uint64_t ts);
+void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *name,
+			  uint64_t ts);
 void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost *lost,
 			uint64_t begin, uint64_t end);
 void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end);
@@ -97,16 +102,19 @@ void chrome_memory__slice_args(struct jsonw *w, const struct slice_memory *m);
 struct chrome_nest;
 struct chrome_nest *chrome_nest__new(void);
 void chrome_nest__free(struct chrome_nest *n);
-void chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin, uint64_t end);
-/* After the last slice, for calls in order of their begins: makes the call's times fit; begin and end are equal where
- * there is no room for it. */
-int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin, uint64_t *end);
+void chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin,
+			uint64_t end);
+/* After the last slice, for calls in order of their begins: makes the call's times fit; begin and
+ * end are equal where there is no room for it. */
+int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin,
+		     uint64_t *end);
 
 /* chrome_gpu.c: activities of GPUs and the calls that caused them, with their flows. */
 struct chrome_gpu;
 struct chrome_gpu_totals { /* what only the trace knows */
 	uint64_t calls;    /* slices of API calls */
-	uint64_t hidden; /* calls that torch does not show: its own list, driver calls of a runtime call */
+	/* calls that torch does not show: its own list, driver calls of a runtime call */
+	uint64_t hidden;
 	uint64_t clipped;      /* cut by no more than the clocks' error, to keep slices nested */
 	uint64_t clipped_more; /* and by more */
 	uint64_t left_out; /* for which there was no room at all, or that are outside the window */
@@ -135,16 +143,19 @@ void chrome_python__slice(struct chrome_python *cp, const struct slice *sl);
 /* The args of a slice with this stack, into its open object. */
 void chrome_python__call_stack(struct chrome_python *cp, uint32_t stack);
 void chrome_python__modules(struct chrome_python *cp, uint32_t stack); /* an operator's */
-/* After the last slice, before the first call to CUDA: writes the functions. Once; then it does nothing. */
+/* After the last slice, before the first call to CUDA: writes the functions. Once; then it does
+ * nothing. */
 int chrome_python__sample(struct chrome_python *cp, const struct py_sample *sample);
 int chrome_python__finish(struct chrome_python *cp);
 const struct chrome_python_totals *chrome_python__totals(const struct chrome_python *cp);
 
-/* chrome_gpu_args.c: kineto's args of one activity, in its order, into the open object. corr: as the trace
- * numbers it. line: of Python, that captured it; "". */
-void chrome_gpu_args__work(struct jsonw *w, const struct gpu_slice *g, uint64_t corr, const char *line);
+/* chrome_gpu_args.c: kineto's args of one activity, in its order, into the open object. corr: as
+ * the trace numbers it. line: of Python, that captured it; "". */
+void chrome_gpu_args__work(struct jsonw *w, const struct gpu_slice *g, uint64_t corr,
+			   const char *line);
 void chrome_gpu_args__call(struct jsonw *w, const struct gpu_slice *g, uint64_t corr);
-void chrome_gpu_args__sync(struct jsonw *w, const struct gpu_slice *g, uint64_t corr, uint64_t event_corr);
+void chrome_gpu_args__sync(struct jsonw *w, const struct gpu_slice *g, uint64_t corr,
+			   uint64_t event_corr);
 void chrome_gpu_args__event(struct jsonw *w, const struct gpu_slice *g, uint64_t corr);
 
 #endif /* EXPORT_CHROME_PRIV_H */

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Python functions as slices: what the stacks recorded at the begin of operators and annotations show of them. Owns which
- * calls there were and when they begin and end, so that all slices of a thread nest; never changes one of the model's.
+ * Python functions as slices: what the stacks recorded at the begin of operators and annotations
+ * show of them. Owns which calls there were and when they begin and end, so that all slices of a
+ * thread nest; never changes one of the model's.
  *
- * A frame goes on from one stack to the next while the frames around it do, each at the same instruction: another
- * instruction in the caller is another call. A function is drawn from shortly before the first slice in whose stack
- * it is to shortly after the last one's end; calls from one instruction with nothing of their caller in between cannot be
- * separated and become one.
+ * A frame goes on from one stack to the next while the frames around it do, each at the same
+ * instruction: another instruction in the caller is another call. A function is drawn from shortly
+ * before the first slice in whose stack it is to shortly after the last one's end; calls from one
+ * instruction with nothing of their caller in between cannot be separated and become one.
  *
- * An operator lies in all frames of its stack. An annotation may end in another function than it began in: it lies in
- * those frames of its stack that are also in all stacks inside it, and not in __enter__(). A slice without a stack lies in
- * the frames that are in all stacks inside it and in the one before or after it. A frame that crosses the begin or end of
- * an annotation is drawn in two pieces.
+ * An operator lies in all frames of its stack. An annotation may end in another function than it
+ * began in: it lies in those frames of its stack that are also in all stacks inside it, and not in
+ * __enter__(). A slice without a stack lies in the frames that are in all stacks inside it and in
+ * the one before or after it. A frame that crosses the begin or end of an annotation is drawn in
+ * two pieces.
  *
- * A thread is processed in order of time, after the last slice of the session. `spans` is a thread's slices,
- * `points` those stacks. What is open now, slices and frames, is one array, innermost last.
+ * A thread is processed in order of time, after the last slice of the session. `spans` is a
+ * thread's slices, `points` those stacks. What is open now, slices and frames, is one array,
+ * innermost last.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,8 +29,8 @@
 #include "export/chrome_priv.h"
 #include "export/texts.h"
 
-#define GAP_NS                                                                                     \
-	3 /* between any two times of a thread, as in the model: some readers keep microseconds in doubles */
+/* between any two times of a thread, as in the model: some readers keep microseconds in doubles */
+#define GAP_NS 3
 #define TEXTS_MAX (64ULL << 20) /* bytes of frames' texts that are kept */
 #define NO_POINT UINT32_MAX
 #define EV_IDX (1ULL << 41) /* "Ev Idx" of these: behind those of slices and of memory */
@@ -191,7 +194,8 @@ int chrome_python__sample(struct chrome_python *cp, const struct py_sample *samp
 	return cp->w->err;
 }
 
-/* In the form that torch has for TorchScript: "Block_0(Block)::forward.Linear_3(Linear)::forward.". */
+/* In the form that torch has for TorchScript:
+ * "Block_0(Block)::forward.Linear_3(Linear)::forward.". */
 void chrome_python__modules(struct chrome_python *cp, uint32_t stack)
 {
 	struct py_stack ps = session__py_stack(cp->s, stack);
@@ -226,7 +230,8 @@ static bool same_code(const struct chrome_python *cp, uint32_t a, uint32_t b)
 	struct py_frame x = session__py_frame(cp->s, a & ~PY_FRAME_NATIVE);
 	struct py_frame y = session__py_frame(cp->s, b & ~PY_FRAME_NATIVE);
 
-	return x.code == y.code && x.func == y.func && x.first == y.first && x.module_id == y.module_id;
+	return x.code == y.code && x.func == y.func && x.first == y.first &&
+	       x.module_id == y.module_id;
 }
 
 /* How many frames go on from one stack to the other. */
@@ -310,12 +315,14 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 }
 
 /* __enter__() has returned before what it began does. */
-static uint32_t without_enter(const struct chrome_python *cp, const struct py_stack *ps, uint32_t cnt)
+static uint32_t without_enter(const struct chrome_python *cp, const struct py_stack *ps,
+			      uint32_t cnt)
 {
 	static const char *const names[] = { "__enter__", "__aenter__" };
 
 	for (uint32_t d = 0; d < cnt; d++) {
-		const char *func = session__py_frame(cp->s, frame_at(ps, d) & ~PY_FRAME_NATIVE).func;
+		const char *func =
+			session__py_frame(cp->s, frame_at(ps, d) & ~PY_FRAME_NATIVE).func;
 		const char *dot = strrchr(func, '.');
 
 		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -329,7 +336,8 @@ static uint32_t without_enter(const struct chrome_python *cp, const struct py_st
 static uint32_t frames_around(const struct chrome_python *cp, const struct span *sp,
 			      const struct py_stack *ps)
 {
-	uint32_t next = lasting_at(cp, sp->last + 1), prev = lasting_at(cp, sp->first), n = sp->lasting;
+	uint32_t next = lasting_at(cp, sp->last + 1), prev = lasting_at(cp, sp->first),
+		 n = sp->lasting;
 
 	if (sp->stack && !sp->annotation)
 		return ps->frame_cnt;
@@ -380,7 +388,8 @@ static void write_frame(struct chrome_python *cp, const struct open *o)
 	chrome_gpu__span(cp->gpu, cp->t->tgid, cp->t->tid, o->begin, o->end);
 }
 
-/* Ends the innermost frames down to `keep` of them, all of which are above every open slice, before `limit`. */
+/* Ends the innermost frames down to `keep` of them, all of which are above every open slice, before
+ * `limit`. */
 static void close_frames(struct chrome_python *cp, uint32_t keep, uint64_t limit)
 {
 	uint32_t cnt = cp->frame_cnt - keep;
@@ -424,8 +433,10 @@ static uint64_t innermost_frame(const struct chrome_python *cp)
 	return !top ? 0 : is_frame(top) ? top->id : top->parent;
 }
 
-/* Begins the stack's frames from the open ones on up to `cnt`, before `at`; as many as there is room for. */
-static void open_frames(struct chrome_python *cp, const struct py_stack *ps, uint32_t cnt, uint64_t at)
+/* Begins the stack's frames from the open ones on up to `cnt`, before `at`; as many as there is
+ * room for. */
+static void open_frames(struct chrome_python *cp, const struct py_stack *ps, uint32_t cnt,
+			uint64_t at)
 {
 	uint64_t room = at > cp->now + GAP_NS ? (at - cp->now) / GAP_NS - 1 : 0;
 	uint32_t first = cp->frame_cnt, last = cnt - first <= room ? cnt : first + (uint32_t)room;
@@ -462,7 +473,8 @@ static void draw_span(struct chrome_python *cp, const struct span *sp, uint32_t 
 		around = lasting_at(cp, *passed);
 	}
 	keep = smaller(cp->alive, around);
-	if (keep < cp->base) { /* another stack, though a slice of this one is open: of a coroutine, say */
+	/* another stack, though a slice of this one is open: of a coroutine, say */
+	if (keep < cp->base) {
 		cp->totals.not_drawn += sp->first != NO_POINT ? around - keep : 0;
 		cp->alive = 0;
 		keep = around = cp->base;
@@ -490,7 +502,8 @@ void chrome_python__slice(struct chrome_python *cp, const struct slice *sl)
 	vec_push(t->spans, t->span_cnt, t->span_cap,
 		 (struct span){ .begin = sl->begin_ns,
 				.end = sl->end_ns,
-				.stack = sl->stack != sl->fwd_stack ? sl->stack : 0, /* of this thread */
+				/* of this thread */
+				.stack = sl->stack != sl->fwd_stack ? sl->stack : 0,
 				.annotation = sl->cat == SLICE_USER_ANNOTATION });
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The Chrome trace that torch.profiler's export_chrome_trace() writes, in one streaming pass: the order
- * of the file's parts and the state they need (output, clock, threads seen), and its top-level keys: torch's own in torch's
- * order, then ptbpf's. What is known before the first slice stands before traceEvents (streaming consumers stop there), what
- * only a whole pass yields stands in "ptbpf_totals" after it. Must not interpret records.
+ * The Chrome trace that torch.profiler's export_chrome_trace() writes, in one streaming pass: the
+ * order of the file's parts and the state they need (output, clock, threads seen), and its
+ * top-level keys: torch's own in torch's order, then ptbpf's. What is known before the first slice
+ * stands before traceEvents (streaming consumers stop there), what only a whole pass yields stands
+ * in "ptbpf_totals" after it. Must not interpret records.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -19,8 +20,8 @@
 #include "export/gpu_text.h"
 #include "export/output.h"
 
-/* A quarter of a year: kineto counts from the last multiple, so that a double holds ns and the files of
- * all hosts share one base (libkineto output_json.cpp, ChromeTraceBaseTime). */
+/* A quarter of a year: kineto counts from the last multiple, so that a double holds ns and the
+ * files of all hosts share one base (libkineto output_json.cpp, ChromeTraceBaseTime). */
 #define QUARTER_S 7889238ULL
 
 struct chrome_clock chrome_clock__init(const struct session_info *info)
@@ -129,7 +130,8 @@ static uint64_t mix64(uint64_t h, uint64_t v)
 static void make_trace_id(const struct session_info *info, const char *host, char out[33])
 {
 	uint64_t unix_ns = info->begin_ns + (uint64_t)info->mono_to_unix_ns;
-	uint64_t hi = mix64(0x7074627066ULL, unix_ns), lo = mix64(0x747261636532ULL, info->begin_ns);
+	uint64_t hi = mix64(0x7074627066ULL, unix_ns),
+		 lo = mix64(0x747261636532ULL, info->begin_ns);
 
 	if (info->process_cnt) {
 		hi = mix64(hi, info->processes[0].tgid);
@@ -162,8 +164,8 @@ static bool old_rank(const struct session *s, struct job_rank *out)
 }
 
 /*
- * Some consumers take rank 0 for every file without a rank and let them overwrite each other, so it is always here: 0 of 1 where
- * none is known.
+ * Some consumers take rank 0 for every file without a rank and let them overwrite each other, so it
+ * is always here: 0 of 1 where none is known.
  */
 static void write_rank(struct jsonw *w, const struct session *s, uint32_t tgid)
 {
@@ -200,7 +202,8 @@ static void write_job_names(struct jsonw *w, const struct session *s, uint32_t t
 /* Of one process of several captures its own. */
 static void host_of(const struct session *s, uint32_t tgid, char *buf, size_t cap)
 {
-	const struct session_process *p = session__info(s)->merged ? session__process(s, tgid) : NULL;
+	const struct session_process *p = session__info(s)->merged ? session__process(s, tgid) :
+								     NULL;
 
 	if (p)
 		snprintf(buf, cap, "%s", p->host);
@@ -392,7 +395,8 @@ static int write_flow(void *arg, const struct fwdbwd *fl)
 		return 0;
 	from = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->fwd_tid,
 				     trace_time(ct, fl->fwd_begin_ns) };
-	to = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->bwd_tid, trace_time(ct, fl->bwd_begin_ns) };
+	to = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->bwd_tid,
+				   trace_time(ct, fl->bwd_begin_ns) };
 	chrome_event__flow(&ct->w, "fwdbwd", true, &from);
 	chrome_event__flow(&ct->w, "fwdbwd", false, &to);
 	return ct->w.err;
@@ -472,7 +476,8 @@ static void write_python_totals(struct jsonw *w, const struct chrome_python_tota
 	jsonw__end_obj(w);
 }
 
-static void write_tail(struct chrome_trace *ct, const char *path, const struct session_totals *totals)
+static void write_tail(struct chrome_trace *ct, const char *path,
+		       const struct session_totals *totals)
 {
 	const struct session_info *info = ct->info;
 	struct jsonw *w = &ct->w;

@@ -34,7 +34,8 @@ struct et_missing {
 };
 
 /* et_values.c: the object {"values", "shapes", "types", "strides"} of one side of a node. */
-void et_values__write(struct jsonw *w, const struct slice_values *sv, const struct session_keys *keys,
-		      struct et_ids *ids, struct et_missing *missing);
+void et_values__write(struct jsonw *w, const struct slice_values *sv,
+		      const struct session_keys *keys, struct et_ids *ids,
+		      struct et_missing *missing);
 
 #endif /* EXPORT_ET_PRIV_H */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Values of an Execution Trace as pytorch torch/csrc/profiler/standalone/execution_trace_observer.cpp
- * writes them. The four arrays of a side are made from one walk order, so they have equal lengths also
- * where values are missing: what is not known is "<Unknown>" and what was cut ends in "<Cut>", both of
- * type "Unknown". Knows nothing of nodes.
+ * Values of an Execution Trace as pytorch
+ * torch/csrc/profiler/standalone/execution_trace_observer.cpp writes them. The four arrays of a
+ * side are made from one walk order, so they have equal lengths also where values are missing: what
+ * is not known is "<Unknown>" and what was cut ends in "<Cut>", both of type "Unknown". Knows
+ * nothing of nodes.
  */
 #include <errno.h>
 #include <math.h>
@@ -173,7 +174,8 @@ static void put_string(const struct side *s, const struct value *v)
 	jsonw__str_end(s->w);
 }
 
-/* Name of the tag of a value that torch does not print; NULL: torch would print what is not known here. */
+/* Name of the tag of a value that torch does not print; NULL: torch would print what is not known
+ * here. */
 static const char *opaque_name(const struct value *v)
 {
 	static const char *const names[] = {
@@ -346,7 +348,8 @@ static void put_array(const struct side *s, const struct arg_list *args, bool cu
 }
 
 void et_values__write(struct jsonw *w, const struct slice_values *sv,
-		      const struct session_keys *keys, struct et_ids *ids, struct et_missing *missing)
+		      const struct session_keys *keys, struct et_ids *ids,
+		      struct et_missing *missing)
 {
 	struct side s = { .w = w, .keys = keys, .ids = ids, .missing = missing };
 	bool present = sv->flags & VALUES_PRESENT, cut = present && (sv->flags & VALUES_CUT);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The Execution Trace that torch's ExecutionTraceObserver writes (schema 1.1.1-chakra.0.0.4, pytorch
- * torch/csrc/profiler/standalone/execution_trace_observer.cpp), of one process, in one streaming pass.
- * Owns the document and its nodes; must not interpret values.
+ * The Execution Trace that torch's ExecutionTraceObserver writes (schema 1.1.1-chakra.0.0.4,
+ * pytorch torch/csrc/profiler/standalone/execution_trace_observer.cpp), of one process, in one
+ * streaming pass. Owns the document and its nodes; must not interpret values.
  *
- * Nodes are written when their slices close, children before parents as torch does, so a node names its
- * parent before that is written. All ids are therefore known beforehand or need no order:
+ * Nodes are written when their slices close, children before parents as torch does, so a node names
+ * its parent before that is written. All ids are therefore known beforehand or need no order:
  *	1			the process, the root, written last
  *	2			the process groups of torch.distributed
  *	2 * order + 2		slices; even, and ascending in order of start (session__order()), which readers sort by
  *	2 * tid + 1		threads
  *	2 * (2^22 + n) + 1	tensors and storages, n: their numbers (model/model_priv.h)
- * A slice is a node whether or not it has ended (those are the slices of the Chrome trace, and the two
- * files are joined by rf_id), so every parent exists.
+ * A slice is a node whether or not it has ended (those are the slices of the Chrome trace, and the
+ * two files are joined by rf_id), so every parent exists.
  */
 #define LOG_DOMAIN "exec_trace"
 #include <errno.h>
@@ -39,7 +39,8 @@ struct exec_trace {
 	uint32_t tgid;
 	struct et_ids ids;
 	struct et_missing missing;
-	uint32_t last_tid; /* the thread of the last slice, its id and number: runs of one thread are long */
+	/* the thread of the last slice, its id and number: runs of one thread are long */
+	uint32_t last_tid;
 	uint64_t last_thread, last_nr;
 	struct hashmap thread_written; /* tid -> 1: its node is there */
 	struct hashmap thread_nr;      /* tid -> logical id, 1, 2, ... by first appearance */
@@ -57,12 +58,13 @@ struct node_attrs {
 #define put_text(p, text) (memcpy(p, text, sizeof(text) - 1), (p) += sizeof(text) - 1)
 #define attr_text(name, type) "{\"name\": \"" name "\", \"type\": \"" type "\", \"value\": "
 #define put_attr(p, name, type, v)                                                                 \
-	(put_text(p, attr_text(name, type)), (p) += decimal__i64(p, (int64_t)(v)), put_text(p, "}, "))
+	(put_text(p, attr_text(name, type)), (p) += decimal__i64(p, (int64_t)(v)),                 \
+	 put_text(p, "}, "))
 
 /*
- * The attributes that every node has, in torch's order, written at once; the list stays open for more. torch knows
- * backend and file of compiled kernels by the call's keyword inputs, which cannot be read from outside. The newest
- * torch always writes tensor_range.
+ * The attributes that every node has, in torch's order, written at once; the list stays open for
+ * more. torch knows backend and file of compiled kernels by the call's keyword inputs, which cannot
+ * be read from outside. The newest torch always writes tensor_range.
  */
 static void put_attrs(struct jsonw *w, const struct node_attrs *a)
 {
@@ -102,7 +104,9 @@ static void put_head(struct jsonw *w, uint64_t id, const char *name, uint64_t pa
 static void put_label(struct exec_trace *et, uint64_t id, const char *name, uint64_t tid)
 {
 	static const struct session_keys no_keys;
-	const struct node_attrs attrs = { .scope = SCOPE_USER, .seq = -1, .tid = tid, .schema = "" };
+	const struct node_attrs attrs = {
+		.scope = SCOPE_USER, .seq = -1, .tid = tid, .schema = ""
+	};
 	const struct slice_values none = { .flags = 0 };
 
 	put_head(&et->w, id, name, ET_ROOT);
@@ -251,10 +255,12 @@ static uint64_t forward_parent(struct exec_trace *et, const struct slice *sl)
 
 static struct node_attrs slice_attrs(struct exec_trace *et, const struct slice *sl)
 {
-	/* evaluate_function has no number of its own: kineto lends it that of the function within */
+	/* evaluate_function has no number of its own: kineto lends it that of the function
+	 * within */
 	bool lent = sl->kind == PTB_FUNC_NODE;
 	/* our number of the thread that torch's means, where that is known */
-	uint64_t fw_tid = sl->fwd_thread && sl->fwd_tid ? thread_number(et, sl->fwd_tid) : sl->fwd_thread;
+	uint64_t fw_tid = sl->fwd_thread && sl->fwd_tid ? thread_number(et, sl->fwd_tid) :
+							  sl->fwd_thread;
 
 	return (struct node_attrs){
 		.rf_id = sl->id,
@@ -263,7 +269,8 @@ static struct node_attrs slice_attrs(struct exec_trace *et, const struct slice *
 		.tid = et->last_nr,
 		.fw_tid = lent ? 0 : fw_tid,
 		.seq = lent ? -1 : sl->seq,
-		/* et_replay runs nodes with a schema; the inputs of one that was open at the begin are unknown */
+		/* et_replay runs nodes with a schema; the inputs of one that was open at the begin
+		 * are unknown */
 		.schema = sl->schema && !(sl->flags & SLICE_OPEN_AT_BEGIN) ? sl->schema : "",
 	};
 }
@@ -362,9 +369,10 @@ static int begin_exec_trace(struct exec_trace *et, const struct output_args *arg
 	et->s = args->s;
 	et->info = session__info(args->s);
 	if (!et->info->has_results) {
-		pr_error("cannot write '%s': the capture has no results and identities of tensors, of which "
-			 "an Execution Trace is made; record with --execution-trace",
-			 args->path);
+		pr_error(
+			"cannot write '%s': the capture has no results and identities of tensors, of which "
+			"an Execution Trace is made; record with --execution-trace",
+			args->path);
 		return -ENODATA;
 	}
 	err = output__choose_process(args, &et->tgid);

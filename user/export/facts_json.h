@@ -27,8 +27,9 @@ struct loss_intervals {
 struct loss_intervals loss_account__intervals(const struct session_info *info);
 
 /*
- * Refused functions that hide calls of operators. Not counted: operators of which only the end is not probed, and C++
- * functions outside of at::_ops that may dispatch some operator, but which one is not known.
+ * Refused functions that hide calls of operators. Not counted: operators of which only the end is
+ * not probed, and C++ functions outside of at::_ops that may dispatch some operator, but which one
+ * is not known.
  */
 uint32_t loss_account__unseen_operators(const struct session_info *info);
 /* What may have been open in the whole window, unseen; empty: nothing. */
@@ -73,14 +74,15 @@ bool job_json__text(const struct session_info *info, uint32_t tgid, enum job_var
 		    char buf[JOB_TEXT_MAX + 1]);
 
 /*
- * What every document says about the session besides its events: who was traced, when, with how many
- * probes, what was refused, what was lost, what it cost. Each function writes keys into the open
- * object.
+ * What every document says about the session besides its events: who was traced, when, with how
+ * many probes, what was refused, what was lost, what it cost. Each function writes keys into the
+ * open object.
  */
 
 #define FACTS_REFUSALS_MAX 100 /* refusals listed by name; the rest is a count */
 
-/* Keys known before the first slice: version, targets, window, probes, refused, loss, cost, capture. */
+/* Keys known before the first slice: version, targets, window, probes, refused, loss, cost,
+ * capture. */
 void session_json__write(struct jsonw *w, const struct session *s);
 /* Keys known after the run: totals, complete, account. */
 void session_json__write_totals(struct jsonw *w, const struct session_info *info,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The tree of calls as a page that loads nothing: html/flamegraph.html with its style and script, which draws, and the data as
- * JSON. This file fills in the {{fields}}.
+ * The tree of calls as a page that loads nothing: html/flamegraph.html with its style and script,
+ * which draws, and the data as JSON. This file fills in the {{fields}}.
  */
 #define LOG_DOMAIN "flamegraph"
 #include <errno.h>
@@ -30,7 +30,8 @@ struct flamegraph {
 	struct out_file *of;
 	FILE *f;
 	struct stack_tree *tree;
-	const struct session *s; /* the current one, until its end: the second is gone when the page is made */
+	/* the current one, until its end: the second is gone when the page is made */
+	const struct session *s;
 	struct flame_session sessions[2];
 	uint32_t session_cnt;
 	bool metrics[STACK_METRIC_CNT]; /* that anything has */
@@ -156,7 +157,8 @@ static void put_heading(const struct flamegraph *fg, FILE *f)
 static void put_times_note(const struct flame_session *fs, FILE *f)
 {
 	if (fs->sample_hz)
-		fprintf(f, "Times are those of samples of all threads, %u a second. ", fs->sample_hz);
+		fprintf(f, "Times are those of samples of all threads, %u a second. ",
+			fs->sample_hz);
 	else
 		fputs("Times are those of operators and annotations, without the Python code between them. ",
 		      f);
@@ -164,7 +166,8 @@ static void put_times_note(const struct flame_session *fs, FILE *f)
 
 static void put_flame_notes(const struct flamegraph *fg, FILE *f)
 {
-	const bool differ = fg->session_cnt > 1 && fg->sessions[0].sample_hz != fg->sessions[1].sample_hz;
+	const bool differ = fg->session_cnt > 1 &&
+			    fg->sessions[0].sample_hz != fg->sessions[1].sample_hz;
 
 	for (uint32_t i = 0; i < (differ ? fg->session_cnt : 1); i++) {
 		if (differ) {
@@ -176,9 +179,11 @@ static void put_flame_notes(const struct flamegraph *fg, FILE *f)
 	if (fg->session_cnt > 1)
 		fputs("Red: more in the second; blue: less. ", f);
 	else
-		fputs("Orange: the program; yellow: libraries; purple: annotations; blue: operators. ", f);
+		fputs("Orange: the program; yellow: libraries; purple: annotations; blue: operators. ",
+		      f);
 	if (stack_tree__is_cut(fg->tree))
-		fputs("The tree is too large: callers have the sums of what is missing below them. ", f);
+		fputs("The tree is too large: callers have the sums of what is missing below them. ",
+		      f);
 	for (uint32_t i = 0; i < fg->session_cnt; i++) {
 		const struct flame_session *fs = &fg->sessions[i];
 
@@ -254,8 +259,8 @@ static void end_session(struct flamegraph *fg, const struct session_totals *tota
 {
 	struct flame_session *fs = &fg->sessions[fg->session_cnt - 1];
 
-	fs->incomplete =
-		loss_account__incomplete(session__info(fg->s), totals, fs->lacks, sizeof(fs->lacks));
+	fs->incomplete = loss_account__incomplete(session__info(fg->s), totals, fs->lacks,
+						  sizeof(fs->lacks));
 	fg->s = NULL;
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Blocks per multiprocessor; see gpu_text.h. What CUPTI reports of a device is taken from there, only the
- * units of allocation, which no interface reports, are by compute capability. */
+/* Blocks per multiprocessor; see gpu_text.h. What CUPTI reports of a device is taken from there,
+ * only the units of allocation, which no interface reports, are by compute capability. */
 #include "export/gpu_text.h"
 
 #include <string.h>
 
 #define NO_LIMIT ((uint32_t)INT32_MAX)
 /* clang-format off */
-#define MAJOR_MIN 3 /* older devices allocate registers otherwise, and no CUPTI that is read here knows them */
+/* older devices allocate registers otherwise, and no CUPTI that is read here knows them */
+#define MAJOR_MIN 3
 /* clang-format on */
 
 #define REG_UNIT 256 /* registers are given to a warp in these */
@@ -43,7 +44,8 @@ static uint32_t partitions(const struct ptb_gpu_device *d)
 	return d->major == 6 && d->minor == 0 ? 2 : 4;
 }
 
-static uint32_t fit_regs(const struct ptb_gpu_device *d, uint64_t per_warp, uint64_t warps, uint32_t parts)
+static uint32_t fit_regs(const struct ptb_gpu_device *d, uint64_t per_warp, uint64_t warps,
+			 uint32_t parts)
 {
 	/* the hardware's check takes the block's warps as spread over all parts */
 	if (per_warp * round_up(warps, parts) > d->regs_per_block)

@@ -9,8 +9,8 @@
 #include "ptb_event.h"
 
 /*
- * What a call of CUDA's API is, by its name: which ones put work on a GPU, which wait for it, which torch shows.
- * Knows no output format.
+ * What a call of CUDA's API is, by its name: which ones put work on a GPU, which wait for it, which
+ * torch shows. Knows no output format.
  */
 
 enum gpu_api_kind {
@@ -38,8 +38,9 @@ const char *gpu_api__copy_kind(uint32_t kind);
 enum gpu_sync_kind { GPU_SYNC_EVENT = 1, GPU_SYNC_STREAM_WAIT = 2, GPU_SYNC_STREAM = 3 };
 
 /*
- * How many blocks of a kernel fit on a multiprocessor, by the rules of NVIDIA's occupancy calculator (CUDA
- * programming guide, "Features and Technical Specifications"; cuda_occupancy.h). Knows no output format.
+ * How many blocks of a kernel fit on a multiprocessor, by the rules of NVIDIA's occupancy
+ * calculator (CUDA programming guide, "Features and Technical Specifications"; cuda_occupancy.h).
+ * Knows no output format.
  */
 
 /* What the number of blocks is limited by; as kineto names and orders them. */
@@ -52,8 +53,9 @@ enum gpu_sync_kind { GPU_SYNC_EVENT = 1, GPU_SYNC_STREAM_WAIT = 2, GPU_SYNC_STRE
 struct gpu_occupancy {
 	uint32_t active_blocks; /* per multiprocessor; 0: cannot run by these rules */
 	uint32_t limits;        /* GPU_LIMIT_* */
-	uint32_t by_regs, by_shared, by_warps, by_blocks, by_barriers; /* blocks; INT32_MAX: no limit */
-	uint32_t regs_per_block, shared_per_block;                     /* as they are allocated */
+	/* blocks; INT32_MAX: no limit */
+	uint32_t by_regs, by_shared, by_warps, by_blocks, by_barriers;
+	uint32_t regs_per_block, shared_per_block; /* as they are allocated */
 };
 
 /* What a kernel asks for. */

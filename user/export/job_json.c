@@ -133,7 +133,8 @@ static void put_group(struct jsonw *w, const cJSON *group)
 }
 
 /* Of a group of all ranks they are left out. */
-static void put_et_group(struct jsonw *w, const cJSON *group, const struct job_rank *r, int64_t group_cnt)
+static void put_et_group(struct jsonw *w, const cJSON *group, const struct job_rank *r,
+			 int64_t group_cnt)
 {
 	const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(group, "ranks");
 	int64_t size = number_of(group, "pg_size");
@@ -250,8 +251,8 @@ bool job_json__text(const struct session_info *info, uint32_t tgid, enum job_var
 		const struct session_process *p = &info->processes[i];
 		cJSON *tree = tgid && p->tgid != tgid ? NULL : parse(p);
 		const cJSON *env = cJSON_GetObjectItemCaseSensitive(tree, "environment");
-		const char *text =
-			cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(env, job_vars[v].name));
+		const char *text = cJSON_GetStringValue(
+			cJSON_GetObjectItemCaseSensitive(env, job_vars[v].name));
 
 		found = text && strlen(text) <= JOB_TEXT_MAX;
 		if (found)

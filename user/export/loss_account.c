@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What is missing from a session, in one sentence: each loss with its number and what to do about it.
- * The only place that decides between "done" and "done but incomplete".
+ * What is missing from a session, in one sentence: each loss with its number and what to do about
+ * it. The only place that decides between "done" and "done but incomplete".
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -160,13 +160,15 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 		const char *noun; /* with an "s" of several; NULL: the text has it */
 		const char *text;
 	} rows[] = {
-		{ t->end_lost, "slice", "whose end may be among the lost records (marked ptbpf.end_lost)" },
+		{ t->end_lost, "slice",
+		  "whose end may be among the lost records (marked ptbpf.end_lost)" },
 		{ t->stacks_unknown, "Python stack", "whose frames are not in the capture" },
 		{ t->gpu_no_clock, "GPU record", "of processes whose agent sent no clock pair" },
 		{ t->gpu_wrong_times, "GPU record",
 		  "left out: they end before they begin, before the window that they were launched in, or after they "
 		  "arrived (the clock of CUPTI is wrong; restart the target)" },
-		{ t->late_records, "record", "arrived too late to be sorted (the machine is overloaded)" },
+		{ t->late_records, "record",
+		  "arrived too late to be sorted (the machine is overloaded)" },
 		{ t->tensors_over, NULL,
 		  "times a tensor or storage got a new number because too many are alive" },
 		{ t->bad_records, "malformed record", "skipped (is the capture damaged?)" },
@@ -188,7 +190,8 @@ static bool is_unseen_operator(const struct session_refusal *r)
 {
 	static const char ops[] = "at::_ops::";
 
-	if ((r->kind != PTB_FUNC_OP && r->kind != PTB_FUNC_BOXED) || r->reason == PTB_REFUSE_NO_EXIT)
+	if ((r->kind != PTB_FUNC_OP && r->kind != PTB_FUNC_BOXED) ||
+	    r->reason == PTB_REFUSE_NO_EXIT)
 		return false;
 	return r->reason != PTB_REFUSE_NO_NAME || !strncmp(r->name, ops, sizeof(ops) - 1);
 }
@@ -204,11 +207,13 @@ uint32_t loss_account__unseen_operators(const struct session_info *info)
 
 static void add_threads(struct sentence *s, const struct session_totals *t)
 {
-	add_text(s, " on %" PRIu64 " thread%s", t->silent_threads, t->silent_threads == 1 ? "" : "s");
+	add_text(s, " on %" PRIu64 " thread%s", t->silent_threads,
+		 t->silent_threads == 1 ? "" : "s");
 	if (t->silent_mains == 1)
 		add_text(s, ", the main thread of process %u among them", t->silent_main);
 	else if (t->silent_mains)
-		add_text(s, ", the main threads of %" PRIu64 " processes among them", t->silent_mains);
+		add_text(s, ", the main threads of %" PRIu64 " processes among them",
+			 t->silent_mains);
 }
 
 struct unseen_open loss_account__unseen_open(const struct session_info *info,
@@ -221,7 +226,8 @@ struct unseen_open loss_account__unseen_open(const struct session_info *info,
 		return open;
 	if (t->slices && !t->annotations) {
 		begin_part(&s);
-		add_text(&s, "no annotation began or ended: one that is open all the time is not seen");
+		add_text(&s,
+			 "no annotation began or ended: one that is open all the time is not seen");
 	}
 	if (t->slices && !t->silent_mains) /* threads of pools are idle in every program */
 		return open;
@@ -248,11 +254,14 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 		text[0] = '\0';
 	if (!info->sealed) {
 		begin_part(&s);
-		add_text(&s, "the capture was not sealed: ptbpf ended before it could write the rest");
+		add_text(&s,
+			 "the capture was not sealed: ptbpf ended before it could write the rest");
 	}
 	if (info->stop_reason == PTB_STOP_NO_STEP) {
 		begin_part(&s);
-		add_text(&s, "the window ended before its steps did: none ended in time (--step-timeout)");
+		add_text(
+			&s,
+			"the window ended before its steps did: none ended in time (--step-timeout)");
 	}
 	add_counters(&s, info);
 	add_intervals(&s, info);
@@ -271,8 +280,9 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 		add_text(&s,
 			 "; cut where they cross an annotation (marked ptbpf.truncated): %" PRIu64
 			 " annotation%s, %" PRIu64 " operator%s",
-			 totals->truncated_annotations, totals->truncated_annotations == 1 ? "" : "s",
-			 totals->truncated_ops, totals->truncated_ops == 1 ? "" : "s");
+			 totals->truncated_annotations,
+			 totals->truncated_annotations == 1 ? "" : "s", totals->truncated_ops,
+			 totals->truncated_ops == 1 ? "" : "s");
 	if (unseen)
 		add_text(&s, "; %u operator%s not visible (attach --dry-run lists them)", unseen,
 			 unseen == 1 ? "" : "s");

@@ -8,7 +8,8 @@
 #include "args/values.h"
 #include "ptb_event.h"
 
-/* Newer than the C library's headers of supported distributions: Linux include/uapi/asm-generic/mman-common.h */
+/* Newer than the C library's headers of supported distributions: Linux
+ * include/uapi/asm-generic/mman-common.h */
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -32,36 +33,39 @@ struct mem_name mem_name__device(int32_t type, int32_t index)
 
 const char *mem_name__rss(uint32_t kind)
 {
-	static const char *const names[] = {
-		[PTB_RSS_FILE] = "file", [PTB_RSS_ANON] = "anonymous", [PTB_RSS_SWAP] = "swap", [PTB_RSS_SHMEM] = "shared"
-	};
+	static const char *const names[] = { [PTB_RSS_FILE] = "file",
+					     [PTB_RSS_ANON] = "anonymous",
+					     [PTB_RSS_SWAP] = "swap",
+					     [PTB_RSS_SHMEM] = "shared" };
 
 	return NAME_OF(names, kind);
 }
 
 const char *mem_name__call(uint32_t call)
 {
-	static const char *const names[] = {
-		[PTB_CALL_MMAP] = "mmap", [PTB_CALL_MUNMAP] = "munmap", [PTB_CALL_MREMAP] = "mremap", [PTB_CALL_BRK] = "brk", [PTB_CALL_MADVISE] = "madvise"
-	};
+	static const char *const names[] = { [PTB_CALL_MMAP] = "mmap",
+					     [PTB_CALL_MUNMAP] = "munmap",
+					     [PTB_CALL_MREMAP] = "mremap",
+					     [PTB_CALL_BRK] = "brk",
+					     [PTB_CALL_MADVISE] = "madvise" };
 
 	return NAME_OF(names, call);
 }
 
 const char *mem_name__stall(uint32_t what)
 {
-	static const char *const names[] = {
-		[PTB_STALL_RECLAIM] = "reclaim stall", [PTB_STALL_MEMCG_RECLAIM] = "cgroup reclaim stall", [PTB_STALL_COMPACTION] = "compaction stall"
-	};
+	static const char *const names[] = { [PTB_STALL_RECLAIM] = "reclaim stall",
+					     [PTB_STALL_MEMCG_RECLAIM] = "cgroup reclaim stall",
+					     [PTB_STALL_COMPACTION] = "compaction stall" };
 
 	return NAME_OF(names, what);
 }
 
 const char *mem_name__event(uint32_t what)
 {
-	static const char *const names[] = {
-		[PTB_KMEM_OOM_KILL] = "OOM kill", [PTB_KMEM_HUGE_PAGE] = "huge page collapse", [PTB_KMEM_MIGRATE] = "page migration"
-	};
+	static const char *const names[] = { [PTB_KMEM_OOM_KILL] = "OOM kill",
+					     [PTB_KMEM_HUGE_PAGE] = "huge page collapse",
+					     [PTB_KMEM_MIGRATE] = "page migration" };
 
 	return NAME_OF(names, what);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The files of torch's export_memory_timeline() (pytorch torch/profiler/_memory_profiler.py,
- * MemoryProfileTimeline): what lived when, by category. Owns the choice of the device, times and layouts of
- * the two JSON forms; who a block belonged to is the model's (mem_flow.h).
+ * MemoryProfileTimeline): what lived when, by category. Owns the choice of the device, times and
+ * layouts of the two JSON forms; who a block belonged to is the model's (mem_flow.h).
  */
 #define LOG_DOMAIN "mem_timeline"
 #include <errno.h>
@@ -164,7 +164,8 @@ static void put_raw(struct jsonw *w, const struct timeline *tl, int64_t to_unix_
 		if (!timeline__is_row(tl, r))
 			continue;
 		put_raw_row(w, r, to_unix_ns,
-			    r->action == MEM_DESTROY || r->action == MEM_INCREMENT_VERSION, r->category);
+			    r->action == MEM_DESTROY || r->action == MEM_INCREMENT_VERSION,
+			    r->category);
 		if (r->action == MEM_INCREMENT_VERSION)
 			put_raw_row(w, r, to_unix_ns, false, r->next_category);
 	}
@@ -236,7 +237,8 @@ static int parse_device(struct mem_timeline *mt, const char *text)
 		if (name && strlen(name) == len && !strncmp(name, text, len))
 			break;
 	}
-	if (type == DEVICE_TYPES || (end && (*end || end == text + len + 1)) || index < 0 || index > 127) {
+	if (type == DEVICE_TYPES || (end && (*end || end == text + len + 1)) || index < 0 ||
+	    index > 127) {
 		pr_error("cannot write '%s': '%s' is not a device; valid ones are \"cpu\" and "
 			 "\"cuda:0\"",
 			 mt->path, text);
@@ -290,9 +292,11 @@ static void follow_block(struct mem_timeline *mt, const struct memory_event *ev)
 
 	if (ev->what != MEMORY_ALLOC && ev->what != MEMORY_FREE && ev->what != MEMORY_FREE_UNKNOWN)
 		return;
-	d = add_device(mt, (int16_t)ev->device_type, (int16_t)(ev->device_type ? ev->device_index : -1));
+	d = add_device(mt, (int16_t)ev->device_type,
+		       (int16_t)(ev->device_type ? ev->device_index : -1));
 	if (d->type != DEVICE_CPU) {
-		d->max_allocated = d->max_allocated > ev->allocated ? d->max_allocated : ev->allocated;
+		d->max_allocated = d->max_allocated > ev->allocated ? d->max_allocated :
+								      ev->allocated;
 		d->max_reserved = d->max_reserved > ev->reserved ? d->max_reserved : ev->reserved;
 	}
 	mem_flow__memory(mt->flow, ev, ev->what == MEMORY_ALLOC ? block_owner(mt, ev) : 0);
@@ -348,7 +352,8 @@ static void log_missing(const struct mem_timeline *mt, const struct mem_flow_acc
 		pr_warn("'%s' has no categories: more than %u tensors were arguments of operators",
 			mt->path, MEM_FLOW_TENSORS_MAX);
 	else if (a->cut_ops)
-		pr_warn("'%s': arguments of %" PRIu64 " operators were cut: some categories may be wrong",
+		pr_warn("'%s': arguments of %" PRIu64
+			" operators were cut: some categories may be wrong",
 			mt->path, a->cut_ops);
 	if (a->leftovers)
 		pr_warn("'%s': %" PRIu64 " blocks from before the window may be inputs or belong "

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The memory timeline as one page that loads nothing: stacked areas in torch's colours and order, the peak and who
- * owned it. The page is html/mem_timeline.html with its style and script; this file fills in their {{fields}}.
+ * The memory timeline as one page that loads nothing: stacked areas in torch's colours and order,
+ * the peak and who owned it. The page is html/mem_timeline.html with its style and script; this
+ * file fills in their {{fields}}.
  */
 #define LOG_DOMAIN "mem_timeline"
 #include <errno.h>
@@ -105,8 +106,8 @@ static void put_state(const struct page *p, const struct timeline_walk *w)
 	c->any = true;
 }
 
-/* A state lasts until the next one: a column without events shows the last state of the one before, and so does a column
- * that begins higher than any of its own states. */
+/* A state lasts until the next one: a column without events shows the last state of the one before,
+ * and so does a column that begins higher than any of its own states. */
 static void fill_columns(struct page *p)
 {
 	struct column *c, *before = NULL;
@@ -180,8 +181,9 @@ static void find_owners(struct page *p)
 	for (r = tl->rows; r < tl->rows + tl->row_cnt && r->ts_ns <= p->peak_ns; r++) {
 		if (!timeline__is_row(tl, r) || r->owner >= tl->owner_cnt)
 			continue;
-		bytes = r->action == MEM_PREEXISTING || r->action == MEM_CREATE ? (int64_t)r->bytes :
-										  -(int64_t)r->bytes;
+		bytes = r->action == MEM_PREEXISTING || r->action == MEM_CREATE ?
+				(int64_t)r->bytes :
+				-(int64_t)r->bytes;
 		add_bytes(p, r, r->category, bytes);
 		if (r->action == MEM_INCREMENT_VERSION)
 			add_bytes(p, r, r->next_category, -bytes);
@@ -223,7 +225,8 @@ static void put_edge(const struct page *p, uint32_t i, int category, bool back)
 	const struct column *c = &p->columns[i];
 	double y = y_of(p, stacked(c, category));
 
-	fprintf(p->f, "%u,%.1f %u,%.1f ", PLOT_X + i + (back ? 1 : 0), y, PLOT_X + i + (back ? 0 : 1), y);
+	fprintf(p->f, "%u,%.1f %u,%.1f ", PLOT_X + i + (back ? 1 : 0), y,
+		PLOT_X + i + (back ? 0 : 1), y);
 }
 
 static void put_areas(const struct page *p)
@@ -245,7 +248,8 @@ static void put_areas(const struct page *p)
 	}
 }
 
-/* Ticks of an axis up to `most`: 1, 2 or 5 times a power of ten apart, at most TICKS_MAX of them above 0. */
+/* Ticks of an axis up to `most`: 1, 2 or 5 times a power of ten apart, at most TICKS_MAX of them
+ * above 0. */
 static double tick_step(double most, int *decimals)
 {
 	static const double factors[] = { 1, 2, 5, 10 };
@@ -276,7 +280,8 @@ static void put_axes(const struct page *p)
 	for (int i = 0; has_tick(step, i, ms); i++) {
 		double x = PLOT_X + PLOT_W * step * i / ms;
 
-		fprintf(p->f, "<line class='tick' x1='%.1f' y1='%d' x2='%.1f' y2='%d'/>\n<text class='x' x='%.1f' y='%d'>%.*f</text>\n",
+		fprintf(p->f,
+			"<line class='tick' x1='%.1f' y1='%d' x2='%.1f' y2='%d'/>\n<text class='x' x='%.1f' y='%d'>%.*f</text>\n",
 			x, PLOT_Y + PLOT_H, x, PLOT_Y + PLOT_H + 5, x, PLOT_Y + PLOT_H + 18,
 			decimals, step * i);
 	}
@@ -284,12 +289,14 @@ static void put_axes(const struct page *p)
 	for (int i = 0; has_tick(step, i, most); i++) {
 		double y = PLOT_Y + PLOT_H - (most > 0 ? PLOT_H * step * i / most : 0);
 
-		fprintf(p->f, "<line class='tick' x1='%d' y1='%.1f' x2='%d' y2='%.1f'/>\n<text class='y' x='%d' y='%.1f'>%.*f</text>\n",
+		fprintf(p->f,
+			"<line class='tick' x1='%d' y1='%.1f' x2='%d' y2='%.1f'/>\n<text class='y' x='%d' y='%.1f'>%.*f</text>\n",
 			PLOT_X - 5, y, PLOT_X, y, PLOT_X - 8, y + 4, decimals, step * i);
 	}
 	fprintf(p->f, "<text class='x' x='%d' y='%d'>Time (ms)</text>\n", PLOT_X + PLOT_W / 2,
 		PLOT_Y + PLOT_H + 40);
-	fprintf(p->f, "<text class='x' transform='translate(16 %d) rotate(-90)'>Memory (%s)</text>\n",
+	fprintf(p->f,
+		"<text class='x' transform='translate(16 %d) rotate(-90)'>Memory (%s)</text>\n",
 		PLOT_Y + PLOT_H / 2, p->unit);
 }
 
@@ -298,7 +305,8 @@ static void put_peak_mark(const struct page *p)
 	uint32_t x = PLOT_X + column_of(p, p->peak_ns);
 	bool right = x > PLOT_X + PLOT_W / 2;
 
-	fprintf(p->f, "<line class='peak' x1='%u' y1='%d' x2='%u' y2='%d'/>\n<text class='%s' x='%u' y='%d'>peak: ",
+	fprintf(p->f,
+		"<line class='peak' x1='%u' y1='%d' x2='%u' y2='%d'/>\n<text class='%s' x='%u' y='%d'>peak: ",
 		x, PLOT_Y - 6, x, PLOT_Y + PLOT_H, right ? "y" : "peak", right ? x - 4 : x + 4,
 		PLOT_Y - 8);
 	put_bytes(p->f, (uint64_t)p->peak);
@@ -320,7 +328,8 @@ static void put_columns(const struct page *p)
 
 	for (int i = 0; i < COLUMNS; i++) {
 		c = &p->columns[i];
-		fprintf(p->f, "%s[%" PRIu64, i ? "," : "", c->t > p->begin_ns ? c->t - p->begin_ns : 0);
+		fprintf(p->f, "%s[%" PRIu64, i ? "," : "",
+			c->t > p->begin_ns ? c->t - p->begin_ns : 0);
 		for (int k = 0; k < MEM_CATEGORY_CNT; k++)
 			fprintf(p->f, ",%" PRId64, c->sizes[k]);
 		fprintf(p->f, "]");
@@ -400,7 +409,8 @@ static void put_owners(const struct page *p)
 	for (; i < p->owned_cnt; i++)
 		rest += p->owned[i].bytes;
 	if (rest) {
-		fprintf(p->f, "<tr><td colspan='4'>%u more</td><td class='n'>", p->owned_cnt - OWNER_ROWS);
+		fprintf(p->f, "<tr><td colspan='4'>%u more</td><td class='n'>",
+			p->owned_cnt - OWNER_ROWS);
 		put_bytes(p->f, (uint64_t)rest);
 		fprintf(p->f, "</td><td class='n'>%.1f %%</td></tr>\n",
 			100.0 * (double)rest / (double)p->peak);
@@ -418,13 +428,16 @@ static void put_notes(const struct page *p)
 	if (a->too_many)
 		fprintf(p->f, "No categories: too many tensors to follow. ");
 	else if (!info->has_results)
-		fprintf(p->f, "No categories: operators' tensors were not recorded (--execution-trace does). ");
+		fprintf(p->f,
+			"No categories: operators' tensors were not recorded (--execution-trace does). ");
 	else
 		fprintf(p->f,
-			"Categories follow from %" PRIu64 " tensors of %" PRIu64 " operators; what does not "
+			"Categories follow from %" PRIu64 " tensors of %" PRIu64
+			" operators; what does not "
 			"follow from them is unknown%s. ",
 			a->tensors, a->ops,
-			a->no_parameters ? ", and so are parameters: none was recorded as such" : "");
+			a->no_parameters ? ", and so are parameters: none was recorded as such" :
+					   "");
 	if (a->leftovers)
 		fprintf(p->f,
 			"%" PRIu64 " blocks from before the window may be inputs or belong "
@@ -439,7 +452,8 @@ static void put_notes(const struct page *p)
 		fprintf(p->f, "Arguments of %" PRIu64 " operators were cut. ", a->cut_ops);
 	if (totals->freed_unknown)
 		fprintf(p->f,
-			"%" PRIu64 " blocks that were freed had been allocated before the window; those that no "
+			"%" PRIu64
+			" blocks that were freed had been allocated before the window; those that no "
 			"operator had as a tensor are not here. ",
 			totals->freed_unknown);
 	if (loss_account__incomplete(info, totals, text, sizeof(text))) {

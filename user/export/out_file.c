@@ -17,7 +17,8 @@
 
 #define DEFLATE_BUF_SZ (256 * 1024)
 #define TEXT_BUF_SZ (256 * 1024)
-/* Trace text is so regular that level 1 gives a ratio of 15 or more; higher levels cost more than they win. */
+/* Trace text is so regular that level 1 gives a ratio of 15 or more; higher levels cost more than
+ * they win. */
 #define DEFLATE_LEVEL 1
 #define GZIP_WINDOW_BITS (15 + 16) /* 16: a gzip header instead of zlib's */
 

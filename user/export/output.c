@@ -18,8 +18,10 @@ static const struct {
 	{ NEEDS_STACKS, "contains no Python stacks: it was recorded without --with-stack" },
 	{ NEEDS_SAMPLES, "contains no samples: it was recorded without --sample-stacks" },
 	{ NEEDS_MODULES, "contains no modules: it was recorded without --with-modules" },
-	{ NEEDS_SAMPLED_OPERATORS, "has no samples; its table of operators is that of report without --by" },
-	{ NEEDS_GPU, "contains no GPU activity: it was recorded with --gpu off or --activities cpu" },
+	{ NEEDS_SAMPLED_OPERATORS,
+	  "has no samples; its table of operators is that of report without --by" },
+	{ NEEDS_GPU,
+	  "contains no GPU activity: it was recorded with --gpu off or --activities cpu" },
 };
 
 static uint32_t recorded(const struct session_info *i)
@@ -59,7 +61,8 @@ int output__choose_process(const struct output_args *args, uint32_t *tgid)
 	while (args->tgid && i < info->process_cnt && info->processes[i].tgid != args->tgid)
 		i++;
 	if (args->tgid && i == info->process_cnt) {
-		pr_error("cannot write '%s': the capture has no process %u", args->path, args->tgid);
+		pr_error("cannot write '%s': the capture has no process %u", args->path,
+			 args->tgid);
 		return -ESRCH;
 	}
 	*tgid = i < info->process_cnt ? info->processes[i].tgid : 0;

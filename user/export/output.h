@@ -44,18 +44,22 @@ struct output_args {
 	const char *path; /* for messages and its suffix */
 	int fd;           /* where to write */
 	uint32_t tgid;    /* of which process it is; 0: Chrome trace: all, others: the first */
-	const char *device; /* of a memory timeline: "cpu", "cuda:0"; NULL: cuda:0 if it allocated there, else cpu */
-	const char *metric; /* of folded stacks, of STACKS_METRICS; NULL: time, as it was recorded */
-	const char *diff;   /* the second capture of a flame graph; NULL: none */
-	int diff_fd;        /* of which this is the open file */
+	/* of a memory timeline: "cpu", "cuda:0"; NULL: cuda:0 if it allocated there, else cpu */
+	const char *device;
+	/* of folded stacks, of STACKS_METRICS; NULL: time, as it was recorded */
+	const char *metric;
+	const char *diff; /* the second capture of a flame graph; NULL: none */
+	int diff_fd;      /* of which this is the open file */
 	/* reports */
 	FILE *out; /* NULL: standard output */
 	bool json;
-	int row_limit;                          /* -1: all rows; OUTPUT_ROWS_DEFAULT: not given */
-	const char *sort_by;                    /* NULL: order of first appearance */
-	int by_shape, with_flops, exact_memory; /* the table's rows and columns: 1, -1: not, 0: as recorded */
-	int group_by_stack_n;                   /* of the table: that many frames, 0: not */
-	bool all_lines; /* of lines: also those of libraries; else they count as the line that called them */
+	int row_limit;       /* -1: all rows; OUTPUT_ROWS_DEFAULT: not given */
+	const char *sort_by; /* NULL: order of first appearance */
+	/* the table's rows and columns: 1, -1: not, 0: as recorded */
+	int by_shape, with_flops, exact_memory;
+	int group_by_stack_n; /* of the table: that many frames, 0: not */
+	/* of lines: also those of libraries; else they count as the line that called them */
+	bool all_lines;
 };
 #define OUTPUT_ROWS_DEFAULT INT_MIN
 
@@ -74,7 +78,9 @@ enum output_needs {
 struct output {
 	const char *name; /* value of --format or --by */
 	const char *help; /* a line */
-	const char *suffixes; /* of its files without ".gz", separated by blanks; the first one, as it stands, is the default */
+	/* of its files without ".gz", separated by blanks; the first one, as it stands, is the
+	 * default */
+	const char *suffixes;
 	const char *title, *viewer; /* of the message with its file's name; viewer: NULL: none */
 	uint32_t needs;             /* enum output_needs */
 	int rows;                   /* of a report, unless the user says how many; 0: as recorded */

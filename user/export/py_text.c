@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Python's frames as texts; see texts.h. Rules: _prefix_regex() in pytorch torch/profiler/python_tracer.py,
- * trimPrefixes() and name() in torch/csrc/profiler/collection.cpp, _filter_stack_entry() in torch/autograd/profiler_util.py.
+ * Python's frames as texts; see texts.h. Rules: _prefix_regex() in pytorch
+ * torch/profiler/python_tracer.py, trimPrefixes() and name() in torch/csrc/profiler/collection.cpp,
+ * _filter_stack_entry() in torch/autograd/profiler_util.py.
  */
 #include "export/texts.h"
 
@@ -44,7 +45,8 @@ bool py_text__is_library(const char *file)
 	       strstr(file, "/torchinductor_");
 }
 
-/* python puts the program's folder into sys.path; its code is the outermost frame of the main thread. */
+/* python puts the program's folder into sys.path; its code is the outermost frame of the main
+ * thread. */
 void py_paths__find(struct py_paths *paths, const struct session *s)
 {
 	struct hashmap seen = { 0 }; /* files, by their address, of which that is known already */
@@ -92,7 +94,8 @@ static const char *short_name(const char *func)
 	return dot && dot[1] ? dot + 1 : func;
 }
 
-char *py_text__torch(const struct py_paths *paths, const struct py_frame *frame, char *buf, size_t cap)
+char *py_text__torch(const struct py_paths *paths, const struct py_frame *frame, char *buf,
+		     size_t cap)
 {
 	if (frame->module)
 		snprintf(buf, cap, "nn.Module: %s_%u", frame->module, frame->module_nr);

@@ -95,8 +95,9 @@ static void put_tree(struct jsonw *w, const cJSON *v)
 }
 
 /*
- * A capture is a foreign file: its JSON is parsed and written anew, never copied, since parsers take more than JSON
- * allows (bytes that are no UTF-8, numbers without end). What is no JSON, or too much, is a string.
+ * A capture is a foreign file: its JSON is parsed and written anew, never copied, since parsers
+ * take more than JSON allows (bytes that are no UTF-8, numbers without end). What is no JSON, or
+ * too much, is a string.
  */
 static cJSON *parse_meta(const char *json)
 {
@@ -180,7 +181,8 @@ static void write_window(struct jsonw *w, const struct session_info *info)
 {
 	JSONW_OBJ(w, "window");
 	JSONW_I64(w, "begin_unix_ns", (int64_t)info->begin_ns + info->mono_to_unix_ns);
-	JSONW_U64(w, "duration_ns", info->end_ns > info->begin_ns ? info->end_ns - info->begin_ns : 0);
+	JSONW_U64(w, "duration_ns",
+		  info->end_ns > info->begin_ns ? info->end_ns - info->begin_ns : 0);
 	JSONW_U64(w, "clock_error_ns", info->clock_err_ns);
 	JSONW_STR(w, "stopped_by", session_json__stop_text(info->stop_reason));
 	JSONW_BOOL(w, "sealed", info->sealed);
@@ -245,15 +247,19 @@ static void write_loss(struct jsonw *w, const struct session_info *info)
 static void write_cost(struct jsonw *w, const struct session_info *info)
 {
 	double ns = session_info__cost_ns(info);
-	double window = info->end_ns > info->begin_ns ? (double)(info->end_ns - info->begin_ns) : 0.0;
+	double window = info->end_ns > info->begin_ns ? (double)(info->end_ns - info->begin_ns) :
+							0.0;
 
 	JSONW_OBJ(w, "cost");
-	JSONW_DOUBLE(w, "per_hit_ns", (double)session_info__counter(info, PTB_CNT_COST_PS) / 1000.0);
+	JSONW_DOUBLE(w, "per_hit_ns",
+		     (double)session_info__counter(info, PTB_CNT_COST_PS) / 1000.0);
 	JSONW_U64(w, "hits", session_info__hits(info));
 	write_ms(w, "estimated_total_ms", ns);
 	/* of one thread's time; several threads share the sum */
-	JSONW_DOUBLE(w, "percent_of_window", window > 0.0 ? floor(ns / window * 1e5 + 0.5) / 1e3 : NAN);
-	write_ms(w, "collector_cpu_ms", (double)session_info__counter(info, PTB_CNT_COLLECTOR_CPU_NS));
+	JSONW_DOUBLE(w, "percent_of_window",
+		     window > 0.0 ? floor(ns / window * 1e5 + 0.5) / 1e3 : NAN);
+	write_ms(w, "collector_cpu_ms",
+		 (double)session_info__counter(info, PTB_CNT_COLLECTOR_CPU_NS));
 	JSONW_U64(w, "collector_rss_bytes", session_info__counter(info, PTB_CNT_COLLECTOR_RSS));
 	jsonw__end_obj(w);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The tree of calls; see stack_tree.h. A node is found by its parent and its frame. An operator lies below the operators
- * around it that have the same Python stack: one that Python code in another operator calls lies below that code.
+ * The tree of calls; see stack_tree.h. A node is found by its parent and its frame. An operator
+ * lies below the operators around it that have the same Python stack: one that Python code in
+ * another operator calls lies below that code.
  */
 #define LOG_DOMAIN "stacks"
 #include "export/stack_tree.h"
@@ -62,7 +63,8 @@ void stack_tree__free(struct stack_tree *st)
 static uint32_t find_frame(struct stack_tree *st, const struct stack_frame *f)
 {
 	uint64_t k0 = (uint64_t)(f->module ? f->module : f->name) << 32 | f->file;
-	uint64_t k1 = (uint64_t)f->kind << 60 | (uint64_t)(uint32_t)f->line << 30 | (uint32_t)f->first;
+	uint64_t k1 = (uint64_t)f->kind << 60 | (uint64_t)(uint32_t)f->line << 30 |
+		      (uint32_t)f->first;
 	struct stack_frame *at = list__keyed(KEYED_LIST(st, frames, frame), k0, k1);
 
 	*at = *f;
@@ -184,7 +186,8 @@ static enum stack_kind kind_of(uint32_t cat)
 	return cat == SLICE_USER_ANNOTATION ? STACK_ANNOTATION : STACK_OPERATOR;
 }
 
-/* Below the Python stack: those of the open slices from list[from] on that have it, outermost first. */
+/* Below the Python stack: those of the open slices from list[from] on that have it, outermost
+ * first. */
 static uint32_t open_node(struct stack_tree *st, uint32_t tgid, uint32_t stack,
 			  const struct open_slice *list, uint32_t from, uint32_t cnt)
 {
@@ -195,7 +198,8 @@ static uint32_t open_node(struct stack_tree *st, uint32_t tgid, uint32_t stack,
 		end++;
 	while (end-- > from)
 		if (!list[end].is_step)
-			node = child_of(st, node, kept_name(st, list[end].name, kind_of(list[end].cat)));
+			node = child_of(st, node,
+					kept_name(st, list[end].name, kind_of(list[end].cat)));
 	return node;
 }
 
@@ -294,8 +298,8 @@ static int sum_kernel_memory(void *arg, const struct kernel_event *ev)
 }
 
 /*
- * GPU work that no operator launched (Triton's kernels, CUDA graphs): operators have the sums of theirs. That of a graph belongs
- * to what captured it.
+ * GPU work that no operator launched (Triton's kernels, CUDA graphs): operators have the sums of
+ * theirs. That of a graph belongs to what captured it.
  */
 static int sum_gpu(void *arg, const struct gpu_slice *g)
 {
@@ -303,13 +307,15 @@ static int sum_gpu(void *arg, const struct gpu_slice *g)
 	const struct gpu_origin *o = g->origin;
 	uint32_t node;
 
-	if ((g->what != GPU_KERNEL && g->what != GPU_MEMCPY && g->what != GPU_MEMSET) || g->at.op_slice)
+	if ((g->what != GPU_KERNEL && g->what != GPU_MEMCPY && g->what != GPU_MEMSET) ||
+	    g->at.op_slice)
 		return 0;
 	node = stack_node(st, g->at.tgid, o && o->stack ? o->stack : g->at.stack);
 	if (o && *o->op)
 		node = child_of(st, node, kept_name(st, o->op, STACK_OPERATOR));
 	node = child_of(st, node, kept_name(st, g->name, STACK_OPERATOR));
-	stack_sum__add(&st->nodes[node].self[st->run][STACK_GPU], (int64_t)(g->end_ns - g->begin_ns));
+	stack_sum__add(&st->nodes[node].self[st->run][STACK_GPU],
+		       (int64_t)(g->end_ns - g->begin_ns));
 	return 0;
 }
 
@@ -327,9 +333,12 @@ static int sum_sample(void *arg, const struct py_sample *ps)
 		node = child_of(st, node, kept_name(st, ps->op, STACK_OPERATOR));
 	else if (st->by_operator)
 		node = child_of(st, node,
-				named_frame(st, ps->flags & PTB_SAMPLE_OPS ? STACK_OP_NONE : STACK_OP_UNKNOWN,
+				named_frame(st,
+					    ps->flags & PTB_SAMPLE_OPS ? STACK_OP_NONE :
+									 STACK_OP_UNKNOWN,
 					    STACK_GROUP));
-	stack_sum__add(&st->nodes[node].self[st->run][ps->flags & PTB_SAMPLE_RAN ? STACK_RUNNING : STACK_WAITING],
+	stack_sum__add(&st->nodes[node].self[st->run][ps->flags & PTB_SAMPLE_RAN ? STACK_RUNNING :
+										   STACK_WAITING],
 		       (int64_t)ps->ns);
 	return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What operators did, as a tree of calls: Python's frames from the outermost on, then the operators in one another. A sink
- * of one session after another, whose sums stand side by side. Knows no output.
+ * What operators did, as a tree of calls: Python's frames from the outermost on, then the operators
+ * in one another. A sink of one session after another, whose sums stand side by side. Knows no
+ * output.
  */
 #ifndef EXPORT_STACK_TREE_H
 #define EXPORT_STACK_TREE_H
@@ -45,8 +46,9 @@ enum stack_kind {
 
 /* Ids of texts: stack_tree__text(). Those of two sessions are the same where the texts are. */
 struct stack_frame {
-	uint32_t kind, name, file; /* of Python: the qualified name, and the file as py_text__file() has it */
-	uint32_t module;           /* the call of a module: "nn.Module: Linear_0"; 0: it is none */
+	/* of Python: the qualified name, and the file as py_text__file() has it */
+	uint32_t kind, name, file;
+	uint32_t module;     /* the call of a module: "nn.Module: Linear_0"; 0: it is none */
 	int32_t line, first; /* of the instruction, of the def; 0: none */
 };
 static inline bool stack_frame__is_python(const struct stack_frame *f)
@@ -72,7 +74,8 @@ struct stack_tree *stack_tree__new(void);
 void stack_tree__free(struct stack_tree *st);
 /* The next session's (of two) sink. */
 int stack_tree__begin(struct stack_tree *st, const struct session *s);
-/* Every sample is below an operator: one that is in none, or not known to be, below a group that says so. Before the sink is used. */
+/* Every sample is below an operator: one that is in none, or not known to be, below a group that
+ * says so. Before the sink is used. */
 #define STACK_OP_NONE "(none)"
 #define STACK_OP_UNKNOWN "(not known)"
 void stack_tree__group_by_operator(struct stack_tree *st);
@@ -87,16 +90,18 @@ bool stack_tree__is_cut(const struct stack_tree *st);
 /* Was anything of the kind recorded? */
 bool stack_metric__recorded(const struct session_info *info, enum stack_metric metric);
 
-/* Pages that load nothing: templates of export/html, whose {{fields}} C fills in, and the escaping of foreign texts. */
+/* Pages that load nothing: templates of export/html, whose {{fields}} C fills in, and the escaping
+ * of foreign texts. */
 
-/* Writes the field with this name (not terminated); 0, -EINVAL: there is none, or another negative errno. */
+/* Writes the field with this name (not terminated); 0, -EINVAL: there is none, or another negative
+ * errno. */
 typedef int (*html_field)(void *arg, FILE *f, const char *name, size_t len);
 
 /* Writes a template: {{name}} stands for a field. 0 or the negative errno of a field. */
 int html__put_template(FILE *f, const char *text, html_field put, void *arg);
 /*
- * A text of the capture: nothing in it is markup, a byte that is no UTF-8 is shown as the character of its number, and
- * what is not plain text as U+FFFD.
+ * A text of the capture: nothing in it is markup, a byte that is no UTF-8 is shown as the character
+ * of its number, and what is not plain text as U+FFFD.
  */
 void html__put_text(FILE *f, const char *text);
 /* A jsonw_out into the stream (arg) for JSON inside <script>: nothing in it ends that. */

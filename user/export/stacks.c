@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Folded stacks, as EventList.export_stacks() in pytorch torch/autograd/profiler_util.py writes them: of torch's metrics one
- * line for each event with a stack and at least 1 us, in order of begin; of the others, which are ptbpf's, one for
- * each stack with its sum.
+ * Folded stacks, as EventList.export_stacks() in pytorch torch/autograd/profiler_util.py writes
+ * them: of torch's metrics one line for each event with a stack and at least 1 us, in order of
+ * begin; of the others, which are ptbpf's, one for each stack with its sum.
  */
 #define LOG_DOMAIN "stacks"
 #include <errno.h>
@@ -47,7 +47,8 @@ static int keep_event(void *arg, const struct ka_event *ev, uint64_t *nr)
 	struct stacks *st = arg;
 	const struct stacks_event e = { .begin_ns = ev->sl->begin_ns,
 					.end_ns = ev->sl->end_ns,
-					.us = (st->device ? ev->self_device_ns : ev->self_cpu_ns) / 1000,
+					.us = (st->device ? ev->self_device_ns : ev->self_cpu_ns) /
+					      1000,
 					.stack = slice__torch_stack(ev->sl) };
 
 	*nr = 0;
@@ -94,12 +95,14 @@ static void name_frame(const struct stacks *st, uint32_t number, char text[PY_TE
 	if (frames && frames[number].kind == STACK_OPERATOR)
 		snprintf(text, PY_TEXT_MAX, "%s", stack_tree__text(st->tree, frames[number].name));
 	else if (frames && frames[number].module)
-		snprintf(text, PY_TEXT_MAX, "%s", stack_tree__text(st->tree, frames[number].module));
+		snprintf(text, PY_TEXT_MAX, "%s",
+			 stack_tree__text(st->tree, frames[number].module));
 	else
 		py_text__torch(&st->paths, &frame, text, PY_TEXT_MAX);
 }
 
-/* Blanks and what separates frames, as torch does; also what could steer a terminal, and bytes that are no UTF-8. */
+/* Blanks and what separates frames, as torch does; also what could steer a terminal, and bytes that
+ * are no UTF-8. */
 static void fold_text(char *text)
 {
 	const char *p = text, *end = text + strlen(text);
@@ -169,7 +172,8 @@ static int put_events(struct stacks *st)
 	return err;
 }
 
-/* What a node's sum is written as: the innermost Python frame above it; of samples the operator that was open. */
+/* What a node's sum is written as: the innermost Python frame above it; of samples the operator
+ * that was open. */
 static uint32_t leaf_of(const struct stacks *st, const struct stack_node *nodes, uint32_t i)
 {
 	uint32_t cnt;
@@ -186,7 +190,8 @@ static int put_sums(struct stacks *st)
 	uint32_t cnt, frames[PTB_PY_FRAMES_MAX + 1];
 	const struct stack_node *nodes = stack_tree__nodes(st->tree, &cnt);
 	int64_t *sums = xcalloc(cnt, sizeof(*sums));
-	uint64_t unit = st->metric == STACK_RUNNING || st->metric == STACK_WAITING ? 1000 : 1; /* us, as torch */
+	/* us, as torch */
+	uint64_t unit = st->metric == STACK_RUNNING || st->metric == STACK_WAITING ? 1000 : 1;
 	int err = 0;
 
 	for (uint32_t i = 0; i < cnt; i++)
@@ -225,7 +230,9 @@ static bool tree_metric(const char *name, enum stack_metric *metric)
 
 static int choose_metric(struct stacks *st, const struct output_args *args)
 {
-	struct ka_opts opts = { .event = keep_event, .take_back = take_event_back, .event_arg = st };
+	struct ka_opts opts = { .event = keep_event,
+				.take_back = take_event_back,
+				.event_arg = st };
 	const char *metric = args->metric                    ? args->metric :
 			     session__info(st->s)->sample_hz ? "sampled_cpu_time" :
 							       "self_cpu_time_total";

@@ -92,7 +92,8 @@ static void put_states(FILE *f, const struct dumped_thread *t)
 
 	for (int i = 0; i < STATES; i++)
 		if (t->ns[i]) {
-			fprintf(f, "%s%s %.0f %%", sep, names[i], 100 * (double)t->ns[i] / (double)all);
+			fprintf(f, "%s%s %.0f %%", sep, names[i],
+				100 * (double)t->ns[i] / (double)all);
 			sep = ", ";
 		}
 }
@@ -101,7 +102,8 @@ static void put_chars(FILE *f, const char *text, size_t len)
 {
 	char part[1024];
 
-	snprintf(part, sizeof(part), "%.*s", (int)(len < sizeof(part) ? len : sizeof(part) - 1), text);
+	snprintf(part, sizeof(part), "%.*s", (int)(len < sizeof(part) ? len : sizeof(part) - 1),
+		 text);
 	term_text__put(f, part, NAME_CHARS);
 }
 
@@ -111,7 +113,8 @@ static const char *next_line(const char *line)
 	return line + (*line == '\n');
 }
 
-/* The operator of a line of a native stack, as PyTorch's C++ names it ("at::_ops::add_Tensor"); its length, 0: it is none. */
+/* The operator of a line of a native stack, as PyTorch's C++ names it ("at::_ops::add_Tensor"); its
+ * length, 0: it is none. */
 static size_t operator_of(const char *line)
 {
 	static const char ops[] = "at::_ops::";
@@ -167,7 +170,8 @@ static void put_thread(const struct thread_dump *td, FILE *f, const struct dumpe
 	}
 	fputc('\n', f);
 	for (uint32_t i = 0; i < stack.frame_cnt; i++) {
-		struct py_frame frame = session__py_frame(td->s, stack.frames[i] & ~PY_FRAME_NATIVE);
+		struct py_frame frame =
+			session__py_frame(td->s, stack.frames[i] & ~PY_FRAME_NATIVE);
 
 		fputs("    ", f);
 		term_text__put(f, frame.func, NAME_CHARS);
@@ -176,8 +180,9 @@ static void put_thread(const struct thread_dump *td, FILE *f, const struct dumpe
 		fprintf(f, ":%d)\n", frame.line);
 	}
 	if (!stack.frame_cnt)
-		fputs(t->last.flags & PTB_SAMPLE_NO_STACK ? "    (its Python stack could not be read)\n" :
-							    "    (no Python function)\n",
+		fputs(t->last.flags & PTB_SAMPLE_NO_STACK ?
+			      "    (its Python stack could not be read)\n" :
+			      "    (no Python function)\n",
 		      f);
 	else if (stack.flags & (PTB_PY_CUT | PTB_PY_FAULT))
 		fputs("    ...\n", f);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The only file that traces threads. A thread is seized (no signal, no stop that its parent or a shell could see),
- * interrupted, inspected, and detached. What a stop alone would change is put right: calls that the kernel
- * does not restart are made again. No options are set, so nothing happens to the process when ptbpf dies.
+ * The only file that traces threads. A thread is seized (no signal, no stop that its parent or a
+ * shell could see), interrupted, inspected, and detached. What a stop alone would change is put
+ * right: calls that the kernel does not restart are made again. No options are set, so nothing
+ * happens to the process when ptbpf dies.
  */
 #define LOG_DOMAIN "inject"
 #include "inject/inject_priv.h"
@@ -28,7 +29,8 @@
 /* clang-format off */
 #define STOP_NS 100000000ULL /* a thread that does not stop by then does not soon */
 #define SIGMASK_SZ 8
-#define RSEQ_CS_OFF 8 /* struct rseq (Linux uapi/linux/rseq.h): the critical section that it may be in */
+/* struct rseq (Linux uapi/linux/rseq.h): the critical section that it may be in */
+#define RSEQ_CS_OFF 8
 /* clang-format on */
 
 static long ptrace_request(unsigned int request, pid_t tid, uintptr_t addr, void *data)
@@ -136,8 +138,9 @@ static const char *why_not_now(const struct divert_req *req, const struct user_r
 	tv.code = code;
 	stack = xmalloc(tv.stack_sz);
 	tv.stack = stack;
-	why = remote__read(req->pid, regs->rsp, stack, tv.stack_sz) ? "its stack cannot be read" :
-								      safe_point__refuse(req->cp, &tv);
+	why = remote__read(req->pid, regs->rsp, stack, tv.stack_sz) ?
+		      "its stack cannot be read" :
+		      safe_point__refuse(req->cp, &tv);
 	free(stack);
 	return why ? why : check_rseq(req);
 }
@@ -160,20 +163,24 @@ static int read_thread_state(const struct divert_req *req, struct detour_in *in,
 }
 
 /*
- * Is the block in the memory that the thread has now? `mem` is that of the program which the process executed when it was opened;
- * the thread may execute another one, which other privileges may come with, while a process that shares the old memory keeps it alive.
+ * Is the block in the memory that the thread has now? `mem` is that of the program which the
+ * process executed when it was opened; the thread may execute another one, which other privileges
+ * may come with, while a process that shares the old memory keeps it alive.
  */
 static int check_written(const struct divert_req *req, const struct detour *d)
 {
 	uint8_t *got = xmalloc(d->len);
 	int err;
 
-	err = remote__read(req->tid, d->addr, got, d->len) || memcmp(got, d->bytes, d->len) ? -ESRCH : 0;
+	err = remote__read(req->tid, d->addr, got, d->len) || memcmp(got, d->bytes, d->len) ?
+		      -ESRCH :
+		      0;
 	free(got);
 	return err;
 }
 
-static int start_detour(struct divert_req *req, const struct user_regs_struct *regs, bool call_again)
+static int start_detour(struct divert_req *req, const struct user_regs_struct *regs,
+			bool call_again)
 {
 	struct detour_in in = { .regs = *regs, .call_again = call_again };
 	struct detour *d = xmalloc(sizeof(*d));
@@ -185,7 +192,8 @@ static int start_detour(struct divert_req *req, const struct user_regs_struct *r
 	if (!err)
 		err = sig_frame__build(req->cp, &in, d);
 	if (!err)
-		err = remote_mem__write(req->mem, d->addr, d->bytes, d->len); /* below the red zone: unused stack */
+		/* below the red zone: unused stack */
+		err = remote_mem__write(req->mem, d->addr, d->bytes, d->len);
 	if (!err)
 		err = check_written(req, d);
 	if (!err)
@@ -243,9 +251,10 @@ static void divert_stopped(struct divert_req *req)
 	}
 	again = safe_point__call_fate(&call, (int64_t)regs.rax) == CALL_AGAIN;
 	if (!req->only_filters)
-		req->why = again && !req->asleep_too ?
-				   "it is blocked in a system call, where it receives the process's signals" :
-				   why_not_now(req, &regs);
+		req->why =
+			again && !req->asleep_too ?
+				"it is blocked in a system call, where it receives the process's signals" :
+				why_not_now(req, &regs);
 	if (!req->why && check_filters(req, &st)) {
 		if (req->only_filters)
 			req->end = DIVERT_DONE;
@@ -269,7 +278,8 @@ static void *divert_thread(void *arg)
 	long rc = ptrace_request(PTRACE_SEIZE, req->tid, 0, NULL);
 
 	if (rc) {
-		/* threads of the kernel's own (io_uring) are among them: no reason to give up the others */
+		/* threads of the kernel's own (io_uring) are among them: no reason to give up the
+		 * others */
 		req->end = rc == -ESRCH         ? DIVERT_GONE :
 			   req->tid == req->pid ? DIVERT_REFUSED :
 						  DIVERT_NOT_NOW;

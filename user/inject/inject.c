@@ -51,7 +51,8 @@ bool inject__is_mapped(const struct inject_job *job)
 	for (uint32_t i = 0; i < maps.cnt && !found; i++)
 		found = maps.items[i].exec && !maps.items[i].deleted &&
 			!strcmp(proc_map__base(&maps.items[i]), base) &&
-			(maps.items[i].ino == job->file.st_ino || !strcmp(maps.items[i].path, job->path));
+			(maps.items[i].ino == job->file.st_ino ||
+			 !strcmp(maps.items[i].path, job->path));
 	proc_maps__free(&maps);
 	return found;
 }
@@ -84,7 +85,8 @@ bool inject__is_running(int pidfd)
 	return !syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0);
 }
 
-/* Before anything is read of the process, so that all of it is about this address space or leads nowhere. */
+/* Before anything is read of the process, so that all of it is about this address space or leads
+ * nowhere. */
 static int open_process(struct inject_job *job, struct remote_mem *mem)
 {
 	int err = 0;
@@ -98,7 +100,8 @@ static int open_process(struct inject_job *job, struct remote_mem *mem)
 	if (!mem)
 		err = remote_mem__open(job->pid, true, &job->mem);
 	if (err) {
-		refuse(job, "there is no such process, or its memory cannot be opened: %s", errstr(err));
+		refuse(job, "there is no such process, or its memory cannot be opened: %s",
+		       errstr(err));
 		return err;
 	}
 	if (!inject__is_running(job->pidfd)) {
@@ -154,7 +157,8 @@ static int make_copy(struct inject_job *job)
 	char stem[200];
 	int err;
 
-	snprintf(stem, sizeof(stem), "%.*s", suffix ? (int)(suffix - base) : (int)strlen(base), base);
+	snprintf(stem, sizeof(stem), "%.*s", suffix ? (int)(suffix - base) : (int)strlen(base),
+		 base);
 	err = root_temp__create(job->pid, stem, ".so", ROOT_TEMP_CODE, fill_copy, job, &job->copy);
 	if (!err && fstat(job->copy.fd, &job->file))
 		err = -errno;
@@ -261,7 +265,8 @@ static int load_by_methods(struct inject_job *job, const struct inject_opts *opt
 		err = remote_exec__load(job);
 		if (!err || err != -EAGAIN || opts->only == INJECT_REMOTE_EXEC)
 			return err;
-		pr_debug("process %d: remote execution is not possible: %s", job->pid, job->res->why);
+		pr_debug("process %d: remote execution is not possible: %s", job->pid,
+			 job->res->why);
 	}
 	return ptrace_load__library(job);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Loads the agent's library into a running process that was not prepared: only when the user asks for it.
- * On CPython 3.14 and later through the interpreter's own remote execution (PEP 768), else by ptrace:
- * one thread, at a safe point, for a bounded time, everything put back. When in doubt it refuses.
+ * Loads the agent's library into a running process that was not prepared: only when the user asks
+ * for it. On CPython 3.14 and later through the interpreter's own remote execution (PEP 768), else
+ * by ptrace: one thread, at a safe point, for a bounded time, everything put back. When in doubt it
+ * refuses.
  */
 #ifndef INJECT_INJECT_H
 #define INJECT_INJECT_H
@@ -16,9 +17,11 @@ struct remote_mem;
 enum inject_method { INJECT_NONE, INJECT_REMOTE_EXEC, INJECT_PTRACE };
 
 struct inject_opts {
-	const char *lib_path; /* absolute; for a target that has no such file it is copied, while it is loaded */
-	struct remote_mem *mem; /* opened before anything was learnt of the process, so that a program which it executes
-		  * later is not loaded into; NULL: opened now. The caller's to close */
+	/* absolute; for a target that has no such file it is copied, while it is loaded */
+	const char *lib_path;
+	/* opened before anything was learnt of the process, so that a program which it executes
+	 * later is not loaded into; NULL: opened now. The caller's to close */
+	struct remote_mem *mem;
 	uint64_t limit_ns;       /* for all of it; 0: 5 s */
 	enum inject_method only; /* for tests: this one or none; INJECT_NONE: as above */
 };
@@ -30,10 +33,11 @@ struct inject_result {
 	char why[256];       /* refused: a sentence */
 };
 
-/* 0: the library is loaded (its constructor has run). Negative errno: refused or failed, res->why says why,
- * and the process continues unchanged. */
+/* 0: the library is loaded (its constructor has run). Negative errno: refused or failed, res->why
+ * says why, and the process continues unchanged. */
 int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result *res);
 
-const char *inject__method_text(enum inject_method method); /* "remote execution (PEP 768)", "ptrace" */
+/* "remote execution (PEP 768)", "ptrace" */
+const char *inject__method_text(enum inject_method method);
 
 #endif /* INJECT_INJECT_H */

@@ -16,8 +16,9 @@
 #include "target/proc_info.h"
 
 /*
- * What a diverted thread needs to know of its process's code: the loader's and the C library's functions that
- * are called, and the code in which a thread must not be diverted. Reads files and memory, writes nothing.
+ * What a diverted thread needs to know of its process's code: the loader's and the C library's
+ * functions that are called, and the code in which a thread must not be diverted. Reads files and
+ * memory, writes nothing.
  */
 
 enum code_kind {
@@ -45,17 +46,20 @@ struct code_range {
 struct target_code {
 	struct code_object objs[CODE_OBJECTS_MAX];
 	uint32_t obj_cnt;
-	struct code_range busy[CODE_RANGES_MAX]; /* functions of libc that hold locks of the loader's or the allocator's kind */
+	/* functions of libc that hold locks of the loader's or the allocator's kind */
+	struct code_range busy[CODE_RANGES_MAX];
 	uint32_t busy_cnt;
 	uint64_t dlopen; /* runtime addresses */
 	uint64_t dlopen_flags;
 	bool two_dlopens; /* by two files that are called as the C library's are */
-	uint64_t swab; /* void swab(const void *from, void *to, ssize_t n): plain code that copies */
+	/* void swab(const void *from, void *to, ssize_t n): plain code that copies */
+	uint64_t swab;
 	uint64_t restore_rt;  /* `mov $15, %rax; syscall`: where a signal handler returns to */
 	uint64_t errno_tpoff; /* errno of a thread, from its fs base */
 };
 
-/* 0; -ENOTSUP: nothing can be loaded into this process; another negative errno. why: a sentence, if not 0. */
+/* 0; -ENOTSUP: nothing can be loaded into this process; another negative errno. why: a sentence, if
+ * not 0. */
 int target_code__find(pid_t pid, struct target_code *out, char *why, size_t cap);
 void target_code__clear(struct target_code *cp);
 
@@ -67,15 +71,17 @@ bool code_object__before(const struct code_object *o, uint64_t addr, uint8_t byt
 const struct code_range *target_code__busy(const struct target_code *cp, uint64_t addr);
 
 /*
- * May this stopped thread call dlopen() now, as a signal handler would that is allowed to? Decides on what it
- * is shown: registers, the system call that was interrupted, the bytes of its stack. When in doubt: no.
+ * May this stopped thread call dlopen() now, as a signal handler would that is allowed to? Decides
+ * on what it is shown: registers, the system call that was interrupted, the bytes of its stack.
+ * When in doubt: no.
  */
 
 /* What becomes of a system call that was interrupted (Linux arch/x86/kernel/signal.c). */
 enum call_fate {
 	CALL_NONE,  /* not in one, or it is complete: nothing is to be done */
 	CALL_AGAIN, /* made again with the same arguments: the same as what the kernel does */
-	CALL_KERNEL, /* only the kernel can go on with it (a relative time limit): leave this thread alone */
+	/* only the kernel can go on with it (a relative time limit): leave this thread alone */
+	CALL_KERNEL,
 };
 
 struct blocked_call {
@@ -88,13 +94,14 @@ struct blocked_call {
 enum call_fate safe_point__call_fate(const struct blocked_call *call, int64_t result);
 
 /*
- * A thread that sleeps in this call: may it be stopped at all, and be of use? False where a stop would be seen
- * (EINTR from calls that the kernel never restarts) or the call cannot be made again.
+ * A thread that sleeps in this call: may it be stopped at all, and be of use? False where a stop
+ * would be seen (EINTR from calls that the kernel never restarts) or the call cannot be made again.
  */
 bool safe_point__may_stop(const struct blocked_call *call);
 /*
- * After a stop that changes nothing else: is the call to be made again by hand? Either the stop made it fail with
- * EINTR; or the kernel would go on with restart_syscall, under which it cannot be seen any more which call it is.
+ * After a stop that changes nothing else: is the call to be made again by hand? Either the stop
+ * made it fail with EINTR; or the kernel would go on with restart_syscall, under which it cannot be
+ * seen any more which call it is.
  */
 bool safe_point__make_again(const struct blocked_call *call, int64_t result);
 
@@ -113,7 +120,8 @@ const char *safe_point__refuse(const struct target_code *cp, const struct thread
 #define SAFE_POINT_MAPPED 24576 /* of it, for what is written there from outside */
 #define SAFE_POINT_STACK_MAX (1u << 20)
 
-/* What /proc says of one thread and of its memory map, for the decision whether to stop it. Reads only. */
+/* What /proc says of one thread and of its memory map, for the decision whether to stop it. Reads
+ * only. */
 
 /* The system call in which it sleeps; nr -1: none. False: not known. */
 bool thread_facts__call(pid_t pid, pid_t tid, struct blocked_call *out);
@@ -127,8 +135,8 @@ struct stack_map {
 bool thread_facts__stack(pid_t pid, uint64_t addr, struct stack_map *out);
 
 /*
- * Temporary files in the root directory and mount namespace of a process. No symbolic link is followed, and no file
- * system that a process or another machine serves is entered (target/proc.h).
+ * Temporary files in the root directory and mount namespace of a process. No symbolic link is
+ * followed, and no file system that a process or another machine serves is entered (target/proc.h).
  */
 
 enum root_temp_use {
@@ -154,22 +162,24 @@ typedef int (*root_temp_fill_fn)(void *arg, int fd);
 
 /*
  * A new file in one of the directories for temporary files, with a new random name:
- * STEM-NUMBERSUFFIX, and what fill writes. What the process executes or reads belongs to root, or where only users of
- * its user namespace own files to the root of that, in a directory of the same root: no other process of its user can
- * write to it or put another file in its place. An answer belongs to the process's user. fill: NULL for an empty file.
- * 0, or negative errno of the last directory that was tried.
+ * STEM-NUMBERSUFFIX, and what fill writes. What the process executes or reads belongs to root, or
+ * where only users of its user namespace own files to the root of that, in a directory of the same
+ * root: no other process of its user can write to it or put another file in its place. An answer
+ * belongs to the process's user. fill: NULL for an empty file. 0, or negative errno of the last
+ * directory that was tried.
  */
 int root_temp__create(pid_t pid, const char *stem, const char *suffix, enum root_temp_use use,
 		      root_temp_fill_fn fill, void *arg, struct root_temp *out);
 void root_temp__remove(struct root_temp *t); /* also closes it */
 
 /*
- * The detour of a thread, as bytes for its stack: the frames of two signals that were never sent. The thread
- * calls dlopen(), as if it were a handler; dlopen() returns to libc's own rt_sigreturn, by which the kernel
- * sets the registers for a call that puts errno back, and that returns to rt_sigreturn once more, by which
- * the kernel puts back every register, the floating point and vector state and the signal mask. So there is no
- * code of ours in the process, nothing is patched or mapped, and ptbpf is not needed at the end:
- * once the thread's registers are set, it returns by itself.
+ * The detour of a thread, as bytes for its stack: the frames of two signals that were never sent.
+ * The thread calls dlopen(), as if it were a handler; dlopen() returns to libc's own rt_sigreturn,
+ * by which the kernel sets the registers for a call that puts errno back, and that returns to
+ * rt_sigreturn once more, by which the kernel puts back every register, the floating point and
+ * vector state and the signal mask. So there is no code of ours in the process, nothing is patched
+ * or mapped, and ptbpf is not needed at the end: once the thread's registers are set, it returns by
+ * itself.
  */
 
 #define SIG_FRAME_XSTATE_MAX 16384
@@ -183,8 +193,9 @@ struct detour_in {
 	const uint8_t *xstate;        /* NT_X86_XSTATE */
 	size_t xstate_sz;
 	uint32_t saved_errno;
-	const char *path;                /* of the library, as the target names it */
-	uint8_t mark[SIG_FRAME_MARK_SZ]; /* random: by it the block is recognized in the thread's memory */
+	const char *path; /* of the library, as the target names it */
+	/* random: by it the block is recognized in the thread's memory */
+	uint8_t mark[SIG_FRAME_MARK_SZ];
 };
 
 struct detour {
@@ -195,16 +206,17 @@ struct detour {
 	uint64_t sigmask; /* while it lasts; its last bit differs from the thread's own */
 };
 
-/* 0; -E2BIG: path or state too large; -ENOTSUP: a vector state that sigreturn would not take back. */
+/* 0; -E2BIG: path or state too large; -ENOTSUP: a vector state that sigreturn would not take
+ * back. */
 int sig_frame__build(const struct target_code *cp, const struct detour_in *in, struct detour *out);
 
 #define SIG_FRAME_MARK (1ULL << 63) /* the bit of the mask that shows whether the detour lasts */
 
 /*
- * Where CPython (3.14 and later) wants a script's name for remote execution (PEP 768), read off the table that
- * the interpreter carries for that purpose: Include/internal/pycore_debug_offsets.h. The groups between those
- * that are needed grow from version to version, so the last one is found by its shape, and all is checked
- * against the live interpreter. Hostile bytes: everything is bounded.
+ * Where CPython (3.14 and later) wants a script's name for remote execution (PEP 768), read off the
+ * table that the interpreter carries for that purpose: Include/internal/pycore_debug_offsets.h. The
+ * groups between those that are needed grow from version to version, so the last one is found by
+ * its shape, and all is checked against the live interpreter. Hostile bytes: everything is bounded.
  */
 
 #define PY_OFFSETS_READ 2048 /* of _PyRuntime, more than the table has */
@@ -230,14 +242,14 @@ struct py_remote {
 int py_remote__find(pid_t pid, struct py_remote *out, const char **why);
 
 /*
- * Stops one thread, checks whether it is at a safe point, and if so starts its detour. The
- * thread is let go before this returns, whatever happened, and stands still for about a millisecond.
+ * Stops one thread, checks whether it is at a safe point, and if so starts its detour. The thread
+ * is let go before this returns, whatever happened, and stands still for about a millisecond.
  *
- * When ptbpf is killed in the middle: before the registers are set (by one system call), the thread goes on as
- * if it had not been stopped; after that, it makes its detour alone. There is no state in between, with one
- * exception: threads that wait in epoll_wait() and other calls that the kernel never restarts are not stopped,
- * but one may enter such a call in the very moment of the stop. It has the call made again; if ptbpf is killed just
- * then, the call fails with EINTR.
+ * When ptbpf is killed in the middle: before the registers are set (by one system call), the thread
+ * goes on as if it had not been stopped; after that, it makes its detour alone. There is no state
+ * in between, with one exception: threads that wait in epoll_wait() and other calls that the kernel
+ * never restarts are not stopped, but one may enter such a call in the very moment of the stop. It
+ * has the call made again; if ptbpf is killed just then, the call fails with EINTR.
  */
 
 struct remote_mem;
@@ -256,7 +268,8 @@ struct divert_req {
 	const struct target_code *cp;
 	const char *path;
 	bool asleep_too; /* also out of a system call in which it waits: see ptrace_load.c */
-	bool only_filters; /* no detour: DIVERT_DONE means that its seccomp filters would let the library be loaded */
+	/* no detour: DIVERT_DONE means that its seccomp filters would let the library be loaded */
+	bool only_filters;
 	/* results */
 	enum divert_end end;
 	int err;
@@ -274,10 +287,11 @@ bool divert__is_over(pid_t pid, pid_t tid, uint64_t own_mask);
 
 struct inject_job {
 	pid_t pid;
-	int pidfd;              /* a process that gets the same pid later is another one */
-	struct remote_mem *mem; /* of the address space that it had at first; what it executes later has
-			       * another one, which is never written to */
-	const char *path;       /* as the process names it */
+	int pidfd; /* a process that gets the same pid later is another one */
+	/* of the address space that it had at first; what it executes later has another one, which
+	 * is never written to */
+	struct remote_mem *mem;
+	const char *path;    /* as the process names it */
 	char real[PATH_MAX]; /* ... and without links */
 	struct stat file;    /* of it, or of its copy */
 	struct root_temp copy;
@@ -288,18 +302,19 @@ struct inject_job {
 #define refuse(job, ...) snprintf((job)->res->why, sizeof((job)->res->why), __VA_ARGS__)
 
 bool inject__is_mapped(const struct inject_job *job);
-bool inject__is_alive(const struct inject_job *job); /* false: and says that the process has ended */
+/* false: and says that the process has ended */
+bool inject__is_alive(const struct inject_job *job);
 bool inject__is_running(int pidfd); /* not reaped yet, so its pid is still its own */
 bool inject__is_time(const struct inject_job *job); /* is there any left, and no signal pending? */
 void inject__nap(uint64_t ns);                      /* other work goes on: sandbox__idle() */
 
-/* 0, or negative errno with job->res->why; -EAGAIN from remote execution: nothing happened, another method may
- * be tried. */
+/* 0, or negative errno with job->res->why; -EAGAIN from remote execution: nothing happened, another
+ * method may be tried. */
 int remote_exec__load(struct inject_job *job);
 int ptrace_load__library(struct inject_job *job);
 
-/* Stops the main thread for a moment, to read its seccomp filters: would they let the library be loaded? 0;
- * -EPERM: no; -EAGAIN: it was not at a point where it may be stopped, until `end_ns`. */
+/* Stops the main thread for a moment, to read its seccomp filters: would they let the library be
+ * loaded? 0; -EPERM: no; -EAGAIN: it was not at a point where it may be stopped, until `end_ns`. */
 int ptrace_load__check_filters(struct inject_job *job, uint64_t end_ns);
 
 #endif /* INJECT_INJECT_PRIV_H */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Loads a library by a thread's detour: inspects one thread after the other until one is at a safe point, and
- * waits until it is back.
+ * Loads a library by a thread's detour: inspects one thread after the other until one is at a safe
+ * point, and waits until it is back.
  *
- * Signals wait until then. For a thread that runs this is all. One that was taken out of a waiting call makes
- * the call again, so a signal of those few milliseconds is handled but does not end the call. The signals of a process
- * go to its main thread, so this one is taken out of a call only when no other thread would do for half of the time.
+ * Signals wait until then. For a thread that runs this is all. One that was taken out of a waiting
+ * call makes the call again, so a signal of those few milliseconds is handled but does not end the
+ * call. The signals of a process go to its main thread, so this one is taken out of a call only
+ * when no other thread would do for half of the time.
  */
 #define LOG_DOMAIN "inject"
 #include <errno.h>
@@ -26,7 +27,8 @@
 #define DETOUR_MAX_NS 30000000000ULL /* a detour that lasts longer is reported, not waited for */
 #define TRIES_PER_ROUND 8
 
-/* A thread that sleeps where a stop would be seen, or of which nothing can be had, is not even stopped. */
+/* A thread that sleeps where a stop would be seen, or of which nothing can be had, is not even
+ * stopped. */
 static const char *why_not_stopped(pid_t pid, pid_t tid, bool asleep_too)
 {
 	struct thread_status st;
@@ -40,7 +42,8 @@ static const char *why_not_stopped(pid_t pid, pid_t tid, bool asleep_too)
 		return "its system call cannot be read";
 	if (call.nr >= 0 && !asleep_too)
 		return "it is blocked in a system call, where it receives the process's signals";
-	return safe_point__may_stop(&call) ? NULL : "it is in a system call that must not be interrupted";
+	return safe_point__may_stop(&call) ? NULL :
+					     "it is in a system call that must not be interrupted";
 }
 
 static int wait_back(struct inject_job *job, const struct divert_req *req)
@@ -67,7 +70,8 @@ static int wait_back(struct inject_job *job, const struct divert_req *req)
 }
 
 /* Inspects some of the threads, the main thread first. 1: not now; 0: loaded; negative errno. */
-static int try_threads(struct inject_job *job, const struct target_code *cp, uint32_t round, bool late)
+static int try_threads(struct inject_job *job, const struct target_code *cp, uint32_t round,
+		       bool late)
 {
 	pid_t *tids;
 	int n = proc__threads(job->pid, &tids), tries = 0, rc = 1;
@@ -82,7 +86,8 @@ static int try_threads(struct inject_job *job, const struct target_code *cp, uin
 	}
 	for (int i = 0; i < n && rc == 1 && tries < TRIES_PER_ROUND; i++) {
 		/* the main thread, then others from another one each time */
-		req.tid = i ? tids[1 + ((uint32_t)i - 1 + round * TRIES_PER_ROUND) % ((uint32_t)n - 1)] :
+		req.tid = i ? tids[1 + ((uint32_t)i - 1 + round * TRIES_PER_ROUND) %
+					       ((uint32_t)n - 1)] :
 			      job->pid;
 		req.asleep_too = i || late;
 		why = why_not_stopped(job->pid, req.tid, req.asleep_too);
@@ -103,7 +108,8 @@ static int try_threads(struct inject_job *job, const struct target_code *cp, uin
 			refuse(job, "no thread at a safe point; the last, %d: %s", req.tid,
 			       req.end == DIVERT_GONE ? "it has exited" : req.why);
 		pr_debug("thread %d of %d: %s, stopped for %lu us", req.tid, job->pid,
-			 req.end == DIVERT_DONE ? "diverted" : job->res->why, req.stopped_ns / 1000);
+			 req.end == DIVERT_DONE ? "diverted" : job->res->why,
+			 req.stopped_ns / 1000);
 	}
 	free(tids);
 	return rc;

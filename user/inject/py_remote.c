@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Finds _PyRuntime in the executable or in libpython, whichever exports it, and the main thread's state. */
+/* Finds _PyRuntime in the executable or in libpython, whichever exports it, and the main thread's
+ * state. */
 #define LOG_DOMAIN "inject"
 #include "inject/inject_priv.h"
 
@@ -36,14 +37,15 @@ enum {
 
 /*
  * struct _debugger_support: eval_breaker, remote_debugger_support, remote_debugging_enabled,
- * debugger_pending_call, debugger_script_path, debugger_script_path_size. The flag is an int32_t, the first of
- * its struct, and the text's array follows it.
+ * debugger_pending_call, debugger_script_path, debugger_script_path_size. The flag is an int32_t,
+ * the first of its struct, and the text's array follows it.
  */
 static bool is_support(const uint64_t *w, uint64_t interp_size)
 {
-	return w[0] % 8 == 0 && w[0] < TSTATE_MAX && w[1] > w[0] && w[1] < TSTATE_MAX && w[1] % 4 == 0 &&
-	       w[2] && w[2] < interp_size && w[2] % 4 == 0 && !w[3] && (w[4] == 4 || w[4] == 8) &&
-	       w[5] >= PATH_SIZE_MIN && w[5] <= PATH_SIZE_MAX && !(w[5] & (w[5] - 1));
+	return w[0] % 8 == 0 && w[0] < TSTATE_MAX && w[1] > w[0] && w[1] < TSTATE_MAX &&
+	       w[1] % 4 == 0 && w[2] && w[2] < interp_size && w[2] % 4 == 0 && !w[3] &&
+	       (w[4] == 4 || w[4] == 8) && w[5] >= PATH_SIZE_MIN && w[5] <= PATH_SIZE_MAX &&
+	       !(w[5] & (w[5] - 1));
 }
 
 int py_offsets__parse(const uint8_t *bytes, size_t len, struct py_offsets *out, const char **why)
@@ -58,7 +60,8 @@ int py_offsets__parse(const uint8_t *bytes, size_t len, struct py_offsets *out, 
 	    (w[W_VERSION] >> 16 & 0xff) < 14)
 		return -ENOTSUP;
 	*why = "its Python's table for debuggers is not supported";
-	for (size_t i = W_REST; i + 6 <= cnt && !at; i++) /* the first: what follows the table is data */
+	/* the first: what follows the table is data */
+	for (size_t i = W_REST; i + 6 <= cnt && !at; i++)
 		if (is_support(w + i, w[W_INTERP_SIZE]))
 			at = i;
 	if (!at || w[W_INTERP_SIZE] > STATE_MAX || w[W_THREADS_MAIN] >= w[W_INTERP_SIZE] ||
@@ -86,7 +89,8 @@ static bool read_word(pid_t pid, uint64_t addr, uint64_t *out)
 	return !remote__read(pid, addr, out, sizeof(*out));
 }
 
-/* The thread's state names its interpreter and its thread id; what is not where the table says, is not it. */
+/* The thread's state names its interpreter and its thread id; what is not where the table says, is
+ * not it. */
 static bool is_main_state(pid_t pid, const struct py_remote *pr)
 {
 	uint64_t cnt = pr->off.support / 8;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Loads a library by a script that CPython runs at a safe point of its own (Doc/howto/remote_debugging.rst).
- * The script is a file of root's in the target's /tmp; it runs in a name space that the interpreter makes for it and
- * throws away, and writes how it went into a second file, of the target's user. Both are removed. When it is not run in
- * time, it is withdrawn.
+ * Loads a library by a script that CPython runs at a safe point of its own
+ * (Doc/howto/remote_debugging.rst). The script is a file of root's in the target's /tmp; it runs in
+ * a name space that the interpreter makes for it and throws away, and writes how it went into a
+ * second file, of the target's user. Both are removed. When it is not run in time, it is withdrawn.
  */
 #define LOG_DOMAIN "inject"
 #include <errno.h>
@@ -21,18 +21,20 @@
 #include "target/proc_info.h"
 
 /* clang-format off */
-#define EVAL_REQUEST_NS 50000000ULL /* with several threads the interpreter checks by itself before that */
+/* with several threads the interpreter checks by itself before that */
+#define EVAL_REQUEST_NS 50000000ULL
 #define NAP_NS 1000000ULL
 #define GRACE_NS 1000000000ULL  /* for a script that was taken but has not answered */
 /* clang-format on */
 
 /*
- * Bits of PyThreadState.eval_breaker (Include/internal/pycore_ceval.h, the same up to version 3.15; a later one is
- * not requested to check, but may do so by itself). Our change is not atomic: what another thread sets or clears at that very
- * moment is lost. So everything that others set is set: signals, calls, exceptions, merges of reference counts
- * where there is no GIL; the interpreter checks and finds nothing to do. Only the request to drop the GIL is
- * cleared: a thread that waits for the GIL repeats it every 5 ms, while a false one would make this thread wait until
- * another takes the GIL (Python/ceval_gil.c, FORCE_SWITCHING).
+ * Bits of PyThreadState.eval_breaker (Include/internal/pycore_ceval.h, the same up to version 3.15;
+ * a later one is not requested to check, but may do so by itself). Our change is not atomic: what
+ * another thread sets or clears at that very moment is lost. So everything that others set is set:
+ * signals, calls, exceptions, merges of reference counts where there is no GIL; the interpreter
+ * checks and finds nothing to do. Only the request to drop the GIL is cleared: a thread that waits
+ * for the GIL repeats it every 5 ms, while a false one would make this thread wait until another
+ * takes the GIL (Python/ceval_gil.c, FORCE_SWITCHING).
  */
 #define BITS_KNOWN_MINOR 15
 #define GIL_DROP_REQUEST 0x01u
@@ -94,7 +96,8 @@ static int script__create(struct inject_job *job, struct script *s)
 	int err;
 
 	*s = (struct script){ .lib = job->path, .text = ROOT_TEMP_NONE, .answer = ROOT_TEMP_NONE };
-	err = root_temp__create(job->pid, "ptbpf", ".txt", ROOT_TEMP_ANSWER, NULL, NULL, &s->answer);
+	err = root_temp__create(job->pid, "ptbpf", ".txt", ROOT_TEMP_ANSWER, NULL, NULL,
+				&s->answer);
 	return err ? err :
 		     root_temp__create(job->pid, "ptbpf", ".py", ROOT_TEMP_SCRIPT, script__write, s,
 				       &s->text);
@@ -161,7 +164,8 @@ static bool withdraw_request(struct inject_job *job, const struct py_remote *pr)
 
 	if (!is_pending(job->pid, pr))
 		return false;
-	/* a name first: with an empty one the interpreter does nothing, should it check right now */
+	/* a name first: with an empty one the interpreter does nothing, should it check right
+	 * now */
 	remote_mem__write(job->mem, path_addr(pr), &empty, sizeof(empty));
 	if (!is_pending(job->pid, pr))
 		return false;
@@ -200,7 +204,8 @@ static int wait_answer(struct inject_job *job, const struct py_remote *pr, const
 			eval_requested = true;
 		}
 		if (!taken && now > end && withdraw_request(job, pr)) {
-			refuse(job, "its Python did not reach a point where it runs remote scripts");
+			refuse(job,
+			       "its Python did not reach a point where it runs remote scripts");
 			return -EAGAIN;
 		}
 		if (taken && !inject__is_alive(job))

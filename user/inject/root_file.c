@@ -58,8 +58,9 @@ static int create_as(int dir, const char *name, const struct owner *o)
 }
 
 /*
- * Only these two roots, and the owner of an entry, can rename or remove the entry. The process may have mounted any directory of the
- * machine there: one of the machine's root must be one in which everybody may make files.
+ * Only these two roots, and the owner of an entry, can rename or remove the entry. The process may
+ * have mounted any directory of the machine there: one of the machine's root must be one in which
+ * everybody may make files.
  */
 static bool is_owned_by_root(int dir, const struct owner *ns_root)
 {
@@ -118,7 +119,8 @@ int root_temp__create(pid_t pid, const char *stem, const char *suffix, enum root
 	int err = -EACCES;
 
 	*out = (struct root_temp)ROOT_TEMP_NONE;
-	if (thread_status__read(pid, 0, &st) || getrandom(&number, sizeof(number), 0) != sizeof(number))
+	if (thread_status__read(pid, 0, &st) ||
+	    getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return -EIO;
 	w.user = (struct owner){ st.uid, st.gid };
 	w.ns_root = (struct owner){ ns_root_id(pid, "uid_map"), ns_root_id(pid, "gid_map") };

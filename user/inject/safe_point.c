@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The rules of inject_priv.h. The loader and the allocator are not re-entrant: dlopen() on a thread that is
- * inside of one of them would see half-changed data, or wait for a lock that its own thread holds.
+ * The rules of inject_priv.h. The loader and the allocator are not re-entrant: dlopen() on a thread
+ * that is inside of one of them would see half-changed data, or wait for a lock that its own thread
+ * holds.
  *
- * - A thread that runs (is in no system call): its instruction is in neither libc, loader nor allocator.
- * - One that waits in a system call: only in calls that wait, never in those by which memory and locks are
- *   managed, and not for a lock of the kind that guards the allocator.
- * - Near the top of its stack is no return address into any of them that may hold a lock, and none in a wide
- *   circle into those that call foreign functions while they do (dl_iterate_phdr, fork, exit, dlclose). A
- *   constructor, far below dlopen(), may call dlopen() itself: that is no reason. Addresses that finished calls
- *   have left there cannot be distinguished from others; they cost nothing but another poll.
+ * - A thread that runs (is in no system call): its instruction is in neither libc, loader nor
+ *   allocator.
+ * - One that waits in a system call: only in calls that wait, never in those by which memory and
+ *   locks are managed, and not for a lock of the kind that guards the allocator.
+ * - Near the top of its stack is no return address into any of them that may hold a lock, and none
+ *   in a wide circle into those that call foreign functions while they do (dl_iterate_phdr, fork,
+ *   exit, dlclose). A constructor, far below dlopen(), may call dlopen() itself: that is no reason.
+ *   Addresses that finished calls have left there cannot be distinguished from others; they cost
+ *   nothing but another poll.
  * - Nowhere on its stack is a signal frame: what it interrupted may be any of these.
  */
 #include "inject/inject_priv.h"
@@ -36,8 +39,10 @@
 enum call_kind {
 	KIND_OTHER, /* not one of those below */
 	KIND_WAITS, /* restarted by the kernel, by making it again */
-	KIND_IO, /* the same, but with EINTR from a socket that has a time limit, and from some devices */
-	KIND_TIMED, /* the same, but for a relative time limit, which only the kernel can continue */
+	/* the same, but with EINTR from a socket that has a time limit, and from some devices */
+	KIND_IO,
+	/* the same, but for a relative time limit, which only the kernel can continue */
+	KIND_TIMED,
 	KIND_SLEEP,  /* the same, unless args[1] says that it is absolute */
 	KIND_SELECT, /* with a pointer to one in args[4], NULL: none */
 	KIND_PPOLL,  /* in args[2] */
@@ -106,8 +111,8 @@ static int futex_op(const struct blocked_call *call)
 }
 
 /*
- * Does the call end at the same moment when it is made again? Waits on conditions, semaphores and threads
- * have an absolute time limit or none (glibc nptl/futex-internal.c).
+ * Does the call end at the same moment when it is made again? Waits on conditions, semaphores and
+ * threads have an absolute time limit or none (glibc nptl/futex-internal.c).
  */
 static bool is_timeless(const struct blocked_call *call)
 {
@@ -165,8 +170,8 @@ enum call_fate safe_point__call_fate(const struct blocked_call *call, int64_t re
 
 bool safe_point__make_again(const struct blocked_call *call, int64_t result)
 {
-	return is_our_eintr(call, result) ||
-	       (result == -ERESTART_RESTARTBLOCK && safe_point__call_fate(call, result) == CALL_AGAIN);
+	return is_our_eintr(call, result) || (result == -ERESTART_RESTARTBLOCK &&
+					      safe_point__call_fate(call, result) == CALL_AGAIN);
 }
 
 /* Waits for a lock of libc's lowest kind, or a mutex: which, is not known. */
@@ -246,8 +251,9 @@ static const char *unfinished_call(const struct target_code *cp, const struct th
 }
 
 /*
- * struct rt_sigframe (Linux arch/x86/include/asm/sigframe.h): the address that the handler returns to, then
- * struct ucontext: flags (few), link (0), stack, registers with rip at 168 and cs at 184 of it.
+ * struct rt_sigframe (Linux arch/x86/include/asm/sigframe.h): the address that the handler returns
+ * to, then struct ucontext: flags (few), link (0), stack, registers with rip at 168 and cs at 184
+ * of it.
  */
 static bool is_signal_frame(const struct thread_view *tv, size_t off)
 {

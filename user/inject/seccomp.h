@@ -11,9 +11,10 @@
 #include <sys/types.h>
 
 /*
- * What a seccomp filter can answer to a system call, of which not everything need be known: where the filter
- * tests what is not known, both paths are followed. So the answers are all that the kernel could get, and with
- * everything known the one that it gets. Programs are hostile bytes: everything is bounded, nothing is run.
+ * What a seccomp filter can answer to a system call, of which not everything need be known: where
+ * the filter tests what is not known, both paths are followed. So the answers are all that the
+ * kernel could get, and with everything known the one that it gets. Programs are hostile bytes:
+ * everything is bounded, nothing is run.
  */
 
 #define SECCOMP_PROG_MAX BPF_MAXINSNS
@@ -44,7 +45,8 @@ struct seccomp_answers {
 	bool any; /* and others, that are not known */
 };
 
-/* 0; -EINVAL: no program that the kernel would take (Linux kernel/seccomp.c, seccomp_check_filter()). */
+/* 0; -EINVAL: no program that the kernel would take (Linux kernel/seccomp.c,
+ * seccomp_check_filter()). */
 int seccomp_eval__check(const struct seccomp_prog *prog);
 
 struct seccomp_scratch; /* memory for the work, for any number of programs one after the other */
@@ -55,27 +57,29 @@ void seccomp_scratch__free(struct seccomp_scratch *s);
 void seccomp_eval__run(struct seccomp_scratch *s, const struct seccomp_prog *prog,
 		       const struct seccomp_call *call, struct seccomp_answers *out);
 
-/* What the kernel makes of the answers of two filters: the stricter, and of two alike that of the newer one. */
+/* What the kernel makes of the answers of two filters: the stricter, and of two alike that of the
+ * newer one. */
 void seccomp_eval__both(const struct seccomp_answers *newer, const struct seccomp_answers *older,
 			struct seccomp_answers *out);
 
 /*
- * May a thread with seccomp filters load the agent? Only if they let each system call through that the loader, the
- * agent's constructor and its thread make, or answer it with an error that these cope with. A filter that is
- * not understood, or whose answer hangs on what is not known beforehand, is a no.
+ * May a thread with seccomp filters load the agent? Only if they let each system call through that
+ * the loader, the agent's constructor and its thread make, or answer it with an error that these
+ * cope with. A filter that is not understood, or whose answer hangs on what is not known
+ * beforehand, is a no.
  */
 
-/* The filters, the oldest first. rseq: threads register for restartable sequences, and must be able to (glibc from
- * 2.35). 0; -EPERM: no (why: a sentence). */
+/* The filters, the oldest first. rseq: threads register for restartable sequences, and must be able
+ * to (glibc from 2.35). 0; -EPERM: no (why: a sentence). */
 int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt, bool rseq, char *why,
 			 size_t cap);
 
-/* The same for a thread that the caller traces and that is stopped; also other errors, where its filters cannot be
- * read. */
+/* The same for a thread that the caller traces and that is stopped; also other errors, where its
+ * filters cannot be read. */
 int seccomp_check__thread(pid_t tid, bool rseq, char *why, size_t cap);
 
-/* The idx-th call that an injection, or the agent after it, makes or may make. *spare: any error will do. False:
- * there are no more. */
+/* The idx-th call that an injection, or the agent after it, makes or may make. *spare: any error
+ * will do. False: there are no more. */
 bool seccomp_check__call(uint32_t idx, struct seccomp_call *out, bool *spare);
 
 #endif /* INJECT_SECCOMP_H */

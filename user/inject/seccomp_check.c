@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The system calls of an injection, and what the kernel would make of them. The list is what glibc 2.31 to 2.42
- * and the agent were seen to do, with all variants of a call that one of these versions uses.
+ * The system calls of an injection, and what the kernel would make of them. The list is what glibc
+ * 2.31 to 2.42 and the agent were seen to do, with all variants of a call that one of these
+ * versions uses.
  */
 #define LOG_DOMAIN "inject"
 #include "inject/seccomp.h"
@@ -116,8 +117,8 @@ static const struct wanted wanted[] = {
 	CALL1(membarrier, NEED_NOT, 0, MEMBARRIER_CMD_PRIVATE_EXPEDITED),
 	CALL1(membarrier, NEED_NOT, 0, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED),
 	/*
-	 * Python runs a script (Python/ceval_gil.c, Lib/importlib), the process ends, CUPTI is started: any of
-	 * these, with any arguments, and each of them copes with any error.
+	 * Python runs a script (Python/ceval_gil.c, Lib/importlib), the process ends, CUPTI is
+	 * started: any of these, with any arguments, and each of them copes with any error.
 	 */
 	MAY(openat),
 	MAY(open),
@@ -258,7 +259,8 @@ static int check_call(struct seccomp_scratch *scratch, const struct seccomp_prog
 	return all.any ? -EPERM : 0;
 }
 
-int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt, bool rseq, char *why, size_t cap)
+int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt, bool rseq, char *why,
+			 size_t cap)
 {
 	struct seccomp_scratch *scratch;
 	int err = 0;

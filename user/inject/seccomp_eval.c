@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Classic BPF as seccomp has it: jumps go forward only, so one walk over the program sees every instruction after
- * all those from which it can be reached. Where two paths meet, what differs between them is not known any more.
+ * Classic BPF as seccomp has it: jumps go forward only, so one walk over the program sees every
+ * instruction after all those from which it can be reached. Where two paths meet, what differs
+ * between them is not known any more.
  */
 #include "inject/seccomp.h"
 
@@ -134,7 +135,8 @@ static void copy_slot(struct state *st, uint32_t to, uint32_t from)
 	set_slot(st, to, st->v[from], st->known >> from & 1);
 }
 
-static void run_load(struct state *st, const struct sock_filter *in, const struct seccomp_call *call)
+static void run_load(struct state *st, const struct sock_filter *in,
+		     const struct seccomp_call *call)
 {
 	uint32_t to = BPF_CLASS(in->code) == BPF_LD ? ACC : IDX, word;
 
@@ -193,7 +195,8 @@ static bool run_alu(struct state *st, const struct sock_filter *in, struct secco
 	if (BPF_OP(in->code) == BPF_DIV && by_x && x_known && !b)
 		return false;
 	if (BPF_OP(in->code) == BPF_AND && (!by_x || x_known) && !b)
-		known = true; /* half of a mask, as libseccomp makes it for the upper half of an int */
+		/* half of a mask, as libseccomp makes it for the upper half of an int */
+		known = true;
 	set_slot(st, ACC, calculate(in->code, st->v[ACC], b), known);
 	return true;
 }
@@ -289,10 +292,10 @@ void seccomp_eval__both(const struct seccomp_answers *newer, const struct seccom
 
 	for (uint32_t i = 0; i < newer->cnt; i++)
 		for (uint32_t k = 0; k < older->cnt; k++)
-			add_answer(&both,
-				   (int32_t)(older->ret[k] & SECCOMP_RET_ACTION_FULL) <
-						   (int32_t)(newer->ret[i] & SECCOMP_RET_ACTION_FULL) ?
-					   older->ret[k] :
-					   newer->ret[i]);
+			add_answer(&both, (int32_t)(older->ret[k] & SECCOMP_RET_ACTION_FULL) <
+							  (int32_t)(newer->ret[i] &
+								    SECCOMP_RET_ACTION_FULL) ?
+						  older->ret[k] :
+						  newer->ret[i]);
 	*out = both;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Layouts: Linux arch/x86/include/asm/sigframe.h (struct rt_sigframe), uapi/asm/sigcontext.h (struct sigcontext,
- * struct _fpx_sw_bytes), uapi/asm/ucontext.h; rules of rt_sigreturn: arch/x86/kernel/signal_64.c, fpu/signal.c.
+ * Layouts: Linux arch/x86/include/asm/sigframe.h (struct rt_sigframe), uapi/asm/sigcontext.h
+ * (struct sigcontext, struct _fpx_sw_bytes), uapi/asm/ucontext.h; rules of rt_sigreturn:
+ * arch/x86/kernel/signal_64.c, fpu/signal.c.
  */
 #include "inject/inject_priv.h"
 
@@ -33,8 +34,8 @@ _Static_assert(offsetof(struct kernel_frame, sigmask) == 8 + 296, "struct uconte
 #define UC_FP_XSTATE 1u
 #define UC_SIGCONTEXT_SS 2u
 #define UC_STRICT_RESTORE_SS 4u
-/* No such state of an alternative stack: sigreturn keeps the one that is set ("squash all but EFAULT",
- * Linux kernel/signal.c, restore_altstack()). */
+/* No such state of an alternative stack: sigreturn keeps the one that is set ("squash all but
+ * EFAULT", Linux kernel/signal.c, restore_altstack()). */
 #define SS_FLAGS_KEEP 3u
 
 #define SW_BYTES_OFF 464
@@ -52,8 +53,8 @@ struct sw_bytes {
 };
 
 /*
- * The size of the state that every thread may have: without the tiles of AMX, for which a thread must ask;
- * sigreturn takes nothing larger than what the thread has.
+ * The size of the state that every thread may have: without the tiles of AMX, for which a thread
+ * must ask; sigreturn takes nothing larger than what the thread has.
  */
 static size_t common_size(uint64_t features)
 {
@@ -164,7 +165,8 @@ static void lay_out(struct detour_layout *p, uint64_t rsp, size_t fp_sz, size_t 
 	p->call = ((p->back - sizeof(struct kernel_frame)) & ~15ULL) - 8;
 }
 
-static struct user_regs_struct call_regs(const struct user_regs_struct *from, uint64_t func, uint64_t rsp)
+static struct user_regs_struct call_regs(const struct user_regs_struct *from, uint64_t func,
+					 uint64_t rsp)
 {
 	struct user_regs_struct r = *from;
 

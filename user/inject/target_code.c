@@ -18,15 +18,16 @@
 #define RTLD_NOW_FLAG 2u
 #define AUXV_MAX 64 /* entries; the kernel has some 24 (mm_types.h, AT_VECTOR_SIZE) */
 /* clang-format off */
-#define OLD_DLOPEN_FLAG 0x80000000u /* __RTLD_DLOPEN (glibc include/dlfcn.h), for __libc_dlopen_mode */
+/* __RTLD_DLOPEN (glibc include/dlfcn.h), for __libc_dlopen_mode */
+#define OLD_DLOPEN_FLAG 0x80000000u
 /* clang-format on */
 
 /* `mov $SYS_rt_sigreturn, %rax; syscall`: unwinders know a signal frame by these very bytes. */
 static const uint8_t restore_rt_code[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 
 /*
- * Of libc: they hold a lock of the loader or the allocator, or work on the list of threads. The first few call
- * functions that others gave them while they do.
+ * Of libc: they hold a lock of the loader or the allocator, or work on the list of threads. The
+ * first few call functions that others gave them while they do.
  */
 #define CALLS_OUT_CNT 9
 static const char *const busy_names[] = {
@@ -141,7 +142,8 @@ static uint64_t find_restore_rt(const struct elf_file *ef)
 	return 0;
 }
 
-/* __errno_location() is `mov slot(%rip), %rax; add %fs:0, %rax; ret`. Address of the slot; 0: it is something else. */
+/* __errno_location() is `mov slot(%rip), %rax; add %fs:0, %rax; ret`. Address of the slot; 0: it is
+ * something else. */
 static uint64_t find_errno_slot(const struct elf_file *ef, uint64_t func)
 {
 	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa };
@@ -185,8 +187,8 @@ static int learn_allocator(const struct elf_file *ef, const void *arg, uint8_t *
 	return 0;
 }
 
-/* Base address of the program's interpreter, from the kernel (AT_BASE). Without one that of the program, which is static or
- * is the loader itself (ld-linux-x86-64.so.2 python ...). */
+/* Base address of the program's interpreter, from the kernel (AT_BASE). Without one that of the
+ * program, which is static or is the loader itself (ld-linux-x86-64.so.2 python ...). */
 static uint64_t loader_base(pid_t pid, bool *is_program)
 {
 	uint64_t pairs[AUXV_MAX][2] = { 0 }, base = 0, headers = 0;
@@ -232,7 +234,8 @@ static enum code_kind object_kind(const struct proc_map *loader, const struct pr
 	return CODE_ALLOCATOR;
 }
 
-static void take_busy(struct target_code *cp, const struct code_object *o, const struct libc_facts *f)
+static void take_busy(struct target_code *cp, const struct code_object *o,
+		      const struct libc_facts *f)
 {
 	for (size_t i = 0; i < BUSY_CNT; i++) {
 		if (!f->busy[i] || cp->busy_cnt == CODE_RANGES_MAX)
@@ -265,8 +268,8 @@ static void take_libc(pid_t pid, struct target_code *cp, const struct code_objec
 	}
 	cp->restore_rt = f.restore_rt ? o->load_bias + f.restore_rt : 0;
 	cp->swab = f.swab ? o->load_bias + f.swab : 0;
-	if (f.errno_slot &&
-	    remote__read(pid, o->load_bias + f.errno_slot, &cp->errno_tpoff, sizeof(cp->errno_tpoff)))
+	if (f.errno_slot && remote__read(pid, o->load_bias + f.errno_slot, &cp->errno_tpoff,
+					 sizeof(cp->errno_tpoff)))
 		cp->errno_tpoff = 0;
 }
 
@@ -307,7 +310,8 @@ static void add_object(pid_t pid, const struct proc_maps *maps, uint32_t idx, en
 	elf_answer__clear(&mf.answer); /* the descriptor is the object's now */
 }
 
-static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base, struct target_code *out)
+static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base,
+			 struct target_code *out)
 {
 	const struct proc_map *loader = find_loader(maps, base);
 	uint64_t spent_ns = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Parses /proc/PID/task/TID/{syscall,limits} (Linux fs/proc/array.c, base.c) and the anonymous parts of
- * maps. */
+/* Parses /proc/PID/task/TID/{syscall,limits} (Linux fs/proc/array.c, base.c) and the anonymous
+ * parts of maps. */
 #include "inject/inject_priv.h"
 
 #include <inttypes.h>

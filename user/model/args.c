@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Arguments and results of open slices: takes them from the records, keeps the inputs until the slice is
- * emitted, and derives what they say of the slice (autograd's number, its thread's forward part). Owns the
- * memory of payloads; must not know how values are printed, nor touch nesting.
+ * Arguments and results of open slices: takes them from the records, keeps the inputs until the
+ * slice is emitted, and derives what they say of the slice (autograd's number, its thread's forward
+ * part). Owns the memory of payloads; must not know how values are printed, nor touch nesting.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,8 @@ void args__clear(struct model *m)
 
 /* ---- payloads ---- */
 
-/* The record's values as they came; not PRESENT if it carries none. The text's length was checked. */
+/* The record's values as they came; not PRESENT if it carries none. The text's length was
+ * checked. */
 static struct slice_values payload(const struct model *m, const struct ptb_rec_hdr *h)
 {
 	struct slice_values sv = { 0 };
@@ -137,12 +138,13 @@ static void name_tensors(struct model *m, const struct ptb_rec_hdr *h, uint64_t 
 /* ---- autograd's number ---- */
 
 /*
- * Dispatcher::sequenceNumberForRunningRecordFunction(): the number that is next, if an autograd kernel
- * is in the set that the call dispatches by (pytorch c10/core DispatchKeyExtractor.h) and grad mode is
- * on. Kernels that an operator lets fall through are not known here. A custom function is always stamped,
- * TorchScript never.
+ * Dispatcher::sequenceNumberForRunningRecordFunction(): the number that is next, if an autograd
+ * kernel is in the set that the call dispatches by (pytorch c10/core DispatchKeyExtractor.h) and
+ * grad mode is on. Kernels that an operator lets fall through are not known here. A custom function
+ * is always stamped, TorchScript never.
  */
-static void set_seq(struct thread *t, const struct entry *e, struct args *a, const struct value_survey *s)
+static void set_seq(struct thread *t, const struct entry *e, struct args *a,
+		    const struct value_survey *s)
 {
 	bool stamped = e->kind == PTB_FUNC_PYFUNC;
 	bool grad = s->grad_mode && !(s->grad_unmade && t->grad_made);
@@ -152,7 +154,8 @@ static void set_seq(struct thread *t, const struct entry *e, struct args *a, con
 	t->grad_made |= !s->grad_unmade;
 	if (!stamped) {
 		uint64_t keys = (s->keys | s->included) & ~s->excluded & t->keys->autograd;
-		bool partly = s->unknown || a->in_flags & VALUES_CUT; /* perhaps a tensor is not here */
+		/* perhaps a tensor is not here */
+		bool partly = s->unknown || a->in_flags & VALUES_CUT;
 
 		if ((e->kind != PTB_FUNC_OP && e->kind != PTB_FUNC_BOXED) || !t->keys->autograd ||
 		    (grad && !keys && partly))
@@ -172,7 +175,8 @@ void args__enter(struct model *m, struct thread *t, struct entry *e, const struc
 	struct args *a;
 	uint32_t first;
 
-	/* torch's own record_function operators are hidden, but hold the arguments of an annotation */
+	/* torch's own record_function operators are hidden, but hold the arguments of an
+	 * annotation */
 	if (!sv.flags || (e->hidden && !e->hides_children))
 		return;
 	s = check_values(m, &sv);
@@ -286,7 +290,8 @@ void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 		return;
 	copy_values(t->scope_args, &sv, 0);
 	if (of_record && s.flags & PTB_VAL_F_IDS) /* the helper's have been given theirs */
-		name_tensors(m, h, h->ts_ns, TENSOR_GIVEN, t->scope_args->words, t->scope_args->cnt);
+		name_tensors(m, h, h->ts_ns, TENSOR_GIVEN, t->scope_args->words,
+			     t->scope_args->cnt);
 	t->scope_name_flags |= cut_flag(&sv, &s);
 }
 
@@ -325,7 +330,9 @@ void args__put_into(const struct entry *e, struct slice *sl)
 {
 	const struct args *a = e->args;
 
-	sl->in = (struct slice_values){ .words = a->words, .word_cnt = a->cnt, .flags = a->in_flags };
+	sl->in = (struct slice_values){ .words = a->words,
+					.word_cnt = a->cnt,
+					.flags = a->in_flags };
 	sl->out = a->out;
 	if (a->has_seq)
 		sl->seq = a->seq;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Forward operators and the backward nodes they made. Owns sequence numbers and the pairing; must not
- * touch nesting.
+ * Forward operators and the backward nodes they made. Owns sequence numbers and the pairing; must
+ * not touch nesting.
  *
- * Each thread counts the autograd nodes that it makes. The operator that is innermost when a number is
- * taken made the node; backward, the node carries that number and torch's own id of the forward thread
- * (1, 2, ... in order of use), which says nothing about OS threads. Two threads use the same numbers,
- * so that id must be learnt: a node whose number only one thread has waiting is a vote for that thread,
- * or, if several have it, a vote for the thread that runs the node when it is among them (on the CPU
- * backward runs where it was called). A thread is believed while its votes outnumber those against; the
- * nodes that came before it was are paired then.
+ * Each thread counts the autograd nodes that it makes. The operator that is innermost when a number
+ * is taken made the node; backward, the node carries that number and torch's own id of the forward
+ * thread (1, 2, ... in order of use), which says nothing about OS threads. Two threads use the same
+ * numbers, so that id must be learnt: a node whose number only one thread has waiting is a vote for
+ * that thread, or, if several have it, a vote for the thread that runs the node when it is among
+ * them (on the CPU backward runs where it was called). A thread is believed while its votes
+ * outnumber those against; the nodes that came before it was are paired then.
  *
  * Waiting operators are kept per thread in ascending order of numbers, as they were taken.
  */
@@ -55,10 +55,12 @@ void autograd__thread_gone(struct model *m, struct thread *t)
 }
 
 /* Position + 1 of the new entry; 0 if it cannot wait (counted) or memory is out (m->err). */
-static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t seq, const struct entry *e)
+static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t seq,
+				  const struct entry *e)
 {
 	if (t->fwd_cnt > t->fwd_head && t->fwd[t->fwd_cnt - 1].seq >= seq)
-		autograd__thread_gone(m, t); /* the count was set back: old numbers mean nothing now */
+		/* the count was set back: old numbers mean nothing now */
+		autograd__thread_gone(m, t);
 	if (t->fwd_cnt - t->fwd_head >= WAITING_PER_THREAD ||
 	    (m->fwd_total >= WAITING_MAX && t->fwd_cnt > t->fwd_head))
 		forget_oldest(m, t, true);
@@ -71,8 +73,10 @@ static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t se
 		vec_push(m->fwd_threads, m->fwd_thread_cnt, m->fwd_thread_cap, t->idx);
 	t->fwd_listed = true;
 	vec_push(t->fwd, t->fwd_cnt, t->fwd_cap,
-		 (struct fwd_entry){
-			 .seq = seq, .begin_ns = e->begin_ns, .stack = e->stack, .within = e->within });
+		 (struct fwd_entry){ .seq = seq,
+				     .begin_ns = e->begin_ns,
+				     .stack = e->stack,
+				     .within = e->within });
 	m->fwd_total++;
 	return t->fwd_base + t->fwd_cnt;
 }
@@ -81,7 +85,8 @@ void autograd__forward_done(struct thread *t, const struct entry *e)
 {
 	uint64_t i = e->fwd_pos - 1 - t->fwd_base;
 
-	if (e->fwd_pos > t->fwd_base && i >= t->fwd_head && i < t->fwd_cnt && t->fwd[i].state == FWD_OPEN)
+	if (e->fwd_pos > t->fwd_base && i >= t->fwd_head && i < t->fwd_cnt &&
+	    t->fwd[i].state == FWD_OPEN)
 		t->fwd[i].state = FWD_DELIVERED;
 }
 
@@ -109,7 +114,8 @@ static void stamp_makers(struct model *m, struct thread *t, uint64_t seq)
 			continue;
 		if (e->kind == PTB_FUNC_NODE || e->kind == PTB_FUNC_NODE_CALL)
 			break;
-		if (e->kind != PTB_FUNC_OP && e->kind != PTB_FUNC_BOXED && e->kind != PTB_FUNC_PYFUNC)
+		if (e->kind != PTB_FUNC_OP && e->kind != PTB_FUNC_BOXED &&
+		    e->kind != PTB_FUNC_PYFUNC)
 			continue; /* makes no nodes */
 		if (!made && !e->fwd_pos)
 			e->fwd_pos = wait_for_backward(m, t, seq, e);
@@ -121,8 +127,8 @@ static void stamp_makers(struct model *m, struct thread *t, uint64_t seq)
 }
 
 /*
- * The innermost operator made the node and waits for it. The operators around it show the number too if
- * they have none yet: torch stamps an operator with the number that is next when it starts.
+ * The innermost operator made the node and waits for it. The operators around it show the number
+ * too if they have none yet: torch stamps an operator with the number that is next when it starts.
  */
 void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r)
 {
@@ -132,8 +138,8 @@ void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r)
 }
 
 /*
- * As torch pairs by the numbers alone (torch/csrc/autograd/profiler_kineto.cpp): of all operators stamped with a
- * number, the one that began last made the node.
+ * As torch pairs by the numbers alone (torch/csrc/autograd/profiler_kineto.cpp): of all operators
+ * stamped with a number, the one that began last made the node.
  */
 void autograd__stamped(struct model *m, struct thread *t, struct entry *e)
 {
@@ -201,7 +207,8 @@ static void vote(struct fwd_link *l, uint32_t thread, bool sole)
 }
 
 /* Index of the thread that this node's number speaks for, or UINT32_MAX; *cnt threads have it. */
-static uint32_t candidate(struct model *m, const struct thread *t, const struct entry *e, uint32_t *cnt)
+static uint32_t candidate(struct model *m, const struct thread *t, const struct entry *e,
+			  uint32_t *cnt)
 {
 	uint32_t i = 0, one = UINT32_MAX;
 	bool here = false;
@@ -248,7 +255,8 @@ static void make_flow(struct model *m, struct thread *fwd, const struct fwd_unde
 		forget_oldest(m, fwd, false);
 }
 
-struct thread *autograd__forward_thread(struct model *m, const struct thread *t, const struct entry *e)
+struct thread *autograd__forward_thread(struct model *m, const struct thread *t,
+					const struct entry *e)
 {
 	const uint64_t *known = hashmap__get(&m->link_by_id, t->tgid, e->fwd_thread);
 	const struct fwd_link *l = known ? &m->links[*known] : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Reads the control records into tables and answers from them; see facts.h. Ids of names are resolved at the
- * end, so the order of control records does not matter.
+ * Reads the control records into tables and answers from them; see facts.h. Ids of names are
+ * resolved at the end, so the order of control records does not matter.
  *
  * Longer than 600 lines because every table is filled, resolved and queried here.
  */
@@ -66,10 +66,11 @@ static void split_name(struct facts *f, struct op_name *op, const char *full)
 }
 
 /*
- * Node::name() as torch prints it: generated classes name themselves without their namespace (pytorch
- * tools/autograd/gen_autograd_functions.py), the others are their demangled class.
+ * Node::name() as torch prints it: generated classes name themselves without their namespace
+ * (pytorch tools/autograd/gen_autograd_functions.py), the others are their demangled class.
  */
-void facts__node_names(struct facts *f, const char *cls, size_t len, const char **outer, const char **inner)
+void facts__node_names(struct facts *f, const char *cls, size_t len, const char **outer,
+		       const char **inner)
 {
 	static const char gen[] = "torch::autograd::generated::";
 	char buf[sizeof(node_prefix) + 1024];
@@ -88,7 +89,8 @@ void facts__node_names(struct facts *f, const char *cls, size_t len, const char 
 
 bool facts__names_node(const char *text, size_t len)
 {
-	return len >= sizeof(node_prefix) - 1 && !memcmp(text, node_prefix, sizeof(node_prefix) - 1);
+	return len >= sizeof(node_prefix) - 1 &&
+	       !memcmp(text, node_prefix, sizeof(node_prefix) - 1);
 }
 
 /* ---- one function per kind of control record ---- */
@@ -99,8 +101,9 @@ static const char *text_of(const struct ptb_text *t)
 }
 
 /*
- * Id in texts of what is shown of a name. A few bytes of a file could repeat a long one in very many places of a report, so
- * it is cut, with a mark; schemas, which may be longer, are taken from long_names.
+ * Id in texts of what is shown of a name. A few bytes of a file could repeat a long one in very
+ * many places of a report, so it is cut, with a mark; schemas, which may be longer, are taken from
+ * long_names.
  */
 static uint32_t take_name(struct facts *f, uint32_t name, const char *text, size_t len)
 {
@@ -158,7 +161,9 @@ static void on_func(struct facts *f, const struct ptb_func *r)
 	}
 	vec_reserve((void **)&f->funcs, &f->func_cap, (uint64_t)r->func + 1, sizeof(*f->funcs));
 	ff = &f->funcs[r->func];
-	*ff = (struct func_fact){ .kind = r->kind, .name = r->name, .reason = r->reason, .schema = ff->schema };
+	*ff = (struct func_fact){
+		.kind = r->kind, .name = r->name, .reason = r->reason, .schema = ff->schema
+	};
 	if (r->func >= f->func_cnt)
 		f->func_cnt = r->func + 1;
 }
@@ -224,7 +229,8 @@ static void on_unprobed(struct facts *f, const struct ptb_rec_hdr *h)
 }
 
 /* A text about a process, or about one of its threads. */
-static void on_text_about(struct facts *f, struct hashmap *map, uint32_t tid, const struct ptb_text *t)
+static void on_text_about(struct facts *f, struct hashmap *map, uint32_t tid,
+			  const struct ptb_text *t)
 {
 	uint32_t id = strtab__add(f->texts, text_of(t), strnlen(text_of(t), t->text_len));
 
@@ -357,7 +363,8 @@ static void take_function(struct facts *f, const struct ptb_rec_hdr *rec)
 	case PTB_REC_OPDEF:
 		f->opdefs_left |= ((const struct ptb_addr_name *)(const void *)rec)->flags &
 				  PTB_OPDEF_GONE;
-		on_addr(&f->opdefs, &f->opdef_cnt, &f->opdef_cap, &f->opdef_by_addr, (const void *)rec);
+		on_addr(&f->opdefs, &f->opdef_cnt, &f->opdef_cap, &f->opdef_by_addr,
+			(const void *)rec);
 		break;
 	case PTB_REC_NODE_TYPE:
 		on_addr(&f->node_types, &f->node_type_cnt, &f->node_type_cap, &f->node_by_addr,
@@ -446,9 +453,11 @@ static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 
 		if (!*full) {
 			full = facts__address_name(f, "operator", a->addr);
-			a->op = (struct op_name){
-				.name = full, .overload = "", .full = full, .schema = "", .is_address = true
-			};
+			a->op = (struct op_name){ .name = full,
+						  .overload = "",
+						  .full = full,
+						  .schema = "",
+						  .is_address = true };
 			continue;
 		}
 		split_name(f, &a->op, full);
@@ -472,7 +481,8 @@ static void resolve_func(struct facts *f, struct func_fact *ff, const struct has
 		return;
 	}
 	vec_push(f->refusals, f->refusal_cnt, f->refusal_cap,
-		 (struct session_refusal){ .name = ff->op.full, .kind = ff->kind, .reason = ff->reason });
+		 (struct session_refusal){
+			 .name = ff->op.full, .kind = ff->kind, .reason = ff->reason });
 }
 
 /* Of several that left at one time, the one that was read last comes first. */
@@ -496,7 +506,8 @@ static uint32_t list_gone(struct facts *f, struct opdef_history *p, uint32_t new
 	}
 	p->cnt = used - p->first;
 	if (p->cnt > 1)
-		qsort_r(f->opdefs_gone + p->first, p->cnt, sizeof(*f->opdefs_gone), cmp_gone, f->opdefs);
+		qsort_r(f->opdefs_gone + p->first, p->cnt, sizeof(*f->opdefs_gone), cmp_gone,
+			f->opdefs);
 	return used;
 }
 
@@ -535,12 +546,13 @@ static void resolve_sites(struct facts *f)
 			hashmap__put(&node_call_libs, ff->lib, 0, 1);
 	}
 	for (uint32_t i = 1; i < f->func_cnt; i++)
-		f->funcs[i].has_node_call = hashmap__get(&node_call_libs, f->funcs[i].lib, 0) != NULL;
+		f->funcs[i].has_node_call = hashmap__get(&node_call_libs, f->funcs[i].lib, 0) !=
+					    NULL;
 	hashmap__clear(&node_call_libs);
 }
 
-/* The schema of an operator is known for its function or for its address in a process: what one of them
- * lacks the other has, by the full name. */
+/* The schema of an operator is known for its function or for its address in a process: what one of
+ * them lacks the other has, by the full name. */
 static void share_schema(struct hashmap *by_name, struct op_name *op, const char *text)
 {
 	op->schema = text;
@@ -796,7 +808,8 @@ const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid)
 
 const char *facts__meta(const struct facts *f, const char *key)
 {
-	const uint64_t *value = hashmap__get(&f->metas, strtab__find(f->texts, key, strlen(key)), 0);
+	const uint64_t *value =
+		hashmap__get(&f->metas, strtab__find(f->texts, key, strlen(key)), 0);
 
 	return value ? strtab__text(f->texts, (uint32_t)*value) : NULL;
 }
@@ -837,8 +850,10 @@ void facts__thread_seen(struct facts *f, uint32_t tgid, uint32_t tid, const char
 		hashmap__put(&f->thread_comm, tgid, tid, strtab__add(f->texts, comm, len));
 }
 
-/* The one that left next after that time, else what was read at the address since the last one left. */
-const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr, uint64_t ts_ns)
+/* The one that left next after that time, else what was read at the address since the last one
+ * left. */
+const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr,
+				     uint64_t ts_ns)
 {
 	const uint64_t *i = hashmap__get(&f->opdef_by_addr, tgid, addr);
 	const struct opdef_history *p = i ? &f->opdef_histories[*i] : NULL;

@@ -13,8 +13,9 @@
 #include "model/session.h"
 
 /*
- * Python stacks of a capture: distinct frames and distinct stacks, numbered from 1. Read once, before the first
- * slice; session.h has what sinks see of them. Must not know which slice has which stack.
+ * Python stacks of a capture: distinct frames and distinct stacks, numbered from 1. Read once,
+ * before the first slice; session.h has what sinks see of them. Must not know which slice has which
+ * stack.
  */
 
 struct facts;
@@ -48,8 +49,9 @@ struct py_frame py_stacks__frame(const struct py_stacks *ps, const struct facts 
 struct py_stack py_stacks__stack(const struct py_stacks *ps, uint32_t stack);
 
 /*
- * What torch's key_averages() says of a slice's inputs: their shapes as a text, and estimated operations.
- * Rules: pytorch torch/csrc/profiler/collection.cpp, torch/csrc/profiler/util.cpp. Private to the model.
+ * What torch's key_averages() says of a slice's inputs: their shapes as a text, and estimated
+ * operations. Rules: pytorch torch/csrc/profiler/collection.cpp, torch/csrc/profiler/util.cpp.
+ * Private to the model.
  */
 
 struct shapes_text {
@@ -98,14 +100,16 @@ struct addr_fact { /* OPDEF, NODE_TYPE */
 	uint64_t addr;
 	uint64_t ts_ns; /* OPDEF: when it was read; with PTB_OPDEF_GONE: until when it was so */
 	uint32_t tgid, name, flags;
-	uint32_t older; /* OPDEF: index + 1 of the operator that was read at the address before, 0: nothing; until resolved */
+	/* OPDEF: index + 1 of the operator that was read at the address before, 0: nothing; until
+	 * resolved */
+	uint32_t older;
 	struct op_name op; /* OPDEF */
 	const char *inner; /* NODE_TYPE: "AddmmBackward0" */
 	const char *outer; /* NODE_TYPE: "autograd::engine::evaluate_function: AddmmBackward0" */
 };
 
-/* The operators of one address: opdefs[opdefs_gone[first .. first + cnt)] left it, in order of time;
- * opdefs[last - 1] came after the last of them. */
+/* The operators of one address: opdefs[opdefs_gone[first .. first + cnt)] left it, in order of
+ * time; opdefs[last - 1] came after the last of them. */
 struct opdef_history {
 	uint32_t last; /* 0: not known */
 	uint32_t first, cnt;
@@ -115,14 +119,16 @@ struct facts {
 	struct strtab *texts;
 	uint32_t *names; /* by name id: id in texts */
 	uint32_t name_cnt, name_cap;
-	struct hashmap long_names; /* name id -> id in texts of what names has cut at LIMIT_NAME_BYTES */
+	/* name id -> id in texts of what names has cut at LIMIT_NAME_BYTES */
+	struct hashmap long_names;
 	struct func_fact *funcs; /* by function id; [0] unused */
 	uint32_t func_cnt, func_cap;
 	struct site_fact *sites; /* by site id; [0] unused */
 	uint32_t site_cnt, site_cap;
 	struct addr_fact *opdefs, *node_types;
 	uint32_t opdef_cnt, opdef_cap, node_type_cnt, node_type_cap;
-	/* (tgid, addr) -> index of the newest; when resolved, of opdefs the index in opdef_histories */
+	/* (tgid, addr) -> index of the newest; when resolved, of opdefs the index in
+	 * opdef_histories */
 	struct hashmap opdef_by_addr, node_by_addr;
 	struct opdef_history *opdef_histories;
 	uint32_t *opdefs_gone;       /* see struct opdef_history */
@@ -172,7 +178,8 @@ const char *facts__name(const struct facts *f, uint32_t id);
 /* Interned text. */
 const char *facts__intern(struct facts *f, const char *text, size_t len);
 /* The operator at the address at that time: another one may have had it before. NULL: not known. */
-const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr, uint64_t ts_ns);
+const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr,
+				     uint64_t ts_ns);
 /* The class of the node; NULL: not known. */
 const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, uint64_t vptr);
 /* The literal that the RECORD_FUNCTION macro returning to addr names its scope with; NULL: none. */

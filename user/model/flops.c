@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * torch's estimate of an operator's floating point operations, formula by formula, in the arithmetic in
- * which torch computes it (pytorch torch/csrc/profiler/util.cpp: saveExtraArgs(), computeFlops()).
- * Owns which operators have one; must not know where shapes come from.
+ * torch's estimate of an operator's floating point operations, formula by formula, in the
+ * arithmetic in which torch computes it (pytorch torch/csrc/profiler/util.cpp: saveExtraArgs(),
+ * computeFlops()). Owns which operators have one; must not know where shapes come from.
  */
 #include <string.h>
 
@@ -86,7 +86,8 @@ static bool pair_of(const struct inputs *in, uint32_t i, uint64_t pair[2])
 	return true;
 }
 
-static uint64_t conv_out(uint64_t in, uint64_t kernel, uint64_t stride, uint64_t padding, uint64_t dilation)
+static uint64_t conv_out(uint64_t in, uint64_t kernel, uint64_t stride, uint64_t padding,
+			 uint64_t dilation)
 {
 	return (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
 }

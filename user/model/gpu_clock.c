@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * CUPTI's time of a process against CLOCK_MONOTONIC. A pair is a reading of the one between two readings of the
- * other, so it is wrong by at most half their distance, and it is read again and again while a capture runs.
+ * CUPTI's time of a process against CLOCK_MONOTONIC. A pair is a reading of the one between two
+ * readings of the other, so it is wrong by at most half their distance, and it is read again and
+ * again while a capture runs.
  *
- * Between two pairs time is linear; before the first and after the last it goes on as the clocks did over the
- * nearest second. Pairs that the thread was interrupted in are wide and left out where there are better ones;
- * pairs that no two clocks of one machine could give, against that with the median difference, are damage.
- * The bound of a converted time is the widest pair that is left, and how far any of them lies from the line
- * between its neighbours.
+ * Between two pairs time is linear; before the first and after the last it goes on as the clocks
+ * did over the nearest second. Pairs that the thread was interrupted in are wide and left out where
+ * there are better ones; pairs that no two clocks of one machine could give, against that with the
+ * median difference, are damage. The bound of a converted time is the widest pair that is left, and
+ * how far any of them lies from the line between its neighbours.
  */
 #include <stdlib.h>
 
@@ -23,14 +24,16 @@
 
 void gpu_clock__add(struct gpu_clock *c, const struct ptb_gpu_clock *r)
 {
-	if (r->gpu_ns >= TS_MAX || r->mono_ns >= TS_MAX || r->err_ns >= TS_MAX || c->cnt >= PAIRS_MAX)
+	if (r->gpu_ns >= TS_MAX || r->mono_ns >= TS_MAX || r->err_ns >= TS_MAX ||
+	    c->cnt >= PAIRS_MAX)
 		return; /* damaged: as if it had not come */
 	vec_push(c->pairs, c->cnt, c->cap, (struct gpu_pair){ r->gpu_ns, r->mono_ns, r->err_ns });
 }
 
 static int cmp_err(const void *a, const void *b)
 {
-	return sort__cmp(((const struct gpu_pair *)a)->err_ns, ((const struct gpu_pair *)b)->err_ns);
+	return sort__cmp(((const struct gpu_pair *)a)->err_ns,
+			 ((const struct gpu_pair *)b)->err_ns);
 }
 
 static int cmp_gpu(const void *a, const void *b)
@@ -93,7 +96,8 @@ static void drop_strange(struct gpu_clock *c)
 
 		if (!pairs_agree(p, &middle))
 			continue;
-		if (n && (p->gpu_ns <= c->pairs[n - 1].gpu_ns || p->mono_ns <= c->pairs[n - 1].mono_ns)) {
+		if (n && (p->gpu_ns <= c->pairs[n - 1].gpu_ns ||
+			  p->mono_ns <= c->pairs[n - 1].mono_ns)) {
 			if (p->err_ns >= c->pairs[n - 1].err_ns)
 				continue;
 			n--;
@@ -107,7 +111,8 @@ static void drop_strange(struct gpu_clock *c)
 
 static uint64_t along(const struct gpu_pair *a, const struct gpu_pair *b, uint64_t gpu_ns)
 {
-	long double slope = (long double)(b->mono_ns - a->mono_ns) / (long double)(b->gpu_ns - a->gpu_ns);
+	long double slope =
+		(long double)(b->mono_ns - a->mono_ns) / (long double)(b->gpu_ns - a->gpu_ns);
 	long double at = (long double)a->mono_ns +
 			 ((long double)gpu_ns - (long double)a->gpu_ns) * slope + 0.5L;
 
@@ -144,7 +149,8 @@ uint32_t gpu_clock__fit(struct gpu_clock *c)
 		uint64_t off = 0;
 
 		if (i && i + 1 < c->cnt)
-			off = distance((int64_t)along(p - 1, p + 1, p->gpu_ns), (int64_t)p->mono_ns);
+			off = distance((int64_t)along(p - 1, p + 1, p->gpu_ns),
+				       (int64_t)p->mono_ns);
 		deviation = off > deviation ? off : deviation;
 		widest = p->err_ns > widest ? p->err_ns : widest;
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Nodes of CUDA graphs: when a pass reaches the time at which a node was captured, what is open on the capturing thread
- * is what every replay of the node belongs to. cudaGraphInstantiate() copies the nodes; what runs has the copies' ids.
+ * Nodes of CUDA graphs: when a pass reaches the time at which a node was captured, what is open on
+ * the capturing thread is what every replay of the node belongs to. cudaGraphInstantiate() copies
+ * the nodes; what runs has the copies' ids.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,9 @@
 
 void gpu_graph__add(struct gpu_graphs *gg, const struct ptb_gpu_graph_node *r)
 {
-	struct gpu_node n = { .at_ns = r->at_ns, .node = r->node, .tgid = r->h.tgid, .tid = r->h.tid };
+	struct gpu_node n = {
+		.at_ns = r->at_ns, .node = r->node, .tgid = r->h.tgid, .tid = r->h.tid
+	};
 
 	if (r->original == r->node)
 		return;
@@ -65,7 +68,8 @@ void gpu_graph__begin(struct gpu_graphs *gg)
 		gg->nodes[i].origin = GPU_NONE;
 }
 
-/* The names of what is open, outermost first; of too many the innermost. Written from the end of buf. */
+/* The names of what is open, outermost first; of too many the innermost. Written from the end of
+ * buf. */
 static const char *within_text(char buf[WITHIN_MAX], const struct thread *t)
 {
 	char *at = buf + WITHIN_MAX - 1;
@@ -120,17 +124,21 @@ void gpu_graph__until(struct model *m, uint64_t ts)
 	struct gpu_graphs *gg = &m->gpu->graphs;
 
 	for (; gg->next < gg->node_cnt && gg->nodes[gg->next].at_ns < ts && !m->err; gg->next++)
-		if (gg->nodes[gg->next].at_ns >= m->begin_ns && gg->nodes[gg->next].at_ns <= m->end_ns)
+		if (gg->nodes[gg->next].at_ns >= m->begin_ns &&
+		    gg->nodes[gg->next].at_ns <= m->end_ns)
 			place_node(m, &gg->nodes[gg->next]);
 }
 
-const struct gpu_origin *gpu_graph__origin(const struct gpu_graphs *gg, uint32_t tgid, uint64_t node)
+const struct gpu_origin *gpu_graph__origin(const struct gpu_graphs *gg, uint32_t tgid,
+					   uint64_t node)
 {
 	const uint64_t *known = NULL;
 
-	for (uint32_t i = 0; i < COPIES_MAX && (known = hashmap__get(&gg->originals, node, tgid)); i++)
+	for (uint32_t i = 0; i < COPIES_MAX && (known = hashmap__get(&gg->originals, node, tgid));
+	     i++)
 		node = *known;
 	known = hashmap__get(&gg->node_ids, node, tgid);
-	return known && gg->nodes[*known].origin != GPU_NONE ? &gg->origins[gg->nodes[*known].origin] :
-							       NULL;
+	return known && gg->nodes[*known].origin != GPU_NONE ?
+		       &gg->origins[gg->nodes[*known].origin] :
+		       NULL;
 }

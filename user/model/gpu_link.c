@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * GPU work and slices: when a pass reaches the begin of a call, what is open on its thread is where the call
- * and all that it launched belong. Owns what slices are charged with, and the annotations' share of the
- * devices; must not read records.
+ * GPU work and slices: when a pass reaches the begin of a call, what is open on its thread is where
+ * the call and all that it launched belong. Owns what slices are charged with, and the annotations'
+ * share of the devices; must not read records.
  *
- * torch's rules (kineto GenericActivityProfiler.cpp, pytorch autograd/profiler.py): work belongs to the innermost
- * operator, annotations do not count; what was launched while an annotation was the innermost one of its
- * thread, whatever operators are open, makes that annotation's share of a stream: from the first to the last
- * of it.
+ * torch's rules (kineto GenericActivityProfiler.cpp, pytorch autograd/profiler.py): work belongs to
+ * the innermost operator, annotations do not count; what was launched while an annotation was the
+ * innermost one of its thread, whatever operators are open, makes that annotation's share of a
+ * stream: from the first to the last of it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,8 +35,9 @@ static bool same_context(const struct gpu_call_context *a, const struct gpu_call
 	return a->at.tgid == b->at.tgid && a->at.tid == b->at.tid && a->at.slice == b->at.slice &&
 	       a->at.op_slice == b->at.op_slice && a->at.op == b->at.op &&
 	       a->at.outer_op == b->at.outer_op && a->at.annotation == b->at.annotation &&
-	       a->at.step == b->at.step && a->at.op_in == b->at.op_in && a->at.stack == b->at.stack &&
-	       a->at.enclosed == b->at.enclosed && a->annotation_slice == b->annotation_slice &&
+	       a->at.step == b->at.step && a->at.op_in == b->at.op_in &&
+	       a->at.stack == b->at.stack && a->at.enclosed == b->at.enclosed &&
+	       a->annotation_slice == b->annotation_slice &&
 	       a->annotation_name == b->annotation_name && a->at.within == b->at.within &&
 	       a->annotation_within == b->annotation_within;
 }
@@ -157,7 +158,8 @@ static int find_spans(const struct gpu *g, struct annotation_spans *n)
 	for (uint32_t i = 0; i < g->work_cnt && !err; i++) {
 		const struct gpu_work *w = &g->works[i];
 
-		if (w->call != GPU_NONE && gpu_work__counts(w) && context_of(g, w->call)->annotation_slice)
+		if (w->call != GPU_NONE && gpu_work__counts(w) &&
+		    context_of(g, w->call)->annotation_slice)
 			add_span(n, g, w);
 	}
 	return err ? err : sort__array(n->v, n->cnt, sizeof(*n->v), cmp_span);
@@ -230,7 +232,8 @@ static void emit_work(struct model *m, const struct gpu_work *w)
 			       .before_launch = w->before_launch,
 			       .rec = w->rec };
 
-	s.at = c ? call_at(m, c) : op_context__none(w->tgid, w->what == GPU_OVERHEAD ? w->rec->tid : 0);
+	s.at = c ? call_at(m, c) :
+		   op_context__none(w->tgid, w->what == GPU_OVERHEAD ? w->rec->tid : 0);
 	if (model__leaves_out(m, s.at.within))
 		return;
 	if (c) {
@@ -272,9 +275,10 @@ static void emit_span(struct model *m, const struct annotation_span *n)
 
 static bool span_is_next(const struct annotation_span *n, const struct gpu_work *w)
 {
-	const struct annotation_span at = {
-		.begin_ns = w->begin_ns, .end_ns = w->end_ns, .device = w->device, .stream = w->stream
-	};
+	const struct annotation_span at = { .begin_ns = w->begin_ns,
+					    .end_ns = w->end_ns,
+					    .device = w->device,
+					    .stream = w->stream };
 
 	return cmp_span(n, &at) <= 0;
 }

@@ -26,7 +26,8 @@ const char *gpu__api_name(struct facts *f, const char *raw)
 
 	while (digits < len && raw[len - 1 - digits] >= '0' && raw[len - 1 - digits] <= '9')
 		digits++;
-	if (digits >= 4 && len > digits + 2 && raw[len - digits - 1] == 'v' && raw[len - digits - 2] == '_')
+	if (digits >= 4 && len > digits + 2 && raw[len - digits - 1] == 'v' &&
+	    raw[len - digits - 2] == '_')
 		len -= digits + 2;
 	return facts__intern(f, raw, len);
 }
@@ -59,7 +60,8 @@ static const char *sync_name(uint32_t what)
 	return what < sizeof(names) / sizeof(names[0]) ? names[what] : names[0];
 }
 
-/* cupti_activity.h: CUpti_ActivityOverheadKind: the driver's are small numbers, CUPTI's in the upper half */
+/* cupti_activity.h: CUpti_ActivityOverheadKind: the driver's are small numbers, CUPTI's in the
+ * upper half */
 static const char *overhead_name(uint32_t what)
 {
 	static const char *const names[] = { "Unknown",

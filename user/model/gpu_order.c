@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Calls and GPU work in order, and which call launched what: both have CUPTI's correlation number, unique in
- * their process. All nodes of a CUDA graph have the number of the graph's launch. A call of the driver inside
- * one of the runtime has the number of that one: the runtime's is the launch. What the host's probes see of
- * both is known by its times.
+ * Calls and GPU work in order, and which call launched what: both have CUPTI's correlation number,
+ * unique in their process. All nodes of a CUDA graph have the number of the graph's launch. A call
+ * of the driver inside one of the runtime has the number of that one: the runtime's is the launch.
+ * What the host's probes see of both is known by its times.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +47,8 @@ struct numbered {
 };
 
 struct numbers {
-	struct numbered *v; /* in order of id; of those with one id the call that counts is the first */
+	/* in order of id; of those with one id the call that counts is the first */
+	struct numbered *v;
 	uint32_t cnt;
 };
 
@@ -76,14 +77,14 @@ static int sort_numbers(const struct gpu *g, struct numbers *n)
 		const struct gpu_call *c = &g->calls[i];
 
 		if (!c->host_only && c->correlation)
-			n->v[n->cnt++] =
-				(struct numbered){ call_key(c->tgid, c->correlation), i, c->driver };
+			n->v[n->cnt++] = (struct numbered){ call_key(c->tgid, c->correlation), i,
+							    c->driver };
 	}
 	return sort__array(n->v, n->cnt, sizeof(*n->v), cmp_numbered);
 }
 
-/* The index of the first that is not less than id. Work of one stream has numbers that rise, so it is looked for
- * behind the one found last, in steps that double. */
+/* The index of the first that is not less than id. Work of one stream has numbers that rise, so it
+ * is looked for behind the one found last, in steps that double. */
 static uint32_t find_number(const struct numbers *n, uint64_t id, uint32_t last)
 {
 	uint32_t lo = 0, hi = n->cnt, step;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * GPU records of a capture: read and put on CLOCK_MONOTONIC once (gpu_read.c, gpu_clock.c), linked to slices
- * in every pass (gpu_link.c). All of them are kept, as CUPTI delivers them in no order and often after the calls that
- * launched them: a loop of launches takes 17 bytes of a capture for a call and its kernel, and may take 20 times that
- * here and in the sinks together. So what many records have in common is kept once. Private to the model.
+ * GPU records of a capture: read and put on CLOCK_MONOTONIC once (gpu_read.c, gpu_clock.c), linked
+ * to slices in every pass (gpu_link.c). All of them are kept, as CUPTI delivers them in no order
+ * and often after the calls that launched them: a loop of launches takes 17 bytes of a capture for
+ * a call and its kernel, and may take 20 times that here and in the sinks together. So what many
+ * records have in common is kept once. Private to the model.
  */
 #ifndef MODEL_GPU_PRIV_H
 #define MODEL_GPU_PRIV_H
@@ -25,7 +26,8 @@ struct gpu_clock {
 	uint32_t cnt, cap;
 	uint64_t err_ns; /* bound of a converted time, inside the pairs */
 	uint32_t slope_first,
-		slope_last; /* pairs that the slope before the first, after the last is taken from */
+		/* pairs that the slope before the first, after the last is taken from */
+		slope_last;
 };
 
 void gpu_clock__add(struct gpu_clock *c, const struct ptb_gpu_clock *r);
@@ -39,8 +41,8 @@ bool gpu_clock__to_mono(const struct gpu_clock *c, uint64_t gpu_ns, uint64_t *mo
 struct gpu_proc {
 	uint32_t tgid;
 	struct gpu_clock clock;
-	/* While CUPTI reported its calls those that probes saw are the same ones. In CUPTI's time, after the fit on
-	 * CLOCK_MONOTONIC; until 0: it reported none. */
+	/* While CUPTI reported its calls those that probes saw are the same ones. In CUPTI's time,
+	 * after the fit on CLOCK_MONOTONIC; until 0: it reported none. */
 	uint64_t api_from, api_until;
 	uint64_t last_ns; /* when the last record arrived, CLOCK_MONOTONIC */
 };
@@ -52,8 +54,9 @@ struct gpu_call_context { /* of calls, in the current pass */
 	bool annotation_within; /* model.when */
 };
 
-struct gpu_call {                  /* of the runtime or driver API */
-	uint64_t begin_ns, end_ns; /* of CUPTI's until the clocks are known, as in struct gpu_work */
+struct gpu_call { /* of the runtime or driver API */
+	/* of CUPTI's until the clocks are known, as in struct gpu_work */
+	uint64_t begin_ns, end_ns;
 	const struct ptb_rec_hdr *rec; /* see struct gpu_slice */
 	const char *name, *kernel_name;
 	uint64_t work_ns; /* kernels, copies, fills that it launched */
@@ -61,7 +64,8 @@ struct gpu_call {                  /* of the runtime or driver API */
 	uint32_t call_context; /* of the current pass: index */
 	uint32_t stack;        /* Python's, recorded with it; 0: none */
 	bool driver, host_only;
-	bool nested; /* inside the runtime call that has the same number, or makes it: not emitted */
+	/* inside the runtime call that has the same number, or makes it: not emitted */
+	bool nested;
 };
 
 struct gpu_work { /* all that runs on a device, and overhead */
@@ -107,8 +111,10 @@ void gpu_graph__free(struct gpu_graphs *gg);
 void gpu_graph__begin(struct gpu_graphs *gg); /* of a pass */
 /* Places the nodes that were captured before ts. */
 void gpu_graph__until(struct model *m, uint64_t ts);
-/* What was open when the node of process tgid, or what it is a copy of, was captured; NULL: that was not recorded. */
-const struct gpu_origin *gpu_graph__origin(const struct gpu_graphs *gg, uint32_t tgid, uint64_t node);
+/* What was open when the node of process tgid, or what it is a copy of, was captured; NULL: that
+ * was not recorded. */
+const struct gpu_origin *gpu_graph__origin(const struct gpu_graphs *gg, uint32_t tgid,
+					   uint64_t node);
 
 struct gpu {
 	struct facts *facts;
@@ -142,7 +148,8 @@ struct gpu {
 int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uint64_t end_ns,
 	      struct gpu **out);
 void gpu__free(struct gpu *g); /* NULL is fine */
-const struct ptb_gpu_device *gpu__device(const struct gpu *g, uint32_t tgid, uint32_t id); /* NULL: not known */
+/* NULL: not known */
+const struct ptb_gpu_device *gpu__device(const struct gpu *g, uint32_t tgid, uint32_t id);
 /* Work that torch counts as such: kernels, copies, fills. */
 static inline bool gpu_work__counts(const struct gpu_work *w)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Reads the GPU records of a capture into tables: copies what is emitted later, names and times become those of
- * the session. Owns the checks of single records; must not know slices.
+ * Reads the GPU records of a capture into tables: copies what is emitted later, names and times
+ * become those of the session. Owns the checks of single records; must not know slices.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -184,15 +184,16 @@ static void on_host_call(struct gpu *g, const struct ptb_cuda_call *r)
 
 	if (known && g->stacks[*known].ts_ns == r->h.ts_ns)
 		c.stack = g->stacks[*known].stack;
-	if (!site || !r->begin_ns || r->begin_ns >= TS_MAX || c.end_ns >= TS_MAX || c.end_ns < c.begin_ns) {
+	if (!site || !r->begin_ns || r->begin_ns >= TS_MAX || c.end_ns >= TS_MAX ||
+	    c.end_ns < c.begin_ns) {
 		g->bad++;
 		return;
 	}
 	c.name = g->facts->funcs[site->func].op.full;
 	c.driver = strncmp(c.name, "cuda", 4) != 0;
 	if (r->func)
-		c.kernel_name =
-			shown_name(g, facts__kernel(g->facts, r->h.tgid, r->func), gpu__kernel_name);
+		c.kernel_name = shown_name(g, facts__kernel(g->facts, r->h.tgid, r->func),
+					   gpu__kernel_name);
 	keep_call(g, &c);
 }
 
@@ -300,16 +301,19 @@ static int read_record(void *arg, const struct ptb_rec_hdr *h)
 
 /* ---- times, once all clocks are known ---- */
 
-/* CUPTI's times become those of CLOCK_MONOTONIC; false: counted, and not to be emitted. What ends after all records have
- * arrived has a time that CUPTI cannot know. */
-static bool convert_times(struct gpu *g, const struct gpu_proc *p, uint64_t *begin_ns, uint64_t *end_ns)
+/* CUPTI's times become those of CLOCK_MONOTONIC; false: counted, and not to be emitted. What ends
+ * after all records have arrived has a time that CUPTI cannot know. */
+static bool convert_times(struct gpu *g, const struct gpu_proc *p, uint64_t *begin_ns,
+			  uint64_t *end_ns)
 {
 	if (!p->clock.cnt) {
 		g->no_clock++;
 		return false;
 	}
-	if (!*begin_ns || *end_ns < *begin_ns || !gpu_clock__to_mono(&p->clock, *begin_ns, begin_ns) ||
-	    !gpu_clock__to_mono(&p->clock, *end_ns, end_ns) || *end_ns > p->last_ns + GPU_TIME_SLACK_NS) {
+	if (!*begin_ns || *end_ns < *begin_ns ||
+	    !gpu_clock__to_mono(&p->clock, *begin_ns, begin_ns) ||
+	    !gpu_clock__to_mono(&p->clock, *end_ns, end_ns) ||
+	    *end_ns > p->last_ns + GPU_TIME_SLACK_NS) {
 		g->wrong_times++;
 		return false;
 	}
@@ -346,7 +350,8 @@ static int fit_times(struct gpu *g)
 		struct gpu_call *c = &g->calls[i];
 		const struct gpu_proc *p = gpu_proc_of(g, c->tgid);
 
-		if (!(c->host_only ? host_times(g, p, c) : convert_times(g, p, &c->begin_ns, &c->end_ns)))
+		if (!(c->host_only ? host_times(g, p, c) :
+				     convert_times(g, p, &c->begin_ns, &c->end_ns)))
 			continue;
 		if (in_window(g, c->tgid, c->begin_ns, c->end_ns))
 			g->calls[n++] = *c;
@@ -360,7 +365,8 @@ static int fit_times(struct gpu *g)
 		if (!convert_times(g, gpu_proc_of(g, w->tgid), &w->begin_ns, &w->end_ns))
 			continue;
 		w->outside = !in_window(g, w->tgid, w->begin_ns, w->end_ns);
-		g->works[n++] = *w; /* gpu__order() drops those outside, once it knows their launches */
+		/* gpu__order() drops those outside, once it knows their launches */
+		g->works[n++] = *w;
 	}
 	g->work_cnt = n;
 	return 0;

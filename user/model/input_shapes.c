@@ -34,11 +34,13 @@ static void put_sizes(struct shapes_text *st, const int64_t *sizes, uint32_t ndi
 	st->text[st->len] = '\0';
 }
 
-static void put_value(struct shapes_text *st, const struct value *v, const struct session_keys *keys)
+static void put_value(struct shapes_text *st, const struct value *v,
+		      const struct session_keys *keys)
 {
 	if (v->kind == PTB_VAL_UNKNOWN)
 		put_text(st, "?");
-	else if (v->kind != PTB_VAL_TENSOR || v->flags & PTB_VAL_F_SYMBOLIC || v->keys & keys->nested)
+	else if (v->kind != PTB_VAL_TENSOR || v->flags & PTB_VAL_F_SYMBOLIC ||
+		 v->keys & keys->nested)
 		put_text(st, "[]");
 	else if (v->flags & PTB_VAL_F_DIMS_CUT)
 		put_text(st, "[...]");
@@ -54,8 +56,9 @@ void input_shapes__text(const struct slice *sl, struct shapes_text *st)
 
 	st->len = 0;
 	if (!(sl->in.flags & VALUES_PRESENT)) {
-		bool inputs = sl->kind == PTB_FUNC_OP || sl->kind == PTB_FUNC_BOXED ||
-			      sl->kind == PTB_FUNC_NODE_CALL; /* torch records those of no other slice */
+		bool inputs =
+			sl->kind == PTB_FUNC_OP || sl->kind == PTB_FUNC_BOXED ||
+			sl->kind == PTB_FUNC_NODE_CALL; /* torch records those of no other slice */
 
 		put_text(st, inputs ? "?" : "[]");
 		return;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Sums over slices by name; see key_averages.h. Owns the rows and torch's rules for them; must not print.
+ * Sums over slices by name; see key_averages.h. Owns the rows and torch's rules for them; must not
+ * print.
  *
- * Slices come when they close, children first. What the closed children of a still open slice add up to
- * is kept under the id of that slice, so a name that torch drops from its table, or an annotation that
- * ended on another thread (torch calls it async: no children, no self time), can hand its children on to
- * the slice around it. A slice whose only child has its own name swallows that child: the child's share
- * of the row is taken back, and the child's children become its own. That goes by names: shapes only say
- * which row a slice is added to.
+ * Slices come when they close, children first. What the closed children of a still open slice add
+ * up to is kept under the id of that slice, so a name that torch drops from its table, or an
+ * annotation that ended on another thread (torch calls it async: no children, no self time), can
+ * hand its children on to the slice around it. A slice whose only child has its own name swallows
+ * that child: the child's share of the row is taken back, and the child's children become its own.
+ * That goes by names: shapes only say which row a slice is added to.
  */
 #include "model/key_averages.h"
 
@@ -62,8 +63,10 @@ struct row {
 struct key_averages {
 	struct ka_opts opts;
 	struct strtab *keys;
-	struct hashmap key_by_name; /* (name pointer: the session interns) -> key, 0: not in the table */
-	struct hashmap row_ids; /* (stack << 32 | key, shapes << 2 | is_device << 1 | is_annotation) -> index */
+	/* (name pointer: the session interns) -> key, 0: not in the table */
+	struct hashmap key_by_name;
+	/* (stack << 32 | key, shapes << 2 | is_device << 1 | is_annotation) -> index */
+	struct hashmap row_ids;
 	struct shapes_text shapes; /* of the current slice */
 	uint32_t alone[2];         /* rows of [memory] and [OutOfMemory] + 1, 0: none yet */
 	struct row *rows;
@@ -123,8 +126,8 @@ static bool is_dropped(const char *name)
 	return false;
 }
 
-/* _rewrite_name() there: names longer than one character go through the C++ demangler, whatever they
- * are, and steps are one row. */
+/* _rewrite_name() there: names longer than one character go through the C++ demangler, whatever
+ * they are, and steps are one row. */
 static uint32_t make_key(struct key_averages *ka, const char *name)
 {
 	static const char step[] = SESSION_STEP_NAME;
@@ -181,7 +184,8 @@ static void find_stack_row(struct key_averages *ka, uint32_t key, uint32_t shape
 				   .r.first_begin_ns = UINT64_MAX };
 }
 
-static void find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint32_t kind, uint32_t *row)
+static void find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint32_t kind,
+		     uint32_t *row)
 {
 	find_stack_row(ka, key, shapes, 0, kind, row);
 }
@@ -296,7 +300,9 @@ static void add_to_row(struct ka_row *r, const struct ka_child *c, uint64_t sign
 static int add_slice(struct key_averages *ka, const struct slice *sl, struct ka_child *c)
 {
 	struct ka_row *r = &ka->rows[c->row].r;
-	const struct ka_event ev = { .sl = sl, .self_cpu_ns = c->self_ns, .self_device_ns = c->own_device_ns };
+	const struct ka_event ev = { .sl = sl,
+				     .self_cpu_ns = c->self_ns,
+				     .self_device_ns = c->own_device_ns };
 
 	add_to_row(r, c, ADD);
 	if (sl->begin_ns < r->first_begin_ns)
@@ -336,9 +342,11 @@ static int on_slice(void *arg, const struct slice *sl)
 		return 0;
 	}
 	self = (struct ka_open){ .ns = dur, .mem = memory_of(ka, sl), .cnt = 1 };
-	self.last = (struct ka_child){
-		.key = key, .dur_ns = dur, .child_ns = kids.ns, .mem = self.mem, .child_mem = kids.mem
-	};
+	self.last = (struct ka_child){ .key = key,
+				       .dur_ns = dur,
+				       .child_ns = kids.ns,
+				       .mem = self.mem,
+				       .child_mem = kids.mem };
 	row_of(ka, sl, key, &self.last.row);
 	if (ka->opts.with_flops)
 		self.last.flops = input_shapes__flops(sl);
@@ -364,9 +372,10 @@ static int on_slice(void *arg, const struct slice *sl)
 }
 
 /*
- * What torch lists by itself, as an event without length: what was allocated or freed while nothing was open
- * (_parse_kineto_results() in pytorch torch/autograd/profiler.py), and every failure to allocate, which it
- * counts as no bytes. What is inferred, or of no known size, torch does not know.
+ * What torch lists by itself, as an event without length: what was allocated or freed while nothing
+ * was open (_parse_kineto_results() in pytorch torch/autograd/profiler.py), and every failure to
+ * allocate, which it counts as no bytes. What is inferred, or of no known size, torch does not
+ * know.
  */
 static int on_memory(void *arg, const struct memory_event *ev)
 {
@@ -377,7 +386,8 @@ static int on_memory(void *arg, const struct memory_event *ev)
 	struct ka_memory mem = { 0, 0 };
 	struct row *row;
 
-	if (!oom && (enclosed || ev->inferred || (ev->what != MEMORY_ALLOC && ev->what != MEMORY_FREE)))
+	if (!oom &&
+	    (enclosed || ev->inferred || (ev->what != MEMORY_ALLOC && ev->what != MEMORY_FREE)))
 		return 0;
 	if (!ka->alone[oom]) {
 		uint32_t key = strtab__add(ka->keys, names[oom], strlen(names[oom])), i;
@@ -402,7 +412,8 @@ static int on_memory(void *arg, const struct memory_event *ev)
 
 /* ---- GPU ---- */
 
-/* A call inside another one of its thread is that one's child. Calls come in order of begin, outer ones first. */
+/* A call inside another one of its thread is that one's child. Calls come in order of begin, outer
+ * ones first. */
 static void add_gpu_call(struct key_averages *ka, uint32_t row, const struct gpu_slice *g)
 {
 	struct ka_thread *t = thread_of(ka, g->at.tgid, g->at.tid);
@@ -413,7 +424,8 @@ static void add_gpu_call(struct key_averages *ka, uint32_t row, const struct gpu
 		t->call_cnt--;
 	if (t->call_cnt)
 		ka->rows[t->calls[t->call_cnt - 1].row].r.self_cpu_ns -= dur;
-	vec_push(t->calls, t->call_cnt, t->call_cap, (struct ka_call){ .end_ns = g->end_ns, .row = row });
+	vec_push(t->calls, t->call_cnt, t->call_cap,
+		 (struct ka_call){ .end_ns = g->end_ns, .row = row });
 }
 
 static const char *gpu_category(const struct gpu_slice *g)
@@ -474,7 +486,9 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 
 struct session_sink key_averages__sink(struct key_averages *ka)
 {
-	return (struct session_sink){ .arg = ka, .slice = on_slice, .memory = on_memory, .gpu = on_gpu };
+	return (struct session_sink){
+		.arg = ka, .slice = on_slice, .memory = on_memory, .gpu = on_gpu
+	};
 }
 
 static int cmp_first(const void *a, const void *b)

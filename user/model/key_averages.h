@@ -2,9 +2,9 @@
 /*
  * key_averages(): sums over slices by name, with torch's rules (formats: pytorch
  * torch/autograd/profiler_util.py): children fold into a parent of the same name when they are its
- * only child, ProfilerStep#<n> is one row. Calls to CUDA's API are rows and children of what they are made in.
- * Synchronisation and events are no rows: they are no work of a device (torch adds them to its time). A sink of
- * the session; the table and JSON are printed from it.
+ * only child, ProfilerStep#<n> is one row. Calls to CUDA's API are rows and children of what they
+ * are made in. Synchronisation and events are no rows: they are no work of a device (torch adds
+ * them to its time). A sink of the session; the table and JSON are printed from it.
  */
 #ifndef MODEL_KEY_AVERAGES_H
 #define MODEL_KEY_AVERAGES_H
@@ -14,16 +14,19 @@
 struct ka_row {
 	const char *key;
 	bool is_annotation;
-	bool is_instant;      /* [memory], [OutOfMemory]: events of memory, not slices */
-	const char *category; /* of its first event, as in a trace: "cpu_op", "kernel"; NULL: not said */
+	bool is_instant; /* [memory], [OutOfMemory]: events of memory, not slices */
+	/* of its first event, as in a trace: "cpu_op", "kernel"; NULL: not said */
+	const char *category;
 	uint64_t count;
 	uint64_t cpu_total_ns, self_cpu_ns;
 	uint64_t first_begin_ns; /* order of first appearance */
 	const char *shapes;      /* Python list text "[[2, 3], []]"; "" when not grouped by shape */
 	const char *stack;       /* of opts.stack_text; "" when not grouped by it */
 	uint64_t flops;          /* sum; 0 when not asked for */
-	bool is_device; /* a row of GPU work: kernels, copies, fills by name, annotations on devices */
-	uint64_t device_total_ns, self_device_ns; /* GPU work launched in it; of a device row: itself */
+	/* a row of GPU work: kernels, copies, fills by name, annotations on devices */
+	bool is_device;
+	/* GPU work launched in it; of a device row: itself */
+	uint64_t device_total_ns, self_device_ns;
 	int64_t cpu_mem, self_cpu_mem, device_mem, self_device_mem; /* bytes; 0 when not recorded */
 };
 
@@ -42,8 +45,8 @@ struct ka_opts {
 	const char *(*stack_text)(void *arg, const struct slice *sl);
 	void *stack_arg;
 	/*
-	 * Each event, NULL: not wanted; 0 and a number, by which take_back() takes it back when its parent swallows it, or
-	 * negative errno.
+	 * Each event, NULL: not wanted; 0 and a number, by which take_back() takes it back when its
+	 * parent swallows it, or negative errno.
 	 */
 	int (*event)(void *arg, const struct ka_event *ev, uint64_t *nr);
 	void (*take_back)(void *arg, uint64_t nr);

@@ -11,12 +11,13 @@
  *	optimizer states		torch: attributes of Python objects. Here: what mem_state.c finds
  *	autograd details		taken
  *
- * What torch reads in Python could change the other decisions too. So they are made twice, with the two extreme
- * assumptions, and a category is reported only if both give it:
+ * What torch reads in Python could change the other decisions too. So they are made twice, with the
+ * two extreme assumptions, and a category is reported only if both give it:
  *	1. nothing else is a gradient or a parameter
- *	2. whatever else an optimizer's step touches and leaves behind may be a gradient (or state, which torch
- *	   would know); and, where no nn.Parameter was seen at all (none is used, or this Python is not
- *	   understood), every tensor that does not end in the window may be a parameter
+ *	2. whatever else an optimizer's step touches and leaves behind may be a gradient (or state,
+ *	   which torch would know); and, where no nn.Parameter was seen at all (none is used, or
+ *	   this Python is not understood), every tensor that does not end in the window may be a
+ *	   parameter
  */
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,8 @@ static void set_default(struct decision *w, uint32_t slot, uint8_t category)
 }
 
 #define for_versions(mf, key, slot)                                                                \
-	for (slot = (mf)->keys[key].slot; slot <= (mf)->keys[key].slot + (mf)->keys[key].version; slot++)
+	for (slot = (mf)->keys[key].slot; slot <= (mf)->keys[key].slot + (mf)->keys[key].version;  \
+	     slot++)
 #define for_nodes(w, n) for (n = (w)->mf->nodes; n < (w)->mf->nodes + (w)->mf->node_cnt; n++)
 #define for_nodes_back(w, n)                                                                       \
 	for (n = (w)->mf->nodes + (w)->mf->node_cnt; n != (w)->mf->nodes && n--;)
@@ -133,7 +135,8 @@ static void find_takers(struct decision *w)
 	w->first_taker = xcalloc((size_t)mf->id_cnt + 2, sizeof(*w->first_taker));
 	w->takers = xmalloc(sizeof(*w->takers) * ((size_t)mf->edge_cnt + 1));
 	w->pending = xmalloc(sizeof(*w->pending) * ((size_t)mf->node_cnt + 1));
-	/* counts, one index later: while nodes are put in, begins become ends, which are the next begins */
+	/* counts, one index later: while nodes are put in, begins become ends, which are the next
+	 * begins */
 	for_nodes (w, n)
 		for_edges (w, n, e)
 			w->first_taker[id_of(w, e) + 1] += mem_edge__is_input(e);
@@ -145,7 +148,8 @@ static void find_takers(struct decision *w)
 	for_nodes (w, n)
 		for_edges (w, n, e)
 			if (mem_edge__is_input(e))
-				w->takers[w->first_taker[id_of(w, e) + 1]++] = (uint32_t)(n - mf->nodes);
+				w->takers[w->first_taker[id_of(w, e) + 1]++] =
+					(uint32_t)(n - mf->nodes);
 }
 
 static void reach(struct decision *w, uint32_t node)
@@ -167,8 +171,9 @@ static void mark_id(struct decision *w, const struct mem_edge *e)
 		reach(w, w->takers[i]);
 }
 
-/* Ids any version of which depends on a gradient, or will (_any_version_depends_on_gradient): torch goes over all
- * nodes until nothing changes; here each node is visited once, when something that it takes changes. */
+/* Ids any version of which depends on a gradient, or will (_any_version_depends_on_gradient): torch
+ * goes over all nodes until nothing changes; here each node is visited once, when something that it
+ * takes changes. */
 static void find_dependents(struct decision *w)
 {
 	const struct mem_node *n;
@@ -351,8 +356,9 @@ static void set_activations(struct decision *w)
 }
 
 /*
- * What backward nodes make or go on changing. Of two things torch may know better: what AccumulateGrad makes
- * may be a gradient that it sees in Python, and what was there before the window may be anything.
+ * What backward nodes make or go on changing. Of two things torch may know better: what
+ * AccumulateGrad makes may be a gradient that it sees in Python, and what was there before the
+ * window may be anything.
  */
 static void set_autograd_detail(struct decision *w)
 {
@@ -369,7 +375,8 @@ static void set_autograd_detail(struct decision *w)
 				continue;
 			if (e->version < 0) {
 				if (!n->accumulate)
-					set_default(w, mem_edge__out_slot(mf, e), MEM_AUTOGRAD_DETAIL);
+					set_default(w, mem_edge__out_slot(mf, e),
+						    MEM_AUTOGRAD_DETAIL);
 				continue;
 			}
 			before = category_before(w, e);
@@ -388,7 +395,8 @@ static uint8_t *make_arrays(struct decision *w)
 	const struct mem_flow *mf = w->mf;
 	size_t known = (size_t)mf->id_cnt + mf->key_cnt + mf->slot_cnt;
 	uint8_t *p =
-		bytes_of(known + 2 * (size_t)mf->id_cnt + 3 * (size_t)mf->slot_cnt + mf->node_cnt, 0);
+		bytes_of(known + 2 * (size_t)mf->id_cnt + 3 * (size_t)mf->slot_cnt + mf->node_cnt,
+			 0);
 
 	memset(p, MEM_UNKNOWN, known);
 	w->by_id = p;
@@ -462,9 +470,10 @@ static bool touched_by_steps(const struct mem_flow *mf, const uint8_t *state, ui
 /* ---- what was there before ---- */
 
 /*
- * torch takes for an input whatever was there before the window and took part in a gradient. If the window began
- * in the middle of a training step, that can be what forward() left for backward(). It is an input (or a parameter,
- * by data flow) if some operator outside of backward() has it and it does not end in the window; else it is unknown.
+ * torch takes for an input whatever was there before the window and took part in a gradient. If the
+ * window began in the middle of a training step, that can be what forward() left for backward(). It
+ * is an input (or a parameter, by data flow) if some operator outside of backward() has it and it
+ * does not end in the window; else it is unknown.
  */
 static void drop_leftovers(struct mem_flow *mf)
 {
@@ -475,8 +484,10 @@ static void drop_leftovers(struct mem_flow *mf)
 	bool any;
 
 	for (n = mf->nodes; n < mf->nodes + mf->node_cnt; n++)
-		for (e = mf->edges + n->first_edge; e < mf->edges + n->first_edge + n->edge_cnt; e++)
-			sure[e->key] |= !n->backward && mem_edge__is_input(e) && !mf->keys[e->key].free_ns;
+		for (e = mf->edges + n->first_edge; e < mf->edges + n->first_edge + n->edge_cnt;
+		     e++)
+			sure[e->key] |= !n->backward && mem_edge__is_input(e) &&
+					!mf->keys[e->key].free_ns;
 	for (uint32_t i = 0; i < mf->ref_cnt; i++)
 		if ((mf->refs[i].flags & MEM_REF_PARAMETER) && mf->refs[i].key != MEM_NONE)
 			sure[mf->refs[i].key] = 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What goes in: of every operator its parent and the tensors among its arguments, and all
- * allocations. What comes out: what happened to which block, with its category (MemoryProfile.timeline). One
- * difference to torch: a block from before the window whose size its allocator does not report when it takes it
- * back (the CPU's) ends here then, if a tensor showed its size; in torch's timeline it lives on. What lies between
- * is done by the other mem_*.c.
+ * allocations. What comes out: what happened to which block, with its category
+ * (MemoryProfile.timeline). One difference to torch: a block from before the window whose size its
+ * allocator does not report when it takes it back (the CPU's) ends here then, if a tensor showed
+ * its size; in torch's timeline it lives on. What lies between is done by the other mem_*.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -52,7 +52,8 @@ static bool has_key(const struct value *v)
 	return v->kind == PTB_VAL_TENSOR && (v->flags & PTB_VAL_F_IDS) && v->storage;
 }
 
-/* What torch takes for a tensor's size: how far its strides reach (SizeMap). Of other layouts: nothing. */
+/* What torch takes for a tensor's size: how far its strides reach (SizeMap). Of other layouts:
+ * nothing. */
 static uint64_t tensor_bytes(const struct value *v, const struct session_keys *keys)
 {
 	int64_t most = 1, n;
@@ -66,7 +67,8 @@ static uint64_t tensor_bytes(const struct value *v, const struct session_keys *k
 			return 0;
 		most = i && most > n ? most : n;
 	}
-	if (most < 0 || __builtin_mul_overflow(most, (int64_t)dtype__itemsize(v->dtype), &n) || n > BYTES_MAX)
+	if (most < 0 || __builtin_mul_overflow(most, (int64_t)dtype__itemsize(v->dtype), &n) ||
+	    n > BYTES_MAX)
 		return 0;
 	return (uint64_t)n;
 }
@@ -108,7 +110,8 @@ static void add_refs(struct mem_flow *mf, const struct slice *sl, const struct o
 						    MEM_REF_READ;
 		if (v.kind == PTB_VAL_TENSOR)
 			add_ref(mf, sl, &v, (uint8_t)(flags | (i ? 0 : MEM_REF_FIRST)), i);
-		else if (v.kind == PTB_VAL_TENSORS || (v.kind == PTB_VAL_LIST && (arg & OP_ARG_TENSORS)))
+		else if (v.kind == PTB_VAL_TENSORS ||
+			 (v.kind == PTB_VAL_LIST && (arg & OP_ARG_TENSORS)))
 			for (sub = values__begin(&v.elems); values__next(&sub, &elem);)
 				add_ref(mf, sl, &elem, flags, i);
 	}
@@ -135,7 +138,8 @@ bool mem_flow__matches(const struct op_schema *sc, const struct slice_values *in
 	if (!sc->args)
 		return false;
 	for (uint32_t i = 0; i < sc->cnt; i++) {
-		if (!values__next(&it, &v)) /* cut, or not recorded: it is that operator all the same */
+		/* cut, or not recorded: it is that operator all the same */
+		if (!values__next(&it, &v))
 			return true;
 		if (v.kind == PTB_VAL_UNKNOWN)
 			continue;
@@ -160,12 +164,14 @@ static uint8_t op_flags(const struct slice *sl, bool matched)
 	}
 	if (!strcmp(sl->name, "aten::detach") || !strcmp(sl->name, "aten::add_"))
 		flags |= MEM_OP_TAKES_GRAD;
-	if (sl->cat == SLICE_USER_ANNOTATION && !strncmp(sl->name, STEP_PREFIX, sizeof(STEP_PREFIX) - 1))
+	if (sl->cat == SLICE_USER_ANNOTATION &&
+	    !strncmp(sl->name, STEP_PREFIX, sizeof(STEP_PREFIX) - 1))
 		flags |= MEM_OP_STEP;
 	return flags;
 }
 
-/* One that was open when the window began and is known only by its end is not the parent of what lies in it. */
+/* One that was open when the window began and is known only by its end is not the parent of what
+ * lies in it. */
 static void add_step(struct mem_flow *mf, struct mem_op *op, const struct slice *sl)
 {
 	const uint32_t no_end = SLICE_UNFINISHED | SLICE_UNWOUND | SLICE_END_LOST |
@@ -217,7 +223,8 @@ void mem_flow__slice(struct mem_flow *mf, const struct slice *sl)
 
 void mem_flow__memory(struct mem_flow *mf, const struct memory_event *ev, uint32_t owner)
 {
-	bool alloc = ev->what == MEMORY_ALLOC, sane = ev->bytes >= -BYTES_MAX && ev->bytes <= BYTES_MAX;
+	bool alloc = ev->what == MEMORY_ALLOC,
+	     sane = ev->bytes >= -BYTES_MAX && ev->bytes <= BYTES_MAX;
 	struct mem_act act = {
 		.ts_ns = ev->ts_ns,
 		.addr = ev->addr,
@@ -326,7 +333,8 @@ static int cmp_row(const void *a, const void *b)
 
 	if (x->ts_ns != y->ts_ns)
 		return sort__cmp(x->ts_ns, y->ts_ns);
-	return x->action != y->action ? sort__cmp(x->action, y->action) : sort__cmp(x->bytes, y->bytes);
+	return x->action != y->action ? sort__cmp(x->action, y->action) :
+					sort__cmp(x->bytes, y->bytes);
 }
 
 static int make_rows(struct mem_flow *mf)

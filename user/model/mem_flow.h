@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Who a block of memory belonged to, as torch's memory profiler reports it (pytorch
- * torch/profiler/_memory_profiler.py): blocks become tensors by their addresses, operators' arguments say
- * which operator made, read and changed each of them, and from that follow the categories. Knows no file
- * format and no clock but the capture's.
+ * torch/profiler/_memory_profiler.py): blocks become tensors by their addresses, operators'
+ * arguments say which operator made, read and changed each of them, and from that follow the
+ * categories. Knows no file format and no clock but the capture's.
  *
- * A tensor's block is a key; what an operator changes in place gets a new version. A row is what happened to one
- * version of one key.
+ * A tensor's block is a key; what an operator changes in place gets a new version. A row is what
+ * happened to one version of one key.
  *
- * Works on what a sink has received, after the run: all operators with tensors and all allocations of the window
- * are kept: 56 bytes for each operator, 32 for each of its tensors; with all that is made of them some 250 bytes
- * for each operator of a training loop.
+ * Works on what a sink has received, after the run: all operators with tensors and all allocations
+ * of the window are kept: 56 bytes for each operator, 32 for each of its tensors; with all that is
+ * made of them some 250 bytes for each operator of a training loop.
  */
 #ifndef MODEL_MEM_FLOW_H
 #define MODEL_MEM_FLOW_H
@@ -35,8 +35,10 @@ enum mem_action { MEM_PREEXISTING = 1, MEM_CREATE, MEM_INCREMENT_VERSION, MEM_DE
 struct mem_row {
 	uint64_t ts_ns; /* CLOCK_MONOTONIC; 0: PREEXISTING */
 	uint64_t bytes;
-	const char *within; /* outermost operator that it was allocated in, of the session; "" if not known */
-	uint32_t owner; /* what mem_flow__memory() was given for its allocation; 0: it was not in the window */
+	/* outermost operator that it was allocated in, of the session; "" if not known */
+	const char *within;
+	/* what mem_flow__memory() was given for its allocation; 0: it was not in the window */
+	uint32_t owner;
 	int16_t device_type, device_index;
 	uint8_t action;        /* enum mem_action */
 	uint8_t category;      /* enum mem_category, of the version before it */
@@ -47,8 +49,10 @@ struct mem_row {
 struct mem_flow_account {
 	uint64_t ops, tensors; /* operators whose arguments are known, tensors among them */
 	uint64_t cut_ops;      /* operators some of whose arguments were cut */
-	uint64_t leftovers; /* blocks from before the window that may be inputs, or a cut step's activations */
-	uint64_t undecided; /* blocks of which it depends on what Python knows: gradient, state, parameter */
+	/* blocks from before the window that may be inputs, or a cut step's activations */
+	uint64_t leftovers;
+	/* blocks of which it depends on what Python knows: gradient, state, parameter */
+	uint64_t undecided;
 	bool too_many;      /* more of them than are kept: there are no categories */
 	bool no_parameters; /* what a parameter is could not be seen, see mem_category.c */
 };

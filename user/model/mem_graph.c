@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The data flow graph: a node for each of the topmost operators whose schema is known, for each backward
- * node, and for each allocation outside of them; an edge for each key that one reads, changes, makes or ends
- * (DataFlowGraph, DataFlowNode). Also finds the gradients that AccumulateGrad takes, which needs the tree.
+ * The data flow graph: a node for each of the topmost operators whose schema is known, for each
+ * backward node, and for each allocation outside of them; an edge for each key that one reads,
+ * changes, makes or ends (DataFlowGraph, DataFlowNode). Also finds the gradients that
+ * AccumulateGrad takes, which needs the tree.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -42,8 +43,8 @@ static void new_node(struct build *b, uint64_t begin_ns, const struct mem_op *op
 		 });
 }
 
-/* What is the first in AccumulateGrad says which tensor becomes a gradient: if none was there detach(), else
- * add_() (_extract_parameters_and_gradients). */
+/* What is the first in AccumulateGrad says which tensor becomes a gradient: if none was there
+ * detach(), else add_() (_extract_parameters_and_gradients). */
 static void first_child(struct build *b, const struct mem_op *op, struct mem_op *parent)
 {
 	struct mem_flow *mf = b->mf;
@@ -108,7 +109,8 @@ static void find_nodes(struct build *b)
 	uint32_t op = 0, act = 0;
 
 	while ((op < mf->op_cnt || act < mf->act_cnt)) {
-		if (act < mf->act_cnt && (op == mf->op_cnt || mf->acts[act].ts_ns <= mf->ops[op].begin_ns))
+		if (act < mf->act_cnt &&
+		    (op == mf->op_cnt || mf->acts[act].ts_ns <= mf->ops[op].begin_ns))
 			find_act_node(b, &mf->acts[act++]);
 		else
 			find_op_node(b, &mf->ops[op++]);
@@ -136,7 +138,8 @@ static void find_members(struct members *m, uint32_t nodes, uint32_t cnt,
 
 	m->first = xcalloc((size_t)nodes + 2, sizeof(*m->first));
 	m->items = xmalloc(sizeof(*m->items) * ((size_t)cnt + 1));
-	/* counts, one index later: while items are put in, begins become ends, which are the next begins */
+	/* counts, one index later: while items are put in, begins become ends, which are the next
+	 * begins */
 	for (uint32_t i = 0; i < cnt; i++)
 		if (node_of(mf, i) != MEM_NONE)
 			m->first[node_of(mf, i) + 1]++;
@@ -174,7 +177,8 @@ static void add_inputs(struct build *b, const struct mem_node *n, const struct m
 		e = edge_to(b, n, ref->key);
 		e->mutable_set |= ref->flags & MEM_REF_MUTABLE;
 		/* changed where some schema says so, or where none says anything */
-		e->mutated = (e->mutable_set & MEM_REF_WRITE) || e->mutable_set == MEM_REF_NO_SCHEMA;
+		e->mutated = (e->mutable_set & MEM_REF_WRITE) ||
+			     e->mutable_set == MEM_REF_NO_SCHEMA;
 	}
 }
 
@@ -225,7 +229,8 @@ static int fill_node(struct build *b, uint32_t node)
 	if (n->edge_cnt > 1)
 		err = sort__array_r(e, n->edge_cnt, sizeof(*e), by_key, mf->keys);
 	for (; e < end; e++) {
-		b->edge_of[e->key] = MEM_NONE; /* sorting has moved it, and no other node may find it */
+		/* sorting has moved it, and no other node may find it */
+		b->edge_of[e->key] = MEM_NONE;
 		if (e->mutated == 1 && e->version >= 0)
 			b->version[e->key]++;
 	}
@@ -263,7 +268,8 @@ static int number_versions(struct build *b)
 	mf->slot_cnt = (uint32_t)slots;
 	mf->present = xcalloc((size_t)slots + 1, 1);
 	for (e = mf->edges; e < mf->edges + mf->edge_cnt; e++) {
-		mf->present[mem_edge__is_input(e) ? mem_edge__in_slot(mf, e) : mf->keys[e->key].slot] = 1;
+		mf->present[mem_edge__is_input(e) ? mem_edge__in_slot(mf, e) :
+						    mf->keys[e->key].slot] = 1;
 		if (mem_edge__is_output(e))
 			mf->present[mem_edge__out_slot(mf, e)] = 1;
 	}

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Which block an operator's tensor is: memory is one block from its allocation to its free, and those are the
- * allocator's words, so within that time the address is its name (pytorch torch/csrc/profiler/data_flow.cpp). What
- * tensors are is said by their numbers (model_priv.h): all blocks that a tensor ever had share one id. torch
- * numbers them by the address of the TensorImpl and keeps each one that it saw, so that none comes back.
+ * Which block an operator's tensor is: memory is one block from its allocation to its free, and
+ * those are the allocator's words, so within that time the address is its name (pytorch
+ * torch/csrc/profiler/data_flow.cpp). What tensors are is said by their numbers (model_priv.h): all
+ * blocks that a tensor ever had share one id. torch numbers them by the address of the TensorImpl
+ * and keeps each one that it saw, so that none comes back.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -105,7 +106,8 @@ static void set_size(struct mem_key *k, int64_t bytes)
 
 static void end_block(struct pass *p, const struct mem_act *act, uint32_t key)
 {
-	/* of a block that no tensor showed torch reports what an allocator says; the CPU's says nothing */
+	/* of a block that no tensor showed torch reports what an allocator says; the CPU's says
+	 * nothing */
 	if (key == MEM_NONE) {
 		if (act->bytes)
 			put_act(p, act, key);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What optimizers keep from step to step. torch reads it in Python (optimizer.state); here it follows from
- * what the annotations Optimizer.step#... contain. A tensor is state if
- *	- a step that took gradients of this window made or changed it, and the value of a parameter came
- *	  of it; or one counts in it: changed it before the last parameter, and took no gradient and no
- *	  parameter for that
- *	- no operator outside of steps had it, but for the one that made it. If the window has two steps, those
- *	  before the first do not count: they may lie in a step that began before the window, and between
- *	  the two the rest of a training step shows itself
+ * What optimizers keep from step to step. torch reads it in Python (optimizer.state); here it
+ * follows from what the annotations Optimizer.step#... contain. A tensor is state if
+ *	- a step that took gradients of this window made or changed it, and the value of a parameter
+ *	  came of it; or one counts in it: changed it before the last parameter, and took no
+ *	  gradient and no parameter for that
+ *	- no operator outside of steps had it, but for the one that made it. If the window has two
+ *	  steps, those before the first do not count: they may lie in a step that began before the
+ *	  window, and between the two the rest of a training step shows itself
  *	- it is still there when the step ends that made it, and no step frees it
  *	- it is no parameter, no gradient, and no step had it in one list with gradients.
- * This excludes what hooks of an optimizer average or log: no parameter comes of it. A step in which a backward
- * pass runs (a closure, as LBFGS needs one) is like no step: a model's buffers are changed in it, too. What
- * does not qualify stays unknown.
+ * This excludes what hooks of an optimizer average or log: no parameter comes of it. A step in
+ * which a backward pass runs (a closure, as LBFGS needs one) is like no step: a model's buffers are
+ * changed in it, too. What does not qualify stays unknown.
  */
 #include <stdlib.h>
 
@@ -94,7 +94,8 @@ static void find_known(struct state *s)
 
 /* ---- what says no ---- */
 
-/* Gradients of before the window are not known, but fused operators have them in a list with others. */
+/* Gradients of before the window are not known, but fused operators have them in a list with
+ * others. */
 static void rule_out_lists(struct state *s, const struct mem_op *op)
 {
 	const struct mem_ref *ref = s->mf->refs + op->first_ref, *end = ref + op->ref_cnt, *list;
@@ -141,7 +142,8 @@ static void rule_out_ids(struct state *s)
 		for (uint32_t i = op->first_ref;
 		     op->begin_ns >= from_ns && i < op->first_ref + op->ref_cnt; i++) {
 			key = mf->refs[i].key;
-			if (key != MEM_NONE && (op->node == MEM_NONE || op->node != s->alloc_node[key]))
+			if (key != MEM_NONE &&
+			    (op->node == MEM_NONE || op->node != s->alloc_node[key]))
 				*bits(s, key) |= RULED_OUT;
 		}
 	}
@@ -153,7 +155,8 @@ static void rule_out_ids(struct state *s)
 			*bits(s, key) |= RULED_OUT;
 	}
 	for (act = mf->acts; act < mf->acts + mf->act_cnt; act++)
-		if (act->bytes <= 0 && act->node != MEM_NONE && mf->nodes[act->node].step != MEM_NONE)
+		if (act->bytes <= 0 && act->node != MEM_NONE &&
+		    mf->nodes[act->node].step != MEM_NONE)
 			*bits(s, act->key) |= RULED_OUT;
 }
 

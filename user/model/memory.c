@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Memory records become events: each with what was open on its thread, and what is known of its block.
- * Owns the join of allocations and frees, and the running totals; must not know nesting or who prints.
+ * Memory records become events: each with what was open on its thread, and what is known of its
+ * block. Owns the join of allocations and frees, and the running totals; must not know nesting or
+ * who prints.
  *
- * The CPU's allocator reports a free by its address only, so what a block was is kept here; what was allocated
- * before the window is not known. Other allocators say sizes and totals themselves. While torch's own
- * profiler records memory, the CPU's reporter passes every call on to reportMemoryUsageToProfiler() or
- * reportOutOfMemoryToProfiler() (pytorch c10/core/CPUAllocator.cpp): the same event once more. What else
- * comes from there for the CPU are shared and mapped files (aten/src/ATen/MapAllocator.cpp), which the
- * reporter does not see; their totals are those that they give themselves.
+ * The CPU's allocator reports a free by its address only, so what a block was is kept here; what
+ * was allocated before the window is not known. Other allocators say sizes and totals themselves.
+ * While torch's own profiler records memory, the CPU's reporter passes every call on to
+ * reportMemoryUsageToProfiler() or reportOutOfMemoryToProfiler() (pytorch
+ * c10/core/CPUAllocator.cpp): the same event once more. What else comes from there for the CPU are
+ * shared and mapped files (aten/src/ATen/MapAllocator.cpp), which the reporter does not see; their
+ * totals are those that they give themselves.
  *
- * An address that is given out while its block is still live was freed in between, and that record is
- * lost: the free is emitted first, without a context, as inferred.
+ * An address that is given out while its block is still live was freed in between, and that record
+ * is lost: the free is emitted first, without a context, as inferred.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -49,7 +51,8 @@ static const struct entry *locate(struct model *m, const struct thread *t, uint6
 }
 
 /* Of a process, but of none of its threads that is known. */
-static void locate_process(const struct model *m, uint32_t tgid, uint32_t tid, struct op_context *at)
+static void locate_process(const struct model *m, uint32_t tgid, uint32_t tid,
+			   struct op_context *at)
 {
 	const struct memory_proc *p = memory__known_proc(m->memory, tgid);
 
@@ -68,11 +71,13 @@ static void emit_memory(struct model *m, const struct memory_event *ev)
 		MODEL_EMIT(m, memory, ev);
 }
 
-/* ---- live blocks: found by process, device and address; their memory is bounded by those that live at once ---- */
+/* ---- live blocks: found by process, device and address; their memory is bounded by those that
+ * live at once ---- */
 
 static uint64_t block_key(uint32_t gen, const struct memory_block *b)
 {
-	return (uint64_t)gen << 32 | (uint64_t)(uint16_t)b->device_type << 16 | (uint16_t)b->device_index;
+	return (uint64_t)gen << 32 | (uint64_t)(uint16_t)b->device_type << 16 |
+	       (uint16_t)b->device_index;
 }
 
 /* The live block at that address; NULL: none. */
@@ -103,7 +108,8 @@ static struct block *add_block(struct blocks *bs, uint32_t gen, const struct mem
 		bs->cnt++;
 	else
 		bs->first_free = bs->v[i].next_free;
-	bs->v[i] = (struct block){ .b = *proto, .gen = gen, .order = bs->next_order++, .live = true };
+	bs->v[i] =
+		(struct block){ .b = *proto, .gen = gen, .order = bs->next_order++, .live = true };
 	bs->live++;
 	return &bs->v[i];
 }
@@ -346,7 +352,8 @@ static void on_oom(struct model *m, struct thread *t, const struct ptb_mem_repor
 				   .device_type = r->device_type,
 				   .device_index = r->device_index };
 	const struct report_seen *seen = &t->mem->seen;
-	bool again = seen->what == SEEN_OOM && seen->bytes == (uint64_t)r->bytes && r->device_type == CPU;
+	bool again = seen->what == SEEN_OOM && seen->bytes == (uint64_t)r->bytes &&
+		     r->device_type == CPU;
 
 	t->mem->seen = (struct report_seen){ 0 };
 	if (again)
@@ -400,10 +407,12 @@ static void on_kernel(struct model *m, struct thread *t, const struct ptb_rec_hd
 
 static void on_torch(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 {
-	const struct ptb_mem_free *any = (const void *)h; /* every one has the stack pointer first */
+	/* every one has the stack pointer first */
+	const struct ptb_mem_free *any = (const void *)h;
 	const struct ptb_mem_api *api = (const void *)h;
 
-	/* a call whose return was not seen is emitted when it is known to be over: its sp is of the past */
+	/* a call whose return was not seen is emitted when it is known to be over: its sp is of the
+	 * past */
 	if (h->kind != PTB_REC_MEM_API || !(api->flags & PTB_API_NO_RESULT))
 		stack__at(m, t, any->sp, h->ts_ns);
 	switch (h->kind) {
@@ -432,7 +441,8 @@ void memory__record(struct model *m, const struct ptb_rec_hdr *h)
 	if (!m->memory)
 		return;
 	if (h->kind == PTB_REC_KMEM_EVENT || !h->tid) {
-		/* emitted for any thread, also of processes that are not traced: makes no thread known */
+		/* emitted for any thread, also of processes that are not traced: makes no thread
+		 * known */
 		t = h->tid ? model__known_thread(m, h->tgid, h->tid) : NULL;
 		if (h->kind >= PTB_REC_KMEM)
 			on_kernel(m, t, h);

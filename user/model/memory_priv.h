@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Memory in one pass: what a process and a thread carry, and the blocks that are live. Shared by memory.c
- * and memory_sums.c only.
+ * Memory in one pass: what a process and a thread carry, and the blocks that are live. Shared by
+ * memory.c and memory_sums.c only.
  */
 #ifndef MODEL_MEMORY_PRIV_H
 #define MODEL_MEMORY_PRIV_H
@@ -15,9 +15,10 @@ struct memory_proc {
 	uint32_t tgid;
 	uint32_t gen; /* unique; a new one when another program or process takes the number */
 	int64_t cpu, device, rss_delta; /* of all its threads since the window began */
-	uint64_t allocated; /* live bytes of the CPU's allocator, of those allocated in the window */
-	uint64_t open;      /* visible slices of its threads */
-	int64_t step;       /* that began last and is open, -1: none */
+	/* live bytes of the CPU's allocator, of those allocated in the window */
+	uint64_t allocated;
+	uint64_t open; /* visible slices of its threads */
+	int64_t step;  /* that began last and is open, -1: none */
 	uint32_t step_tid;
 };
 
@@ -33,8 +34,9 @@ struct memory_thread {
 	struct slice_memory own;   /* since the thread began; the fields that are its own */
 	struct slice_memory since; /* sums when it began to be watched, or its step began */
 	struct report_seen seen;
-	int64_t step;                      /* its open ProfilerStep, -1: none */
-	const struct entry_memory *cut_at; /* the entry that ends now ended when this one began; NULL: now */
+	int64_t step; /* its open ProfilerStep, -1: none */
+	/* the entry that ends now ended when this one began; NULL: now */
+	const struct entry_memory *cut_at;
 };
 
 /* Of an open slice. */
@@ -80,8 +82,9 @@ void sums__kernel(struct memory_thread *mt, const struct ptb_kmem *r);
 struct memory_proc *memory__known_proc(const struct memory *mem, uint32_t tgid);
 
 /*
- * The steps of mem_flow.h over the same arrays: collected (mem_flow.c), identified (mem_keys.c), a graph
- * (mem_graph.c), categories (mem_category.c, what optimizers keep: mem_state.c), rows (mem_flow.c). Private to them.
+ * The steps of mem_flow.h over the same arrays: collected (mem_flow.c), identified (mem_keys.c), a
+ * graph (mem_graph.c), categories (mem_category.c, what optimizers keep: mem_state.c), rows
+ * (mem_flow.c). Private to them.
  */
 
 #define MEM_NONE UINT32_MAX
@@ -132,7 +135,8 @@ struct mem_step { /* an annotation Optimizer.step#... */
 	uint32_t tid;
 	bool open_at_begin;
 	bool ended; /* its end is known */
-	bool backward; /* some node of a backward pass began within it: a closure makes gradients there */
+	/* some node of a backward pass began within it: a closure makes gradients there */
+	bool backward;
 };
 
 struct mem_key {
@@ -143,7 +147,8 @@ struct mem_key {
 	uint32_t id;      /* tensors that had several blocks have one id */
 	uint32_t version; /* the newest */
 	uint32_t slot;    /* of its version 0 in arrays by version */
-	uint32_t step; /* it was allocated and freed in this step of an optimizer, MEM_NONE: not so */
+	/* it was allocated and freed in this step of an optimizer, MEM_NONE: not so */
+	uint32_t step;
 	int16_t device_type, device_index;
 	bool tensor; /* some operator had it as an argument */
 	bool sized;  /* its allocation or its free has the size */

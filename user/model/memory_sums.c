@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Memory that slices are charged with. Every process and every thread has running sums; a slice is charged with what they
- * grew by while it was open, so an event costs the same however deep the stack is. Owns what a slice carries
- * for it; must not emit events.
+ * Memory that slices are charged with. Every process and every thread has running sums; a slice is
+ * charged with what they grew by while it was open, so an event costs the same however deep the
+ * stack is. Owns what a slice carries for it; must not emit events.
  *
- * torch charges every slice of the process that was open at the time (pytorch torch/autograd/profiler.py,
- * in_interval()): the process's sums. The thread's own are exact. Both include the children.
+ * torch charges every slice of the process that was open at the time (pytorch
+ * torch/autograd/profiler.py, in_interval()): the process's sums. The thread's own are exact. Both
+ * include the children.
  */
 #include <stdlib.h>
 #include <string.h>

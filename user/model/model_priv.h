@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The state of one pass over a capture, shared by the files of the model: threads with their stacks of
- * open slices, open annotations, forward operators that wait for their backward node.
+ * The state of one pass over a capture, shared by the files of the model: threads with their stacks
+ * of open slices, open annotations, forward operators that wait for their backward node.
  */
 #ifndef MODEL_MODEL_PRIV_H
 #define MODEL_MODEL_PRIV_H
@@ -16,13 +16,15 @@
 #include "ptb_event.h"
 
 /*
- * Which tensor and which storage an address means at a time. Allocators reuse addresses, so an address alone
- * says nothing: a number is given when an address is first seen and again after its object has ended. The
- * numbers are a property of the records alone, whatever is exported of them. Private to the model.
+ * Which tensor and which storage an address means at a time. Allocators reuse addresses, so an
+ * address alone says nothing: a number is given when an address is first seen and again after its
+ * object has ended. The numbers are a property of the records alone, whatever is exported of them.
+ * Private to the model.
  *
- * Ends are recorded (PTB_REC_TENSOR_END; frees of memory, where these are). Where they are not, in older
- * captures, in builds of torch without such a function and after records were lost, the schema decides: a result
- * that is no argument and was not seen inside the operator is new, unless the schema says that it is an alias.
+ * Ends are recorded (PTB_REC_TENSOR_END; frees of memory, where these are). Where they are not, in
+ * older captures, in builds of torch without such a function and after records were lost, the
+ * schema decides: a result that is no argument and was not seen inside the operator is new, unless
+ * the schema says that it is an alias.
  */
 
 struct seen_table {
@@ -38,7 +40,8 @@ struct tensor_ids {
 	struct op_schemas schemas;
 	uint32_t next; /* the last number given */
 	bool ends;     /* ends of tensors are recorded */
-	uint64_t over; /* tensors and storages beyond LIMIT_TENSORS, which have a new number each time */
+	/* tensors and storages beyond LIMIT_TENSORS, which have a new number each time */
+	uint64_t over;
 	int err;
 };
 
@@ -50,8 +53,8 @@ struct tensor_place {
 };
 
 void tensor_ids__clear(struct tensor_ids *ids);
-/* Replaces the addresses of TensorImpls in a checked payload by numbers: the tensor's in the low, its storage's
- * in the high 32 bits. ids->err is set when memory is out. */
+/* Replaces the addresses of TensorImpls in a checked payload by numbers: the tensor's in the low,
+ * its storage's in the high 32 bits. ids->err is set when memory is out. */
 void tensor_ids__name(struct tensor_ids *ids, const struct tensor_place *at, uint64_t *words,
 		      uint32_t cnt);
 void tensor_ids__end(struct tensor_ids *ids, const struct ptb_tensor_end *r);
@@ -62,8 +65,8 @@ void tensor_ids__new_program(struct tensor_ids *ids, uint32_t tgid);
 /* What the operator's results are, by its schema's text, which lives as long as ids. */
 enum tensor_role tensor_ids__role(struct tensor_ids *ids, const char *schema);
 
-/* Between any two times of a thread: readers that keep microseconds in a double are, late in the quarter
- * that traces count from, off by up to 1 ns at each. */
+/* Between any two times of a thread: readers that keep microseconds in a double are, late in the
+ * quarter that traces count from, off by up to 1 ns at each. */
 #define GAP_NS 3
 
 /* What an open slice carries beside its name and time; only where something was recorded. args.c */
@@ -209,8 +212,10 @@ struct model {
 	struct hashmap living;       /* tgid -> index + 1 of its first thread << 32, of its last */
 	struct thread *last_thread;
 
-	struct hashmap handles; /* (tgid, RecordFunction*) -> index of the thread whose stack has it */
-	struct hashmap deep; /* (index of a thread, RecordFunction*) -> how many are deep in its stack */
+	/* (tgid, RecordFunction*) -> index of the thread whose stack has it */
+	struct hashmap handles;
+	/* (index of a thread, RecordFunction*) -> how many are deep in its stack */
+	struct hashmap deep;
 
 	uint32_t lost_pos;   /* losses that began before now */
 	uint64_t lost_until; /* latest end of them */
@@ -266,7 +271,8 @@ void stack__exit(struct model *m, struct thread *t, uint32_t func, const struct 
 /* The innermost open frame of func; NULL if there is none. */
 struct entry *stack__frame_of(struct thread *t, uint32_t func);
 /* The annotation at index i ends now; keeps the nesting strict. */
-void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64_t ts, uint32_t flags);
+void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64_t ts,
+			   uint32_t flags);
 /* Closes everything that is open on the thread. */
 void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t flags);
 /* Closes the entry at the top. */
@@ -287,8 +293,9 @@ static inline struct op_context op_context__none(uint32_t tgid, uint32_t tid)
 	};
 }
 
-/* What is open on the thread: slice, op_slice, op, outer_op, annotation of at are set where there are any, the rest
- * is not touched. entry: the innermost visible slice, op: operator, annotation: that or a step; NULL: none. */
+/* What is open on the thread: slice, op_slice, op, outer_op, annotation of at are set where there
+ * are any, the rest is not touched. entry: the innermost visible slice, op: operator, annotation:
+ * that or a step; NULL: none. */
 struct open_entries {
 	struct entry *entry, *op, *annotation;
 };
@@ -343,7 +350,8 @@ void args__exit(struct model *m, struct entry *e, const struct ptb_rec_hdr *h);
 /* ... the numbers that the entry's inputs lack. */
 void args__more(struct model *m, struct thread *t, const struct ptb_op_enter *r,
 		const struct site_fact *site);
-/* A scope was announced, or began with them: keeps its arguments for the annotation that follows. */
+/* A scope was announced, or began with them: keeps its arguments for the annotation that
+ * follows. */
 void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h);
 /* The announced scope has begun as this entry. */
 void args__take_scope(struct thread *t, struct entry *e);
@@ -371,7 +379,8 @@ void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r);
 void rf__end(struct model *m, struct thread *t, const struct ptb_rf_end *r);
 /* The entry leaves the stack. */
 void rf__forget(struct model *m, const struct thread *t, const struct entry *e);
-/* Is the object in model.handles, to be found from any thread? An operator's is on its own thread's stack. */
+/* Is the object in model.handles, to be found from any thread? An operator's is on its own thread's
+ * stack. */
 static inline bool rf__is_listed(const struct entry *e)
 {
 	return e->kind != PTB_FUNC_OP;
@@ -387,7 +396,8 @@ void autograd__logical(struct model *m, struct thread *t, uint64_t logical);
 void autograd__forward_done(struct thread *t, const struct entry *e);
 void autograd__backward_done(struct model *m, struct thread *t, const struct entry *e);
 /* The thread that a backward node speaks of, as far as is known when it begins; NULL: not known. */
-struct thread *autograd__forward_thread(struct model *m, const struct thread *t, const struct entry *e);
+struct thread *autograd__forward_thread(struct model *m, const struct thread *t,
+					const struct entry *e);
 /* A backward node begins: it takes the Python stack of its forward operator. */
 void autograd__take_stack(struct model *m, const struct thread *t, struct entry *e);
 void autograd__thread_gone(struct model *m, struct thread *t);
@@ -409,12 +419,14 @@ void memory__open(struct model *m);
 void memory__clear(struct model *m);
 /* A record of kind MEM_ALLOC ... KMEM_EVENT. */
 void memory__record(struct model *m, const struct ptb_rec_hdr *h);
-/* Another program or process has the number now; drop_blocks: and nothing of the old one is left. */
+/* Another program or process has the number now; drop_blocks: and nothing of the old one is
+ * left. */
 void memory__new_process(struct model *m, uint32_t tgid, bool drop_blocks);
 /* Blocks that are live now, in order of allocation; malloc'ed. */
 int memory__live(const struct model *m, struct memory_block **list, uint32_t *cnt);
 
-/* ---- memory_sums.c; of threads and entries only where memory is recorded (mem is not NULL) ---- */
+/* ---- memory_sums.c; of threads and entries only where memory is recorded (mem is not NULL)
+ * ---- */
 
 void memory__thread_new(struct model *m, struct thread *t);
 /* The sinks know the thread now; its first step has begun. */
@@ -425,7 +437,8 @@ void memory__mark(struct thread *t);
 void memory__begin(struct model *m, struct thread *t, struct entry *e);
 /* It ends: e->mem becomes what it is charged with. */
 void memory__end(struct thread *t, const struct entry *e);
-/* Entries that end from here on ended when `at` began, which is on top of them; NULL: they end now. */
+/* Entries that end from here on ended when `at` began, which is on top of them; NULL: they end
+ * now. */
 void memory__cut(struct thread *t, const struct entry *at);
 /* It ends, or stays open, without a slice. */
 void memory__hide(struct model *m, struct thread *t, struct entry *e);
@@ -443,7 +456,8 @@ struct step_ends {
 		uint32_t cnt, cap;
 	} * threads;
 	uint32_t cnt, cap;
-	struct hashmap by_thread; /* (tgid, tid) -> index; not those of processes that announce steps themselves */
+	/* (tgid, tid) -> index; not those of processes that announce steps themselves */
+	struct hashmap by_thread;
 };
 /* Finds them. Also the first and last time of all ring records. */
 int steps__find(struct capture_reader *cr, struct facts *f, const struct session_opts *opts,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Frames and stacks by their contents; see facts.h. A process's frame is known by all fields of its record: a
- * code object that took another one's address has another check, or else two names, and then none is believed.
+ * Frames and stacks by their contents; see facts.h. A process's frame is known by all fields of its
+ * record: a code object that took another one's address has another check, or else two names, and
+ * then none is believed.
  */
 #include "model/facts.h"
 
@@ -16,7 +17,8 @@ struct raw_frame {
 	uint64_t code;
 	int32_t at;
 	uint32_t check, tgid;
-	uint32_t module, plain; /* of the call of a module: that, and the frame without it; both frames */
+	/* of the call of a module: that, and the frame without it; both frames */
+	uint32_t module, plain;
 	uint32_t pad;
 };
 
@@ -177,7 +179,8 @@ void py_stacks__define(struct py_stacks *ps, const struct ptb_py_stack_def *r)
 		ps->stacks = strtab__new();
 	remember(ps, r,
 		 strtab__add(ps->stacks, (const char *)&raw,
-			     offsetof(struct raw_stack, frames) + raw.frame_cnt * sizeof(raw.frames[0])));
+			     offsetof(struct raw_stack, frames) +
+				     raw.frame_cnt * sizeof(raw.frames[0])));
 }
 
 void py_stacks__clear(struct py_stacks *ps)
@@ -247,5 +250,7 @@ struct py_stack py_stacks__stack(const struct py_stacks *ps, uint32_t stack)
 	if (!ps->stacks || !stack || stack > strtab__cnt(ps->stacks))
 		return (struct py_stack){ 0 };
 	raw = (const void *)strtab__text(ps->stacks, stack);
-	return (struct py_stack){ .frames = raw->frames, .frame_cnt = raw->frame_cnt, .flags = raw->flags };
+	return (struct py_stack){ .frames = raw->frames,
+				  .frame_cnt = raw->frame_cnt,
+				  .flags = raw->flags };
 }

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Slices from the agent: a RecordFunction object is one, from RF_BEGIN to RF_END (pytorch
- * ATen/record_function.h), named, categorised and numbered as torch's own profiler does (torch/csrc/profiler/
- * collection.cpp). Owns the join of the two records; must not decide about nesting, which is thread_stack.c's.
+ * ATen/record_function.h), named, categorised and numbered as torch's own profiler does
+ * (torch/csrc/profiler/ collection.cpp). Owns the join of the two records; must not decide about
+ * nesting, which is thread_stack.c's.
  *
  * What was open when the window began is emitted first (PTB_F_OPEN), outer ones before inner ones.
  *
- * An object lives in time, as annotations do; no stack pointer is recorded or needed. It ends in its destructor, so
- * an end is missing only if its thread ended first or records of the agent were lost. An object that can
- * only be one of a local variable (an operator's) is searched for on its thread; the others may end on any.
+ * An object lives in time, as annotations do; no stack pointer is recorded or needed. It ends in
+ * its destructor, so an end is missing only if its thread ended first or records of the agent were
+ * lost. An object that can only be one of a local variable (an operator's) is searched for on its
+ * thread; the others may end on any.
  */
 
 #include "model/model_priv.h"
 
 /*
- * What begins in a stack of so many is noted, so that what is not there is not searched for in all of it. Entries only
- * move down, when what is below them ends: what is not noted is among the lowest.
+ * What begins in a stack of so many is noted, so that what is not there is not searched for in all
+ * of it. Entries only move down, when what is below them ends: what is not noted is among the
+ * lowest.
  */
 #define DEEP 64
 
@@ -60,7 +63,8 @@ static uint32_t find_own(const struct model *m, const struct thread *t, uint64_t
 	return find_between(t, rf, 0, low);
 }
 
-static void name_by_opdef(struct model *m, struct entry *e, const struct addr_fact *a, uint64_t opdef)
+static void name_by_opdef(struct model *m, struct entry *e, const struct addr_fact *a,
+			  uint64_t opdef)
 {
 	e->kind = PTB_FUNC_OP;
 	if (!a) {
@@ -95,7 +99,9 @@ static void name_by_text(struct model *m, struct entry *e, const struct ptb_rf_b
 	}
 	if (r->scope == SCOPE_FUNCTION && facts__names_node(text, r->text_len))
 		e->kind = PTB_FUNC_NODE;
-	else /* custom functions alone name themselves with a number (pytorch autograd/python_function.cpp) */
+	/* custom functions alone name themselves with a number (pytorch
+	 * autograd/python_function.cpp) */
+	else
 		e->kind = r->seq >= 0 ? PTB_FUNC_PYFUNC : PTB_FUNC_FUNCTION;
 }
 
@@ -122,9 +128,11 @@ static void end_stale(struct model *m, struct thread *t, uint64_t rf, uint64_t t
 		stack__end_annotation(m, owner, i, ts, SLICE_END_LOST);
 }
 
-static void on_begun(struct model *m, struct thread *t, struct entry *e, const struct ptb_rf_begin *r)
+static void on_begun(struct model *m, struct thread *t, struct entry *e,
+		     const struct ptb_rf_begin *r)
 {
-	if (r->h.flags & PTB_F_ARGS && e->kind != PTB_FUNC_NODE) /* torch records none of evaluate_function() */
+	/* torch records none of evaluate_function() */
+	if (r->h.flags & PTB_F_ARGS && e->kind != PTB_FUNC_NODE)
 		args__enter(m, t, e, &r->h);
 	if (e->kind == PTB_FUNC_NODE_CALL) {
 		lend_number(t, e);
@@ -149,7 +157,8 @@ void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r)
 			       .stack = thread__py_stack(t, r->h.ts_ns),
 			       .fwd_thread = r->fwd_thread };
 	struct entry *e;
-	const struct addr_fact *op = r->opdef ? facts__opdef(m->f, t->tgid, r->opdef, r->h.ts_ns) : NULL;
+	const struct addr_fact *op = r->opdef ? facts__opdef(m->f, t->tgid, r->opdef, r->h.ts_ns) :
+						NULL;
 
 	if (r->logical && r->logical != t->logical)
 		autograd__logical(m, t, r->logical);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Annotations: record_function and everything else that holds an at::RecordFunction object. Owns the
- * join of the three records that make one (name, constructor, end) and of objects to open slices; must
- * not decide about nesting, which is thread_stack.c's.
+ * Annotations: record_function and everything else that holds an at::RecordFunction object. Owns
+ * the join of the three records that make one (name, constructor, end) and of objects to open
+ * slices; must not decide about nesting, which is thread_stack.c's.
  *
  *	SCOPE_NAME  "train"   sp=900     record_function_enter_new("train") is entered
  *	SCOPE_BEGIN handle=h  sp=700     it makes the object: lower on the stack, so it is that one
  *	SCOPE_END   handle=h             by its end(), perhaps on another thread
  *
- * An object that nobody announced is one of the RECORD_FUNCTION macros in torch's own code; the literal
- * that the macro would name it with is known by the constructor's return address (CALLER records).
+ * An object that nobody announced is one of the RECORD_FUNCTION macros in torch's own code; the
+ * literal that the macro would name it with is known by the constructor's return address (CALLER
+ * records).
  *
  * A SCOPE_BEGIN with text is RecordFunction::before(): compiled regions name themselves so (pytorch
- * torch/csrc/profiler). While torch's own profiler runs it is called for every scope, which must not
- * double what is known already.
+ * torch/csrc/profiler). While torch's own profiler runs it is called for every scope, which must
+ * not double what is known already.
  */
 #include <string.h>
 
@@ -38,7 +39,8 @@ struct thread *scopes__find_open(struct model *m, uint32_t tgid, uint64_t handle
 
 	if (!t)
 		return NULL;
-	for (i = t->cnt; i && !(t->stack[i - 1].annotation && t->stack[i - 1].handle == handle); i--)
+	for (i = t->cnt; i && !(t->stack[i - 1].annotation && t->stack[i - 1].handle == handle);
+	     i--)
 		;
 	*idx = i - 1;
 	return i ? t : NULL;
@@ -51,8 +53,9 @@ void scopes__forget(struct model *m, struct thread *t, const struct entry *e)
 }
 
 /*
- * The boxed calls of record_function's own operators are hidden by name. Where the name is not known,
- * what happens inside gives them away: an operator without children that begins or ends a scope.
+ * The boxed calls of record_function's own operators are hidden by name. Where the name is not
+ * known, what happens inside gives them away: an operator without children that begins or ends a
+ * scope.
  */
 static void hide_unknown_helper(struct model *m, struct thread *t)
 {
@@ -62,8 +65,8 @@ static void hide_unknown_helper(struct model *m, struct thread *t)
 		stack__hide(m, t, t->cnt - 1);
 }
 
-/* An annotation whose end was lost would enclose all that follows. One of the same name that begins now
- * is taken for its successor, not its child, if records were lost since. */
+/* An annotation whose end was lost would enclose all that follows. One of the same name that begins
+ * now is taken for its successor, not its child, if records were lost since. */
 static void end_lost_twin(struct model *m, struct thread *t, const char *name, uint64_t ts)
 {
 	if (!m->lost_pos)
@@ -81,9 +84,9 @@ static void end_lost_twin(struct model *m, struct thread *t, const char *name, u
 }
 
 /*
- * RECORD_FUNCTION("detach", std::vector<c10::IValue>({self})) within aten::detach, and likewise detach_ (pytorch
- * torch/csrc/autograd/VariableTypeManual.cpp): the list is made only when an observer asks for it, but the tensor is the
- * operator's own.
+ * RECORD_FUNCTION("detach", std::vector<c10::IValue>({self})) within aten::detach, and likewise
+ * detach_ (pytorch torch/csrc/autograd/VariableTypeManual.cpp): the list is made only when an
+ * observer asks for it, but the tensor is the operator's own.
  */
 static bool is_detach(const struct entry *e)
 {
@@ -132,8 +135,8 @@ static bool take_name(struct thread *t, const struct ptb_scope_begin *r, struct 
 	return true;
 }
 
-/* Would this name only repeat a slice that a probe of ours has opened? The engine's macro has its literal
- * only as a prefix. */
+/* Would this name only repeat a slice that a probe of ours has opened? The engine's macro has its
+ * literal only as a prefix. */
 static bool repeats_frame(struct thread *t, const char *text, size_t len)
 {
 	const struct entry *e;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The session: facts of a capture and the passes over it. Owns the dispatch of records to the files
- * that understand them, the frames that probes show, and the delivery to sinks; must not know an output format.
+ * that understand them, the frames that probes show, and the delivery to sinks; must not know an
+ * output format.
  *
- * Longer than 600 lines because a pass is one subject: from records to frames, from slices to sinks.
+ * Longer than 600 lines because a pass is one subject: from records to frames, from slices to
+ * sinks.
  */
 #include "model/session.h"
 
@@ -139,7 +141,8 @@ int session__open(struct capture_reader *cr, const struct session_opts *opts, st
 	s->cr = cr;
 	err = facts__read(&s->facts, cr);
 	if (!err && !capture_reader__is_joined(cr) && facts__meta(&s->facts, "merged")) {
-		pr_error("this is a capture that an earlier version merged: report and export take those that it was made of");
+		pr_error(
+			"this is a capture that an earlier version merged: report and export take those that it was made of");
 		err = -EINVAL;
 	}
 	if (!err)
@@ -273,7 +276,8 @@ static void count_slice(struct session_totals *n, const struct slice *sl, const 
 	else
 		n->ops++;
 	if (sl->flags & SLICE_TRUNCATED)
-		++*(sl->cat == SLICE_USER_ANNOTATION ? &n->truncated_annotations : &n->truncated_ops);
+		++*(sl->cat == SLICE_USER_ANNOTATION ? &n->truncated_annotations :
+						       &n->truncated_ops);
 	n->unwound += !!(sl->flags & SLICE_UNWOUND);
 	n->end_lost += !!(sl->flags & SLICE_END_LOST);
 	n->open_at_begin += !!(sl->flags & SLICE_OPEN_AT_BEGIN);
@@ -378,15 +382,17 @@ static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
 			const struct func_fact *ff, const struct ptb_rec_hdr *h)
 {
 	set_op_name(e, &ff->op);
-	if (ff->kind == PTB_FUNC_NODE_CALL) { /* its record does not say which node: the one around it */
-		e->scope = 1;                 /* at::RecordScope::BACKWARD_FUNCTION */
-		e->is_address = true;         /* until its node is found */
+	/* its record does not say which node: the one around it */
+	if (ff->kind == PTB_FUNC_NODE_CALL) {
+		e->scope = 1;         /* at::RecordScope::BACKWARD_FUNCTION */
+		e->is_address = true; /* until its node is found */
 		take_node(t, e);
 	}
 	push_frame(m, t, e, h, true);
 }
 
-static void on_boxed(struct model *m, struct thread *t, struct entry *e, const struct ptb_boxed_enter *r)
+static void on_boxed(struct model *m, struct thread *t, struct entry *e,
+		     const struct ptb_boxed_enter *r)
 {
 	const struct addr_fact *a = facts__opdef(m->f, t->tgid, r->opdef, r->h.ts_ns);
 
@@ -435,7 +441,8 @@ static void on_node(struct model *m, struct thread *t, struct entry *e, const st
 		e->seq = -1; /* not read; the flag alone may mean the name */
 	e->fwd_thread = r->fwd_thread;
 	if (ff->kind == PTB_FUNC_NODE) {
-		/* torch records no inputs of evaluate_function(): those are of the node's own call */
+		/* torch records no inputs of evaluate_function(): those are of the node's own
+		 * call */
 		if (!push_frame(m, t, e, &r->h, false) || ff->has_node_call)
 			return;
 		e->synthetic = true;
@@ -596,7 +603,8 @@ static void on_py_sample(struct model *m, const struct ptb_py_sample *r)
 		if (op && !op->op.is_address)
 			ps.op = op->op.full;
 		else
-			ps.flags &= ~(uint32_t)PTB_SAMPLE_OPS; /* the chunk with its name is lost, which is counted */
+			/* the chunk with its name is lost, which is counted */
+			ps.flags &= ~(uint32_t)PTB_SAMPLE_OPS;
 	}
 	m->totals->samples_ops += (ps.flags & PTB_SAMPLE_OPS) != 0;
 	MODEL_EMIT(m, sample, &ps);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The session model: what happened, as threads with nested slices, emitted to a sink in one streaming
- * pass over a capture. Everything an exporter may ask is in the structs below; nothing here knows an
- * output format. Memory is bounded by open frames and by tables of distinct names, threads, processes.
+ * The session model: what happened, as threads with nested slices, emitted to a sink in one
+ * streaming pass over a capture. Everything an exporter may ask is in the structs below; nothing
+ * here knows an output format. Memory is bounded by open frames and by tables of distinct names,
+ * threads, processes.
  */
 #ifndef MODEL_SESSION_H
 #define MODEL_SESSION_H
@@ -25,8 +26,11 @@ struct session_process {
 	uint64_t start_ns; /* probes active from here on, CLOCK_MONOTONIC */
 	uint64_t gap_ns;
 	uint32_t source; /* 0 kernel probes, 1 agent */
-	const char *job; /* of its JOB record: a JSON object, or what a damaged file has; "": none */
-	const char *step_on; /* annotation that ends its steps, by PTBPF_STEP_ON of its environment; NULL: the session's */
+	/* of its JOB record: a JSON object, or what a damaged file has; "": none */
+	const char *job;
+	/* annotation that ends its steps, by PTBPF_STEP_ON of its environment; NULL: the
+	 * session's */
+	const char *step_on;
 	/* Of several captures: else host is "", pid is tgid, and the window is the session's. */
 	const char *host;
 	uint32_t pid, input;       /* its number there; which of the captures, from 0 */
@@ -53,7 +57,8 @@ struct session_rss { /* a process's memory according to /proc */
 };
 
 struct session_info {
-	uint64_t begin_ns, end_ns; /* the window, CLOCK_MONOTONIC; end = last record when not sealed */
+	/* the window, CLOCK_MONOTONIC; end = last record when not sealed */
+	uint64_t begin_ns, end_ns;
 	int64_t mono_to_unix_ns; /* add to a CLOCK_MONOTONIC time to get Unix ns */
 	uint64_t clock_err_ns;
 	uint32_t stop_reason; /* enum ptb_stop_reason, 0: not known */
@@ -72,15 +77,20 @@ struct session_info {
 	bool has_gpu;           /* activities of GPUs, by the agent */
 	bool has_cuda_calls;    /* CUDA calls, seen from the host's side without an agent */
 	bool has_py_stacks;     /* --with-stack, --sample-stacks */
-	uint32_t sample_hz; /* --sample-stacks: there are samples of stacks, and nothing else; 0: not */
-	bool has_modules;  /* --with-modules */
-	bool merged;       /* several captures are read as one: see struct session_process */
-	bool open_unknown; /* ptbpf came later than the program: what began before the window and does not end in it is not seen */
+	/* --sample-stacks: there are samples of stacks, and nothing else; 0: not */
+	uint32_t sample_hz;
+	bool has_modules; /* --with-modules */
+	bool merged;      /* several captures are read as one: see struct session_process */
+	/* ptbpf came later than the program: what began before the window and does not end in it is
+	 * not seen */
+	bool open_unknown;
 	const struct ptb_gpu_device *const *devices; /* by their id; NULL: not known */
 	uint32_t device_cnt;
-	uint64_t gpu_clock_err_ns; /* bound of GPU times against CLOCK_MONOTONIC; 0 without has_gpu */
-	uint32_t gpu_clock_cnt;    /* pairs it was fitted from */
-	const struct session_rss *rss; /* in order of time; also without has_kernel_memory: begin and end */
+	/* bound of GPU times against CLOCK_MONOTONIC; 0 without has_gpu */
+	uint64_t gpu_clock_err_ns;
+	uint32_t gpu_clock_cnt; /* pairs it was fitted from */
+	/* in order of time; also without has_kernel_memory: begin and end */
+	const struct session_rss *rss;
 	uint32_t rss_cnt;
 	const uint64_t *counters; /* indexed by enum ptb_counter_id */
 	uint32_t counter_cnt;
@@ -110,9 +120,11 @@ static inline double session_info__cost_ns(const struct session_info *info)
 const struct session_process *session__process(const struct session *s, uint32_t tgid);
 /* JSON text of a META record by key ("version", "host", "options", ...), NULL if absent. */
 const char *session__meta(const struct session *s, const char *key);
-/* Where a thread stood in C++ when the window began (NATIVE_STACK, bpf/ptb_event.h); "": its stack could not be read; NULL: it was not read. */
+/* Where a thread stood in C++ when the window began (NATIVE_STACK, bpf/ptb_event.h); "": its stack
+ * could not be read; NULL: it was not read. */
 const char *session__native_stack(const struct session *s, uint32_t tgid, uint32_t tid);
-/* When it was read: the sample that follows is of the same moment, unless there is no such stack. 0: it was not read. */
+/* When it was read: the sample that follows is of the same moment, unless there is no such stack.
+ * 0: it was not read. */
 uint64_t session__native_ns(const struct session *s, uint32_t tgid, uint32_t tid);
 /* Name of a thread ("python", "pt_autograd_0"), "" if not known. */
 const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_t tid);
@@ -122,16 +134,19 @@ const char *session__name(const struct session *s, uint32_t name_id);
 /* ---- Python stacks ---- */
 
 /*
- * Frames and stacks are numbered from 1, the same in every pass; 0: none. Two frames may have equal texts: of two
- * places of a line, of two code objects, of two processes.
+ * Frames and stacks are numbered from 1, the same in every pass; 0: none. Two frames may have equal
+ * texts: of two places of a line, of two code objects, of two processes.
  */
 struct py_frame {
-	const char *func, *file; /* qualified name and co_filename, or PY_UNKNOWN; valid until the session is freed */
+	/* qualified name and co_filename, or PY_UNKNOWN; valid until the session is freed */
+	const char *func, *file;
 	int32_t line;  /* of the instruction, 0: none, not known */
 	int32_t first; /* of the def, 0: not known */
 	uint64_t code; /* which code object of the process */
 	int32_t at;    /* where in it: two calls of one function have two places in their caller */
-	const char *module; /* it is the call of one (nn.Module.__call__()): its class; NULL: it is not, or the class is not known */
+	/* it is the call of one (nn.Module.__call__()): its class; NULL: it is not, or the class is
+	 * not known */
+	const char *module;
 	uint32_t module_nr; /* which of that class's modules, from 0 in order of appearance */
 	uint32_t module_id; /* which module of all; 0: none */
 };
@@ -140,14 +155,16 @@ struct py_frame {
 #define PY_FRAME_NATIVE (1u << 31)
 
 struct py_stack {
-	const uint32_t *frames; /* innermost first: number of the frame, PY_FRAME_NATIVE may be or-ed to it */
+	/* innermost first: number of the frame, PY_FRAME_NATIVE may be or-ed to it */
+	const uint32_t *frames;
 	uint32_t frame_cnt;
 	uint32_t flags; /* PTB_PY_CUT, PTB_PY_FAULT: outer frames are missing */
 };
 
 /* Of a number without PY_FRAME_NATIVE. */
 struct py_frame session__py_frame(const struct session *s, uint32_t frame);
-struct py_stack session__py_stack(const struct session *s, uint32_t stack); /* no frames: there is no such */
+/* no frames: there is no such */
+struct py_stack session__py_stack(const struct session *s, uint32_t stack);
 
 /* ---- slices ---- */
 
@@ -161,27 +178,33 @@ enum { SCOPE_FUNCTION, SCOPE_BACKWARD, SCOPE_TORCHSCRIPT, SCOPE_USER = 7 };
 enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 
 /* clang-format off */
-#define SLICE_OPEN_AT_BEGIN 0x01 /* was open when the window began: start is the window's begin. Probes show
-				    only its exit, so it is emitted after the slices inside it, whose parent
-				    is not this one. The agent knows it from the begin */
+/* was open when the window began: start is the window's begin. Probes show only its exit, so it is
+ * emitted after the slices inside it, whose parent is not this one. The agent knows it from the
+ * begin */
+#define SLICE_OPEN_AT_BEGIN 0x01
 #define SLICE_UNFINISHED 0x02    /* was open when the window ended: torch's `finished: false` */
-#define SLICE_UNWOUND 0x04       /* left by an exception: no exit was seen; end is where it was caught, or
-				    the next event of the thread that proves the frame gone (an upper
-				    bound) */
-#define SLICE_END_LOST 0x08      /* as UNWOUND, but records were lost meanwhile: the exit may be lost */
-#define SLICE_END_INFERRED 0x10  /* the function has no exit probe (TorchScript): end as for UNWOUND */
+/* left by an exception: no exit was seen; end is where it was caught, or the next event of the
+ * thread that proves the frame gone (an upper bound) */
+#define SLICE_UNWOUND 0x04
+/* as UNWOUND, but records were lost meanwhile: the exit may be lost */
+#define SLICE_END_LOST 0x08
+/* the function has no exit probe (TorchScript): end as for UNWOUND */
+#define SLICE_END_INFERRED 0x10
 #define SLICE_DERIVED 0x20       /* a ProfilerStep made by ptbpf */
 #define SLICE_NAME_CUT 0x40
 #define SLICE_THREAD_EXIT 0x80   /* its thread or process ended while it was open */
 #define SLICE_OTHER_THREAD_END 0x100 /* an annotation that ended on another thread than it began */
-#define SLICE_ARGS_CUT 0x400     /* some of its arguments or results were too many or too long to be recorded */
+/* some of its arguments or results were too many or too long to be recorded */
+#define SLICE_ARGS_CUT 0x400
 #define SLICE_TRUNCATED 0x200    /* cut short because its true end would cross an annotation */
-#define SLICE_PARTIAL 0x800      /* with DERIVED: a step of which the window has only a part; not named ProfilerStep#N,
-				    which readers take for whole ones */
+/* with DERIVED: a step of which the window has only a part; not named ProfilerStep#N, which readers
+ * take for whole ones */
+#define SLICE_PARTIAL 0x800
 /* clang-format on */
 
-/* Memory while a slice was open. "all" is torch's rule: whatever the process's threads allocated between
- * its begin and end. "own" is exact: what its own thread did in it. Both include its children. */
+/* Memory while a slice was open. "all" is torch's rule: whatever the process's threads allocated
+ * between its begin and end. "own" is exact: what its own thread did in it. Both include its
+ * children. */
 struct slice_memory {
 	int64_t cpu_all, device_all; /* bytes, allocations less frees */
 	int64_t cpu_own, device_own;
@@ -193,35 +216,44 @@ struct slice_memory {
 };
 
 struct slice {
-	uint64_t id; /* External id = Record function id, unique: of the record that began it, whatever the
-			     * session's options; from 1 in order of start. Derived steps: SESSION_STEP_ID and below */
+	/* External id = Record function id, unique: of the record that began it, whatever the
+	 * session's options; from 1 in order of start. Derived steps: SESSION_STEP_ID and below */
+	uint64_t id;
 	uint64_t parent; /* id of the innermost slice open on the thread at its start, 0: none */
 	uint32_t tgid, tid;
-	uint32_t depth;            /* number of open ancestors */
-	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC; strictly nested per (tgid, tid), end > begin */
-	const char *name;          /* as torch prints it, without overload: "aten::add" */
-	const char *overload;      /* "Tensor", "" if none or not known */
-	uint32_t cat;              /* enum slice_cat */
-	uint32_t kind;             /* enum ptb_func_kind */
-	uint32_t scope;            /* SCOPE_* or another at::RecordScope */
-	uint32_t flags;            /* SLICE_* */
-	int64_t seq;               /* autograd sequence number, -1: none */
-	uint64_t fwd_thread; /* logical forward thread id of a backward slice, 0 on forward slices */
+	uint32_t depth; /* number of open ancestors */
+	/* CLOCK_MONOTONIC; strictly nested per (tgid, tid), end > begin */
+	uint64_t begin_ns, end_ns;
+	const char *name;     /* as torch prints it, without overload: "aten::add" */
+	const char *overload; /* "Tensor", "" if none or not known */
+	uint32_t cat;         /* enum slice_cat */
+	uint32_t kind;        /* enum ptb_func_kind */
+	uint32_t scope;       /* SCOPE_* or another at::RecordScope */
+	uint32_t flags;       /* SLICE_* */
+	int64_t seq;          /* autograd sequence number, -1: none */
+	/* logical forward thread id of a backward slice, 0 on forward slices */
+	uint64_t fwd_thread;
 	struct slice_values in, out; /* arguments and results, where recorded */
 	const char *schema; /* of the operator, as torch prints it; "" if none or not known */
-	uint64_t fw_parent; /* backward: slice on top of the forward thread's stack at its begin, 0: none.
-			      * Only where results are recorded: an Execution Trace needs it */
+	/* backward: slice on top of the forward thread's stack at its begin, 0: none. Only where
+	 * results are recorded: an Execution Trace needs it */
+	uint64_t fw_parent;
 	uint32_t fwd_tid; /* with it: the OS thread that fwd_thread means, 0: not known */
-	const struct session_keys *keys; /* what TensorImpl::key_set_ means in its process; never NULL */
+	/* what TensorImpl::key_set_ means in its process; never NULL */
+	const struct session_keys *keys;
 	const struct slice_memory *mem; /* NULL: memory was not recorded */
-	uint32_t stack; /* Python's at its begin; of what a backward node does on a thread without any, as torch has it,
-			 * that of the forward operator. 0: none, or not known */
-	uint32_t fwd_stack; /* what a backward node does: Python's stack at the forward operator, 0: not known */
+	/* Python's at its begin; of what a backward node does on a thread without any, as torch has
+	 * it, that of the forward operator. 0: none, or not known */
+	uint32_t stack;
+	/* what a backward node does: Python's stack at the forward operator, 0: not known */
+	uint32_t fwd_stack;
 	bool backward;     /* it is what a backward node does, or a part of that */
 	uint64_t child_ns; /* time of the slices directly in it */
-	uint64_t device_ns; /* GPU work (kernels, copies, fills) as torch charges it: of an operator what was
-			     * launched in it with no other operator inside */
-	uint64_t call_ns; /* calls to CUDA's API directly in it, under an operator: torch counts them ... */
+	/* GPU work (kernels, copies, fills) as torch charges it: of an operator what was launched
+	 * in it with no other operator inside */
+	uint64_t device_ns;
+	/* calls to CUDA's API directly in it, under an operator: torch counts them ... */
+	uint64_t call_ns;
 	uint32_t call_cnt; /* ... as its children */
 };
 
@@ -242,7 +274,8 @@ struct fwdbwd {
 
 /* ---- memory ---- */
 
-/* Stands for the operator while nothing of a thread was recorded yet: it may be inside one that began before. */
+/* Stands for the operator while nothing of a thread was recorded yet: it may be inside one that
+ * began before. */
 #define SESSION_OP_UNSEEN "(begun before the window)"
 
 /* What was open on a thread; valid during the sink's call, texts until the session is freed. */
@@ -251,12 +284,15 @@ struct op_context {
 	uint64_t slice;    /* innermost open slice, 0: none */
 	uint64_t op_slice; /* innermost open operator (no annotation), 0: none */
 	const char *op;    /* its name; "" if none */
-	const char *outer_op; /* outermost operator around it (or itself) inside that annotation; "" if none */
+	/* outermost operator around it (or itself) inside that annotation; "" if none */
+	const char *outer_op;
 	const char *annotation; /* innermost open annotation, not a step; "" if none */
 	int64_t step;           /* number of the process's current ProfilerStep, -1: none */
 	const struct slice_values *op_in; /* its arguments; NULL: none */
-	uint32_t stack; /* Python's: the event's own where it was recorded, else as op_slice has it; 0: none */
-	bool within; /* an annotation of session_opts.when: it, or the operators that it made backward */
+	/* Python's: the event's own where it was recorded, else as op_slice has it; 0: none */
+	uint32_t stack;
+	/* an annotation of session_opts.when: it, or the operators that it made backward */
+	bool within;
 	bool enclosed; /* torch's rule: some slice was open on some thread of the process */
 };
 
@@ -288,14 +324,16 @@ struct memory_event {
 	int64_t bytes;                     /* negative: freed */
 	uint64_t allocated, reserved;      /* after it; CPU: since the window began, reserved 0 */
 	int32_t device_type, device_index; /* c10::DeviceType; CPU: 0, -1 */
-	const struct memory_block *block; /* ALLOC: the new one; FREE: the one that ends, NULL: from before the
-					     window; valid during the call */
-	const char *name;                 /* API: "cudaMalloc" */
-	uint64_t begin_ns;                /* API */
-	bool no_result;                   /* API: its return was not seen */
-	bool maybe_failed;                /* API: what was given back was there before */
-	bool inferred; /* FREE: not seen, but the address was given out again; emitted just before that, its
-			      context is the process only, and no slice is charged */
+	/* ALLOC: the new one; FREE: the one that ends, NULL: from before the window; valid during
+	 * the call */
+	const struct memory_block *block;
+	const char *name;  /* API: "cudaMalloc" */
+	uint64_t begin_ns; /* API */
+	bool no_result;    /* API: its return was not seen */
+	bool maybe_failed; /* API: what was given back was there before */
+	/* FREE: not seen, but the address was given out again; emitted just before that, its
+	 * context is the process only, and no slice is charged */
+	bool inferred;
 };
 
 /* What the kernel did; rec by its kind: KMEM, KMEM_CALL, KMEM_STALL, KMEM_EVENT (ptb_event.h). */
@@ -304,7 +342,8 @@ struct kernel_event {
 	const struct ptb_rec_hdr *rec;
 };
 
-/* How torch's table sorts a c10::DeviceType: into the columns of the CPU, of the accelerator, or none. */
+/* How torch's table sorts a c10::DeviceType: into the columns of the CPU, of the accelerator, or
+ * none. */
 enum device_class { DEVICE_OTHER, DEVICE_CPU, DEVICE_ACCELERATOR };
 enum device_class memory__device_class(int32_t device_type);
 
@@ -315,7 +354,8 @@ struct py_sample {
 	uint32_t tgid, tid;
 	uint32_t stack; /* 0: it has none, or NO_STACK */
 	uint32_t flags; /* PTB_SAMPLE_* */
-	const char *op; /* the innermost operator that was open, "": none, or not OPS in the flags */
+	/* the innermost operator that was open, "": none, or not OPS in the flags */
+	const char *op;
 };
 
 /* ---- GPU ---- */
@@ -328,14 +368,16 @@ enum gpu_what {
 	GPU_EVENT,
 	GPU_OVERHEAD,
 	GPU_API, /* a call of the runtime or driver API, on its thread */
-	GPU_ANNOTATION, /* derived: from the first to the last GPU work on a stream launched in an annotation */
+	/* derived: from the first to the last GPU work on a stream launched in an annotation */
+	GPU_ANNOTATION,
 };
 
 struct gpu_origin {        /* what was open when a node of a CUDA graph was captured */
 	const char *op;    /* the innermost operator, "" */
 	uint64_t op_slice; /* and its id */
 	uint32_t stack;    /* Python's, as the operator has it; 0: none */
-	const char *within; /* operators and annotations, outermost first: "forward > aten::linear > aten::addmm", "" */
+	/* operators and annotations, outermost first: "forward > aten::linear > aten::addmm", "" */
+	const char *within;
 };
 
 struct gpu_slice {
@@ -347,23 +389,29 @@ struct gpu_slice {
 	uint32_t correlation; /* 0: none */
 	bool driver;          /* API: of the driver */
 	bool host_only; /* API: seen by a kernel probe (rec: struct ptb_cuda_call), no CUPTI */
-	struct op_context at; /* when it was launched or called; tid 0: not known. at.op_slice: External id;
-				    ANNOTATION: at.slice is the annotation's slice */
-	uint64_t launch_begin_ns, launch_end_ns; /* GPU work: the call that launched it, 0: not recorded */
-	const char *launch_name;                 /* ""  */
+	/* when it was launched or called; tid 0: not known. at.op_slice: External id; ANNOTATION:
+	 * at.slice is the annotation's slice */
+	struct op_context at;
+	/* GPU work: the call that launched it, 0: not recorded */
+	uint64_t launch_begin_ns, launch_end_ns;
+	const char *launch_name; /* ""  */
 	const char *kernel_name; /* API, host_only: what it launches, "" if not known */
-	bool before_launch; /* began before its launch, by more than the clocks' error: shown as recorded */
-	const struct ptb_rec_hdr *rec; /* PTB_REC_GPU_* or CUDA_CALL; NULL: ANNOTATION. Its times, its correlation
-					     * and its stack pointer are 0: records that differ in nothing else share it */
+	/* began before its launch, by more than the clocks' error: shown as recorded */
+	bool before_launch;
+	/* PTB_REC_GPU_* or CUDA_CALL; NULL: ANNOTATION. Its times, its correlation and its stack
+	 * pointer are 0: records that differ in nothing else share it */
+	const struct ptb_rec_hdr *rec;
 	const struct ptb_gpu_device *props; /* NULL: not known */
-	uint64_t graph_node; /* GPU work: CUPTI's id of the node of a CUDA graph that ran, 0: of none */
+	/* GPU work: CUPTI's id of the node of a CUDA graph that ran, 0: of none */
+	uint64_t graph_node;
 	uint32_t graph;
 	const struct gpu_origin *origin; /* of that node; NULL: it was not recorded */
 };
 
 struct session_sink {
 	void *arg;
-	/* Slices come when they close: children before parents, threads interleaved. Each function may be NULL. */
+	/* Slices come when they close: children before parents, threads interleaved. Each function
+	 * may be NULL. */
 	int (*slice)(void *arg, const struct slice *sl);
 	int (*flow)(void *arg, const struct fwdbwd *fl);
 	/* A thread that appeared in the stream, once, when first seen. */
@@ -377,11 +425,12 @@ struct session_sink {
 };
 
 /*
- * What ends a step. With neither set it is as the recording was asked for, and with nothing asked for either it is
- * SESSION_STEP_ON: torch's optimizers call themselves Optimizer.step#SGD.step.
+ * What ends a step. With neither set it is as the recording was asked for, and with nothing asked
+ * for either it is SESSION_STEP_ON: torch's optimizers call themselves Optimizer.step#SGD.step.
  */
 struct session_opts {
-	const char *step_on; /* name of an operator or an annotation, or what an annotation has before its first '#' */
+	/* name of an operator or an annotation, or what an annotation has before its first '#' */
+	const char *step_on;
 	bool no_steps; /* derive no steps */
 	/* Only what belongs to annotations of this name is delivered, or with a '#' and more
 	 * behind it: what their threads did in them, what nodes did backward whose operators ran
@@ -393,19 +442,22 @@ struct session_opts {
 #define SESSION_STEP_NAME STEP_OWN_NAME
 
 /*
- * Id of the first derived step; further ones count down. No operator has such an id, a double holds it exactly, and
- * the first step has the highest id of all: HolisticTraceAnalysis leaves out the last step and what follows it, and
- * joins an Execution Trace only if the highest id of what is left is not below the highest in there.
+ * Id of the first derived step; further ones count down. No operator has such an id, a double holds
+ * it exactly, and the first step has the highest id of all: HolisticTraceAnalysis leaves out the
+ * last step and what follows it, and joins an Execution Trace only if the highest id of what is
+ * left is not below the highest in there.
  */
 #define SESSION_STEP_ID ((1ULL << 40) - 1)
 
 struct session_totals {      /* after a run */
 	const char *when;    /* of the options; with it: */
 	uint64_t when_found; /* annotations of that name, */
-	uint64_t when_left_out; /* slices and events that belong to none of them, and are not delivered */
+	/* slices and events that belong to none of them, and are not delivered */
+	uint64_t when_left_out;
 	uint64_t slices, ops, annotations, unwound, end_lost, open_at_begin, unfinished;
 	uint64_t unmatched_exits; /* exits without an open frame inside the window's known part */
-	uint64_t open_unnamed; /* calls open when the window began that only their entries name: no slices */
+	/* calls open when the window began that only their entries name: no slices */
+	uint64_t open_unnamed;
 	uint64_t unresolved_names; /* slices whose name is an address */
 	uint64_t bad_records;      /* malformed records that were skipped */
 	uint64_t late_records;     /* emitted after later ones */
@@ -414,7 +466,8 @@ struct session_totals {      /* after a run */
 	uint64_t partial_steps;
 	uint64_t own_steps;             /* whole ProfilerStep#N of the program's own */
 	uint64_t truncated_annotations; /* cut where they cross one that began earlier */
-	uint64_t truncated_ops; /* operators and scopes of torch cut where they cross an annotation */
+	/* operators and scopes of torch cut where they cross an annotation */
+	uint64_t truncated_ops;
 	uint64_t silent_threads; /* there before ptbpf, and nothing began or ended on them; */
 	uint64_t silent_mains;   /* of them, the main threads of their processes, */
 	uint32_t silent_main;    /* such as this one */
@@ -424,22 +477,28 @@ struct session_totals {      /* after a run */
 	uint64_t frees_inferred; /* frees that were not seen: the address was given out again */
 	uint64_t gpu_work;       /* kernels, copies, fills */
 	uint64_t gpu_unlinked;   /* of them, without a launch in the capture */
-	uint64_t gpu_before_launch; /* of them, that began before their launch by more than the clocks' error */
+	/* of them, that began before their launch by more than the clocks' error */
+	uint64_t gpu_before_launch;
 	uint64_t gpu_graph_work;    /* of them, by CUDA graphs */
 	uint64_t gpu_graph_unknown; /* of these, of nodes whose capture was not recorded */
 	uint64_t gpu_calls;         /* API calls */
-	uint64_t gpu_outside; /* calls and GPU work not wholly inside the window: not emitted, as torch does */
+	/* calls and GPU work not wholly inside the window: not emitted, as torch does */
+	uint64_t gpu_outside;
 	uint64_t gpu_no_clock;    /* records of processes without a pair of clocks: not emitted */
 	uint64_t gpu_wrong_times; /* records with times that they cannot have had: not emitted */
-	uint64_t gpu_host_dropped; /* host-side calls of processes whose calls CUPTI reported as well */
-	uint64_t forgotten_forwards; /* operators given up as partners of a backward node, too many waited */
-	uint64_t samples;            /* of Python stacks; */
+	/* host-side calls of processes whose calls CUPTI reported as well */
+	uint64_t gpu_host_dropped;
+	/* operators given up as partners of a backward node, too many waited */
+	uint64_t forgotten_forwards;
+	uint64_t samples;         /* of Python stacks; */
 	uint64_t samples_running; /* of them, of threads that ran; */
 	uint64_t samples_ops;     /* of which it is known which operator was open; */
 	uint64_t samples_unread;  /* and whose stack could not be read (a counter says why) */
 	uint64_t stacks;          /* Python stacks recorded */
-	uint64_t stacks_unread; /* of them, that could not be read in the target (which it counts) */
-	uint64_t stacks_unknown; /* and whose frames are not in the capture, or of two different stacks */
+	/* of them, that could not be read in the target (which it counts) */
+	uint64_t stacks_unread;
+	/* and whose frames are not in the capture, or of two different stacks */
+	uint64_t stacks_unknown;
 };
 
 /* Reads the facts. The reader must outlive the session. 0 or negative errno. */
@@ -447,20 +506,21 @@ int session__open(struct capture_reader *cr, const struct session_opts *opts, st
 void session__free(struct session *s);
 const struct session_info *session__info(const struct session *s);
 
-/* Blocks that were live at the end of the last run, in order of allocation; until the next run. Calls fn for
- * each; stops when it returns non-zero, and returns that. */
+/* Blocks that were live at the end of the last run, in order of allocation; until the next run.
+ * Calls fn for each; stops when it returns non-zero, and returns that. */
 int session__live_blocks(const struct session *s,
 			 int (*fn)(void *arg, const struct memory_block *b), void *arg);
 
 /*
- * During the call of a sink: the slices that are open on the thread, innermost first, at most max; of a slice that is
- * delivered those around it are among them, from its parent on. Returns how many.
+ * During the call of a sink: the slices that are open on the thread, innermost first, at most max;
+ * of a slice that is delivered those around it are among them, from its parent on. Returns how
+ * many.
  */
 uint32_t session__open_slices(const struct session *s, uint32_t tgid, uint32_t tid,
 			      struct open_slice *list, uint32_t max);
 
-/* Where the slice with this id stands in the order of start of all slices, steps included: unique, ascending. Of the
- * current run or the last one, for ids that it delivered as `id` or `parent`. */
+/* Where the slice with this id stands in the order of start of all slices, steps included: unique,
+ * ascending. Of the current run or the last one, for ids that it delivered as `id` or `parent`. */
 uint64_t session__order(const struct session *s, uint64_t id);
 
 /* One pass: emits every slice, flow and thread to the sinks, in this order of sinks. May be

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * ProfilerStep#N slices derived from what the program says itself. Owns their begins, names and ids; which threads make
- * steps and when one ends is found before the pass, by steps/step_count.h with the records in their order. Processes that
- * announce ProfilerStep#N themselves get none.
+ * ProfilerStep#N slices derived from what the program says itself. Owns their begins, names and
+ * ids; which threads make steps and when one ends is found before the pass, by steps/step_count.h
+ * with the records in their order. Processes that announce ProfilerStep#N themselves get none.
  *
- * A step is the outermost slice of its thread and is never crossed: where an operator is open when a step ends, the slice
- * ends with that. Each begins where the last ended; ProfilerStep#0 is the first whole one.
+ * A step is the outermost slice of its thread and is never crossed: where an operator is open when
+ * a step ends, the slice ends with that. Each begins where the last ended; ProfilerStep#0 is the
+ * first whole one.
  *
- * What lies before the first mark and behind the last one are parts of steps. They are slices too, since all that
- * happened in them needs one around it as in whole steps, but under another name: readers know a step by the text
- * ProfilerStep alone, and take the first (et_replay), the last or all of them for whole (HolisticTraceAnalysis,
- * Chakra, torch-tb-profiler). If the window, or the thread, ends before a step does, its name changes when it is emitted.
+ * What lies before the first mark and behind the last one are parts of steps. They are slices too,
+ * since all that happened in them needs one around it as in whole steps, but under another name:
+ * readers know a step by the text ProfilerStep alone, and take the first (et_replay), the last or
+ * all of them for whole (HolisticTraceAnalysis, Chakra, torch-tb-profiler). If the window, or the
+ * thread, ends before a step does, its name changes when it is emitted.
  *
- * Ids. Derived steps have ids of their own (SESSION_STEP_ID). Readers of Execution Traces need their place in the order
- * of start too: et_replay runs what has ids between those of two steps. So each moment at which a step could begin,
- * whatever the options, takes a number from the slices' own count (thread.step_order).
+ * Ids. Derived steps have ids of their own (SESSION_STEP_ID). Readers of Execution Traces need
+ * their place in the order of start too: et_replay runs what has ids between those of two steps. So
+ * each moment at which a step could begin, whatever the options, takes a number from the slices'
+ * own count (thread.step_order).
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -229,7 +232,8 @@ void steps__thread_begins(struct model *m, struct thread *t)
 	t->steps = steps_of(m->step_ends, t->tgid, t->tid);
 	if (!t->steps)
 		return;
-	t->last_ns = t->oab_floor_ns - 2 * GAP_NS; /* stack__reserve_begin() was here: take its place */
+	/* stack__reserve_begin() was here: take its place */
+	t->last_ns = t->oab_floor_ns - 2 * GAP_NS;
 	begin_step(m, t, t->oab_floor_ns - GAP_NS, true);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Numbers of tensors and storages; see model_priv.h. Reads neither records nor schemas beyond their returns. */
+/* Numbers of tensors and storages; see model_priv.h. Reads neither records nor schemas beyond their
+ * returns. */
 #include "model/model_priv.h"
 
 #include <stdlib.h>
@@ -12,14 +13,17 @@ struct seen_object {
 	uint64_t last_ns; /* of an unused one: index + 1 of the next */
 	uint32_t id;
 	union {
-		struct {                  /* a tensor */
-			uint32_t storage; /* the number of its storage when it was last seen, 0: none */
+		struct { /* a tensor */
+			/* the number of its storage when it was last seen, 0: none */
+			uint32_t storage;
 			uint32_t storage_at; /* index of that one, as long as it has that number */
 			uint64_t data;       /* of that one */
 		};
 		struct {                  /* a storage */
 			uint32_t holders; /* tensors seen with it */
-			uint32_t refs; /* as the last tensor that ended counted them, and how many in a row counted the same */
+			/* as the last tensor that ended counted them, and how many in a row counted
+			 * the same */
+			uint32_t refs;
 			uint32_t ends;
 		};
 	};
@@ -100,7 +104,8 @@ static void drop_object(struct seen_table *t, struct seen_object *s, uint64_t ad
 	t->unused = (uint32_t)(s - t->v) + 1;
 }
 
-/* The tensor's storage, if it is still the one that it was last seen with; NULL: nothing is known. */
+/* The tensor's storage, if it is still the one that it was last seen with; NULL: nothing is
+ * known. */
 static struct seen_object *storage_of(const struct tensor_ids *ids, const struct seen_object *t)
 {
 	struct seen_object *s = t->storage ? &ids->storages.v[t->storage_at] : NULL;
@@ -108,8 +113,8 @@ static struct seen_object *storage_of(const struct tensor_ids *ids, const struct
 	return s && s->id == t->storage ? s : NULL;
 }
 
-/* The tensor has left the storage that it was seen with. That one, if it still is and no other tensor is known to
- * have it; else NULL. */
+/* The tensor has left the storage that it was seen with. That one, if it still is and no other
+ * tensor is known to have it; else NULL. */
 static struct seen_object *let_go(const struct tensor_ids *ids, const struct seen_object *t)
 {
 	struct seen_object *s = storage_of(ids, t);
@@ -143,7 +148,8 @@ void tensor_ids__end(struct tensor_ids *ids, const struct ptb_tensor_end *r)
 	s = r->data && r->refs ? find_object(&ids->storages, r->data, prog) : NULL;
 	if (!s)
 		return;
-	/* one end within another: each still counts the other's reference, so the number stays the same */
+	/* one end within another: each still counts the other's reference, so the number stays the
+	 * same */
 	s->ends = s->refs == r->refs ? s->ends + 1 : 1;
 	s->refs = r->refs;
 	if (s->ends >= s->refs)
@@ -153,7 +159,8 @@ void tensor_ids__end(struct tensor_ids *ids, const struct ptb_tensor_end *r)
 /* ---- what is seen ---- */
 
 /* Could it have ended since it was last seen, without a record of that? */
-static bool is_doubtful(const struct tensor_ids *ids, const struct tensor_place *at, uint64_t last_ns)
+static bool is_doubtful(const struct tensor_ids *ids, const struct tensor_place *at,
+			uint64_t last_ns)
 {
 	return !ids->ends || last_ns <= at->lost_until;
 }
@@ -166,8 +173,8 @@ static bool is_other_tensor(const struct tensor_ids *ids, const struct tensor_pl
 	return at->role != TENSOR_GIVEN || t->data != data;
 }
 
-/* A result of its own with data that no tensor has and that the operator had not before: also without a record
- * of its end the former storage has ended. */
+/* A result of its own with data that no tensor has and that the operator had not before: also
+ * without a record of its end the former storage has ended. */
 static bool is_other_storage(const struct tensor_ids *ids, const struct tensor_place *at,
 			     const struct seen_object *s, uint64_t data)
 {
@@ -183,7 +190,8 @@ static uint32_t storage_id(struct tensor_ids *ids, const struct tensor_place *at
 	if (!s) /* the shorter way is the usual one */
 		s = find_object(&ids->storages, data, prog);
 
-	/* set_(), resize_(), x.data = y: a storage that no other tensor is known to have has ended */
+	/* set_(), resize_(), x.data = y: a storage that no other tensor is known to have has
+	 * ended */
 	if (t && t->storage && t->data != data) {
 		left = let_go(ids, t);
 		if (left && t->data) /* storages without data are one */
@@ -237,7 +245,8 @@ static uint64_t name_tensor(void *arg, uint64_t impl, const uint64_t *data)
 	return id | storage << 32;
 }
 
-void tensor_ids__name(struct tensor_ids *ids, const struct tensor_place *at, uint64_t *words, uint32_t cnt)
+void tensor_ids__name(struct tensor_ids *ids, const struct tensor_place *at, uint64_t *words,
+		      uint32_t cnt)
 {
 	struct naming n = { ids, at, program(ids, at->tgid) };
 

@@ -1,51 +1,57 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The stack of open slices of one thread, rebuilt from entries and exits that each carry the machine's
- * stack pointer. Owns nesting, times and ids; must not know where names come from or go to.
+ * The stack of open slices of one thread, rebuilt from entries and exits that each carry the
+ * machine's stack pointer. Owns nesting, times and ids; must not know where names come from or go
+ * to.
  *
  * Longer than 600 lines because all rules of nesting work on the one stack.
  *
- * Theory. The stack grows down. A function entered at sp E is alive as long as the thread's sp is below
- * E. So every record with sp S proves that all frames with E <= S are gone, also those that an exception
- * left without an exit: they end now, an upper bound, and are marked unwound. Frames that remain have
- * E > S, hence strictly falling E from the bottom of the stack to its top.
+ * Theory. The stack grows down. A function entered at sp E is alive as long as the thread's sp is
+ * below E. So every record with sp S proves that all frames with E <= S are gone, also those that
+ * an exception left without an exit: they end now, an upper bound, and are marked unwound. Frames
+ * that remain have E > S, hence strictly falling E from the bottom of the stack to its top.
  *
  *	enter A sp=900      [A]
  *	enter B sp=700      [A B]          B throws, A catches: no exit of B
  *	enter C sp=700      [A C]          700 <= 700: B is gone, ends here
  *	exit  A sp=840      []             C (700 <= 840) is gone too; then A itself ends
  *
- * By entries and exits alone a dead frame is not noticed until a record comes from a frame at least as
- * high, and what the catcher calls meanwhile from a deeper frame would seem to be called by it. So the
- * catch itself is a record (__cxa_begin_catch): its S is that of the function that caught, its time the
- * end of all that was unwound. The rule holds within one stack: a program that switches stacks, as
- * fibers do, gives rise to wrong `unwound` marks.
+ * By entries and exits alone a dead frame is not noticed until a record comes from a frame at least
+ * as high, and what the catcher calls meanwhile from a deeper frame would seem to be called by it.
+ * So the catch itself is a record (__cxa_begin_catch): its S is that of the function that caught,
+ * its time the end of all that was unwound. The rule holds within one stack: a program that
+ * switches stacks, as fibers do, gives rise to wrong `unwound` marks.
  *
- * Annotations (record_function) live in time, not on this stack: an object begins in one function and
- * ends in another, perhaps on another thread. They stand in the same array where they began, between
- * frames. An annotation of the program begins and ends when the program says so; where it crosses what torch opened
- * (dispatch modes and hooks of the backward pass open a slice around the call that begins or ends one), torch's is cut:
+ * Annotations (record_function) live in time, not on this stack: an object begins in one function
+ * and ends in another, perhaps on another thread. They stand in the same array where they began,
+ * between frames. An annotation of the program begins and ends when the program says so; where it
+ * crosses what torch opened (dispatch modes and hooks of the backward pass open a slice around the
+ * call that begins or ends one), torch's is cut:
  *
  *	|-- torch's --|                    |-- torch's --|
  *	      |-- annotation --|    |-- annotation --|
  *	|-t's-|-- annotation --|    |-- annotation --|     the cut one's own exit, or end, says nothing any more
  *
  *  - what ends while an annotation that began in it is open ended just before that began;
- *  - what is open in an annotation that ends is cut there, and stays on the stack, hidden, until its own end. That goes for
- *    annotations, too: of two that cross (generators, async code) the one that began first is whole;
- *  - a frame found dead that lies below an annotation ended before that annotation began: objects end
- *    when a frame is unwound (they are RAII objects or `with` blocks), so this one is younger.
- * What is cut is marked and counted. Scopes of torch's own (the macro RECORD_FUNCTION) and functions that the agent
- * records (rf_slices.c) stand there too, but end in order as frames do; what is open in one that ends, ends with it.
+ *  - what is open in an annotation that ends is cut there, and stays on the stack, hidden, until
+ *    its own end. That goes for annotations, too: of two that cross (generators, async code) the
+ *    one that began first is whole;
+ *  - a frame found dead that lies below an annotation ended before that annotation began: objects
+ *    end when a frame is unwound (they are RAII objects or `with` blocks), so this one is younger.
+ * What is cut is marked and counted. Scopes of torch's own (the macro RECORD_FUNCTION) and
+ * functions that the agent records (rf_slices.c) stand there too, but end in order as frames do;
+ * what is open in one that ends, ends with it.
  *
- * Times. Within a thread every begin and end gets a time of its own, at least GAP_NS after the one before,
- * so nesting is strict, and stays so for readers that round. When several slices end at once the
- * outermost gets the record's time and the inner ones end just before (GAP_NS each), if there is room.
+ * Times. Within a thread every begin and end gets a time of its own, at least GAP_NS after the one
+ * before, so nesting is strict, and stays so for readers that round. When several slices end at
+ * once the outermost gets the record's time and the inner ones end just before (GAP_NS each), if
+ * there is room.
  *
- * A frame that was open when the window began is known only by its exit. All that was emitted of the thread
- * so far then lies inside it. Its begin is the window's; for this the first RESERVE_NS after the begin
- * are kept free of other slices, and several such frames share them, the outer ones earlier. They come
- * after their children, whose `parent` cannot name them any more and stays as it was emitted.
+ * A frame that was open when the window began is known only by its exit. All that was emitted of
+ * the thread so far then lies inside it. Its begin is the window's; for this the first RESERVE_NS
+ * after the begin are kept free of other slices, and several such frames share them, the outer ones
+ * earlier. They come after their children, whose `parent` cannot name them any more and stays as it
+ * was emitted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -130,8 +136,8 @@ static const struct entry *set_parent(struct thread *t, uint32_t i)
 
 /*
  * Where an entry ends that has to end before the one at `next` began. Entries may be found to have
- * ended there one by one, the outer ones later, so each depth has a time of its own; set_begin() keeps
- * that room free.
+ * ended there one by one, the outer ones later, so each depth has a time of its own; set_begin()
+ * keeps that room free.
  */
 static uint64_t end_before(const struct entry *next, const struct entry *e)
 {
@@ -178,7 +184,8 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 		gpu__step(m, t, e, true);
 }
 
-struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto, uint64_t ts)
+struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto,
+				uint64_t ts)
 {
 	struct entry *e = push_entry(m, t, proto);
 
@@ -241,7 +248,8 @@ static void emit_entry(struct model *m, struct thread *t, struct entry *e, struc
 }
 
 /* Takes the entry out of the stack and emits it. */
-static void finish_entry(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns, uint32_t flags)
+static void finish_entry(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns,
+			 uint32_t flags)
 {
 	struct entry e = t->stack[i];
 
@@ -261,7 +269,8 @@ static void finish_entry(struct model *m, struct thread *t, uint32_t i, uint64_t
 		t->frames--;
 	}
 	if (!e.hidden) {
-		emit_entry(m, t, &e, is_derived(&e) ? NULL : stack__visible_below(t, i), end_ns, flags);
+		emit_entry(m, t, &e, is_derived(&e) ? NULL : stack__visible_below(t, i), end_ns,
+			   flags);
 		return;
 	}
 	if (e.mem)
@@ -270,7 +279,8 @@ static void finish_entry(struct model *m, struct thread *t, uint32_t i, uint64_t
 }
 
 /* Emits the entry and keeps it, hidden, until its own end. */
-static void cut_entry(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns, uint32_t flags)
+static void cut_entry(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns,
+		      uint32_t flags)
 {
 	struct entry e = t->stack[i], *kept = &t->stack[i];
 
@@ -281,7 +291,8 @@ static void cut_entry(struct model *m, struct thread *t, uint32_t i, uint64_t en
 }
 
 /* The same for one that has to end before the one at `next` began. */
-static void finish_before(struct model *m, struct thread *t, uint32_t i, uint32_t next, uint32_t flags)
+static void finish_before(struct model *m, struct thread *t, uint32_t i, uint32_t next,
+			  uint32_t flags)
 {
 	uint64_t end_ns = t->stack[i].hidden ? 0 : end_before(&t->stack[next], &t->stack[i]);
 
@@ -334,7 +345,8 @@ static uint32_t visible_cnt(const struct thread *t, uint32_t from)
 	return n;
 }
 
-/* When the innermost of the entries from index `from` on ends, if all end at ts, one after another. */
+/* When the innermost of the entries from index `from` on ends, if all end at ts, one after
+ * another. */
 static uint64_t first_end(const struct thread *t, uint32_t from, uint64_t ts)
 {
 	uint64_t before = GAP_NS * (uint64_t)visible_cnt(t, from);
@@ -350,18 +362,21 @@ static void relink(struct thread *t, uint32_t i)
 		set_parent(t, i);
 }
 
-/* An annotation that goes on though what is below it has ended: by an exception, or by its own exit. */
+/* An annotation that goes on though what is below it has ended: by an exception, or by its own
+ * exit. */
 static bool outlives(const struct model *m, const struct entry *e, enum close_why why)
 {
 	return e->annotation &&
 	       (why == CLOSE_GONE || (is_users(e) && !stack__lost_since(m, e->begin_ns)));
 }
 
-/* Ends all entries from index `from` on at ts, the lowest one by its own exit if MATCHED; but not annotations that
- * outlive it, and what lies below one of these ended before that began. */
-static void close_from(struct model *m, struct thread *t, uint32_t from, uint64_t ts, enum close_why why)
+/* Ends all entries from index `from` on at ts, the lowest one by its own exit if MATCHED; but not
+ * annotations that outlive it, and what lies below one of these ended before that began. */
+static void close_from(struct model *m, struct thread *t, uint32_t from, uint64_t ts,
+		       enum close_why why)
 {
-	uint32_t next = UINT32_MAX, k = t->cnt; /* the annotation last passed; what is above the uppermost */
+	/* the annotation last passed; what is above the uppermost */
+	uint32_t next = UINT32_MAX, k = t->cnt;
 	uint64_t end;
 
 	while (k > from &&
@@ -407,7 +422,8 @@ void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t f
 	}
 }
 
-/* The innermost frame of its own at or below index i - 1; its index, UINT32_MAX if there is none. */
+/* The innermost frame of its own at or below index i - 1; its index, UINT32_MAX if there is
+ * none. */
 static uint32_t frame_below(const struct thread *t, uint32_t i)
 {
 	uint32_t k = i;
@@ -417,7 +433,8 @@ static uint32_t frame_below(const struct thread *t, uint32_t i)
 	return k ? k - 1 : UINT32_MAX;
 }
 
-/* Lowest index of the frames that are gone: those at or below the stack pointer; UINT32_MAX: none. */
+/* Lowest index of the frames that are gone: those at or below the stack pointer; UINT32_MAX:
+ * none. */
 static uint32_t lowest_gone(const struct thread *t, uint64_t sp)
 {
 	uint32_t lowest = UINT32_MAX;
@@ -524,9 +541,9 @@ static void emit_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 }
 
 /*
- * The exit of a frame that was entered before anybody watched, if nothing contradicts it: the thread
- * is older, nothing was lost, nothing is open that such a frame would have to enclose, and the thread
- * never was above this frame.
+ * The exit of a frame that was entered before anybody watched, if nothing contradicts it: the
+ * thread is older, nothing was lost, nothing is open that such a frame would have to enclose, and
+ * the thread never was above this frame.
  */
 static bool was_open_at_begin(const struct model *m, const struct thread *t, uint64_t sp)
 {
@@ -587,7 +604,8 @@ void stack__hide(struct model *m, struct thread *t, uint32_t i)
 	relink(t, i + 1);
 }
 
-void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64_t ts, uint32_t flags)
+void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64_t ts,
+			   uint32_t flags)
 {
 	uint64_t end;
 
@@ -595,7 +613,8 @@ void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64
 		finish_entry(m, t, i, 0, 0);
 		return;
 	}
-	if (!is_users(&t->stack[i])) { /* functions return in order: what is open in it has lost its end */
+	/* functions return in order: what is open in it has lost its end */
+	if (!is_users(&t->stack[i])) {
 		t->stack[i].flags |= flags;
 		close_from(m, t, i, ts, CLOSE_MATCHED);
 		return;

@@ -14,7 +14,8 @@ struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid)
 	return i ? m->threads[*i] : NULL;
 }
 
-/* Threads that may have something open, by process: a program that begins and ends many pays for each once. */
+/* Threads that may have something open, by process: a program that begins and ends many pays for
+ * each once. */
 static void add_living(struct model *m, struct thread *t)
 {
 	uint64_t *ends = hashmap__get(&m->living, t->tgid, 0), me = (uint64_t)t->idx + 1;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * One instruction per argument, then one per result. Layouts of what a pointer leads to:
- * - std::optional<T>: T, then the flag; c10::optional<T> (up to 2.1): the flag, then T at its alignment;
+ * - std::optional<T>: T, then the flag; c10::optional<T> (up to 2.1): the flag, then T at its
+ *   alignment;
  * - c10::Scalar: 32 bytes, aligned to 16 (c10/core/Scalar.h);
- * - std::tuple of libstdc++: the last element first, each element aligned, no padding behind the last.
+ * - std::tuple of libstdc++: the last element first, each element aligned, no padding behind the
+ *   last.
  */
 #include "plan/args_priv.h"
 
@@ -189,9 +191,12 @@ static struct returned returned_as(const struct schema_arg *r)
 		{ "SymBool", { PTB_ARG_UNKNOWN, 0, 0, 16, 8, 0, true, true } },
 		{ "SymFloat", { PTB_ARG_UNKNOWN, 0, 0, 16, 8, 0, true, true } },
 		{ "int", { PTB_ARG_PTR_INT, PTB_VAL_INT, 0, 8, 8, ARG_RESULT_WORD, false, true } },
-		{ "float", { PTB_ARG_PTR_INT, PTB_VAL_DOUBLE, 0, 8, 8, ARG_RESULT_XMM, false, true } },
-		{ "bool", { PTB_ARG_PTR_INT, PTB_VAL_BOOL, 0, 1, 1, ARG_RESULT_BYTE, false, true } },
-		{ "ScalarType", { PTB_ARG_BYTE, PTB_VAL_INT, 0, 0, 0, ARG_RESULT_BYTE, false, true } },
+		{ "float",
+		  { PTB_ARG_PTR_INT, PTB_VAL_DOUBLE, 0, 8, 8, ARG_RESULT_XMM, false, true } },
+		{ "bool",
+		  { PTB_ARG_PTR_INT, PTB_VAL_BOOL, 0, 1, 1, ARG_RESULT_BYTE, false, true } },
+		{ "ScalarType",
+		  { PTB_ARG_BYTE, PTB_VAL_INT, 0, 0, 0, ARG_RESULT_BYTE, false, true } },
 		{ "QScheme", { PTB_ARG_BYTE, PTB_VAL_INT, 0, 0, 0, ARG_RESULT_BYTE, false, true } },
 	};
 
@@ -308,7 +313,8 @@ static bool is_symint(uint8_t kind)
 
 static bool is_list(uint8_t kind)
 {
-	return kind >= ARG_INTS || kind == ARG_BOOLS || kind == ARG_ILIST || kind == ARG_OPT_TENSORS;
+	return kind >= ARG_INTS || kind == ARG_BOOLS || kind == ARG_ILIST ||
+	       kind == ARG_OPT_TENSORS;
 }
 
 int arg_prog__fits(const struct schema *s, const struct arg_type *types, uint32_t cnt)
@@ -414,7 +420,8 @@ void arg_prog__result_slot(struct arg_compiled *c, uint16_t disp)
 	struct ptb_arg_op *op = &c->prog.ops[c->prog.in_cnt];
 	uint8_t as = op->as;
 
-	if (op->op == PTB_ARG_BYTE) { /* one byte as a number: no instruction reads that from memory */
+	/* one byte as a number: no instruction reads that from memory */
+	if (op->op == PTB_ARG_BYTE) {
 		arg_prog__no_result(c);
 		return;
 	}

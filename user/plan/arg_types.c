@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Types from the demangled text, locations by the System V psABI 3.2.3. Sources of the classes:
- * - c10::optional keeps its value in a union with an unsigned char, so that an optional<double> is two
- *   INTEGER eightbytes; in std::optional the double keeps its class SSE.
- * - c10::optional<ArrayRef> is specialised to the 16 bytes of an ArrayRef; std::optional's has 24 and
- *   therefore goes to the stack, as does every value of more than 16 bytes.
- * - what is not trivial to copy (SymInt, Generator, Storage, c10::optional<string_view>) is passed by
- *   the address of a copy.
+ * - c10::optional keeps its value in a union with an unsigned char, so that an optional<double> is
+ *   two INTEGER eightbytes; in std::optional the double keeps its class SSE.
+ * - c10::optional<ArrayRef> is specialised to the 16 bytes of an ArrayRef; std::optional's has 24
+ *   and therefore goes to the stack, as does every value of more than 16 bytes.
+ * - what is not trivial to copy (SymInt, Generator, Storage, c10::optional<string_view>) is passed
+ *   by the address of a copy.
  */
 #include "plan/args_priv.h"
 
@@ -171,7 +171,8 @@ static struct arg_type one_type(struct text t, enum optional_abi optional)
 			out.kind = ARG_UNKNOWN;
 		return out;
 	}
-	if (strip_front(&t, "std::vector<") || equals(t, "at::Tensor")) { /* by the address of a copy */
+	/* by the address of a copy */
+	if (strip_front(&t, "std::vector<") || equals(t, "at::Tensor")) {
 		out.kind = ARG_REFERENCE;
 		return out;
 	}
@@ -204,7 +205,8 @@ int arg_types__parse(const char *demangled, enum optional_abi optional,
 	return p ? arg_types__list(p + sizeof(call) - 1, optional, types) : -1;
 }
 
-int arg_types__list(const char *params, enum optional_abi optional, struct arg_type types[ARG_TYPES_MAX])
+int arg_types__list(const char *params, enum optional_abi optional,
+		    struct arg_type types[ARG_TYPES_MAX])
 {
 	const char *p = params, *start = p;
 	int cnt = 0, depth = 0;
@@ -246,7 +248,8 @@ static void put_stack(struct cursor *c, uint32_t words, struct arg_location *pl)
 	}
 }
 
-/* `words` INTEGER eightbytes, behind one SSE eightbyte if sse: all in registers or all on the stack. */
+/* `words` INTEGER eightbytes, behind one SSE eightbyte if sse: all in registers or all on the
+ * stack. */
 static void put_words(struct cursor *c, uint32_t words, bool sse, struct arg_location *pl)
 {
 	uint32_t ints = words - sse;

@@ -14,9 +14,9 @@
 
 /*
  * What the BPF programs must know of tensors, values and thread-local state (struct ptb_tensor_cfg,
- * struct ptb_keys), derived from the code of one build: never from its version. Each fact says in its
- * file which function is its witness; a fact without one stays unknown, and tensors whose layout is not
- * sure are not read at all.
+ * struct ptb_keys), derived from the code of one build: never from its version. Each fact says in
+ * its file which function is its witness; a fact without one stays unknown, and tensors whose
+ * layout is not sure are not read at all.
  */
 
 void tensor_layout__init(struct plan_layout *l);
@@ -50,9 +50,10 @@ uint64_t tensor_layout__object(const struct plan_build *b, const char *name);
 const char *leaf_run__text(const struct leaf_run *r, uint8_t reg, uint64_t max);
 
 /*
- * The parameters of at::_ops::X::call as C++ types, and where the System V x86-64 rules put each: which
- * integer registers, which vector register, which stack words. The vocabulary of types is closed
- * (torchgen's cpp dispatcher API); a type outside of it ends what can be known. Knows no schemas.
+ * The parameters of at::_ops::X::call as C++ types, and where the System V x86-64 rules put each:
+ * which integer registers, which vector register, which stack words. The vocabulary of types is
+ * closed (torchgen's cpp dispatcher API); a type outside of it ends what can be known. Knows no
+ * schemas.
  */
 
 enum arg_kind {
@@ -75,7 +76,8 @@ enum arg_kind {
 	ARG_BOOLS,       /* array<bool, n> */
 	ARG_ILIST,       /* IListRef<Tensor> const& */
 	ARG_OPT_TENSORS, /* List<optional<Tensor>> const& */
-	ARG_OBJECT, /* intrusive_ptr<T> const&: an object of a class that is registered with torch */
+	/* intrusive_ptr<T> const&: an object of a class that is registered with torch */
+	ARG_OBJECT,
 	ARG_TENSORS_REF,  /* ArrayRef<Tensor> const& */
 	ARG_TENSOR_LISTS, /* vector<vector<Tensor>> const& */
 	ARG_INT_VECTOR,   /* vector<long> const& */
@@ -112,13 +114,14 @@ struct arg_location {
 #define ARG_TYPES_MAX 64
 
 /*
- * Splits "at::_ops::X::call(...)" at its arguments. optional: what OptionalArrayRef is made of in this
- * library, which its name does not say. Returns the count; -1: not understood.
+ * Splits "at::_ops::X::call(...)" at its arguments. optional: what OptionalArrayRef is made of in
+ * this library, which its name does not say. Returns the count; -1: not understood.
  */
 int arg_types__parse(const char *demangled, enum optional_abi optional,
 		     struct arg_type types[ARG_TYPES_MAX]);
 /* The same of any list of parameters: what is behind its '('. */
-int arg_types__list(const char *params, enum optional_abi optional, struct arg_type types[ARG_TYPES_MAX]);
+int arg_types__list(const char *params, enum optional_abi optional,
+		    struct arg_type types[ARG_TYPES_MAX]);
 /* One type's text; exposed for tests. */
 struct arg_type arg_types__one(const char *text, size_t len, enum optional_abi optional);
 
@@ -126,16 +129,17 @@ struct arg_type arg_types__one(const char *text, size_t len, enum optional_abi o
 void arg_types__locate(const struct arg_type *types, uint32_t cnt, bool hidden,
 		       struct arg_location *locations);
 
-/* The arguments of an operator that a C++ function of another signature calls through a typed handle in line. */
+/* The arguments of an operator that a C++ function of another signature calls through a typed
+ * handle in line. */
 
-/* Adds what is known of the arguments of function `func`, whose graph is in b->flow and which has sites; mangled:
- * its name, NULL: it has none. 0 or negative errno. */
+/* Adds what is known of the arguments of function `func`, whose graph is in b->flow and which has
+ * sites; mangled: its name, NULL: it has none. 0 or negative errno. */
 int typed_args__add(struct plan_build *b, uint32_t func, const char *mangled);
 
 /*
- * Compiles the argument program (ptb_args.h) of one operator from its schema and the locations of its C++
- * parameters. What torch would box an argument into decides what a value is read as. What has no known
- * location becomes UNKNOWN and is counted; nothing is guessed.
+ * Compiles the argument program (ptb_args.h) of one operator from its schema and the locations of
+ * its C++ parameters. What torch would box an argument into decides what a value is read as. What
+ * has no known location becomes UNKNOWN and is counted; nothing is guessed.
  */
 
 #define ARG_LATE_MAX 8 /* vector registers that carry arguments */
@@ -160,7 +164,8 @@ struct arg_compiled {
  * Returns in how many small things they differ; -1: it is another function's. */
 int arg_prog__fits(const struct schema *s, const struct arg_type *types, uint32_t cnt);
 
-/* Compiles. false: too many arguments, or no schema (s NULL): out->unplaced says how many it has. */
+/* Compiles. false: too many arguments, or no schema (s NULL): out->unplaced says how many it
+ * has. */
 bool arg_prog__compile(const struct schema *s, const struct arg_type *types, uint32_t cnt,
 		       struct arg_compiled *out);
 
@@ -172,8 +177,8 @@ struct arg_late_location {
 };
 
 /*
- * Makes the late site's program from the locations of all late doubles. Those that were not found become
- * UNKNOWN at the entry; the rest are numbered in the order of the entry's program.
+ * Makes the late site's program from the locations of all late doubles. Those that were not found
+ * become UNKNOWN at the entry; the rest are numbered in the order of the entry's program.
  */
 void arg_prog__late(struct arg_compiled *c, const struct arg_late_location *locations,
 		    struct ptb_arg_prog *late);
@@ -182,7 +187,8 @@ void arg_prog__result_slot(struct arg_compiled *c, uint16_t disp);
 /* Gives up the result that is returned in a register. */
 void arg_prog__no_result(struct arg_compiled *c);
 
-/* The arguments of operators: schema, argument programs, late sites, of one function after another. */
+/* The arguments of operators: schema, argument programs, late sites, of one function after
+ * another. */
 
 struct op_args {
 	const struct op_texts *texts;
@@ -194,7 +200,8 @@ struct op_args {
 void op_args__init(struct op_args *a, const struct lib_code *lc, const struct op_texts *texts);
 void op_args__free(struct op_args *a);
 
-/* Adds what is known of the arguments of function `func`, whose graph is in b->flow if it has sites. */
+/* Adds what is known of the arguments of function `func`, whose graph is in b->flow if it has
+ * sites. */
 int op_args__add(struct op_args *a, struct plan_build *b, const char *mangled, uint32_t func);
 
 #endif /* PLAN_ARGS_PRIV_H */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Everything that is dispatched or scheduled calls at::getStepCallbacksUnlessEmpty(scope) first, so its callers
- * outside at::_ops are the other entries:
+ * Everything that is dispatched or scheduled calls at::getStepCallbacksUnlessEmpty(scope) first, so
+ * its callers outside at::_ops are the other entries:
  *
- * scope 0 (FUNCTION): callBoxed (by symbol; in stripped files by the shape of its arguments' use), and
- *   C++ functions with a typed handle in line, such as c10d::ProcessGroup::allreduce. Those name their
- *   operator as at::_ops::X::call does and are probed alike if every call of them dispatches it and
- *   does nothing before but convert arguments.
+ * scope 0 (FUNCTION): callBoxed (by symbol; in stripped files by the shape of its arguments' use),
+ *   and C++ functions with a typed handle in line, such as c10d::ProcessGroup::allreduce. Those
+ *   name their operator as at::_ops::X::call does and are probed alike if every call of them
+ *   dispatches it and does nothing before but convert arguments.
  * scope 1 (BACKWARD_FUNCTION): Node::operator().
  *
  * The rest is listed with the reason NO_NAME.
@@ -36,7 +36,8 @@ struct callers {
 	uint32_t cnt, cap;
 };
 
-/* The functions that call getStepCallbacksUnlessEmpty and have not been added by their own rules. */
+/* The functions that call getStepCallbacksUnlessEmpty and have not been added by their own
+ * rules. */
 static void find_callers(struct plan_build *b, struct callers *c)
 {
 	uint64_t start, end;
@@ -54,9 +55,9 @@ static void find_callers(struct plan_build *b, struct callers *c)
 /* ---- what a register argument is used for ---- */
 
 /*
- * callBoxed(this, OperatorHandle const&, Stack*): the handle is read at once (`mov (%reg), ...` gives
- * the OperatorDef*), `this` never is. A clone without `this` has the handle in rdi. Returns 0 for rdi,
- * 1 for rsi, -1 if neither is read from near the entry.
+ * callBoxed(this, OperatorHandle const&, Stack*): the handle is read at once (`mov (%reg), ...`
+ * gives the OperatorDef*), `this` never is. A clone without `this` has the handle in rdi. Returns 0
+ * for rdi, 1 for rsi, -1 if neither is read from near the entry.
  */
 static int handle_reg(const struct flow *f, uint64_t entry)
 {
@@ -120,7 +121,8 @@ static bool reads_vector_end(const struct flow *f, uint64_t entry, uint8_t reg)
 	uint32_t at = flow__at(f, entry);
 	uint8_t copy = REG_NONE;
 
-	for (uint32_t i = 0; i < 32 && at != FLOW_NONE && copy == REG_NONE; i++, at = f->nodes[at].fall)
+	for (uint32_t i = 0; i < 32 && at != FLOW_NONE && copy == REG_NONE;
+	     i++, at = f->nodes[at].fall)
 		if (insn__is_copy(&f->nodes[at].in) && f->nodes[at].in.ops[1].reg == reg)
 			copy = f->nodes[at].in.ops[0].reg;
 	for (uint32_t i = 0; i < f->cnt && copy != REG_NONE; i++) {
@@ -146,8 +148,9 @@ static bool is_boxed_shape(struct plan_build *b, uint64_t addr, int reg)
 static bool boxed_decided(const struct torch_plan *p)
 {
 	for (uint32_t i = 0; i < p->func_cnt; i++)
-		if (p->funcs[i].kind == PTB_FUNC_BOXED && (p->funcs[i].reason == PTB_REFUSE_NONE ||
-							   p->funcs[i].reason == PTB_REFUSE_NO_EXIT))
+		if (p->funcs[i].kind == PTB_FUNC_BOXED &&
+		    (p->funcs[i].reason == PTB_REFUSE_NONE ||
+		     p->funcs[i].reason == PTB_REFUSE_NO_EXIT))
 			return true;
 	return false;
 }
@@ -177,13 +180,14 @@ static int add_node_call(struct plan_build *b, uint64_t addr)
 }
 
 /*
- * Node::operator() inlined into another function has no frame of its own: entry and exit would show the
- * same stack pointer, and it is what distinguishes frames. So it is listed, not probed; the node as a
- * whole is still seen through Engine::evaluate_function.
+ * Node::operator() inlined into another function has no frame of its own: entry and exit would show
+ * the same stack pointer, and it is what distinguishes frames. So it is listed, not probed; the
+ * node as a whole is still seen through Engine::evaluate_function.
  */
 static void add_inlined_node(struct plan_build *b, uint64_t entry)
 {
-	plan_build__func(b, "Node::operator() (inlined)", entry, PTB_FUNC_NODE_CALL, PTB_REFUSE_NO_ENTRY);
+	plan_build__func(b, "Node::operator() (inlined)", entry, PTB_FUNC_NODE_CALL,
+			 PTB_REFUSE_NO_ENTRY);
 }
 
 /* ---- typed calls of one operator ---- */
@@ -192,14 +196,16 @@ static void add_inlined_node(struct plan_build *b, uint64_t entry)
  * that cannot be seen. */
 static bool does_other_work(struct plan_build *b, const struct insn *in)
 {
-	return in->cls == INSN_CALL_IND || lib_code__calls(b->lc, in,
-							   CALLEE_OPERATOR | CALLEE_SEQ | CALLEE_PYTHON |
-								   CALLEE_IN(CALLEE_GET_CALLBACKS));
+	return in->cls == INSN_CALL_IND ||
+	       lib_code__calls(b->lc, in,
+			       CALLEE_OPERATOR | CALLEE_SEQ | CALLEE_PYTHON |
+				       CALLEE_IN(CALLEE_GET_CALLBACKS));
 }
 
 /*
- * Is a call of the function always one call of the operator, and little else? No: a path from the entry to a
- * return does not get the callbacks, or something is done before that is more than a conversion of arguments.
+ * Is a call of the function always one call of the operator, and little else? No: a path from the
+ * entry to a return does not get the callbacks, or something is done before that is more than a
+ * conversion of arguments.
  */
 static void is_one_dispatch(struct plan_build *b, bool *one)
 {
@@ -247,7 +253,8 @@ static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangl
 	if (err)
 		return err;
 	b->plan->funcs[plan_build__last(b)].handle = a.handle;
-	return b->plan->site_cnt && b->plan->sites[b->plan->site_cnt - 1].func == plan_build__last(b) ?
+	return b->plan->site_cnt &&
+			       b->plan->sites[b->plan->site_cnt - 1].func == plan_build__last(b) ?
 		       typed_args__add(b, plan_build__last(b), mangled) :
 		       0;
 }
@@ -280,7 +287,8 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 		return 0;
 	call = lib_code__find_call(b->lc, &b->flow, CALLEE_GET_CALLBACKS);
 	/* No call: the bytes only resembled one, or an exception handler calls. */
-	if (call == FLOW_NONE || flow__value_before(&b->flow, call, arch.arg[1], &scope) != VALUE_CONST)
+	if (call == FLOW_NONE ||
+	    flow__value_before(&b->flow, call, arch.arg[1], &scope) != VALUE_CONST)
 		return 0;
 	if (scope == SCOPE_BACKWARD_FUNCTION) {
 		if (begins_with(&b->flow, fn->addr, call))
@@ -309,7 +317,8 @@ static int missing(struct plan_build *b)
 	if (!boxed)
 		plan_build__func(b, "callBoxed", 0, PTB_FUNC_BOXED, PTB_REFUSE_NO_SYMBOL);
 	if (!node)
-		plan_build__func(b, "Node::operator()", 0, PTB_FUNC_NODE_CALL, PTB_REFUSE_NO_SYMBOL);
+		plan_build__func(b, "Node::operator()", 0, PTB_FUNC_NODE_CALL,
+				 PTB_REFUSE_NO_SYMBOL);
 	return 0;
 }
 

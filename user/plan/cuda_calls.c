@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * CUDA's launches, copies, fills and synchronisation in libcudart and libcuda, found by their names (local ones,
- * where libcudart is linked into a library of torch's); their arguments are those of the public prototypes
- * (cuda_runtime_api.h, cuda.h). Each is probed at its entry, those of libcudart at their end too, where the code
- * shows it (plan_priv.h). libcuda's functions jump into a table that tools may change: no end. Only sessions that
- * look at GPUs from the host's side attach them.
+ * CUDA's launches, copies, fills and synchronisation in libcudart and libcuda, found by their names
+ * (local ones, where libcudart is linked into a library of torch's); their arguments are those of
+ * the public prototypes (cuda_runtime_api.h, cuda.h). Each is probed at its entry, those of
+ * libcudart at their end too, where the code shows it (plan_priv.h). libcuda's functions jump into
+ * a table that tools may change: no end. Only sessions that look at GPUs from the host's side
+ * attach them.
  */
 #include "plan/plan_priv.h"
 
@@ -21,10 +22,13 @@
 
 static const struct call_row {
 	uint8_t lib, shape, kind, unit;
-	const char *name; /* exported; recorded without "__" and without "_v2", which marks the version with other arguments */
+	/* exported; recorded without "__" and without "_v2", which marks the version with other
+	 * arguments */
+	const char *name;
 } rows[] = {
 	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "cudaLaunchKernel" },
-	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "__cudaLaunchKernel" }, /* what nvcc's stubs call from CUDA 13 */
+	/* what nvcc's stubs call from CUDA 13 */
+	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "__cudaLaunchKernel" },
 	{ RT, PTB_CUDA_LAUNCH_CONFIG, ANY, 0, "cudaLaunchKernelExC" },
 	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "cudaLaunchCooperativeKernel" },
 	{ RT, PTB_CUDA_STREAM, ANY, 0, "cudaLaunchHostFunc" },
@@ -115,7 +119,8 @@ _Static_assert(ROW_CNT < 128, "the tag of a call has seven bits");
 
 /* ---- which functions ---- */
 
-/* What follows the name in variants with the same arguments: versions, and per-thread default streams. */
+/* What follows the name in variants with the same arguments: versions, and per-thread default
+ * streams. */
 static bool is_variant(const char *rest)
 {
 	static const char *const ends[] = { "", "_v2", "_ptsz", "_ptds", "_v2_ptsz", "_v2_ptds" };
@@ -190,7 +195,8 @@ static bool hands_over(const struct plan_build *b, const struct cuda_syms *cs, u
 	const char *import;
 	uint64_t target;
 
-	for (uint32_t i = 0; i < cs->cnt; i++) /* a stripped file's functions may look like parts of each other */
+	/* a stripped file's functions may look like parts of each other */
+	for (uint32_t i = 0; i < cs->cnt; i++)
 		if (cs->items[i].addr != self && flow__at(&b->flow, cs->items[i].addr) != FLOW_NONE)
 			return true;
 	for (uint32_t i = 0; i < b->flow.cnt; i++) {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * An exported function of libcudart checks whether a tool has subscribed. If not, it calls a local function and
- * returns that one's result, without an instruction that could be probed; if so, it calls the tool before and after
- * the same local function. The local function calls the driver through a pointer and stores the driver's error.
+ * An exported function of libcudart checks whether a tool has subscribed. If not, it calls a local
+ * function and returns that one's result, without an instruction that could be probed; if so, it
+ * calls the tool before and after the same local function. The local function calls the driver
+ * through a pointer and stores the driver's error.
  *
- * "Work" is a call through a pointer, or of a function of this file that may make one; functions of other libraries
- * (threads, memory, texts) are not the driver. Where that is not known, a call is work.
+ * "Work" is a call through a pointer, or of a function of this file that may make one; functions of
+ * other libraries (threads, memory, texts) are not the driver. Where that is not known, a call is
+ * work.
  */
 #include "plan/plan_priv.h"
 
@@ -56,7 +58,8 @@ static void add_todo(struct cuda_ends *ce, uint32_t *cnt, uint64_t addr)
 	vec_push(ce->todo, *cnt, ce->todo_cap, addr);
 }
 
-/* One function of those that are reached: does it call out by itself? Those that it calls are added. */
+/* One function of those that are reached: does it call out by itself? Those that it calls are
+ * added. */
 static void inspect_callee(struct cuda_ends *ce, uint64_t addr, uint32_t *cnt, bool *out)
 {
 	struct plan_build *b = ce->b;
@@ -130,8 +133,8 @@ static bool calls_it(const struct flow_node *n, uint64_t target)
 	return direct(n) && n->in.target == target;
 }
 
-/* Does the function do the work, whatever is called after it (a tool that is notified)? Every path to the last work
- * calls it, and none twice. */
+/* Does the function do the work, whatever is called after it (a tool that is notified)? Every path
+ * to the last work calls it, and none twice. */
 static void is_worker(struct plan_build *b, const uint8_t *last, uint64_t target, bool *yes)
 {
 	uint8_t *seen = b->finder.late;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Memory calls of libcudart and libcuda, found by their names; their arguments are those of the
- * public prototypes (cuda_runtime_api.h, cuda.h). Each is probed at its entry. Where the call ends depends
- * on what the code shows:
+ * public prototypes (cuda_runtime_api.h, cuda.h). Each is probed at its entry. Where the call ends
+ * depends on what the code shows:
  *
- * libcudart: `cudaMalloc` asks whether a tool listens and hands its arguments on to a local function in
- *   either case, without an emulated instruction between the tool's end callback and the return. So the
- *   end is searched for in the function that does the work, if it is one and gets all arguments that matter.
- * libcuda: `cmpl $dead,state; je 1f; jmp *table(%rip)`: the entry is the `je`; what the table leads to
- *   may be changed by tools, and writes its result behind its last emulated instruction. No end.
+ * libcudart: `cudaMalloc` asks whether a tool listens and hands its arguments on to a local
+ *   function in either case, without an emulated instruction between the tool's end callback and
+ *   the return. So the end is searched for in the function that does the work, if it is one and
+ *   gets all arguments that matter.
+ * libcuda: `cmpl $dead,state; je 1f; jmp *table(%rip)`: the entry is the `je`; what the table leads
+ *   to may be changed by tools, and writes its result behind its last emulated instruction. No end.
  *
- * The work are the calls that get the pointer to the result (of a call without one: its first argument),
- * and stores through it; no site is before any of them. Code that does not use it is error handling. A path that
- * does no work (a refused argument) may have no site: the programs notice and report that.
+ * The work are the calls that get the pointer to the result (of a call without one: its first
+ * argument), and stores through it; no site is before any of them. Code that does not use it is
+ * error handling. A path that does no work (a refused argument) may have no site: the programs
+ * notice and report that.
  */
 #include "plan/plan_priv.h"
 
@@ -82,7 +84,8 @@ static uint8_t arg_bit(uint8_t nr)
 struct api_call {
 	const struct api_row *row;
 	uint8_t result; /* the argument that identifies the work, as a bit */
-	uint8_t all; /* arguments that a function must get in their places to be the one that works */
+	/* arguments that a function must get in their places to be the one that works */
+	uint8_t all;
 	struct arg_flow af;
 };
 
@@ -106,9 +109,10 @@ static bool hands_on(const struct plan_build *b, const struct api_call *c, uint3
 }
 
 /*
- * The one function to which all the arguments go unchanged. A function that is called before it and gets
- * them too (they are still where the caller put them) only prepares. 0: there is none, or several, or it
- * may be called twice (its first end would be taken for the last), or the result is stored here.
+ * The one function to which all the arguments go unchanged. A function that is called before it and
+ * gets them too (they are still where the caller put them) only prepares. 0: there is none, or
+ * several, or it may be called twice (its first end would be taken for the last), or the result is
+ * stored here.
  */
 static void find_receiver(struct plan_build *b, const struct api_call *c, uint64_t *target)
 {
@@ -135,11 +139,13 @@ static void find_receiver(struct plan_build *b, const struct api_call *c, uint64
 			*target = f->nodes[i].in.target;
 	}
 	for (uint32_t i = 0; i < f->cnt && *target; i++) /* not in front of the last call, too */
-		if (hands_on(b, c, i) && f->nodes[i].in.target == *target && flow__leads_to(f, i, before))
+		if (hands_on(b, c, i) && f->nodes[i].in.target == *target &&
+		    flow__leads_to(f, i, before))
 			*target = 0;
 }
 
-/* The exits of the function in b->flow, or of the one that works for it, which is in b->flow then. */
+/* The exits of the function in b->flow, or of the one that works for it, which is in b->flow
+ * then. */
 static void find_memory_exits(struct plan_build *b, struct api_call *c, struct exit_sites *ex)
 {
 	enum ptb_refusal why = PTB_REFUSE_NONE;

@@ -30,7 +30,8 @@ static bool on_cuda_sym(const struct elf_sym *sym, void *arg)
 	return true;
 }
 
-void cuda_syms__find(struct cuda_syms *cs, const struct plan_build *b, cuda_row_fn names, uint32_t row_cnt)
+void cuda_syms__find(struct cuda_syms *cs, const struct plan_build *b, cuda_row_fn names,
+		     uint32_t row_cnt)
 {
 	*cs = (struct cuda_syms){ .role = b->role, .names = names, .row_cnt = row_cnt };
 	elf_file__for_each_sym(b->lc->ef, on_cuda_sym, cs);

@@ -2,12 +2,13 @@
 /*
  * Numbers of the tags of IValue and Scalar, which shift between versions.
  *
- * IValue   c10::IValue::tagKind() (aten/src/ATen/core/ivalue.h) returns the tag's name; it is inline, and
- *          every library has copies of it. A copy is a function that refers to the literal "GenericDict",
- *          and run with each tag it hands that tag's name to std::string. Two copies must agree.
- * Scalar   c10::Scalar::log() takes the logarithm: of a complex number by clog(), of an integer after a
- *          conversion, of a double as it is. Negation throws for bool, the first tag behind complex
- *          (c10/core/Scalar.h: HAS_d, HAS_i, [HAS_u,] HAS_z, HAS_b).
+ * IValue   c10::IValue::tagKind() (aten/src/ATen/core/ivalue.h) returns the tag's name; it is
+ *          inline, and every library has copies of it. A copy is a function that refers to the
+ *          literal "GenericDict", and run with each tag it hands that tag's name to std::string.
+ *          Two copies must agree.
+ * Scalar   c10::Scalar::log() takes the logarithm: of a complex number by clog(), of an integer
+ *          after a conversion, of a double as it is. Negation throws for bool, the first tag behind
+ *          complex (c10/core/Scalar.h: HAS_d, HAS_i, [HAS_u,] HAS_z, HAS_b).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +120,8 @@ static uint32_t run_copy(struct leaf_run *r, uint64_t func, bool by_value, const
 	return n;
 }
 
-/* "InvalidTag(" is what tagKind() says of numbers that are none: it is no word, so the list ends. */
+/* "InvalidTag(" is what tagKind() says of numbers that are none: it is no word, so the list
+ * ends. */
 static bool complete(const char **names, uint32_t n)
 {
 	static const char *const must[] = { "None",  "Tensor", "Double",      "Int",   "Bool",
@@ -261,7 +263,8 @@ void scalar_tags__learn(struct leaf_run *r, struct plan_layout *l)
 		if (first[class] == 0xff)
 			first[class] = (uint8_t)tag;
 	}
-	if (first[SCALAR_DOUBLE] == 0xff || first[SCALAR_INT] == 0xff || first[SCALAR_COMPLEX] == 0xff)
+	if (first[SCALAR_DOUBLE] == 0xff || first[SCALAR_INT] == 0xff ||
+	    first[SCALAR_COMPLEX] == 0xff)
 		return;
 	tag = first[SCALAR_COMPLEX] + 1u;
 	if (!can_negate(r, neg, first[SCALAR_DOUBLE]) || !can_negate(r, neg, first[SCALAR_INT]) ||

@@ -4,15 +4,16 @@
  *
  * string ABI         the name of RecordFunction::before or record_function_enter_new says `Ss` (one
  *                    pointer) or `__cxx11`.
- * Node fields        torch/csrc/autograd/function.h: sequence_nr_ follows the base classes' fields. With
- *                    enable_shared_from_this (vptr, weak_ptr) it is at 24, with intrusive_ptr_target
- *                    (vptr, counts) at 16; thread_id_ is 24 bytes further. Which of the two: how
- *                    SavedVariable::unpack's name spells its pointer to Node.
+ * Node fields        torch/csrc/autograd/function.h: sequence_nr_ follows the base classes' fields.
+ *                    With enable_shared_from_this (vptr, weak_ptr) it is at 24, with
+ *                    intrusive_ptr_target (vptr, counts) at 16; thread_id_ is 24 bytes further.
+ *                    Which of the two: how SavedVariable::unpack's name spells its pointer to Node.
  * PyNode::obj        PyNode::name() loads it, then ob_type (8), then tp_name (24).
  * name of a script   see script_sites.c.
  * string in IValue   behind the header of intrusive_ptr_target. record_function_enter_new allocates
- *                    such an object (PythonRecordFunction) and constructs the RecordFunction that is its
- *                    first member: `lea header(%reg),%rdi; call RecordFunction(RecordScope)`.
+ *                    such an object (PythonRecordFunction) and constructs the RecordFunction that
+ *                    is its first member: `lea header(%reg),%rdi; call
+ *                    RecordFunction(RecordScope)`.
  */
 #include "plan/plan_priv.h"
 
@@ -104,7 +105,8 @@ static void learn_node_layout(struct plan_build *b)
 /* A load of a pointer from a member of what a register points to; NULL: the instruction is none. */
 static const struct insn *member_load(const struct flow_node *n)
 {
-	return insn__is_load(&n->in) && n->in.ops[0].size == 8 && operand__is_member(&n->in.ops[1]) ?
+	return insn__is_load(&n->in) && n->in.ops[0].size == 8 &&
+			       operand__is_member(&n->in.ops[1]) ?
 		       &n->in :
 		       NULL;
 }
@@ -117,7 +119,8 @@ static const struct insn *load_from(const struct flow_node *n, const struct insn
 	return in && in->ops[1].reg == from->ops[0].reg && in->ops[1].value == off ? in : NULL;
 }
 
-/* obj = disp(this); type = 8(obj); name = 24(type), with nothing in between that hides the chain. */
+/* obj = disp(this); type = 8(obj); name = 24(type), with nothing in between that hides the
+ * chain. */
 static uint16_t find_type_name_chain(const struct flow *f)
 {
 	const struct insn *a, *b;
@@ -203,8 +206,8 @@ void layout__finish(struct plan_build *b)
 		if (p->sites[i].prog == PTB_PROG_NODE_CALL)
 			p->layout.node_inputs_from_buffer = false;
 
-	/* Python's record_function calls the legacy operator on 1.13, and then its text is on the boxed stack only.
-	 * Where that operator is not called, the check costs nothing. */
+	/* Python's record_function calls the legacy operator on 1.13, and then its text is on the
+	 * boxed stack only. Where that operator is not called, the check costs nothing. */
 	p->layout.scope_from_boxed = p->layout.string_ivalue_off != PTB_OFF_UNKNOWN;
 	tensor_layout__finish(&p->layout);
 	rf_layout__finish(&p->layout);

@@ -20,8 +20,8 @@
 #include "plan/plan_priv.h"
 
 /*
- * In a static build one file plays several roles; it is analysed for the first of them. Nothing but the content decides, as
- * the plan is for all processes whose libraries have it.
+ * In a static build one file plays several roles; it is analysed for the first of them. Nothing but
+ * the content decides, as the plan is for all processes whose libraries have it.
  */
 static bool is_analysed_before(const struct torch_lib *libs, const struct plan_key *key,
 			       enum torch_lib_role role)
@@ -93,7 +93,8 @@ static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch
 	return err;
 }
 
-static int make_plan(const struct torch_lib *libs, const struct plan_key *key, struct torch_plan *plan)
+static int make_plan(const struct torch_lib *libs, const struct plan_key *key,
+		     struct torch_plan *plan)
 {
 	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON, TORCH_LIB_CXX,
 					 TORCH_LIB_C10, TORCH_LIB_CUDART, TORCH_LIB_CUDA };
@@ -121,8 +122,9 @@ static int make_plan(const struct torch_lib *libs, const struct plan_key *key, s
 
 struct analysis {
 	const struct plan_key *key;
-	struct torch_lib libs[TORCH_LIB_ROLES]; /* shallow copies, each with an fd of what is analysed */
-	int fds[TORCH_LIB_ROLES];               /* they are ours to close */
+	/* shallow copies, each with an fd of what is analysed */
+	struct torch_lib libs[TORCH_LIB_ROLES];
+	int fds[TORCH_LIB_ROLES]; /* they are ours to close */
 	uint32_t fd_cnt;
 	uint64_t file_bytes;
 };
@@ -141,10 +143,12 @@ static int encode_plan(void *arg, uint8_t **out, size_t *len)
 }
 
 /*
- * The bytes of a library in memory, where nobody changes them between the hash and the analysis. Its owner could show the
- * bytes of another user's library to the one and his own to the other, and have his plan used for that library.
+ * The bytes of a library in memory, where nobody changes them between the hash and the analysis.
+ * Its owner could show the bytes of another user's library to the one and his own to the other, and
+ * have his plan used for that library.
  */
-static int copy_library(const struct torch_lib *lib, uint64_t size, const uint8_t hash[FILE_HASH_SZ])
+static int copy_library(const struct torch_lib *lib, uint64_t size,
+			const uint8_t hash[FILE_HASH_SZ])
 {
 	uint8_t copied[FILE_HASH_SZ];
 	int fd = memfd_create("library", MFD_CLOEXEC), err;
@@ -171,8 +175,9 @@ static int open_library(struct analysis *a, enum torch_lib_role role)
 	if (a->key->known) {
 		a->file_bytes += a->key->files[role].size;
 		if (a->file_bytes > (uint64_t)LIMIT_PLAN_FILES_MIB << 20) {
-			pr_error("cannot analyse %s: with the libraries that belong to it, it is larger than %d MiB",
-				 lib->path, LIMIT_PLAN_FILES_MIB);
+			pr_error(
+				"cannot analyse %s: with the libraries that belong to it, it is larger than %d MiB",
+				lib->path, LIMIT_PLAN_FILES_MIB);
 			return -EFBIG;
 		}
 		lib->fd = copy_library(lib, a->key->files[role].size, a->key->hashes[role]);
@@ -191,9 +196,10 @@ static int open_library(struct analysis *a, enum torch_lib_role role)
 }
 
 /*
- * Makes the plan in a child without privileges (base/sandbox.h): the files are their owner's work, and the hundreds of
- * megabytes that it walks through must not count as memory of a collector that may run for hours. It can open no file.
- * What it returns may be anything: plan_cache__decode() checks it.
+ * Makes the plan in a child without privileges (base/sandbox.h): the files are their owner's work,
+ * and the hundreds of megabytes that it walks through must not count as memory of a collector that
+ * may run for hours. It can open no file. What it returns may be anything: plan_cache__decode()
+ * checks it.
  */
 static int make_in_child(const struct torch_lib *libs, const struct plan_key *key, uint8_t **image,
 			 size_t *len)
@@ -235,7 +241,8 @@ static const char *main_path(const struct torch_lib *libs)
 	return "no library";
 }
 
-int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts, struct torch_plan **out)
+int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts,
+		    struct torch_plan **out)
 {
 	bool use_cache = !opts || opts->use_cache;
 	const char *dir = opts ? opts->cache_dir : NULL;
@@ -263,8 +270,9 @@ int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts, 
 	if (!err)
 		err = plan_cache__decode(image, len, &plan);
 	if (!err && !plan_key__holds(libs, &key)) {
-		pr_error("%s: the file, or one that belongs to it, was written while it was analysed",
-			 main_path(libs));
+		pr_error(
+			"%s: the file, or one that belongs to it, was written while it was analysed",
+			main_path(libs));
 		err = -ESTALE;
 	}
 	if (!err && !plan->site_cnt && libs[TORCH_LIB_CPU].present) {

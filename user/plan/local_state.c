@@ -2,13 +2,14 @@
 /*
  * Where a thread keeps its grad mode and its local dispatch key set.
  *
- * grad mode   GradMode::is_enabled() (c10/core/GradMode.h) returns one bit of AutogradState, through
- *             AutogradState::get_tls_state(): run with each bit of the byte set in turn, it says which.
+ * grad mode   GradMode::is_enabled() (c10/core/GradMode.h) returns one bit of AutogradState,
+ *             through AutogradState::get_tls_state(): run with each bit of the byte set in turn, it
+ *             says which.
  * key sets    tls_is_dispatch_keyset_included(ks) and ..._excluded(ks)
- *             (c10/core/impl/LocalDispatchKeySet.h) compare with the thread's words, which are stored
- *             XORed with the defaults: with zeroes in them and one bit in ks, the result is the defaults. The
- *             included defaults must be BackendSelect and ADInplaceOrView as the keys' names give them:
- *             that checks both derivations.
+ *             (c10/core/impl/LocalDispatchKeySet.h) compare with the thread's words, which are
+ *             stored XORed with the defaults: with zeroes in them and one bit in ks, the result is
+ *             the defaults. The included defaults must be BackendSelect and ADInplaceOrView as the
+ *             keys' names give them: that checks both derivations.
  */
 #include <string.h>
 
@@ -32,7 +33,8 @@ static bool run_grad(struct leaf_run *r, uint64_t func, struct fake_state *f, bo
 {
 	r->mem = state_byte;
 	r->arg = f;
-	if (leaf_run__call(r, func, 0, 0, 0) != LEAF_RETURNED || r->unknown[arch.result] & 1 || !r->read_cnt)
+	if (leaf_run__call(r, func, 0, 0, 0) != LEAF_RETURNED || r->unknown[arch.result] & 1 ||
+	    !r->read_cnt)
 		return false;
 	*on = r->reg[arch.result] & 0xff;
 	return true;

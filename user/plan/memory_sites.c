@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Reports of torch's allocators (pytorch c10/core/CPUAllocator.h, c10/core/Allocator.h). They are called
- * whether a profiler runs or not, and what is reported is in the argument registers, so one site where those
- * are still as the caller left them is enough. What the arguments are is read off the mangled name.
+ * Reports of torch's allocators (pytorch c10/core/CPUAllocator.h, c10/core/Allocator.h). They are
+ * called whether a profiler runs or not, and what is reported is in the argument registers, so one
+ * site where those are still as the caller left them is enough. What the arguments are is read off
+ * the mangled name.
  */
 #include "plan/plan_priv.h"
 
@@ -14,17 +15,19 @@
 #define ARG(nr) (1u << (nr))
 
 /*
- * Arguments as the programs read them, one letter each: p void*, i a 64-bit integer, d c10::Device. `read`:
- * arguments that the program reads.
+ * Arguments as the programs read them, one letter each: p void*, i a 64-bit integer, d c10::Device.
+ * `read`: arguments that the program reads.
  */
 static const struct report_row {
 	uint8_t topic, prog;
 	const char *name, *args;
 	uint32_t read;
 } rows[] = {
-	{ TOPIC_MEM_NEW, PTB_PROG_MEM_NEW, "ProfiledCPUMemoryReporter::New", "pi", ARG(1) | ARG(2) },
+	{ TOPIC_MEM_NEW, PTB_PROG_MEM_NEW, "ProfiledCPUMemoryReporter::New", "pi",
+	  ARG(1) | ARG(2) },
 	{ TOPIC_MEM_DELETE, PTB_PROG_MEM_DELETE, "ProfiledCPUMemoryReporter::Delete", "p", ARG(1) },
-	{ TOPIC_MEM_CPU_OOM, PTB_PROG_MEM_CPU_OOM, "ProfiledCPUMemoryReporter::OutOfMemory", "i", ARG(1) },
+	{ TOPIC_MEM_CPU_OOM, PTB_PROG_MEM_CPU_OOM, "ProfiledCPUMemoryReporter::OutOfMemory", "i",
+	  ARG(1) },
 	{ TOPIC_MEM_REPORT, PTB_PROG_MEM_REPORT, "reportMemoryUsageToProfiler", "piiid",
 	  ARG(0) | ARG(1) | ARG(2) | ARG(3) | ARG(4) },
 	{ TOPIC_MEM_OOM, PTB_PROG_MEM_OOM, "reportOutOfMemoryToProfiler", "iiid",
@@ -69,7 +72,8 @@ static bool args_fit(const char *mangled, const char *want)
 	return fit;
 }
 
-static int add_report(struct plan_build *b, const struct report_row *row, const struct addr_name *sym)
+static int add_report(struct plan_build *b, const struct report_row *row,
+		      const struct addr_name *sym)
 {
 	enum ptb_refusal why = PTB_REFUSE_SIGNATURE;
 	uint32_t entry = FLOW_NONE;
@@ -97,7 +101,8 @@ int memory_sites__add(struct plan_build *b)
 	for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && !err; i++) {
 		l = &b->lc->topics[rows[i].topic];
 		if (!l->cnt && b->role == TORCH_LIB_C10) {
-			plan_build__func(b, rows[i].name, 0, PTB_FUNC_ALLOCATOR, PTB_REFUSE_NO_SYMBOL);
+			plan_build__func(b, rows[i].name, 0, PTB_FUNC_ALLOCATOR,
+					 PTB_REFUSE_NO_SYMBOL);
 		}
 		for (uint32_t k = 0; k < l->cnt && !err; k++)
 			err = add_report(b, &rows[i], &l->syms[k]);

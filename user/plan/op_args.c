@@ -31,15 +31,16 @@ void op_args__init(struct op_args *a, const struct lib_code *lc, const struct op
 
 void op_args__free(struct op_args *a)
 {
-	pr_debug("%u operators without a schema that fits; %u late doubles, %u lost; %u results in registers lost",
-		 a->no_schema, a->late, a->late_lost, a->results_lost);
+	pr_debug(
+		"%u operators without a schema that fits; %u late doubles, %u lost; %u results in registers lost",
+		a->no_schema, a->late, a->late_lost, a->results_lost);
 	value_locations__free(&a->locations);
 }
 
 /* ---- schema ---- */
 
-/* Among the texts that fit: those that fit best, then whole ones, then those of m.def (no namespace),
- * then with most defaults. */
+/* Among the texts that fit: those that fit best, then whole ones, then those of m.def (no
+ * namespace), then with most defaults. */
 static int32_t rank(const struct op_text_args *t, const struct schema *s, int differ)
 {
 	return (SCHEMA_ARGS_MAX - differ) * 16384 + t->whole * 4096 + !t->name_space * 1024 +
@@ -127,10 +128,12 @@ static int add_late(struct op_args *a, struct plan_build *b, uint32_t func, stru
 	if (!late.in_cnt)
 		return 0;
 	plan_build__prog(b, &late, &args);
-	return plan_build__site(b, func, &b->flow.nodes[node].in, PTB_PROG_OP_LATE, PTB_ROLE_POINT, args);
+	return plan_build__site(b, func, &b->flow.nodes[node].in, PTB_PROG_OP_LATE, PTB_ROLE_POINT,
+				args);
 }
 
-/* Where a result can be at an exit site: the registers that are tried, and their words (ptb_args.h). */
+/* Where a result can be at an exit site: the registers that are tried, and their words
+ * (ptb_args.h). */
 
 #define RESULT_REGS (1 + ARCH_KEPT)
 
@@ -149,7 +152,8 @@ static uint8_t result_loc(uint32_t which)
 }
 
 /* Which of the values are, at the end of every path, what the function returns? */
-static uint32_t returned(const struct op_args *a, const struct flow *f, uint32_t cnt, uint8_t result)
+static uint32_t returned(const struct op_args *a, const struct flow *f, uint32_t cnt,
+			 uint8_t result)
 {
 	uint8_t at_ret = result == ARG_RESULT_XMM ? VALUE_XMM(0) : VALUE_GPR(arch.result);
 	uint32_t kept = (1u << cnt) - 1;
@@ -223,7 +227,8 @@ static int kept_slot(struct op_args *a, const struct plan_build *b, uint32_t nod
 }
 
 /* Finds the location that has the result at all exits of the function; else it cannot be read. */
-static int locate_result(struct op_args *a, struct plan_build *b, uint32_t func, struct arg_compiled *c)
+static int locate_result(struct op_args *a, struct plan_build *b, uint32_t func,
+			 struct arg_compiled *c)
 {
 	const struct torch_plan *p = b->plan;
 	uint32_t i, node = FLOW_NONE, kept = (1u << RESULT_REGS) - 1, exits = 0;
@@ -266,7 +271,8 @@ static bool has_entry(const struct plan_build *b, uint32_t func)
 	return p->site_cnt && p->sites[p->site_cnt - 1].func == func;
 }
 
-static int add_program(struct op_args *a, struct plan_build *b, uint32_t func, struct arg_compiled *c)
+static int add_program(struct op_args *a, struct plan_build *b, uint32_t func,
+		       struct arg_compiled *c)
 {
 	uint32_t args;
 	int err = 0;

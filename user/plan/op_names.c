@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Names from the code: the cold path of X::call runs an unexported function that creates the typed handle:
+ * Names from the code: the cold path of X::call runs an unexported function that creates the typed
+ * handle:
  *
  *	lea  handle(%rip),%rdi; call create_X_typed_handle
  *	create...: lea name(%rip),%rdx; lea overload(%rip),%rcx; call findSchemaOrThrow@plt
  *
  * or has that call inlined.
  *
- * Names from schema texts: every text of the form `name[.overload](arguments) -> result` in read-only data is a
- * reading of the class name with '.' written as '_'. The linker merges a text into the tail of a longer one
- * ("erfinv.out(" into "special_erfinv.out("), so classes without a whole text are searched for among the tails.
+ * Names from schema texts: every text of the form `name[.overload](arguments) -> result` in
+ * read-only data is a reading of the class name with '.' written as '_'. The linker merges a text
+ * into the tail of a longer one ("erfinv.out(" into "special_erfinv.out("), so classes without a
+ * whole text are searched for among the tails.
  */
 #include "plan/plan_priv.h"
 
@@ -118,7 +120,8 @@ static bool same_class(const char *head, const char *cls, size_t len)
 
 static bool is_name_char(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_';
 }
 
 /* Adds one schema text: its name and its whole size. */
@@ -142,7 +145,8 @@ static void add_text(struct op_texts *t, const char *head, size_t len, size_t si
 
 #define TEXT_MAX 8192 /* longest schema text */
 
-/* The text around an occurrence of ") -> ": [start, arrow), then its results up to `end` at most. */
+/* The text around an occurrence of ") -> ": [start, arrow), then its results up to `end` at
+ * most. */
 static void take_text(struct op_texts *t, const char *start, const char *arrow, const char *end)
 {
 	const char *p, *ns;
@@ -274,7 +278,8 @@ enum op_text_match op_texts__find(const struct op_texts *t, const char *cls, siz
 
 /* ---- arguments ---- */
 
-static uint32_t append_args(const struct op_text *x, size_t skip, struct op_text_args *args, uint32_t n)
+static uint32_t append_args(const struct op_text *x, size_t skip, struct op_text_args *args,
+			    uint32_t n)
 {
 	if (n < OP_TEXT_ARGS_MAX)
 		args[n++] = (struct op_text_args){ .text = x->head + x->len,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * at::_ops::X::call. X is the operator's class name; its name as torch reports it comes from the code
- * and is confirmed by the schema texts (plan_priv.h). A function whose name cannot be found is listed,
- * not probed.
+ * at::_ops::X::call. X is the operator's class name; its name as torch reports it comes from the
+ * code and is confirmed by the schema texts (plan_priv.h). A function whose name cannot be found is
+ * listed, not probed.
  */
 #define LOG_DOMAIN "op_sites"
 #include "plan/plan_priv.h"
@@ -41,7 +41,8 @@ struct name_stats {
 	uint32_t both, one_only_a, readings; /* agreements; no text; classes with two readings */
 };
 
-/* Decides on the name: A's, confirmed by B; B's alone when it has one reading. "" if there is none. */
+/* Decides on the name: A's, confirmed by B; B's alone when it has one reading. "" if there is
+ * none. */
 static void choose_name(struct plan_build *b, const struct op_texts *texts,
 			const struct op_class *cls, struct op_name_a *a, struct name_stats *st)
 {
@@ -118,9 +119,10 @@ int op_sites__add(struct plan_build *b)
 		if (parse_symbol(ops->syms[i].name, &cls))
 			err = add_op(b, &args, &ops->syms[i], &cls, &st);
 	op_args__free(&args);
-	pr_debug("%u names from code, %u confirmed by a schema text, %u without a text, %u with two readings, %u disagree, %u from a text only; %u texts",
-		 b->plan->names_a, st.both, st.one_only_a, st.readings, b->plan->names_disagree,
-		 b->plan->names_b_only, op_texts__cnt(texts));
+	pr_debug(
+		"%u names from code, %u confirmed by a schema text, %u without a text, %u with two readings, %u disagree, %u from a text only; %u texts",
+		b->plan->names_a, st.both, st.one_only_a, st.readings, b->plan->names_disagree,
+		b->plan->names_b_only, op_texts__cnt(texts));
 	op_texts__free(texts);
 	return err;
 }

@@ -13,30 +13,33 @@
 #include "target/torch.h"
 
 /*
- * What a plan was made from, and so what it is valid for: the content of the files of all roles, by its hash, and this build
- * of ptbpf. A build-id proves nothing, since the file's owner writes it; nor does an identity, which the owner of a file
- * system chooses.
+ * What a plan was made from, and so what it is valid for: the content of the files of all roles, by
+ * its hash, and this build of ptbpf. A build-id proves nothing, since the file's owner writes it;
+ * nor does an identity, which the owner of a file system chooses.
  */
 
 struct plan_key {
-	bool known; /* false: a library is known by its name only; then the plan is for nothing else */
+	/* false: a library is known by its name only; then the plan is for nothing else */
+	bool known;
 	uint8_t digest[FILE_HASH_SZ], hashes[TORCH_LIB_ROLES][FILE_HASH_SZ];
 	struct file_id files[TORCH_LIB_ROLES];
 };
 
 /*
- * Of the files that tp has open. Each file is read wholly, but for those whose hash is remembered: in this process where the
- * identity is lasting (elf.h), and of files on disks in the cache's directory if cache is true (dir NULL: PLAN_CACHE_DIR). 0 or negative errno (logged).
+ * Of the files that tp has open. Each file is read wholly, but for those whose hash is remembered:
+ * in this process where the identity is lasting (elf.h), and of files on disks in the cache's
+ * directory if cache is true (dir NULL: PLAN_CACHE_DIR). 0 or negative errno (logged).
  */
 int plan_key__get(const struct torch_lib *libs, bool cache, const char *dir, struct plan_key *key);
 bool plan_key__same(const struct plan_key *a, const struct plan_key *b);
-/* Are tp's files still those of the key? A change since says that something else may have been read. */
+/* Are tp's files still those of the key? A change since says that something else may have been
+ * read. */
 bool plan_key__holds(const struct torch_lib *libs, const struct plan_key *key);
 
 /*
  * The plan: which functions of a set of torch libraries are probed where, under which name, or why
- * not. A pure function of the libraries' bytes (plus, in proc_plan, of a few values read from the live
- * process); places nothing. Cached, and shared by processes, for the very same bytes only.
+ * not. A pure function of the libraries' bytes (plus, in proc_plan, of a few values read from the
+ * live process); places nothing. Cached, and shared by processes, for the very same bytes only.
  */
 
 struct proc_ops;
@@ -53,7 +56,8 @@ struct plan_site {
 	uint8_t insn;                 /* first opcode byte, for --dry-run */
 	uint8_t len;                  /* of the instruction, ... */
 	uint8_t bytes[PLAN_INSN_MAX]; /* which must be there when the site is probed */
-	uint32_t args; /* 1 + index into torch_plan.progs, 0: none; of API_ENTER, API_EXIT: PTB_API_ARGS() */
+	/* 1 + index into torch_plan.progs, 0: none; of API_ENTER, API_EXIT: PTB_API_ARGS() */
+	uint32_t args;
 };
 
 struct plan_func {
@@ -62,7 +66,8 @@ struct plan_func {
 	uint8_t lib;    /* enum torch_lib_role */
 	uint8_t kind;   /* enum ptb_func_kind */
 	uint8_t reason; /* enum ptb_refusal; REFUSE_NO_EXIT with sites present: entry only */
-	uint64_t handle; /* OP: vaddr of the static handle, from the code; its *(u64*) is the OperatorDef* */
+	/* OP: vaddr of the static handle, from the code; its *(u64*) is the OperatorDef* */
+	uint64_t handle;
 	char *schema;      /* OP: its schema as torch prints it, NULL: not known */
 	uint16_t unplaced; /* OP: arguments and results whose place is not known */
 };
@@ -79,18 +84,22 @@ struct plan_addr_name {
 	uint8_t what; /* enum plan_addr_what */
 };
 
-/* What was derived from the code about structures; the process part is added by proc_cfg__fill(). */
+/* What was derived from the code about structures; the process part is added by
+ * proc_cfg__fill(). */
 struct plan_layout {
 	uint16_t node_seq_off, node_thread_off, pynode_obj_off, script_name_off, string_ivalue_off;
 	bool old_string_abi;
 	uint8_t boxed_handle_reg;
 	bool scope_from_boxed; /* record_function's text must be read from the boxed stack (1.13) */
-	uint64_t seq_tls_got; /* vaddr in libtorch_cpu of {module id, offset} for __tls_get_addr, 0: none */
-	uint64_t seq_tls_disp;                /* added to the offset found there */
-	uint64_t pynode_vptr;                 /* vaddr in libtorch_python, 0: none */
-	uint64_t singletons[TORCH_LIB_ROLES]; /* vaddr of c10::Dispatcher::singleton()::s, 0: none */
-	/* Arguments. Offsets, tags and masks are final; addresses and TLS modules are filled per process
-	 * from the places below. tensor.shapes_on is 0 when something essential could not be derived. */
+	/* vaddr in libtorch_cpu of {module id, offset} for __tls_get_addr, 0: none */
+	uint64_t seq_tls_got;
+	uint64_t seq_tls_disp; /* added to the offset found there */
+	uint64_t pynode_vptr;  /* vaddr in libtorch_python, 0: none */
+	/* vaddr of c10::Dispatcher::singleton()::s, 0: none */
+	uint64_t singletons[TORCH_LIB_ROLES];
+	/* Arguments. Offsets, tags and masks are final; addresses and TLS modules are filled per
+	 * process from the places below. tensor.shapes_on is 0 when something essential could not
+	 * be derived. */
 	struct ptb_tensor_cfg tensor;
 	struct ptb_keys keys;    /* masks only */
 	uint64_t undefined_impl; /* vaddr in libc10 of UndefinedTensorImpl::_singleton */
@@ -100,7 +109,8 @@ struct plan_layout {
 	uint64_t parameter_class;  /* ... of ParameterClass, a pointer, which is nn.Parameter */
 	uint16_t variable_off;     /* THPVariable: TensorImpl* */
 	uint64_t interned_strings; /* vaddr in libtorch_cpu of c10::globalStrings()::s, 0: none */
-	bool node_inputs_from_buffer; /* no NODE_CALL function: a node's inputs are read at NODE_ENTER */
+	/* no NODE_CALL function: a node's inputs are read at NODE_ENTER */
+	bool node_inputs_from_buffer;
 	char no_shapes_why[LAYOUT_WHY_SZ]; /* when tensor.shapes_on is 0: a sentence */
 	struct ptb_rf_cfg rf;          /* at::RecordFunction, for the agent; size 0: not derived */
 	char no_rf_why[LAYOUT_WHY_SZ]; /* then: a sentence */
@@ -119,7 +129,8 @@ struct torch_plan {
 	uint32_t names_a, names_b_only, names_disagree; /* how the operators' names were found */
 	bool from_cache;
 	struct plan_key key; /* what it is valid for */
-	uint32_t observed_off; /* OperatorEntry::is_observed_, once a live process was read; 0: not known */
+	/* OperatorEntry::is_observed_, once a live process was read; 0: not known */
+	uint32_t observed_off;
 };
 
 struct plan_opts {
@@ -128,16 +139,18 @@ struct plan_opts {
 	const struct plan_key *key; /* of the libraries; NULL: not known yet */
 };
 
-/* Analyses libraries that belong together (or reads the cache): libs is an array by role, of all of PyTorch's in a
- * process or of one of CUDA's. 0 or negative errno, logged. -ENOTSUP: a torch
- * build without any usable site; -ESTALE: a file was written meanwhile. *out owned by the caller. */
-int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts, struct torch_plan **out);
+/* Analyses libraries that belong together (or reads the cache): libs is an array by role, of all of
+ * PyTorch's in a process or of one of CUDA's. 0 or negative errno, logged. -ENOTSUP: a torch build
+ * without any usable site; -ESTALE: a file was written meanwhile. *out owned by the caller. */
+int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts,
+		    struct torch_plan **out);
 void torch_plan__free(struct torch_plan *plan);
 
 /* The facts that the BPF programs need for one live process. Reads a few words of its memory. */
 void proc_cfg__fill(struct proc_ops *po, bool args, struct ptb_proc_cfg *cfg);
 
-/* One more libcudart of the process; beyond PTB_CUDART_MAX of them its driver calls are recorded beside its own. */
+/* One more libcudart of the process; beyond PTB_CUDART_MAX of them its driver calls are recorded
+ * beside its own. */
 void proc_cfg__cudart(const struct torch_lib *lib, struct ptb_proc_cfg *cfg);
 
 /* What the agent in the process must know: the same tensors, and RecordFunction. */
@@ -165,8 +178,9 @@ static inline bool plan_func__is_cuda_call(const struct plan_func *pf)
 void torch_plan__print(const struct torch_plan *plan, const struct torch_lib *libs, FILE *out);
 
 /*
- * Libraries whose analysis took long and failed: for an hour they are not analysed again, so that one of them costs its minutes once,
- * not for each process that maps it. Remembered in this process.
+ * Libraries whose analysis took long and failed: for an hour they are not analysed again, so that
+ * one of them costs its minutes once, not for each process that maps it. Remembered in this
+ * process.
  */
 
 /* The error; 0: none is known. */
@@ -190,20 +204,21 @@ struct proc_ops { /* the fields are proc_ops.c's, but for tp, plan and cost_ns *
 void proc_ops__init(struct proc_ops *po, const struct torch_proc *tp, struct torch_plan *plan);
 void proc_ops__free(struct proc_ops *po);
 
-/* The run-time addresses of c10::Dispatcher::singleton()::s, for live_ops__read(). Returns their number. */
+/* The run-time addresses of c10::Dispatcher::singleton()::s, for live_ops__read(). Returns their
+ * number. */
 uint32_t proc_ops__singletons(const struct torch_proc *tp, const struct torch_plan *plan,
 			      uint64_t singletons[TORCH_LIB_ROLES]);
 
-/* The dispatcher's table, read from the process at the first call. 0 or negative errno, the same at every call. *out
- * belongs to po. */
+/* The dispatcher's table, read from the process at the first call. 0 or negative errno, the same at
+ * every call. *out belongs to po. */
 int proc_ops__table(struct proc_ops *po, const struct live_ops **out);
 
-/* How to read schemas from the live process's dispatcher (live_schema__read()). 0, or negative errno: its schemas do
- * not have the layout that is understood. *out belongs to po. */
+/* How to read schemas from the live process's dispatcher (live_schema__read()). 0, or negative
+ * errno: its schemas do not have the layout that is understood. *out belongs to po. */
 int proc_ops__schemas(struct proc_ops *po, const struct live_schema_layout **out);
 
-/* From an OperatorDef to its FunctionSchema, which a RecordFunction names it by: bytes, the same for all operators of
- * the process; negative errno: not known. */
+/* From an OperatorDef to its FunctionSchema, which a RecordFunction names it by: bytes, the same
+ * for all operators of the process; negative errno: not known. */
 int64_t proc_ops__schema_offset(struct proc_ops *po);
 
 #endif /* PLAN_PLAN_H */

@@ -34,9 +34,10 @@ void plan_build__func(struct plan_build *b, const char *name, uint64_t addr,
 
 	vec_reserve((void **)&p->funcs, &b->func_cap, p->func_cnt + 1ULL, sizeof(*p->funcs));
 	f = &p->funcs[p->func_cnt];
-	*f = (struct plan_func){
-		.addr = addr, .lib = (uint8_t)b->role, .kind = (uint8_t)kind, .reason = (uint8_t)reason
-	};
+	*f = (struct plan_func){ .addr = addr,
+				 .lib = (uint8_t)b->role,
+				 .kind = (uint8_t)kind,
+				 .reason = (uint8_t)reason };
 	f->name = xstrdup(name);
 	p->func_cnt++;
 }
@@ -189,7 +190,8 @@ static void find_exits(struct plan_build *b, struct exit_sites *ex)
 		exit_sites__find(&b->finder, &b->flow, cheap_tail, b, ex);
 }
 
-int plan_build__exits(struct plan_build *b, const struct exit_sites *ex, enum ptb_prog prog, uint32_t args)
+int plan_build__exits(struct plan_build *b, const struct exit_sites *ex, enum ptb_prog prog,
+		      uint32_t args)
 {
 	int err = 0;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * File: header | plan_layout | functions | sites | classes | argument programs | texts. Records are this
- * build's own structures with a text offset instead of a pointer; their sizes are in the header, so a
- * file of another build of ptbpf does not match. A program is cut behind its last instruction. The
- * checksum covers the file with itself as zero.
+ * File: header | plan_layout | functions | sites | classes | argument programs | texts. Records are
+ * this build's own structures with a text offset instead of a pointer; their sizes are in the
+ * header, so a file of another build of ptbpf does not match. A program is cut behind its last
+ * instruction. The checksum covers the file with itself as zero.
  */
 #define LOG_DOMAIN "plan_cache"
 #include "plan/plan_cache.h"
@@ -160,7 +160,8 @@ static int take_progs(struct torch_plan *p, const uint8_t *rec, size_t len)
 	return at == len ? 0 : -EINVAL;
 }
 
-static int take_classes(struct torch_plan *p, const uint8_t *rec, const char *texts, uint32_t text_sz)
+static int take_classes(struct torch_plan *p, const uint8_t *rec, const char *texts,
+			uint32_t text_sz)
 {
 	struct cache_class c;
 
@@ -168,13 +169,15 @@ static int take_classes(struct torch_plan *p, const uint8_t *rec, const char *te
 		memcpy(&c, rec + (size_t)i * sizeof(c), sizeof(c));
 		if (c.name >= text_sz || c.lib >= TORCH_LIB_ROLES)
 			return -EINVAL;
-		p->classes[i] = (struct plan_addr_name){ .addr = c.addr, .lib = c.lib, .what = c.what };
+		p->classes[i] =
+			(struct plan_addr_name){ .addr = c.addr, .lib = c.lib, .what = c.what };
 		p->classes[i].name = xstrdup(texts + c.name);
 	}
 	return 0;
 }
 
-/* An argument program's number, or which arguments of a CUDA call are read (PTB_API_ARGS, PTB_CUDA_ARGS). */
+/* An argument program's number, or which arguments of a CUDA call are read (PTB_API_ARGS,
+ * PTB_CUDA_ARGS). */
 static bool args_ok(const struct torch_plan *p, const struct plan_site *s)
 {
 	if (s->prog == PTB_PROG_API_ENTER || s->prog == PTB_PROG_API_EXIT)
@@ -309,7 +312,8 @@ static uint32_t put_text(struct image *texts, const char *s)
 	return at;
 }
 
-static void put_plan(struct image *im, struct image *texts, const struct torch_plan *plan, uint32_t *prog_sz)
+static void put_plan(struct image *im, struct image *texts, const struct torch_plan *plan,
+		     uint32_t *prog_sz)
 {
 	put(im, &plan->layout, sizeof(plan->layout));
 	for (uint32_t i = 0; i < plan->func_cnt; i++) {

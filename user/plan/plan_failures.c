@@ -20,7 +20,8 @@ static uint32_t find(const uint8_t *digest)
 {
 	uint32_t i = 0;
 
-	while (i < FAILURES_MAX && !(table[i].err && !memcmp(table[i].digest, digest, FILE_HASH_SZ)))
+	while (i < FAILURES_MAX &&
+	       !(table[i].err && !memcmp(table[i].digest, digest, FILE_HASH_SZ)))
 		i++;
 	return i;
 }
@@ -36,7 +37,8 @@ void plan_failures__note(const struct plan_key *key, int err, uint64_t took_ns, 
 {
 	uint32_t i;
 
-	if (!key->known || took_ns < LONG_NS || err == -ECANCELED || err == -EINTR || err == -ESTALE)
+	if (!key->known || took_ns < LONG_NS || err == -ECANCELED || err == -EINTR ||
+	    err == -ESTALE)
 		return;
 	i = find(key->digest);
 	if (i == FAILURES_MAX) {

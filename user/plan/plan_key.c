@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OPENSSL_SUPPRESS_DEPRECATED /* the newer interface allocates, and without memory OpenSSL 3.0 crashes in it */
+/* the newer interface allocates, and without memory OpenSSL 3.0 crashes in it */
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 
 #include "base/clock.h"
@@ -96,12 +97,14 @@ static int hash_file(int dir, const struct torch_lib *lib, struct file_key *fk)
 	if (err == -ESTALE)
 		pr_error("cannot analyse %s: it is being written", lib->path);
 	else if (err == -EFBIG)
-		pr_error("cannot analyse %s: it is larger than %d MiB", lib->path, LIMIT_ELF_FILE_MIB);
+		pr_error("cannot analyse %s: it is larger than %d MiB", lib->path,
+			 LIMIT_ELF_FILE_MIB);
 	else if (err && err != -ECANCELED)
 		pr_error("cannot read %s: %s", lib->path, errstr(err));
 	if (err)
 		return err;
-	pr_debug("hash of %s in %llu us", lib->path, (unsigned long long)(clock__mono_ns() - t0) / 1000);
+	pr_debug("hash of %s in %llu us", lib->path,
+		 (unsigned long long)(clock__mono_ns() - t0) / 1000);
 	if (lasting)
 		remember(dir, fk);
 	return 0;
@@ -109,7 +112,8 @@ static int hash_file(int dir, const struct torch_lib *lib, struct file_key *fk)
 
 /* ---- the key ---- */
 
-static void digest(const struct plan_key *key, const struct torch_lib *libs, uint8_t out[FILE_HASH_SZ])
+static void digest(const struct plan_key *key, const struct torch_lib *libs,
+		   uint8_t out[FILE_HASH_SZ])
 {
 	SHA256_CTX ctx;
 

@@ -160,7 +160,8 @@ static void print_args(const struct torch_plan *p, FILE *out)
 			values += (uint32_t)prog->in_cnt + prog->out_cnt;
 		}
 	}
-	fprintf(out, "if arguments are recorded, %u more: %u schemas, %u programs; %u arguments and results, of them %u doubles at these probes, %u that cannot be read\n",
+	fprintf(out,
+		"if arguments are recorded, %u more: %u schemas, %u programs; %u arguments and results, of them %u doubles at these probes, %u that cannot be read\n",
 		late, schemas, p->prog_cnt, values, doubles, unplaced);
 }
 
@@ -200,14 +201,16 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 			if (p->funcs[p->sites[i].func].kind == kind && p->sites[i].role < 4)
 				role[p->sites[i].role]++;
 		fprintf(out, "%9u %9u %9u %9u %9u  %s\n", funcs, role[PTB_ROLE_ENTER],
-			role[PTB_ROLE_EXIT], role[PTB_ROLE_POINT], refused, NAME_OF(kind_texts, kind));
+			role[PTB_ROLE_EXIT], role[PTB_ROLE_POINT], refused,
+			NAME_OF(kind_texts, kind));
 	}
 	for (i = 0; i < p->site_cnt; i++)
 		more += p->sites[i].prog == PTB_PROG_OP_LATE ||
 			plan_func__is_memory(&p->funcs[p->sites[i].func]) ||
 			plan_func__is_tensor(&p->funcs[p->sites[i].func]) ||
 			plan_func__is_cuda_call(&p->funcs[p->sites[i].func]);
-	fprintf(out, "%u probes; operator names: %u from the code, %u from a schema text only, %u disagreements%s\n",
+	fprintf(out,
+		"%u probes; operator names: %u from the code, %u from a schema text only, %u disagreements%s\n",
 		p->site_cnt - more, p->names_a, p->names_b_only, p->names_disagree,
 		p->from_cache ? "; from the cache" : "");
 	print_args(p, out);

@@ -8,7 +8,8 @@
 #include "code/flow.h"
 #include "plan/plan.h"
 
-/* Which symbols of PyTorch's libraries the plan asks for, and which of their functions matter when they are called. */
+/* Which symbols of PyTorch's libraries the plan asks for, and which of their functions matter when
+ * they are called. */
 
 /* Flags of callees, beside those of code.h. */
 #define CALLEE_GET_CALLBACKS 0x0001u /* at::getStepCallbacksUnlessEmpty(RecordScope) */
@@ -60,8 +61,8 @@ extern const struct lib_names torch_names;
 /*
  * The names of operators, from two independent sources. The code: at::_ops::X::call reaches
  * findSchemaOrThrow(name, overload) with two literals. The schema texts in the read-only data
- * ("add.Tensor(Tensor self, ...) -> Tensor"), matched to X by the rule that the class is called base
- * name + "_" + overload. Only reads.
+ * ("add.Tensor(Tensor self, ...) -> Tensor"), matched to X by the rule that the class is called
+ * base name + "_" + overload. Only reads.
  */
 
 #define OP_NAME_MAX 256
@@ -87,8 +88,8 @@ enum op_text_match {
 	OP_TEXT_MORE, /* several: *name is one of them */
 };
 /*
- * Looks for the class ("add_Tensor"). With a name from the code in `want`: does one of the readings equal
- * it (*agrees)? name: without namespace, OP_NAME_MAX bytes.
+ * Looks for the class ("add_Tensor"). With a name from the code in `want`: does one of the readings
+ * equal it (*agrees)? name: without namespace, OP_NAME_MAX bytes.
  */
 enum op_text_match op_texts__find(const struct op_texts *t, const char *cls, size_t cls_len,
 				  const char *want, bool *agrees, char *name);
@@ -108,8 +109,8 @@ uint32_t op_texts__args(const struct op_texts *t, const char *name,
 			struct op_text_args args[OP_TEXT_ARGS_MAX]);
 
 /*
- * A plan while it is made: grows its tables, and analyses one function at a time with scratch memory
- * that is kept between functions. Knows what a site is, not which functions deserve one.
+ * A plan while it is made: grows its tables, and analyses one function at a time with scratch
+ * memory that is kept between functions. Knows what a site is, not which functions deserve one.
  */
 
 struct plan_build {
@@ -120,13 +121,15 @@ struct plan_build {
 	struct exit_finder finder;
 	struct lib_code *lc;      /* library that is being analysed */
 	enum torch_lib_role role; /* of it */
-	uint32_t seq_func; /* index + 1 of the function whose calls are probed instead (seq_sites.c) */
+	/* index + 1 of the function whose calls are probed instead (seq_sites.c) */
+	uint32_t seq_func;
 };
 
 void plan_build__init(struct plan_build *b, struct torch_plan *plan);
 void plan_build__free(struct plan_build *b);
 
-/* Appends a function; the name is copied. addr 0: this build lacks it, and the user learns of that. */
+/* Appends a function; the name is copied. addr 0: this build lacks it, and the user learns of
+ * that. */
 void plan_build__func(struct plan_build *b, const char *name, uint64_t addr,
 		      enum ptb_func_kind kind, enum ptb_refusal reason);
 /* Index of the function that was appended last. */
@@ -147,7 +150,8 @@ void plan_build__prog(struct plan_build *b, const struct ptb_arg_prog *prog, uin
 /* Sorts the sites; of two at the same place the first function keeps it. */
 void plan_build__sort_sites(struct torch_plan *plan);
 
-/* Builds the graph in b->flow and finds the entry's site (entry_site__find). *why: NONE, or why there is none. */
+/* Builds the graph in b->flow and finds the entry's site (entry_site__find). *why: NONE, or why
+ * there is none. */
 void plan_build__entry(struct plan_build *b, uint64_t addr, uint32_t args, uint32_t *node,
 		       enum ptb_refusal *why);
 
@@ -163,11 +167,12 @@ struct func_probe {
 	mark_work_fn mark; /* NULL: entry only (role POINT) */
 };
 
-/* Analyses the function and adds it with its sites, or with the reason why it has none. Leaves its graph in b->flow
- * when the reason is NONE or NO_EXIT. */
+/* Analyses the function and adds it with its sites, or with the reason why it has none. Leaves its
+ * graph in b->flow when the reason is NONE or NO_EXIT. */
 int plan_build__probe(struct plan_build *b, const struct func_probe *fp);
 /* The same with b->flow built already; why: what building it said. */
-int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, enum ptb_refusal why);
+int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp,
+			    enum ptb_refusal why);
 
 /* The rule for dispatched functions: after getStepCallbacksUnlessEmpty, indirect calls and calls of
  * functions that construct a RecordFunction from its result (the slow path). */
@@ -189,9 +194,10 @@ void layout__agree(char why[LAYOUT_WHY_SZ], uint16_t *field, uint64_t off, uint6
 		   const char *member, const char *object);
 
 /*
- * Where things are in at::RecordFunction (struct ptb_rf_cfg), which the agent's callback is given: derived
- * from the code of one build, never from its version. Only what at least two witnesses agree on, or one
- * and the order of the members, is checked twice; if one field is in doubt, none is used.
+ * Where things are in at::RecordFunction (struct ptb_rf_cfg), which the agent's callback is given:
+ * derived from the code of one build, never from its version. Only what at least two witnesses
+ * agree on, or one and the order of the members, is checked twice; if one field is in doubt, none
+ * is used.
  */
 
 void rf_layout__init(struct plan_layout *l);
@@ -205,8 +211,8 @@ bool rf_layout__plausible(const struct ptb_rf_cfg *rf);
 
 void rf_layout__print(const struct plan_layout *l, FILE *out);
 
-/* Functions of libcudart and libcuda that a table names, each address once: two names of the same code are one
- * function, with the first name. */
+/* Functions of libcudart and libcuda that a table names, each address once: two names of the same
+ * code are one function, with the first name. */
 
 struct cuda_sym {
 	uint64_t addr;
@@ -230,13 +236,15 @@ void cuda_syms__find(struct cuda_syms *cs, const struct plan_build *b, cuda_row_
 bool cuda_syms__has(const struct cuda_syms *cs, uint64_t addr);
 
 /*
- * Where a call of libcudart ends that is only asked of the driver: behind the last call through a pointer, which
- * is how libcudart calls the driver (it never links to it). Judges code, places nothing.
+ * Where a call of libcudart ends that is only asked of the driver: behind the last call through a
+ * pointer, which is how libcudart calls the driver (it never links to it). Judges code, places
+ * nothing.
  */
 
 struct cuda_ends {
 	struct plan_build *b;
-	struct hashmap calls_out; /* address of a function -> 1: it may call through a pointer; 2: it does not */
+	/* address of a function -> 1: it may call through a pointer; 2: it does not */
+	struct hashmap calls_out;
 	uint64_t *todo;
 	uint32_t todo_cap;
 };
@@ -245,8 +253,8 @@ void cuda_ends__init(struct cuda_ends *ce, struct plan_build *b);
 void cuda_ends__free(struct cuda_ends *ce);
 
 /*
- * The exits of the function in b->flow, or of the one that works for it, which is in b->flow then. *result:
- * at all of them eax is what the driver returned.
+ * The exits of the function in b->flow, or of the one that works for it, which is in b->flow then.
+ * *result: at all of them eax is what the driver returned.
  */
 void cuda_ends__find(struct cuda_ends *ce, struct exit_sites *ex, bool *result);
 
@@ -254,22 +262,23 @@ void cuda_ends__find(struct cuda_ends *ce, struct exit_sites *ex, bool *result);
 void cuda_ends__mark(struct cuda_ends *ce);
 
 /*
- * The functions that are probed, by kind. Each of these adds what the library b->lc has of one kind, with its sites or
- * the reason why it has none. All return 0 or negative errno.
+ * The functions that are probed, by kind. Each of these adds what the library b->lc has of one
+ * kind, with its sites or the reason why it has none. All return 0 or negative errno.
  */
 
 /* Operators: every at::_ops::X::call. */
 int op_sites__add(struct plan_build *b);
 
-/* What is no at::_ops::X::call: boxed calls, backward nodes, scopes, regions, custom autograd functions, TorchScript,
- * sequence numbers. After op_sites__add() of the same library. */
+/* What is no at::_ops::X::call: boxed calls, backward nodes, scopes, regions, custom autograd
+ * functions, TorchScript, sequence numbers. After op_sites__add() of the same library. */
 int special_sites__add(struct plan_build *b);
 
 /* The functions where tensors end; of the library that has them. */
 int special_sites__add_tensors(struct plan_build *b);
 
-/* The functions that report memory: the reports of torch's allocators, and, by cuda_sites.c, the memory calls of libcudart
- * and libcuda. Only programs that record memory attach them (user/probe); the plan has them always. */
+/* The functions that report memory: the reports of torch's allocators, and, by cuda_sites.c, the
+ * memory calls of libcudart and libcuda. Only programs that record memory attach them (user/probe);
+ * the plan has them always. */
 int memory_sites__add(struct plan_build *b);
 int cuda_sites__add(struct plan_build *b);
 

@@ -10,7 +10,8 @@
 #include "target/proc.h"
 #include "target/proc_info.h"
 
-/* The GOT pair {module, offset} that __tls_get_addr takes; the loader fills it when it maps the library. */
+/* The GOT pair {module, offset} that __tls_get_addr takes; the loader fills it when it maps the
+ * library. */
 static bool read_tls(const struct torch_proc *tp, enum torch_lib_role role, uint64_t got,
 		     __u64 *module, __u64 *offset)
 {
@@ -66,16 +67,18 @@ static void fill_tensor(const struct torch_proc *tp, const struct plan_layout *l
 		cfg->undefined_impl = l->undefined_impl + c10->load_bias;
 	else
 		cfg->shapes_on = 0;
-	if (!read_tls(tp, TORCH_LIB_C10, l->grad_tls_got, &cfg->grad_tls_module, &cfg->grad_tls_off))
+	if (!read_tls(tp, TORCH_LIB_C10, l->grad_tls_got, &cfg->grad_tls_module,
+		      &cfg->grad_tls_off))
 		cfg->grad_tls_module = 0;
 	else
 		cfg->grad_made_late = !tls_image_byte(tp, TORCH_LIB_C10, cfg->grad_tls_off);
-	if (!read_tls(tp, TORCH_LIB_C10, l->keys_tls_got, &cfg->keys_tls_module, &cfg->keys_tls_off))
+	if (!read_tls(tp, TORCH_LIB_C10, l->keys_tls_got, &cfg->keys_tls_module,
+		      &cfg->keys_tls_off))
 		cfg->keys_tls_module = 0;
 }
 
-/* What follows from the dispatcher's table: the operator whose boxed call carries the text of a scope, where
- * Python uses the legacy one, and where an operator's arguments are counted. */
+/* What follows from the dispatcher's table: the operator whose boxed call carries the text of a
+ * scope, where Python uses the legacy one, and where an operator's arguments are counted. */
 static void fill_from_ops(struct proc_ops *po, struct ptb_proc_cfg *cfg)
 {
 	const struct live_schema_layout *schemas;
@@ -110,7 +113,8 @@ void proc_cfg__fill(struct proc_ops *po, bool args, struct ptb_proc_cfg *cfg)
 	if (l->pynode_vptr && tp->libs[TORCH_LIB_PYTHON].present)
 		cfg->pynode_vptr = l->pynode_vptr + tp->libs[TORCH_LIB_PYTHON].load_bias;
 	cfg->seq_tls_offset = l->seq_tls_disp;
-	if (!read_tls(tp, TORCH_LIB_CPU, l->seq_tls_got, &cfg->seq_tls_module, &cfg->seq_tls_offset))
+	if (!read_tls(tp, TORCH_LIB_CPU, l->seq_tls_got, &cfg->seq_tls_module,
+		      &cfg->seq_tls_offset))
 		cfg->seq_tls_offset = 0;
 	fill_tensor(tp, l, &cfg->tensor);
 	if (args || l->scope_from_boxed)

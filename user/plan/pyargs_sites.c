@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * torch.autograd._record_function_with_args_enter(name, *args): a scope whose name and arguments exist
- * as Python objects only, unless a profiler runs. Its code is what pybind11 calls for that name
- * (torch/csrc/autograd/init.cpp), which has no symbol of its own in a stripped library:
+ * torch.autograd._record_function_with_args_enter(name, *args): a scope whose name and arguments
+ * exist as Python objects only, unless a profiler runs. Its code is what pybind11 calls for that
+ * name (torch/csrc/autograd/init.cpp), which has no symbol of its own in a stripped library:
  *
  *	lea  "_record_function_with_args_enter"(%rip),%rbp
  *	...
@@ -35,7 +35,8 @@ static uint64_t stored_function(struct finder *f, uint64_t addr)
 	for (uint32_t n = 0; n < LOOK_AHEAD; n++, addr += in.len) {
 		const struct insn_operand *to = &in.ops[0], *from = &in.ops[1];
 
-		if (!lib_code__decode(lc, f->b->flow.dec, addr, lc->text_end, &in) || in.cls == INSN_RET)
+		if (!lib_code__decode(lc, f->b->flow.dec, addr, lc->text_end, &in) ||
+		    in.cls == INSN_RET)
 			return 0;
 		if (in.form == FORM_ADDRESS && operand__is_fixed(from)) {
 			in_reg[to->reg] = elf_file__is_text(lc->ef, (uint64_t)from->value) ?
@@ -70,7 +71,9 @@ static bool on_name_literal(void *arg, const struct code_ref *ref)
 
 int pyargs_sites__add(struct plan_build *b)
 {
-	struct func_probe fp = { .name = text, .kind = PTB_FUNC_SCOPE, .enter = PTB_PROG_SCOPE_PYARGS };
+	struct func_probe fp = { .name = text,
+				 .kind = PTB_FUNC_SCOPE,
+				 .enter = PTB_PROG_SCOPE_PYARGS };
 	struct finder f = { .b = b };
 
 	if (b->role != TORCH_LIB_PYTHON)

@@ -2,18 +2,21 @@
 /*
  * at::RecordFunction (pytorch ATen/record_function.h) by running its members on made-up objects:
  *
- * name(), num_inputs(), num_outputs(), operator_name()   ask fn_'s index first, then the value, the length of
- *                     inputs_, the ends of outputs_.
- * RecordFunction(StepCallbacks&&)   copies the thread's id and the scope, stores -1 to sequence_nr_, and, asked
+ * name(), num_inputs(), num_outputs(), operator_name()
+ *                     ask fn_'s index first, then the value, the length of inputs_, the ends of
+ *                     outputs_.
+ * RecordFunction(StepCallbacks&&)
+ *                     copies the thread's id and the scope, stores -1 to sequence_nr_, and, asked
  *                     for unique ids, handle_.
  * before()            stores the schema's address to fn_ and the sequence number to sequence_nr_.
- * end()               asks first whether the start callbacks were called: that flag follows step_callbacks_, whose
- *                     last members are the thread's id (8 bytes), the scope and three flags (8 with padding).
+ * end()               asks first whether the start callbacks were called: that flag follows
+ *                     step_callbacks_, whose last members are the thread's id (8 bytes), the scope
+ *                     and three flags (8 with padding).
  * ~RecordFunction()   the deleting one knows the object's size.
  * Node::operator()    stores the node's thread id to fwd_thread_id_ of the one that it constructs.
  *
- * The order of the members, the same in all versions: step_callbacks_, called_start_callbacks_, ctx_, fn_,
- * sequence_nr_, inputs_, (kwinputs_,) outputs_, fwd_thread_id_, handle_.
+ * The order of the members, the same in all versions: step_callbacks_, called_start_callbacks_,
+ * ctx_, fn_, sequence_nr_, inputs_, (kwinputs_,) outputs_, fwd_thread_id_, handle_.
  */
 #include "plan/plan_priv.h"
 
@@ -47,7 +50,8 @@ void rf_layout__init(struct plan_layout *l)
 
 	memset(rf, 0, sizeof(*rf));
 	rf->fn_off = rf->fn_index_off = rf->seq_off = rf->inputs_off = rf->outputs_off =
-		rf->fwd_thread_off = rf->thread_off = rf->scope_off = rf->handle_off = PTB_OFF_UNKNOWN;
+		rf->fwd_thread_off = rf->thread_off = rf->scope_off = rf->handle_off =
+			PTB_OFF_UNKNOWN;
 	l->no_rf_why[0] = '\0';
 }
 
@@ -80,7 +84,8 @@ static enum leaf_call rf_calls(void *arg, struct leaf_run *r, const char *name)
 
 	if (!strncmp(name, "_ZN2at14RecordFunctionD", 23))
 		return CALL_ZERO;
-	if (!strcmp(name, "_ZdlPvm") || !strcmp(name, "_ZN2at14RecordFunction17runStartCallbacksEv")) {
+	if (!strcmp(name, "_ZdlPvm") ||
+	    !strcmp(name, "_ZN2at14RecordFunction17runStartCallbacksEv")) {
 		if (!r->unknown[arch.arg[1]])
 			run->size = r->reg[arch.arg[1]];
 		return CALL_STOP;
@@ -95,7 +100,8 @@ static uint64_t member(const struct rf_run *run, const char *name)
 
 /* What the next runs are given: calls of others, and bytes of the first object. */
 static void set_world(struct rf_run *run,
-		      enum leaf_call (*on_call)(void *, struct leaf_run *, const char *), uint8_t bytes)
+		      enum leaf_call (*on_call)(void *, struct leaf_run *, const char *),
+		      uint8_t bytes)
 {
 	struct leaf_run *r = run->r;
 
@@ -141,7 +147,8 @@ static void learn_inputs(struct rf_run *run)
 	struct ptb_rf_cfg *rf = &run->l->rf;
 	const struct leaf_run *r = run->r;
 
-	if (run_on_record(run, RF_NAME(10, "num_inputs"), 0) != LEAF_RETURNED || r->unknown[arch.result])
+	if (run_on_record(run, RF_NAME(10, "num_inputs"), 0) != LEAF_RETURNED ||
+	    r->unknown[arch.result])
 		return;
 	agree_rf(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
 	if (r->reg[arch.result] - TAG < RF_MAX)
@@ -194,7 +201,8 @@ static void learn_end(struct rf_run *run)
 static void learn_size(struct rf_run *run)
 {
 	run->size = 0;
-	if (run_on_record(run, "_ZN2at14RecordFunctionD0Ev", 0) == LEAF_STOPPED && run->size < RF_MAX)
+	if (run_on_record(run, "_ZN2at14RecordFunctionD0Ev", 0) == LEAF_STOPPED &&
+	    run->size < RF_MAX)
 		run->l->rf.size = (uint16_t)run->size;
 }
 
@@ -207,7 +215,8 @@ static bool construct(struct rf_run *run, uint64_t func, uint8_t flags)
 	return leaf_run__call(run->r, func, RF, ARG, 0) == LEAF_RETURNED;
 }
 
-/* What was copied from the other object: 8 bytes are the thread's id, what is behind it the scope. */
+/* What was copied from the other object: 8 bytes are the thread's id, what is behind it the
+ * scope. */
 static void learn_copies(struct rf_run *run)
 {
 	struct ptb_rf_cfg *rf = &run->l->rf;
@@ -219,7 +228,8 @@ static void learn_copies(struct rf_run *run)
 
 		if (w->obj || !w->known)
 			continue;
-		if (w->size == 8 && w->v >= (TAG | 16) && w->v < (TAG | RF_MAX) && thread == UINT64_MAX) {
+		if (w->size == 8 && w->v >= (TAG | 16) && w->v < (TAG | RF_MAX) &&
+		    thread == UINT64_MAX) {
 			thread = w->v & (RF_MAX - 1);
 			agree_rf(run->l, &rf->thread_off, w->off, "thread_id_");
 		}
@@ -289,20 +299,26 @@ static void learn_stores(struct rf_run *run)
 /* Of one that has a schema already, so that there is no text to free. */
 static void learn_before(struct rf_run *run)
 {
-	uint64_t func =
-		member(run, "_ZN2at14RecordFunction6beforeESt17reference_wrapperIKN3c1014FunctionSchemaEEl");
+	uint64_t func = member(
+		run,
+		"_ZN2at14RecordFunction6beforeESt17reference_wrapperIKN3c1014FunctionSchemaEEl");
 	struct leaf_run *r = run->r;
 
 	leaf_run__reset(r);
 	r->reg[arch.arg[0]] = RF;
 	r->reg[arch.arg[1]] = ARG;
 	r->reg[arch.arg[2]] = SEQ;
-	if (!func) { /* one overload for texts and schemas: a variant on the stack, which is a schema's address */
-		func = member(run, "_ZN2at14RecordFunction6beforeESt7variantIJSt17basic_string_viewIcSt11char_"
-				   "traitsIcEESt17reference_wrapperIKN3c1014FunctionSchemaEEEEl");
+	/* one overload for texts and schemas: a variant on the stack, which is a schema's
+	 * address */
+	if (!func) {
+		func = member(
+			run,
+			"_ZN2at14RecordFunction6beforeESt7variantIJSt17basic_string_viewIcSt11char_"
+			"traitsIcEESt17reference_wrapperIKN3c1014FunctionSchemaEEEEl");
 		r->reg[arch.arg[1]] = SEQ;
 		r->reg[arch.arg[2]] = 0;
-		leaf_run__store(r, r->reg[arch.sp], 8, ARG, true); /* the return address goes below */
+		/* the return address goes below */
+		leaf_run__store(r, r->reg[arch.sp], 8, ARG, true);
 		leaf_run__store(r, r->reg[arch.sp] + 8, 8, 0, true);
 		leaf_run__store(r, r->reg[arch.sp] + 16, 8, 1, true);
 	}
@@ -319,7 +335,8 @@ static void fill_stack(struct leaf_run *r, uint64_t addr, uint64_t size, uint8_t
 		leaf_run__store(r, addr + i, 1, byte, true);
 }
 
-/* There are callbacks; they want no inputs; and then the node's thread is in the object before before(). */
+/* There are callbacks; they want no inputs; and then the node's thread is in the object before
+ * before(). */
 static enum leaf_call node_calls(void *arg, struct leaf_run *r, const char *name)
 {
 	struct rf_run *run = arg;
@@ -337,7 +354,8 @@ static enum leaf_call node_calls(void *arg, struct leaf_run *r, const char *name
 	if (strncmp(name, "_ZN2at14RecordFunction6before", 29) != 0 || !run->built)
 		return CALL_FOLLOW;
 	for (uint64_t off = 0; off < run->l->rf.size; off += 8)
-		if (leaf_run__stack(r, run->built + off, 8, &v) && v == (TAG | run->l->node_thread_off))
+		if (leaf_run__stack(r, run->built + off, 8, &v) &&
+		    v == (TAG | run->l->node_thread_off))
 			agree_rf(run->l, &run->l->rf.fwd_thread_off, off, "fwd_thread_id_");
 	return CALL_STOP;
 }
@@ -379,8 +397,9 @@ bool rf_layout__plausible(const struct ptb_rf_cfg *rf)
 {
 	uint32_t text = rf->old_string_abi ? 8 : 32; /* std::string */
 
-	return rf->size <= RF_MAX && !(rf->size & 7) && rf->thread_off >= 8 && !(rf->thread_off & 7) &&
-	       rf->scope_off == rf->thread_off + 8 && rf->fn_off > rf->scope_off && !(rf->fn_off & 7) &&
+	return rf->size <= RF_MAX && !(rf->size & 7) && rf->thread_off >= 8 &&
+	       !(rf->thread_off & 7) && rf->scope_off == rf->thread_off + 8 &&
+	       rf->fn_off > rf->scope_off && !(rf->fn_off & 7) &&
 	       rf->fn_index_off == rf->fn_off + text && rf->seq_off == rf->fn_index_off + 8 &&
 	       rf->inputs_off == rf->seq_off + 8 && rf->outputs_off >= rf->inputs_off + 16 &&
 	       !(rf->outputs_off & 7) && rf->fwd_thread_off == rf->outputs_off + 24 &&

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Names of scopes that torch's own code opens by its RECORD_FUNCTION macro with a literal ("detach",
- * "DistributedDataParallel.forward"). The macro makes the RecordFunction object whether or not a
- * profiler runs, and tests for one only before it would name it: the constructor's return address says
- * which macro it was, the code behind it which literal it would pass (pytorch
+ * Names of scopes that torch's own code opens by its RECORD_FUNCTION macro with a literal
+ * ("detach", "DistributedDataParallel.forward"). The macro makes the RecordFunction object whether
+ * or not a profiler runs, and tests for one only before it would name it: the constructor's return
+ * address says which macro it was, the code behind it which literal it would pass (pytorch
  * aten/src/ATen/record_function.h).
  *
  *	call RecordFunction(RecordScope)         <- return address = the caller's identity
@@ -11,7 +11,8 @@
  *	lea  "detach"(%rip),%rax ; movq $6,len   string_view of the literal, 2.6 on
  *	lea  "detach"(%rip),%rsi ; call before   char const*, older
  *
- * Only an unambiguous literal counts; a scope whose name is computed at run time stays unnamed here.
+ * Only an unambiguous literal counts; a scope whose name is computed at run time stays unnamed
+ * here.
  */
 #include "plan/plan_priv.h"
 
@@ -57,8 +58,8 @@ static void found(struct lookup *l, const char *name)
 }
 
 /*
- * Is target before(), or a small function that hands over to it, by a tail jump mostly: up to 2.5 the
- * macro calls record_function_with_scope(guard, literal, inputs).
+ * Is target before(), or a small function that hands over to it, by a tail jump mostly: up to 2.5
+ * the macro calls record_function_with_scope(guard, literal, inputs).
  */
 static bool leads_to_before(struct lookup *l, uint64_t target)
 {

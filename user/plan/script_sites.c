@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * TorchScript functions. A call of a scripted function or method, from Python or C++, ends up in
- * GraphExecutorImplBase::run(Stack&), which makes an interpreter, runs it and returns; the functions
- * before it (GraphFunction::run, GraphExecutor::run) leave by tail calls and have no end. It has no
- * exported symbol; exported GraphExecutor::run is two instructions:
+ * GraphExecutorImplBase::run(Stack&), which makes an interpreter, runs it and returns; the
+ * functions before it (GraphFunction::run, GraphExecutor::run) leave by tail calls and have no end.
+ * It has no exported symbol; exported GraphExecutor::run is two instructions:
  *
  *	mov (%rdi),%rdi; jmp GraphExecutorImplBase::run
  *
  * The function's name is a member, right before num_inputs (torch/csrc/jit/runtime/
- * graph_executor_impl.h: graph, function_name_, num_inputs), and run() begins by comparing the stack's
- * size with num_inputs. What the interpreter calls by itself is in line and not seen here.
+ * graph_executor_impl.h: graph, function_name_, num_inputs), and run() begins by comparing the
+ * stack's size with num_inputs. What the interpreter calls by itself is in line and not seen here.
  */
 #include "plan/plan_priv.h"
 
@@ -44,7 +44,8 @@ static uint16_t name_offset(const struct flow *f, bool old_string_abi)
 
 	for (uint32_t i = 0; i < 24 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
 		const struct insn *in = &f->nodes[at].in;
-		const struct insn_operand *member = &in->ops[in->ops[0].kind == OPERAND_MEM ? 0 : 1];
+		const struct insn_operand *member =
+			&in->ops[in->ops[0].kind == OPERAND_MEM ? 0 : 1];
 
 		if (in->cls != INSN_OTHER)
 			break;
@@ -61,7 +62,8 @@ static uint16_t name_offset(const struct flow *f, bool old_string_abi)
 static void mark_interpreter(struct plan_build *b)
 {
 	for (uint32_t i = 0; i < b->flow.cnt; i++)
-		b->finder.work[i] = lib_code__calls(b->lc, &b->flow.nodes[i].in, CALLEE_INTERPRETER);
+		b->finder.work[i] =
+			lib_code__calls(b->lc, &b->flow.nodes[i].in, CALLEE_INTERPRETER);
 }
 
 int script_sites__add(struct plan_build *b)
@@ -81,12 +83,14 @@ int script_sites__add(struct plan_build *b)
 	flow__build(&b->flow, &b->lc->src, l->syms[0].addr, &why);
 	fp.entry = why == PTB_REFUSE_NONE ? forwarded_to(&b->flow) : 0;
 	if (!fp.entry) {
-		plan_build__func(b, fp.name, l->syms[0].addr, PTB_FUNC_SCRIPT, PTB_REFUSE_LAYOUT_UNKNOWN);
+		plan_build__func(b, fp.name, l->syms[0].addr, PTB_FUNC_SCRIPT,
+				 PTB_REFUSE_LAYOUT_UNKNOWN);
 		return 0;
 	}
 	flow__build(&b->flow, &b->lc->src, fp.entry, &why);
 	if (why == PTB_REFUSE_NONE) {
-		b->plan->layout.script_name_off = name_offset(&b->flow, b->plan->layout.old_string_abi);
+		b->plan->layout.script_name_off =
+			name_offset(&b->flow, b->plan->layout.old_string_abi);
 		if (b->plan->layout.script_name_off == PTB_OFF_UNKNOWN)
 			why = PTB_REFUSE_LAYOUT_UNKNOWN;
 	}

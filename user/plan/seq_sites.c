@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * at::sequence_number::get_and_increment(): the number that links an operator to the backward node it
- * makes. The number is read from the thread's storage before it is incremented:
+ * at::sequence_number::get_and_increment(): the number that links an operator to the backward node
+ * it makes. The number is read from the thread's storage before it is incremented:
  *
  *	sub  $8,%rsp; lea pair(%rip),%rdi; call __tls_get_addr; mov 0x1d0(%rax),%rdx; ...
  *
- * `pair` in the GOT is {module, offset}; the displacement of the access is added. The call is the site
- * if the kernel emulates it; with the padded form of the general-dynamic model (data16 prefixes) it
- * does not, and then the calls of the function are the sites.
+ * `pair` in the GOT is {module, offset}; the displacement of the access is added. The call is the
+ * site if the kernel emulates it; with the padded form of the general-dynamic model (data16
+ * prefixes) it does not, and then the calls of the function are the sites.
  */
 #include "plan/plan_priv.h"
 
@@ -23,7 +23,8 @@ static bool find_disp(const struct flow *f, uint32_t call, int64_t *disp)
 	for (uint32_t i = 0; i < 8 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
 		const struct insn *in = &f->nodes[at].in;
 
-		if (insn__is_load(in) && operand__is_member(&in->ops[1]) && in->ops[1].reg == arch.result) {
+		if (insn__is_load(in) && operand__is_member(&in->ops[1]) &&
+		    in->ops[1].reg == arch.result) {
 			*disp = in->ops[1].value;
 			return true;
 		}
@@ -101,7 +102,8 @@ static int add_function(struct plan_build *b, uint64_t addr)
 	plan_build__func(b, name, addr, PTB_FUNC_SEQ, why);
 	idx = plan_build__last(b);
 	if (why == PTB_REFUSE_NONE)
-		return plan_build__site(b, idx, &b->flow.nodes[site].in, PTB_PROG_SEQ, PTB_ROLE_POINT, 0);
+		return plan_build__site(b, idx, &b->flow.nodes[site].in, PTB_PROG_SEQ,
+					PTB_ROLE_POINT, 0);
 	if (why != PTB_REFUSE_NO_ENTRY)
 		return 0;
 	err = add_calls(b, idx, &calls);

@@ -6,7 +6,8 @@
 
 /* ---- what is measured ---- */
 
-/* Engine::evaluate_function: the node's own call, in line or in the function that the engine calls. */
+/* Engine::evaluate_function: the node's own call, in line or in the function that the engine
+ * calls. */
 static void mark_node_calls(struct plan_build *b)
 {
 	struct flow *f = &b->flow;
@@ -49,7 +50,8 @@ static const struct special_row rows[] = {
 	  NULL, false },
 	{ TOPIC_REGION, TORCH_LIB_PYTHON, PTB_FUNC_REGION, PTB_PROG_SCOPE_CSTR,
 	  "_pytorch_record_function_enter_with_context", NULL, true },
-	{ TOPIC_CATCH, TORCH_LIB_CXX, PTB_FUNC_CATCH, PTB_PROG_CATCH, "__cxa_begin_catch", NULL, false },
+	{ TOPIC_CATCH, TORCH_LIB_CXX, PTB_FUNC_CATCH, PTB_PROG_CATCH, "__cxa_begin_catch", NULL,
+	  false },
 	{ TOPIC_OP_GONE, TORCH_LIB_CPU, PTB_FUNC_REGISTRY, PTB_PROG_OPDEF_GONE,
 	  "Dispatcher::deregisterDef_", NULL, false },
 	{ TOPIC_PYFUNC, TORCH_LIB_PYTHON, PTB_FUNC_PYFUNC, PTB_PROG_PYFUNC_ENTER,
@@ -66,7 +68,9 @@ static const struct special_row tensor_rows[] = {
 static int add_row(struct plan_build *b, const struct special_row *row)
 {
 	const struct sym_list *l = &b->lc->topics[row->topic];
-	struct func_probe fp = { .name = row->name, .kind = row->kind, .enter = row->prog, .mark = row->mark };
+	struct func_probe fp = {
+		.name = row->name, .kind = row->kind, .enter = row->prog, .mark = row->mark
+	};
 	int err = 0;
 
 	if (!l->cnt && row->lib == b->role && !row->optional) {

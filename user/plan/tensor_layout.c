@@ -2,16 +2,17 @@
 /*
  * Offsets in TensorImpl (pytorch c10/core/TensorImpl.h), found twice:
  *
- * in libtorch_cpu  at::_ops::X::call(Tensor const&, ...) computes the dispatch key set: it loads the
- *                  TensorImpl* that its argument points to, and from that key_set_. Most functions do it
- *                  first of all: the majority's displacement counts.
+ * in libtorch_cpu  at::_ops::X::call(Tensor const&, ...) computes the dispatch key set: it loads
+ *                  the TensorImpl* that its argument points to, and from that key_set_. Most
+ *                  functions do it first of all: the majority's displacement counts.
  * in libc10        exported members of TensorImpl, run on a made-up object: has_storage() looks at
- *                  storage_, set_autograd_meta() at autograd_meta_ (extra_meta_ follows), numel_custom(),
- *                  storage_offset_custom() and sizes_custom() at their fields and key_set_,
- *                  device_custom() at the two parts of device_opt_, whose order thus becomes known.
+ *                  storage_, set_autograd_meta() at autograd_meta_ (extra_meta_ follows),
+ *                  numel_custom(), storage_offset_custom() and sizes_custom() at their fields and
+ *                  key_set_, device_custom() at the two parts of device_opt_, whose order thus
+ *                  becomes known.
  *
- * The fields at the end of the object have kept their distances to key_set_ in all versions; where both
- * ways give one, they must agree, or no tensor of this build is read.
+ * The fields at the end of the object have kept their distances to key_set_ in all versions; where
+ * both ways give one, they must agree, or no tensor of this build is read.
  */
 #include "plan/args_priv.h"
 
@@ -39,7 +40,8 @@ void tensor_layout__init(struct plan_layout *l)
 	struct ptb_tensor_cfg *t = &l->tensor;
 
 	t->storage_off = t->extra_meta_off = t->sizes_off = t->storage_offset_off = t->numel_off =
-		t->dtype_off = t->device_off = t->key_set_off = t->storage_data_off = PTB_OFF_UNKNOWN;
+		t->dtype_off = t->device_off = t->key_set_off = t->storage_data_off =
+			PTB_OFF_UNKNOWN;
 	t->schema_args_off = t->schema_returns_off = PTB_OFF_UNKNOWN;
 	t->scalar_int = t->scalar_double = t->scalar_bool = t->scalar_complex = 0xff;
 }
@@ -57,8 +59,9 @@ static void agree_tensor(struct plan_layout *l, uint16_t *field, uint64_t off, c
 /* ---- libtorch_cpu ---- */
 
 /*
- * The first access to 8 bytes of the object that *(second argument) points to (the first is where the result goes).
- * Straight on: what an operator does before it asks for its key set has no branches but to cold code.
+ * The first access to 8 bytes of the object that *(second argument) points to (the first is where
+ * the result goes). Straight on: what an operator does before it asks for its key set has no
+ * branches but to cold code.
  */
 static uint32_t first_impl_member(struct plan_build *b, uint64_t addr)
 {
@@ -110,7 +113,8 @@ static void learn_from_operators(struct plan_build *b)
 			best = off;
 	}
 	if (all >= VOTE_MIN && votes[best] * 4 >= all * 3)
-		agree_tensor(&b->plan->layout, &b->plan->layout.tensor.key_set_off, best, "key_set_");
+		agree_tensor(&b->plan->layout, &b->plan->layout.tensor.key_set_off, best,
+			     "key_set_");
 }
 
 /* ---- libc10 ---- */
@@ -205,18 +209,21 @@ static void learn_members(struct leaf_run *r, struct plan_layout *l)
 	if (run_on_tensor(r, "_ZNK3c1010TensorImpl11has_storageEv", &f) == LEAF_RETURNED &&
 	    r->read_cnt == 1)
 		agree_tensor(l, &t->storage_off, last_read(r, 8), "storage_");
-	run_on_tensor(r,
-		      "_ZN3c1010TensorImpl17set_autograd_metaESt10unique_ptrINS_21AutogradMetaInterfaceE"
-		      "St14default_deleteIS2_EE",
-		      &f);
+	run_on_tensor(
+		r,
+		"_ZN3c1010TensorImpl17set_autograd_metaESt10unique_ptrINS_21AutogradMetaInterfaceE"
+		"St14default_deleteIS2_EE",
+		&f);
 	off = last_read(r, 8);
 	if (off < IMPL_MAX)
 		agree_tensor(l, &t->extra_meta_off, off + 8, "extra_meta_");
 	agree_tensor(l, &t->key_set_off, key_set_read(r), "key_set_");
 	agree_tensor(l, &t->numel_off,
-		     returned_field(r, "_ZNK3c1010TensorImpl12numel_customEv", arch.result), "numel_");
+		     returned_field(r, "_ZNK3c1010TensorImpl12numel_customEv", arch.result),
+		     "numel_");
 	agree_tensor(l, &t->storage_offset_off,
-		     returned_field(r, "_ZNK3c1010TensorImpl21storage_offset_customEv", arch.result),
+		     returned_field(r, "_ZNK3c1010TensorImpl21storage_offset_customEv",
+				    arch.result),
 		     "storage_offset_");
 	agree_tensor(l, &t->sizes_off,
 		     returned_field(r, "_ZNK3c1010TensorImpl12sizes_customEv", arch.result2),
@@ -270,7 +277,8 @@ static enum leaf_call takes_strings(void *arg, struct leaf_run *r, const char *c
 	return CALL_STOP;
 }
 
-/* Symbol::toUnqualString() asks the static object of c10::globalStrings() (interned_strings.cpp). */
+/* Symbol::toUnqualString() asks the static object of c10::globalStrings()
+ * (interned_strings.cpp). */
 static void learn_strings(struct leaf_run *r, struct plan_layout *l)
 {
 	uint64_t func = lib_code__function(r->lc, "_ZNK3c106Symbol14toUnqualStringEv"), addr = 0;
@@ -357,7 +365,8 @@ static void print_keys(const struct plan_layout *l, FILE *out)
 
 	fprintf(out,
 		"  key bits: autograd %#" PRIx64 ", nested %#" PRIx64 ", no strides %#" PRIx64
-		", sparse CSR %#" PRIx64 "; by default included %#" PRIx64 ", excluded %#" PRIx64 "\n",
+		", sparse CSR %#" PRIx64 "; by default included %#" PRIx64 ", excluded %#" PRIx64
+		"\n",
 		(uint64_t)k->autograd, (uint64_t)k->nested, (uint64_t)k->no_strides,
 		(uint64_t)k->sparse_csr, (uint64_t)t->keys_default_included,
 		(uint64_t)t->keys_default_excluded);
@@ -386,8 +395,8 @@ void tensor_layout__print(const struct plan_layout *l, FILE *out)
 		t->device_has_first ? "has, type, index" : "type, index, has", t->key_set_off,
 		t->object_header);
 	print_keys(l, out);
-	fprintf(out, "  Scalar tags: int %u, double %u, bool %u, complex %u; IValue kinds:", t->scalar_int,
-		t->scalar_double, t->scalar_bool, t->scalar_complex);
+	fprintf(out, "  Scalar tags: int %u, double %u, bool %u, complex %u; IValue kinds:",
+		t->scalar_int, t->scalar_double, t->scalar_bool, t->scalar_complex);
 	for (uint32_t i = 0; i < PTB_IVALUE_TAGS && t->ivalue_kind[i]; i++)
 		if ((t->ivalue_kind[i] & 0xff) == PTB_VAL_OPAQUE)
 			fprintf(out, " %u.%u", t->ivalue_kind[i] & 0xff, t->ivalue_kind[i] >> 8);

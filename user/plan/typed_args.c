@@ -50,9 +50,11 @@ struct typed_call {
 	uint32_t field_cnt, node; /* of the call */
 	struct arg_type types[ARG_TYPES_MAX];
 	struct arg_location at[ARG_TYPES_MAX];
-	struct origin words[ARG_TYPES_MAX]; /* the first word of each argument, or of the ArrayRef that it refers to */
-	int32_t refs[ARG_TYPES_MAX]; /* where in the frame that ArrayRef is, VALUE_NO_FRAME: not known */
-	uint32_t cnt;                /* with OWN_ARGS */
+	/* the first word of each argument, or of the ArrayRef that it refers to */
+	struct origin words[ARG_TYPES_MAX];
+	/* where in the frame that ArrayRef is, VALUE_NO_FRAME: not known */
+	int32_t refs[ARG_TYPES_MAX];
+	uint32_t cnt;                 /* with OWN_ARGS */
 	uint8_t results[RESULTS_MAX]; /* opcodes */
 	uint8_t result_cnt;
 };
@@ -97,7 +99,8 @@ static const char *find_call(const struct plan_build *b, struct typed_call *c)
 	return found;
 }
 
-/* "R c10::Dispatcher::callWithDispatchKeySlowPath<R, A...>(handle, callbacks, keys, kernel, A...)": behind the '('. */
+/* "R c10::Dispatcher::callWithDispatchKeySlowPath<R, A...>(handle, callbacks, keys, kernel, A...)":
+ * behind the '('. */
 static const char *parameters(const char *demangled)
 {
 	static const char func[] = "callWithDispatchKeySlowPath<";
@@ -109,7 +112,8 @@ static const char *parameters(const char *demangled)
 	return p && *p == '(' ? p + 1 : NULL;
 }
 
-/* Returned through a pointer that is passed first? An object that is not trivial to copy is, a reference or number is not. */
+/* Returned through a pointer that is passed first? An object that is not trivial to copy is, a
+ * reference or number is not. */
 static bool is_hidden(const char *demangled)
 {
 	return !strncmp(demangled, "std::tuple<", 11) || !strncmp(demangled, "std::vector<", 12) ||
@@ -173,7 +177,8 @@ static bool is_there(const struct typed_call *c, uint32_t value, uint8_t loc)
 	if (loc < PTB_LOC_STACK)
 		return value_locations__is_at(&c->locations, c->node, value,
 					      (uint8_t)VALUE_GPR(arch.arg[loc]));
-	return value_locations__is_on_stack(&c->locations, c->node, value, 8 * (loc - PTB_LOC_STACK));
+	return value_locations__is_on_stack(&c->locations, c->node, value,
+					    8 * (loc - PTB_LOC_STACK));
 }
 
 /* Does the argument arrive in words? */
@@ -203,7 +208,8 @@ static void note_words(struct typed_call *c, uint32_t value, const struct origin
 #define ENTRY_WORDS (PTB_LOC_STACK + 1)
 
 /* What the memory operand of node n is. False: no field, and no object in the frame. */
-static bool find_origin(const struct typed_call *c, uint32_t n, const struct insn *in, struct field *fd)
+static bool find_origin(const struct typed_call *c, uint32_t n, const struct insn *in,
+			struct field *fd)
 {
 	const struct value_state *st = &c->locations.in[n];
 	const struct insn_operand *m = &in->ops[1];
@@ -251,7 +257,8 @@ static void find_fields(struct typed_call *c, const struct flow *f)
 }
 
 /* Does every path from the entry to the call run the instruction? */
-static void is_before_call(struct plan_build *b, const struct typed_call *c, uint32_t node, bool *before)
+static void is_before_call(struct plan_build *b, const struct typed_call *c, uint32_t node,
+			   bool *before)
 {
 	uint8_t *seen = xcalloc(b->flow.cnt, 1);
 
@@ -265,7 +272,9 @@ static void is_before_call(struct plan_build *b, const struct typed_call *c, uin
 /* bytes: 4 for an int, which the operator takes as int64_t. */
 static int follow_entry(struct plan_build *b, struct typed_call *c, uint8_t bytes)
 {
-	struct value_seeds seeds = { .bp = VALUE_NO_FRAME, .cnt = ENTRY_WORDS, .size = bytes, .slot = 8 };
+	struct value_seeds seeds = {
+		.bp = VALUE_NO_FRAME, .cnt = ENTRY_WORDS, .size = bytes, .slot = 8
+	};
 	int err;
 
 	for (uint32_t k = 0; k < PTB_LOC_STACK; k++)
@@ -275,7 +284,8 @@ static int follow_entry(struct plan_build *b, struct typed_call *c, uint8_t byte
 	if (err)
 		return err;
 	for (uint32_t k = 0; k < ENTRY_WORDS; k++)
-		note_words(c, k, &(struct origin){ .known = true, .loc = (uint8_t)k, .bytes = bytes });
+		note_words(c, k,
+			   &(struct origin){ .known = true, .loc = (uint8_t)k, .bytes = bytes });
 	return 0;
 }
 
@@ -318,8 +328,8 @@ static int follow_fields(struct plan_build *b, struct typed_call *c, bool refs)
 
 /* ---- the program ---- */
 
-/* Is the function's word `loc` a std::vector<Tensor>&? A member function that returns an object: its result's address,
- * `this`, then its parameters, each a word as far as is asked. */
+/* Is the function's word `loc` a std::vector<Tensor>&? A member function that returns an object:
+ * its result's address, `this`, then its parameters, each a word as far as is asked. */
 static bool is_tensor_vector(const char *demangled, uint8_t loc)
 {
 	static const char vec[] = "std::vector<at::Tensor, std::allocator<at::Tensor> >";
@@ -368,7 +378,8 @@ static void compile_vector(uint8_t kind, const struct origin *o, const char *dem
 	bool tensors = kind == ARG_TENSORS || kind == ARG_TENSORS_REF;
 
 	if (tensors ? !o->field || o->off || !is_tensor_vector(demangled, o->loc) :
-		      (kind != ARG_TENSOR_LISTS && kind != ARG_INT_VECTOR) || o->field || o->bytes < 8)
+		      (kind != ARG_TENSOR_LISTS && kind != ARG_INT_VECTOR) || o->field ||
+			      o->bytes < 8)
 		return;
 	op->op = PTB_ARG_VECTOR;
 	op->as = tensors ? PTB_VAL_TENSORS : kind == ARG_TENSOR_LISTS ? PTB_VAL_LIST : PTB_VAL_INTS;
@@ -410,7 +421,8 @@ static struct ptb_arg_op compile_arg(const struct typed_call *c, uint32_t i, con
 	return op;
 }
 
-static void add_program(struct plan_build *b, const struct typed_call *c, uint32_t func, const char *mangled)
+static void add_program(struct plan_build *b, const struct typed_call *c, uint32_t func,
+			const char *mangled)
 {
 	char *demangled = mangled ? demangle(mangled, NULL) : NULL;
 	struct ptb_arg_prog prog = { .in_cnt = (uint8_t)(c->cnt - OWN_ARGS),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Links to the USDT sites of the agent inside a target: one that copies its chunks, and those whose only
- * purpose is that the kernel raises the sites' semaphores while they exist, and lowers them however they end
- * (kernel kernel/events/uprobes.c, update_ref_ctr()). Never writes to the target itself.
+ * Links to the USDT sites of the agent inside a target: one that copies its chunks, and those whose
+ * only purpose is that the kernel raises the sites' semaphores while they exist, and lowers them
+ * however they end (kernel kernel/events/uprobes.c, update_ref_ctr()). Never writes to the target
+ * itself.
  */
 #define LOG_DOMAIN "agent"
 #include "base/log.h"
@@ -78,7 +79,9 @@ static int attach_agent(struct probe_set *ps, uint32_t proc_idx, const struct ag
 {
 	struct probe_site sites[PTB_AGENT_SITE_CNT] = {}, *list[PTB_AGENT_SITE_CNT];
 	struct link_list links = {};
-	struct probe_lib lib = { .name = PTB_AGENT_FILE, .access_path = ar->pa->access_path, .sites = sites };
+	struct probe_lib lib = { .name = PTB_AGENT_FILE,
+				 .access_path = ar->pa->access_path,
+				 .sites = sites };
 	uint32_t cnt = 0;
 	struct attach_req req = {
 		.prog = ps->progs[ar->prog],
@@ -115,7 +118,8 @@ static int attach_agent(struct probe_set *ps, uint32_t proc_idx, const struct ag
 	if (!err)
 		link_list__move(ar->links, &links);
 	if (err && err != -ESRCH && err != -ESTALE && err != -EUSERS)
-		pr_error("cannot attach to the agent of process %d: %s", (int)req.tgid, errstr(err));
+		pr_error("cannot attach to the agent of process %d: %s", (int)req.tgid,
+			 errstr(err));
 	link_list__clear(&links); /* what was not kept */
 	return err;
 }
@@ -150,7 +154,8 @@ int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const stru
 		{ pa, ops, PTB_PROG_AGENT_REQUEST, &ops_links },
 	};
 	const struct agent_req whole = { .pa = pa, .wanted = requests };
-	int err = requests & 1u << PTB_AGENT_SITE_CHUNK ? -EINVAL : check_request(ps, proc_idx, &whole);
+	int err = requests & 1u << PTB_AGENT_SITE_CHUNK ? -EINVAL :
+							  check_request(ps, proc_idx, &whole);
 
 	if (!err && ((stacks && !ps->progs[PTB_PROG_AGENT_STACK]) ||
 		     (edges && !ps->progs[PTB_PROG_AGENT_EDGE])))

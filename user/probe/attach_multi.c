@@ -30,7 +30,8 @@ static void create_link(void *arg)
 {
 	struct linking *l = arg;
 
-	l->fd = bpf_link_create(l->prog, 0, (enum bpf_attach_type)UAPI_BPF_TRACE_UPROBE_MULTI, l->opts);
+	l->fd = bpf_link_create(l->prog, 0, (enum bpf_attach_type)UAPI_BPF_TRACE_UPROBE_MULTI,
+				l->opts);
 }
 
 static int link_multi(struct attach_req *req, uint32_t from, uint32_t cnt, struct probe_link *out)
@@ -46,7 +47,8 @@ static int link_multi(struct attach_req *req, uint32_t from, uint32_t cnt, struc
 		semaphores[i] = req->sites[from + i]->semaphore;
 		if (semaphores[i])
 			opts.uprobe_multi.ref_ctr_offsets = semaphores;
-		cookies[i] = PTB_COOKIE(req->proc, req->sites[from + i]->id, req->sites[from + i]->args);
+		cookies[i] =
+			PTB_COOKIE(req->proc, req->sites[from + i]->id, req->sites[from + i]->args);
 	}
 	opts.uprobe_multi.path = req->path;
 	opts.uprobe_multi.offsets = offsets;
@@ -66,7 +68,8 @@ int attach_multi__sites(struct attach_req *req)
 	return attach__bisect(req, link_multi, UPROBE_MULTI_MAX);
 }
 
-/* The smallest program, linked to an instruction of this process or, with another path, to nothing. A descriptor or negative errno. */
+/* The smallest program, linked to an instruction of this process or, with another path, to nothing.
+ * A descriptor or negative errno. */
 static int link_smallest(const char *path, unsigned long offset, pid_t pid)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);

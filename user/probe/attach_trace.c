@@ -7,8 +7,8 @@
  *
  * There is one cookie per event, so BPF finds the site by its address (map site_of_ip). tracefs is
  * mounted for this process alone, invisible to others. Definitions outlive a kill -9, disabled; the
- * next ptbpf that uses tracefs removes them. So nothing here may outlive ptbpf itself (shielded.c): its events
- * would be removed while they are in use.
+ * next ptbpf that uses tracefs removes them. So nothing here may outlive ptbpf itself (shielded.c):
+ * its events would be removed while they are in use.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -79,9 +79,9 @@ void trace_fs__remove_event(const struct trace_fs *tf, uint32_t event)
 static uint32_t open_cnt; /* of this process */
 
 /*
- * Is it an event of a ptbpf of our pid namespace that is no more, or that had our pid? The kernel refuses to
- * remove an event in use only if it is of a single probe; of a group it frees what its breakpoints still
- * call (seen to crash Linux 6.1), so nothing may be removed that could be in use.
+ * Is it an event of a ptbpf of our pid namespace that is no more, or that had our pid? The kernel
+ * refuses to remove an event in use only if it is of a single probe; of a group it frees what its
+ * breakpoints still call (seen to crash Linux 6.1), so nothing may be removed that could be in use.
  */
 static bool is_stale(const char *name, uint32_t ns_inum)
 {
@@ -98,7 +98,8 @@ struct stale {
 	uint32_t sites;       /* that they have */
 };
 
-/* The whole file is read before anything of it is removed: it is read by position, and what follows moves up. */
+/* The whole file is read before anything of it is removed: it is read by position, and what follows
+ * moves up. */
 static int find_stale(int dir, uint32_t ns_inum, struct stale *st)
 {
 	int fd = openat(dir, "uprobe_events", O_RDONLY | O_CLOEXEC), err = 0;
@@ -137,7 +138,8 @@ static void remove_stale(const struct trace_fs *tf, uint32_t ns_inum)
 		for (uint32_t i = 1; i <= n; i++) {
 			const char *name = strtab__text(st.names, i);
 
-			if (is_stale(name, ns_inum)) /* still: numbers of processes are used again */
+			/* still: numbers of processes are used again */
+			if (is_stale(name, ns_inum))
 				remove_named(tf->events_fd, name);
 		}
 		strtab__free(st.names);
@@ -162,8 +164,9 @@ struct trace_fs *trace_fs__open(uint32_t ns_inum)
 	struct trace_fs *tf = xcalloc(1, sizeof(*tf));
 
 	tf->dir = trace_fs__mount();
-	tf->events_fd =
-		tf->dir < 0 ? -1 : openat(tf->dir, "uprobe_events", O_WRONLY | O_APPEND | O_CLOEXEC);
+	tf->events_fd = tf->dir < 0 ?
+				-1 :
+				openat(tf->dir, "uprobe_events", O_WRONLY | O_APPEND | O_CLOEXEC);
 	if (tf->events_fd < 0) {
 		int err = errno;
 
@@ -291,7 +294,8 @@ static int link_event(const struct attach_req *req, int id, struct probe_link *o
 	link_guard__end(slot);
 	if (fd < 0)
 		return err;
-	*out = (struct probe_link){ .lib = bpf_program__attach_perf_event(req->prog, fd) }; /* owns fd from here */
+	/* owns fd from here */
+	*out = (struct probe_link){ .lib = bpf_program__attach_perf_event(req->prog, fd) };
 	if (out->lib)
 		return 0;
 	err = -errno;
@@ -394,7 +398,8 @@ void trace_fs__forget_process(struct trace_fs *tf, uint32_t proc)
 	while (!err) {
 		key = next;
 		err = bpf_map_get_next_key(tf->map_fd, &key, &next); /* before the key is gone */
-		if (!bpf_map_lookup_elem(tf->map_fd, &key, &cookie) && PTB_COOKIE_PROC(cookie) == proc)
+		if (!bpf_map_lookup_elem(tf->map_fd, &key, &cookie) &&
+		    PTB_COOKIE_PROC(cookie) == proc)
 			bpf_map_delete_elem(tf->map_fd, &key);
 	}
 }

@@ -137,8 +137,9 @@ static enum feature_state check_ptrace_cap(char *detail, size_t cap)
 	if (read_caps(&set))
 		return answer(FEATURE_UNKNOWN, detail, cap, "cannot read /proc/self/status");
 	if (!strcmp(yama, "3"))
-		return answer(FEATURE_NO, detail, cap,
-			      "kernel.yama.ptrace_scope is 3: no process may read another's memory");
+		return answer(
+			FEATURE_NO, detail, cap,
+			"kernel.yama.ptrace_scope is 3: no process may read another's memory");
 	if (has_cap(set, CAP_SYS_PTRACE)) {
 		snprintf(detail, cap, "CAP_SYS_PTRACE; kernel.yama.ptrace_scope %s", yama);
 		return FEATURE_YES;
@@ -168,7 +169,8 @@ static enum feature_state check_lockdown(char *detail, size_t cap)
 	return strcmp(mode + 1, "confidentiality") ? FEATURE_YES : FEATURE_NO;
 }
 
-/* Its header only: libbpf parses the rest when programs are loaded, which takes as long as to load them. */
+/* Its header only: libbpf parses the rest when programs are loaded, which takes as long as to load
+ * them. */
 static enum feature_state check_btf(char *detail, size_t cap)
 {
 	static const char path[] = "/sys/kernel/btf/vmlinux";
@@ -192,7 +194,8 @@ int load_smallest(const char *name, uint32_t attach_type)
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
-	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = (enum bpf_attach_type)attach_type);
+	LIBBPF_OPTS(bpf_prog_load_opts, opts,
+		    .expected_attach_type = (enum bpf_attach_type)attach_type);
 
 	return bpf_prog_load(BPF_PROG_TYPE_KPROBE, name, "GPL", insns, 2, &opts);
 }
@@ -237,8 +240,9 @@ static enum feature_state check_uprobe_multi(char *detail, size_t cap)
 	if (!err)
 		return answer(FEATURE_YES, detail, cap, "a link to ptbpf itself works");
 	if (err == -ESRCH)
-		return answer(FEATURE_NO, detail, cap,
-			      "a link to a process serves its main thread only: perf-event probes are used instead");
+		return answer(
+			FEATURE_NO, detail, cap,
+			"a link to a process serves its main thread only: perf-event probes are used instead");
 	return answer(FEATURE_NO, detail, cap, "refused (%s): perf-event probes are used instead",
 		      errstr(err));
 }
@@ -275,7 +279,8 @@ static enum feature_state check_paranoid(char *detail, size_t cap)
 	char level[16];
 	uint64_t set = 0;
 
-	if (read_line("/proc/sys/kernel/perf_event_paranoid", level, sizeof(level)) || read_caps(&set))
+	if (read_line("/proc/sys/kernel/perf_event_paranoid", level, sizeof(level)) ||
+	    read_caps(&set))
 		return answer(FEATURE_UNKNOWN, detail, cap, "%s", errstr(errno));
 	snprintf(detail, cap, "kernel.perf_event_paranoid %s", level);
 	if (has_cap(set, CAP_SYS_ADMIN) || has_cap(set, CAP_NR_PERFMON))
@@ -283,7 +288,8 @@ static enum feature_state check_paranoid(char *detail, size_t cap)
 	return atoi(level) > 0 ? FEATURE_NO : FEATURE_YES;
 }
 
-/* Loops over programs, lists and frames; what an exit must know of its entry, and what is known of a thread's stacks. */
+/* Loops over programs, lists and frames; what an exit must know of its entry, and what is known of
+ * a thread's stacks. */
 static enum feature_state check_args(char *detail, size_t cap)
 {
 	int loop = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_loop, NULL);
@@ -293,7 +299,8 @@ static enum feature_state check_args(char *detail, size_t cap)
 		return answer(FEATURE_UNKNOWN, detail, cap, "%s", errstr(loop < 0 ? loop : store));
 	if (loop && store)
 		return answer(FEATURE_YES, detail, cap, "loops and task storage in BPF programs");
-	snprintf(detail, cap, "missing:%s%s; shapes and values come from agents only, stacks not at all",
+	snprintf(detail, cap,
+		 "missing:%s%s; shapes and values come from agents only, stacks not at all",
 		 loop ? "" : " bpf_loop", store ? "" : " task storage");
 	return FEATURE_NO;
 }
@@ -318,7 +325,9 @@ static enum feature_state try_set(const struct probe_set_opts *opts, const char 
 
 static enum feature_state check_args_load(char *detail, size_t cap)
 {
-	const struct probe_set_opts opts = { .args = PROBE_ARGS_FULL, .stacks = true, .ring_bytes = TRY_RING };
+	const struct probe_set_opts opts = { .args = PROBE_ARGS_FULL,
+					     .stacks = true,
+					     .ring_bytes = TRY_RING };
 	enum feature_state st = check_args(detail, cap);
 
 	return st == FEATURE_YES ?
@@ -328,7 +337,9 @@ static enum feature_state check_args_load(char *detail, size_t cap)
 
 static enum feature_state check_samples(char *detail, size_t cap)
 {
-	const struct probe_set_opts opts = { .stacks = true, .sample_hz = 99, .ring_bytes = TRY_RING };
+	const struct probe_set_opts opts = { .stacks = true,
+					     .sample_hz = 99,
+					     .ring_bytes = TRY_RING };
 
 	return try_set(&opts, "ticks or timers of the processors, and an iterator over threads",
 		       detail, cap);
@@ -336,7 +347,9 @@ static enum feature_state check_samples(char *detail, size_t cap)
 
 static enum feature_state check_memory_programs(char *detail, size_t cap)
 {
-	const struct probe_set_opts opts = { .memory = true, .cuda_calls = true, .ring_bytes = TRY_RING };
+	const struct probe_set_opts opts = { .memory = true,
+					     .cuda_calls = true,
+					     .ring_bytes = TRY_RING };
 
 	return try_set(&opts, "the programs load", detail, cap);
 }
@@ -419,12 +432,14 @@ static enum feature_state check_clock(char *detail, size_t cap)
 
 const struct feature kern_features[] = {
 	{ "machine", true, check_kernel, "run ptbpf on Linux on x86-64" },
-	{ "libbpf", true, check_libbpf, "install libbpf 1.3 or later (Debian 12: from its backports)" },
+	{ "libbpf", true, check_libbpf,
+	  "install libbpf 1.3 or later (Debian 12: from its backports)" },
 	{ "capabilities", true, check_caps, "run ptbpf as root (in a container: --privileged)" },
 	{ "clock", true, check_clock, "run ptbpf outside of this time namespace" },
 	{ "kernel lockdown", true, check_lockdown,
 	  "boot without lockdown=confidentiality (or turn secure boot's lockdown off)" },
-	{ "kernel types (BTF)", true, check_btf, "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y" },
+	{ "kernel types (BTF)", true, check_btf,
+	  "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y" },
 	{ "BPF programs", true, check_prog_load,
 	  "allow bpf(): as root, outside a container that filters it; CONFIG_BPF_EVENTS=y" },
 	{ "BPF ring buffers", true, check_ringbuf, "boot Linux 5.8 or later" },
@@ -449,8 +464,10 @@ const struct feature kern_features[] = {
 	{ "perf events", false, check_paranoid,
 	  "run ptbpf as root, or sysctl kernel.perf_event_paranoid=0" },
 	{ "locked memory", false, check_memlock, "ulimit -l unlimited" },
-	{ "seccomp", false, check_seccomp, "run ptbpf outside the sandbox that filters its system calls" },
-	{ "pid namespace", false, check_pidns, "run ptbpf outside the container to see every process" },
+	{ "seccomp", false, check_seccomp,
+	  "run ptbpf outside the sandbox that filters its system calls" },
+	{ "pid namespace", false, check_pidns,
+	  "run ptbpf outside the container to see every process" },
 };
 const size_t kern_feature_cnt = sizeof(kern_features) / sizeof(kern_features[0]);
 
@@ -467,7 +484,8 @@ const struct feature *kern_features__args_blocker(char *detail, size_t cap)
 {
 	bpf_log__init();
 	for (size_t i = 0; i < kern_feature_cnt; i++)
-		if (kern_features[i].check == check_args_load && check_args(detail, cap) == FEATURE_NO)
+		if (kern_features[i].check == check_args_load &&
+		    check_args(detail, cap) == FEATURE_NO)
 			return &kern_features[i];
 	return NULL;
 }

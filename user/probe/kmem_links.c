@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The tracepoints of kernel memory: which of them this kernel has, their links, and the passes over all
- * tasks that begin and end the threads' sums. Of a missing one the kinds of events that it would report are named.
+ * The tracepoints of kernel memory: which of them this kernel has, their links, and the passes over
+ * all tasks that begin and end the threads' sums. Of a missing one the kinds of events that it
+ * would report are named.
  */
 #define LOG_DOMAIN "kmem"
 #include "base/log.h"
@@ -78,7 +79,8 @@ static const struct btf_type *tracepoint_proto(const struct btf *btf, const char
 	id = btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF);
 	if (id < 0)
 		return NULL;
-	t = btf__type_by_id(btf, btf__type_by_id(btf, (uint32_t)id)->type); /* a pointer to a function */
+	/* a pointer to a function */
+	t = btf__type_by_id(btf, btf__type_by_id(btf, (uint32_t)id)->type);
 	t = t && btf_is_ptr(t) ? btf__type_by_id(btf, t->type) : NULL;
 	return t && btf_is_func_proto(t) ? t : NULL;
 }
@@ -108,9 +110,10 @@ static uint32_t find_missing(const struct btf *btf, int tracefs)
 
 	for (size_t i = 0; i < TRACEPOINT_CNT; i++) {
 		const char *name = tracepoints[i].name;
-		bool there = tracepoints[i].syscall ? syscall_event(tracefs, true, name) > 0 &&
-							      syscall_event(tracefs, false, name) > 0 :
-						      tracepoint_proto(btf, name) != NULL;
+		bool there = tracepoints[i].syscall ?
+				     syscall_event(tracefs, true, name) > 0 &&
+					     syscall_event(tracefs, false, name) > 0 :
+				     tracepoint_proto(btf, name) != NULL;
 
 		if (!there)
 			missing |= 1u << tracepoints[i].kind;
@@ -160,8 +163,8 @@ int kmem__find_missing(char *buf, size_t cap)
 }
 
 /*
- * The processors of this machine, present ones: more may be possible, and every reading of a process's memory
- * pays for each. "0-3,8"; 0: more than max, or unreadable.
+ * The processors of this machine, present ones: more may be possible, and every reading of a
+ * process's memory pays for each. "0-3,8"; 0: more than max, or unreadable.
  */
 static uint32_t read_cpus(__u64 *ids, uint32_t max)
 {
@@ -190,7 +193,8 @@ static void set_all(struct ptbpf_bpf *s, bool on)
 {
 	struct bpf_program *prog;
 
-	bpf_object__for_each_program(prog, s->obj) if (!strncmp(bpf_program__name(prog), "kmem_", 5))
+	bpf_object__for_each_program(prog,
+				     s->obj) if (!strncmp(bpf_program__name(prog), "kmem_", 5))
 		bpf_program__set_autoload(prog, on);
 	bpf_map__set_autocreate(s->maps.kmem_accs, on);
 	bpf_map__set_autocreate(s->maps.kmem_rss, on);
@@ -253,7 +257,8 @@ int kmem__configure(struct kmem *k, struct ptbpf_bpf *s, bool on)
 		return -errno;
 	k->tracefs = trace_fs__mount();
 	k->missing = find_missing(btf, k->tracefs);
-	bpf_object__for_each_program(prog, s->obj) if (program_kind(prog, &kind) && k->missing >> kind & 1)
+	bpf_object__for_each_program(prog, s->obj) if (program_kind(prog, &kind) &&
+						       k->missing >> kind & 1)
 		bpf_program__set_autoload(prog, false);
 	choose_variants(s, btf, k->missing);
 	s->rodata->kernel_memory = 1;
@@ -277,7 +282,8 @@ static struct bpf_link *attach_syscall(const struct kmem *k, const struct bpf_pr
 		return NULL;
 	}
 	attr.config = (uint32_t)id;
-	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, (unsigned long)PERF_FLAG_FD_CLOEXEC);
+	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1,
+			  (unsigned long)PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		return NULL;
 	link = bpf_program__attach_perf_event(prog, fd);
@@ -329,7 +335,8 @@ static bool rss_is_right(const struct ptbpf_bpf *s)
 	got = (uint64_t)(s->bss->own_rss[PTB_RSS_FILE] + s->bss->own_rss[PTB_RSS_ANON] +
 			 s->bss->own_rss[PTB_RSS_SHMEM]);
 	pr_debug("resident pages of ptbpf: %" PRIu64 " read, %" PRIu64 " by /proc", got, resident);
-	/* /proc may leave out what the processors have not added up: 32 pages each, or twice their number */
+	/* /proc may leave out what the processors have not added up: 32 pages each, or twice their
+	 * number */
 	slack = resident / 8 +
 		(uint64_t)s->rodata->nr_cpus * (32 + 2u * s->rodata->nr_cpus) * PTB_RSS_KINDS;
 	return resident && got && got <= resident + slack && resident <= got + slack;
@@ -405,7 +412,8 @@ void kmem__join(const struct kmem *k, const struct ptbpf_bpf *s)
 		run_iterator(k);
 }
 
-/* Nothing is added to the sums while they are prepared: they begin up to a millisecond before the window. */
+/* Nothing is added to the sums while they are prepared: they begin up to a millisecond before the
+ * window. */
 void kmem__begin(const struct kmem *k, struct ptbpf_bpf *s, uint32_t window)
 {
 	struct ptbpf_bpf__bss *b = s->bss;

@@ -39,7 +39,8 @@ static void *work_on(void *arg)
 	return NULL;
 }
 
-/* For work of the kernel: each change of a probe waits for a grace period, and callers that wait together share one. */
+/* For work of the kernel: each change of a probe waits for a grace period, and callers that wait
+ * together share one. */
 void run_parallel(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt)
 {
 	struct parallel p = { .fn = fn, .arg = arg, .cnt = cnt };
@@ -76,7 +77,8 @@ void link_list__add(struct link_list *l, struct probe_link link)
 
 void link_list__move(struct link_list *to, struct link_list *from)
 {
-	vec_reserve((void **)&to->items, &to->cap, (uint64_t)to->cnt + from->cnt, sizeof(*to->items));
+	vec_reserve((void **)&to->items, &to->cap, (uint64_t)to->cnt + from->cnt,
+		    sizeof(*to->items));
 	for (uint32_t i = 0; i < from->cnt; i++)
 		to->items[to->cnt++] = from->items[i];
 	from->cnt = 0;

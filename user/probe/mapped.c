@@ -18,17 +18,19 @@
 #include "base/proc_read.h"
 #include "probe/probe_impl.h"
 
-/* Inode numbers repeat on other file systems, and /proc/PID/maps shows another device than stat() does for some
- * (overlayfs, btrfs): the mapped file itself decides where its inode can be read. Its file system is not asked: a process may
- * serve it, and never answer. */
+/* Inode numbers repeat on other file systems, and /proc/PID/maps shows another device than stat()
+ * does for some (overlayfs, btrfs): the mapped file itself decides where its inode can be read. Its
+ * file system is not asked: a process may serve it, and never answer. */
 static bool is_file(pid_t tgid, uint64_t start, uint64_t end, const struct stat *file)
 {
 	struct statx st;
 	int err = proc_map_file__stat(tgid, start, end, &st);
 
 	if (err)
-		return err != -EACCES; /* which is a file system of FUSE that not even root may use */
-	return makedev(st.stx_dev_major, st.stx_dev_minor) == file->st_dev && st.stx_ino == file->st_ino;
+		/* which is a file system of FUSE that not even root may use */
+		return err != -EACCES;
+	return makedev(st.stx_dev_major, st.stx_dev_minor) == file->st_dev &&
+	       st.stx_ino == file->st_ino;
 }
 
 int code_maps__read_all(struct code_maps *m, pid_t tgid)

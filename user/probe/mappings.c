@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * All processes of the machine that map a library. The kernel visits each of them, and takes the lock of its memory, for every site of every link, whichever
- * process the link is for (kernel/events/uprobes.c, register_for_each_vma()). Meanwhile nothing on the machine can fork. So there must not be
- * too many, and none that holds its lock as long as it likes: by a page of a FUSE file whose server is a user's and does not answer. One that does so
- * later is guards.h's.
+ * All processes of the machine that map a library. The kernel visits each of them, and takes the
+ * lock of its memory, for every site of every link, whichever process the link is for
+ * (kernel/events/uprobes.c, register_for_each_vma()). Meanwhile nothing on the machine can fork. So
+ * there must not be too many, and none that holds its lock as long as it likes: by a page of a FUSE
+ * file whose server is a user's and does not answer. One that does so later is guards.h's.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -69,7 +70,8 @@ uint64_t mappings__inode(const struct mappings *all, pid_t tgid, const struct pr
 	int err = code_maps__read(&maps, tgid, lib->access_path);
 
 	for (uint32_t i = 0; i < all->cnt && !err && maps.cnt && !inode; i++)
-		if (all->items[i].tgid == (uint32_t)tgid && all->items[i].start == maps.items[0].start)
+		if (all->items[i].tgid == (uint32_t)tgid &&
+		    all->items[i].start == maps.items[0].start)
 			inode = all->items[i].inode;
 	code_maps__free(&maps);
 	return inode;
@@ -89,7 +91,8 @@ pid_t mappings__next(const struct mappings *all, uint64_t inode, uint32_t *i)
 
 /* ---- who could make it take long ---- */
 
-/* The process whose mappings begin at *i, which goes behind them, maps the file, and one of FUSE whose requests wait. */
+/* The process whose mappings begin at *i, which goes behind them, maps the file, and one of FUSE
+ * whose requests wait. */
 static bool may_hold(const struct mappings *all, uint64_t inode, uint32_t *i)
 {
 	const uint32_t tgid = all->items[*i].tgid;
@@ -128,21 +131,24 @@ static int check_lib(const struct mappings *all, pid_t tgid, const struct probe_
 	while (inode && mappings__next(all, inode, &i))
 		cnt++;
 	if (cnt > LIMIT_MAPPERS) {
-		pr_error("'%s' of process %d is not probed: %u processes map it, and each makes placing and removing probes "
-			 "slower, for which every fork on this machine waits (limit: %d)",
-			 lib->name, (int)tgid, cnt, LIMIT_MAPPERS);
+		pr_error(
+			"'%s' of process %d is not probed: %u processes map it, and each makes placing and removing probes "
+			"slower, for which every fork on this machine waits (limit: %d)",
+			lib->name, (int)tgid, cnt, LIMIT_MAPPERS);
 		return -EUSERS;
 	}
 	pid = inode ? find_holder(all, inode) : 0;
 	if (!pid)
 		return 0;
-	pr_error("'%s' of process %d is not probed: process %d maps it, and a file of FUSE that a user other than root has "
-		 "mounted and that answers no requests, so every fork on this machine might wait for it",
-		 lib->name, (int)tgid, (int)pid);
+	pr_error(
+		"'%s' of process %d is not probed: process %d maps it, and a file of FUSE that a user other than root has "
+		"mounted and that answers no requests, so every fork on this machine might wait for it",
+		lib->name, (int)tgid, (int)pid);
 	return -EUSERS;
 }
 
-int mappings__check(struct probe_set *ps, pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt)
+int mappings__check(struct probe_set *ps, pid_t tgid, const struct probe_lib *libs,
+		    uint32_t lib_cnt)
 {
 	int err = 0;
 
@@ -151,7 +157,8 @@ int mappings__check(struct probe_set *ps, pid_t tgid, const struct probe_lib *li
 	if (!ps->mappings.read_ns || clock__mono_ns() - ps->mappings.read_ns > FRESH_NS)
 		err = mappings__read(ps);
 	if (err) {
-		pr_debug("who maps the libraries of process %d is not known: %s", (int)tgid, errstr(err));
+		pr_debug("who maps the libraries of process %d is not known: %s", (int)tgid,
+			 errstr(err));
 		return 0; /* whoever holds its lock is found when it does (guards.h) */
 	}
 	for (uint32_t l = 0; l < lib_cnt && !err; l++)

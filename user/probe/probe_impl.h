@@ -11,18 +11,21 @@ struct ptbpf_bpf;
 
 /* ---- shielded.c: what a SIGKILL of ptbpf does not interrupt ---- */
 
-/* fn(arg) in a process that shares memory and descriptors: it takes no lock, so it allocates and logs nothing. */
+/* fn(arg) in a process that shares memory and descriptors: it takes no lock, so it allocates and
+ * logs nothing. */
 void shielded__run(void (*fn)(void *arg), void *arg);
 void shielded__close(int fd);
 uint64_t shielded__cpu_ns(void); /* processor time that all calls have taken */
 
 /* ---- links.c: lists of links; refused sites ---- */
 
-/* Something attached: a link of libbpf's, or a descriptor alone (lib NULL), which is always closed by shielded__close(). */
+/* Something attached: a link of libbpf's, or a descriptor alone (lib NULL), which is always closed
+ * by shielded__close(). */
 struct probe_link {
 	struct bpf_link *lib;
 	int fd;
-	struct trace_fs *trace; /* where its event is defined, which goes after the link; NULL: it has none */
+	/* where its event is defined, which goes after the link; NULL: it has none */
+	struct trace_fs *trace;
 	uint32_t event;
 };
 
@@ -62,21 +65,27 @@ bool attach__is_hard_error(int err);
 
 bool attach_multi__known(void);     /* Linux 6.6 and later */
 bool attach_multi__supported(void); /* and they serve all threads of a process */
-int attach_multi__try(void); /* links to ptbpf itself; 0; -ESRCH: a link serves one thread; another negative errno */
+/* links to ptbpf itself; 0; -ESRCH: a link serves one thread; another negative errno */
+int attach_multi__try(void);
 int attach_multi__sites(struct attach_req *req);
 
 struct trace_fs;
-struct trace_fs *trace_fs__open(uint32_t ns_inum);            /* NULL: not to be had here */
-void trace_fs__set_map(struct trace_fs *tf, int site_map_fd); /* of addresses, before the first attach */
+struct trace_fs *trace_fs__open(uint32_t ns_inum); /* NULL: not to be had here */
+/* of addresses, before the first attach */
+void trace_fs__set_map(struct trace_fs *tf, int site_map_fd);
 void trace_fs__free(struct trace_fs *tf);
-int trace_fs__try(void); /* defines two probes of ptbpf itself as one event and removes it; 0 or negative errno */
-/* Probes of groups whose ptbpf was killed, in this pid namespace; negative errno. The next open() removes them. */
+/* defines two probes of ptbpf itself as one event and removes it; 0 or negative errno */
+int trace_fs__try(void);
+/* Probes of groups whose ptbpf was killed, in this pid namespace; negative errno. The next open()
+ * removes them. */
 int64_t trace_fs__stale(uint32_t ns_inum);
 int attach_trace__sites(struct attach_req *req);
 int trace_fs__mount(void); /* its root, invisible to other processes; negative: not available */
-/* The number of an event of tracefs ("syscalls/sys_enter_brk"), which perf knows it by; negative errno. */
+/* The number of an event of tracefs ("syscalls/sys_enter_brk"), which perf knows it by; negative
+ * errno. */
 int trace_fs__event_id(int dir, const char *event);
-void trace_fs__remove_event(const struct trace_fs *tf, uint32_t event); /* after its link is closed */
+/* after its link is closed */
+void trace_fs__remove_event(const struct trace_fs *tf, uint32_t event);
 void trace_fs__forget_process(struct trace_fs *tf, uint32_t proc);
 
 /* ---- mapped.c ---- */
@@ -97,12 +106,14 @@ void code_maps__free(struct code_maps *m);
 
 /* ---- site_check.c ---- */
 
-/* all: the process's code; armed: NULL, or by enum ptb_prog what is linked: its sites, unless refused, must have a breakpoint. 0; -ESTALE: one
- * differs or has none (logged); -EINVAL: a site without bytes; another negative errno (logged unless -ESRCH). Breakpoints, our own and
- * other tracers', are not differences. */
+/* all: the process's code; armed: NULL, or by enum ptb_prog what is linked: its sites, unless
+ * refused, must have a breakpoint. 0; -ESTALE: one differs or has none (logged); -EINVAL: a site
+ * without bytes; another negative errno (logged unless -ESRCH). Breakpoints, our own and other
+ * tracers', are not differences. */
 int site_check__lib(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib,
 		    struct bpf_program *const *armed);
-/* The process's memory alone, in these mappings of the library; nothing is logged. -ENOENT: a site without a breakpoint. */
+/* The process's memory alone, in these mappings of the library; nothing is logged. -ENOENT: a site
+ * without a breakpoint. */
 int site_check__memory(pid_t tgid, const struct code_maps *maps, const struct probe_lib *lib,
 		       struct bpf_program *const *armed);
 
@@ -114,7 +125,8 @@ struct rings;
 
 uint32_t rings__choose_cnt(void);         /* power of two, at most RINGS_MAX */
 uint64_t rings__choose_bytes(bool agent); /* per ring */
-/* Begins to make them, on other threads: their pages are zeroed, which takes as long as to load all programs. */
+/* Begins to make them, on other threads: their pages are zeroed, which takes as long as to load all
+ * programs. */
 void rings__make(uint32_t cnt, uint64_t bytes, struct rings **out);
 /* Waits until they are made, and hands them to the programs. 0 or negative errno (reported). */
 int rings__connect(struct rings *r, int outer_map_fd, const uint32_t *at);
@@ -133,7 +145,8 @@ void rings__wait_programs(const struct rings *r);
 
 /* Sites of the function that measures, as file offsets of the own executable. */
 int probe_cost__sites(const char **path, uint64_t *push_off, uint64_t *jcc_off);
-/* attach() places probes at both sites for this pid, which is dead afterwards; drain() empties the rings. */
+/* attach() places probes at both sites for this pid, which is dead afterwards; drain() empties the
+ * rings. */
 struct probe_cost_ops {
 	int (*attach)(void *arg, pid_t pid);
 	void (*drain)(void *arg);
@@ -143,7 +156,8 @@ int64_t probe_cost__measure(const struct probe_cost_ops *ops);
 
 /* ---- kmem_links.c ---- */
 
-/* Number of kinds of kernel memory events that this kernel does not report, their names; negative errno. */
+/* Number of kinds of kernel memory events that this kernel does not report, their names; negative
+ * errno. */
 int kmem__find_missing(char *buf, size_t cap);
 
 /* ---- kern_features.c ---- */
@@ -153,9 +167,11 @@ int load_smallest(const char *name, uint32_t attach_type);
 
 /* ---- iter.c ---- */
 
-/* Loads this program of the object and no other, without the maps that others share. 0 or negative errno. */
+/* Loads this program of the object and no other, without the maps that others share. 0 or negative
+ * errno. */
 int load_alone(struct ptbpf_bpf *skel, const struct bpf_program *only);
-/* The next bytes of an iterator, 0 at its end, or negative errno; the kernel may interrupt it in between. */
+/* The next bytes of an iterator, 0 at its end, or negative errno; the kernel may interrupt it in
+ * between. */
 ssize_t iter__read(int fd, void *buf, size_t len);
 /* Runs an iterator that writes nothing to its end. 0 or negative errno. */
 int iter__run(const struct bpf_link *link);

@@ -3,7 +3,8 @@
  * The session's set of BPF programs and links; see probe_set.h. Owns the loaded object, the rings,
  * and the links of each process. Which sites to probe is decided elsewhere.
  *
- * Longer than 600 lines because all that has the whole set in hand is here: loading, processes, windows, reading.
+ * Longer than 600 lines because all that has the whole set in hand is here: loading, processes,
+ * windows, reading.
  */
 #define LOG_DOMAIN "probe_set"
 #include "base/cancel.h"
@@ -52,7 +53,8 @@ static void choose_programs(const struct ptbpf_bpf *s, const struct probe_set_op
 #undef X
 }
 
-/* Ids of stacks are hashes: with a seed that a target does not know it cannot make two of them equal. */
+/* Ids of stacks are hashes: with a seed that a target does not know it cannot make two of them
+ * equal. */
 static int configure_stacks(struct ptbpf_bpf *s, bool stacks, bool sampled)
 {
 	s->rodata->py_stacks = stacks;
@@ -62,13 +64,15 @@ static int configure_stacks(struct ptbpf_bpf *s, bool stacks, bool sampled)
 		bpf_map__set_max_entries(s->maps.py_layouts, 1);
 		bpf_map__set_max_entries(s->maps.py_code_ends, 1);
 	}
-	return stacks && getrandom(&s->rodata->py_seed, sizeof(s->rodata->py_seed), 0) < 0 ? -errno : 0;
+	return stacks && getrandom(&s->rodata->py_seed, sizeof(s->rodata->py_seed), 0) < 0 ?
+		       -errno :
+		       0;
 }
 
 /*
- * Before load: what of the object is loaded, and how large its maps are: a session that records names only loads and
- * allocates nothing for arguments. out[PTB_PROG_CNT]: the program of each row of PTB_PROGS; NULL: none with these
- * options, and its sites are not probed.
+ * Before load: what of the object is loaded, and how large its maps are: a session that records
+ * names only loads and allocates nothing for arguments. out[PTB_PROG_CNT]: the program of each row
+ * of PTB_PROGS; NULL: none with these options, and its sites are not probed.
  */
 static int configure_programs(struct ptbpf_bpf *s, const struct probe_set_opts *opts,
 			      struct bpf_program **out)
@@ -109,14 +113,16 @@ static int choose_links(struct probe_set *ps, const struct probe_set_opts *opts,
 		if (!ps->trace) {
 			int err = -errno;
 
-			pr_error("probes cannot be defined in tracefs, as on kernels before 6.10: %s",
-				 errstr(err));
+			pr_error(
+				"probes cannot be defined in tracefs, as on kernels before 6.10: %s",
+				errstr(err));
 			pr_hint("run ptbpf with CAP_SYS_ADMIN, or boot Linux 6.10 or later");
 			return err;
 		}
 	}
 	s->rodata->site_by_ip = ps->trace != NULL;
-	s->rodata->by_tgid = ps->multi && !s->rodata->ns_level; /* else there may be processes that are not seen here */
+	/* else there may be processes that are not seen here */
+	s->rodata->by_tgid = ps->multi && !s->rodata->ns_level;
 	/* before 7ff94f276f8e (Linux 6.2) the kernel may crash where it visits the mappings of a
 	 * process that ends */
 	bpf_program__set_autoload(s->progs.mappings, attach_multi__known() && !s->rodata->ns_level);
@@ -471,7 +477,8 @@ static int check_libs(const struct probe_lib *libs, uint32_t lib_cnt, uint64_t *
 	return 0;
 }
 
-int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *libs, uint32_t lib_cnt)
+int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *libs,
+			uint32_t lib_cnt)
 {
 	struct code_maps all = { 0 };
 	uint64_t sites;
@@ -485,7 +492,8 @@ int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_li
 	err = check_libs(libs, lib_cnt, &sites);
 	known = !err && sites && !code_maps__read_all(&all, tgid);
 	if (!known)
-		code_maps__free(&all); /* some would be worse than none: without them it has links of its own */
+		/* some would be worse than none: without them it has links of its own */
+		code_maps__free(&all);
 	for (uint32_t l = 0; l < lib_cnt && known; l++)
 		if (libs[l].cnt)
 			warn_if_unmapped(tgid, &all, &libs[l]);
@@ -527,7 +535,8 @@ int probe_set__try(const struct probe_set_opts *opts)
 	return err;
 }
 
-/* A process may be there more than once: its agent and its CUDA libraries are added by themselves. */
+/* A process may be there more than once: its agent and its CUDA libraries are added by
+ * themselves. */
 static bool has_tgid(const struct probe_set *ps, pid_t tgid)
 {
 	for (uint32_t i = 0; i < PTB_PROC_MAX; i++)
@@ -543,7 +552,8 @@ static void forget_scopes(const struct probe_set *ps, uint32_t tgid)
 	struct ptb_scope_key key, next;
 	bool more = !bpf_map_get_next_key(fd, NULL, &next);
 
-	for (uint32_t i = 0; more && i < 2 * PTB_SCOPES_MAX; i++) { /* others may be added meanwhile */
+	/* others may be added meanwhile */
+	for (uint32_t i = 0; more && i < 2 * PTB_SCOPES_MAX; i++) {
 		key = next;
 		more = !bpf_map_get_next_key(fd, &key, &next);
 		if (!tgid || key.tgid == tgid)
@@ -581,7 +591,8 @@ int probe_set__watch_task(struct probe_set *ps, uint32_t tgid)
 
 /* ---- arguments ---- */
 
-/* Two arguments or more that are passed by reference are worth reading the caller's stack as a whole. */
+/* Two arguments or more that are passed by reference are worth reading the caller's stack as a
+ * whole. */
 static uint8_t inputs_by_ref(const struct ptb_arg_prog *prog)
 {
 	uint8_t n = 0;
@@ -623,7 +634,8 @@ int probe_set__add_arg_progs(struct probe_set *ps, const struct ptb_arg_prog *pr
 	return 0;
 }
 
-void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx, const struct ptb_proc_cfg *cfg)
+void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx,
+			       const struct ptb_proc_cfg *cfg)
 {
 	if (bpf_map_update_elem(bpf_map__fd(ps->skel->maps.proc_cfg), &proc_idx, cfg, BPF_ANY))
 		pr_warn("process %u: its facts cannot be updated: %s", cfg->tgid, errstr(errno));
@@ -789,7 +801,8 @@ int64_t probe_set__measure_cost(struct probe_set *ps)
 			return -EBUSY; /* draining here would lose records */
 	ps_per_hit = probe_cost__measure(&ops);
 	if (ps_per_hit < 0)
-		pr_warn("cannot measure the cost of a probe on this host: %s", errstr((int)ps_per_hit));
+		pr_warn("cannot measure the cost of a probe on this host: %s",
+			errstr((int)ps_per_hit));
 	return ps_per_hit;
 }
 
@@ -824,7 +837,8 @@ uint64_t probe_set__counter(struct probe_set *ps, uint32_t id)
 		return rings__delivered(ps->rings);
 	if (id == PTB_CNT_MISSED)
 		return sum_missed(ps);
-	return counted_by[id] == PTB_COUNTED_BY_BPF ? hit_counts__sum(ps->skel->maps.counters, id) : 0;
+	return counted_by[id] == PTB_COUNTED_BY_BPF ? hit_counts__sum(ps->skel->maps.counters, id) :
+						      0;
 }
 
 uint32_t probe_set__ring_cnt(const struct probe_set *ps)

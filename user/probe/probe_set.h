@@ -17,8 +17,8 @@
 #include "ptb_python.h"
 
 /*
- * What this kernel and this process may do, each by trying it (not by version). Rows for `doctor` and
- * for the sentence that `attach` prints when it cannot start.
+ * What this kernel and this process may do, each by trying it (not by version). Rows for `doctor`
+ * and for the sentence that `attach` prints when it cannot start.
  */
 
 enum feature_state { FEATURE_YES, FEATURE_NO, FEATURE_UNKNOWN };
@@ -60,7 +60,8 @@ struct probe_set_opts {
 	uint64_t ring_bytes; /* per ring; power of two, 0: chosen from the number of CPUs */
 	bool force_perf;     /* perf-event uprobes even where uprobe_multi exists */
 	bool follow_tasks;   /* fork/exec/exit/new-thread tracepoints */
-	bool watch_children; /* with follow_tasks: a watched task's children are watched from birth */
+	/* with follow_tasks: a watched task's children are watched from birth */
+	bool watch_children;
 	enum probe_args args; /* what operators' probes read beside their stack pointer */
 	bool identities;      /* ends of tensors are probed, whichever source reads the arguments */
 	bool memory;          /* allocators are probed */
@@ -74,19 +75,19 @@ struct probe_set_opts {
 
 /* Loads programs and maps. 0 or negative errno (logged with what, why, what to do). */
 int probe_set__open(const struct probe_set_opts *opts, struct probe_set **out);
-/* Tries on this machine to load and attach all that these options need before there is a process. 0 or
- * negative errno. */
+/* Tries on this machine to load and attach all that these options need before there is a process. 0
+ * or negative errno. */
 int probe_set__try(const struct probe_set_opts *opts);
-/* The two halves of probe_set__open(): load() takes time and attaches nothing, start() attaches what belongs
- * to no process. */
+/* The two halves of probe_set__open(): load() takes time and attaches nothing, start() attaches
+ * what belongs to no process. */
 int probe_set__load(const struct probe_set_opts *opts, struct probe_set **out);
 int probe_set__start(struct probe_set *ps);
 void probe_set__free(struct probe_set *ps); /* detaches whatever is attached; NULL is fine */
 
 bool probe_set__uses_multi(const struct probe_set *ps);
 
-/* Cost of one probe hit on this host in picoseconds: median of a few rounds, in a child that runs a function
- * with a site of the same kind. Negative errno: it cannot be measured. */
+/* Cost of one probe hit on this host in picoseconds: median of a few rounds, in a child that runs a
+ * function with a site of the same kind. Negative errno: it cannot be measured. */
 int64_t probe_set__measure_cost(struct probe_set *ps);
 
 #define PROBE_INSN_MAX 15
@@ -97,32 +98,38 @@ struct probe_site {
 	uint64_t offset; /* file offset */
 	uint8_t prog;    /* enum ptb_prog */
 	uint32_t args;   /* argument program: index from probe_set__add_arg_progs(), 0: none */
-	uint64_t semaphore; /* file offset of the counter that the kernel raises while it is probed; 0: none */
-	uint8_t insn[PROBE_INSN_MAX]; /* the analysed instruction; a site with another one is not probed */
+	/* file offset of the counter that the kernel raises while it is probed; 0: none */
+	uint64_t semaphore;
+	/* the analysed instruction; a site with another one is not probed */
+	uint8_t insn[PROBE_INSN_MAX];
 	uint8_t insn_len;
 	bool refused; /* out: the kernel refused the probe */
 };
 
 /* All probes of one library of one process. */
 struct probe_lib {
-	const char *name;        /* as the target names it, for messages */
-	const char *access_path; /* names the same file as long as the list is used: /proc/self/fd/... */
+	const char *name; /* as the target names it, for messages */
+	/* names the same file as long as the list is used: /proc/self/fd/... */
+	const char *access_path;
 	struct probe_site *sites;
 	uint32_t cnt;
 };
 
-/* Loads the argument programs of one plan; *base: index of the first (from 1). 0, -ENOSPC, negative errno. */
+/* Loads the argument programs of one plan; *base: index of the first (from 1). 0, -ENOSPC, negative
+ * errno. */
 int probe_set__add_arg_progs(struct probe_set *ps, const struct ptb_arg_prog *progs, uint32_t cnt,
 			     uint32_t *base);
 /* Replaces the facts of a process when more is known of it. */
-void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx, const struct ptb_proc_cfg *cfg);
-/* From now on the process's Python stacks are read. 0; -EINVAL: the layout is none that the programs can
- * read, or stacks are off; another negative errno. */
+void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx,
+			       const struct ptb_proc_cfg *cfg);
+/* From now on the process's Python stacks are read. 0; -EINVAL: the layout is none that the
+ * programs can read, or stacks are off; another negative errno. */
 int probe_set__python(struct probe_set *ps, uint32_t proc_idx, const struct ptb_py_layout *layout);
-/* With sample_hz: samples the process's threads in windows from now on. After probe_set__python(). 0 or
- * negative errno (reported). */
+/* With sample_hz: samples the process's threads in windows from now on. After probe_set__python().
+ * 0 or negative errno (reported). */
 int probe_set__sample(struct probe_set *ps, uint32_t proc_idx);
-/* Polls readable when threads that do not run are to be sampled; -1: there is nothing to wait for. */
+/* Polls readable when threads that do not run are to be sampled; -1: there is nothing to wait
+ * for. */
 int probe_set__sample_fd(const struct probe_set *ps);
 void probe_set__sample_now(struct probe_set *ps); /* samples them if it is time */
 /* In a window: takes one sample of each thread that does not run. It stands for no time. */
@@ -131,29 +138,32 @@ void probe_set__sample_once(struct probe_set *ps);
 void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx);
 
 /*
- * Compares the instructions of all sites with the file and with every executable mapping of it in process tgid. 0;
- * -ESTALE: one differs (logged); another negative errno.
+ * Compares the instructions of all sites with the file and with every executable mapping of it in
+ * process tgid. 0; -ESTALE: one differs (logged); another negative errno.
  */
 int probe_set__verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt);
 
 /*
- * Attaches all sites in process cfg->tgid, with links of its own or with those that it shares (probe_set__expect()). A
- * link that fails is bisected until the offending sites are alone; these get refused = true, the rest is attached.
- * Instructions are compared before and after. Returns the number of attached sites; *proc_idx is the index of the
- * process. Negative errno: nothing is attached (-ESTALE: another instruction is at a site; logged).
+ * Attaches all sites in process cfg->tgid, with links of its own or with those that it shares
+ * (probe_set__expect()). A link that fails is bisected until the offending sites are alone; these
+ * get refused = true, the rest is attached. Instructions are compared before and after. Returns the
+ * number of attached sites; *proc_idx is the index of the process. Negative errno: nothing is
+ * attached (-ESTALE: another instruction is at a site; logged).
  */
 int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 			   struct probe_lib *libs, uint32_t lib_cnt, uint32_t *proc_idx);
 /* Can processes share links on this machine? */
 bool probe_set__can_share(void);
 /*
- * Says which processes will be added before the window begins. A library that several of them map, and no other process,
- * has one set of links for all. These links put breakpoints into processes that map it later, too, whose hits are
- * dropped (PTB_CNT_FOREIGN). In all other cases each process has its own links.
+ * Says which processes will be added before the window begins. A library that several of them map,
+ * and no other process, has one set of links for all. These links put breakpoints into processes
+ * that map it later, too, whose hits are dropped (PTB_CNT_FOREIGN). In all other cases each process
+ * has its own links.
  */
 void probe_set__expect(struct probe_set *ps, const pid_t *pids, uint32_t cnt);
 /* Attaches sites of more libraries of a process, as probe_set__add_process() does. */
-int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *libs, uint32_t lib_cnt);
+int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *libs,
+			uint32_t lib_cnt);
 /* Detaches from a process. */
 void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx);
 
@@ -168,11 +178,12 @@ struct probe_agent { /* its USDT sites, by enum ptb_agent_site: file offsets, 0:
 /* From now on the agent's chunks come as AGENT_DATA records, in the window or not, until
  * probe_set__remove_process() or probe_set__detach(). 0 or negative errno (reported). */
 int probe_set__agent_listen(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa);
-/* Raises the semaphores of these requests (bits 1 << enum ptb_agent_site, without CHUNK), all or none;
- * that of operators last. */
+/* Raises the semaphores of these requests (bits 1 << enum ptb_agent_site, without CHUNK), all or
+ * none; that of operators last. */
 int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa,
 			     uint32_t requests);
-/* Takes all requests back, that of operators first. Chunks with what the agent still has go on to come. */
+/* Takes all requests back, that of operators first. Chunks with what the agent still has go on to
+ * come. */
 void probe_set__agent_withdraw(struct probe_set *ps, uint32_t proc_idx);
 
 /* Delivers fork, exec, exit and thread records of a process that is not added. */
@@ -181,19 +192,19 @@ int probe_set__watch_task(struct probe_set *ps, uint32_t tgid);
 /* The window: from activate() to deactivate() records are produced, on all processors. */
 void probe_set__activate(struct probe_set *ps);
 void probe_set__deactivate(struct probe_set *ps);
-/* Processor time that placing and removing probes has taken so far. For each of them the kernel changes a
- * page of the target and interrupts the processors that run it. */
+/* Processor time that placing and removing probes has taken so far. For each of them the kernel
+ * changes a page of the target and interrupts the processors that run it. */
 uint64_t probe_set__changes_ns(void);
-/* The same, of a shared link only one process's share: what this grows by while a process is attached to or
- * removed is that process's. */
+/* The same, of a shared link only one process's share: what this grows by while a process is
+ * attached to or removed is that process's. */
 uint64_t probe_set__share_ns(const struct probe_set *ps);
 /* Does the process share links with others, which stay when it is removed? */
 bool probe_set__shares(const struct probe_set *ps, uint32_t proc_idx);
 /* Closes all links; may take 0.1 s and more. Counters stay readable. */
 void probe_set__detach(struct probe_set *ps);
 
-/* Writes the kinds of memory events that this kernel has no tracepoint for, separated by ", ", to buf. Returns
- * their number. */
+/* Writes the kinds of memory events that this kernel has no tracepoint for, separated by ", ", to
+ * buf. Returns their number. */
 uint32_t probe_set__missing_kmem(const struct probe_set *ps, char *buf, size_t cap);
 /* With kernel_memory: puts the sums of all watched threads into the rings. Called before
  * probe_set__deactivate() and the last drain. 0 or negative errno. */
@@ -209,8 +220,9 @@ uint64_t probe_set__counter(struct probe_set *ps, uint32_t id);
 typedef void (*ring_fn)(void *arg, uint32_t ring, const void *rec, uint32_t len);
 
 uint32_t probe_set__ring_cnt(const struct probe_set *ps);
-/* Calls fn for all records that are in the ring now, in order, but for those of the calibration (site 0). len
- * is h.len, also where less was written than reserved (AGENT_DATA). Returns bytes or negative errno. */
+/* Calls fn for all records that are in the ring now, in order, but for those of the calibration
+ * (site 0). len is h.len, also where less was written than reserved (AGENT_DATA). Returns bytes or
+ * negative errno. */
 int64_t probe_set__drain(struct probe_set *ps, uint32_t ring, ring_fn fn, void *arg);
 /* Fill of the fullest ring, 0..1, to pace the reader. */
 double probe_set__fill(const struct probe_set *ps);

@@ -34,11 +34,12 @@ struct kmem {
 /* Before load: what is loaded. 0 or negative errno. */
 int kmem__configure(struct kmem *k, struct ptbpf_bpf *s, bool on);
 /*
- * After load, before the scheduler's tracepoints are attached for others: so a thread's sums are emitted before
- * its end is.
+ * After load, before the scheduler's tracepoints are attached for others: so a thread's sums are
+ * emitted before its end is.
  */
 int kmem__open(struct kmem *k, struct ptbpf_bpf *s);
-int kmem__attach(struct kmem *k, struct ptbpf_bpf *s); /* all others; does nothing the second time */
+/* all others; does nothing the second time */
+int kmem__attach(struct kmem *k, struct ptbpf_bpf *s);
 void kmem__detach(struct kmem *k);
 void kmem__free(struct kmem *k);
 
@@ -59,7 +60,8 @@ struct sampler {
 	int nice;         /* of ptbpf outside of windows */
 	uint64_t random;  /* state */
 	uint64_t due_ns;  /* the next run */
-	uint64_t slot; /* of the time since the epoch in such periods: the last one that has had its run */
+	/* of the time since the epoch in such periods: the last one that has had its run */
+	uint64_t slot;
 	struct link_list links;
 };
 
@@ -91,10 +93,13 @@ struct mappings {
 int mappings__read(struct probe_set *ps); /* 0 or negative errno */
 /* The library's file, by one of the process's mappings of it; 0: not known. */
 uint64_t mappings__inode(const struct mappings *all, pid_t tgid, const struct probe_lib *lib);
-/* The next process that maps the file, once each, as they come one after the other; *i: begins with 0. 0: no more. */
+/* The next process that maps the file, once each, as they come one after the other; *i: begins with
+ * 0. 0: no more. */
 pid_t mappings__next(const struct mappings *all, uint64_t inode, uint32_t *i);
-/* Before probes of this process are placed: nobody who maps these libraries as well makes that take long. 0 or -EUSERS (reported). */
-int mappings__check(struct probe_set *ps, pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt);
+/* Before probes of this process are placed: nobody who maps these libraries as well makes that take
+ * long. 0 or -EUSERS (reported). */
+int mappings__check(struct probe_set *ps, pid_t tgid, const struct probe_lib *libs,
+		    uint32_t lib_cnt);
 
 /* ---- shared_links.c: one set of links to a library for several processes ---- */
 
@@ -113,15 +118,18 @@ struct shared {
 	pid_t *expected; /* probe_set__expect(); none: no more such links are made */
 	uint32_t expected_cnt;
 	struct shared_lib libs[PTB_SHARED_MAX];
-	uint64_t others_ns; /* of probe_set__changes_ns(), the shares of processes that are not added yet */
+	/* of probe_set__changes_ns(), the shares of processes that are not added yet */
+	uint64_t others_ns;
 };
 
 /*
- * The process has a part in links that are there. The number of sites, whose instructions are compared; 0: there are none for it.
+ * The process has a part in links that are there. The number of sites, whose instructions are
+ * compared; 0: there are none for it.
  */
 int shared__join(struct probe_set *ps, uint32_t proc_idx, const struct code_maps *all,
 		 struct probe_lib *lib);
-/* Attaches all sites of the library for all processes that map it. Their number; 0: the process needs links of its own; negative errno. */
+/* Attaches all sites of the library for all processes that map it. Their number; 0: the process
+ * needs links of its own; negative errno. */
 int shared__create(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *lib);
 /* The process has no part in these libraries any more (bits); their links go with the last one. */
 void shared__leave(struct probe_set *ps, uint32_t proc_idx, uint32_t libs);
@@ -144,7 +152,8 @@ struct proc {
 	struct bpf_link *threads; /* iterator over them; NULL: they are not sampled */
 	pid_t tgid;
 	struct link_list links;
-	/* to the agent's sites: that of operators, and all others; they come and go while it is listened to */
+	/* to the agent's sites: that of operators, and all others; they come and go while it is
+	 * listened to */
 	struct link_list ops_links, request_links;
 };
 
@@ -158,7 +167,8 @@ struct probe_set {
 	bool multi;
 	struct trace_fs *trace; /* without multi: groups of probes */
 	struct proc procs[PTB_PROC_MAX];
-	struct link_list cost_links; /* to a child that is gone: closed with the others, it takes time */
+	/* to a child that is gone: closed with the others, it takes time */
+	struct link_list cost_links;
 	struct kmem kmem;
 	struct sampler sampler;
 	struct mappings mappings;
@@ -173,7 +183,8 @@ int probe_set__verify_armed(const struct probe_set *ps, pid_t tgid, const struct
 			    uint32_t lib_cnt);
 /* With the kind of links that this set uses; as attach__bisect(). */
 int probe_set__attach_sites(struct probe_set *ps, struct attach_req *req);
-/* All sites of a library; proc: for the cookies; tgid 0: in all processes. Their number or negative errno (reported, if it is one process). */
+/* All sites of a library; proc: for the cookies; tgid 0: in all processes. Their number or negative
+ * errno (reported, if it is one process). */
 int probe_set__attach_progs(struct probe_set *ps, uint32_t proc, pid_t tgid, struct probe_lib *lib,
 			    struct link_list *links);
 

@@ -33,10 +33,10 @@
 #include "probe/probe_impl.h"
 
 /*
- * Default sizes: a second of four threads that do nothing but operators, while the collector gets 5 % of a
- * processor; with an agent half a second of them (tests/e2e/test_starved.py). Names make 25 MB/s on a processor,
- * arguments twice that. With an agent operators come three times as fast, and CUPTI hands its records out by the
- * megabyte, all on one processor.
+ * Default sizes: a second of four threads that do nothing but operators, while the collector gets 5
+ * % of a processor; with an agent half a second of them (tests/e2e/test_starved.py). Names make 25
+ * MB/s on a processor, arguments twice that. With an agent operators come three times as fast, and
+ * CUPTI hands its records out by the megabyte, all on one processor.
  */
 #define RING_BYTES_ALL (128u << 20)
 #define RING_BYTES_MIN (256u << 10)
@@ -85,7 +85,8 @@ uint32_t rings__choose_cnt(void)
 
 uint64_t rings__choose_bytes(bool agent)
 {
-	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / SHARE_OF_RAM;
+	uint64_t ram =
+		(uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / SHARE_OF_RAM;
 	uint64_t all = agent ? AGENT_BYTES_ALL : RING_BYTES_ALL,
 		 share = (ram < all ? ram : all) / rings__choose_cnt();
 	uint64_t bytes = agent ? AGENT_BYTES_MIN : RING_BYTES_MIN;
@@ -99,7 +100,8 @@ static int piece__make(const struct rings *r, struct piece *piece)
 {
 	void *p;
 
-	piece->fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ptb_ring", 0, 0, (uint32_t)r->bytes, NULL);
+	piece->fd =
+		bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ptb_ring", 0, 0, (uint32_t)r->bytes, NULL);
 	if (piece->fd < 0)
 		return -errno;
 	p = mmap(NULL, r->page, PROT_READ | PROT_WRITE, MAP_SHARED, piece->fd, 0);
@@ -111,7 +113,8 @@ static int piece__make(const struct rings *r, struct piece *piece)
 		return -errno;
 	piece->prod = p;
 	piece->data = (const uint8_t *)p + r->page;
-	madvise(p, r->page + r->bytes, MADV_DONTFORK); /* each child would have its page tables copied */
+	/* each child would have its page tables copied */
+	madvise(p, r->page + r->bytes, MADV_DONTFORK);
 	return 0;
 }
 
@@ -177,7 +180,8 @@ static int put_pieces(const struct rings *r)
 
 int rings__connect(struct rings *r, int outer_map_fd, const uint32_t *at)
 {
-	/* edge-triggered: readable when a program asked for a wake-up, not whenever there is data */
+	/* edge-triggered: readable when a program asked for a wake-up, not whenever there is
+	 * data */
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
 	int err;
 

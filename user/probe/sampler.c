@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Samples of threads (bpf/sample.bpf.c): by the tick of each processor for what runs there, or by a timer of its own where more samples a second are
- * requested than there are ticks, or these cannot be had; and one run of an iterator in each period for the threads that do not run. When in the
- * period is random, so that ptbpf does not always run when a processor is interrupted, or when the program does something of the same period.
+ * Samples of threads (bpf/sample.bpf.c): by the tick of each processor for what runs there, or by a
+ * timer of its own where more samples a second are requested than there are ticks, or these cannot
+ * be had; and one run of an iterator in each period for the threads that do not run. When in the
+ * period is random, so that ptbpf does not always run when a processor is interrupted, or when the
+ * program does something of the same period.
  *
- * The iterator's period is longer: each run wakes ptbpf, which makes a program on a neighbouring processor slower, while a sample of a
- * thread that has not run since the last one loses nothing by standing for a longer time.
+ * The iterator's period is longer: each run wakes ptbpf, which makes a program on a neighbouring
+ * processor slower, while a sample of a thread that has not run since the last one loses nothing by
+ * standing for a longer time.
  */
 #define LOG_DOMAIN "sampler"
 #include "base/log.h"
@@ -55,7 +58,8 @@ static bool any_without_ticks(void)
 	return isdigit(first);
 }
 
-/* Ticks a second of a processor that is not idle; 0: they are not alike, or do not come by timers of high resolution. */
+/* Ticks a second of a processor that is not idle; 0: they are not alike, or do not come by timers
+ * of high resolution. */
 static uint32_t tick_hz(void)
 {
 	struct timespec tick, resolution;
@@ -242,7 +246,8 @@ static uint64_t next_random(uint64_t *x)
 	return *x;
 }
 
-/* At a random moment of the period after the last one that has had its run; at once if that is over. */
+/* At a random moment of the period after the last one that has had its run; at once if that is
+ * over. */
 static void arm(struct sampler *sa)
 {
 	struct itimerspec t = { .it_interval = { 0 } };
@@ -277,7 +282,8 @@ void sampler__end(struct sampler *sa)
 }
 
 /* Samples that stand for so many periods each. */
-static void sample_blocked(struct ptbpf_bpf *s, const struct proc *procs, uint32_t cnt, uint64_t ticks)
+static void sample_blocked(struct ptbpf_bpf *s, const struct proc *procs, uint32_t cnt,
+			   uint64_t ticks)
 {
 	uint64_t looked;
 

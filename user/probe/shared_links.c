@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * One set of links to a library for several processes. With links for each process the kernel visits every process that maps
- * the library for every site of every one of them, and at each hit asks all of them whose it is. Links without a process put breakpoints
- * into all processes that map the library, so they are made only where these are known, and all of them are to be traced. Which process has
- * hit is found in BPF by its pid; hits of others, which have mapped the library later or are forks, are counted and dropped.
+ * One set of links to a library for several processes. With links for each process the kernel
+ * visits every process that maps the library for every site of every one of them, and at each hit
+ * asks all of them whose it is. Links without a process put breakpoints into all processes that map
+ * the library, so they are made only where these are known, and all of them are to be traced. Which
+ * process has hit is found in BPF by its pid; hits of others, which have mapped the library later
+ * or are forks, are counted and dropped.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -60,12 +62,14 @@ void probe_set__expect(struct probe_set *ps, const pid_t *pids, uint32_t cnt)
 	err = mappings__read(ps);
 	if (!err)
 		return;
-	pr_debug("each process has its own probes: %s", errstr(err)); /* who maps the libraries is not known */
+	/* who maps the libraries is not known */
+	pr_debug("each process has its own probes: %s", errstr(err));
 	shared__forget(sh);
 }
 
 /* How many processes that are expected map the file; 0: another process does, too. */
-static uint32_t count_mappers(const struct probe_set *ps, uint64_t inode, const struct probe_lib *lib)
+static uint32_t count_mappers(const struct probe_set *ps, uint64_t inode,
+			      const struct probe_lib *lib)
 {
 	const struct shared *sh = &ps->shared;
 	uint32_t n = 0, i = 0;
@@ -82,7 +86,8 @@ static uint32_t count_mappers(const struct probe_set *ps, uint64_t inode, const 
 	return n;
 }
 
-/* Before a breakpoint comes into any of them: each process has the instructions that were analysed. */
+/* Before a breakpoint comes into any of them: each process has the instructions that were
+ * analysed. */
 static bool all_match(const struct mappings *all, uint64_t inode, const struct probe_lib *lib)
 {
 	for (uint32_t i = 0; i < all->cnt; i++) {
@@ -124,7 +129,8 @@ static int publish(struct probe_set *ps, pid_t tgid)
 				value.proc[l] = (uint16_t)(i + 1);
 	}
 	if (!any) {
-		bpf_map_delete_elem(fd, &key); /* not there: it has ended, or executes another program */
+		/* not there: it has ended, or executes another program */
+		bpf_map_delete_elem(fd, &key);
 		return 0;
 	}
 	return bpf_map_update_elem(fd, &key, &value, BPF_ANY) ? -errno : 0;
@@ -182,7 +188,8 @@ static bool same_sites(const struct shared_lib *sl, const struct probe_lib *lib)
 }
 
 /* The links of this library; else, with room, where they may be; PTB_SHARED_MAX: nowhere. */
-static uint32_t find_lib(const struct shared *sh, const struct stat *st, const struct probe_lib *lib)
+static uint32_t find_lib(const struct shared *sh, const struct stat *st,
+			 const struct probe_lib *lib)
 {
 	uint32_t room = PTB_SHARED_MAX;
 
@@ -198,13 +205,16 @@ static uint32_t find_lib(const struct shared *sh, const struct stat *st, const s
 }
 
 /* Links that can serve this library: by their file. */
-static uint32_t find_shared(const struct probe_set *ps, const struct probe_lib *lib, struct stat *st)
+static uint32_t find_shared(const struct probe_set *ps, const struct probe_lib *lib,
+			    struct stat *st)
 {
 	if (!ps->skel->rodata->by_tgid || !lib->cnt || stat(lib->access_path, st))
 		return PTB_SHARED_MAX;
 	for (uint32_t i = 0; i < lib->cnt; i++)
-		if (lib->sites[i].semaphore || /* which is raised in each process that has a probe */
-		    lib->sites[i].prog == PTB_PROG_CODE_END) /* its place is what one process's memory says */
+		/* which is raised in each process that has a probe */
+		if (lib->sites[i].semaphore ||
+		    lib->sites[i].prog ==
+			    PTB_PROG_CODE_END) /* its place is what one process's memory says */
 			return PTB_SHARED_MAX;
 	return find_lib(&ps->shared, st, lib);
 }
@@ -248,7 +258,8 @@ static void announce(const struct probe_set *ps, uint64_t inode)
 	uint32_t key, i = 0;
 
 	while ((key = (uint32_t)mappings__next(&ps->mappings, inode, &i))) {
-		(void)hit_counts__add(ps, key); /* without it they count when the process is added */
+		/* without it they count when the process is added */
+		(void)hit_counts__add(ps, key);
 		bpf_map_update_elem(bpf_map__fd(ps->skel->maps.shared_procs), &key, &none,
 				    BPF_NOEXIST); /* there already: with another library */
 	}
@@ -257,7 +268,8 @@ static void announce(const struct probe_set *ps, uint64_t inode)
 int shared__create(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *lib)
 {
 	struct stat st;
-	uint32_t l = ps->shared.expected_cnt ? find_shared(ps, lib, &st) : PTB_SHARED_MAX, mappers = 0;
+	uint32_t l = ps->shared.expected_cnt ? find_shared(ps, lib, &st) : PTB_SHARED_MAX,
+		 mappers = 0;
 	uint64_t ns = shielded__cpu_ns(), inode = 0;
 	struct shared_lib *sl;
 	int n;

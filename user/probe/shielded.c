@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * System calls that a SIGKILL of ptbpf does not interrupt. The kernel changes a process's code page by page and gives up
- * where the caller has a SIGKILL pending (kernel mm/gup.c, __get_user_pages()): it then says "failed to unregister, leaking
- * uprobe", and the breakpoints stay in the target until it ends. So what sets or removes probes runs in a process of its
- * own, which shares memory and descriptors with this thread, as after vfork(), and lives on when ptbpf is killed. A
- * process that is ending has no signal pending any more: descriptors that are still open then are closed well.
+ * System calls that a SIGKILL of ptbpf does not interrupt. The kernel changes a process's code page
+ * by page and gives up where the caller has a SIGKILL pending (kernel mm/gup.c,
+ * __get_user_pages()): it then says "failed to unregister, leaking uprobe", and the breakpoints
+ * stay in the target until it ends. So what sets or removes probes runs in a process of its own,
+ * which shares memory and descriptors with this thread, as after vfork(), and lives on when ptbpf
+ * is killed. A process that is ending has no signal pending any more: descriptors that are still
+ * open then are closed well.
  */
 #include <errno.h>
 #include <sched.h>
@@ -45,7 +47,8 @@ void shielded__run(void (*fn)(void *arg), void *arg)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old); /* no handler runs twice */
-	pid = clone(child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, &c);
+	pid = clone(child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS,
+		    &c);
 	if (pid < 0)
 		child(&c);
 	while (pid > 0 && waitpid(pid, NULL, (int)__WCLONE) < 0 && errno == EINTR)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Are the instructions that were analysed still where the probes go? The kernel copies the
- * instruction from the file's page cache and puts its breakpoint into the process's memory without comparing
- * the two (kernel/events/uprobes.c, copy_insn() and uprobe_write_opcode()), so both are compared here: the file,
- * through the descriptor that is probed, and every executable mapping of it in the process, which the process may
- * have changed.
+ * instruction from the file's page cache and puts its breakpoint into the process's memory without
+ * comparing the two (kernel/events/uprobes.c, copy_insn() and uprobe_write_opcode()), so both are
+ * compared here: the file, through the descriptor that is probed, and every executable mapping of
+ * it in the process, which the process may have changed.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -32,14 +32,15 @@ static bool in_file(const struct probe_site *s, const uint8_t *got)
 }
 
 /*
- * A breakpoint replaces the first byte. Linux 6.18 replaces a five-byte no-op by a call (arch/x86/kernel/uprobes.c,
- * arch_uprobe_optimize()).
+ * A breakpoint replaces the first byte. Linux 6.18 replaces a five-byte no-op by a call
+ * (arch/x86/kernel/uprobes.c, arch_uprobe_optimize()).
  */
 static bool is_armed(const struct probe_site *s, const uint8_t *got)
 {
 	if (got[0] == 0xcc)
 		return !memcmp(got + 1, s->insn + 1, s->insn_len - 1u);
-	return s->insn_len == sizeof(nop5) && !memcmp(s->insn, nop5, sizeof(nop5)) && got[0] == 0xe8;
+	return s->insn_len == sizeof(nop5) && !memcmp(s->insn, nop5, sizeof(nop5)) &&
+	       got[0] == 0xe8;
 }
 
 static bool in_memory(const struct probe_site *s, const uint8_t *got)
@@ -84,8 +85,9 @@ struct batch {
 	uint8_t bytes[BATCH][PROBE_INSN_MAX];
 	uint32_t cnt;
 	size_t len;
-	struct remote_mem *mem;           /* where process_vm_readv() is not allowed */
-	struct bpf_program *const *armed; /* those that are linked; NULL: their sites need no breakpoint */
+	struct remote_mem *mem; /* where process_vm_readv() is not allowed */
+	/* those that are linked; NULL: their sites need no breakpoint */
+	struct bpf_program *const *armed;
 	bool quiet;
 };
 
@@ -207,12 +209,14 @@ int site_check__memory(pid_t tgid, const struct code_maps *maps, const struct pr
 	return compare_memory(tgid, maps, lib, true, armed);
 }
 
-/* The kernel places breakpoints where the file of this name is mapped, and reports no error where the process has mapped another. */
+/* The kernel places breakpoints where the file of this name is mapped, and reports no error where
+ * the process has mapped another. */
 static int not_armed(pid_t tgid, const struct probe_lib *lib)
 {
-	pr_error("'%s' of process %d is not probed: the process runs other code than that of the file "
-		 "(an overlay makes a new file of one that is changed, by chown or touch, too)",
-		 lib->name, (int)tgid);
+	pr_error(
+		"'%s' of process %d is not probed: the process runs other code than that of the file "
+		"(an overlay makes a new file of one that is changed, by chown or touch, too)",
+		lib->name, (int)tgid);
 	pr_hint("restart the process");
 	return -ESTALE;
 }
@@ -223,7 +227,8 @@ static int check_memory(pid_t tgid, const struct code_maps *all, const struct pr
 	struct code_maps maps = { 0 };
 	int err = code_maps__pick(all, tgid, lib->access_path, &maps);
 
-	if (!err && maps.cnt) /* else it has executed another program, or it was said that probes do not hit */
+	/* else it has executed another program, or it was said that probes do not hit */
+	if (!err && maps.cnt)
 		err = compare_memory(tgid, &maps, lib, false, armed);
 	code_maps__free(&maps);
 	if (err == -ENOENT)

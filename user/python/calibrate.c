@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A layout is right if a thread agrees with it: its state has the thread's own pointer where thread_id is expected
- * (glibc's struct tcbhead_t has a pointer to itself, sysdeps/x86_64/nptl/tls.h), the thread's slot has the address of that state, and its
- * frames lead to code objects whose texts and lines can be decoded. The process runs meanwhile, so a thread that fails is
- * examined again; a layout that is wrong fails every time.
+ * A layout is right if a thread agrees with it: its state has the thread's own pointer where
+ * thread_id is expected (glibc's struct tcbhead_t has a pointer to itself,
+ * sysdeps/x86_64/nptl/tls.h), the thread's slot has the address of that state, and its frames lead
+ * to code objects whose texts and lines can be decoded. The process runs meanwhile, so a thread
+ * that fails is examined again; a layout that is wrong fails every time.
  */
 #include "python/python_priv.h"
 
@@ -26,7 +27,8 @@
 #define TRIES 20
 #define PAUSE_NS 1000000
 
-/* glibc: struct pthread, first block of thread-specific data {sequence, value}, and pointers to further blocks. */
+/* glibc: struct pthread, first block of thread-specific data {sequence, value}, and pointers to
+ * further blocks. */
 #define SELF_OFF 0x10
 #define TSD_OFF 0x310
 #define TSD_BLOCK 32u
@@ -48,7 +50,8 @@ static int refuse(struct py_interp *pi, const char *why)
 	return -ENOTSUP;
 }
 
-/* A hostile process has as many threads, frames and code objects as are inspected, and all are large. */
+/* A hostile process has as many threads, frames and code objects as are inspected, and all are
+ * large. */
 static bool is_over(uint64_t until_ns)
 {
 	return cancel__pending() || clock__cpu_ns() >= until_ns;
@@ -137,7 +140,8 @@ static bool slot_of_module(pid_t pid, uint64_t pair, int64_t tls, struct slot *o
 		return false;
 	*out = (struct slot){ .off = DTV_OFF,
 			      .hops = 2,
-			      .hop = { (uint32_t)(16 * words[0]), (uint32_t)(words[1] + (uint64_t)tls) } };
+			      .hop = { (uint32_t)(16 * words[0]),
+				       (uint32_t)(words[1] + (uint64_t)tls) } };
 	return true;
 }
 
@@ -160,7 +164,8 @@ static void list_slots(pid_t pid, const struct py_interp *pi, const struct py_fi
 		return;
 	}
 	if (facts->tls_pair)
-		list->cnt += slot_of_module(pid, facts->tls_pair, facts->tls, &list->slots[list->cnt]);
+		list->cnt +=
+			slot_of_module(pid, facts->tls_pair, facts->tls, &list->slots[list->cnt]);
 	else
 		list->cnt += slot_of_tls(facts->tls, &list->slots[list->cnt]);
 	if (facts->tls_slot && read_word(pid, facts->tls_slot, &tls))
@@ -213,7 +218,8 @@ static void find_code_type(pid_t pid, struct ptb_py_layout *l, uint64_t code)
 	uint64_t type, name;
 	char text[8];
 
-	if (read_word(pid, code + l->off.type, &type) && read_word(pid, type + l->off.type_name, &name) &&
+	if (read_word(pid, code + l->off.type, &type) &&
+	    read_word(pid, type + l->off.type_name, &name) &&
 	    !remote__read_cstr(pid, name, text, sizeof(text)) && !strcmp(text, "code"))
 		l->code_type = type;
 }
@@ -261,7 +267,8 @@ static int read_threads(pid_t pid, struct py_interp *pi, uint64_t until_ns, uint
 	int n = -EINVAL;
 
 	*tstates = xcalloc(THREADS_MAX, sizeof(**tstates));
-	for (uint32_t i = 0; i < TRIES && n <= 0 && !is_over(until_ns); i++) { /* threads begin and end */
+	/* threads begin and end */
+	for (uint32_t i = 0; i < TRIES && n <= 0 && !is_over(until_ns); i++) {
 		if (i)
 			pause_briefly();
 		n = py_interp__threads(pid, pi, *tstates, THREADS_MAX);
@@ -280,7 +287,8 @@ static int check_threads(pid_t pid, struct py_interp *pi, const uint64_t *tstate
 		[CHECK_ID] = "no thread is where its layout says, or the C library is not glibc",
 		[CHECK_SLOT] = "where threads keep their thread state was not found",
 		[CHECK_FRAMES] = "frames or code objects are not what its layout says",
-		[CHECK_IDLE] = "no thread runs Python code now on which its layout could be verified",
+		[CHECK_IDLE] =
+			"no thread runs Python code now on which its layout could be verified",
 	};
 	enum check got[CHECKED_MAX] = { CHECK_ID }, best = CHECK_ID;
 	uint32_t open = pi->checked_cnt;

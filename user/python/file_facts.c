@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * _PyRuntime is a section of its own from 3.13 on (cpython Include/internal/pycore_runtime.h, GENERATE_DEBUG_SECTION;
- * most builds of 3.11 and 3.12 have it, too), and a symbol in all versions.
+ * _PyRuntime is a section of its own from 3.13 on (cpython Include/internal/pycore_runtime.h,
+ * GENERATE_DEBUG_SECTION; most builds of 3.11 and 3.12 have it, too), and a symbol in all versions.
  *
  * Where a thread keeps its thread state is read from the code of PyGILState_GetThisThreadState()
- * (Python/pystate.c): up to 3.14 it passes autoTSSkey to pthread_getspecific(), by value or by address; from 3.15 on it
- * loads the thread-local variable _Py_tss_gilstate, in a library with the help of __tls_get_addr().
+ * (Python/pystate.c): up to 3.14 it passes autoTSSkey to pthread_getspecific(), by value or by
+ * address; from 3.15 on it loads the thread-local variable _Py_tss_gilstate, in a library with the
+ * help of __tls_get_addr().
  */
 #include "python/python_priv.h"
 
@@ -47,7 +48,8 @@ static bool match_py_symbol(const struct elf_sym *sym, void *arg)
 
 /* ---- the version ---- */
 
-/* "cpython-310", the tag in the names of cached files (Python/sysmodule.c); the minor version, 0: not there. */
+/* "cpython-310", the tag in the names of cached files (Python/sysmodule.c); the minor version, 0:
+ * not there. */
 static uint32_t find_tag(const uint8_t *p, uint64_t len)
 {
 	static const char tag[] = "cpython-3";
@@ -91,7 +93,8 @@ struct state_search {
 	struct py_file_facts *facts;
 	const struct elf_file *ef;
 	uint64_t pair; /* the address that the first argument's register was given last */
-	uint64_t loaded[REG_CNT]; /* the fixed address from which a register was loaded last: a slot of the GOT */
+	/* the fixed address from which a register was loaded last: a slot of the GOT */
+	uint64_t loaded[REG_CNT];
 };
 
 static void note_key(struct state_search *s, uint64_t addr)
@@ -126,10 +129,12 @@ static void note_operands(struct state_search *s, const struct insn *in)
 
 		if (operand__is_fixed(o))
 			note_key(s, (uint64_t)o->value);
-		else if (operand__is_member(o) && s->loaded[o->reg]) /* of _PyRuntime, by its address in the GOT */
+		/* of _PyRuntime, by its address in the GOT */
+		else if (operand__is_member(o) && s->loaded[o->reg])
 			note_key(s, s->syms->runtime + (uint64_t)o->value);
 	}
-	if (in->form == FORM_ADDRESS && in->ops[0].reg == arch.arg[0] && operand__is_fixed(&in->ops[1]))
+	if (in->form == FORM_ADDRESS && in->ops[0].reg == arch.arg[0] &&
+	    operand__is_fixed(&in->ops[1]))
 		s->pair = (uint64_t)in->ops[1].value;
 	if (in->form == FORM_CONST)
 		note_key(s, (uint64_t)in->value);
@@ -182,7 +187,8 @@ int py_file_facts__learn(const struct elf_file *ef, const void *arg, uint8_t **o
 
 	(void)arg;
 	elf_file__for_each_sym(ef, match_py_symbol, &syms);
-	if (!syms.runtime && !elf_file__section(ef, ".PyRuntime", &syms.runtime, &syms.runtime_size) &&
+	if (!syms.runtime &&
+	    !elf_file__section(ef, ".PyRuntime", &syms.runtime, &syms.runtime_size) &&
 	    !elf_file__section(ef, "PyRuntime", &syms.runtime, &syms.runtime_size))
 		return 0;
 	facts.runtime = syms.runtime;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See python.h. Structures: cpython Include/internal/pycore_frame.h, Include/cpython/code.h (paths by version: schemas/python). */
+/* See python.h. Structures: cpython Include/internal/pycore_frame.h, Include/cpython/code.h (paths
+ * by version: schemas/python). */
 #include "python/python.h"
 
 #include <errno.h>
@@ -92,14 +93,16 @@ int py_frames__walk(pid_t pid, const struct ptb_py_layout *l, uint64_t tstate,
 /* ---- code objects ---- */
 
 /* Not longer than PY_TEXT_MAX with its end, see py_str__parse(). */
-static int read_str(pid_t pid, const struct ptb_py_offsets *off, uint64_t addr, char *buf, bool *cut)
+static int read_str(pid_t pid, const struct ptb_py_offsets *off, uint64_t addr, char *buf,
+		    bool *cut)
 {
 	uint8_t bytes[PY_TEXT_MAX];
 	struct py_str s;
 	uint64_t length;
 	uint32_t state;
 	bool is_cut;
-	int err = addr & 7 ? -EINVAL : remote__read(pid, addr + off->str_state, &state, sizeof(state));
+	int err = addr & 7 ? -EINVAL :
+			     remote__read(pid, addr + off->str_state, &state, sizeof(state));
 
 	if (!err)
 		err = remote__read(pid, addr + off->str_length, &length, sizeof(length));
@@ -114,10 +117,12 @@ static int read_str(pid_t pid, const struct ptb_py_offsets *off, uint64_t addr, 
 	return 0;
 }
 
-static int read_table(pid_t pid, const struct ptb_py_offsets *off, uint64_t addr, struct py_code *code)
+static int read_table(pid_t pid, const struct ptb_py_offsets *off, uint64_t addr,
+		      struct py_code *code)
 {
 	uint64_t size;
-	int err = addr & 7 ? -EINVAL : remote__read(pid, addr + off->bytes_size, &size, sizeof(size));
+	int err = addr & 7 ? -EINVAL :
+			     remote__read(pid, addr + off->bytes_size, &size, sizeof(size));
 
 	if (err || size > PTRDIFF_MAX)
 		return err ? err : -EINVAL;
@@ -151,7 +156,8 @@ static int compute_check(pid_t pid, const struct ptb_py_layout *l, uint64_t addr
 
 static int read_parts(pid_t pid, const struct ptb_py_layout *l, uint64_t addr, struct py_code *out)
 {
-	uint16_t name = l->off.code_qualname != PTB_PY_NONE ? l->off.code_qualname : l->off.code_name;
+	uint16_t name = l->off.code_qualname != PTB_PY_NONE ? l->off.code_qualname :
+							      l->off.code_name;
 	uint8_t object[PY_OBJECT_OFF_MAX + 8] = { 0 };
 	ssize_t n = remote__read_some(pid, addr, object, sizeof(object));
 	int err;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Which mapped file is the interpreter. A program that is linked against libpython may hold a copy of _PyRuntime that nobody
- * uses (a copy relocation), so every file that has one is tried until one is verified.
+ * Which mapped file is the interpreter. A program that is linked against libpython may hold a copy
+ * of _PyRuntime that nobody uses (a copy relocation), so every file that has one is tried until one
+ * is verified.
  */
 #define LOG_DOMAIN "python"
 #include "python/python.h"
@@ -27,7 +28,8 @@ static void add_bias(uint64_t *addr, uint64_t bias)
 }
 
 /* What the file of this mapping says. 0; -ENOENT: it has no interpreter; another negative errno. */
-static int ask_file(pid_t pid, const struct proc_map *map, uint64_t *spent_ns, struct py_file_facts *facts)
+static int ask_file(pid_t pid, const struct proc_map *map, uint64_t *spent_ns,
+		    struct py_file_facts *facts)
 {
 	const struct elf_question q = { .fn = py_file_facts__learn, .spent_ns = spent_ns };
 	struct mapped_file mf;
@@ -47,11 +49,12 @@ static int ask_file(pid_t pid, const struct proc_map *map, uint64_t *spent_ns, s
 	return err;
 }
 
-#define TYPE_DEALLOC                                                                               \
-	24 /* behind type_name: PyTypeObject {..., tp_name, tp_basicsize, tp_itemsize, tp_dealloc} */
+/* behind type_name: PyTypeObject {..., tp_name, tp_basicsize, tp_itemsize, tp_dealloc} */
+#define TYPE_DEALLOC 24
 #define ENDBR64 "\xf3\x0f\x1e\xfa"
 
-/* Functions begin with a push, behind an endbr64 where the compiler adds these; anything else is left alone. */
+/* Functions begin with a push, behind an endbr64 where the compiler adds these; anything else is
+ * left alone. */
 static bool find_push(pid_t pid, uint64_t *addr, struct py_code_end *ce)
 {
 	uint8_t code[6];
@@ -77,7 +80,8 @@ static void find_code_end(pid_t pid, const struct proc_maps *maps, const struct 
 	uint64_t addr;
 
 	if (off->interp_code_ends != PTB_PY_NONE ||
-	    remote__read(pid, pi->layout.code_type + off->type_name + TYPE_DEALLOC, &addr, sizeof(addr)) ||
+	    remote__read(pid, pi->layout.code_type + off->type_name + TYPE_DEALLOC, &addr,
+			 sizeof(addr)) ||
 	    !find_push(pid, &addr, &ce))
 		return;
 	for (uint32_t i = 0; i < maps->cnt; i++) {
@@ -165,7 +169,8 @@ static void search_maps(struct search *s, const struct proc_maps *maps)
 	for (uint32_t pass = 0; pass < PASS_CNT; pass++)
 		for (uint32_t i = 0; i < maps->cnt; i++)
 			if (proc_maps__is_first(maps, i) &&
-			    pass_of(&maps->items[i], s->exe) == pass && try_file(s, &maps->items[i]))
+			    pass_of(&maps->items[i], s->exe) == pass &&
+			    try_file(s, &maps->items[i]))
 				return;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See layout.h. The table for debuggers: cpython Include/internal/pycore_debug_offsets.h (3.13: pycore_runtime.h). */
+/* See layout.h. The table for debuggers: cpython Include/internal/pycore_debug_offsets.h (3.13:
+ * pycore_runtime.h). */
 #include "python/python.h"
 
 #include <errno.h>
@@ -15,8 +16,9 @@
 
 static const struct layout_row {
 	uint32_t minor;
-	struct ptb_py_offsets layout;        /* constants */
-	struct ptb_py_offsets debug_offsets; /* byte positions of the others in the table; 0: a constant */
+	struct ptb_py_offsets layout; /* constants */
+	/* byte positions of the others in the table; 0: a constant */
+	struct ptb_py_offsets debug_offsets;
 } rows[] = {
 #include "python/layouts.inc"
 };

@@ -11,8 +11,9 @@
 #include "ptb_python.h"
 
 /*
- * The layout of one CPython by its version (schemas/python/): constants for 3.9 to 3.12; from 3.13 on most of it comes
- * from the table that the interpreter has at the start of _PyRuntime for debuggers (struct _Py_DebugOffsets).
+ * The layout of one CPython by its version (schemas/python/): constants for 3.9 to 3.12; from 3.13
+ * on most of it comes from the table that the interpreter has at the start of _PyRuntime for
+ * debuggers (struct _Py_DebugOffsets).
  */
 
 #define PY_DEBUG_OFFSETS_READ 1024 /* of _PyRuntime: more than the table has in any version */
@@ -22,9 +23,10 @@
 #define PY_VERSION_OF(minor) (3u << 24 | (uint32_t)(minor) << 16)
 
 /*
- * runtime: the first len bytes of _PyRuntime, as hostile as the process. hint: its version (PY_VERSION_HEX or
- * PY_VERSION_OF()) as far as the file has it, 0: not at all; the table has a version of its own. 0; or
- * -ENOTSUP and *why, half a sentence in static storage; out->version is set if it is known.
+ * runtime: the first len bytes of _PyRuntime, as hostile as the process. hint: its version
+ * (PY_VERSION_HEX or PY_VERSION_OF()) as far as the file has it, 0: not at all; the table has a
+ * version of its own. 0; or -ENOTSUP and *why, half a sentence in static storage; out->version is
+ * set if it is known.
  */
 int py_layout__fill(const uint8_t *runtime, size_t len, uint32_t hint, struct ptb_py_layout *out,
 		    const char **why);
@@ -33,8 +35,8 @@ int py_layout__fill(const uint8_t *runtime, size_t len, uint32_t hint, struct pt
 void py_version__print(uint32_t version, char buf[PY_VERSION_TEXT]);
 
 /*
- * What CPython's objects mean: line tables and texts, out of bytes that were copied from a process. Knows no process;
- * all input is hostile.
+ * What CPython's objects mean: line tables and texts, out of bytes that were copied from a process.
+ * Knows no process; all input is hostile.
  */
 
 #define PY_TEXT_MAX 4096 /* bytes of UTF-8 with the NUL; a longer text is cut */
@@ -43,8 +45,9 @@ void py_version__print(uint32_t version, char buf[PY_VERSION_TEXT]);
 #define PY_NO_LINE (-1)
 
 /*
- * The line of the instruction at a byte offset into a code object's bytecode. at < 0: not begun, which is the first
- * line; PY_NO_LINE: the instruction belongs to none, or the table does not cover it.
+ * The line of the instruction at a byte offset into a code object's bytecode. at < 0: not begun,
+ * which is the first line; PY_NO_LINE: the instruction belongs to none, or the table does not cover
+ * it.
  */
 int32_t py_line__find(enum ptb_py_lines form, const uint8_t *table, size_t len, int32_t first,
 		      int32_t at);
@@ -58,23 +61,28 @@ struct py_str {
 };
 
 /* False: a legacy str whose characters are elsewhere, or none. */
-bool py_str__parse(const struct ptb_py_offsets *off, uint32_t state, uint64_t length, struct py_str *out);
-/* To UTF-8; a lone surrogate becomes U+FFFD. Terminated; the number of bytes. *cut: some did not fit. */
-size_t py_str__to_utf8(const struct py_str *s, const uint8_t *bytes, char *buf, size_t cap, bool *cut);
+bool py_str__parse(const struct ptb_py_offsets *off, uint32_t state, uint64_t length,
+		   struct py_str *out);
+/* To UTF-8; a lone surrogate becomes U+FFFD. Terminated; the number of bytes. *cut: some did not
+ * fit. */
+size_t py_str__to_utf8(const struct py_str *s, const uint8_t *bytes, char *buf, size_t cap,
+		       bool *cut);
 
 /*
- * The CPython of a running process: found among its mapped files by what they define, its layout verified on live
- * threads. Reads only, from outside; the process runs on.
+ * The CPython of a running process: found among its mapped files by what they define, its layout
+ * verified on live threads. Reads only, from outside; the process runs on.
  */
 
 #define PY_INTERP_WHY 160
 
-/* Where every code object ends: PyCode_Type.tp_dealloc(), in a part of the interpreter's file that is mapped from start to end. */
+/* Where every code object ends: PyCode_Type.tp_dealloc(), in a part of the interpreter's file that
+ * is mapped from start to end. */
 struct py_code_end {
 	uint64_t start, end;
 	uint64_t offset; /* in the file */
 	uint8_t insn[2]; /* a push, which the kernel emulates */
-	uint8_t insn_len; /* 0: there is no such instruction, or CPython counts code objects that end itself */
+	/* 0: there is no such instruction, or CPython counts code objects that end itself */
+	uint8_t insn_len;
 };
 
 struct py_interp {
@@ -84,25 +92,27 @@ struct py_interp {
 	struct py_code_end code_end;
 	uint32_t thread_cnt;  /* Python threads of the main interpreter; */
 	uint32_t checked_cnt; /* so many were examined, */
-	uint32_t verified_cnt; /* and for so many thread state, frames, code objects and lines are what they should be */
+	/* and for so many thread state, frames, code objects and lines are what they should be */
+	uint32_t verified_cnt;
 	uint32_t sub_cnt; /* other interpreters of the process */
 	bool late;        /* with why: to find out took too long, so it should not be tried again */
 	char why[PY_INTERP_WHY]; /* why stacks cannot be read; "": they can */
 };
 
 /*
- * 0: it was verified; -ENOTSUP: it is not usable, see why; -ENOENT: no mapped file defines an interpreter; another
- * negative errno. *out needs py_interp__clear() with 0 and -ENOTSUP.
+ * 0: it was verified; -ENOTSUP: it is not usable, see why; -ENOENT: no mapped file defines an
+ * interpreter; another negative errno. *out needs py_interp__clear() with 0 and -ENOTSUP.
  */
 int py_interp__find(pid_t pid, struct py_interp *out);
 void py_interp__clear(struct py_interp *pi);
 
-/* Addresses of the thread states of the main interpreter, at most max; their number, or negative errno. */
+/* Addresses of the thread states of the main interpreter, at most max; their number, or negative
+ * errno. */
 int py_interp__threads(pid_t pid, const struct py_interp *pi, uint64_t *tstates, uint32_t max);
 
 /*
- * Frames and code objects of a process, read from outside while it runs: whatever is read may have changed since, so
- * an error means "not now". Bounded on any memory.
+ * Frames and code objects of a process, read from outside while it runs: whatever is read may have
+ * changed since, so an error means "not now". Bounded on any memory.
  */
 
 struct py_live_frame {
@@ -111,7 +121,8 @@ struct py_live_frame {
 	bool native; /* native frames lie between it and its caller */
 };
 
-/* The frames of a thread, innermost first. Their number; -EFAULT: not readable; -EINVAL: no such frames. */
+/* The frames of a thread, innermost first. Their number; -EFAULT: not readable; -EINVAL: no such
+ * frames. */
 int py_frames__walk(pid_t pid, const struct ptb_py_layout *l, uint64_t tstate,
 		    struct py_live_frame *out, uint32_t max);
 
@@ -124,7 +135,8 @@ struct py_code {
 	bool cut; /* a text is longer, or the table too long to be read */
 };
 
-/* 0; -EINVAL: it is no code object; another negative errno. *out needs py_code__clear() on success. */
+/* 0; -EINVAL: it is no code object; another negative errno. *out needs py_code__clear() on
+ * success. */
 int py_code__read(pid_t pid, const struct ptb_py_layout *l, uint64_t addr, struct py_code *out);
 void py_code__clear(struct py_code *code);
 /* The class's name; like py_code__read(). */

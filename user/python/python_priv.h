@@ -9,28 +9,35 @@
 #include "python/python.h"
 #include "target/elf.h"
 
-/* What the ELF file of a program or library says about a CPython in it. Asked in the child (target/elf.h). */
+/* What the ELF file of a program or library says about a CPython in it. Asked in the child
+ * (target/elf.h). */
 
 /* Addresses are ELF vaddrs, 0: not known. */
 struct py_file_facts {
-	uint64_t runtime; /* _PyRuntime: there is an interpreter in the file, or a copy of its state */
+	/* _PyRuntime: there is an interpreter in the file, or a copy of its state */
+	uint64_t runtime;
 	uint64_t code_type; /* PyCode_Type */
 	uint64_t key;       /* autoTSSkey's key, as PyGILState_GetThisThreadState() uses it */
-	uint64_t tls_slot; /* word with the distance of _Py_tss_gilstate from the thread's pointer */
-	uint64_t tls_pair; /* what the code passes to __tls_get_addr(); the variable is `tls` bytes behind the result */
+	/* word with the distance of _Py_tss_gilstate from the thread's pointer */
+	uint64_t tls_slot;
+	/* what the code passes to __tls_get_addr(); the variable is `tls` bytes behind the
+	 * result */
+	uint64_t tls_pair;
 	int64_t tls;      /* without it: that distance, where the code has it; 0: it does not */
 	uint64_t version; /* PY_VERSION_HEX, or without its two lower bytes */
 };
 
-/* An elf_question's function: answers with a struct py_file_facts, or with nothing where there is no CPython. */
+/* An elf_question's function: answers with a struct py_file_facts, or with nothing where there is
+ * no CPython. */
 int py_file_facts__learn(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len);
 
 /* The verification of a layout on a live process. Private to user/python. */
 
 /*
- * facts: with runtime addresses (but tls and version), as hostile as the process. until_ns: the processor time
- * (clock__cpu_ns()) at which it ends without a result. Fills all of *pi but the object.
- * 0; -ENOTSUP and pi->why; -ECANCELED: a signal is pending; another negative errno: the process cannot be read.
+ * facts: with runtime addresses (but tls and version), as hostile as the process. until_ns: the
+ * processor time (clock__cpu_ns()) at which it ends without a result. Fills all of *pi but the
+ * object. 0; -ENOTSUP and pi->why; -ECANCELED: a signal is pending; another negative errno: the
+ * process cannot be read.
  */
 int py_calibrate__run(pid_t pid, const struct py_file_facts *facts, uint64_t until_ns,
 		      struct py_interp *pi);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Line tables: cpython 3.9 Objects/lnotab_notes.txt, 3.10 Objects/lnotab_notes.txt and Objects/codeobject.c
- * (PyLineTable_NextAddressRange), 3.11 and later Objects/locations.md (InternalDocs/code_objects.md).
- * Texts: Include/cpython/unicodeobject.h.
+ * Line tables: cpython 3.9 Objects/lnotab_notes.txt, 3.10 Objects/lnotab_notes.txt and
+ * Objects/codeobject.c (PyLineTable_NextAddressRange), 3.11 and later Objects/locations.md
+ * (InternalDocs/code_objects.md). Texts: Include/cpython/unicodeobject.h.
  */
 #include "python/python.h"
 
@@ -24,7 +24,8 @@ static int64_t find_by_lnotab(const uint8_t *t, size_t len, int64_t line, int64_
 	return line;
 }
 
-/* Pairs: length of a range in bytes, signed distance of its line from the one before; -128: it has no line. */
+/* Pairs: length of a range in bytes, signed distance of its line from the one before; -128: it has
+ * no line. */
 static int64_t find_by_ranges(const uint8_t *t, size_t len, int64_t line, int64_t at)
 {
 	int64_t end = 0;
@@ -91,7 +92,8 @@ static int64_t find_by_locations(const uint8_t *t, size_t len, int64_t line, int
 	return PY_NO_LINE;
 }
 
-int32_t py_line__find(enum ptb_py_lines form, const uint8_t *table, size_t len, int32_t first, int32_t at)
+int32_t py_line__find(enum ptb_py_lines form, const uint8_t *table, size_t len, int32_t first,
+		      int32_t at)
 {
 	int64_t line = PY_NO_LINE;
 
@@ -113,7 +115,8 @@ int32_t py_line__find(enum ptb_py_lines form, const uint8_t *table, size_t len, 
 #define STATE_COMPACT 0x20u
 #define STATE_ASCII 0x40u
 
-bool py_str__parse(const struct ptb_py_offsets *off, uint32_t state, uint64_t length, struct py_str *out)
+bool py_str__parse(const struct ptb_py_offsets *off, uint32_t state, uint64_t length,
+		   struct py_str *out)
 {
 	uint32_t kind = STATE_KIND(state);
 	uint64_t fit;
@@ -149,7 +152,8 @@ static size_t utf8_put(uint32_t c, char *to)
 	return n;
 }
 
-size_t py_str__to_utf8(const struct py_str *s, const uint8_t *bytes, char *buf, size_t cap, bool *cut)
+size_t py_str__to_utf8(const struct py_str *s, const uint8_t *bytes, char *buf, size_t cap,
+		       bool *cut)
 {
 	size_t len = 0, n;
 	char out[4];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See ranks_priv.h. A call starts the work and returns; the thread then waits for it, which no operator shows. So what the thread
- * did next bounds when the work was done, if it waited. A slice at the depth of a call or further out that comes after it is, or
- * begins with, what the thread did next.
+ * See ranks_priv.h. A call starts the work and returns; the thread then waits for it, which no
+ * operator shows. So what the thread did next bounds when the work was done, if it waited. A slice
+ * at the depth of a call or further out that comes after it is, or begins with, what the thread did
+ * next.
  */
 #include "ranks/ranks_priv.h"
 
@@ -16,11 +17,13 @@
 
 struct call_thread {
 	uint32_t proc; /* index */
-	uint32_t *open; /* calls of which it is not known yet what came next, by index; of growing depth */
+	/* calls of which it is not known yet what came next, by index; of growing depth */
+	uint32_t *open;
 	uint32_t cnt, cap;
 };
 
-/* pytorch torch/csrc/distributed/c10d/Ops.cpp. Those with a root do not make all ranks wait for all. */
+/* pytorch torch/csrc/distributed/c10d/Ops.cpp. Those with a root do not make all ranks wait for
+ * all. */
 static const struct {
 	const char *op;
 	bool waits;
@@ -105,7 +108,8 @@ static uint32_t name_of(struct collectives *c, const struct slice *sl)
 	return id;
 }
 
-/* The thread's calls from the slice's depth on have ended: it, or it as a part of what is around them, came next. */
+/* The thread's calls from the slice's depth on have ended: it, or it as a part of what is around
+ * them, came next. */
 static void settle(struct collectives *c, struct call_thread *t, const struct slice *sl)
 {
 	struct rank_calls *p = &c->procs[t->proc];
@@ -123,7 +127,8 @@ static void settle(struct collectives *c, struct call_thread *t, const struct sl
 	}
 }
 
-static void add_call(struct collectives *c, struct call_thread *t, const struct slice *sl, bool waits)
+static void add_call(struct collectives *c, struct call_thread *t, const struct slice *sl,
+		     bool waits)
 {
 	struct rank_calls *p = &c->procs[t->proc];
 	struct collective call = { .begin_ns = sl->begin_ns,
@@ -155,7 +160,8 @@ static int on_slice(void *arg, const struct slice *sl)
 {
 	struct collectives *c = arg;
 	const uint64_t *known;
-	bool waits = false, is_call = sl->cat == SLICE_CPU_OP && collectives__is_call(sl->name, &waits);
+	bool waits = false,
+	     is_call = sl->cat == SLICE_CPU_OP && collectives__is_call(sl->name, &waits);
 	struct call_thread *t;
 	struct rank_calls *p;
 

@@ -16,8 +16,9 @@ struct capture_reader;
 struct join_opts {
 	const char *const *paths;
 	uint32_t cnt;
-	const int *fds;      /* the open files, which are taken */
-	bool by_collectives; /* where collectives contradict a machine's clock, its times are moved */
+	const int *fds; /* the open files, which are taken */
+	/* where collectives contradict a machine's clock, its times are moved */
+	bool by_collectives;
 };
 
 /* 0 or negative errno, logged. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What is added to the times and to the numbers of each capture, and what collectives say of that. */
+/* What is added to the times and to the numbers of each capture, and what collectives say of
+ * that. */
 #define LOG_DOMAIN "captures"
 #include <errno.h>
 #include <inttypes.h>
@@ -51,7 +52,8 @@ static void shift_pids(struct join *j)
 		if (k < i)
 			shift = j->inputs[k].map.pid_shift;
 		for (k = 0; k < i; k++)
-			if (j->inputs[k].map.pid_shift == shift && shares_process(in, &j->inputs[k]))
+			if (j->inputs[k].map.pid_shift == shift &&
+			    shares_process(in, &j->inputs[k]))
 				shift = i * REMAP_PIDS;
 		in->map.pid_shift = shift;
 	}
@@ -91,14 +93,17 @@ static const struct rank_calls *choose_first(const struct join *j)
 	return best;
 }
 
-static void compare_process(struct join *j, const struct rank_calls *first, const struct rank_calls *c)
+static void compare_process(struct join *j, const struct rank_calls *first,
+			    const struct rank_calls *c)
 {
 	const struct join_input *a = &j->inputs[first->input], *b = &j->inputs[c->input];
 	struct join_machine *mc = &j->machines[b->machine];
-	uint64_t bound = a->machine == b->machine ? 0 :
-						    join_clock__bound(&j->machines[a->machine].clock) +
-							    join_clock__bound(&mc->clock);
-	struct calls_match r = calls_match__find(first, c, b->map.shift_ns - a->map.shift_ns, bound);
+	uint64_t bound = a->machine == b->machine ?
+				 0 :
+				 join_clock__bound(&j->machines[a->machine].clock) +
+					 join_clock__bound(&mc->clock);
+	struct calls_match r =
+		calls_match__find(first, c, b->map.shift_ns - a->map.shift_ns, bound);
 
 	if (!r.pairs) {
 		j->unmatched++;
@@ -122,8 +127,9 @@ static int64_t correction(const struct join_machine *mc)
 
 static void judge_machine(struct join *j, const struct join_machine *ref, struct join_machine *mc)
 {
-	int64_t bound =
-		(int64_t)(mc == ref ? 0 : join_clock__bound(&mc->clock) + join_clock__bound(&ref->clock));
+	int64_t bound = (int64_t)(mc == ref ? 0 :
+					      join_clock__bound(&mc->clock) +
+						      join_clock__bound(&ref->clock));
 	const struct join_input *in = &j->inputs[mc->first];
 	int64_t off = mc->lo_ns > 0 ? mc->lo_ns : mc->hi_ns;
 
@@ -140,12 +146,14 @@ static void judge_machine(struct join *j, const struct join_machine *ref, struct
 	mc->contradicts = true;
 	pr_warn("%s: by %u collectives the clock of %s is %s by at least %.3f ms against that of %s; by the clock "
 		"pairs it is within %.3f ms",
-		in->path, mc->bounds, *in->host ? in->host : "its machine", off > 0 ? "slow" : "fast",
-		(double)(off > 0 ? off : -off) / 1e6, j->inputs[ref->first].host, (double)bound / 1e6);
+		in->path, mc->bounds, *in->host ? in->host : "its machine",
+		off > 0 ? "slow" : "fast", (double)(off > 0 ? off : -off) / 1e6,
+		j->inputs[ref->first].host, (double)bound / 1e6);
 	if (j->by_collectives && mc != ref)
 		mc->correction_ns = correction(mc);
 	else if (mc != ref)
-		pr_hint("--align collectives moves its times by %.3f ms", (double)correction(mc) / 1e6);
+		pr_hint("--align collectives moves its times by %.3f ms",
+			(double)correction(mc) / 1e6);
 }
 
 static void check_collectives(struct join *j)

@@ -184,7 +184,8 @@ static int put_list(struct join *j, const char *key, cJSON *list)
 		int n = cJSON_GetArraySize(list);
 
 		free(text);
-		pr_warn("what is known of %d %s of processes is left out: too many", n - n / 2, key);
+		pr_warn("what is known of %d %s of processes is left out: too many", n - n / 2,
+			key);
 		while (cJSON_GetArraySize(list) > n / 2)
 			cJSON_DeleteItemFromArray(list, n / 2);
 	}
@@ -258,8 +259,9 @@ static int copy_control(void *arg, const struct ptb_rec_hdr *rec)
 
 	if (rec->kind == PTB_REC_META)
 		return copy_meta(c, (const void *)rec);
-	if (rec->kind == PTB_REC_WINDOW || rec->kind == PTB_REC_CLOCK || rec->kind == PTB_REC_ORIGIN ||
-	    (rec->kind == PTB_REC_COUNTER && !rec->tgid) || !remap__record(&c->in->map, rec, c->j->buf))
+	if (rec->kind == PTB_REC_WINDOW || rec->kind == PTB_REC_CLOCK ||
+	    rec->kind == PTB_REC_ORIGIN || (rec->kind == PTB_REC_COUNTER && !rec->tgid) ||
+	    !remap__record(&c->in->map, rec, c->j->buf))
 		return 0;
 	begin = remap__time(&c->in->map, c->in->begin_ns);
 	if (h->kind == PTB_REC_PROCESS && h->ts_ns < begin)

@@ -29,7 +29,8 @@ void join_clock__add(struct join_clock *c, uint64_t mono_ns, uint64_t unix_ns, u
 
 void join_clock__join(struct join_clock *c, const struct join_clock *other)
 {
-	struct join_clock best = other->pairs && (!c->pairs || other->err_ns < c->err_ns) ? *other : *c;
+	struct join_clock best = other->pairs && (!c->pairs || other->err_ns < c->err_ns) ? *other :
+											    *c;
 
 	if (c->pairs && other->pairs) {
 		best.min_ns = c->min_ns < other->min_ns ? c->min_ns : other->min_ns;
@@ -41,7 +42,8 @@ void join_clock__join(struct join_clock *c, const struct join_clock *other)
 
 uint64_t join_clock__bound(const struct join_clock *c)
 {
-	uint64_t below = (uint64_t)(c->unix_ns - c->min_ns), above = (uint64_t)(c->max_ns - c->unix_ns);
+	uint64_t below = (uint64_t)(c->unix_ns - c->min_ns),
+		 above = (uint64_t)(c->max_ns - c->unix_ns);
 
 	return c->err_ns + (below > above ? below : above);
 }
@@ -102,7 +104,8 @@ static int check_alike(const struct join *j, const struct session *s, const char
 	return 0;
 }
 
-static int take_facts(struct join *j, struct join_input *in, const struct session *s, char (*values)[32])
+static int take_facts(struct join *j, struct join_input *in, const struct session *s,
+		      char (*values)[32])
 {
 	const struct session_info *info = session__info(s);
 
@@ -114,7 +117,8 @@ static int take_facts(struct join *j, struct join_input *in, const struct sessio
 	in->sealed = info->sealed;
 	in->stop_reason = info->stop_reason;
 	if (!in->clock.pairs) {
-		pr_error("%s has no clock pair: its times cannot be compared with others", in->path);
+		pr_error("%s has no clock pair: its times cannot be compared with others",
+			 in->path);
 		return -ENODATA;
 	}
 	if (check_alike(j, s, in->path, values))

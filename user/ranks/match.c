@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See ranks_priv.h. The clocks say about which lag it is; of those near it the first counts whose names are the same and whose bounds
- * leave what the clocks say possible. If there is none, the clocks are wrong: then it is the nearest one that leaves anything possible.
- * A wrong lag leaves nothing: what is called again after a wait begins after the call before it was done on every rank, and steps
- * do not take equally long.
+ * See ranks_priv.h. The clocks say about which lag it is; of those near it the first counts whose
+ * names are the same and whose bounds leave what the clocks say possible. If there is none, the
+ * clocks are wrong: then it is the nearest one that leaves anything possible. A wrong lag leaves
+ * nothing: what is called again after a wait begins after the call before it was done on every
+ * rank, and steps do not take equally long.
  */
 #include "ranks/ranks_priv.h"
 
@@ -132,7 +133,8 @@ struct calls_match calls_match__find(const struct rank_calls *a, const struct ra
 	for (int64_t k = 0; common >= shorter / 4 && k <= 2 * LAGS; k++) {
 		struct calls_match m = match_at(a, b, shift_ns, near_lag(guess, k), false);
 
-		if (calls_match__consistent(&m) && m.pairs >= shorter / 2 && m.bounds >= LEAST_BOUNDS)
+		if (calls_match__consistent(&m) && m.pairs >= shorter / 2 &&
+		    m.bounds >= LEAST_BOUNDS)
 			return m;
 	}
 	return calls_match__at(a, b, shift_ns, guess);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the excess of a slow rank is made of: the same sums of all ranks, over the steps in which it is slow, by operator and by place in
- * the step. What of a rank's own time no operator and no loader has is outside of them.
+ * What the excess of a slow rank is made of: the same sums of all ranks, over the steps in which it
+ * is slow, by operator and by place in the step. What of a rank's own time no operator and no
+ * loader has is outside of them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -117,10 +118,11 @@ static void conclude(struct causes *k, struct rank_time *out)
 
 	for (uint32_t t = 1; t < k->text_cnt; t++) {
 		const double *row = &k->whats[(size_t)t * k->ranks];
-		struct rank_what w = { .name = text_ids__text(&k->rt->texts, t),
-				       .own_ns = row[k->rank] / steps,
-				       .excess_ns = skew__excess(row, k->ranks, 1, k->rank, k->others) /
-						    steps };
+		struct rank_what w = {
+			.name = text_ids__text(&k->rt->texts, t),
+			.own_ns = row[k->rank] / steps,
+			.excess_ns = skew__excess(row, k->ranks, 1, k->rank, k->others) / steps
+		};
 
 		if (w.excess_ns > 0)
 			add_what(out, &w);

@@ -59,7 +59,8 @@ static bool is_loading(const char *name)
 static bool is_in_loader(const struct rank_times *rt, const struct slice *sl)
 {
 	struct open_slice open[OPEN_MAX];
-	uint32_t n = sl->parent ? session__open_slices(rt->s, sl->tgid, sl->tid, open, OPEN_MAX) : 0;
+	uint32_t n = sl->parent ? session__open_slices(rt->s, sl->tgid, sl->tid, open, OPEN_MAX) :
+				  0;
 
 	for (uint32_t i = 0; i < n; i++)
 		if (open[i].cat == SLICE_USER_ANNOTATION && is_loading(open[i].name))
@@ -148,7 +149,8 @@ static void find_ranks(struct rank_times *rt)
 	qsort(o->ranks, o->rank_cnt, sizeof(*o->ranks), cmp_ranks);
 }
 
-/* Leaves the ranks whose collectives are those of the first one, and finds which of these all have. */
+/* Leaves the ranks whose collectives are those of the first one, and finds which of these all
+ * have. */
 static void match_ranks(struct rank_times *rt)
 {
 	struct rank_times_result *o = &rt->out;
@@ -185,7 +187,8 @@ static void find_last_calls(struct rank_times *rt)
 	rt->step_of = xcalloc((size_t)rt->out.matched + 1, sizeof(*rt->step_of));
 	for (int64_t c = rt->from; c < rt->to; c++)
 		for (uint32_t r = 0; r < rt->out.rank_cnt; r++) {
-			uint64_t at = rt__call(rt, r, c)->begin_ns, *last = &rt->last_ns[c - rt->from];
+			uint64_t at = rt__call(rt, r, c)->begin_ns,
+				 *last = &rt->last_ns[c - rt->from];
 
 			*last = at > *last ? at : *last;
 		}
@@ -222,7 +225,8 @@ static int64_t step_at(const struct rank_times *rt, int64_t c)
 	return lo && at < rt->steps[lo - 1].end_ns ? (int64_t)lo - 1 : -1;
 }
 
-/* Not those of which some rank's window has only a part: the first, and the last if more of it follows. */
+/* Not those of which some rank's window has only a part: the first, and the last if more of it
+ * follows. */
 static uint32_t number_steps(struct rank_times *rt)
 {
 	int64_t edge = step_at(rt, rt->from), end = -1, known = -1;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What each rank of a capture did between collectives, and who waited for whom. A rank's own time before a collective begins when the
- * last rank called the one before it, where its thread waits for that, else at its own call; it ends with its call. A sink of the
- * session; the criterion is in ranks/rank_times.h.
+ * What each rank of a capture did between collectives, and who waited for whom. A rank's own time
+ * before a collective begins when the last rank called the one before it, where its thread waits
+ * for that, else at its own call; it ends with its call. A sink of the session; the criterion is in
+ * ranks/rank_times.h.
  */
 #ifndef RANKS_RANK_TIMES_H
 #define RANKS_RANK_TIMES_H
@@ -14,14 +15,17 @@
 #include "model/session.h"
 
 /*
- * Is a rank slower than the others, and in which steps? Pure arithmetic on times; docs/ranks.md states the criterion for users.
+ * Is a rank slower than the others, and in which steps? Pure arithmetic on times; docs/ranks.md
+ * states the criterion for users.
  *
- * A rank's excess in a step is its own time, outside of collectives, less the median of that of the others. Its noise is the
- * median difference of the excess of two steps that follow one another, scaled to a standard deviation, so that a rank which becomes
- * slow has no more of it. The steps in which a rank may be slow are those with the greatest sum of what the excess has beyond the
- * noise, and beyond half of SKEW_SHARE (a one-sided CUSUM), each clipped so that a few outliers make no sum. It is slow if these are
- * SKEW_STEPS or more, their median excess is at least SKEW_SHARE of a step, the sum is at least SKEW_SUM times the noise, and their
- * excess costs at least SKEW_COST of the time of all steps.
+ * A rank's excess in a step is its own time, outside of collectives, less the median of that of the
+ * others. Its noise is the median difference of the excess of two steps that follow one another,
+ * scaled to a standard deviation, so that a rank which becomes slow has no more of it. The steps in
+ * which a rank may be slow are those with the greatest sum of what the excess has beyond the noise,
+ * and beyond half of SKEW_SHARE (a one-sided CUSUM), each clipped so that a few outliers make no
+ * sum. It is slow if these are SKEW_STEPS or more, their median excess is at least SKEW_SHARE of a
+ * step, the sum is at least SKEW_SUM times the noise, and their excess costs at least SKEW_COST of
+ * the time of all steps.
  */
 
 #define SKEW_SHARE 0.05
@@ -44,8 +48,10 @@ int skew__judge(const double *own, const double *step_ns, uint32_t ranks, uint32
 
 /* The median; v is reordered. 0: of nothing. */
 double skew__median(double *v, uint32_t cnt);
-/* own of the rank less the median of that of the others; others: room for all ranks. Values lie `stride` apart. */
-double skew__excess(const double *own, uint32_t ranks, uint32_t stride, uint32_t rank, double *others);
+/* own of the rank less the median of that of the others; others: room for all ranks. Values lie
+ * `stride` apart. */
+double skew__excess(const double *own, uint32_t ranks, uint32_t stride, uint32_t rank,
+		    double *others);
 
 struct rank_what {                /* of a slow rank's own time, per step in which it is slow */
 	const char *name;         /* operator, RANK_LOADING, RANK_OUTSIDE */
@@ -84,8 +90,9 @@ struct rank_wait { /* a collective */
 struct rank_times_result {
 	struct rank_time *ranks; /* by rank */
 	uint32_t rank_cnt;
-	uint32_t unmatched; /* further processes whose collectives are not those of the first rank */
-	uint32_t matched;   /* collectives that all ranks called */
+	/* further processes whose collectives are not those of the first rank */
+	uint32_t unmatched;
+	uint32_t matched; /* collectives that all ranks called */
 	bool by_steps; /* steps are those of the first rank, else each collective counts as one */
 	uint32_t step_cnt;       /* that all ranks have whole */
 	const int64_t *step_nrs; /* their numbers: of ProfilerStep#N, of the collective */

@@ -17,19 +17,25 @@
 #include "ranks/rank_times.h"
 
 /*
- * The collectives that each process called, as torch's dispatcher shows them (c10d::allreduce_), of one session or of several. A
- * sink of the session. Must not know which calls belong together: ranks/ranks_priv.h.
+ * The collectives that each process called, as torch's dispatcher shows them (c10d::allreduce_), of
+ * one session or of several. A sink of the session. Must not know which calls belong together:
+ * ranks/ranks_priv.h.
  */
 
 struct collective {
 	uint64_t begin_ns, end_ns; /* of the call, which starts the work */
-	uint64_t until_ns; /* what the thread did next: if it waited for the work, the work was done then. UINT64_MAX: nothing */
-	uint32_t name; /* in texts: of the operator, and the shapes of its inputs where they were recorded */
+	/* what the thread did next: if it waited for the work, the work was done then. UINT64_MAX:
+	 * nothing */
+	uint64_t until_ns;
+	/* in texts: of the operator, and the shapes of its inputs where they were recorded */
+	uint32_t name;
 	uint32_t tid;
 	uint32_t depth;
-	uint32_t nr; /* of the process's calls, in the order in which they ended, inner ones included */
+	/* of the process's calls, in the order in which they ended, inner ones included */
+	uint32_t nr;
 	bool waits; /* no rank's work ends before all have called */
-	bool backward; /* the call is a part of a backward pass, which goes on while the work is done */
+	/* the call is a part of a backward pass, which goes on while the work is done */
+	bool backward;
 	bool inner; /* of another call */
 };
 
@@ -64,25 +70,29 @@ int collectives__end(struct collectives *c);
 /* Is it one of torch's operators of a collective? waits: as in struct collective. */
 bool collectives__is_call(const char *op, bool *waits);
 /* Of a process; NULL: it called none. */
-const struct rank_calls *collectives__of(const struct collectives *c, uint32_t input, uint32_t tgid);
+const struct rank_calls *collectives__of(const struct collectives *c, uint32_t input,
+					 uint32_t tgid);
 
 /*
- * Which calls of two ranks are the same collective, and how far their clocks may be apart by these. All ranks of a process group
- * call its collectives in the same order, so the two lists are one, of which each window has another part: the lag.
+ * Which calls of two ranks are the same collective, and how far their clocks may be apart by these.
+ * All ranks of a process group call its collectives in the same order, so the two lists are one, of
+ * which each window has another part: the lag.
  */
 
 struct calls_match {
 	int64_t lag;    /* b's call i is a's call i + lag */
 	uint32_t pairs; /* calls that both have; 0: none match */
 	/*
-	 * What may be added to b's times: no rank is done with a collective before every rank has called it. INT64_MIN,
-	 * INT64_MAX: no bound. lo > hi: the calls contradict each other by so much, as when a rank does not wait.
+	 * What may be added to b's times: no rank is done with a collective before every rank has
+	 * called it. INT64_MIN, INT64_MAX: no bound. lo > hi: the calls contradict each other by so
+	 * much, as when a rank does not wait.
 	 */
 	int64_t lo_ns, hi_ns;
 	uint32_t bounds; /* pairs that gave one */
 };
 
-/* shift_ns: added to b's times before they are compared; bound_ns: they are right within this, as far as is known. */
+/* shift_ns: added to b's times before they are compared; bound_ns: they are right within this, as
+ * far as is known. */
 struct calls_match calls_match__find(const struct rank_calls *a, const struct rank_calls *b,
 				     int64_t shift_ns, uint64_t bound_ns);
 
@@ -96,13 +106,13 @@ static inline bool calls_match__consistent(const struct calls_match *m)
 }
 
 /*
- * Records of one capture as records of another, which contains several: ids of names, functions and sites, numbers of processes
- * and threads, and times become those of the new one. Owns the list of the fields that are any of these; must not know when
- * which record is written.
+ * Records of one capture as records of another, which contains several: ids of names, functions and
+ * sites, numbers of processes and threads, and times become those of the new one. Owns the list of
+ * the fields that are any of these; must not know when which record is written.
  */
 
-/* More than any kernel gives a process (PID_MAX_LIMIT): what the numbers of a capture are moved by, so that those of two
- * machines stay distinct. */
+/* More than any kernel gives a process (PID_MAX_LIMIT): what the numbers of a capture are moved by,
+ * so that those of two machines stay distinct. */
 #define REMAP_PIDS 4194304u
 _Static_assert((uint64_t)REMAP_PIDS *LIMIT_CAPTURES <= 1ULL << 31, "moved numbers fit a pid_t");
 
@@ -125,7 +135,8 @@ struct remap {
 
 void remap__clear(struct remap *m);
 
-/* The id in the new capture, the same for the same old one; 0: for 0, for what no capture of ours has, and without memory. */
+/* The id in the new capture, the same for the same old one; 0: for 0, for what no capture of ours
+ * has, and without memory. */
 uint32_t remap__id(struct remap *m, enum remap_ids kind, uint32_t id);
 /* A time; 0: for 0, and for what cannot be one. */
 uint64_t remap__time(const struct remap *m, uint64_t ns);
@@ -133,12 +144,14 @@ uint64_t remap__time(const struct remap *m, uint64_t ns);
 uint32_t remap__pid(const struct remap *m, uint32_t pid);
 
 /*
- * A well-formed record (capture_reader) as one of the new capture, in buf, which has room for any (64 KiB). False: it has no place
- * there, because it lies outside the window or, which is counted, is damaged or of an unknown kind.
+ * A well-formed record (capture_reader) as one of the new capture, in buf, which has room for any
+ * (64 KiB). False: it has no place there, because it lies outside the window or, which is counted,
+ * is damaged or of an unknown kind.
  */
 bool remap__record(struct remap *m, const struct ptb_rec_hdr *rec, uint64_t *buf);
 
-/* What the files of a join share: the captures, their machines, and what is known of their clocks. */
+/* What the files of a join share: the captures, their machines, and what is known of their
+ * clocks. */
 
 #define JOIN_TEXT_MAX 256
 
@@ -150,8 +163,8 @@ struct join_clock {
 	int64_t min_ns, max_ns; /* what all of them say */
 };
 
-/* How far a time may be from the machine's Unix time: the reading, and how far other pairs are from it. How far that is from
- * the Unix time of other machines no pair says. */
+/* How far a time may be from the machine's Unix time: the reading, and how far other pairs are from
+ * it. How far that is from the Unix time of other machines no pair says. */
 uint64_t join_clock__bound(const struct join_clock *c);
 /* A pair, in file order. */
 void join_clock__add(struct join_clock *c, uint64_t mono_ns, uint64_t unix_ns, uint64_t err_ns);
@@ -168,7 +181,8 @@ struct join_process {
 struct join_machine {
 	struct join_clock clock;
 	uint32_t first; /* input */
-	/* what collectives with processes of the first machine that has some allow to be added to its times */
+	/* what collectives with processes of the first machine that has some allow to be added to
+	 * its times */
 	int64_t lo_ns, hi_ns;
 	uint32_t pairs, bounds;
 	bool contradicts; /* its clock, by more than the bounds of both */
@@ -201,8 +215,9 @@ struct join {
 	struct join_machine *machines;
 	uint32_t machine_cnt, machine_cap;
 	struct collectives calls;
-	uint32_t matched, unmatched; /* pairs of processes that share collectives, and that share none */
-	uint64_t collectives;        /* that were matched */
+	/* pairs of processes that share collectives, and that share none */
+	uint32_t matched, unmatched;
+	uint64_t collectives; /* that were matched */
 	struct remap_space space;
 	struct capture_join parts;
 	struct capture_reader **readers; /* of parts */
@@ -221,7 +236,8 @@ int join__align(struct join *j);
 /* join_control.c: the control records of the whole; see struct capture_join. */
 int join__control(void *arg, rec_fn fn, void *fn_arg, uint64_t *bad_records);
 
-/* What the sink keeps, and the tables over ranks and collectives that conclusions are drawn from. */
+/* What the sink keeps, and the tables over ranks and collectives that conclusions are drawn
+ * from. */
 
 struct rt_step {
 	uint32_t tgid;
@@ -260,7 +276,8 @@ struct rank_times {
 };
 
 /* Of the collective c of the first rank: the rank's call. */
-static inline const struct collective *rt__call(const struct rank_times *rt, uint32_t rank, int64_t c)
+static inline const struct collective *rt__call(const struct rank_times *rt, uint32_t rank,
+						int64_t c)
 {
 	return &rt->lists[rank]->calls[c - rt->lags[rank]];
 }

@@ -117,7 +117,8 @@ bool remap__record(struct remap *m, const struct ptb_rec_hdr *rec, uint64_t *buf
 		return false;
 	}
 	row = first_field(rec->kind);
-	for (size_t i = row ? row - 1U : FIELD_CNT; i < FIELD_CNT && fields[i].kind == rec->kind; i++)
+	for (size_t i = row ? row - 1U : FIELD_CNT; i < FIELD_CNT && fields[i].kind == rec->kind;
+	     i++)
 		if (!map_field(m, (char *)buf, &fields[i])) {
 			m->left_out++;
 			return false;

@@ -9,7 +9,8 @@
 
 #include "base/mem.h"
 
-/* Median difference of two independent normal values, in standard deviations of one: 0.6745 * sqrt(2). */
+/* Median difference of two independent normal values, in standard deviations of one: 0.6745 *
+ * sqrt(2). */
 #define NOISE_SCALE 0.9539
 #define CLIP 2.0 /* times the threshold: more of one step does not count */
 
@@ -32,7 +33,8 @@ double skew__median(double *v, uint32_t cnt)
 static double median_without(const double *sorted, uint32_t cnt, double one)
 {
 	uint32_t n = cnt - 1, at = n / 2;
-	/* before the one that is left out, each has its own place; from there on, that of the one before it */
+	/* before the one that is left out, each has its own place; from there on, that of the one
+	 * before it */
 	double upper = sorted[at] < one ? sorted[at] : sorted[at + 1], lower;
 
 	if (n % 2)
@@ -42,7 +44,8 @@ static double median_without(const double *sorted, uint32_t cnt, double one)
 }
 
 /* Of all ranks in all steps, one row for each rank. tmp: room for all ranks. */
-static int find_excess(const double *own, uint32_t ranks, uint32_t steps, double *excess, double *tmp)
+static int find_excess(const double *own, uint32_t ranks, uint32_t steps, double *excess,
+		       double *tmp)
 {
 	for (uint32_t s = 0; s < steps; s++) {
 		for (uint32_t r = 0; r < ranks; r++)
@@ -57,7 +60,8 @@ static int find_excess(const double *own, uint32_t ranks, uint32_t steps, double
 	return 0;
 }
 
-double skew__excess(const double *own, uint32_t ranks, uint32_t stride, uint32_t rank, double *others)
+double skew__excess(const double *own, uint32_t ranks, uint32_t stride, uint32_t rank,
+		    double *others)
 {
 	uint32_t n = 0;
 
@@ -74,7 +78,8 @@ static double noise_of(const double *excess, uint32_t steps, double *tmp)
 	return skew__median(tmp, steps - 1) / NOISE_SCALE;
 }
 
-/* The interval with the greatest sum of the clipped excess beyond the threshold; returns the sum, 0: there is none. */
+/* The interval with the greatest sum of the clipped excess beyond the threshold; returns the sum,
+ * 0: there is none. */
 static double find_steps(const double *excess, uint32_t steps, double threshold, uint32_t *first,
 			 uint32_t *last)
 {
@@ -141,7 +146,8 @@ int skew__judge(const double *own, const double *step_ns, uint32_t ranks, uint32
 		memcpy(tmp, step_ns, steps * sizeof(*tmp));
 		step = skew__median(tmp, steps);
 		for (uint32_t r = 0; r < ranks; r++)
-			verdicts[r] = judge_rank(excess + (size_t)r * steps, step_ns, steps, step, tmp);
+			verdicts[r] =
+				judge_rank(excess + (size_t)r * steps, step_ns, steps, step, tmp);
 	}
 	free(tmp);
 	free(excess);

@@ -15,9 +15,11 @@ int agent_clock__add(struct agent_clock *c, uint64_t ticks, uint64_t mono_ns)
 {
 	const struct agent_clock_pair *last = c->cnt ? &c->pairs[c->cnt - 1] : NULL;
 
-	if (last && (ticks <= last->ticks || mono_ns <= last->mono_ns || ticks - last->ticks > NEAR_TICKS))
+	if (last &&
+	    (ticks <= last->ticks || mono_ns <= last->mono_ns || ticks - last->ticks > NEAR_TICKS))
 		return -EINVAL;
-	if (c->cnt >= LIMIT_AGENT_CLOCKS) { /* chunks that wait for a clock pair are later than these */
+	/* chunks that wait for a clock pair are later than these */
+	if (c->cnt >= LIMIT_AGENT_CLOCKS) {
 		c->cnt -= LIMIT_AGENT_CLOCKS / 2;
 		memmove(c->pairs, c->pairs + LIMIT_AGENT_CLOCKS / 2, c->cnt * sizeof(*c->pairs));
 		c->at = 0;

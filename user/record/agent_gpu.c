@@ -7,7 +7,8 @@
 #include "base/limits.h"
 #include "capture/capture.h"
 
-static void fill_head(struct ptb_rec_hdr *h, const struct agent_proc *p, uint32_t kind, uint32_t len)
+static void fill_head(struct ptb_rec_hdr *h, const struct agent_proc *p, uint32_t kind,
+		      uint32_t len)
 {
 	*h = (struct ptb_rec_hdr){ .len = (uint16_t)len,
 				   .kind = (uint8_t)kind,
@@ -104,7 +105,9 @@ static void put_activity(struct recorder *r, struct agent_proc *p, const struct 
 static bool put_graph_node(struct recorder *r, struct agent_proc *p, const struct ptb_arec *a)
 {
 	const struct ptb_arec_graph_node *n = (const void *)a;
-	struct ptb_gpu_graph_node to = { .at_ns = n->mono_ns, .node = n->node, .original = n->original };
+	struct ptb_gpu_graph_node to = { .at_ns = n->mono_ns,
+					 .node = n->node,
+					 .original = n->original };
 
 	if (agent__is_ahead(p, n->mono_ns))
 		return false;
@@ -163,7 +166,9 @@ void agent_gpu__free(struct agent_gpu *g)
 
 void agent_gpu__clock(struct recorder *r, struct agent_proc *p, const struct ptb_arec_gpu_clock *k)
 {
-	struct ptb_gpu_clock g = { .gpu_ns = k->gpu_ns, .mono_ns = k->mono_ns, .err_ns = k->err_ns };
+	struct ptb_gpu_clock g = { .gpu_ns = k->gpu_ns,
+				   .mono_ns = k->mono_ns,
+				   .err_ns = k->err_ns };
 
 	if (agent__is_ahead(p, k->mono_ns)) {
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);

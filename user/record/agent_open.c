@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Operators of an agent that are open when the window begins; see recorder_agent.h. Each is in two circles, in the
- * order of begin: of all, and of its stream. An agent chooses the objects, streams and order of its records, so
- * nothing here searches.
+ * Operators of an agent that are open when the window begins; see recorder_agent.h. Each is in two
+ * circles, in the order of begin: of all, and of its stream. An agent chooses the objects, streams
+ * and order of its records, so nothing here searches.
  */
 #include "record/recorder_agent.h"
 
@@ -14,7 +14,8 @@
 #include "base/limits.h"
 #include "base/mem.h"
 
-/* Keys in `ids`: (object, BY_OBJECT): the entry; (0, OF_ALL), (stream, OF_STREAM): the first one of a circle. */
+/* Keys in `ids`: (object, BY_OBJECT): the entry; (0, OF_ALL), (stream, OF_STREAM): the first one of
+ * a circle. */
 enum { OF_ALL, OF_STREAM, BY_OBJECT };
 
 static struct agent_open *find(const struct agent_opens *o, uint64_t key, int kind)
@@ -70,7 +71,8 @@ int agent_open__add(struct agent_opens *o, uint32_t stream, const struct ptb_rf_
 	size_t size = size_of(rec);
 
 	if (e)
-		agent_open__remove(o, e); /* another object at this address: that one's end did not come */
+		/* another object at this address: that one's end did not come */
+		agent_open__remove(o, e);
 	if (o->cnt >= LIMIT_AGENT_OPEN || o->bytes + size > LIMIT_AGENT_OPEN_BYTES ||
 	    !mem_limit__allows(size + hashmap__growth(&o->ids)))
 		return -E2BIG;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * An agent's operators as RF_BEGIN and RF_END. The window's edges are as sharp as those of kernel probes:
- * what ended before the window or began after it is not recorded; what was open at its begin is marked as such.
+ * An agent's operators as RF_BEGIN and RF_END. The window's edges are as sharp as those of kernel
+ * probes: what ended before the window or began after it is not recorded; what was open at its
+ * begin is marked as such.
  */
 #define LOG_DOMAIN "agent"
 #include <errno.h>
@@ -27,7 +28,8 @@ static void put_op(struct recorder *r, const struct ptb_rec_hdr *h)
 
 static uint64_t opdef_of(const struct agent_proc *p, uint64_t schema)
 {
-	if (!schema || schema & PTB_OPEN_NAME || p->schema_off < 0 || schema < (uint64_t)p->schema_off)
+	if (!schema || schema & PTB_OPEN_NAME || p->schema_off < 0 ||
+	    schema < (uint64_t)p->schema_off)
 		return schema; /* whatever it is, it is the same for all calls of the operator */
 	return schema - (uint64_t)p->schema_off;
 }
@@ -40,7 +42,8 @@ static bool sent_name(const struct ptb_arec_name *n, char *name, size_t cap)
 
 	if (padded + more > n->r.len - sizeof(*n))
 		return false;
-	snprintf(name, cap, "%.*s%s%.*s", (int)len, text, more ? "." : "", (int)more, text + padded);
+	snprintf(name, cap, "%.*s%s%.*s", (int)len, text, more ? "." : "", (int)more,
+		 text + padded);
 	return true;
 }
 
@@ -79,7 +82,8 @@ static void fill_op_head(struct recorder *r, struct agent_proc *p, const struct 
 
 /* false: malformed. */
 static bool make_begin(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
-		       const struct ptb_arec *a, uint64_t ts, union rf_record *u, uint64_t *stack_number)
+		       const struct ptb_arec *a, uint64_t ts, union rf_record *u,
+		       uint64_t *stack_number)
 {
 	const struct ptb_arec_begin *b = (const void *)a;
 	const char *rest = (const char *)(b + 1), *end = (const char *)a + a->len;
@@ -184,17 +188,18 @@ static void before_window(struct recorder *r, struct agent_proc *p, const struct
 }
 
 /*
- * The operator's Python stack, before it. None: it was begun before the window, which *op then says, it has no frames,
- * or was lost, which is counted where it was.
+ * The operator's Python stack, before it. None: it was begun before the window, which *op then
+ * says, it has no frames, or was lost, which is counted where it was.
  */
-static void put_stack_of(struct recorder *r, struct agent_proc *p, struct ptb_rec_hdr *op, uint64_t number)
+static void put_stack_of(struct recorder *r, struct agent_proc *p, struct ptb_rec_hdr *op,
+			 uint64_t number)
 {
 	const uint64_t *id = hashmap__get(&p->stacks, number, 0);
 	const uint64_t *least = hashmap__get(&p->streams, number >> 32, 3);
 	struct ptb_py_stack s = { .h = *op };
 
-	/* The agent reads its clock after the probe that reads the Python stack. Where the window began
-	 * between the two, the operator has no stack, and later ones of its thread do. */
+	/* The agent reads its clock after the probe that reads the Python stack. Where the window
+	 * began between the two, the operator has no stack, and later ones of its thread do. */
 	if (!id && least && number < *least) {
 		op->ts_ns = r->begin_ns;
 		op->flags |= PTB_F_OPEN;

@@ -135,7 +135,8 @@ static bool put_group(struct jsonw *w, struct py_objects *po, const struct group
 	return good;
 }
 
-static bool read_group(struct py_objects *po, const struct group_dicts *gd, uint64_t obj, struct group *g)
+static bool read_group(struct py_objects *po, const struct group_dicts *gd, uint64_t obj,
+		       struct group *g)
 {
 	struct py_dict ranks;
 
@@ -145,7 +146,8 @@ static bool read_group(struct py_objects *po, const struct group_dicts *gd, uint
 	return read_object(po, gd->old_string_abi, g);
 }
 
-static bool write_all(struct jsonw *w, struct py_objects *po, const struct group_dicts *gd, bool all)
+static bool write_all(struct jsonw *w, struct py_objects *po, const struct group_dicts *gd,
+		      bool all)
 {
 	uint64_t obj, value;
 	uint32_t cnt = 0;

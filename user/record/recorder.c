@@ -103,7 +103,8 @@ static void add_share(struct recorder *r, const void *table, uint32_t tgid, uint
 	if (has)
 		*has += cnt;
 	else
-		hashmap__try_put(&r->shares, tgid, (uintptr_t)table, cnt); /* no room: nor for what it counts */
+		/* no room: nor for what it counts */
+		hashmap__try_put(&r->shares, tgid, (uintptr_t)table, cnt);
 }
 
 static uint32_t intern(struct recorder *r, uint32_t tgid, const char *text, size_t len)
@@ -148,7 +149,8 @@ bool recorder__has_room(struct recorder *r, const struct hashmap *m, uint32_t tg
 	return false;
 }
 
-void recorder__remember(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key, uint64_t val)
+void recorder__remember(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key,
+			uint64_t val)
 {
 	uint64_t *known = hashmap__get(m, tgid, key);
 
@@ -315,7 +317,8 @@ void recorder__counter(struct recorder *r, uint32_t id, uint64_t value)
 	recorder__put(r, PTB_REC_COUNTER, &c.h, sizeof(c));
 }
 
-void recorder__lost(struct recorder *r, uint32_t ring, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt)
+void recorder__lost(struct recorder *r, uint32_t ring, uint64_t begin_ns, uint64_t end_ns,
+		    uint64_t cnt)
 {
 	struct ptb_lost l = { .h.ts_ns = begin_ns, .end_ns = end_ns, .cnt = cnt, .ring = ring };
 
@@ -384,7 +387,8 @@ void recorder__plan(struct recorder *r, const struct torch_plan *plan, const str
 }
 
 uint32_t recorder__refusals(struct recorder *r, const struct torch_plan *plan,
-			    const struct recorder_plan *rp, bool (*wanted)(const struct plan_func *pf))
+			    const struct recorder_plan *rp,
+			    bool (*wanted)(const struct plan_func *pf))
 {
 	uint32_t n = 0;
 
@@ -450,7 +454,8 @@ void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const cha
 	recorder__remember(r, &r->classes, tgid, vptr, 1);
 }
 
-void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags)
+void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name,
+		     uint32_t flags)
 {
 	recorder__addr_name(r, PTB_REC_OPDEF, tgid, addr, name, flags);
 	recorder__remember(r, &r->opdefs, tgid, addr, recorder__name(r, tgid, name));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Chunks of agents; see recorder_agent.h. A chunk of operators waits for a clock pair that is later than its last
- * record, so that every time lies between two pairs.
+ * Chunks of agents; see recorder_agent.h. A chunk of operators waits for a clock pair that is later
+ * than its last record, so that every time lies between two pairs.
  */
 #define LOG_DOMAIN "agent"
 #include "record/recorder_agent.h"
@@ -19,11 +19,13 @@
 
 /* Between a program's reading of the clock and its reservation in the ring. */
 #define QUEUE_SLACK_NS 2000000
-/* Pairs of clocks behind a record after which it has come: streams__flush() of the agent sends it at the second call
- * that finds it, and the first pair may belong to a call that began before it. */
+/* Pairs of clocks behind a record after which it has come: streams__flush() of the agent sends it
+ * at the second call that finds it, and the first pair may belong to a call that began before
+ * it. */
 #define FLUSHES_ALL 3
 #define SECOND_NS 1000000000ULL
-/* What the line through two pairs of clocks may be off where it goes on beyond them, and more than that. */
+/* What the line through two pairs of clocks may be off where it goes on beyond them, and more than
+ * that. */
 #define AHEAD_NS 100000000
 #define MALLOC_EXTRA 24 /* about what malloc adds to a small block */
 #define DRAIN_EVERY_NS 10000000ULL
@@ -40,7 +42,8 @@ void agent__over(struct recorder *r)
 	r->over_agent++;
 }
 
-/* The kernel has the time at which a chunk was sent. What others record must not wait for one that never comes. */
+/* The kernel has the time at which a chunk was sent. What others record must not wait for one that
+ * never comes. */
 bool agent__is_ahead(const struct agent_proc *p, uint64_t mono_ns)
 {
 	return mono_ns > p->now_ns && mono_ns - p->now_ns > AHEAD_NS;
@@ -116,7 +119,8 @@ void recorder__agents_free(struct recorder *r)
 	free(r->agents);
 }
 
-/* What one agent has sent may take long: the rings, which are of all processes, are emptied meanwhile. */
+/* What one agent has sent may take long: the rings, which are of all processes, are emptied
+ * meanwhile. */
 static void drain_rings(struct recorder *r)
 {
 	if (!r->drain_fn || clock__mono_ns() - r->rings_read_ns < DRAIN_EVERY_NS)
@@ -142,7 +146,8 @@ static void read_threads(struct recorder *r, struct agent_proc *p)
 	free(tids);
 }
 
-/* An agent names any threads that it likes: reading them takes a burst at first, later a share of the time. */
+/* An agent names any threads that it likes: reading them takes a burst at first, later a share of
+ * the time. */
 static bool may_read_threads(struct agent_proc *p)
 {
 	uint64_t now = clock__mono_ns(), passed = now - p->tids_ns;
@@ -181,9 +186,9 @@ static void make_room_for_stream(struct recorder *r, struct agent_proc *p)
 }
 
 /*
- * Losses of a stream: gaps in its numbers, and what its sender says that it dropped. A stream that began before
- * this recording has a number above 1 at its first chunk. A sender that went to another processor may be read
- * there before what it left on the first: what seemed lost was late.
+ * Losses of a stream: gaps in its numbers, and what its sender says that it dropped. A stream that
+ * began before this recording has a number above 1 at its first chunk. A sender that went to
+ * another processor may be read there before what it left on the first: what seemed lost was late.
  */
 static void account(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c)
 {
@@ -217,7 +222,8 @@ static const struct ptb_arec *record_at(const char *at, const char *end)
 {
 	const struct ptb_arec *a = (const void *)at;
 
-	if ((size_t)(end - at) < sizeof(*a) || a->len < sizeof(*a) || a->len % 8 || a->len > end - at)
+	if ((size_t)(end - at) < sizeof(*a) || a->len < sizeof(*a) || a->len % 8 ||
+	    a->len > end - at)
 		return NULL;
 	return a;
 }
@@ -255,7 +261,8 @@ static void state_record(struct recorder *r, struct agent_proc *p, const struct 
 	if (a->kind == PTB_AREC_CLOCK) {
 		const struct ptb_arec_clock *k = (const void *)a;
 
-		if (agent__is_ahead(p, k->mono_ns) || agent_clock__add(&p->clock, a->ticks, k->mono_ns))
+		if (agent__is_ahead(p, k->mono_ns) ||
+		    agent_clock__add(&p->clock, a->ticks, k->mono_ns))
 			agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		else if (r->begin_ns && k->mono_ns > r->begin_ns)
 			p->flushes++;
@@ -286,7 +293,8 @@ static uint64_t last_ticks(const struct ptb_chunk *c)
 	return last;
 }
 
-/* Writes the held chunks whose times are known; all: the others too, as well as can be. Before that a signal may end it. */
+/* Writes the held chunks whose times are known; all: the others too, as well as can be. Before that
+ * a signal may end it. */
 static void write_held(struct recorder *r, struct agent_proc *p, bool all)
 {
 	while (p->held_pos < p->held_len) {
@@ -317,7 +325,8 @@ static void hold_chunk(struct recorder *r, struct agent_proc *p, const struct pt
 	p->held_len += c->len;
 }
 
-/* An operator's record comes later: its stack is read out of the rings before the chunk that has the record. */
+/* An operator's record comes later: its stack is read out of the rings before the chunk that has
+ * the record. */
 void recorder__agent_stack(struct recorder *r, const struct ptb_agent_stack *s)
 {
 	struct agent_proc *p = find_agent(r, s->h.tgid);
@@ -383,7 +392,8 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 
 	if (!p)
 		return;
-	p->queued -= p->queued < queued_size(d) ? p->queued : queued_size(d); /* or before an exec */
+	/* or before an exec */
+	p->queued -= p->queued < queued_size(d) ? p->queued : queued_size(d);
 	if (d->h.len < sizeof(*d) || d->bytes > d->h.len - sizeof(*d))
 		return;
 	if (d->bytes < sizeof(*c) || c->magic != PTB_CHUNK_MAGIC || c->abi != PTB_AGENT_ABI ||
@@ -413,8 +423,8 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 }
 
 /*
- * Takes the chunks that were sent before `until`, and had come before this. Later ones stay queued: earlier ones may still
- * be in another ring. So do those that a signal keeps from being taken now.
+ * Takes the chunks that were sent before `until`, and had come before this. Later ones stay queued:
+ * earlier ones may still be in another ring. So do those that a signal keeps from being taken now.
  */
 static void take_queue(struct recorder *r, uint64_t until)
 {
@@ -433,8 +443,8 @@ static void take_queue(struct recorder *r, uint64_t until)
 }
 
 /*
- * What was open when the window began is known once everything from before it has come. That is not a matter of time: on
- * a slow machine the agent's thread may not run for seconds.
+ * What was open when the window began is known once everything from before it has come. That is not
+ * a matter of time: on a slow machine the agent's thread may not run for seconds.
  */
 void recorder__agent_round(struct recorder *r, uint64_t drained_ns)
 {

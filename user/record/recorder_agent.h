@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What agents send, made into the records of a capture: chunks are checked and unpacked, ticks become
- * CLOCK_MONOTONIC, operators get their OperatorDef, names become name ids of the capture. Trusts no byte of
- * a chunk: anything that can write into the target can forge one.
+ * What agents send, made into the records of a capture: chunks are checked and unpacked, ticks
+ * become CLOCK_MONOTONIC, operators get their OperatorDef, names become name ids of the capture.
+ * Trusts no byte of a chunk: anything that can write into the target can forge one.
  */
 #ifndef RECORD_RECORDER_AGENT_H
 #define RECORD_RECORDER_AGENT_H
@@ -29,8 +29,9 @@ struct agent_reported {    /* by an agent about itself; 0: nothing */
 	uint32_t restarts; /* operators were switched off and on again within the window */
 };
 struct agent_reported recorder__agent_reported(const struct recorder *r, pid_t pid);
-/* Ends the agent's records: those that wait for a clock are written with the times that are known. Returns
- * what the agent reported last: with one of PTB_AGENT_SENDS in it, records that it had not sent are lost. */
+/* Ends the agent's records: those that wait for a clock are written with the times that are known.
+ * Returns what the agent reported last: with one of PTB_AGENT_SENDS in it, records that it had not
+ * sent are lost. */
 struct agent_reported recorder__agent_end(struct recorder *r, pid_t pid);
 /* Has the agent reported that it records nothing any more? It sends all that it has before that. */
 bool recorder__agent_idle(const struct recorder *r, pid_t pid);
@@ -38,10 +39,11 @@ bool recorder__agent_idle(const struct recorder *r, pid_t pid);
 void recorder__agent_stack(struct recorder *r, const struct ptb_agent_stack *s);
 /* Takes a chunk from a ring. */
 void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d);
-/* Writes, before a round ends, what agents sent before drained_ns, when the reading of the rings began. */
+/* Writes, before a round ends, what agents sent before drained_ns, when the reading of the rings
+ * began. */
 void recorder__agent_round(struct recorder *r, uint64_t drained_ns);
-/* The capture is no longer held: writes the operators that began before since_ns and are still open.
- * arg: struct recorder. */
+/* The capture is no longer held: writes the operators that began before since_ns and are still
+ * open. arg: struct recorder. */
 void recorder__agents_open(void *arg, uint64_t since_ns);
 /* enum ptb_counter_id AGENT_*, GPU_DROPPED. */
 uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id);
@@ -67,8 +69,8 @@ struct agent_opens { /* a zeroed struct is an empty one */
 };
 
 /*
- * An agent's ticks as CLOCK_MONOTONIC: straight lines between the pairs that it sent. The kernel's clock is
- * itself such a line of the time stamp counter, bent a little at each of its ticks.
+ * An agent's ticks as CLOCK_MONOTONIC: straight lines between the pairs that it sent. The kernel's
+ * clock is itself such a line of the time stamp counter, bent a little at each of its ticks.
  */
 struct agent_clock {
 	bool ns; /* ticks are ns of CLOCK_MONOTONIC */
@@ -94,27 +96,34 @@ struct agent_proc {
 	struct agent_reported reported;
 	uint64_t queued; /* bytes of its chunks in recorder.agent_queue */
 	uint64_t now_ns; /* when the last chunk was sent that has been taken */
-	struct hashmap tids; /* tid in its pid namespace -> our tid; the same for a thread that had ended */
+	/* tid in its pid namespace -> our tid; the same for a thread that had ended */
+	struct hashmap tids;
 	uint64_t tids_ns; /* when its threads were last read */
-	uint64_t tids_debt_ns; /* time that reading them has cost, less the share that has passed since */
-	struct hashmap streams; /* (stream, 0): last number; 1: dropped; 2: missing; 3: least number of a Python stack */
-	struct hashmap stacks; /* operator's number -> id of its Python stack, until its record comes */
-	uint64_t facts_ns;     /* when the second began in which so many ... */
-	uint32_t facts;        /* ... records of clocks, devices and state came */
+	/* time that reading them has cost, less the share that has passed since */
+	uint64_t tids_debt_ns;
+	/* (stream, 0): last number; 1: dropped; 2: missing; 3: least number of a Python stack */
+	struct hashmap streams;
+	/* operator's number -> id of its Python stack, until its record comes */
+	struct hashmap stacks;
+	uint64_t facts_ns; /* when the second began in which so many ... */
+	uint32_t facts;    /* ... records of clocks, devices and state came */
 	struct agent_gpu gpu;
 	char *held; /* chunks of operators that wait for a clock, from held_pos on */
 	uint32_t held_pos, held_len, held_cap;
 	bool clocked;            /* a pair of clocks has come since they were last written */
 	struct agent_opens open; /* open when the window begins */
-	/* Open now, while records are held: the begin of one may be dropped before its end comes. */
+	/* Open now, while records are held: the begin of one may be dropped before its end
+	 * comes. */
 	struct agent_opens now_open;
-	uint64_t ends_next; /* object that began last and ends with the next record: not in now_open */
+	/* object that began last and ends with the next record: not in now_open */
+	uint64_t ends_next;
 };
 
 void agent__count(struct recorder *r, uint32_t id, uint64_t n);
 /* Counts what an agent sent beyond a limit. */
 void agent__over(struct recorder *r);
-/* May the agent send another record of clocks, devices or state in this second? If not, counts it. */
+/* May the agent send another record of clocks, devices or state in this second? If not, counts
+ * it. */
 bool agent__fact_allowed(struct recorder *r, struct agent_proc *p);
 /* Does the time lie after the chunk that it came in was sent? */
 bool agent__is_ahead(const struct agent_proc *p, uint64_t mono_ns);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What a capture needs beside the records to make arguments readable: the operators' schemas, what the
- * bits of dispatch key sets mean, and the check of the tensor layout on the first live tensors of each
- * process. The check is on what the probes really read: offsets came from the code, tensors confirm them.
+ * What a capture needs beside the records to make arguments readable: the operators' schemas, what
+ * the bits of dispatch key sets mean, and the check of the tensor layout on the first live tensors
+ * of each process. The check is on what the probes really read: offsets came from the code, tensors
+ * confirm them.
  */
 #define LOG_DOMAIN "recorder"
 #include <errno.h>
@@ -20,7 +21,8 @@
 #define SCHEMA_MAX 8192
 #define BAD_MAX 8 /* so many of them may be implausible: tensors whose fields are not their shape */
 
-static void put_schema(struct recorder *r, uint32_t tgid, uint64_t opdef, uint32_t func, const char *text)
+static void put_schema(struct recorder *r, uint32_t tgid, uint64_t opdef, uint32_t func,
+		       const char *text)
 {
 	struct ptb_schema s = { .h.tgid = tgid, .opdef = opdef, .func = func };
 
@@ -63,7 +65,8 @@ void recorder__boxed_call(struct recorder *r, uint32_t tgid, uint64_t opdef)
 	if (hashmap__get(&r->schemas, tgid, opdef))
 		return;
 	p = recorder__find_proc(r, tgid);
-	if (p && opdef && p->no_schema.live < LIMIT_UNKNOWN && !hashmap__get(&p->no_schema, opdef, 0))
+	if (p && opdef && p->no_schema.live < LIMIT_UNKNOWN &&
+	    !hashmap__get(&p->no_schema, opdef, 0))
 		hashmap__try_put(&p->no_schema, opdef, 0, 0);
 }
 
@@ -94,8 +97,9 @@ static bool ask_schema(struct recorder *r, struct recorder_proc *p, uint64_t opd
 			return false;
 		err = read_schema(p, opdef, text, sizeof(text));
 		if (err && err != -ETIMEDOUT) {
-			pr_debug("process %u: the schema of the operator at 0x%llx cannot be read: %s",
-				 p->tgid, (unsigned long long)opdef, errstr(err));
+			pr_debug(
+				"process %u: the schema of the operator at 0x%llx cannot be read: %s",
+				p->tgid, (unsigned long long)opdef, errstr(err));
 			return false;
 		}
 		if (err)
@@ -121,7 +125,8 @@ void recorder__resolve_schemas(struct recorder *r, struct recorder_proc *p)
 	}
 }
 
-/* A forked process has its parent's dispatcher, at the same addresses: nothing needs to be found again. */
+/* A forked process has its parent's dispatcher, at the same addresses: nothing needs to be found
+ * again. */
 static bool same_dispatcher(const struct recorder *r, struct recorder_proc *p)
 {
 	for (uint32_t i = 0; i < r->proc_cnt; i++) {
@@ -137,8 +142,8 @@ static bool same_dispatcher(const struct recorder *r, struct recorder_proc *p)
 	return false;
 }
 
-/* Schemas that only the dispatcher has are read at once: the operators of a library disappear with it, and then
- * they can no longer be read. */
+/* Schemas that only the dispatcher has are read at once: the operators of a library disappear with
+ * it, and then they can no longer be read. */
 void recorder__schema_layout(struct recorder *r, struct proc_ops *po)
 {
 	struct recorder_proc *p = recorder__find_proc(r, (uint32_t)po->tp->pid);
@@ -168,11 +173,13 @@ static void check_values(struct recorder_proc *p, const struct slice_values *sv,
 	while (values__next(&it, &v)) {
 		if (depth < PTB_NEST_MAX && v.elems.word_cnt)
 			check_values(p, &v.elems, depth + 1);
-		if (v.kind != PTB_VAL_TENSOR || v.flags & PTB_VAL_F_SYMBOLIC || v.keys & p->nested_keys)
+		if (v.kind != PTB_VAL_TENSOR || v.flags & PTB_VAL_F_SYMBOLIC ||
+		    v.keys & p->nested_keys)
 			continue;
 		p->checked++;
 		if (v.flags & PTB_VAL_F_DIMS_CUT ||
-		    !tensor_layout__plausible(v.dtype, v.ndim, v.sizes, v.numel, v.offset, v.storage))
+		    !tensor_layout__plausible(v.dtype, v.ndim, v.sizes, v.numel, v.offset,
+					      v.storage))
 			p->bad++;
 	}
 }

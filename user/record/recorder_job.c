@@ -48,7 +48,8 @@ static void put_facts(struct jsonw *w, const struct job_facts *f, const char *gr
 	jsonw__end_obj(w);
 }
 
-static void put_job(struct recorder *r, uint32_t tgid, const struct job_facts *f, const char *groups)
+static void put_job(struct recorder *r, uint32_t tgid, const struct job_facts *f,
+		    const char *groups)
 {
 	const struct ptb_text head = { .h.tgid = tgid };
 	struct jsonw_memory m = { .len = 0 };

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * NATIVE_STACK records: where the threads of a process that does nothing stand in C++, and so which operators are open. A stack is copied from outside
- * between two readings of the thread's registers; it counts if the thread has not run between them. So does its Python stack, of which a sample
- * is taken between them, too: both are from one moment, and the record has the time just before the sample.
+ * NATIVE_STACK records: where the threads of a process that does nothing stand in C++, and so which
+ * operators are open. A stack is copied from outside between two readings of the thread's
+ * registers; it counts if the thread has not run between them. So does its Python stack, of which a
+ * sample is taken between them, too: both are from one moment, and the record has the time just
+ * before the sample.
  */
 #define LOG_DOMAIN "recorder"
 #include "base/log.h"
@@ -30,7 +32,8 @@ struct native_stacks {
 	struct thread_regs *program;
 	struct probe_set *samples;
 	struct unwind_thread *threads; /* those that there are at first */
-	uint64_t *done_ns; /* of the same index: when its stack was that of its registers; 0: not yet */
+	/* of the same index: when its stack was that of its registers; 0: not yet */
+	uint64_t *done_ns;
 	uint32_t cnt;
 	uint64_t bytes;
 };
@@ -170,7 +173,8 @@ static size_t whole_lines(const char *text, size_t max)
 	return max;
 }
 
-static void put_stack(struct recorder *r, uint32_t tgid, uint32_t tid, uint64_t ts_ns, const char *text)
+static void put_stack(struct recorder *r, uint32_t tgid, uint32_t tid, uint64_t ts_ns,
+		      const char *text)
 {
 	static const char rest[] = "...\n";
 	uint64_t now = clock__mono_ns();

@@ -13,7 +13,8 @@
 #include "steps/step_events.h"
 #include "target/torch.h"
 
-/* Counts the hits of probes by process: a limit on their cost protects each process, and not their average. */
+/* Counts the hits of probes by process: a limit on their cost protects each process, and not their
+ * average. */
 
 struct cost_meter {          /* zeroed: no hits */
 	struct hashmap hits; /* by process */
@@ -68,10 +69,11 @@ struct recorder_proc {
 	uint32_t singleton_cnt;
 	uint64_t last_table_ns; /* when the dispatcher's table was last read */
 	uint64_t table_cost_ns; /* how long that took */
-	uint64_t tail, next_poll_ns; /* last operator of the table when last polled; when to poll again */
-	uint32_t observed_off;       /* live_ops.observed_off, 0: the table was not read yet */
-	bool tail_known;             /* operators up to tail are known */
-	bool by_agent;               /* an agent sends its operators with their names */
+	/* last operator of the table when last polled; when to poll again */
+	uint64_t tail, next_poll_ns;
+	uint32_t observed_off;    /* live_ops.observed_off, 0: the table was not read yet */
+	bool tail_known;          /* operators up to tail are known */
+	bool by_agent;            /* an agent sends its operators with their names */
 	struct hashmap unknown;   /* (address, UNKNOWN_*) -> times requested */
 	uint64_t demangle_ns;     /* processor time spent on names of classes */
 	struct hashmap no_schema; /* OperatorDef* called boxed, schema not known -> times asked */
@@ -96,7 +98,8 @@ struct recorder {
 	struct hashmap schemas; /* (tgid, OperatorDef*) whose schema is in the capture */
 	struct hashmap planned; /* name ids of operators whose schema the plan has */
 	struct hashmap classes; /* (tgid, vptr) known */
-	struct hashmap shares; /* (tgid, address of a map of all processes) -> entries of this process */
+	/* (tgid, address of a map of all processes) -> entries of this process */
+	struct hashmap shares;
 	struct recorder_proc *procs;
 	uint32_t proc_cnt, proc_cap;
 	uint32_t next_func, next_site;
@@ -119,7 +122,8 @@ struct recorder {
 	/* steps (recorder_steps.c); steps NULL: they are not counted */
 	struct step_count *steps;
 	struct step_rule step_rule;
-	struct hashmap step_names; /* tgid -> id in names of what its environment names instead; 0: nothing */
+	/* tgid -> id in names of what its environment names instead; 0: nothing */
+	struct hashmap step_names;
 	const struct step_hooks *step_hooks;
 	uint64_t event_text;              /* hash of the annotation's name, 0: none */
 	struct recorder_site *step_sites; /* by site id */
@@ -144,12 +148,14 @@ void recorder__put_text(struct recorder *r, uint8_t kind, const struct ptb_text 
 			const char *text, size_t len);
 /* A record as it came from a ring. */
 void recorder__put_ring(struct recorder *r, uint32_t ring, const struct ptb_rec_hdr *h);
-/* Id of a name in the capture, where it is cut at its limit; 0: there are too many, which is counted. tgid: the
- * process that it comes from, 0: none. */
+/* Id of a name in the capture, where it is cut at its limit; 0: there are too many, which is
+ * counted. tgid: the process that it comes from, 0: none. */
 uint32_t recorder__name(struct recorder *r, uint32_t tgid, const char *text);
-uint32_t recorder__text(struct recorder *r, uint32_t tgid, const char *text); /* uncut, for schemas */
+/* uncut, for schemas */
+uint32_t recorder__text(struct recorder *r, uint32_t tgid, const char *text);
 /* Puts an address of a process into a map that has a limit, and takes it out. */
-void recorder__remember(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key, uint64_t val);
+void recorder__remember(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key,
+			uint64_t val);
 void recorder__forget(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key);
 /* May the process have another entry in it? If not, counts it. */
 bool recorder__has_room(struct recorder *r, const struct hashmap *m, uint32_t tgid);
@@ -160,19 +166,21 @@ void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64
 void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name);
 /* An operator left the dispatcher. */
 void recorder__opdef_gone(struct recorder *r, const struct ptb_opdef_gone *g);
-void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags);
+void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name,
+		     uint32_t flags);
 
 void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h);
 uint64_t recorder__unresolved(const struct recorder *r);
-/* Is it still the process that was attached to? Asked after reading its memory and before believing that. */
+/* Is it still the process that was attached to? Asked after reading its memory and before believing
+ * that. */
 bool recorder__is_there(const struct recorder_proc *p);
 struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid); /* NULL: none */
 
 /* ---- recorder_job.c ---- */
 void recorder__job(struct recorder *r, uint32_t tgid);
 /*
- * A program makes process groups while it runs, and may end before the recording does: they are read
- * GROUPS_WAIT_NS after the begin, then after twice as long each time, and at the end.
+ * A program makes process groups while it runs, and may end before the recording does: they are
+ * read GROUPS_WAIT_NS after the begin, then after twice as long each time, and at the end.
  */
 #define GROUPS_WAIT_NS 500000000u
 void recorder__watch_groups(struct recorder *r, struct recorder_proc *p, bool at_end);
@@ -185,8 +193,8 @@ void recorder__resolve_schemas(struct recorder *r, struct recorder_proc *p);
 void recorder__check_layout(struct recorder *r, const struct ptb_rec_hdr *h);
 
 /* ---- recorder_python.c ---- */
-/* Resolves the frames of a PY_STACK_DEF before it goes into the capture, and takes out those that are not
- * the program's. 0; -EINVAL: it is damaged. */
+/* Resolves the frames of a PY_STACK_DEF before it goes into the capture, and takes out those that
+ * are not the program's. 0; -EINVAL: it is damaged. */
 int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def);
 void recorder__py_forget(struct recorder *r, struct recorder_proc *p);
 

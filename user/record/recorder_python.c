@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Frames of Python stacks: when a stack comes whose frames are not known, their code objects are read in the process
- * that has them, at once, since Python may free them. A frame has a check over the contents of its code object; another object
- * at the same address has another one, so no frame gets a name that is not its own.
+ * Frames of Python stacks: when a stack comes whose frames are not known, their code objects are
+ * read in the process that has them, at once, since Python may free them. A frame has a check over
+ * the contents of its code object; another object at the same address has another one, so no frame
+ * gets a name that is not its own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,8 +24,8 @@ struct known_code {
 	uint8_t table[];
 };
 
-/* The code objects of a program, shared by the processes that are forks of each other: what one had before the fork, the
- * other has at the same address. */
+/* The code objects of a program, shared by the processes that are forks of each other: what one had
+ * before the fork, the other has at the same address. */
 struct py_codes {
 	uint32_t users;
 	struct ptb_py_layout layout;
@@ -77,7 +78,8 @@ static void forget_all(struct recorder *r)
 	}
 }
 
-int recorder__python(struct recorder *r, uint32_t tgid, uint32_t parent, const struct ptb_py_layout *layout)
+int recorder__python(struct recorder *r, uint32_t tgid, uint32_t parent,
+		     const struct ptb_py_layout *layout)
 {
 	struct recorder_proc *p = recorder__find_proc(r, tgid);
 	struct recorder_proc *from = parent ? recorder__find_proc(r, parent) : NULL;
@@ -116,8 +118,9 @@ static struct known_code *known_code__new(struct recorder *r, const struct recor
 	if (!mem_limit__allows(bytes + hashmap__growth(&p->py->codes)))
 		return NULL;
 	k = xmalloc(bytes);
-	/* From 3.13 on a call of a class may put a frame of a shim below that of __init__() (_Py_InitCleanup,
-	 * cpython Python/specialize.c); Python's own tracebacks leave it out, too. */
+	/* From 3.13 on a call of a class may put a frame of a shim below that of __init__()
+	 * (_Py_InitCleanup, cpython Python/specialize.c); Python's own tracebacks leave it out,
+	 * too. */
 	*k = (struct known_code){ .func = recorder__name(r, p->tgid, code->name),
 				  .file = recorder__name(r, p->tgid, code->file),
 				  .first = code->first,
@@ -140,7 +143,8 @@ static struct known_code *read_code(struct recorder *r, const struct recorder_pr
 	struct py_code code;
 
 	if (p->gone || !addr ||
-	    (addr == f->code ? py_code__read : py_class__read)((pid_t)p->tgid, &p->py->layout, addr, &code))
+	    (addr == f->code ? py_code__read : py_class__read)((pid_t)p->tgid, &p->py->layout, addr,
+							       &code))
 		return NULL;
 	if (code.check == f->check)
 		k = known_code__new(r, p, &code);
@@ -148,7 +152,8 @@ static struct known_code *read_code(struct recorder *r, const struct recorder_pr
 	return k;
 }
 
-/* Of the frame's process, or of one that it was forked with: it may be about to end, and others live on. */
+/* Of the frame's process, or of one that it was forked with: it may be about to end, and others
+ * live on. */
 static struct known_code *read_code_somewhere(struct recorder *r, const struct recorder_proc *p,
 					      const struct ptb_py_frame *f)
 {
@@ -209,7 +214,8 @@ static bool resolve_frame(struct recorder *r, struct recorder_proc *p, const str
 	if (k && k->shim)
 		return false;
 	if (k) {
-		line = py_line__find(p->py->layout.off.lines, k->table, k->table_len, k->first, f->at);
+		line = py_line__find(p->py->layout.off.lines, k->table, k->table_len, k->first,
+				     f->at);
 		rec.func = k->func;
 		rec.file = k->file;
 		rec.first = k->first;
@@ -238,7 +244,8 @@ static bool is_of_program(struct recorder *r, struct recorder_proc *p, struct pt
 
 /* The frame's function, if it is the program's and in the stack. Valid until the next call. */
 static const struct known_code *function_of(struct recorder *r, struct recorder_proc *p,
-					    const struct ptb_py_frame *f, const struct ptb_py_frame *end)
+					    const struct ptb_py_frame *f,
+					    const struct ptb_py_frame *end)
 {
 	const uint64_t *k;
 
@@ -278,8 +285,9 @@ int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def)
 		return 0;
 	}
 	for (uint32_t i = 0; i < def->frame_cnt; i++)
-		if (frames[i].code & PTB_PY_CLASS ? is_module(r, p, &frames[i], frames + def->frame_cnt) :
-						    is_of_program(r, p, frames[i]))
+		if (frames[i].code & PTB_PY_CLASS ?
+			    is_module(r, p, &frames[i], frames + def->frame_cnt) :
+			    is_of_program(r, p, frames[i]))
 			frames[cnt++] = frames[i];
 	def->frame_cnt = cnt;
 	def->h.len = (uint16_t)(sizeof(*def) + cnt * sizeof(*frames));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What a capture cannot know later: names behind addresses that turn up in the stream (operators
- * registered after the attach, node classes of extension libraries) and names of new threads. Asked of
- * the target once per address, soon after the address was first seen, while the target lives.
+ * registered after the attach, node classes of extension libraries) and names of new threads. Asked
+ * of the target once per address, soon after the address was first seen, while the target lives.
  */
 #define LOG_DOMAIN "recorder"
 #include "record/recorder.h"
@@ -48,7 +48,8 @@ bool recorder__is_there(const struct recorder_proc *p)
 	return pid_hold__alive(p->pidfd);
 }
 
-/* The entry of a process that has ended, to be used again: so there are never more than processes alive at one time. */
+/* The entry of a process that has ended, to be used again: so there are never more than processes
+ * alive at one time. */
 static struct recorder_proc *find_gone(struct recorder *r)
 {
 	for (uint32_t i = 0; i < r->proc_cnt; i++) {
@@ -83,7 +84,8 @@ static void remember_process(struct recorder *r, const struct torch_proc *tp,
 	p->pidfd = pid_hold__open(tp->pid); /* the target's own hold is checked later than this */
 	p->old_string_abi = plan->layout.old_string_abi;
 	if (plan->layout.variable_class && tp->libs[TORCH_LIB_PYTHON].present)
-		p->tensor_class = plan->layout.variable_class + tp->libs[TORCH_LIB_PYTHON].load_bias;
+		p->tensor_class =
+			plan->layout.variable_class + tp->libs[TORCH_LIB_PYTHON].load_bias;
 	p->groups_wait_ns = GROUPS_WAIT_NS;
 	p->next_groups_ns = clock__mono_ns() + GROUPS_WAIT_NS;
 	p->nested_keys = plan->layout.keys.nested;
@@ -102,7 +104,8 @@ static void take_ops(struct recorder *r, struct recorder_proc *p, const struct l
 }
 
 /* A reading of the whole table, which ended with err. 0 or negative errno. */
-static int take_table(struct recorder *r, struct recorder_proc *p, const struct live_ops *lo, int err)
+static int take_table(struct recorder *r, struct recorder_proc *p, const struct live_ops *lo,
+		      int err)
 {
 	if (err == -E2BIG && !p->table_too_large) {
 		p->table_too_large = true;
@@ -163,9 +166,9 @@ static int read_newest(struct recorder *r, struct recorder_proc *p)
 }
 
 /*
- * Names of operators that are registered in the window are read before their calls where possible: one that is
- * deregistered soon after its call (torch.library's are, with their Library) has no name that could be read later. The
- * whole table is read only when nothing is being registered.
+ * Names of operators that are registered in the window are read before their calls where possible:
+ * one that is deregistered soon after its call (torch.library's are, with their Library) has no
+ * name that could be read later. The whole table is read only when nothing is being registered.
  */
 static void watch_table(struct recorder *r, struct recorder_proc *p)
 {
@@ -181,7 +184,8 @@ static void watch_table(struct recorder *r, struct recorder_proc *p)
 	p->tail = tail;
 	p->tail_known = false;
 	err = p->observed_off ? read_newest(r, p) : -E2BIG;
-	if (err == -E2BIG && tail == last && now - p->last_table_ns > TABLE_SHARE * p->table_cost_ns)
+	if (err == -E2BIG && tail == last &&
+	    now - p->last_table_ns > TABLE_SHARE * p->table_cost_ns)
 		err = read_table(r, p);
 	p->tail_known = err != -EAGAIN && err != -E2BIG; /* what else went wrong would again */
 }
@@ -249,7 +253,8 @@ static void peek_thread(struct recorder *r, const struct ptb_rec_hdr *h)
 	if (hashmap__get(&r->threads, h->tgid, h->tid))
 		return;
 	if (proc__comm((pid_t)h->tgid, (pid_t)h->tid, comm))
-		recorder__know_thread(r, h->tgid, h->tid, 0); /* gone already: its EXIT record has it */
+		/* gone already: its EXIT record has it */
+		recorder__know_thread(r, h->tgid, h->tid, 0);
 	else
 		recorder__thread(r, h->tgid, h->tid, comm);
 }
@@ -287,7 +292,8 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 		/* the last name a thread had; also of threads too short-lived to be read */
 		if (!proc__is_loader(comm) || !hashmap__get(&r->threads, t->h.tgid, t->h.tid))
 			recorder__thread(r, t->h.tgid, t->h.tid, comm);
-		hashmap__del(&r->threads, t->h.tgid, t->h.tid); /* its number may be another thread's next */
+		/* its number may be another thread's next */
+		hashmap__del(&r->threads, t->h.tgid, t->h.tid);
 		if (p)
 			p->gone = true;
 	}
@@ -301,7 +307,8 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 		r->task_fn(r->task_arg, t);
 }
 
-/* True when the kernel needs no further request: it has a name, or no library has one for it. Others remain unknown. */
+/* True when the kernel needs no further request: it has a name, or no library has one for it.
+ * Others remain unknown. */
 static bool ask_kernel(struct recorder *r, const struct recorder_proc *p, uint64_t func)
 {
 	char name[4096];
@@ -313,14 +320,16 @@ static bool ask_kernel(struct recorder *r, const struct recorder_proc *p, uint64
 				 sizeof(name));
 	if (!err)
 		recorder__addr_name(r, PTB_REC_KERNEL_NAME, p->tgid, func, name, 0);
-	/* the signal that ends the window also ends the child that reads a library, but the name belongs to the window */
+	/* the signal that ends the window also ends the child that reads a library, but the name
+	 * belongs to the window */
 	else if (err == -ESRCH || err == -ETIMEDOUT || err == -E2BIG || cancel__pending())
 		return false;
 	recorder__remember(r, &r->kernels, p->tgid, func, 1);
 	return true;
 }
 
-/* What a launch launches: requested when the rings are drained, since a library may take long to be read. */
+/* What a launch launches: requested when the rings are drained, since a library may take long to be
+ * read. */
 static void peek_kernel(struct recorder *r, const struct ptb_cuda_call *c)
 {
 	struct recorder_proc *p = recorder__find_proc(r, c->h.tgid);
@@ -348,7 +357,8 @@ void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h)
 		const struct ptb_rf_begin *b = (const void *)h;
 
 		if (r->op_left && b->opdef && !hashmap__get(&r->opdefs, h->tgid, b->opdef))
-			note_unknown(r, h->tgid, b->opdef, UNKNOWN_OPDEF); /* an agent sends a name once */
+			/* an agent sends a name once */
+			note_unknown(r, h->tgid, b->opdef, UNKNOWN_OPDEF);
 		if (r->args && b->opdef)
 			recorder__boxed_call(r, h->tgid, b->opdef);
 		break;
@@ -381,18 +391,21 @@ static bool ask_one(struct recorder *r, struct recorder_proc *p, struct hashmap_
 	int err;
 
 	if (s->k1 == UNKNOWN_CLASS) {
-		err = remote__class_name((pid_t)p->tgid, s->k0, &p->demangle_ns, name, sizeof(name));
+		err = remote__class_name((pid_t)p->tgid, s->k0, &p->demangle_ns, name,
+					 sizeof(name));
 		if (!err && recorder__is_there(p))
 			recorder__class(r, p->tgid, s->k0, name);
 	} else {
-		err = live_ops__name_at((pid_t)p->tgid, s->k0, p->old_string_abi, name, sizeof(name));
+		err = live_ops__name_at((pid_t)p->tgid, s->k0, p->old_string_abi, name,
+					sizeof(name));
 		if (!err && recorder__is_there(p))
 			recorder__opdef(r, p->tgid, s->k0, name, 0);
 	}
 	return !err;
 }
 
-/* A copy of those to be resolved, from malloc: while a file is read for one, the rings are drained and add others. */
+/* A copy of those to be resolved, from malloc: while a file is read for one, the rings are drained
+ * and add others. */
 static uint64_t *take_kernels(struct recorder_proc *p, uint32_t *cnt)
 {
 	uint64_t *funcs = NULL, pos = 0;
@@ -456,7 +469,8 @@ void recorder__resolve(struct recorder *r)
 		if (r->procs[i].unknown.live && !r->procs[i].gone)
 			resolve_proc(r, &r->procs[i]);
 		if (r->procs[i].unknown.live)
-			resolve_kernels(r, &r->procs[i]); /* of one that has ended, too: its libraries are known */
+			/* of one that has ended, too: its libraries are known */
+			resolve_kernels(r, &r->procs[i]);
 		if (r->procs[i].no_schema.live && !r->procs[i].gone)
 			recorder__resolve_schemas(r, &r->procs[i]);
 	}

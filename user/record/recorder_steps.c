@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Steps are counted while they are recorded: what the recorder knows of names and sites, for step_events.h. */
+/* Steps are counted while they are recorded: what the recorder knows of names and sites, for
+ * step_events.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,9 +63,11 @@ void recorder__steps_free(struct recorder *r)
 
 void recorder__steps_process(struct recorder *r, uint32_t tgid, const char *name)
 {
-	uint32_t id = name && *name && r->steps && !r->step_rule.ops ? recorder__text(r, tgid, name) : 0;
+	uint32_t id =
+		name && *name && r->steps && !r->step_rule.ops ? recorder__text(r, tgid, name) : 0;
 
-	if (id || hashmap__get(&r->step_names, tgid, 0)) /* the program that it executed before had one */
+	/* the program that it executed before had one */
+	if (id || hashmap__get(&r->step_names, tgid, 0))
 		recorder__remember(r, &r->step_names, tgid, 0, id);
 }
 

@@ -105,7 +105,8 @@ int run__add_chosen(struct run *run, pid_t pid, uint64_t by_ns)
 		t = targets__add(&run->targets, pid, 0, 0);
 	if (!t)
 		return -E2BIG;
-	/* targets__add() holds the process, and targets__attach() asks last whether it still lives */
+	/* targets__add() holds the process, and targets__attach() asks last whether it still
+	 * lives */
 	if (by_ns != UINT64_MAX && !pid_hold__began_by(pid, by_ns)) {
 		pr_warn("pid %d: the process that was chosen has ended", pid);
 		err = -ESRCH;
@@ -140,7 +141,8 @@ void run__add_descendants(struct run *run, pid_t pid)
 			t = targets__add(&run->targets, kids[i], (uint32_t)pid, 0);
 		if (t && t->state == TARGET_WAITING) {
 			probe_set__watch_task(run->targets.ps, (uint32_t)kids[i]);
-			targets__attach(&run->targets, t); /* -EAGAIN: it has no torch; the loop tries again */
+			/* -EAGAIN: it has no torch; the loop tries again */
+			targets__attach(&run->targets, t);
 		}
 		run__add_descendants(run, kids[i]);
 	}
@@ -259,7 +261,8 @@ void run__refused(struct run *run, uint32_t cnt)
 	run->refused_pids = cnt;
 }
 
-/* The derived layout of tensors is wrong for this build: its process is traced on without arguments. */
+/* The derived layout of tensors is wrong for this build: its process is traced on without
+ * arguments. */
 static void stop_bad_layouts(struct run *run)
 {
 	uint32_t tgid;
@@ -325,7 +328,8 @@ static int poll_and_sample(struct run *run, uint32_t n, int timeout_ms)
 	}
 }
 
-/* Waits for a signal, the end of a target, a filling ring, or the pace; keeps the ends of targets in run->polls. */
+/* Waits for a signal, the end of a target, a filling ring, or the pace; keeps the ends of targets
+ * in run->polls. */
 static int wait_events(struct run *run, int timeout_ms)
 {
 	struct targets *ts = &run->targets;
@@ -334,7 +338,8 @@ static int wait_events(struct run *run, int timeout_ms)
 	vec_reserve((void **)&run->polls, &run->poll_cap, (uint64_t)ts->cnt + FIXED_POLLS,
 		    sizeof(*run->polls));
 	run->polls[n++] = (struct pollfd){ .fd = cancel__fd(), .events = POLLIN };
-	run->polls[n++] = (struct pollfd){ .fd = probe_set__poll_fd(run->targets.ps), .events = POLLIN };
+	run->polls[n++] =
+		(struct pollfd){ .fd = probe_set__poll_fd(run->targets.ps), .events = POLLIN };
 	run->polls[n++] =
 		(struct pollfd){ .fd = probe_set__sample_fd(run->targets.ps), .events = POLLIN };
 	for (i = 0; i < ts->cnt; i++)
@@ -363,7 +368,9 @@ uint64_t run__window_end(const struct run *run)
 	bool ends = run->targets.active && (run->opts.duration_ns || run->opts.flight_ns);
 	uint64_t end = ends && !run->holding ? run->opened_ns + run->opts.duration_ns : UINT64_MAX;
 
-	return run->targets.active && run->opts.end_ns && run->opts.end_ns < end ? run->opts.end_ns : end;
+	return run->targets.active && run->opts.end_ns && run->opts.end_ns < end ?
+		       run->opts.end_ns :
+		       end;
 }
 
 static int remaining_ms(const struct run *run, uint64_t now)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The begin of a recording: what this machine and these rights allow for, programs, the capture; see run.h. */
+/* The begin of a recording: what this machine and these rights allow for, programs, the capture;
+ * see run.h. */
 #define LOG_DOMAIN "run"
 #include "record/run_priv.h"
 
@@ -67,7 +68,8 @@ int run__check(void)
 	return -EPERM;
 }
 
-/* Kernel probes read arguments with more of the kernel than names need; an agent decodes by itself. */
+/* Kernel probes read arguments with more of the kernel than names need; an agent decodes by
+ * itself. */
 static int choose_args(struct run *run)
 {
 	const struct feature *f = NULL;
@@ -79,7 +81,8 @@ static int choose_args(struct run *run)
 	if (!f)
 		return 0;
 	if (run->opts.agent == AGENT_OFF) {
-		pr_error("kernel probes cannot read arguments on this machine: %s: %s", f->title, detail);
+		pr_error("kernel probes cannot read arguments on this machine: %s: %s", f->title,
+			 detail);
 		pr_hint("%s, or use the agent", f->hint);
 		return -ENOTSUP;
 	}
@@ -101,7 +104,8 @@ static void write_meta(struct run *run)
 	recorder__meta_text(run->targets.rec, "links",
 			    probe_set__uses_multi(run->targets.ps) ? "uprobe_multi" : "perf");
 	if (args != PROBE_ARGS_NONE)
-		recorder__meta_text(run->targets.rec, "args", args == PROBE_ARGS_FULL ? "full" : "shapes");
+		recorder__meta_text(run->targets.rec, "args",
+				    args == PROBE_ARGS_FULL ? "full" : "shapes");
 	snprintf(hz, sizeof(hz), "%d", run->opts.sample_hz);
 	if (run->opts.stacks)
 		recorder__meta(run->targets.rec, run->opts.sample_hz ? "sample_hz" : "with_stack",
@@ -112,7 +116,8 @@ static void write_meta(struct run *run)
 		recorder__meta(run->targets.rec, "profile_memory", "true");
 	if (run->opts.kernel_memory) {
 		recorder__meta(run->targets.rec, "kernel_memory", "true");
-		run->no_tracepoint = probe_set__missing_kmem(run->targets.ps, missing, sizeof(missing));
+		run->no_tracepoint =
+			probe_set__missing_kmem(run->targets.ps, missing, sizeof(missing));
 		if (run->no_tracepoint) {
 			pr_warn("this kernel does not report: %s", missing);
 			recorder__meta_text(run->targets.rec, "kernel_memory_missing", missing);
@@ -158,7 +163,8 @@ static int load(struct run *run)
 	if (!err && !opts->sample_hz)
 		run->cost_ps = probe_set__measure_cost(run->targets.ps);
 	if (run->cost_ps < 0)
-		pr_debug("the cost of a probe could not be measured: %s", errstr((int)run->cost_ps));
+		pr_debug("the cost of a probe could not be measured: %s",
+			 errstr((int)run->cost_ps));
 	return err;
 }
 
@@ -194,7 +200,8 @@ int run__open(const struct record_opts *opts, const char *capture_path, struct r
 	if (!err)
 		err = start(run);
 	if (err)
-		run__free(run); /* also removes the partial file; an older file at capture_path stays */
+		/* also removes the partial file; an older file at capture_path stays */
+		run__free(run);
 	else
 		*out = run;
 	return err;

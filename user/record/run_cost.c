@@ -10,8 +10,8 @@
 #include "record/recorder.h"
 #include "steps/step_count.h"
 
-#define COST_UNKNOWN_PS                                                                            \
-	5000000 /* of a hit, where it cannot be measured: more than on any host so far */
+/* of a hit, where it cannot be measured: more than on any host so far */
+#define COST_UNKNOWN_PS 5000000
 
 static uint64_t cost_of_hits(const struct run *run, uint64_t hits)
 {
@@ -29,7 +29,8 @@ uint64_t run__hits_cost_ns(struct run *run, pid_t pid)
 /* Hits without a record: each process is asked for only when there are new ones. */
 static void read_bare_hits(struct run *run)
 {
-	static const uint32_t kinds[] = { PTB_CNT_RING_FULL, PTB_CNT_OUT_OF_WINDOW, PTB_CNT_AGENT_EDGES };
+	static const uint32_t kinds[] = { PTB_CNT_RING_FULL, PTB_CNT_OUT_OF_WINDOW,
+					  PTB_CNT_AGENT_EDGES };
 	uint64_t hits = 0;
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
@@ -78,7 +79,8 @@ void run__charge_detach(struct run *run, uint64_t ns)
 		struct target *t = &run->targets.items[i];
 
 		if (t->state == TARGET_TRACED)
-			t->changes_ns += (uint64_t)((double)ns * (double)t->changes_ns / (double)all);
+			t->changes_ns +=
+				(uint64_t)((double)ns * (double)t->changes_ns / (double)all);
 	}
 }
 
@@ -148,7 +150,8 @@ bool run__over_cost(struct run *run)
 	for (uint32_t i = 0; i < run->targets.cnt; i++) {
 		struct target *t = &run->targets.items[i];
 
-		if (t->state != TARGET_TRACED || !t->max_cost_ns || cost_of(run, t) <= t->max_cost_ns)
+		if (t->state != TARGET_TRACED || !t->max_cost_ns ||
+		    cost_of(run, t) <= t->max_cost_ns)
 			continue;
 		t->over_cost = true;
 		if (!can_go_alone(run, t))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The end of a recording: the window closes, agents stop, probes are removed, the capture is sealed. */
+/* The end of a recording: the window closes, agents stop, probes are removed, the capture is
+ * sealed. */
 #define LOG_DOMAIN "run"
 #include "record/run_priv.h"
 
@@ -52,13 +53,15 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->targets.rec, PTB_CNT_PY_CODE_GONE, st.py_codes_gone);
 	recorder__counter(run->targets.rec, PTB_CNT_PY_CLASS_GONE, st.py_classes_gone);
 	for (uint32_t id = PTB_CNT_AGENT_LOST; id <= PTB_CNT_GPU_DROPPED; id++)
-		recorder__counter(run->targets.rec, id, recorder__agent_counter(run->targets.rec, id));
+		recorder__counter(run->targets.rec, id,
+				  recorder__agent_counter(run->targets.rec, id));
 	recorder__counter(run->targets.rec, PTB_CNT_GPU_NO_TIMES,
 			  recorder__agent_counter(run->targets.rec, PTB_CNT_GPU_NO_TIMES));
 	recorder__counter(run->targets.rec, PTB_CNT_AGENT_CUT, run->targets.agents_cut);
 	recorder__counter(run->targets.rec, PTB_CNT_AGENT_GAVE_UP, run->targets.agents_gave_up);
 	recorder__counter(run->targets.rec, PTB_CNT_AGENT_RESTARTED, run->targets.agents_restarted);
-	recorder__counter(run->targets.rec, PTB_CNT_AGENT_REFUSED, targets__gpu_refused(&run->targets));
+	recorder__counter(run->targets.rec, PTB_CNT_AGENT_REFUSED,
+			  targets__gpu_refused(&run->targets));
 	recorder__counter(run->targets.rec, PTB_CNT_OVER_MEMORY, mem_limit__refused());
 	recorder__counter(run->targets.rec, PTB_CNT_OVER_NAMES, st.over_names);
 	recorder__counter(run->targets.rec, PTB_CNT_OVER_OPERATORS, st.over_operators);
@@ -71,17 +74,20 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 			  recorder__agent_counter(run->targets.rec, PTB_CNT_OVER_AGENT));
 	recorder__counter(run->targets.rec, PTB_CNT_COLLECTOR_CPU_NS, clock__cpu_ns());
 	if (!getrusage(RUSAGE_SELF, &ru))
-		recorder__counter(run->targets.rec, PTB_CNT_COLLECTOR_RSS, (uint64_t)ru.ru_maxrss * 1024);
+		recorder__counter(run->targets.rec, PTB_CNT_COLLECTOR_RSS,
+				  (uint64_t)ru.ru_maxrss * 1024);
 }
 
 /*
- * Agents stop and send what they have: they poll their semaphores every 50 ms. One that does not within the
- * time it has is left as it is; the kernel lowers its semaphores, and it stops when it runs again.
+ * Agents stop and send what they have: they poll their semaphores every 50 ms. One that does not
+ * within the time it has is left as it is; the kernel lowers its semaphores, and it stops when it
+ * runs again.
  */
 static void end_agents(struct run *run)
 {
 	const struct timespec nap = { .tv_nsec = 5000000 };
-	uint64_t t0 = clock__mono_ns(), limit = run->signal ? SIGNALLED_WAIT_NS : PTB_AGENT_ANSWER_NS;
+	uint64_t t0 = clock__mono_ns(),
+		 limit = run->signal ? SIGNALLED_WAIT_NS : PTB_AGENT_ANSWER_NS;
 
 	targets__dismiss_agents(&run->targets);
 	while (!cancel__pending() && !targets__agents_quiet(&run->targets) &&
@@ -113,14 +119,15 @@ static uint64_t cut_steps(struct run *run, uint64_t end)
 }
 
 /*
- * Where the window ends in the capture: where its records do. Those after that are of some threads only, and an operator
- * whose end is not there would seem to last.
+ * Where the window ends in the capture: where its records do. Those after that are of some threads
+ * only, and an operator whose end is not there would seem to last.
  */
 static uint64_t cut_window(struct run *run, uint64_t end)
 {
 	struct recorder_stats st;
 
-	if (run->opts.steps.name) /* records of later steps are in the file, too, which readers leave out */
+	/* records of later steps are in the file, too, which readers leave out */
+	if (run->opts.steps.name)
 		end = cut_steps(run, end);
 	recorder__flush(run->targets.rec);
 	st = recorder__stats(run->targets.rec);
@@ -131,7 +138,8 @@ static uint64_t cut_window(struct run *run, uint64_t end)
 	recorder__counter(run->targets.rec, PTB_CNT_UNWRITTEN_NS, end - st.covered_ns);
 	run->stop_reason = PTB_STOP_NOT_WRITTEN;
 	pr_error("the capture covers the first %.3f s of %.3f s",
-		 (double)(st.covered_ns - run->begin_ns) / 1e9, (double)(end - run->begin_ns) / 1e9);
+		 (double)(st.covered_ns - run->begin_ns) / 1e9,
+		 (double)(end - run->begin_ns) / 1e9);
 	return st.covered_ns;
 }
 
@@ -149,12 +157,14 @@ static void refuse_waiting(struct run *run)
 	}
 }
 
-/* The kernel finds a process's memory by its main thread: it removes the probes of one that lives on without, at once or at the next change of any. */
+/* The kernel finds a process's memory by its main thread: it removes the probes of one that lives
+ * on without, at once or at the next change of any. */
 static void count_headless(struct run *run, uint64_t end)
 {
 	for (uint32_t i = 0; i < run->targets.cnt && !run->opts.sample_hz; i++) {
 		const struct target *t = &run->targets.items[i];
-		uint64_t since = t->main_ended_ns > run->begin_ns ? t->main_ended_ns : run->begin_ns;
+		uint64_t since = t->main_ended_ns > run->begin_ns ? t->main_ended_ns :
+								    run->begin_ns;
 		struct proc_stat st;
 
 		if (t->state != TARGET_TRACED || !t->main_ended_ns ||

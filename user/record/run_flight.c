@@ -15,7 +15,8 @@
 
 int run__hold(struct run *run, uint64_t now)
 {
-	int err = recorder__hold(run->targets.rec, now, run->opts.flight_ns, run->opts.flight_bytes);
+	int err =
+		recorder__hold(run->targets.rec, now, run->opts.flight_ns, run->opts.flight_bytes);
 
 	run->holding = !err;
 	if (err)
@@ -37,8 +38,9 @@ void run__take_snapshot(struct run *run, uint64_t now)
 {
 	struct run_snapshot *s;
 
-	if (run->snapshot_cnt && now < snapshot(run, run->snapshot_cnt - 1)->ts_ns +
-						 (run->opts.flight_ns + CUT_NS) / (RUN_SNAPSHOTS - 2))
+	if (run->snapshot_cnt &&
+	    now < snapshot(run, run->snapshot_cnt - 1)->ts_ns +
+			    (run->opts.flight_ns + CUT_NS) / (RUN_SNAPSHOTS - 2))
 		return;
 	s = snapshot(run, run->snapshot_cnt++);
 	s->ts_ns = now;

@@ -30,7 +30,8 @@ struct run {
 	uint64_t before[PTB_CNT_MAP]; /* counters of the warm-up */
 	uint64_t begin_ns, last_clock_ns, last_sample_ns;
 	uint64_t wake_ns; /* 0: by the pace alone */
-	uint64_t opened_ns; /* from then on the duration counts: the window's begin, or when what was held was wanted */
+	/* from then on the duration counts: the window's begin, or when what was held was wanted */
+	uint64_t opened_ns;
 	bool holding;
 	struct run_snapshot { /* of the counters, now and then while holding */
 		uint64_t ts_ns, counters[PTB_CNT_MAP];
@@ -59,7 +60,8 @@ int run__drain(struct run *run);
 int run__hold(struct run *run, uint64_t now);
 void run__take_snapshot(struct run *run, uint64_t now);
 
-/* What /proc says of the targets' memory: at the window's begin and end, and beside memory's records. */
+/* What /proc says of the targets' memory: at the window's begin and end, and beside memory's
+ * records. */
 void run__sample_memory(struct run *run, uint64_t now);
 
 /* ---- run_cost.c ---- */

@@ -111,10 +111,12 @@ static int by_time(const void *a, const void *b)
 	return (x->h.ts_ns > y->h.ts_ns) - (x->h.ts_ns < y->h.ts_ns);
 }
 
-/* In order of time: an exec may be in a ring that is read before the ring with its process's fork. */
+/* In order of time: an exec may be in a ring that is read before the ring with its process's
+ * fork. */
 void run__act_on_tasks(struct run *run)
 {
-	uint64_t watermark = run->watermark; /* an attach may drain the rings, and add to the tasks */
+	/* an attach may drain the rings, and add to the tasks */
+	uint64_t watermark = run->watermark;
 	uint32_t i, cnt = run->task_cnt;
 
 	if (!cnt)
@@ -168,14 +170,17 @@ void run__try_waiting(struct run *run)
 
 		if (t->state != TARGET_WAITING || now < t->next_try_ns)
 			continue;
-		/* Python is searched for in all files of a process, which costs more than a look for torch */
+		/* Python is searched for in all files of a process, which costs more than a look
+		 * for torch */
 		tries = run->opts.sample_hz ? t->tries++ : 0;
-		t->next_try_ns = now + (CHILD_TRY_NS << (tries < TRIES_SLOWER ? tries : TRIES_SLOWER));
+		t->next_try_ns =
+			now + (CHILD_TRY_NS << (tries < TRIES_SLOWER ? tries : TRIES_SLOWER));
 		err = run->opts.sample_hz ? 1 : torch_proc__peek(t->pid);
 		if (err > 0)
 			err = targets__attach(&run->targets, t);
-		/* targets__attach() may move the array; the end of a process is reap_exited's, unless it ended before
-		 * it was found: then its exec may be among the tasks that are left */
+		/* targets__attach() may move the array; the end of a process is reap_exited's,
+		 * unless it ended before it was found: then its exec may be among the tasks that
+		 * are left */
 		if (err < 0 && err != -EAGAIN &&
 		    (err != -ESRCH || (run->targets.items[i].pidfd < 0 && !run->task_cnt)))
 			run__mark_gone(run, &run->targets.items[i]);

@@ -179,7 +179,8 @@ static uint32_t choose_open(struct target_agent *ta, const struct torch_plan *pl
 {
 	if (!ta->sites.site[PTB_AGENT_SITE_OPEN] || !ta->sites.semaphore[PTB_AGENT_SITE_OPEN] ||
 	    !ta->lib.open)
-		snprintf(ta->why, sizeof(ta->why), "its library is an older one, without open operators");
+		snprintf(ta->why, sizeof(ta->why),
+			 "its library is an older one, without open operators");
 	else if (!plan->layout.rf.size)
 		snprintf(ta->why, sizeof(ta->why), "%s", plan->layout.no_rf_why);
 	else
@@ -197,10 +198,12 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 	if (opts->sample_hz)
 		return choose_open(ta, plan);
 	if (!no_ops && stacks && !ta->sites.site[PTB_AGENT_SITE_STACKS]) {
-		snprintf(ta->why, sizeof(ta->why), "its library is an older one, without Python stacks");
-	} else if (!no_ops && opts->kernel_memory && !ta->sites.site[PTB_AGENT_SITE_EDGES]) {
 		snprintf(ta->why, sizeof(ta->why),
-			 "its library is an older one, without the edges of operators that kernel memory needs");
+			 "its library is an older one, without Python stacks");
+	} else if (!no_ops && opts->kernel_memory && !ta->sites.site[PTB_AGENT_SITE_EDGES]) {
+		snprintf(
+			ta->why, sizeof(ta->why),
+			"its library is an older one, without the edges of operators that kernel memory needs");
 	} else if (plan->layout.rf.size && !no_ops) {
 		w |= BIT(OPS) | (stacks ? BIT(STACKS) : 0) | (opts->kernel_memory ? BIT(EDGES) : 0);
 		if (opts->args != PROBE_ARGS_NONE && plan->layout.tensor.shapes_on)
@@ -220,8 +223,9 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 }
 
 /*
- * Reads the control block, once no other tracer has requests that differ: with more requests the agent begins anew, and both
- * tracers miss what runs at that moment. 0, -EBUSY (ta->why) or negative errno.
+ * Reads the control block, once no other tracer has requests that differ: with more requests the
+ * agent begins anew, and both tracers miss what runs at that moment. 0, -EBUSY (ta->why) or
+ * negative errno.
  */
 static int wait_for_others(struct target_agent *ta, pid_t pid, struct ptb_agent_ctl *ctl)
 {
@@ -235,7 +239,8 @@ static int wait_for_others(struct target_agent *ta, pid_t pid, struct ptb_agent_
 		if (!others || others == ta->requests || cancel__pending())
 			return 0;
 		if (clock__mono_ns() > until) {
-			snprintf(ta->why, sizeof(ta->why), "another tracer uses it with other options");
+			snprintf(ta->why, sizeof(ta->why),
+				 "another tracer uses it with other options");
 			return -EBUSY;
 		}
 		nanosleep(&nap, NULL);
@@ -244,14 +249,16 @@ static int wait_for_others(struct target_agent *ta, pid_t pid, struct ptb_agent_
 }
 
 int target_agent__request(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
-			  bool stacks, struct proc_ops *po, struct probe_set *ps, struct recorder *rec)
+			  bool stacks, struct proc_ops *po, struct probe_set *ps,
+			  struct recorder *rec)
 {
 	struct ptb_proc_cfg pc = { .tgid = (uint32_t)pid };
 	struct agent_facts facts = { .pid = pid,
 				     .schema_off = proc_ops__schema_offset(po),
 				     .old_string_abi = po->plan->layout.old_string_abi };
 	struct ptb_agent_cfg cfg;
-	struct ptb_agent_ctl ctl = { .state = PTB_AGENT_TSC }; /* one that sleeps: its pairs fit either clock */
+	/* one that sleeps: its pairs fit either clock */
+	struct ptb_agent_ctl ctl = { .state = PTB_AGENT_TSC };
 	int err;
 
 	ta->requests = choose_requests(ta, opts, stacks, po->plan);
@@ -286,7 +293,8 @@ static bool gpu_answered(const struct target_agent *ta, const struct ptb_agent_c
 	return !(ta->requests & BIT(GPU)) || (ctl->state & PTB_AGENT_GPU_ON) || ctl->gpu_why;
 }
 
-/* Its state alone may be the result of another tracer's requests, or of only some of these. After a fork it never acts. */
+/* Its state alone may be the result of another tracer's requests, or of only some of these. After a
+ * fork it never acts. */
 static bool has_acted(const struct target_agent *ta, const struct ptb_agent_ctl *ctl)
 {
 	return !(ta->requests & ~ctl->requests) || !(ctl->state & PTB_AGENT_ALIVE);
@@ -355,10 +363,12 @@ enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid)
 	if (err && ta->late) /* it sleeps still, or the process ends */
 		return ta->answer;
 	if (err) {
-		snprintf(ta->why, sizeof(ta->why), "its control block cannot be read: %s", errstr(err));
+		snprintf(ta->why, sizeof(ta->why), "its control block cannot be read: %s",
+			 errstr(err));
 		return ta->answer = AGENT_SILENT;
 	}
-	late = clock__mono_ns() - ta->requested_ns > (ta->patient ? PATIENCE_NS : PTB_AGENT_ANSWER_NS);
+	late = clock__mono_ns() - ta->requested_ns >
+	       (ta->patient ? PATIENCE_NS : PTB_AGENT_ANSWER_NS);
 	ta->ops = ops_requested && (ctl.state & on_bit(ta)) &&
 		  (!(ta->requests & BIT(STACKS)) || ctl.state & PTB_AGENT_STACKS_ON);
 	ta->ops_why = ops_requested ? ctl.ops_why : PTB_AGENT_WHY_NONE;
@@ -404,13 +414,15 @@ bool target_agent__gpu_refused(const struct target_agent *ta)
 
 bool target_agent__has_ops(const struct target_agent *ta)
 {
-	return ta && !ta->late && (ta->ops || (ta->answer == AGENT_PENDING && ta->requests & BIT(OPS)));
+	return ta && !ta->late &&
+	       (ta->ops || (ta->answer == AGENT_PENDING && ta->requests & BIT(OPS)));
 }
 
 bool target_agent__has_gpu(const struct target_agent *ta)
 {
-	return ta && ta->requests & BIT(GPU) && (ta->gpu || !ta->late) && ta->answer != AGENT_SILENT &&
-	       !target_agent__gpu_refused(ta) && ta->gpu_why != PTB_AGENT_WHY_NO_CUPTI;
+	return ta && ta->requests & BIT(GPU) && (ta->gpu || !ta->late) &&
+	       ta->answer != AGENT_SILENT && !target_agent__gpu_refused(ta) &&
+	       ta->gpu_why != PTB_AGENT_WHY_NO_CUPTI;
 }
 
 void target_agent__dismiss(struct target_agent *ta, struct probe_set *ps)

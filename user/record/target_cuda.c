@@ -140,7 +140,8 @@ static int attach_lib(struct targets *ts, enum cuda_purpose p, struct target *t,
 	}
 	if (n >= 0) {
 		ts->probes += (uint64_t)n;
-		targets__record_refusals(ts, sp, p == CUDA_MEMORY ? REFUSALS_MEMORY : REFUSALS_CUDA_CALLS);
+		targets__record_refusals(ts, sp,
+					 p == CUDA_MEMORY ? REFUSALS_MEMORY : REFUSALS_CUDA_CALLS);
 		targets__report_refusals(ts, sp, &lib, 1);
 	} else if (n != -ESRCH && n != -ESTALE && n != -EUSERS && n != -ECANCELED) {
 		pr_warn("pid %d: no probes on '%s': %s", t->pid, cl->lib.path, errstr(n));
@@ -188,7 +189,8 @@ void target_cuda__attach(struct targets *ts, struct target *t, const struct torc
 {
 	if (!ts->opts->gpu && !ts->opts->memory)
 		return;
-	t->cuda.polled_ns = clock__mono_ns(); /* with no digest: what was loaded since tp was made is found next time */
+	/* with no digest: what was loaded since tp was made is found next time */
+	t->cuda.polled_ns = clock__mono_ns();
 	add_libs(ts, &t->cuda, tp);
 	settle(ts, t);
 }

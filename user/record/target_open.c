@@ -23,7 +23,8 @@ static void use(struct targets *ts, struct target *t)
 	if (!err)
 		err = probe_set__python(ts->ps, t->proc_idx, &layout);
 	if (err)
-		pr_warn("pid %d: samples do not say which operator was open: %s", t->pid, errstr(err));
+		pr_warn("pid %d: samples do not say which operator was open: %s", t->pid,
+			errstr(err));
 	t->open_known = !err;
 	t->agent->ops = !err;
 }
@@ -77,7 +78,8 @@ void target_open__follow(struct targets *ts, struct target *t)
 		look_for_torch(ts, t);
 	if (!t->agent)
 		return;
-	if (t->agent->answer == AGENT_PENDING && target_agent__poll(t->agent, t->pid) != AGENT_PENDING) {
+	if (t->agent->answer == AGENT_PENDING &&
+	    target_agent__poll(t->agent, t->pid) != AGENT_PENDING) {
 		if (t->agent->ops)
 			use(ts, t);
 		else

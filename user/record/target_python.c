@@ -90,7 +90,8 @@ int target_python__await(struct targets *ts, struct target *t)
 	return err;
 }
 
-/* A descriptor of the interpreter's file that sends no request to who serves its file system; negative errno. */
+/* A descriptor of the interpreter's file that sends no request to who serves its file system;
+ * negative errno. */
 static int open_interpreter(const struct target *t)
 {
 	const struct py_code_end *ce = &t->python.code_end;
@@ -105,7 +106,8 @@ static int open_interpreter(const struct target *t)
 	return err;
 }
 
-/* A probe where code objects end, so that stacks need not read those that are known. It makes no record. */
+/* A probe where code objects end, so that stacks need not read those that are known. It makes no
+ * record. */
 static bool probe_code_end(struct targets *ts, const struct target *t, uint32_t idx)
 {
 	const struct py_code_end *ce = &t->python.code_end;
@@ -156,7 +158,8 @@ static void python_json(struct jsonw *w, const void *arg)
 		const struct target_python *py = &ts->items[i].python;
 
 		if (ts->items[i].inherits ||
-		    (py->state != PYTHON_READ && py->state != PYTHON_REFUSED) || written++ >= META_MAX)
+		    (py->state != PYTHON_READ && py->state != PYTHON_REFUSED) ||
+		    written++ >= META_MAX)
 			continue;
 		py_version__print(py->layout.version, version);
 		jsonw__begin_obj(w);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The processes of one recording; see targets.h.
- *
- * Longer than 600 lines because a target's plan, probes and agent are decided together, each by what the others can do.
+ * The processes of one recording. Longer than 600 lines because a target's plan, probes and agent
+ * are decided together, each by what the others can do.
  */
 #define LOG_DOMAIN "targets"
 #include "record/targets.h"
@@ -87,7 +86,8 @@ struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint
 		if (old->state != TARGET_GONE)
 			alive++;
 		else if (old->pidfd < 0 && (!has_agent_news(old) || ts->cnt >= LIMIT_PROCESSES))
-			t = old; /* nothing is left to be said of it, or there is no room for that */
+			/* nothing is left to be said of it, or there is no room for that */
+			t = old;
 	}
 	if (alive >= LIMIT_PROCESSES) {
 		if (!ts->over_processes++)
@@ -99,10 +99,13 @@ struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint
 		target_cuda__free(&t->cuda);
 		target_agent__free(t->agent);
 	} else {
-		vec_reserve((void **)&ts->items, &ts->cap, (uint64_t)ts->cnt + 1, sizeof(*ts->items));
+		vec_reserve((void **)&ts->items, &ts->cap, (uint64_t)ts->cnt + 1,
+			    sizeof(*ts->items));
 		t = &ts->items[ts->cnt++];
 	}
-	*t = (struct target){ .pid = pid, .parent = parent, .born_ns = born_ns, .max_cost_ns = max_cost };
+	*t = (struct target){
+		.pid = pid, .parent = parent, .born_ns = born_ns, .max_cost_ns = max_cost
+	};
 	t->pidfd = pid_hold__open(pid);
 	if ((born_ns && !pid_hold__began_by(pid, born_ns)) ||
 	    (parent && !born_ns && !pid_hold__has_parent(pid, (pid_t)parent))) {
@@ -129,36 +132,42 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
 		pr_error("cannot attach to pid %d: there is no such process", pid);
 		break;
 	case TORCH_PROC_NO_ACCESS:
-		pr_error("cannot attach to pid %d: its memory map cannot be read (%s)", pid, errstr(err));
+		pr_error("cannot attach to pid %d: its memory map cannot be read (%s)", pid,
+			 errstr(err));
 		pr_hint("run as root, or with CAP_SYS_PTRACE; for details see 'ptbpf doctor --pid %d'",
 			pid);
 		break;
 	case TORCH_PROC_NO_TORCH:
-		pr_error("cannot attach to pid %d: it has not loaded PyTorch (no libtorch_cpu in its "
-			 "memory map)",
-			 pid);
+		pr_error(
+			"cannot attach to pid %d: it has not loaded PyTorch (no libtorch_cpu in its "
+			"memory map)",
+			pid);
 		pr_hint("use --wait to attach once it does; to trace its workers, give their pids "
 			"or use --children");
 		break;
 	case TORCH_PROC_BAD_LIB:
 		if (err == -EXDEV) {
-			pr_error("cannot attach to pid %d: its PyTorch library is on a file "
-				 "system that a process of another user serves (FUSE) or may serve (an "
-				 "overlay that a user mounted)",
-				 pid);
+			pr_error(
+				"cannot attach to pid %d: its PyTorch library is on a file "
+				"system that a process of another user serves (FUSE) or may serve (an "
+				"overlay that a user mounted)",
+				pid);
 			break;
 		}
-		pr_error("cannot attach to pid %d: its PyTorch library cannot be read as an x86-64 ELF "
-			 "file (%s)",
-			 pid, errstr(err));
+		pr_error(
+			"cannot attach to pid %d: its PyTorch library cannot be read as an x86-64 ELF "
+			"file (%s)",
+			pid, errstr(err));
 		break;
 	case TORCH_PROC_MAIN_ENDED:
-		pr_error("cannot attach to pid %d: its main thread has ended, and the kernel finds no memory of it "
-			 "although other threads run",
-			 pid);
+		pr_error(
+			"cannot attach to pid %d: its main thread has ended, and the kernel finds no memory of it "
+			"although other threads run",
+			pid);
 		break;
 	case TORCH_PROC_IS_KTHREAD:
-		pr_error("cannot attach to pid %d: it is a kernel thread or has no address space", pid);
+		pr_error("cannot attach to pid %d: it is a kernel thread or has no address space",
+			 pid);
 		break;
 	case TORCH_PROC_OK:
 		if (err != -ECANCELED) /* main() says that it was interrupted */
@@ -179,15 +188,18 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *li
 		return NULL;
 	err = plan_failures__find(&key, t0);
 	if (err) {
-		pr_error("%s: its analysis failed less than an hour ago (%s), and is not tried again",
-			 libs[TORCH_LIB_CPU].present ? libs[TORCH_LIB_CPU].path : "a library of CUDA",
-			 errstr(err));
+		pr_error(
+			"%s: its analysis failed less than an hour ago (%s), and is not tried again",
+			libs[TORCH_LIB_CPU].present ? libs[TORCH_LIB_CPU].path :
+						      "a library of CUDA",
+			errstr(err));
 		return NULL;
 	}
 	for (uint32_t i = 0; i < ts->plan_cnt; i++)
 		if (plan_key__same(&ts->plans[i].plan->key, &key))
 			return &ts->plans[i];
-	vec_reserve((void **)&ts->plans, &ts->plan_cap, (uint64_t)ts->plan_cnt + 1, sizeof(*ts->plans));
+	vec_reserve((void **)&ts->plans, &ts->plan_cap, (uint64_t)ts->plan_cnt + 1,
+		    sizeof(*ts->plans));
 	sp = &ts->plans[ts->plan_cnt];
 	*sp = (struct shared_plan){ .plan = NULL };
 	err = torch_plan__new(libs, &opts, &sp->plan);
@@ -201,8 +213,8 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *li
 }
 
 /*
- * The argument programs of a plan, once a session, and whether this process's layout is good enough for
- * them. 0 or negative errno (reported).
+ * The argument programs of a plan, once a session, and whether this process's layout is good enough
+ * for them. 0 or negative errno (reported).
  */
 static int load_args(struct targets *ts, const struct target *t, struct shared_plan *sp)
 {
@@ -243,7 +255,8 @@ struct probe_site targets__site(const struct shared_plan *sp, uint32_t i)
 }
 
 /* A site of torch's, with its argument program. */
-static struct probe_site site_with_args(const struct shared_plan *sp, uint32_t i, enum probe_args args)
+static struct probe_site site_with_args(const struct shared_plan *sp, uint32_t i,
+					enum probe_args args)
 {
 	const struct plan_site *s = &sp->plan->sites[i];
 	struct probe_site p = targets__site(sp, i);
@@ -260,11 +273,14 @@ static struct probe_site site_with_args(const struct shared_plan *sp, uint32_t i
 }
 
 /* Is the function's probe needed, when the process's agent does its part? */
-static bool needs_probe(const struct plan_func *pf, const struct target *t, const struct targets *ts)
+static bool needs_probe(const struct plan_func *pf, const struct target *t,
+			const struct targets *ts)
 {
-	if (ts->opts->steps.only) /* the program may run an operator a million times between two steps */
+	/* the program may run an operator a million times between two steps */
+	if (ts->opts->steps.only)
 		return pf->kind == PTB_FUNC_SCOPE ||
-		       (pf->kind == PTB_FUNC_ALLOCATOR && ts->opts->steps.oom) || /* of these only what has a program */
+		       (pf->kind == PTB_FUNC_ALLOCATOR &&
+			ts->opts->steps.oom) || /* of these only what has a program */
 		       (ts->opts->steps.ops && pf->kind == PTB_FUNC_OP &&
 			step_rule__is_op(ts->opts->steps.name, pf->name));
 	if (plan_func__is_memory(pf))
@@ -314,7 +330,8 @@ void targets__report_refusals(struct targets *ts, const struct shared_plan *sp,
 	ts->refused += n;
 }
 
-/* What the programs must know of the process, and whether some are not in the dispatcher's table yet. */
+/* What the programs must know of the process, and whether some are not in the dispatcher's table
+ * yet. */
 static void fill_facts(struct target *t, const struct targets *ts, struct proc_ops *po,
 		       struct ptb_proc_cfg *cfg)
 {
@@ -323,7 +340,8 @@ static void fill_facts(struct target *t, const struct targets *ts, struct proc_o
 	proc_cfg__fill(po, ts->kernel_args != PROBE_ARGS_NONE, cfg);
 	cfg->tgid = (uint32_t)t->pid;
 	if (!ts->opts->memory)
-		cfg->tensor.parameter_type = 0; /* only a memory timeline asks, and it costs a read */
+		/* only a memory timeline asks, and it costs a read */
+		cfg->tensor.parameter_type = 0;
 	if (t->no_args)
 		cfg->tensor.shapes_on = 0;
 	t->facts_missing = (l->scope_from_boxed && !cfg->scope_enter_opdef) ||
@@ -407,8 +425,9 @@ static void record_refusals(struct targets *ts, const struct target *t, struct s
 		targets__record_refusals(ts, sp, REFUSALS_MEMORY);
 }
 
-static void record_process(const struct targets *ts, const struct target *t, const struct torch_proc *tp,
-			   const struct torch_plan *plan, uint64_t now, uint64_t gap)
+static void record_process(const struct targets *ts, const struct target *t,
+			   const struct torch_proc *tp, const struct torch_plan *plan, uint64_t now,
+			   uint64_t gap)
 {
 	struct recorder_process rp = { .parent = t->parent,
 				       .by_agent = target_agent__has_ops(t->agent),
@@ -471,7 +490,8 @@ void targets__request_agent(struct targets *ts, struct target *t, struct proc_op
 	while (!t->agent->patient && !cancel__pending() &&
 	       target_agent__poll(t->agent, t->pid) == AGENT_PENDING)
 		nanosleep(&nap, NULL);
-	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && (ts->opts->ops || ts->opts->sample_hz))
+	if (t->agent->answer != AGENT_PENDING && !t->agent->ops &&
+	    (ts->opts->ops || ts->opts->sample_hz))
 		targets__say_agent(ts, t, t->agent->why);
 }
 
@@ -546,7 +566,8 @@ void targets__dismiss_agents(struct targets *ts)
 {
 	for (uint32_t i = 0; i < ts->cnt; i++)
 		if (ts->items[i].agent && ts->items[i].state == TARGET_TRACED) {
-			target_agent__poll(ts->items[i].agent, ts->items[i].pid); /* how it is at the end */
+			/* how it is at the end */
+			target_agent__poll(ts->items[i].agent, ts->items[i].pid);
 			target_agent__dismiss(ts->items[i].agent, ts->ps);
 		}
 }
@@ -559,13 +580,6 @@ bool targets__agents_quiet(const struct targets *ts)
 		      recorder__agent_idle(ts->rec, ts->items[i].pid)))
 			return false;
 	return true;
-}
-
-/* Without PyTorch: is there an agent that listens, or a CUDA library to be probed? One that sleeps is in any program, a
- * shell perhaps that will be another one. */
-static bool has_gpu_source(const struct torch_proc *tp, const struct targets *ts)
-{
-	return tp->cuda_cnt || (ts->opts->agent == AGENT_AUTO && target_agent__is_awake(tp->pid));
 }
 
 int targets__verify_plan(const struct torch_proc *tp, const struct shared_plan *sp)
@@ -591,8 +605,8 @@ int targets__verify_plan(const struct torch_proc *tp, const struct shared_plan *
 	return err;
 }
 
-/* Probes record stacks from now on, if not already, and the recorder can read them. A process that is found in the window
- * has probes first: what its interpreter is takes longer. */
+/* Probes record stacks from now on, if not already, and the recorder can read them. A process that
+ * is found in the window has probes first: what its interpreter is takes longer. */
 static void read_stacks(struct targets *ts, struct target *t)
 {
 	bool used = t->python.state == PYTHON_READ;
@@ -677,15 +691,17 @@ static int attach_samples(struct targets *ts, struct target *t)
 	return err;
 }
 
-/* Everything of PyTorch's in the process, by a plan that has been verified. 0 or negative errno (reported). */
-static int attach_torch(struct targets *ts, struct target *t, struct proc_ops *po, struct shared_plan *sp)
+/* Everything of PyTorch's in the process, by a plan that has been verified. 0 or negative errno
+ * (reported). */
+static int attach_torch(struct targets *ts, struct target *t, struct proc_ops *po,
+			struct shared_plan *sp)
 {
 	int err;
 
 	if (!sp->recorded.site_base)
 		recorder__plan(ts->rec, sp->plan, po->tp->libs, &sp->recorded);
-	/* before its probes, which cost the process something even outside the window; a young process
-	 * must be probed first */
+	/* before its probes, which cost the process something even outside the window; a young
+	 * process must be probed first */
 	if (!ts->active && !ts->opts->steps.only) {
 		recorder__learn(ts->rec, po);
 		target_python__find(ts, t);
@@ -703,7 +719,8 @@ static int attach_torch(struct targets *ts, struct target *t, struct proc_ops *p
 	return err;
 }
 
-/* The process with PyTorch, or with another source of GPU activities. 0, -EAGAIN: not yet, or negative errno (reported). */
+/* The process with PyTorch, or with another source of GPU activities. 0, -EAGAIN: not yet, or
+ * negative errno (reported). */
 static int open_target(const struct targets *ts, const struct target *t, struct torch_proc **tp)
 {
 	enum torch_proc_why why;
@@ -717,7 +734,11 @@ static int open_target(const struct targets *ts, const struct target *t, struct 
 			targets__say_why(t->pid, why, err);
 		return err;
 	}
-	if (torch_proc__has_torch(*tp) ? torch_proc__ready(*tp) : has_gpu_source(*tp, ts))
+	/* Without PyTorch: is there a CUDA library to be probed, or an agent that listens? One that
+	 * sleeps is in any program, a shell perhaps that will be another one. */
+	if (torch_proc__has_torch(*tp) ? torch_proc__ready(*tp) :
+					 (*tp)->cuda_cnt || (ts->opts->agent == AGENT_AUTO &&
+							     target_agent__is_awake((*tp)->pid)))
 		return 0;
 	torch_proc__free(*tp);
 	return -EAGAIN;
@@ -729,7 +750,8 @@ static void say_if_stopped(const struct targets *ts, const struct target *t)
 	const char *by = ts->stopped || t->born_ns ? NULL : proc__stopped(t->pid);
 
 	if (by)
-		pr_warn("pid %d is stopped by %s: nothing runs in it until it is continued", t->pid, by);
+		pr_warn("pid %d is stopped by %s: nothing runs in it until it is continued", t->pid,
+			by);
 }
 
 static int attach(struct targets *ts, struct target *t)
@@ -769,7 +791,8 @@ int targets__attach(struct targets *ts, struct target *t)
 	int err;
 
 	if (ts->opts->agent == AGENT_INJECT)
-		remote_mem__open(t->pid, true, &mem); /* whoever needs it says why it cannot be had */
+		/* whoever needs it says why it cannot be had */
+		remote_mem__open(t->pid, true, &mem);
 	t->mem = mem;
 	err = attach(ts, t);
 	ts->items[at].mem = NULL; /* the array may have moved */
@@ -815,7 +838,8 @@ void targets__sample_memory(const struct targets *ts)
 	struct proc_memory mem;
 
 	for (uint32_t i = 0; i < ts->cnt; i++)
-		if (ts->items[i].state == TARGET_TRACED && !proc_memory__read(ts->items[i].pid, &mem))
+		if (ts->items[i].state == TARGET_TRACED &&
+		    !proc_memory__read(ts->items[i].pid, &mem))
 			recorder__rss(ts->rec, (uint32_t)ts->items[i].pid, &mem);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The processes of one recording: their state, their facts, and the plans they share. Knows the order
- * open -> plan -> probes for one process; does not know when to do it.
+ * The processes of one recording: their state, their facts, and the plans they share. Knows the
+ * order open -> plan -> probes for one process; does not know when to do it.
  */
 #ifndef RECORD_TARGETS_H
 #define RECORD_TARGETS_H
@@ -39,11 +39,13 @@ struct target_python {
 	char why[PY_INTERP_WHY + 64]; /* REFUSED */
 };
 
-/* Finds and verifies it, which takes some time; says and counts what is refused. Not if its state is known. */
+/* Finds and verifies it, which takes some time; says and counts what is refused. Not if its state
+ * is known. */
 void target_python__find(struct targets *ts, struct target *t);
 /*
- * The same for a process that may not be ready yet: 0; -EAGAIN: there is no Python in it, or none that runs (t->python.why);
- * -ETIMEDOUT: to find out takes too long, which is reported and counted; another negative errno.
+ * The same for a process that may not be ready yet: 0; -EAGAIN: there is no Python in it, or none
+ * that runs (t->python.why); -ETIMEDOUT: to find out takes too long, which is reported and counted;
+ * another negative errno.
  */
 int target_python__await(struct targets *ts, struct target *t);
 /* From now on stacks are recorded at the probes of process `idx` of the probe set. */
@@ -52,8 +54,9 @@ void target_python__use(struct targets *ts, struct target *t, uint32_t idx);
 void target_python__meta(const struct targets *ts);
 
 /*
- * What is probed of CUDA's libraries in one target: any number of them, whenever they are loaded, as long as its
- * agent does not record its GPUs. Knows neither what the calls mean nor when to poll; never reads the target.
+ * What is probed of CUDA's libraries in one target: any number of them, whenever they are loaded,
+ * as long as its agent does not record its GPUs. Knows neither what the calls mean nor when to
+ * poll; never reads the target.
  */
 
 struct probe_set;
@@ -86,19 +89,21 @@ struct target_cuda {
 	uint64_t polled_ns;
 };
 
-/* Before torch is planned for: makes the plans of the libraries that are mapped, so that they are in the cache. */
+/* Before torch is planned for: makes the plans of the libraries that are mapped, so that they are
+ * in the cache. */
 void target_cuda__plan(struct targets *ts, const struct torch_proc *tp, bool no_cache);
 /* The libraries that tp has. What cannot be probed is reported and left out. */
 void target_cuda__attach(struct targets *ts, struct target *t, const struct torch_proc *tp);
-/* Polls, at a bounded pace, for libraries that were loaded later, and whether the agent still records GPUs. */
+/* Polls, at a bounded pace, for libraries that were loaded later, and whether the agent still
+ * records GPUs. */
 void target_cuda__follow(struct targets *ts, struct target *t);
 /* The program is no more: its probes go. */
 void target_cuda__clear(struct target_cuda *tc, struct probe_set *ps);
 void target_cuda__free(struct target_cuda *tc);
 
 /*
- * The agent of one target: finds it (or, on request, loads it), sends requests, waits for answers, withdraws them.
- * Knows what may be requested and why it was not; knows neither chunks nor records.
+ * The agent of one target: finds it (or, on request, loads it), sends requests, waits for answers,
+ * withdraws them. Knows what may be requested and why it was not; knows neither chunks nor records.
  */
 
 struct remote_mem;
@@ -121,7 +126,8 @@ struct target_agent {
 	bool ops, gpu;                 /* what comes from it; of samples, ops: which are open */
 	bool graphs_requested, graphs; /* the nodes of CUDA graphs */
 	bool injected;
-	bool late; /* it began after the requests: GPUs only, and probes record CUDA calls until it does */
+	/* it began after the requests: GPUs only, and probes record CUDA calls until it does */
+	bool late;
 	bool patient;   /* the process is just being loaded: the answer may take long */
 	bool no_values; /* it stopped recording inputs and outputs */
 	uint32_t ops_why, gpu_why, cupti_version;
@@ -129,8 +135,9 @@ struct target_agent {
 };
 
 /*
- * Finds the agent of pid; loads it if opts request that, into the program whose memory is `mem` (inject.h). NULL: there is none,
- * or it may not be used: *why (of cap bytes) has a sentence where the user should know, else "". To be freed by target_agent__free().
+ * Finds the agent of pid; loads it if opts request that, into the program whose memory is `mem`
+ * (inject.h). NULL: there is none, or it may not be used: *why (of cap bytes) has a sentence where
+ * the user should know, else "". To be freed by target_agent__free().
  */
 struct target_agent *target_agent__find(pid_t pid, struct remote_mem *mem,
 					const struct record_opts *opts, char *why, size_t cap);
@@ -139,21 +146,25 @@ bool target_agent__is_there(pid_t pid);           /* one that answers, or one th
 /* Is there one that would answer? */
 bool target_agent__is_awake(pid_t pid);
 
-/* Listens and requests. stacks: operators with Python stacks, or none. 0 or negative errno (ta->why). */
+/* Listens and requests. stacks: operators with Python stacks, or none. 0 or negative errno
+ * (ta->why). */
 int target_agent__request(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
-			  bool stacks, struct proc_ops *po, struct probe_set *ps, struct recorder *rec);
+			  bool stacks, struct proc_ops *po, struct probe_set *ps,
+			  struct recorder *rec);
 /* What it has answered by now. */
 enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid);
 /* Where samples find which operators are open, once it keeps that. 0 or negative errno. */
 int target_agent__open_ops(const struct target_agent *ta, pid_t pid, struct ptb_py_layout *layout);
-/* It recorded operators and does not any more (ta->why); that it records no values any more is noted (ta->no_values). */
+/* It recorded operators and does not any more (ta->why); that it records no values any more is
+ * noted (ta->no_values). */
 bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid);
-/* GPUs may come to it later, and it may give them up: keeps what is known of them while the process lives. */
+/* GPUs may come to it later, and it may give them up: keeps what is known of them while the process
+ * lives. */
 void target_agent__note_gpu(struct target_agent *ta, pid_t pid);
 /* Do operators come from it, or may they yet? NULL: no. */
 bool target_agent__has_ops(const struct target_agent *ta);
-/* Does it record GPUs, so that CUDA calls need no probes? Also where it waits for the process to use CUDA.
- * NULL: no. */
+/* Does it record GPUs, so that CUDA calls need no probes? Also where it waits for the process to
+ * use CUDA. NULL: no. */
 bool target_agent__has_gpu(const struct target_agent *ta);
 /* It cannot record the GPUs, for good. False for a process that does not use CUDA. */
 bool target_agent__gpu_refused(const struct target_agent *ta);
@@ -170,13 +181,15 @@ enum target_state { TARGET_WAITING, TARGET_TRACED, TARGET_GONE };
 struct target {
 	pid_t pid;
 	int pidfd; /* negative when it could not be had: it had ended */
-	struct remote_mem *mem; /* with --agent inject, while it is attached: of the program that is examined; else NULL */
+	/* with --agent inject, while it is attached: of the program that is examined; else NULL */
+	struct remote_mem *mem;
 	enum target_state state;
 	uint32_t parent;
 	bool inherits;          /* forked from a traced process and not exec'd: it has torch */
 	uint64_t born_ns;       /* fork or exec seen in the window; 0: was there before */
 	uint64_t main_ended_ns; /* its main thread, with others left; 0: it has not */
-	uint64_t max_cost_ns; /* it loses its probes when it has cost so much; 0: no limit; a fork has its parent's */
+	/* it loses its probes when it has cost so much; 0: no limit; a fork has its parent's */
+	uint64_t max_cost_ns;
 	uint64_t changes_ns;  /* of placing and removing its probes; processor time */
 	uint64_t bare_hits;   /* without a record, when last asked for */
 	uint64_t cut_ns;      /* GONE: when it lost its probes for its cost; 0: it has not */
@@ -184,8 +197,8 @@ struct target {
 	uint64_t next_try_ns; /* WAITING: when to poll again, */
 	uint32_t tries;       /* and how often it was */
 	uint32_t proc_idx;    /* TRACED */
-	/* TRACED before torch had registered its operators (record): facts that its dispatcher's table
-	 * will hold are read again */
+	/* TRACED before torch had registered its operators (record): facts that its dispatcher's
+	 * table will hold are read again */
 	bool facts_missing, no_args;
 	struct target_agent *agent; /* that got requests, NULL: none */
 	char agent_why[256];        /* why none is used, "": nothing to say */
@@ -193,7 +206,8 @@ struct target {
 	struct target_cuda cuda;
 	struct target_python python; /* a forked process has its parent's */
 	bool sampled;                /* and nothing else */
-	bool open_tried, open_known; /* open operators were requested of its agent; samples have them */
+	/* open operators were requested of its agent; samples have them */
+	bool open_tried, open_known;
 };
 
 /* Functions whose refusals are recorded when they are to be probed. */
@@ -227,15 +241,19 @@ struct targets { /* zeroed: plans can be made, nothing is attached */
 	uint64_t probes, refused, uncovered_ns, cuda_late_ns, children_missed;
 	uint64_t over_processes; /* beyond LIMIT_PROCESSES */
 	uint64_t over_libs;      /* processes with more than LIMIT_CUDA_LIBS */
-	uint64_t agents_cut; /* processes that ended, or agents that fell silent, with records not sent */
+	/* processes that ended, or agents that fell silent, with records not sent */
+	uint64_t agents_cut;
 	uint64_t agents_restarted; /* how often they began anew within the window */
-	uint64_t agents_gave_up; /* in the midst of a window: what came until probes were there is missing */
-	uint64_t no_shapes, unplaced; /* processes without shapes; arguments whose place is not known */
-	uint64_t no_stacks;           /* processes whose Python stacks cannot be read */
+	/* in the midst of a window: what came until probes were there is missing */
+	uint64_t agents_gave_up;
+	/* processes without shapes; arguments whose place is not known */
+	uint64_t no_shapes, unplaced;
+	uint64_t no_stacks; /* processes whose Python stacks cannot be read */
 };
 
 void targets__free(struct targets *ts);
-struct target *targets__find(struct targets *ts, pid_t pid); /* newest with that pid that is not gone, NULL if none */
+/* newest with that pid that is not gone, NULL if none */
+struct target *targets__find(struct targets *ts, pid_t pid);
 struct target *targets__find_any(struct targets *ts, pid_t pid); /* likewise, gone or not */
 /* What has been placed or removed since probe_set__share_ns() was share_ns was for this one. */
 void targets__charge(struct targets *ts, struct target *t, uint64_t share_ns);
@@ -246,18 +264,21 @@ uint32_t targets__count(const struct targets *ts, enum target_state state);
 /* Sentence for a process that cannot be opened; on stderr. */
 void targets__say_why(pid_t pid, enum torch_proc_why why, int err);
 
-/* The plan of libraries, an array by role: an earlier one that fits, or a new one. NULL after an error (logged). */
+/* The plan of libraries, an array by role: an earlier one that fits, or a new one. NULL after an
+ * error (logged). */
 struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *libs, bool no_cache);
 
 /* A site of a plan, without arguments. */
 struct probe_site targets__site(const struct shared_plan *sp, uint32_t i);
 
-/* Probes and facts of one process. 0, -EAGAIN when torch is not (wholly) mapped, or negative errno (reported). */
+/* Probes and facts of one process. 0, -EAGAIN when torch is not (wholly) mapped, or negative errno
+ * (reported). */
 int targets__attach(struct targets *ts, struct target *t);
 /* Reads facts again that a process's dispatcher did not have yet. */
 void targets__renew_facts(struct targets *ts);
 
-/* Probes CUDA's libraries that were loaded later, and those of processes whose agent no longer records GPUs. */
+/* Probes CUDA's libraries that were loaded later, and those of processes whose agent no longer
+ * records GPUs. */
 void targets__follow_cuda(struct targets *ts);
 /* Records and counts, once, what a plan refuses of these functions. */
 void targets__record_refusals(struct targets *ts, struct shared_plan *sp, enum refusals kind);
@@ -265,12 +286,14 @@ void targets__record_refusals(struct targets *ts, struct shared_plan *sp, enum r
 void targets__report_refusals(struct targets *ts, const struct shared_plan *sp,
 			      const struct probe_lib *libs, uint32_t lib_cnt);
 
-/* Is every site of the plan in the process's libraries and in its memory? Before anything of the plan is used for the
- * process: names, offsets in its memory, the agent's configuration. 0; -ESTALE (logged); another negative errno. */
+/* Is every site of the plan in the process's libraries and in its memory? Before anything of the
+ * plan is used for the process: names, offsets in its memory, the agent's configuration. 0; -ESTALE
+ * (logged); another negative errno. */
 int targets__verify_plan(const struct torch_proc *tp, const struct shared_plan *sp);
 /* Its agent is not used, or not any more: for the user, and for the capture. */
 void targets__say_agent(const struct targets *ts, struct target *t, const char *why);
-/* Sends requests to the process's agent, if it has one, and waits for the answer where nothing is missed meanwhile. */
+/* Sends requests to the process's agent, if it has one, and waits for the answer where nothing is
+ * missed meanwhile. */
 void targets__request_agent(struct targets *ts, struct target *t, struct proc_ops *po);
 /* Polls agents that have not answered; replaces those that do not by probes. */
 void targets__settle_agents(struct targets *ts);
@@ -288,7 +311,8 @@ void targets__sample_memory(const struct targets *ts);
 
 /* Samples that say which operator was open: only where the process's agent keeps that. */
 
-/* Requests it of the agent, if it has one and torch; else target_open__follow() does when there is. */
+/* Requests it of the agent, if it has one and torch; else target_open__follow() does when there
+ * is. */
 void target_open__begin(struct targets *ts, struct target *t, const struct torch_proc *tp);
 /* For sampled processes, in each round. */
 void target_open__follow(struct targets *ts, struct target *t);

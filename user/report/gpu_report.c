@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The sink of `report --gpu`: keeps the intervals that conclusions need (work, calls, outermost operators), sums up
- * the rest by name. Draws no conclusions; see report_priv.h.
+ * The sink of `report --gpu`: keeps the intervals that conclusions need (work, calls, outermost
+ * operators), sums up the rest by name. Draws no conclusions; see report_priv.h.
  */
 #include "report/report_priv.h"
 
@@ -67,7 +67,8 @@ static struct gr_thread *get_thread(struct gpu_report *gr, uint32_t tgid, uint32
 	return t;
 }
 
-/* Only outermost operators are kept. Children come before their parents, so those inside this one are at the end. */
+/* Only outermost operators are kept. Children come before their parents, so those inside this one
+ * are at the end. */
 static int keep_slice(void *arg, const struct slice *sl)
 {
 	struct gpu_report *gr = arg;
@@ -120,7 +121,8 @@ static void keep_call(struct gpu_report *gr, const struct gpu_slice *g, const st
 	vec_push(t->calls, t->call_cnt, t->call_cap, c);
 }
 
-/* A launch that only the host saw has the kernel's name, where there is one: those are summed up like kernels. */
+/* A launch that only the host saw has the kernel's name, where there is one: those are summed up
+ * like kernels. */
 static void count_kernel(struct gpu_report *gr, const char *name, const char *op, uint64_t ns)
 {
 	uint32_t id = text_ids__get(&gr->texts, name && *name ? name : "(not known)"),

@@ -47,7 +47,8 @@ static void say_head(struct doc *d, const struct gpu_report *gr)
 }
 
 /* "synchronisation: cudaStreamSynchronize in aten::item" */
-static const char *reason_text(const struct gpu_report *gr, const struct gr_reason *why, char buf[640])
+static const char *reason_text(const struct gpu_report *gr, const struct gr_reason *why,
+			       char buf[640])
 {
 	char where[512];
 
@@ -67,7 +68,8 @@ static void say_reasons(struct doc *d, const struct gpu_report *gr, const struct
 		if (y->device != dev->id)
 			continue;
 		doc__say(d, "           %5.1f %%  %10s  ",
-			 100 * share(y->ns, dev->idle_ns + dev->short_ns), cell__duration(y->ns).text);
+			 100 * share(y->ns, dev->idle_ns + dev->short_ns),
+			 cell__duration(y->ns).text);
 		doc__cut(d, reason_text(gr, &y->why, text), "", 0);
 		doc__end_line(d);
 		n++;
@@ -89,18 +91,22 @@ static void say_device(struct doc *d, const struct gpu_report *gr, const struct 
 	doc__say(d, "    busy           %.1f %% of the time with kernels",
 		 100 * window_share(gr, dev->kernel_ns));
 	if (dev->copies + dev->fills)
-		doc__say(d, ", %.1f %% with copies and fills too", 100 * window_share(gr, dev->work_ns));
+		doc__say(d, ", %.1f %% with copies and fills too",
+			 100 * window_share(gr, dev->work_ns));
 	doc__end_line(d);
 	if (idle) {
 		doc__line(d, "    no kernel for  %s, because", cell__duration(idle).text);
 		say_reasons(d, gr, dev);
 	}
 	if (l->cnt)
-		doc__line(d, "    launches       begin %s later on an idle stream (median; p90 %s, p99 %s)",
-			  cell__duration(l->median).text, cell__duration(l->p90).text,
-			  cell__duration(l->p99).text);
+		doc__line(
+			d,
+			"    launches       begin %s later on an idle stream (median; p90 %s, p99 %s)",
+			cell__duration(l->median).text, cell__duration(l->p90).text,
+			cell__duration(l->p99).text);
 	if (dev->all.cnt)
-		doc__line(d, "    queue          %.1f launches deep on average, %" PRIu64 " at most",
+		doc__line(d,
+			  "    queue          %.1f launches deep on average, %" PRIu64 " at most",
 			  dev->depth_mean, dev->depth_max);
 }
 
@@ -172,8 +178,9 @@ static void add_cause_table(struct doc *d, const struct gpu_report *gr)
 
 		if (!cnt)
 			continue;
-		DOC(d, FACT(".gpu", dev->id), FACT(".share", share(ns, dev->idle_ns + dev->short_ns)),
-		    FACT(".ns", ns), FACT(".gaps", cnt));
+		DOC(d, FACT(".gpu", dev->id),
+		    FACT(".share", share(ns, dev->idle_ns + dev->short_ns)), FACT(".ns", ns),
+		    FACT(".gaps", cnt));
 		if (is_short)
 			doc__cell(d, ".cause", "from one kernel to the next: shorter than %d us",
 				  GR_GAP_MIN_NS / 1000);
@@ -259,7 +266,8 @@ static void add_gaps(struct doc *d, const struct gpu_report *gr)
 		uint64_t at = g->begin - gr->info->begin_ns;
 
 		doc__cell(d, ".at", "%+12.6f s", (double)at / 1e9);
-		DOC(d, FACT("device", g->device), FACT("begin_ns", at), FACT("ns", g->end - g->begin));
+		DOC(d, FACT("device", g->device), FACT("begin_ns", at),
+		    FACT("ns", g->end - g->begin));
 		add_reason(d, gr, &g->why);
 	}
 }
@@ -345,17 +353,19 @@ static void add_graphs(struct doc *d, const struct gpu_report *gr)
 		doc__cell(d, ".what", "graph %u of process %u, %" PRIu64 " launches", g->graph,
 			  g->tgid, g->launches);
 		DOC(d, FACT("pid", g->tgid), FACT("graph", g->graph), FACT("launches", g->launches),
-		    FACT("count", g->cnt), FACT("ns", g->ns), FACT("captured_in_count", g->origin_cnt));
+		    FACT("count", g->cnt), FACT("ns", g->ns),
+		    FACT("captured_in_count", g->origin_cnt));
 		doc__list(d, "captured_in", g->origin_cnt, origins);
 		for (uint32_t k; doc__next(d, &k);)
 			add_origin(d, gr, &gs->origins[g->first_origin + k]);
 	}
 	if (gs->graph_cnt && gs->unknown)
-		doc__line(d,
-			  "  Of %" PRIu64
-			  " kernels, copies and fills it is not known what captured them: that was before "
-			  "the window, or --activities cpu,cuda,graphs was not given",
-			  gs->unknown);
+		doc__line(
+			d,
+			"  Of %" PRIu64
+			" kernels, copies and fills it is not known what captured them: that was before "
+			"the window, or --activities cpu,cuda,graphs was not given",
+			gs->unknown);
 }
 
 /* ---- copies, streams, calls ---- */
@@ -380,8 +390,9 @@ static void add_copies(struct doc *d, const struct gpu_report *gr)
 
 		doc__cell(d, ".bandwidth", "%.2f GB/s", share(c->bytes, c->ns));
 		DOC(d, FACT("name", gr__copy_text(gr, name, c)), FACT("fill", c->fill),
-		    FACT("device", c->device), FACT("to_device", c->to_device), FACT("count", c->cnt),
-		    FACT("bytes", c->bytes), FACT("ns", c->ns), FACT("longest_ns", c->max_ns));
+		    FACT("device", c->device), FACT("to_device", c->to_device),
+		    FACT("count", c->cnt), FACT("bytes", c->bytes), FACT("ns", c->ns),
+		    FACT("longest_ns", c->max_ns));
 	}
 }
 
@@ -447,7 +458,8 @@ static void add_calls(struct doc *d, const struct gpu_report *gr)
 		{ 0 },
 	};
 
-	doc__title(d, "Calls of CUDA on the host%s", gr->info->has_gpu ? "" : ", seen by kernel probes");
+	doc__title(d, "Calls of CUDA on the host%s",
+		   gr->info->has_gpu ? "" : ", seen by kernel probes");
 	DOC(d, FACT("launch_count", gr->launches), FACT("launch_ns", gr->launch_ns),
 	    FACT("call_count", gr->api_cnt));
 	doc__list(d, "calls", gr->api_cnt, columns);
@@ -472,7 +484,8 @@ static void say_agents(struct doc *d, const struct gpu_report *gr)
 	cJSON_ArrayForEach(a, agents)
 	{
 		const cJSON *pid = cJSON_GetObjectItemCaseSensitive(a, "pid");
-		const char *why = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(a, "gpu_why"));
+		const char *why =
+			cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(a, "gpu_why"));
 		bool recorded = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a, "gpu"));
 
 		if (!cJSON_IsNumber(pid) || !why || !*why)
@@ -495,11 +508,15 @@ static void say_host(struct doc *d, const struct gpu_report *gr)
 		waits += gr->apis[i].waits ? gr->apis[i].cnt : 0;
 		wait_ns += gr->apis[i].waits ? gr->apis[i].ns : 0;
 	}
-	doc__line(d, "  No agent recorded the GPU's work. CUDA calls of the host, recorded by kernel probes:");
+	doc__line(
+		d,
+		"  No agent recorded the GPU's work. CUDA calls of the host, recorded by kernel probes:");
 	doc__line(d, "  %" PRIu64 " launches, copies and fills, %.0f per second, %s in them",
 		  gr->launches, (double)gr->launches / ((double)gr__window_ns(gr) / 1e9),
 		  cell__duration(gr->launch_ns).text);
-	doc__line(d, "  the host waited for the GPU %" PRIu64 " times, %s in all, %.1f %% of one thread's time",
+	doc__line(d,
+		  "  the host waited for the GPU %" PRIu64
+		  " times, %s in all, %.1f %% of one thread's time",
 		  waits, cell__duration(wait_ns).text, 100 * window_share(gr, wait_ns));
 }
 
@@ -508,7 +525,8 @@ static void say_trust(struct doc *d, const struct gpu_report *gr)
 	if (!gr->info->has_gpu)
 		return;
 	doc__gap(d);
-	doc__say(d, "GPU times are accurate to %s", cell__duration(gr->info->gpu_clock_err_ns).text);
+	doc__say(d, "GPU times are accurate to %s",
+		 cell__duration(gr->info->gpu_clock_err_ns).text);
 	if (gr->before_launch)
 		doc__say(d, "; %" PRIu64 " of %u began before their launch by more than that",
 			 gr->before_launch, gr->work_cnt);
@@ -534,8 +552,10 @@ int gr_doc__finish(void *o, const struct output_args *args, struct session_total
 	if (!gr->info->has_gpu && gr->info->has_cuda_calls)
 		say_host(&d, gr);
 	else if (!gr->info->has_gpu)
-		doc__line(&d, "  No CUDA activity was recorded: attach with --gpu auto to a process that "
-			      "uses CUDA");
+		doc__line(
+			&d,
+			"  No CUDA activity was recorded: attach with --gpu auto to a process that "
+			"uses CUDA");
 	DOC(&d, FACT("activities", gr->info->has_gpu), FACT("host_calls", gr->info->has_cuda_calls),
 	    FACT("gap_min_ns", GR_GAP_MIN_NS), FACT("work_count", gr->work_cnt),
 	    FACT("unlinked", gr->unlinked), FACT("before_launch", gr->before_launch));

@@ -73,8 +73,8 @@ static uint32_t annotation_at(const struct gr_thread *t, uint64_t at)
 	return 0;
 }
 
-/* The call that took most of the interval; one that waited when the interval began, and ended not long before its
- * end, counts as if it had taken all: the host could not launch earlier. */
+/* The call that took most of the interval; one that waited when the interval began, and ended not
+ * long before its end, counts as if it had taken all: the host could not launch earlier. */
 static const struct gr_call *call_in(const struct gr_thread *t, uint64_t begin, uint64_t end,
 				     uint64_t *most)
 {
@@ -98,7 +98,8 @@ static const struct gr_call *call_in(const struct gr_thread *t, uint64_t begin, 
 	return best;
 }
 
-/* What the thread did in the interval in which it launched nothing; false: nothing of it was recorded. */
+/* What the thread did in the interval in which it launched nothing; false: nothing of it was
+ * recorded. */
 static bool host_in(const struct gpu_report *gr, uint32_t thread, uint64_t begin, uint64_t end,
 		    struct gr_reason *why)
 {
@@ -155,13 +156,15 @@ static uint64_t copied_ns(struct finder *f, uint64_t begin, uint64_t end)
 	return ns;
 }
 
-/* Work begins some time after its launch. If it begins much later, it was queued behind other work. */
+/* Work begins some time after its launch. If it begins much later, it was queued behind other
+ * work. */
 static enum gr_cause after_launch(const struct gr_device *d, const struct gr_work *next)
 {
 	uint64_t usual = d->idle_stream.median > LATENCY_DEFAULT_NS ? d->idle_stream.median :
 								      LATENCY_DEFAULT_NS;
 
-	return next->begin <= next->launch_end + LATENCY_TIMES * usual ? GR_BY_LATENCY : GR_BY_QUEUED;
+	return next->begin <= next->launch_end + LATENCY_TIMES * usual ? GR_BY_LATENCY :
+									 GR_BY_QUEUED;
 }
 
 static struct gr_reason reason_of(struct finder *f, uint64_t begin, uint64_t end,
@@ -187,7 +190,8 @@ static struct gr_reason reason_of(struct finder *f, uint64_t begin, uint64_t end
 	}
 	if (launched > end) /* the clocks' error */
 		launched = end;
-	/* a thread that did nothing was waiting for another one's work (backward: autograd's threads) */
+	/* a thread that did nothing was waiting for another one's work (backward: autograd's
+	 * threads) */
 	if (!host_in(f->gr, thread, begin, launched, &why) && f->last_thread != thread)
 		host_in(f->gr, f->last_thread, begin, launched, &why);
 	return why;
@@ -271,7 +275,8 @@ int gr_gaps__sort(struct gpu_report *gr)
 	return sort__array(gr->gaps, gr->gap_cnt, sizeof(*gr->gaps), by_length);
 }
 
-const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap, const struct gr_reason *why)
+const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap,
+			   const struct gr_reason *why)
 {
 	const char *what = GR_TEXT(gr, why->what), *op = GR_TEXT(gr, why->op);
 	const char *annotation = GR_TEXT(gr, why->annotation);

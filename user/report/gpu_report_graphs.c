@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * CUDA graphs in `report --gpu`: GPU time by graph, and within a graph by what was open when its nodes were captured.
- * The rest of the report, as torch, charges that work to the replaying call. See report_priv.h.
+ * CUDA graphs in `report --gpu`: GPU time by graph, and within a graph by what was open when its
+ * nodes were captured. The rest of the report, as torch, charges that work to the replaying call.
+ * See report_priv.h.
  */
 #include <stdlib.h>
 
@@ -61,7 +62,8 @@ int gr_graphs__rank(struct gr_graphs *gs)
 		gs->graphs[gs->origins[i].graph].first_origin = i;
 		gs->graphs[gs->origins[i].graph].origin_cnt++;
 	}
-	return err ? err : sort__array(gs->graphs, gs->graph_cnt, sizeof(*gs->graphs), by_graph_time);
+	return err ? err :
+		     sort__array(gs->graphs, gs->graph_cnt, sizeof(*gs->graphs), by_graph_time);
 }
 
 void gr_graphs__free(struct gr_graphs *gs)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What `report --gpu` concludes at the end of the stream: how busy devices and streams were, how long work waited
- * between its launch and its begin, which operator launches most of a kernel. See report_priv.h.
+ * What `report --gpu` concludes at the end of the stream: how busy devices and streams were, how
+ * long work waited between its launch and its begin, which operator launches most of a kernel. See
+ * report_priv.h.
  */
 #include "report/report_priv.h"
 
@@ -23,7 +24,8 @@ const char *gr__copy_text(const struct gpu_report *gr, char *buf, const struct g
 	const char *name = GR_TEXT(gr, c->name);
 
 	if (c->device != c->to_device)
-		snprintf(buf, GR_COPY_MAX, "%.100s, GPU %u to GPU %u", name, c->device, c->to_device);
+		snprintf(buf, GR_COPY_MAX, "%.100s, GPU %u to GPU %u", name, c->device,
+			 c->to_device);
 	else
 		snprintf(buf, GR_COPY_MAX, "%s", name);
 	return buf;
@@ -83,7 +85,8 @@ struct cover { /* the union of intervals that come in order of their begins */
 	uint64_t until, ns;
 };
 
-static void cover__add(struct cover *c, const struct session_info *info, uint64_t begin, uint64_t end)
+static void cover__add(struct cover *c, const struct session_info *info, uint64_t begin,
+		       uint64_t end)
 {
 	if (begin < info->begin_ns)
 		begin = info->begin_ns;
@@ -216,7 +219,8 @@ static int by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Devices with work, and those without. Work is sorted by device here, and so are the session's devices. */
+/* Devices with work, and those without. Work is sorted by device here, and so are the session's
+ * devices. */
 static void find_devices(struct gpu_report *gr)
 {
 	uint32_t at = 0, known = 0, first, id;
@@ -284,7 +288,8 @@ int gr_rank__all(struct gpu_report *gr)
 	find_devices(gr);
 	for (uint32_t i = 0; i < gr->device_cnt && !err; i++)
 		err = find_latencies(gr, &gr->devices[i]);
-	err = err ? err : SORT(gr->work, gr->work_cnt, by_device); /* by device already: first_work and last_work stay valid */
+	/* by device already: first_work and last_work stay valid */
+	err = err ? err : SORT(gr->work, gr->work_cnt, by_device);
 	for (uint32_t i = 0; i < gr->device_cnt && !err; i++) {
 		fill_device(gr, &gr->devices[i]);
 		err = find_depth(gr, &gr->devices[i]);

@@ -16,7 +16,9 @@
 
 struct line_row {
 	uint32_t file, line,
-		func; /* texts of the tree; of a module: func is its name; all 0: operators in no such frame */
+		/* texts of the tree; of a module: func is its name; all 0: operators in no such
+		 * frame */
+		func;
 	uint32_t outer; /* of a module: the row, + 1, of the module that called it first; 0: none */
 	uint32_t nr;    /* order of first appearance */
 	bool library;
@@ -29,9 +31,10 @@ struct line_report {
 	struct stack_tree *tree;
 	struct line_row *rows;
 	uint32_t row_cnt, row_cap;
-	struct hashmap row_ids;             /* file, line; module, 0 -> index */
-	uint32_t *order;                    /* of the rows that are printed: indices */
-	bool modules, operators, all_lines; /* which report it is; of its lines those of libraries, too */
+	struct hashmap row_ids; /* file, line; module, 0 -> index */
+	uint32_t *order;        /* of the rows that are printed: indices */
+	/* which report it is; of its lines those of libraries, too */
+	bool modules, operators, all_lines;
 	int64_t sums[STACK_METRIC_CNT];
 };
 
@@ -162,8 +165,9 @@ static int sum_rows(struct line_report *lr)
 
 		memcpy(values, nodes[i].self[0], sizeof(values));
 		if (around == STACK_OPERATOR || around == STACK_ANNOTATION)
-			values[STACK_CALLS] = 0;                     /* Python did not call it */
-		if (frames[nodes[i].frame].kind == STACK_ANNOTATION) /* the program's own code between operators */
+			values[STACK_CALLS] = 0; /* Python did not call it */
+		/* the program's own code between operators */
+		if (frames[nodes[i].frame].kind == STACK_ANNOTATION)
 			values[STACK_CALLS] = values[STACK_CPU] = 0;
 		for (uint32_t m = 0; m < STACK_METRIC_CNT; m++)
 			any |= values[m] != 0;
@@ -359,7 +363,8 @@ static void find_columns(const struct line_report *lr, const char *what,
 
 /* ---- the document ---- */
 
-static void add_values(struct doc *d, const struct line_report *lr, const char *object, const int64_t *v)
+static void add_values(struct doc *d, const struct line_report *lr, const char *object,
+		       const int64_t *v)
 {
 	bool sampled = session__info(lr->s)->sample_hz;
 
@@ -416,9 +421,11 @@ static void add_head(struct doc *d, const struct line_report *lr)
 		 (double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
 		 info->process_cnt == 1 ? "" : "es");
 	if (info->sample_hz)
-		doc__line(d, "%s on CPUs, %s not running, of all threads together, in %u samples a second",
-			  ns_or_dash((double)lr->sums[STACK_RUNNING]).text,
-			  ns_or_dash((double)lr->sums[STACK_WAITING]).text, info->sample_hz);
+		doc__line(
+			d,
+			"%s on CPUs, %s not running, of all threads together, in %u samples a second",
+			ns_or_dash((double)lr->sums[STACK_RUNNING]).text,
+			ns_or_dash((double)lr->sums[STACK_WAITING]).text, info->sample_hz);
 	else
 		doc__line(d, "%s in operators", unit__ns((double)lr->sums[STACK_CPU]).text);
 	if (lr->operators)
@@ -426,21 +433,23 @@ static void add_head(struct doc *d, const struct line_report *lr)
 			     ": the thread was in none; " STACK_OP_UNKNOWN
 			     ": it has begun none since the request, or has no agent.");
 	else
-		doc__line(d, "self: %s; total: all that is below it.",
-			  lr->modules ?
-				  "in the module and in no module within it" :
-			  lr->all_lines ?
-				  info->sample_hz ? "what the line does" : "what the line calls" :
-			  info->sample_hz ?
-				  "what the line does itself or through libraries (--all-lines: without them)" :
-				  "what the line calls itself or through libraries (--all-lines: without them)");
+		doc__line(
+			d, "self: %s; total: all that is below it.",
+			lr->modules ?
+				"in the module and in no module within it" :
+			lr->all_lines ?
+				info->sample_hz ? "what the line does" : "what the line calls" :
+			info->sample_hz ?
+				"what the line does itself or through libraries (--all-lines: without them)" :
+				"what the line calls itself or through libraries (--all-lines: without them)");
 	if (!info->sample_hz)
 		doc__line(d, "Backward operators belong to the %s of their forward operator.",
 			  lr->modules ? "module" : "line");
 	doc__gap(d);
 }
 
-static int print_doc(struct line_report *lr, const struct output_args *args, struct session_totals *totals)
+static int print_doc(struct line_report *lr, const struct output_args *args,
+		     struct session_totals *totals)
 {
 	const char *one = lr->modules ? "module" : lr->operators ? "operator" : "line";
 	struct doc_column columns[DOC_COLUMNS_MAX];
@@ -487,4 +496,5 @@ static int finish_report(void *o, const struct output_args *args, struct session
 
 const struct output lines_report = { .needs = NEEDS_STACKS, LINES };
 const struct output modules_report = { .needs = NEEDS_STACKS | NEEDS_MODULES, LINES };
-const struct output sampled_operators_report = { .needs = NEEDS_STACKS | NEEDS_SAMPLED_OPERATORS, LINES };
+const struct output sampled_operators_report = { .needs = NEEDS_STACKS | NEEDS_SAMPLED_OPERATORS,
+						 LINES };

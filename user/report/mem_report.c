@@ -108,7 +108,8 @@ static uint32_t proc_nr(const struct mem_report *mr, const struct mr_proc *p)
 	return (uint32_t)(p - mr->procs);
 }
 
-static struct mr_device *get_device(struct mem_report *mr, uint32_t proc, int32_t type, int32_t index)
+static struct mr_device *get_device(struct mem_report *mr, uint32_t proc, int32_t type,
+				    int32_t index)
 {
 	uint32_t before = mr->device_cnt;
 	struct mr_device *d =
@@ -145,9 +146,11 @@ static struct mr_group *get_group(struct mem_report *mr, uint32_t proc, uint32_t
 	struct mr_group *g = list__keyed(KEYED_LIST(mr, groups, group), k0, k1);
 
 	if (!g->shape_cnt)
-		*g = (struct mr_group){
-			.proc = proc, .device = device, .who = *who, .shapes = shapes, .shape_cnt = 1
-		};
+		*g = (struct mr_group){ .proc = proc,
+					.device = device,
+					.who = *who,
+					.shapes = shapes,
+					.shape_cnt = 1 };
 	return g;
 }
 
@@ -239,8 +242,8 @@ void mr__count_samples(struct mem_report *mr, uint64_t until)
 /* ---- torch's blocks ---- */
 
 /*
- * What each group had at the highest total, without a copy of all at each new one: a group that changes
- * notes its bytes first, if it has not since the last highest total.
+ * What each group had at the highest total, without a copy of all at each new one: a group that
+ * changes notes its bytes first, if it has not since the last highest total.
  */
 static void note_peak(const struct mr_device *d, struct mr_group *g)
 {
@@ -280,8 +283,9 @@ static void count_block(struct mem_report *mr, struct mr_device *d, const struct
 }
 
 /*
- * Of the CPU the sum of the window's blocks: its allocator and the one of mapped files and shared memory (pytorch
- * aten/src/ATen/MapAllocator.cpp) each report a total of their own. Other allocators know what they have.
+ * Of the CPU the sum of the window's blocks: its allocator and the one of mapped files and shared
+ * memory (pytorch aten/src/ATen/MapAllocator.cpp) each report a total of their own. Other
+ * allocators know what they have.
  */
 static uint64_t total_after(const struct mr_device *d, const struct memory_event *ev)
 {
@@ -296,7 +300,8 @@ static void count_change(struct mem_report *mr, struct mr_proc *p, const struct 
 	struct mr_device *d = get_device(mr, proc, ev->device_type, ev->device_index);
 
 	if (!d->allocs && !d->frees && d->type && (int64_t)ev->allocated >= ev->bytes)
-		d->begin = d->now = d->peak = ev->allocated - (uint64_t)ev->bytes; /* before its first event */
+		/* before its first event */
+		d->begin = d->now = d->peak = ev->allocated - (uint64_t)ev->bytes;
 	mr_growth__at(&d->growth, ev->at.step, mr__time_period(mr, ev->ts_ns), d->now);
 	count_block(mr, d, ev);
 	d->now = total_after(d, ev);
@@ -317,7 +322,9 @@ static void count_change(struct mem_report *mr, struct mr_proc *p, const struct 
 static struct mr_oom *add_oom(struct mem_report *mr, const struct mr_proc *p,
 			      const struct op_context *at, uint64_t ts)
 {
-	const struct mr_oom o = { .proc = proc_nr(mr, p), .ts = ts, .step = at->step, .who = who_at(mr, at) };
+	const struct mr_oom o = {
+		.proc = proc_nr(mr, p), .ts = ts, .step = at->step, .who = who_at(mr, at)
+	};
 
 	vec_push(mr->ooms, mr->oom_cnt, mr->oom_cap, o);
 	return &mr->ooms[mr->oom_cnt - 1];
@@ -480,7 +487,8 @@ static int note_slice(void *arg, const struct slice *sl)
 	return 0;
 }
 
-/* A thread that has not shown an operator yet may be within one: only at the end it is known which ones never had any. */
+/* A thread that has not shown an operator yet may be within one: only at the end it is known which
+ * ones never had any. */
 void mr__merge_threads(struct mem_report *mr)
 {
 	uint32_t cnt = mr->kernel_cnt;

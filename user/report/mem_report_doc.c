@@ -33,7 +33,8 @@ static void add_who(struct mr_printer *p, const struct mr_who *who)
 	doc__tail(p->d, t.line);
 }
 
-static void add_rss(struct mr_printer *p, const char *key, bool known, const uint64_t rss[PTB_RSS_KINDS])
+static void add_rss(struct mr_printer *p, const char *key, bool known,
+		    const uint64_t rss[PTB_RSS_KINDS])
 {
 	if (!known) {
 		DOC(p->d, fact__null(key));
@@ -66,7 +67,8 @@ static void add_device(struct mr_printer *p, const struct mr_device *d)
 	    FACT("device_type", d->type), FACT("device_index", d->index),
 	    FACT("allocations", d->allocs), FACT("allocated_bytes", d->alloc_bytes),
 	    FACT("frees", d->frees), FACT("freed_bytes", d->free_bytes), FACT("begin", d->begin),
-	    FACT("end", d->now), FACT("reserved_peak", d->reserved_peak), slope_fact(p, &d->growth));
+	    FACT("end", d->now), FACT("reserved_peak", d->reserved_peak),
+	    slope_fact(p, &d->growth));
 	doc__object(p->d, "peak");
 	DOC(p->d, FACT("bytes", d->peak),
 	    FACT("ns", d->peak_nr ? mr__since_begin(p->mr, d->peak_ts) : 0),
@@ -110,8 +112,10 @@ static void add_growing(struct mr_printer *p)
 		{ 0 },
 	};
 
-	doc__title(p->d, "Growing: blocks never freed, from at least %u %ss and over half of those before the last",
-		   MR_LEAK_PERIODS_MIN, v->by_step ? "step" : "tenth");
+	doc__title(
+		p->d,
+		"Growing: blocks never freed, from at least %u %ss and over half of those before the last",
+		MR_LEAK_PERIODS_MIN, v->by_step ? "step" : "tenth");
 	DOC(p->d, FACT("growing_count", v->leak_cnt));
 	doc__list(p->d, "growing", v->leak_cnt, columns);
 	for (uint32_t i; doc__next(p->d, &i);) {
@@ -183,7 +187,8 @@ static void add_ooms(struct mr_printer *p)
 			DOC(p->d, FACT("resident_bytes", o->bytes), FACT("asking_pid", o->by_tgid),
 			    FACT("asking_tid", o->by_tid));
 		} else {
-			DOC(p->d, FACT("asked_bytes", o->bytes), FACT("allocated_bytes", o->allocated),
+			DOC(p->d, FACT("asked_bytes", o->bytes),
+			    FACT("allocated_bytes", o->allocated),
 			    FACT("device", mem_name__device(o->device_type, o->device_index).text));
 		}
 	}
@@ -230,7 +235,8 @@ static void add_kernel_list(struct mr_printer *p, const char *key, const struct 
 		add_who(p, &k->who);
 		add_kernel_sums(p, k);
 		DOC(p->d, FACT("longest_stall_ns", k->longest_ns), FACT(".faults", k->faults),
-		    FACT(".net", (double)k->map_bytes - (double)k->unmap_bytes + (double)k->brk_bytes),
+		    FACT(".net",
+			 (double)k->map_bytes - (double)k->unmap_bytes + (double)k->brk_bytes),
 		    FACT(".stalls", k->reclaims + k->compactions));
 		if (k->longest_ns)
 			DOC(p->d, FACT(".longest", k->longest_ns));
@@ -300,7 +306,8 @@ static void add_calls(struct mr_printer *p)
 		if (a->bytes)
 			DOC(p->d, FACT(".bytes", a->bytes));
 		if (a->no_result)
-			doc__cell(p->d, ".note", "of %" PRIu64 " the return was not seen", a->no_result);
+			doc__cell(p->d, ".note", "of %" PRIu64 " the return was not seen",
+				  a->no_result);
 	}
 }
 
@@ -355,11 +362,14 @@ int mr_doc__finish(void *o, const struct output_args *args, struct session_total
 	mr_rank__free(views, cnt);
 	if (!mr->info->has_memory) {
 		doc__gap(&d);
-		doc__line(&d, "torch's allocations were not recorded: attach with --profile-memory");
+		doc__line(&d,
+			  "torch's allocations were not recorded: attach with --profile-memory");
 	}
 	if (!mr->info->has_kernel_memory) {
 		doc__gap(&d);
-		doc__line(&d, "The kernel's part (faults, maps, reclaim) was not recorded: attach with --kernel-memory");
+		doc__line(
+			&d,
+			"The kernel's part (faults, maps, reclaim) was not recorded: attach with --kernel-memory");
 	}
 	return doc__finish(&d);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * How a value grows from period to period: a bounded sample of its values at their ends, and the median slope of
- * that. Knows no memory.
+ * How a value grows from period to period: a bounded sample of its values at their ends, and the
+ * median slope of that. Knows no memory.
  */
 #include <stdlib.h>
 
@@ -29,7 +29,8 @@ static void hold(struct mr_growth *g, int64_t period, uint64_t value)
 	g->held[g->cnt++].value = value;
 }
 
-/* The value that held until now was that of the end of the period before. Threads may lag a step behind. */
+/* The value that held until now was that of the end of the period before. Threads may lag a step
+ * behind. */
 static void value_until(struct mr_growth *g, int64_t period, uint64_t value)
 {
 	if (period >= 0 ? period <= g->period : g->over)
@@ -72,9 +73,10 @@ static double median_slope(const struct mr_growth *g, const double *values)
 }
 
 /*
- * What goes up and down has not grown, wherever the window cuts it: growth is what is never given back. So each value
- * becomes the lowest from there on. What rises once then is a block that was live at the end, or was made once: growth
- * rises in some periods, and does so without its highest rise too.
+ * What goes up and down has not grown, wherever the window cuts it: growth is what is never given
+ * back. So each value becomes the lowest from there on. What rises once then is a block that was
+ * live at the end, or was made once: growth rises in some periods, and does so without its highest
+ * rise too.
  */
 static double lasting_slope(const struct mr_growth *g, double *values)
 {

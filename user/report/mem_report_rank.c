@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the sums of `report --memory` mean: which blocks were kept, which of them grow, what comes first.
- * The rules are in report_priv.h; prints nothing.
+ * What the sums of `report --memory` mean: which blocks were kept, which of them grow, what comes
+ * first. The rules are in report_priv.h; prints nothing.
  */
 #include "report/report_priv.h"
 
@@ -150,8 +150,9 @@ static bool same_who(const struct mem_report *mr, const struct kept *a, const st
 }
 
 /*
- * An operator whose inputs have another shape each time leaks in groups that do not grow: items is all that
- * it kept, in order of periods. False if one of its groups grows by itself, or all of them do not.
+ * An operator whose inputs have another shape each time leaks in groups that do not grow: items is
+ * all that it kept, in order of periods. False if one of its groups grows by itself, or all of them
+ * do not.
  */
 static bool sum_shapes(const struct mem_report *mr, const struct kept *items, uint32_t cnt,
 		       uint32_t before, struct mr_group *sum)

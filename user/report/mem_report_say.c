@@ -70,7 +70,8 @@ static void say_oom(struct mr_printer *p, const struct mr_oom *o)
 {
 	doc__say(p->d, "  OUT OF MEMORY  %s: ", when(p, o->ts, o->step).text);
 	if (!o->kill) {
-		doc__line(p->d, "%s refused on %s, which had %s", cell__bytes((double)o->bytes).text,
+		doc__line(p->d, "%s refused on %s, which had %s",
+			  cell__bytes((double)o->bytes).text,
 			  mem_name__device(o->device_type, o->device_index).text,
 			  cell__bytes((double)o->allocated).text);
 		doc__say(p->d, "%17sasked by ", "");
@@ -110,7 +111,8 @@ static void say_growing(struct mr_printer *p)
 		return;
 	}
 	if (!v->leak_cnt) {
-		doc__line(p->d, "  GROWS          no torch memory: no operator keeps blocks from each %s",
+		doc__line(p->d,
+			  "  GROWS          no torch memory: no operator keeps blocks from each %s",
 			  period(p));
 		return;
 	}
@@ -134,10 +136,12 @@ static void say_other_growth(struct mr_printer *p)
 	const struct mr_view *v = p->v;
 	double rss, torch = 0.0, one;
 
-	if (!v->proc->runs || !mr_growth__noisy_slope(&v->proc->growth, v->by_step, &rss) || rss < 0)
+	if (!v->proc->runs || !mr_growth__noisy_slope(&v->proc->growth, v->by_step, &rss) ||
+	    rss < 0)
 		return;
 	for (uint32_t i = 0; i < v->device_cnt; i++)
-		if (!v->devices[i]->type && mr_growth__slope(&v->devices[i]->growth, v->by_step, &one))
+		if (!v->devices[i]->type &&
+		    mr_growth__slope(&v->devices[i]->growth, v->by_step, &one))
 			torch += one;
 	if (torch * 2 > rss)
 		return;
@@ -247,7 +251,8 @@ static void balance_rows(struct mr_printer *p, const struct mr_device *cpu)
 	uint64_t all = at_peak ? mr__resident(at_peak) : 0;
 
 	doc__title(p->d, "%s",
-		   cpu ? "torch's CPU blocks against the resident size (RSS)" : "The resident size (RSS)");
+		   cpu ? "torch's CPU blocks against the resident size (RSS)" :
+			 "The resident size (RSS)");
 	doc__all(p->d, NULL, 6, cpu ? columns : without_torch);
 	for (uint32_t i; doc__next(p->d, &i);) {
 		uint32_t k = i < 2 ? 0 : kinds[i - 2];
@@ -304,8 +309,10 @@ static void say_difference(struct mr_printer *p, double d)
 		doc__line(p->d, ": memory of others than torch");
 		doc__line(p->d, "    (Python, libraries), or freed blocks that malloc keeps");
 	} else if (d < -noise) {
-		doc__line(p->d, "  torch's blocks grew by %s more than RSS: pages not touched yet, or memory",
-			  cell__bytes(-d).text);
+		doc__line(
+			p->d,
+			"  torch's blocks grew by %s more than RSS: pages not touched yet, or memory",
+			cell__bytes(-d).text);
 		doc__say(p->d, "    that the process had before");
 		if (swap > NOISE_BYTES)
 			doc__say(p->d, "; %s were swapped out", cell__bytes(swap).text);
@@ -313,7 +320,8 @@ static void say_difference(struct mr_printer *p, double d)
 	}
 	if (pr->freed_unknown)
 		doc__line(p->d,
-			  "  %" PRIu64 " block%s from before the window %s freed in it, of unknown size: "
+			  "  %" PRIu64
+			  " block%s from before the window %s freed in it, of unknown size: "
 			  "torch's change is less by that",
 			  pr->freed_unknown, pr->freed_unknown == 1 ? "" : "s",
 			  pr->freed_unknown == 1 ? "was" : "were");

@@ -83,14 +83,16 @@ struct mr_group {
 	uint32_t shapes;
 	uint64_t allocs, alloc_bytes;
 	uint64_t live, live_cnt;
-	uint64_t peak, peak_cnt; /* live when the device's total was highest; good if peak_seen is its peak_nr */
+	/* live when the device's total was highest; good if peak_seen is its peak_nr */
+	uint64_t peak, peak_cnt;
 	uint64_t peak_seen;
 	/* at the end, by mem_report_rank.c */
 	uint64_t kept, kept_cnt;
 	uint64_t kept_before;              /* of kept, from before the last period */
 	int64_t first_period, last_period; /* that anything kept is from */
-	uint32_t periods, periods_before; /* how many that were, and without the last of the process */
-	uint32_t shape_cnt;               /* of a group that stands for all shapes; else 1 */
+	/* how many that were, and without the last of the process */
+	uint32_t periods, periods_before;
+	uint32_t shape_cnt; /* of a group that stands for all shapes; else 1 */
 };
 
 struct mr_device {
@@ -110,7 +112,8 @@ struct mr_device {
 /* What the kernel did below one operator and annotation. */
 struct mr_kernel {
 	uint32_t proc;
-	uint32_t unseen_tid; /* this thread before its first operator, if it has any; 0: of all threads */
+	/* this thread before its first operator, if it has any; 0: of all threads */
+	uint32_t unseen_tid;
 	struct mr_who who;
 	uint64_t faults, major, fault_bytes;
 	uint64_t reclaims, compactions, reclaim_ns, compact_ns, longest_ns;
@@ -142,7 +145,8 @@ struct mr_proc {
 	uint64_t rss_peak_ts;
 	int64_t rss_peak_step;
 	bool runs; /* an operator or annotation of it was recorded */
-	struct mr_growths growth; /* of the resident size, from then on: what a program imports before is no leak */
+	/* of the resident size, from then on: what a program imports before is no leak */
+	struct mr_growths growth;
 	uint64_t freed_unknown;
 	uint64_t ooms, oom_kills, huge_pages, migrated;
 	struct mr_kernel sum; /* of its operators */
@@ -160,13 +164,16 @@ struct mem_report {
 	struct mr_kernel *kernels;
 	struct mr_api *apis;
 	struct mr_oom *ooms;
-	uint32_t proc_cnt, proc_cap, device_cnt, device_cap, group_cnt, group_cap, kernel_cnt, kernel_cap;
+	uint32_t proc_cnt, proc_cap, device_cnt, device_cap, group_cnt, group_cap, kernel_cnt,
+		kernel_cap;
 	uint32_t api_cnt, api_cap, oom_cnt, oom_cap;
 	struct py_paths paths;
 	struct hashmap line_ids; /* number of a Python stack -> text of its line */
-	struct hashmap who_ids; /* (op, outer), (line, annotation) -> small number, so that two words name a group */
+	/* (op, outer), (line, annotation) -> small number, so that two words name a group */
+	struct hashmap who_ids;
 	struct hashmap group_ids, kernel_ids;
-	struct hashmap proc_ids, device_ids, api_ids; /* process; its number, device; its number, name */
+	/* process; its number, device; its number, name */
+	struct hashmap proc_ids, device_ids, api_ids;
 	struct hashmap op_threads; /* (process, thread) that had an operator or annotation */
 	uint32_t who_cnt;
 	uint32_t rss_next; /* sample of info->rss that is not counted yet */
@@ -365,7 +372,8 @@ enum gr_where { GR_IN_PYTHON, GR_IN_OP, GR_IN_CALL, GR_NOWHERE };
 struct gr_reason { /* why, and what ran on the launching thread meanwhile */
 	enum gr_cause cause;
 	enum gr_where where;
-	uint32_t what, op, annotation; /* what: operator, or call (then op: the operator it was made in) */
+	/* what: operator, or call (then op: the operator it was made in) */
+	uint32_t what, op, annotation;
 };
 
 struct gr_gap {
@@ -398,7 +406,8 @@ struct gr_device {
 struct gpu_report;
 #define GR_UNKNOWN UINT32_MAX
 
-struct gr_origin { /* work of a graph's nodes that were captured within the same operators and annotations */
+/* work of a graph's nodes that were captured within the same operators and annotations */
+struct gr_origin {
 	uint32_t graph;      /* gr_graph.nr */
 	uint32_t op, within; /* within GR_UNKNOWN: what captured them is not known */
 	uint64_t cnt, ns;

@@ -34,7 +34,8 @@ static struct cell step_name(const struct rank_times_result *r, uint32_t step)
 /* "(host, pid 100)" */
 static const char *origin(const struct rank_time *t, char buf[128])
 {
-	snprintf(buf, 128, "(%.64s%spid %u)", t->proc->host, *t->proc->host ? ", " : "", t->proc->pid);
+	snprintf(buf, 128, "(%.64s%spid %u)", t->proc->host, *t->proc->host ? ", " : "",
+		 t->proc->pid);
 	return buf;
 }
 
@@ -78,9 +79,11 @@ static void say_verdict(struct doc *d, const struct rank_times_result *r)
 	else
 		doc__say(d, "no steps (--step-on): each collective counts as one, of %s",
 			 ms(r->step_ns).text);
-	doc__line(d, "; clocks within %s", cell__duration(session__info(d->args->s)->clock_err_ns).text);
+	doc__line(d, "; clocks within %s",
+		  cell__duration(session__info(d->args->s)->clock_err_ns).text);
 	if (r->unmatched)
-		doc__line(d, "%u further processes call other collectives and are left out", r->unmatched);
+		doc__line(d, "%u further processes call other collectives and are left out",
+			  r->unmatched);
 	for (uint32_t i = 0; i < r->rank_cnt; i++)
 		if (r->ranks[i].verdict.slow) {
 			say_slow(d, r, &r->ranks[i]);
@@ -92,8 +95,10 @@ static void say_verdict(struct doc *d, const struct rank_times_result *r)
 	if (r->step_cnt < SKEW_STEPS)
 		doc__line(d, "Too few steps to call a rank slow: %d are needed", SKEW_STEPS);
 	else
-		doc__line(d, "No rank is slow: none exceeds the others by %.0f %% of a step, beyond its spread",
-			  100 * SKEW_SHARE);
+		doc__line(
+			d,
+			"No rank is slow: none exceeds the others by %.0f %% of a step, beyond its spread",
+			100 * SKEW_SHARE);
 }
 
 /* ---- lists ---- */
@@ -166,7 +171,9 @@ static void add_waits(struct doc *d, const struct rank_times_result *r)
 		doc__cell(d, ".what", "%s for %s at %s%s%s: %s",
 			  rank_name(&r->ranks[w->first]).text, rank_name(&r->ranks[w->last]).text,
 			  ms((double)w->at_ns).text, in_step ? " in " : "",
-			  in_step ? cell__format(SESSION_STEP_NAME "%lld", (long long)w->step).text : "",
+			  in_step ?
+				  cell__format(SESSION_STEP_NAME "%lld", (long long)w->step).text :
+				  "",
 			  w->name);
 	}
 }

@@ -105,12 +105,14 @@ static int cmp_rows(const void *pa, const void *pb, void *arg)
 	int c = (x < y) - (x > y); /* descending */
 
 	if (key == SORT_key)
-		c = strcmp(b->key, a->key); /* bytes of UTF-8 sort as code points, as Python's str */
-	return c ? c : (a > b) - (a < b);   /* both point into one array: its order breaks ties */
+		/* bytes of UTF-8 sort as code points, as Python's str */
+		c = strcmp(b->key, a->key);
+	return c ? c : (a > b) - (a < b); /* both point into one array: its order breaks ties */
 }
 
 /* Rows in the order of sort_by (descending, stable), to be freed. */
-static const struct ka_row **sorted_rows(const struct ka_row *rows, uint32_t cnt, const char *sort_by)
+static const struct ka_row **sorted_rows(const struct ka_row *rows, uint32_t cnt,
+					 const char *sort_by)
 {
 	enum sort_key key = sort_by ? find_key(sort_by) : SORT_KEY_CNT;
 	const struct ka_row **list = xcalloc(cnt ? cnt : 1, sizeof(*list));
@@ -128,7 +130,8 @@ static const struct ka_row **sorted_rows(const struct ka_row *rows, uint32_t cnt
  */
 struct sums {
 	double self_cpu;
-	double device; /* of GPU work itself: not of the operators that launched it, nor of annotations */
+	/* of GPU work itself: not of the operators that launched it, nor of annotations */
+	double device;
 };
 
 static struct sums sums_of(const struct ka_row *const *rows, uint32_t cnt)
@@ -287,7 +290,8 @@ static void choose_columns(struct doc_column *to, struct extent *e, const struct
 	int source_width = -text_column(e->source, SOURCE_WIDTH_MAX);
 	const char *flops = e->flops ? choose_flops(e->flops, &e->flops_scale) : NULL;
 
-	*to++ = (struct doc_column){ ".name", "Name", text_column(e->name, NAME_WIDTH_MAX), NULL, 0 };
+	*to++ = (struct doc_column){ ".name", "Name", text_column(e->name, NAME_WIDTH_MAX), NULL,
+				     0 };
 	ADD(to, cpu_columns, 5);
 	ADD(to, device_columns, opts->device_time && e->device_time ? 4 : 0);
 	ADD(to, memory_columns, !opts->profile_memory ? 0 : e->device_mem ? 4 : 2);
@@ -387,7 +391,8 @@ static void add_row(struct doc *d, const struct ka_row *r, const struct extent *
 		DOC(d, FACT("self_device_ns", r->self_device_ns),
 		    FACT("self_device_percent", share(us(r->self_device_ns), sums->device)),
 		    FACT("device_total_ns", r->device_total_ns),
-		    FACT("device_avg_ns", r->count ? (double)r->device_total_ns / (double)r->count : 0.0));
+		    FACT("device_avg_ns",
+			 r->count ? (double)r->device_total_ns / (double)r->count : 0.0));
 	DOC(d, FACT("first_begin_ns", r->first_begin_ns > begin ? r->first_begin_ns - begin : 0),
 	    r->shapes && *r->shapes ? FACT("input_shapes", r->shapes) : NO_FACT);
 	if (opts->by_stack)
@@ -395,7 +400,8 @@ static void add_row(struct doc *d, const struct ka_row *r, const struct extent *
 	if (e->flops)
 		DOC(d, FACT("flops", r->flops));
 	if (opts->profile_memory)
-		DOC(d, FACT("cpu_mem_bytes", r->cpu_mem), FACT("self_cpu_mem_bytes", r->self_cpu_mem),
+		DOC(d, FACT("cpu_mem_bytes", r->cpu_mem),
+		    FACT("self_cpu_mem_bytes", r->self_cpu_mem),
 		    FACT("device_mem_bytes", r->device_mem),
 		    FACT("self_device_mem_bytes", r->self_device_mem));
 	if (e->source)

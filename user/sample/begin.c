@@ -10,7 +10,8 @@
 #include "sample/daemon.h"
 #include "target/proc.h"
 
-/* Before a window without a longer warm-up begins: until it is known how long it takes to attach, and at most. */
+/* Before a window without a longer warm-up begins: until it is known how long it takes to attach,
+ * and at most. */
 #define ATTACH_NS 100000000ULL
 #define ATTACH_MAX_NS 1000000000ULL
 /* Processes of a window, where they share probes, and where each has its own. */
@@ -44,7 +45,8 @@ void begin__select(struct daemon *d, struct window_spec *spec)
 		else
 			spec->selected = d->procs.cnt;
 		if (spec->selected)
-			spec->pid_cnt = proc_select__turn(&d->procs, process_limit(d, spec->selected),
+			spec->pid_cnt = proc_select__turn(&d->procs,
+							  process_limit(d, spec->selected),
 							  spec->pids);
 	}
 	spec->chosen_ns = clock__mono_ns();
@@ -80,8 +82,8 @@ static uint64_t limit_of(const struct daemon *d, const struct schedule_window *a
 }
 
 /*
- * When probes are attached: when the warm-up begins, or as long before the window as it took the last
- * time, so that the window begins in time; but not before the last one was to end.
+ * When probes are attached: when the warm-up begins, or as long before the window as it took the
+ * last time, so that the window begins in time; but not before the last one was to end.
  */
 static uint64_t attach_time(const struct daemon *d, const struct schedule_window *at)
 {
@@ -131,7 +133,8 @@ int begin__launch(struct daemon *d, struct window *w, const char **why)
 	return 0;
 }
 
-/* An earlier window that should have begun still reads a process: the others do not wait for it again. */
+/* An earlier window that should have begun still reads a process: the others do not wait for it
+ * again. */
 static void leave_out_slow(const struct daemon *d, struct window_spec *spec)
 {
 	uint64_t now = clock__mono_ns();
@@ -143,16 +146,19 @@ static void leave_out_slow(const struct daemon *d, struct window_spec *spec)
 
 		while (k < spec->pid_cnt && spec->pids[k] != pid)
 			k++;
-		if (w->report.traced || now < w->spec.begin_ns || k == spec->pid_cnt || spec->pid_cnt == 1)
+		if (w->report.traced || now < w->spec.begin_ns || k == spec->pid_cnt ||
+		    spec->pid_cnt == 1)
 			continue;
 		pr_info("window %llu is without pid %d: window %llu still reads its libraries",
 			(unsigned long long)spec->nr, (int)pid, (unsigned long long)w->spec.nr);
 		spec->left_out[spec->left_out_cnt++] = pid;
-		memmove(&spec->pids[k], &spec->pids[k + 1], (--spec->pid_cnt - k) * sizeof(*spec->pids));
+		memmove(&spec->pids[k], &spec->pids[k + 1],
+			(--spec->pid_cnt - k) * sizeof(*spec->pids));
 	}
 }
 
-static void start_window(struct daemon *d, const struct schedule_window *at, uint64_t now, bool measure)
+static void start_window(struct daemon *d, const struct schedule_window *at, uint64_t now,
+			 bool measure)
 {
 	struct window *w = &d->windows[d->window_cnt];
 	struct window_spec *spec = &w->spec;
@@ -202,7 +208,8 @@ static void start_window(struct daemon *d, const struct schedule_window *at, uin
  * A schedule in steps: may window d->next be started now? *at: when it is then. False: not yet, or
  * never; *in_ns: until it may, UINT64_MAX: no sooner than the windows in hand have ended.
  */
-static bool is_due(const struct daemon *d, struct schedule_window *at, bool *measure, uint64_t *in_ns)
+static bool is_due(const struct daemon *d, struct schedule_window *at, bool *measure,
+		   uint64_t *in_ns)
 {
 	uint64_t now = clock__mono_ns(), due;
 

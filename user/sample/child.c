@@ -75,7 +75,8 @@ static int open_pipes(struct pipes *p)
 	int notes[2];
 
 	*p = (struct pipes){ { -1, -1 }, { -1, -1 }, { -1, -1 } };
-	if (pipe2(p->progress, O_CLOEXEC) || pipe2(p->messages, O_CLOEXEC) || pipe2(notes, O_CLOEXEC))
+	if (pipe2(p->progress, O_CLOEXEC) || pipe2(p->messages, O_CLOEXEC) ||
+	    pipe2(notes, O_CLOEXEC))
 		return -errno;
 	p->notes[0] = notes[1];
 	p->notes[1] = notes[0];
@@ -184,7 +185,8 @@ bool line__bool(const cJSON *line, const char *key)
 
 void line__text(const cJSON *line, const char *key, char *buf, size_t cap)
 {
-	snprintf(buf, cap, "%s", cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, key)) ?: "");
+	snprintf(buf, cap, "%s",
+		 cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, key)) ?: "");
 }
 
 /* ---- what comes from it ---- */

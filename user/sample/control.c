@@ -130,20 +130,24 @@ static void on_trigger(void *arg, struct http_request *rq)
 
 	if (!parse(d, rq, CONTROL_TRIGGER, &cr))
 		return;
-	wr = (struct window_request){ .trigger = { .kind = "request", .by_pid = rq->pid, .by_uid = rq->uid },
-				      .pid_cnt = cr.pid_cnt,
-				      .duration_ns = cr.duration_ns,
-				      .start_real_ns = cr.start_real_ns };
+	wr = (struct window_request){
+		.trigger = { .kind = "request", .by_pid = rq->pid, .by_uid = rq->uid },
+		.pid_cnt = cr.pid_cnt,
+		.duration_ns = cr.duration_ns,
+		.start_real_ns = cr.start_real_ns
+	};
 	memcpy(wr.pids, cr.pids, cr.pid_cnt * sizeof(*cr.pids));
 	sc->triggers++;
 	err = request__open(d, &wr, &nr, why, sizeof(why));
 	if (err) {
 		sc->refused++;
-		pr_info("a window that uid %u, pid %d requested is refused: %s", rq->uid, rq->pid, why);
+		pr_info("a window that uid %u, pid %d requested is refused: %s", rq->uid, rq->pid,
+			why);
 		http_request__refuse(rq, status_of(err), UINT64_MAX, why);
 		return;
 	}
-	pr_info("window %llu: requested by uid %u, pid %d", (unsigned long long)nr, rq->uid, rq->pid);
+	pr_info("window %llu: requested by uid %u, pid %d", (unsigned long long)nr, rq->uid,
+		rq->pid);
 	if (!cr.wait) {
 		answer_window(rq, nr, NULL);
 		return;

@@ -120,7 +120,8 @@ int control_socket__connect(const char *path)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)); /* of a queue that is full */
+	/* of a queue that is full */
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	if (connect(fd, (const struct sockaddr *)&at, sizeof(at)) ||
 	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len))
 		err = -errno;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What windows have cost each process, as long as it lives (--max-overhead): so a process that costs
- * much has shorter windows, or none, and no other has.
+ * What windows have cost each process, as long as it lives (--max-overhead): so a process that
+ * costs much has shorter windows, or none, and no other has.
  */
 #include "sample/daemon.h"
 

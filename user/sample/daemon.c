@@ -37,8 +37,8 @@ static void take_signal(struct daemon *d)
 /* ---- settings ---- */
 
 /*
- * A schedule that differs begins now, or after the window in hand; numbers of windows go on. When the
- * schedule is the same, windows stay where they were.
+ * A schedule that differs begins now, or after the window in hand; numbers of windows go on. When
+ * the schedule is the same, windows stay where they were.
  */
 static void use_settings(struct daemon *d, const struct sample_settings *set)
 {
@@ -232,7 +232,8 @@ static void resume_schedule(struct daemon *d)
 	uint64_t done = 0, repeat = d->schedule.repeat;
 
 	if (repeat)
-		done = window_dir__cycles(&d->dir, d->set->schedule_text, d->set->pids, d->set->pid_cnt);
+		done = window_dir__cycles(&d->dir, d->set->schedule_text, d->set->pids,
+					  d->set->pid_cnt);
 	if (!done || done >= repeat)
 		return;
 	pr_info("%llu of the %llu windows of this schedule are in '%s' already: the others follow",
@@ -249,7 +250,8 @@ static bool hold_targets(struct daemon *d)
 	for (uint32_t i = 0; i < d->set->pid_cnt; i++) {
 		d->holds[i] = pid_hold__open(d->set->pids[i]);
 		if (d->holds[i] < 0)
-			pr_error("cannot attach to pid %d: there is no such process", d->set->pids[i]);
+			pr_error("cannot attach to pid %d: there is no such process",
+				 d->set->pids[i]);
 		alive += d->holds[i] >= 0;
 	}
 	d->incomplete = alive < d->set->pid_cnt;
@@ -282,7 +284,8 @@ enum sample_code sample__run(const struct sample_settings *set, sample_reload_fn
 	proc_list__free(&d.procs);
 	cost_account__clear(&d.account);
 	window_dir__close(&d.dir);
-	if (err || (!d.any && (d.incomplete || !d.schedule.none))) /* nobody has requested a window */
+	/* nobody has requested a window */
+	if (err || (!d.any && (d.incomplete || !d.schedule.none)))
 		return SAMPLE_FAILED;
 	return d.incomplete ? SAMPLE_INCOMPLETE : SAMPLE_DONE;
 }

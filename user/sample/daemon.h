@@ -36,19 +36,21 @@ struct child {
 	int pidfd;
 	int notes; /* where its lines are written to; -1: closed */
 	struct child_pipe progress, messages;
-	pid_t stuck; /* it waits for this process's memory, and may never end; -1: for one that is not
-		      * known; 0: it does not */
+	/* it waits for this process's memory, and may never end; -1: for one that is not known; 0:
+	 * it does not */
+	pid_t stuck;
 };
 
 /*
- * words: its command and options, which are freed. keep: a descriptor that it shares, so that a lock
- * lasts as long as it does; -1: none. 0 or negative errno.
+ * words: its command and options, which are freed. keep: a descriptor that it shares, so that a
+ * lock lasts as long as it does; -1: none. 0 or negative errno.
  */
 int child__start(struct child *c, struct words *words, int keep);
 /* Writes lines for it. False: it has ended, or does not read. */
 bool child__note(struct child *c, const char *text);
 void child__end_notes(struct child *c);
-/* The next line that it has reported, to be freed, and its "event"; NULL: none yet. Prints its messages. */
+/* The next line that it has reported, to be freed, and its "event"; NULL: none yet. Prints its
+ * messages. */
 cJSON *child__read(struct child *c, const char **event);
 bool child__ended(const struct child *c); /* or it is stuck */
 /*
@@ -92,7 +94,8 @@ struct window_spec {
 	struct proc_facts facts[PROC_SELECT_MAX];
 	pid_t left_out[PROC_SELECT_MAX]; /* processes that are not recorded this time */
 	uint32_t left_out_cnt;
-	uint64_t limit_ns; /* it may cost what --max-overhead allows until then; 0: there is no limit */
+	/* it may cost what --max-overhead allows until then; 0: there is no limit */
+	uint64_t limit_ns;
 	uint64_t max_cost_ns[PROC_SELECT_MAX]; /* of each process, with limit_ns */
 	bool apart;                   /* processes share no probes: one may have to lose them */
 	uint64_t attach_ns, begin_ns; /* probes are attached, records are kept */
@@ -119,11 +122,12 @@ struct window_report {
 	uint32_t no_torch; /* processes that have not loaded PyTorch */
 	bool sealed;       /* the capture is complete: what remains is export */
 	bool has_result;
-	struct {                                /* where steps are counted */
-		uint64_t attached_ns, ended_ns; /* CLOCK_MONOTONIC: the probes were there, and the last
-						 * step that counts had ended; 0: never */
-		uint64_t step_ns;               /* mean time of a step, 0: not known */
-		bool none;                      /* no step ended in time */
+	struct { /* where steps are counted */
+		/* CLOCK_MONOTONIC: the probes were there, and the last step that counts had ended;
+		 * 0: never */
+		uint64_t attached_ns, ended_ns;
+		uint64_t step_ns; /* mean time of a step, 0: not known */
+		bool none;        /* no step ended in time */
 	} steps;
 	bool cost_known; /* of each process, and the sum of the one that it has cost most */
 	uint64_t cost_ns;
@@ -133,7 +137,8 @@ struct window_report {
 		bool over;       /* it has cost what it may */
 	} charges[PROC_SELECT_MAX];
 	uint64_t fixed_ns; /* what placing and removing probes costs a process; 0: not known */
-	struct { /* the process that took most time to read and attach to; pid 0: none took too much */
+	/* the process that took most time to read and attach to; pid 0: none took too much */
+	struct {
 		pid_t pid;
 		uint32_t strikes; /* of left_out__add() */
 		uint64_t cpu_ns, ns;
@@ -165,11 +170,14 @@ static inline bool window__all_ended(const struct window *w)
 	return w->report.ended && w->report.ended == w->spec.pid_cnt;
 }
 
-/* Starts its process, as w->spec says; keep: as of child__start(). 0 or negative errno (reported). */
+/* Starts its process, as w->spec says; keep: as of child__start(). 0 or negative errno
+ * (reported). */
 int window__start(struct window *w, int keep);
-/* --flight: records w->spec and keeps the last seconds in memory. 0 or negative errno (reported). */
+/* --flight: records w->spec and keeps the last seconds in memory. 0 or negative errno
+ * (reported). */
 int window__hold(struct window *w, int keep);
-/* Makes the process that holds the process of w. False: it does not hold, and nothing has changed. */
+/* Makes the process that holds the process of w. False: it does not hold, and nothing has
+ * changed. */
 bool window__release(struct window *held, struct window *w);
 /* Ends one that is held, and drops it. */
 void window__kill(struct window *w);
@@ -249,7 +257,8 @@ struct daemon {
 	pid_t commands[DAEMON_COMMANDS_MAX];
 	uint32_t command_cnt;
 
-	struct { /* --flight: a process that keeps the last seconds, until an event makes it a window's */
+	/* --flight: a process that keeps the last seconds, until an event makes it a window's */
+	struct {
 		struct window window;
 		uint64_t retry_ns; /* CLOCK_MONOTONIC: none is started before this */
 	} hold;
@@ -264,16 +273,18 @@ struct daemon {
 		struct proc_list targets; /* turn 1: it has been told of this process */
 		uint64_t next_ns;         /* CLOCK_MONOTONIC: when processes are selected again */
 		uint64_t start_ns;        /* of the child */
-		uint64_t retry_ns, pause_ns; /* none is started before this, so long after the end of one */
-		uint32_t followed;           /* processes, as the child says */
-		uint64_t cost_ns;            /* of the process that it has cost most */
-		double spent_ns;             /* likewise, of children that have ended */
+		/* none is started before this, so long after the end of one */
+		uint64_t retry_ns, pause_ns;
+		uint32_t followed; /* processes, as the child says */
+		uint64_t cost_ns;  /* of the process that it has cost most */
+		double spent_ns;   /* likewise, of children that have ended */
 		bool paused;
 		struct event_source { /* events of one kind in one process */
 			pid_t pid;
 			enum event_kind kind;
 			uint64_t last_ns; /* when one opened a window; 0: none has */
-			uint64_t said_ns; /* when the log said that one opens none; 0: not since last_ns */
+			/* when the log said that one opens none; 0: not since last_ns */
+			uint64_t said_ns;
 		} sources[DAEMON_SOURCES_MAX];
 		uint32_t source_cnt;
 		uint64_t ignored; /* events since the last one that opened a window */
@@ -293,7 +304,8 @@ struct daemon {
 		uint32_t waiter_cnt;
 		char *lines[DAEMON_LINES_MAX]; /* the last ones of the log, oldest first */
 		uint32_t line_cnt;
-		uint64_t triggers, refused, malformed; /* requests of windows, and those that are none */
+		/* requests of windows, and those that are none */
+		uint64_t triggers, refused, malformed;
 		/* processes and files, as of listed_ns */
 		uint64_t listed_ns;
 		pid_t pids[PROC_SELECT_MAX];
@@ -311,13 +323,14 @@ const char *daemon__toggle(struct daemon *d, const struct control_request *rq);
 
 /* Selects the processes of the window that begins now: spec->pids and spec->selected. */
 void begin__select(struct daemon *d, struct window_spec *spec);
-/* Chooses the names of its files, by its first process and spec->real_ns. False: they are too long. */
+/* Chooses the names of its files, by its first process and spec->real_ns. False: they are too
+ * long. */
 bool begin__name_files(const struct daemon *d, struct window_spec *spec);
 /* Says that a window is not recorded, which makes the run incomplete. */
 void begin__skip(struct daemon *d, uint64_t nr, const char *why);
 /*
- * Starts the next one of d->windows, whose spec has all but the names of files. 0 or negative errno:
- * `why` has the reason.
+ * Starts the next one of d->windows, whose spec has all but the names of files. 0 or negative
+ * errno: `why` has the reason.
  */
 int begin__launch(struct daemon *d, struct window *w, const char **why);
 /* Starts the window that is due. Returns ns until the next one is, UINT64_MAX: there is none. */
@@ -328,12 +341,13 @@ uint64_t begin__next_real_ns(const struct daemon *d);
 /* ---- budget.c, cost_account.c: --max-overhead ---- */
 
 /*
- * Sets what the window may cost each of its processes, and takes out those for which that is nothing
- * of use. False: none remains.
+ * Sets what the window may cost each of its processes, and takes out those for which that is
+ * nothing of use. False: none remains.
  */
 bool budget__set(const struct daemon *d, struct window_spec *spec);
 void budget__ended(struct daemon *d, const struct window *w);
-double budget__follow_ns(const struct daemon *d); /* what following events has cost a process, at most */
+/* what following events has cost a process, at most */
+double budget__follow_ns(const struct daemon *d);
 /* Keys of its line in the log: processes that lost their probes, and those that were left out. */
 void budget__put(struct jsonw *j, const struct window *w);
 
@@ -346,10 +360,11 @@ void cost_account__clear(struct cost_account *a);
 /* ---- request.c: windows beside the schedule ---- */
 
 /*
- * Opens a window now, or at its time: the only way to one that no schedule has. 0, or negative errno:
- * refused, and `why` has a sentence. Windows do not overlap.
+ * Opens a window now, or at its time: the only way to one that no schedule has. 0, or negative
+ * errno: refused, and `why` has a sentence. Windows do not overlap.
  */
-int request__open(struct daemon *d, const struct window_request *rq, uint64_t *nr, char *why, size_t cap);
+int request__open(struct daemon *d, const struct window_request *rq, uint64_t *nr, char *why,
+		  size_t cap);
 /* Starts the windows whose time has come. Returns ns until it is to be called again. */
 uint64_t request__follow(struct daemon *d);
 void request__drop_all(struct daemon *d);
@@ -377,7 +392,8 @@ void events__stop(struct daemon *d);
 void end__window(struct daemon *d, uint32_t i);
 /* In steps: it is sealed, or its process has ended, and the next window may be due. */
 void end__count_steps(struct step_wait *sw, struct window *w);
-/* Counts against a process that it takes the window from the others: the next ones do not have it. */
+/* Counts against a process that it takes the window from the others: the next ones do not have
+ * it. */
 void end__strike_slow(const struct daemon *d, struct window *w);
 void end__trim(const struct daemon *d);
 void end__reap_commands(struct daemon *d);
@@ -388,7 +404,8 @@ void end__reap_commands(struct daemon *d);
 int control__open(struct daemon *d);
 /* A window has ended: its line of the log, for a status and for those who wait. */
 void control__ended(struct daemon *d, uint64_t nr, const struct jsonw_text *line);
-void control__gave_up(struct daemon *d, uint64_t nr, const char *why); /* there will be no such window */
+/* there will be no such window */
+void control__gave_up(struct daemon *d, uint64_t nr, const char *why);
 void control__close(struct daemon *d);
 /* Writes the keys of a status into the open object. */
 void status__write(struct daemon *d, struct jsonw *w);

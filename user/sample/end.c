@@ -125,13 +125,15 @@ static void why_nothing(const struct window *w, char *buf, size_t cap)
 	else if (window__all_ended(w))
 		snprintf(buf, cap, "nothing recorded: its processes had ended before it began");
 	else if (!w->report.traced && w->report.no_torch)
-		snprintf(buf, cap, "nothing recorded: PyTorch is not loaded in %u of its %u processes",
+		snprintf(buf, cap,
+			 "nothing recorded: PyTorch is not loaded in %u of its %u processes",
 			 w->report.no_torch, w->spec.pid_cnt);
 	else if (w->report.steps.none && !w->report.has_result)
-		snprintf(buf, cap,
-			 "nothing recorded: no step ended within %.3g s (--step-timeout); steps end with %s (--step-on%s)",
-			 (double)set->step_timeout_ns / 1e9, set->step_name,
-			 set->step_named ? "" : ", PTBPF_STEP_ON");
+		snprintf(
+			buf, cap,
+			"nothing recorded: no step ended within %.3g s (--step-timeout); steps end with %s (--step-on%s)",
+			(double)set->step_timeout_ns / 1e9, set->step_name,
+			set->step_named ? "" : ", PTBPF_STEP_ON");
 }
 
 /* False: it does not fit. */
@@ -187,7 +189,8 @@ static void print_window(const struct window *w)
 
 	why_nothing(w, why, sizeof(why));
 	if (r->has_result && r->cost_share >= 0)
-		snprintf(cost, sizeof(cost), "; at least %.2f %% of the window", 100 * r->cost_share);
+		snprintf(cost, sizeof(cost), "; at least %.2f %% of the window",
+			 100 * r->cost_share);
 	if (r->has_result)
 		pr_info("window %llu: %s: %.2f s, %llu slices, lost %llu%s%s%s",
 			(unsigned long long)w->spec.nr, w->spec.capture, (double)r->window_ns / 1e9,

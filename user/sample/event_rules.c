@@ -85,8 +85,9 @@ int event_rules__parse(const char *text, struct event_rules *rules)
 	for (; *at; at += len + (at[len] == ',')) {
 		len = strcspn(at, ",");
 		if (parse_item(at, len, rules, &seen)) {
-			pr_error("--open-on %s: '%.*s' is not valid; expected are slow=1.5x, grows=1GiB, hang=60s, annotation=NAME, oom, each once",
-				 text, (int)len, at);
+			pr_error(
+				"--open-on %s: '%.*s' is not valid; expected are slow=1.5x, grows=1GiB, hang=60s, annotation=NAME, oom, each once",
+				text, (int)len, at);
 			return -EINVAL;
 		}
 	}

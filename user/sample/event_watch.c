@@ -9,8 +9,8 @@
 
 #define THREADS_MAX 4 /* of a process, that make steps; those of more are not judged */
 #define FIRST_STEPS 3 /* of a thread, that are not judged: ptbpf has just attached */
-#define LEVEL_STEPS                                                                                \
-	10 /* of a process, until its memory has the level that growth is measured from */
+/* of a process, until its memory has the level that growth is measured from */
+#define LEVEL_STEPS 10
 #define MEMORY_EVERY_NS 1000000000ULL
 #define SILENT_NS 60000000000ULL
 #define EVENTS_MAX EVENT_PROCS_MAX /* that wait to be taken */
@@ -41,7 +41,8 @@ struct event_watch {
 	bool paused;
 	uint64_t dropped; /* events for which there was no room */
 	uint32_t event_cnt;
-	struct event events[EVENTS_MAX]; /* to be taken, also of processes that have ended; of each one of a kind */
+	/* to be taken, also of processes that have ended; of each one of a kind */
+	struct event events[EVENTS_MAX];
 };
 
 const char *event__name(enum event_kind kind)
@@ -111,7 +112,8 @@ bool event_watch__idle(const struct event_watch *w, uint64_t now_ns, uint32_t *p
 	return true;
 }
 
-/* Where the text of the event belongs; NULL: events are not wanted now, or there is one of this kind and process. */
+/* Where the text of the event belongs; NULL: events are not wanted now, or there is one of this
+ * kind and process. */
 static struct event *put(struct event_watch *w, enum event_kind kind, uint32_t pid, uint64_t ts_ns)
 {
 	struct event *ev = w->events;
@@ -183,7 +185,8 @@ static void judge(struct event_watch *w, const struct proc *p, struct thread *t,
 	    (ev = put(w, EVENT_SLOW, p->pid, end_ns))) {
 		time_text(ns, took, sizeof(took));
 		time_text(step_history__median(&t->history), median, sizeof(median));
-		snprintf(ev->text, sizeof(ev->text), "step of %s against a median of %s", took, median);
+		snprintf(ev->text, sizeof(ev->text), "step of %s against a median of %s", took,
+			 median);
 	}
 	step_history__add(&t->history, ns);
 }
@@ -195,7 +198,8 @@ static void goes_on(struct proc *p, uint64_t ts_ns)
 	p->again_ns = 0;
 }
 
-void event_watch__step(struct event_watch *w, uint32_t pid, uint32_t tid, uint64_t begin_ns, uint64_t end_ns)
+void event_watch__step(struct event_watch *w, uint32_t pid, uint32_t tid, uint64_t begin_ns,
+		       uint64_t end_ns)
 {
 	struct proc *p = find(w, pid);
 	struct thread *t;
@@ -277,7 +281,8 @@ bool event_watch__wants_memory(struct event_watch *w, uint64_t now_ns, uint32_t 
 	for (uint32_t i = 0; i < w->cnt && w->rules.grows && !w->paused; i++) {
 		struct proc *p = &w->procs[i];
 
-		if (p->stepped && p->steps >= LEVEL_STEPS && now_ns >= p->memory_ns + MEMORY_EVERY_NS) {
+		if (p->stepped && p->steps >= LEVEL_STEPS &&
+		    now_ns >= p->memory_ns + MEMORY_EVERY_NS) {
 			p->stepped = false;
 			p->memory_ns = now_ns;
 			*pid = p->pid;
@@ -319,7 +324,8 @@ void event_watch__tick(struct event_watch *w, uint64_t now_ns)
 		if (!ev)
 			continue;
 		p->hangs = true;
-		snprintf(ev->text, sizeof(ev->text), "no step ended and no annotation began for %.1f s",
+		snprintf(ev->text, sizeof(ev->text),
+			 "no step ended and no annotation began for %.1f s",
 			 (double)(now_ns - p->last_ns) / 1e9);
 	}
 }

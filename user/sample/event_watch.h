@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Whether something has happened in processes that a window is to be opened for: a state machine over
- * the ends of their steps, their annotations and their memory. Knows no clock (times are
+ * Whether something has happened in processes that a window is to be opened for: a state machine
+ * over the ends of their steps, their annotations and their memory. Knows no clock (times are
  * CLOCK_MONOTONIC, in ns) and reads no process.
  */
 #ifndef SAMPLE_EVENT_WATCH_H
@@ -22,7 +22,8 @@ struct event_rules {    /* zeroed: none */
 	bool oom; /* an allocator of torch reports that it is out of memory */
 };
 
-/* "slow=1.5x,grows=1GiB,annotation=NAME,hang=60s,oom", each at most once. 0 or -EINVAL (reported). */
+/* "slow=1.5x,grows=1GiB,annotation=NAME,hang=60s,oom", each at most once. 0 or -EINVAL
+ * (reported). */
 int event_rules__parse(const char *text, struct event_rules *rules);
 
 /* ---- step_history.c: the last steps of one thread ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * --open-on: windows that are opened by what happens in the targets. While no window is open, `ptbpf
- * follow` follows their steps and reports events.
+ * --open-on: windows that are opened by what happens in the targets. While no window is open,
+ * `ptbpf follow` follows their steps and reports events.
  */
 #define LOG_DOMAIN "sample"
 #include <inttypes.h>
@@ -58,7 +58,8 @@ static bool note_pid(struct daemon *d, const char *order, pid_t pid, uint64_t ns
 static int select_all(const struct daemon *d, struct proc_list *procs)
 {
 	if (!d->set->pid_cnt)
-		return proc_scout__select(&d->set->select, procs); /* reported when a window is due */
+		/* reported when a window is due */
+		return proc_scout__select(&d->set->select, procs);
 	for (uint32_t i = 0; i < d->set->pid_cnt; i++)
 		if (pid_hold__alive(d->holds[i]))
 			proc_list__add(procs, d->set->pids[i], 0);
@@ -79,7 +80,8 @@ static void follow_processes(struct daemon *d, uint64_t now)
 	proc_list__replace(targets, &procs);
 	for (uint32_t i = 0; i < targets->cnt; i++)
 		any_new |= !targets->items[i].turn;
-	/* also when it has been told of all of them: the last child may have ended before it read that */
+	/* also when it has been told of all of them: the last child may have ended before it read
+	 * that */
 	if (!d->events.child.pid && targets->cnt && (any_new || now >= d->events.retry_ns))
 		start(d);
 	now = clock__mono_ns();
@@ -143,7 +145,8 @@ static bool next_event(struct daemon *d, struct event *ev)
 			found = take_event(line, ev);
 		cJSON_Delete(line);
 	}
-	if (!found && d->events.child.pid && (d->events.child.progress.fd < 0 || d->events.child.stuck))
+	if (!found && d->events.child.pid &&
+	    (d->events.child.progress.fd < 0 || d->events.child.stuck))
 		take_end(d);
 	return found;
 }
@@ -256,8 +259,8 @@ static void open_window(struct daemon *d, const struct event *ev, uint64_t now)
 	d->events.ignored = 0;
 }
 
-/* Of all that has been reported, one at most opens a window: the one whose kind and process have had
- * none for longest. */
+/* Of all that has been reported, one at most opens a window: the one whose kind and process have
+ * had none for longest. */
 static void take_events(struct daemon *d, uint64_t now)
 {
 	struct event ev, best = { .pid = 0 };
@@ -289,7 +292,8 @@ static void pause_child(struct daemon *d)
 	for (uint32_t i = 0; i < d->window_cnt; i++)
 		paused |= !d->windows[i].report.sealed;
 	if (d->events.paused != paused &&
-	    (!d->events.child.pid || child__note(&d->events.child, paused ? "pause\n" : "resume\n")))
+	    (!d->events.child.pid ||
+	     child__note(&d->events.child, paused ? "pause\n" : "resume\n")))
 		d->events.paused = paused; /* else next time */
 }
 

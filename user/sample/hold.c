@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * --flight: a process that records all the time and keeps the last seconds in memory, until an event
- * makes it the process of a window, which then has these seconds.
+ * --flight: a process that records all the time and keeps the last seconds in memory, until an
+ * event makes it the process of a window, which then has these seconds.
  */
 #define LOG_DOMAIN "sample"
 #include "base/clock.h"
@@ -33,7 +33,8 @@ static void reap(struct daemon *d, uint64_t now)
 		return;
 	window__read(w);
 	if (!ready && hold__is_ready(d))
-		pr_info("--flight: the last %.3g s are held", (double)w->spec.settings->flight_ns / 1e9);
+		pr_info("--flight: the last %.3g s are held",
+			(double)w->spec.settings->flight_ns / 1e9);
 	if (child__ended(&w->child)) {
 		if (!hold__is_ready(d))
 			pr_warn("--flight: nothing is held: that is tried again in %llu s",

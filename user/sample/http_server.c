@@ -132,7 +132,8 @@ static void check(struct connection *c, const char *path, const char *method)
 {
 	const struct listener *l = c->at;
 	struct http_server *hs = l->server;
-	const char *length = hs->mhd.lookup_connection_value(c->conn, MHD_HEADER_KIND, "Content-Length");
+	const char *length =
+		hs->mhd.lookup_connection_value(c->conn, MHD_HEADER_KIND, "Content-Length");
 	char why[128] = "there is only";
 
 	c->route = find_route(l, path);
@@ -310,7 +311,8 @@ void http_request__answer(struct http_request *rq, unsigned int status, const ch
 	c->at->server->mhd.resume_connection(c->conn);
 }
 
-void http_request__refuse(struct http_request *rq, unsigned int status, uint64_t nr, const char *why)
+void http_request__refuse(struct http_request *rq, unsigned int status, uint64_t nr,
+			  const char *why)
 {
 	struct jsonw_text text;
 
@@ -342,12 +344,13 @@ int http_server__listen(struct http_server *hs, int fd, bool own, const struct h
 	const union MHD_DaemonInfo *info;
 
 	*l = (struct listener){ .server = hs, .routes = routes, .own = own, .fd = fd };
-	l->daemon =
-		hs->mhd.start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request,
-				     l, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-				     HTTP_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
-				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, l, MHD_OPTION_END);
+	l->daemon = hs->mhd.start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+					 on_request, l, MHD_OPTION_LISTEN_SOCKET, fd,
+					 MHD_OPTION_CONNECTION_LIMIT, HTTP_CONNECTIONS,
+					 MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
+					 MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+					 (size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION,
+					 on_connection, l, MHD_OPTION_END);
 	if (!l->daemon) {
 		close(fd);
 		return -EIO;

@@ -94,7 +94,8 @@ bool http_request__accepts(const struct http_request *rq, const char *type);
 void http_request__answer(struct http_request *rq, unsigned int status, const char *type,
 			  char *text, size_t len);
 /* The answer of control_answer__refuse(). */
-void http_request__refuse(struct http_request *rq, unsigned int status, uint64_t nr, const char *why);
+void http_request__refuse(struct http_request *rq, unsigned int status, uint64_t nr,
+			  const char *why);
 struct http_counts http_server__counts(const struct http_server *hs);
 /* Sends pending answers, and closes connections whose request has none. NULL is fine. */
 void http_server__free(struct http_server *hs);

@@ -21,7 +21,8 @@ static const struct {
 #undef X
 };
 
-_Static_assert(sizeof(bounds) / sizeof(bounds[0]) == METRICS_STEP_BUCKETS - 1, "a bucket per bound");
+_Static_assert(sizeof(bounds) / sizeof(bounds[0]) == METRICS_STEP_BUCKETS - 1,
+	       "a bucket per bound");
 
 /* ---- sums ---- */
 
@@ -60,7 +61,8 @@ static uint32_t count_of(const struct metrics *m, uint32_t uid)
 	return n;
 }
 
-/* Whose name goes, so that one of this user may come: of who has two more, and most, else an own one. */
+/* Whose name goes, so that one of this user may come: of who has two more, and most, else an own
+ * one. */
 static uint32_t giver(const struct metrics *m, uint32_t uid)
 {
 	uint32_t most = count_of(m, uid) + 1, from = uid;
@@ -87,7 +89,8 @@ static struct metrics_label *oldest(struct metrics *m, uint32_t uid, bool any)
 	return at;
 }
 
-/* A place for a new name; NULL: there is none. The time of the name that had it goes to the others. */
+/* A place for a new name; NULL: there is none. The time of the name that had it goes to the
+ * others. */
 static struct metrics_label *new_label(struct metrics *m, const struct metrics_op *op)
 {
 	struct metrics_label *at;
@@ -185,7 +188,8 @@ struct text {
 };
 
 /* type: of OpenMetrics. The unit is the end of the name, "": none. */
-static void family(struct text *t, const char *name, const char *type, const char *unit, const char *help)
+static void family(struct text *t, const char *name, const char *type, const char *unit,
+		   const char *help)
 {
 	bool counter = !strcmp(type, "counter"), info = !strcmp(type, "info");
 
@@ -208,7 +212,8 @@ static void sample(struct text *t, const char *label, const char *value)
 	fprintf(t->out, "%s%s", t->name, t->end);
 	if (label) {
 		fprintf(t->out, "{%s=\"", label);
-		for (; *value; value++) { /* texts of others have no line ends: metrics_window__op() */
+		/* texts of others have no line ends: metrics_window__op() */
+		for (; *value; value++) {
 			if (*value == '"' || *value == '\\')
 				fputc('\\', t->out);
 			fputc(*value, t->out);
@@ -231,7 +236,8 @@ static void put_seconds(struct text *t, const char *label, const char *value, ui
 	fprintf(t->out, "%" PRIu64 ".%09" PRIu64 "\n", ns / 1000000000, ns % 1000000000);
 }
 
-static void put_ratio(struct text *t, const char *label, const char *value, uint64_t part, uint64_t whole)
+static void put_ratio(struct text *t, const char *label, const char *value, uint64_t part,
+		      uint64_t whole)
 {
 	sample(t, label, value);
 	fprintf(t->out, "%.9g\n", (double)part / (double)whole);
@@ -259,7 +265,8 @@ static void put_windows(struct text *t, const struct metrics *m)
 		put_number(t, "result", results[i], m->windows[i]);
 	family(t, "ptbpf_window_seconds", "counter", "seconds", "Time recorded in windows.");
 	put_seconds(t, NULL, NULL, m->sum.window_ns);
-	family(t, "ptbpf_targets", "gauge", "", "Processes that were there when the last window was due.");
+	family(t, "ptbpf_targets", "gauge", "",
+	       "Processes that were there when the last window was due.");
 	put_number(t, NULL, NULL, m->targets);
 	if (!m->begin_unix_ns)
 		return;
@@ -319,7 +326,9 @@ static void put_memory(struct text *t, const struct metrics *m)
 	static const struct {
 		enum ptb_rss_kind kind;
 		const char *name;
-	} kinds[] = { { PTB_RSS_ANON, "anon" }, { PTB_RSS_FILE, "file" }, { PTB_RSS_SHMEM, "shmem" } };
+	} kinds[] = { { PTB_RSS_ANON, "anon" },
+		      { PTB_RSS_FILE, "file" },
+		      { PTB_RSS_SHMEM, "shmem" } };
 
 	if (m->begin_unix_ns) {
 		family(t, "ptbpf_resident_memory_bytes", "gauge", "bytes",
@@ -342,7 +351,8 @@ static void put_memory(struct text *t, const struct metrics *m)
 		put_number(t, NULL, NULL, m->last.device_reserved_bytes);
 	}
 	if (m->sum.has_faults) {
-		family(t, "ptbpf_page_faults", "counter", "", "Page faults of the targets in windows.");
+		family(t, "ptbpf_page_faults", "counter", "",
+		       "Page faults of the targets in windows.");
 		put_number(t, "kind", "minor", m->sum.minor_faults);
 		put_number(t, "kind", "major", m->sum.major_faults);
 	}

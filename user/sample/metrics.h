@@ -103,8 +103,8 @@ void metrics_window__step(struct metrics_window *w, uint64_t ns);
 /* Adds the self time of an operator of processes of that user. */
 void metrics_window__op(struct metrics_window *w, const char *name, uint32_t uid, uint64_t self_ns);
 /*
- * Operators that have no name yet get one. Where there are too many names, that goes which has had no
- * time for longest, of the user who has most.
+ * Operators that have no name yet get one. Where there are too many names, that goes which has had
+ * no time for longest, of the user who has most.
  */
 void metrics__add(struct metrics *m, const struct metrics_window *w);
 /* From malloc. */

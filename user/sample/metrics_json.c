@@ -110,7 +110,8 @@ void metrics__add_line(struct metrics *m, const cJSON *line)
 	get_numbers(tree, &w);
 	cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(tree, "self_time"))
 	{
-		const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
+		const char *name =
+			cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
 		bool owned = cJSON_HasObjectItem(item, "uid");
 
 		metrics_window__op(&w, name ? name : METRICS_OTHER,

@@ -70,7 +70,8 @@ struct scout {
 	uint32_t user_cnt, cut;
 };
 
-static void say(const struct scout *c, enum answer_kind kind, uint32_t nr, const struct proc_facts *facts)
+static void say(const struct scout *c, enum answer_kind kind, uint32_t nr,
+		const struct proc_facts *facts)
 {
 	struct answer a;
 
@@ -98,7 +99,8 @@ static bool identify(pid_t pid, struct proc_id *id)
 	id->uid = dir.st_uid;
 	id->start = st.start;
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	if (!statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &exe)) { /* whoever serves it is not asked */
+	/* whoever serves it is not asked */
+	if (!statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &exe)) {
 		id->dev = makedev(exe.stx_dev_major, exe.stx_dev_minor);
 		id->ino = exe.stx_ino;
 	}
@@ -166,8 +168,8 @@ static void look_at_all(struct scout *c)
 }
 
 /*
- * Its rank, and the launcher's name of its job, else where it runs. torchrun calls a job "none" that
- * was given no id.
+ * Its rank, and the launcher's name of its job, else where it runs. torchrun calls a job "none"
+ * that was given no id.
  */
 static void find_job(struct proc_facts *pf)
 {
@@ -211,7 +213,8 @@ static _Noreturn void child_main(const struct question *q, int fd)
 
 	/* it may be lost, with all that it has open: that is nothing but its pipe */
 	if (dup2(fd, 0) || syscall(SYS_close_range, 1, ~0U, 0) || open("/dev/null", O_RDWR) != 1 ||
-	    dup2(1, 2) != 2 || setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != q->parent)
+	    dup2(1, 2) != 2 || setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) ||
+	    getppid() != q->parent)
 		_exit(1);
 	cancel__child();
 	signal(SIGPIPE, SIG_IGN);
@@ -283,8 +286,9 @@ static int take_answers(int fd, answer_fn fn, void *arg)
 		if (a.kind == ANSWER_END)
 			return 0;
 		if (a.kind == ANSWER_SLOW)
-			proc_scout__strike(&a.facts.id, LEFT_OUT_STRIKES,
-					   "its mappings are so many that to read them takes too long");
+			proc_scout__strike(
+				&a.facts.id, LEFT_OUT_STRIKES,
+				"its mappings are so many that to read them takes too long");
 		else if (a.kind == ANSWER_CUT)
 			say_cut(a.nr);
 		else
@@ -302,7 +306,8 @@ static void end_child(pid_t pid, int err)
 	if (err)
 		kill(pid, SIGKILL);
 	if (err == -ETIMEDOUT && shared_at->pid)
-		proc_scout__strike(shared_at, LEFT_OUT_STRIKES, "whoever reads its files in /proc waits");
+		proc_scout__strike(shared_at, LEFT_OUT_STRIKES,
+				   "whoever reads its files in /proc waits");
 	while (!waitpid(pid, NULL, WNOHANG)) {
 		if (err && ms++ == REAP_MS) {
 			lost[lost_cnt++] = pid;

@@ -25,7 +25,8 @@ static bool is_below(const char *group, const char *path, size_t path_len)
 		path++;
 		path_len -= path_len > 0;
 	}
-	return path_len >= len && !memcmp(group, path, len) && (path_len == len || path[len] == '/');
+	return path_len >= len && !memcmp(group, path, len) &&
+	       (path_len == len || path[len] == '/');
 }
 
 /* Any of its hierarchies. */

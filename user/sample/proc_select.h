@@ -9,7 +9,8 @@
 
 #define PROC_SELECT_MAX 256 /* processes of a window; others have their turn later */
 
-/* A process is known by its pid and start, a file by device and inode, which stay when it is written. */
+/* A process is known by its pid and start, a file by device and inode, which stay when it is
+ * written. */
 struct proc_id {
 	pid_t pid;
 	uid_t uid;
@@ -21,8 +22,9 @@ struct proc_id {
 
 struct proc_select {
 	const char *comm; /* pattern of the shell (fnmatch(3)) for /proc/PID/comm; NULL: any */
-	const char *cgroup; /* processes in it or below it; /sys/fs/cgroup may be left out; NULL: any */
-	bool all_torch;     /* neither of both is needed */
+	/* processes in it or below it; /sys/fs/cgroup may be left out; NULL: any */
+	const char *cgroup;
+	bool all_torch; /* neither of both is needed */
 };
 
 struct proc_item {
@@ -50,16 +52,17 @@ void proc_list__replace(struct proc_list *list, struct proc_list *now);
 /* Does it match, with PyTorch or without? */
 bool proc_select__matches(const struct proc_select *sel, pid_t pid);
 /*
- * The processes of the next window, at most `limit`, in the order of their pids: of each user as many
- * as of any other, as far as they have so many, and of a user those that have waited longest. So
- * nobody keeps out the processes of others by having more. Returns how many they are.
+ * The processes of the next window, at most `limit`, in the order of their pids: of each user as
+ * many as of any other, as far as they have so many, and of a user those that have waited longest.
+ * So nobody keeps out the processes of others by having more. Returns how many they are.
  */
 uint32_t proc_select__turn(struct proc_list *list, uint32_t limit, pid_t *pids);
 
 /* ---- left_out.c: processes whose inspection takes what others need, for an hour ---- */
 
 #define LEFT_OUT_NS 3600000000000ULL
-/* Reading and attaching to a process may take so much: less than an analysis (LIMIT_ELF_SPENT_MS). */
+/* Reading and attaching to a process may take so much: less than an analysis
+ * (LIMIT_ELF_SPENT_MS). */
 #define LEFT_OUT_CPU_NS 9500000000ULL
 #define LEFT_OUT_WALL_NS 19000000000ULL /* a machine that is overloaded may be the reason */
 #define LEFT_OUT_MAX 256                /* processes that are remembered; the oldest is forgotten */
@@ -79,17 +82,18 @@ struct left_out { /* zeroed: empty */
 };
 
 /* True: it is left out from now on, and was not before. */
-bool left_out__add(struct left_out *lo, const struct proc_id *id, uint32_t strikes, uint64_t now_ns);
+bool left_out__add(struct left_out *lo, const struct proc_id *id, uint32_t strikes,
+		   uint64_t now_ns);
 bool left_out__has(const struct left_out *lo, const struct proc_id *id, uint64_t now_ns);
 
 /*
  * ---- proc_scout.c: what is known of processes ----
  *
  * A child finds it out and may be lost, since a process can keep whoever reads its files in /proc
- * waiting, or busy. The child has SCOUT_NS; what it has not said by then is not known, it is killed,
- * and the process at which it was is left out. So is a process that takes more than SCOUT_PROC_NS of
- * processor time; of one user's processes no more are inspected than SCOUT_USER_NS allows. One scout
- * for the whole program, not in several threads.
+ * waiting, or busy. The child has SCOUT_NS; what it has not said by then is not known, it is
+ * killed, and the process at which it was is left out. So is a process that takes more than
+ * SCOUT_PROC_NS of processor time; of one user's processes no more are inspected than SCOUT_USER_NS
+ * allows. One scout for the whole program, not in several threads.
  */
 
 #define SCOUT_NS 3000000000ULL
@@ -111,7 +115,8 @@ struct proc_facts {
 int proc_scout__select(const struct proc_select *sel, struct proc_list *list);
 /* Are there processes that have PyTorch mapped and do not match? True: there may be. */
 bool proc_scout__others(const struct proc_select *sel);
-void proc_scout__facts(const pid_t *pids, uint32_t cnt, struct proc_facts *facts); /* of each of them */
+/* of each of them */
+void proc_scout__facts(const pid_t *pids, uint32_t cnt, struct proc_facts *facts);
 /* To inspect this process took too much, for a reason that is reported when it is left out. */
 void proc_scout__strike(const struct proc_id *id, uint32_t strikes, const char *why);
 bool proc_scout__left_out(pid_t pid); /* of a process that is held */

@@ -82,9 +82,11 @@ static int refuse_for(const struct window *w, char *why, size_t cap)
 	return -EBUSY;
 }
 
-static int check_time(const struct daemon *d, const struct window_request *rq, char *why, size_t cap)
+static int check_time(const struct daemon *d, const struct window_request *rq, char *why,
+		      size_t cap)
 {
-	uint64_t now = clock__mono_ns(), begin = rq->start_real_ns ? mono_of(rq->start_real_ns) : now;
+	uint64_t now = clock__mono_ns(),
+		 begin = rq->start_real_ns ? mono_of(rq->start_real_ns) : now;
 	uint64_t pending = pending_at(d, begin, begin + rq->duration_ns);
 
 	if (begin < now) {
@@ -93,7 +95,8 @@ static int check_time(const struct daemon *d, const struct window_request *rq, c
 		return -EINVAL;
 	}
 	if (begin - now > CONTROL_AHEAD_MAX_NS) {
-		snprintf(why, cap, "the time at which the window was to begin is more than %llu s ahead",
+		snprintf(why, cap,
+			 "the time at which the window was to begin is more than %llu s ahead",
 			 CONTROL_AHEAD_MAX_NS / 1000000000);
 		return -EINVAL;
 	}
@@ -111,7 +114,8 @@ static int check_time(const struct daemon *d, const struct window_request *rq, c
 	return 0;
 }
 
-static int check_targets(const struct daemon *d, const struct window_request *rq, char *why, size_t cap)
+static int check_targets(const struct daemon *d, const struct window_request *rq, char *why,
+			 size_t cap)
 {
 	struct proc_facts facts[PROC_SELECT_MAX];
 
@@ -159,7 +163,9 @@ static int start(struct daemon *d, const struct window_request *rq, uint64_t nr,
 			  .duration_ns = rq->duration_ns,
 			  .attach_ns = rq->start_real_ns && begin_ns > lead ? begin_ns - lead : 0,
 			  .begin_ns = begin_ns,
-			  .limit_ns = rq->limited && d->set->max_overhead ? begin_ns + rq->duration_ns : 0,
+			  .limit_ns = rq->limited && d->set->max_overhead ?
+					      begin_ns + rq->duration_ns :
+					      0,
 			  .real_ns = rq->start_real_ns ? rq->start_real_ns : clock__pair().real_ns,
 			  .hangs = rq->hangs,
 			  .held = rq->held },
@@ -176,7 +182,8 @@ static int start(struct daemon *d, const struct window_request *rq, uint64_t nr,
 	return spec->pid_cnt ? begin__launch(d, w, why) : -ESRCH;
 }
 
-int request__open(struct daemon *d, const struct window_request *rq, uint64_t *nr, char *why, size_t cap)
+int request__open(struct daemon *d, const struct window_request *rq, uint64_t *nr, char *why,
+		  size_t cap)
 {
 	struct window_request own = *rq;
 	const char *reason = "";

@@ -53,7 +53,8 @@ struct sample_settings {
 	struct words follow_args; /* options of ptbpf follow, with open_on */
 };
 
-/* Reads the configuration file again, on SIGHUP. NULL: the settings remain as they are (reported). */
+/* Reads the configuration file again, on SIGHUP. NULL: the settings remain as they are
+ * (reported). */
 typedef const struct sample_settings *(*sample_reload_fn)(void *arg);
 
 /* The exit codes of ptbpf attach and ptbpf sample. */

@@ -59,7 +59,8 @@ static int parse_length(const char *text, uint64_t *v, struct units *units)
 }
 
 /* One "key=value" of len bytes; *seen: a bit for each key so far. */
-static int parse_item(const char *item, size_t len, struct schedule *s, uint32_t *seen, struct units *units)
+static int parse_item(const char *item, size_t len, struct schedule *s, uint32_t *seen,
+		      struct units *units)
 {
 	char value[32] = "";
 	size_t name = strcspn(item, "=");
@@ -97,16 +98,18 @@ int schedule__parse(const char *text, struct schedule *s)
 	for (; *at; at += len + (at[len] == ',')) {
 		len = strcspn(at, ",");
 		if (parse_item(at, len, s, &seen, &units)) {
-			pr_error("--schedule %s: '%.*s' is not valid; expected are wait, warmup, active and skip_first with "
-				 "times (55s, 500ms) or numbers of steps, repeat with a number, skip_first_wait with 0 or 1, each once, or none alone",
-				 text, (int)len, at);
+			pr_error(
+				"--schedule %s: '%.*s' is not valid; expected are wait, warmup, active and skip_first with "
+				"times (55s, 500ms) or numbers of steps, repeat with a number, skip_first_wait with 0 or 1, each once, or none alone",
+				text, (int)len, at);
 			return -EINVAL;
 		}
 	}
 	if (units.steps && units.times) {
-		pr_error("--schedule %s has steps and times: use numbers of steps for all of wait, warmup, active and "
-			 "skip_first, or times for all",
-			 text);
+		pr_error(
+			"--schedule %s has steps and times: use numbers of steps for all of wait, warmup, active and "
+			"skip_first, or times for all",
+			text);
 		return -EINVAL;
 	}
 	s->in_steps = units.steps;
@@ -121,7 +124,8 @@ bool schedule__window(const struct schedule *s, uint64_t k, struct schedule_wind
 {
 	uint64_t cycle = s->wait + s->warmup + s->active, start;
 
-	if (s->none || (s->repeat && k >= s->repeat) || k > COUNT_MAX * 1000 || k > UINT64_MAX / 4 / cycle)
+	if (s->none || (s->repeat && k >= s->repeat) || k > COUNT_MAX * 1000 ||
+	    k > UINT64_MAX / 4 / cycle)
 		return false;
 	start = s->skip_first + k * cycle + (s->skip_first_wait ? 0 : s->wait);
 	*w = (struct schedule_window){ .warmup = start,

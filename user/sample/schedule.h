@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * When windows begin and end: torch.profiler.schedule() (pytorch torch/profiler/profiler.py), in
- * steps or with a unit of time in place of a step. A cycle is wait, warmup, active; the window is its
- * active part.
+ * steps or with a unit of time in place of a step. A cycle is wait, warmup, active; the window is
+ * its active part.
  */
 #ifndef SAMPLE_SCHEDULE_H
 #define SAMPLE_SCHEDULE_H
@@ -35,7 +35,8 @@ bool schedule__window(const struct schedule *s, uint64_t k, struct schedule_wind
  * ---- step_wait.c: a schedule in steps ----
  *
  * Nothing is attached between windows, so the steps between them are not counted: their number is
- * inferred from the time of a step, which a window, or before the first one a measurement, has found.
+ * inferred from the time of a step, which a window, or before the first one a measurement, has
+ * found.
  */
 
 struct step_wait {

@@ -47,7 +47,8 @@ static void put_daemon(const struct daemon *d, struct jsonw *w)
 	jsonw__end_obj(w);
 }
 
-/* At most twice its length in JSON: a target can name itself so that six times as much would not fit into an answer. */
+/* At most twice its length in JSON: a target can name itself so that six times as much would not
+ * fit into an answer. */
 static void put_name(struct jsonw *w, const char *text)
 {
 	char plain[sizeof(((struct proc_facts *)0)->job)];

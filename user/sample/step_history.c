@@ -32,7 +32,8 @@ bool step_history__is_slow(const struct step_history *h, uint64_t ns, double fac
 {
 	uint64_t median = step_history__median(h);
 
-	if (h->cnt < STEP_HISTORY_MIN || (double)ns <= factor * (double)median || ns < median + STEP_SLOW_NS)
+	if (h->cnt < STEP_HISTORY_MIN || (double)ns <= factor * (double)median ||
+	    ns < median + STEP_SLOW_NS)
 		return false;
 	for (uint32_t i = 0; i < h->cnt; i++)
 		if (h->ns[i] >= ns)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * One window, recorded and exported by a `ptbpf attach` of its own: its memory ends with it, a crash
- * costs one window, and the export of one never delays the next. When the daemon is killed, the
- * window ends, and its capture is sealed.
+ * One window, recorded and exported by a `ptbpf attach` of its own: its memory ends with it, a
+ * crash costs one window, and the export of one never delays the next. When the daemon is killed,
+ * the window ends, and its capture is sealed.
  */
 #define LOG_DOMAIN "sample"
 #include <errno.h>
@@ -62,7 +62,8 @@ static void add_times(struct words *cmd, const struct window_spec *spec)
 	words__add(cmd,
 		   "--window=chosen=%" PRIu64 ",attach=%" PRIu64 ",begin=%" PRIu64 ",end=%" PRIu64
 		   ",own_probes=%d%s",
-		   spec->chosen_ns, spec->attach_ns, spec->begin_ns, spec->end_ns, spec->apart, steps);
+		   spec->chosen_ns, spec->attach_ns, spec->begin_ns, spec->end_ns, spec->apart,
+		   steps);
 }
 
 /* The recorded activities without the one that is switched off, and without what belongs to it. */
@@ -204,9 +205,10 @@ static void take_sealed(struct window *w, const cJSON *line)
 
 		for (uint32_t i = 0; i < w->spec.pid_cnt; i++)
 			if (w->spec.pids[i] == pid)
-				r->charges[i] = (struct window_charge){ line__ns(row, "seconds"),
-									line__u64(row, "cut_mono_ns"),
-									line__bool(row, "over") };
+				r->charges[i] =
+					(struct window_charge){ line__ns(row, "seconds"),
+								line__u64(row, "cut_mono_ns"),
+								line__bool(row, "over") };
 	}
 	r->steps.attached_ns = line__u64(steps, "attached_mono_ns");
 	r->steps.ended_ns = line__u64(steps, "ended_mono_ns");
@@ -276,11 +278,13 @@ enum sample_code window__end(struct window *w)
 	window__read(w);
 	code = child__end(&w->child);
 	if (code < 0 && code != CHILD_STUCK)
-		pr_error("window %" PRIu64 ": its process was ended by signal %d", w->spec.nr, -code);
+		pr_error("window %" PRIu64 ": its process was ended by signal %d", w->spec.nr,
+			 -code);
 	if (w->held.real_ns && w->report.sealed) {
 		rename_file(w->held.capture, w->spec.capture);
 		if (w->report.has_result && w->held.trace[0])
 			rename_file(w->held.trace, w->spec.trace);
 	}
-	return code == SAMPLE_DONE || code == SAMPLE_INCOMPLETE ? (enum sample_code)code : SAMPLE_FAILED;
+	return code == SAMPLE_DONE || code == SAMPLE_INCOMPLETE ? (enum sample_code)code :
+								  SAMPLE_FAILED;
 }

@@ -50,7 +50,8 @@ static int lock(int fd, const char *path)
 	return 0;
 }
 
-static const char *const suffixes[] = { ".ptb", ".pt.trace.json", ".pt.trace.json.gz", WINDOW_THREADS };
+static const char *const suffixes[] = { ".ptb", ".pt.trace.json", ".pt.trace.json.gz",
+					WINDOW_THREADS };
 #define SUFFIXES (sizeof(suffixes) / sizeof(suffixes[0]))
 
 uint64_t window_dir__free_ns(const struct window_dir *dir, pid_t pid, uint64_t ns)
@@ -109,7 +110,8 @@ int window_dir__log(const struct window_dir *dir, const struct jsonw_text *line)
 		if (write(fd, text, line->len + 1) != (ssize_t)line->len + 1) {
 			err = errno ? -errno : -ENOSPC;
 			if (ftruncate(fd, st.st_size)) /* no half line */
-				pr_warn("'%s/" WINDOW_LOG "' ends with a part of a line", dir->path);
+				pr_warn("'%s/" WINDOW_LOG "' ends with a part of a line",
+					dir->path);
 		}
 		close(fd);
 	}
@@ -220,7 +222,8 @@ int window_dir__trim(const struct window_dir *dir, uint64_t max_bytes, uint64_t 
 		const struct window_file *f = &list.items[i];
 
 		/* a window goes whole */
-		if (f->ns == list.items[list.cnt - 1].ns || (list.bytes <= max_bytes && f->ns != last))
+		if (f->ns == list.items[list.cnt - 1].ns ||
+		    (list.bytes <= max_bytes && f->ns != last))
 			break;
 		if (is_kept(f->ns, keep_ns, keep_cnt))
 			continue;
@@ -282,7 +285,8 @@ static uint64_t after_lines(const char *text)
 	return next;
 }
 
-/* Cuts off half a line at the end of a log, of which text begins at `from`; one that is longer than that is ended. */
+/* Cuts off half a line at the end of a log, of which text begins at `from`; one that is longer than
+ * that is ended. */
 static int end_line(int fd, char *text, off_t from)
 {
 	char *last = strrchr(text, '\n');
@@ -425,8 +429,9 @@ int window_dir__open(const char *path, struct window_dir *dir)
 	}
 	locked = lock(dir->fd, path);
 	if (locked < 0) {
-		pr_error("--dir '%s': another ptbpf sample writes windows there; use another directory",
-			 path);
+		pr_error(
+			"--dir '%s': another ptbpf sample writes windows there; use another directory",
+			path);
 		window_dir__close(dir);
 		return locked;
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The directory of windows: names of their files, the log of windows, and the quota. Only files whose
- * names are those of windows are counted and deleted. A name is that of torch's
- * tensorboard_trace_handler() (pytorch torch/profiler/profiler.py): HOST_PID.NS.pt.trace.json.gz, with
- * NS the Unix time of the window's begin; the capture is HOST_PID.NS.ptb.
+ * The directory of windows: names of their files, the log of windows, and the quota. Only files
+ * whose names are those of windows are counted and deleted. A name is that of torch's
+ * tensorboard_trace_handler() (pytorch torch/profiler/profiler.py): HOST_PID.NS.pt.trace.json.gz,
+ * with NS the Unix time of the window's begin; the capture is HOST_PID.NS.ptb.
  */
 #ifndef SAMPLE_WINDOW_DIR_H
 #define SAMPLE_WINDOW_DIR_H
@@ -25,19 +25,19 @@ struct window_dir {
 };
 
 /*
- * Creates the directory, mode 0700, if it does not exist, and follows links as new_file.h says. It is
- * refused where users other than root, the effective one and the one who called sudo can write to it
- * or replace a directory above it, and while another ptbpf writes windows there: processes of windows
- * share the lock, so when ptbpf has been killed its last window ends first. Then removes what killed
- * windows have left: files without their final names, and half a line at the end of the log. 0 or
- * negative errno (reported).
+ * Creates the directory, mode 0700, if it does not exist, and follows links as new_file.h says. It
+ * is refused where users other than root, the effective one and the one who called sudo can write
+ * to it or replace a directory above it, and while another ptbpf writes windows there: processes of
+ * windows share the lock, so when ptbpf has been killed its last window ends first. Then removes
+ * what killed windows have left: files without their final names, and half a line at the end of the
+ * log. 0 or negative errno (reported).
  */
 int window_dir__open(const char *path, struct window_dir *dir);
 void window_dir__close(struct window_dir *dir);
 
 /*
- * The time, or the next one at which the process has no window: a clock that was set back may show a
- * time again.
+ * The time, or the next one at which the process has no window: a clock that was set back may show
+ * a time again.
  */
 uint64_t window_dir__free_ns(const struct window_dir *dir, pid_t pid, uint64_t ns);
 /* DIR/HOST_PID.NS and the suffix. 0 or -ENAMETOOLONG. */
@@ -55,10 +55,10 @@ int window_dir__log(const struct window_dir *dir, const struct jsonw_text *line)
 uint64_t window_dir__cycles(const struct window_dir *dir, const char *schedule, const pid_t *pids,
 			    uint32_t cnt);
 /*
- * Deletes the files of the oldest windows until all take at most max_bytes; never those of the newest,
- * nor those of the keep_cnt times keep_ns[], which may be in progress. Names that are more than an
- * hour later than now_ns are from before the clock was set back, thus older than others. Returns the
- * number of windows deleted or negative errno (reported).
+ * Deletes the files of the oldest windows until all take at most max_bytes; never those of the
+ * newest, nor those of the keep_cnt times keep_ns[], which may be in progress. Names that are more
+ * than an hour later than now_ns are from before the clock was set back, thus older than others.
+ * Returns the number of windows deleted or negative errno (reported).
  */
 int window_dir__trim(const struct window_dir *dir, uint64_t max_bytes, uint64_t now_ns,
 		     const uint64_t *keep_ns, uint32_t keep_cnt);

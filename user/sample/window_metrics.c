@@ -50,7 +50,8 @@ void window_metrics__read_users(struct hashmap *users)
 		closedir(proc);
 }
 
-/* Those of processes that have ended, or hide whose they are (prctl(2), PR_SET_DUMPABLE), share what one user has. */
+/* Those of processes that have ended, or hide whose they are (prctl(2), PR_SET_DUMPABLE), share
+ * what one user has. */
 static uint32_t uid_of(const struct window_metrics *wm, uint32_t tgid)
 {
 	const uint64_t *uid = hashmap__get(wm->users, tgid, 0);
@@ -171,7 +172,8 @@ static void sum_resident(struct window_metrics *wm)
 /* Most time first. */
 static int by_time(const void *a, const void *b)
 {
-	return sort__cmp(((const struct metrics_op *)b)->self_ns, ((const struct metrics_op *)a)->self_ns);
+	return sort__cmp(((const struct metrics_op *)b)->self_ns,
+			 ((const struct metrics_op *)a)->self_ns);
 }
 
 static void sum_operators(struct window_metrics *wm)
@@ -185,7 +187,8 @@ static void sum_operators(struct window_metrics *wm)
 
 		if (rows[i].category && !strcmp(rows[i].category, "cpu_op") &&
 		    (int64_t)rows[i].self_cpu_ns > 0)
-			metrics_window__op(w, rows[i].key, id ? wm->op_uids[id - 1] : METRICS_NO_USER,
+			metrics_window__op(w, rows[i].key,
+					   id ? wm->op_uids[id - 1] : METRICS_NO_USER,
 					   rows[i].self_cpu_ns);
 	}
 	if (w->op_cnt)

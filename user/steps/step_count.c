@@ -2,9 +2,9 @@
 /*
  * See step_count.h.
  *
- * A thread's open annotations are kept in the order of their begin, as far as the capture has them: those that began before
- * the window are in it only where an agent recorded them. What was open when records were lost ends when its end comes, but
- * nothing waits for that any more.
+ * A thread's open annotations are kept in the order of their begin, as far as the capture has them:
+ * those that began before the window are in it only where an agent recorded them. What was open
+ * when records were lost ends when its end comes, but nothing waits for that any more.
  */
 #define LOG_DOMAIN "steps"
 #include "steps/step_count.h"
@@ -30,8 +30,10 @@ struct step_open {
 
 struct tally {
 	uint64_t ends;
-	uint64_t first_ns, last_ns; /* the first step's begin, where that is known, else its end; the last one's end */
-	uint64_t done_ns, surplus_ns; /* when the last awaited one ended, and the one after it; 0: not yet */
+	/* the first step's begin, where that is known, else its end; the last one's end */
+	uint64_t first_ns, last_ns;
+	/* when the last awaited one ended, and the one after it; 0: not yet */
+	uint64_t done_ns, surplus_ns;
 };
 
 enum { DERIVED, OWN, TALLIES };
@@ -44,7 +46,8 @@ struct step_thread {
 	bool named, due;
 	enum step_what name_what;
 	uint64_t name_ns, name_sp, name_text;
-	uint64_t own_ns, own_losses; /* names only: of the announced step that began last; 0: none has */
+	/* names only: of the announced step that began last; 0: none has */
+	uint64_t own_ns, own_losses;
 	uint64_t mark; /* text that marks this thread's steps: the first one of the phase */
 	struct tally tallies[TALLIES];
 };
@@ -127,7 +130,8 @@ bool step_count__announces(const struct step_count *sc, uint32_t tgid)
 }
 
 /* The thread has an annotation of that name. */
-static void note_name(struct step_count *sc, struct step_thread *t, enum step_what what, uint64_t text)
+static void note_name(struct step_count *sc, struct step_thread *t, enum step_what what,
+		      uint64_t text)
 {
 	if (what == STEP_OWN)
 		find_proc(sc, t->tgid)->own_phase = sc->phase;
@@ -178,13 +182,14 @@ static void drop_thread(struct step_count *sc, uint32_t i)
 	sc->thread_cnt--;
 }
 
-/* Another thread may have its number later. Where there is a count, steps that it has ended are part of
- * it, and what is open may end on another thread. */
+/* Another thread may have its number later. Where there is a count, steps that it has ended are
+ * part of it, and what is open may end on another thread. */
 static void end_thread(struct step_count *sc, uint32_t tgid, uint32_t tid)
 {
 	const struct step_thread *t = find_thread(sc, tgid, tid, false);
 
-	if (t && (sc->names_only || (!t->open_cnt && !t->tallies[DERIVED].ends && !t->tallies[OWN].ends)))
+	if (t && (sc->names_only ||
+		  (!t->open_cnt && !t->tallies[DERIVED].ends && !t->tallies[OWN].ends)))
 		drop_thread(sc, (uint32_t)(t - sc->threads));
 }
 
@@ -234,7 +239,8 @@ static void count_end(const struct step_count *sc, struct step_thread *t, int wh
 		      uint64_t begin_ns, uint64_t at_ns)
 {
 	struct tally *ta = &t->tallies[which];
-	uint64_t ts = later(at_ns, later(begin_ns, ta->last_ns)); /* an agent's events may have any order */
+	/* an agent's events may have any order */
+	uint64_t ts = later(at_ns, later(begin_ns, ta->last_ns));
 	const struct step_end e = { .tgid = t->tgid,
 				    .tid = t->tid,
 				    .begin_ns = which == OWN ? begin_ns : ta->last_ns,
@@ -270,7 +276,8 @@ static void end_from(struct step_count *sc, struct step_thread *t, uint32_t i, u
 	t->due = false;
 }
 
-/* The thread is at sp: frames at or below it are gone, and who announced a name below it has returned. */
+/* The thread is at sp: frames at or below it are gone, and who announced a name below it has
+ * returned. */
 static void thread_at(struct step_count *sc, struct step_thread *t, uint64_t sp, uint64_t ts)
 {
 	uint32_t i = t->open_cnt;
@@ -293,7 +300,8 @@ static uint32_t find_open(const struct step_thread *t, uint64_t id, bool frame)
 }
 
 /* The thread that the object is open on, and its place there; NULL: on none. */
-static struct step_thread *find_owner(struct step_count *sc, uint32_t tgid, uint64_t id, uint32_t *i)
+static struct step_thread *find_owner(struct step_count *sc, uint32_t tgid, uint64_t id,
+				      uint32_t *i)
 {
 	const uint64_t *tid = hashmap__get(&sc->owners, tgid, id);
 	struct step_thread *t = tid ? find_thread(sc, tgid, (uint32_t)*tid, false) : NULL;
@@ -334,7 +342,8 @@ static void on_begin(struct step_count *sc, struct step_thread *t, const struct 
 	if (owner && ev->before && (ev->text || !named))
 		return; /* its name is known from its constructor */
 	if (owner)
-		end_from(sc, owner, i, ev->ts_ns); /* another object at this address: that one's end was not seen */
+		/* another object at this address: that one's end was not seen */
+		end_from(sc, owner, i, ev->ts_ns);
 	if (named)
 		open_one(sc, t, ev, t->name_what, t->name_text);
 	else if (ev->text)
@@ -354,7 +363,8 @@ static void on_name(struct step_count *sc, struct step_thread *t, const struct s
 }
 
 /* Ends are not recorded: a step ends when the next one begins. */
-static void begin_named(const struct step_count *sc, struct step_thread *t, const struct step_event *ev)
+static void begin_named(const struct step_count *sc, struct step_thread *t,
+			const struct step_event *ev)
 {
 	if (ev->what == STEP_OWN) {
 		if (t->own_ns && t->own_losses == sc->losses)
@@ -422,7 +432,8 @@ void step_count__put(struct step_count *sc, const struct step_event *ev)
 
 static int by_time(const void *a, const void *b)
 {
-	return sort__cmp(((const struct step_event *)a)->ts_ns, ((const struct step_event *)b)->ts_ns);
+	return sort__cmp(((const struct step_event *)a)->ts_ns,
+			 ((const struct step_event *)b)->ts_ns);
 }
 
 /* A thread's records are in the rings of the processors that it ran on. */

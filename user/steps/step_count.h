@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Which steps a program makes, from events of its threads (step_events.h): while it is recorded, to count them, and from
- * the capture, to show them. Owns what ends a step; must not know what records look like.
+ * Which steps a program makes, from events of its threads (step_events.h): while it is recorded, to
+ * count them, and from the capture, to show them. Owns what ends a step; must not know what records
+ * look like.
  *
- * A step of a thread ends with the annotation or function that marks it, once the annotations around that have ended; in
- * processes that announce ProfilerStep#N themselves, with each of these. What marks a thread's steps is the first name on it
- * that may: a second optimizer in the same iteration ends no step of its own.
+ * A step of a thread ends with the annotation or function that marks it, once the annotations
+ * around that have ended; in processes that announce ProfilerStep#N themselves, with each of these.
+ * What marks a thread's steps is the first name on it that may: a second optimizer in the same
+ * iteration ends no step of its own.
  */
 #ifndef STEPS_STEP_COUNT_H
 #define STEPS_STEP_COUNT_H
@@ -33,7 +35,8 @@ struct step_event {
 	uint64_t ts_ns;
 	uint64_t id; /* BEGIN, END: the object; ENTER, EXIT: the function */
 	uint64_t sp; /* 0: not known, as that of an agent's event */
-	uint64_t text; /* a hash of the name, without the number of a mark's; 0: it has none of its own */
+	/* a hash of the name, without the number of a mark's; 0: it has none of its own */
+	uint64_t text;
 	uint64_t whole; /* a hash of all of its name */
 	uint32_t tgid, tid;
 	enum step_event_kind kind;
@@ -63,10 +66,10 @@ struct step_hooks {
 };
 
 /*
- * hooks: the caller's, while the count is used; NULL: none. names_only: of annotations only the names come from kernel probes
- * (STEP_NAME), neither begins nor ends of objects: torch makes an object for each backward node, too. Then a step ends when
- * the next annotation that marks steps begins, whatever is open around it, and nothing is kept of threads and processes that
- * have ended.
+ * hooks: the caller's, while the count is used; NULL: none. names_only: of annotations only the
+ * names come from kernel probes (STEP_NAME), neither begins nor ends of objects: torch makes an
+ * object for each backward node, too. Then a step ends when the next annotation that marks steps
+ * begins, whatever is open around it, and nothing is kept of threads and processes that have ended.
  */
 struct step_count *step_count__new(const struct step_hooks *hooks, bool names_only);
 void step_count__free(struct step_count *sc); /* NULL is fine */
@@ -85,8 +88,9 @@ bool step_count__announces(const struct step_count *sc, uint32_t tgid);
 void step_count__forget(struct step_count *sc, uint32_t tgid);
 
 /*
- * Begins to count at now_ns. So many ends of steps are awaited in every process that ends a step at all: where steps are
- * derived, and where the process announces them. N whole steps are N + 1 ends of derived ones: the first was under way.
+ * Begins to count at now_ns. So many ends of steps are awaited in every process that ends a step at
+ * all: where steps are derived, and where the process announces them. N whole steps are N + 1 ends
+ * of derived ones: the first was under way.
  */
 void step_count__await(struct step_count *sc, uint64_t now_ns, uint64_t derived, uint64_t own);
 
@@ -97,7 +101,8 @@ enum step_verdict {
 };
 enum step_verdict step_count__verdict(struct step_count *sc, uint64_t now_ns, uint64_t timeout_ns);
 
-/* All events have been put: when the first step ended that was not awaited any more; UINT64_MAX: none did. What is awaited ended before. */
+/* All events have been put: when the first step ended that was not awaited any more; UINT64_MAX:
+ * none did. What is awaited ended before. */
 uint64_t step_count__surplus_ns(struct step_count *sc);
 /* Mean time of a step, of those that the last verdict was about; 0: not known. */
 uint64_t step_count__step_ns(const struct step_count *sc);

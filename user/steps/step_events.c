@@ -17,8 +17,10 @@ bool step_rule__is_op(const char *name, const char *full)
 	return !strncmp(full, name, len) && (!full[len] || full[len] == '.');
 }
 
-/* An annotation of the wanted name, or of that kind: torch calls its own "Optimizer.step#SGD.step". */
-static void take_text(const struct step_rule *rule, const struct ptb_rec_hdr *h, struct step_event *ev)
+/* An annotation of the wanted name, or of that kind: torch calls its own
+ * "Optimizer.step#SGD.step". */
+static void take_text(const struct step_rule *rule, const struct ptb_rec_hdr *h,
+		      struct step_event *ev)
 {
 	static const char own[] = STEP_OWN_NAME;
 	const char *want = rule->name_of(rule->arg, h->tgid), *text;
@@ -45,7 +47,8 @@ static void take_op(const struct step_rule *rule, struct step_event *ev)
 	ev->text = siphash__bytes(rule->name, strlen(rule->name)) | 1;
 }
 
-static bool is_marking_opdef(const struct step_rule *rule, const struct ptb_rec_hdr *h, uint64_t opdef)
+static bool is_marking_opdef(const struct step_rule *rule, const struct ptb_rec_hdr *h,
+			     uint64_t opdef)
 {
 	const char *full = rule->opdef_name(rule->arg, h->tgid, opdef, h->ts_ns);
 
@@ -53,7 +56,8 @@ static bool is_marking_opdef(const struct step_rule *rule, const struct ptb_rec_
 }
 
 /* A record of a function's probe. */
-static bool frame_event(const struct step_rule *rule, const struct ptb_rec_hdr *h, struct step_event *ev)
+static bool frame_event(const struct step_rule *rule, const struct ptb_rec_hdr *h,
+			struct step_event *ev)
 {
 	bool marks = false;
 
@@ -75,7 +79,8 @@ static bool frame_event(const struct step_rule *rule, const struct ptb_rec_hdr *
 			take_op(rule, ev);
 		break;
 	case PTB_REC_BOXED_ENTER:
-		if (is_marking_opdef(rule, h, ((const struct ptb_boxed_enter *)(const void *)h)->opdef))
+		if (is_marking_opdef(rule, h,
+				     ((const struct ptb_boxed_enter *)(const void *)h)->opdef))
 			take_op(rule, ev);
 		break;
 	case PTB_REC_NAMED_ENTER:
@@ -102,7 +107,8 @@ static bool rf_begin_event(const struct step_rule *rule, const struct ptb_rf_beg
 	return true;
 }
 
-bool step_rule__event(const struct step_rule *rule, const struct ptb_rec_hdr *h, struct step_event *ev)
+bool step_rule__event(const struct step_rule *rule, const struct ptb_rec_hdr *h,
+		      struct step_event *ev)
 {
 	const struct ptb_scope_begin *sb;
 
@@ -141,8 +147,9 @@ bool step_rule__event(const struct step_rule *rule, const struct ptb_rec_hdr *h,
 	case PTB_REC_CATCH:
 		return frame_event(rule, h, ev);
 	case PTB_REC_EXIT:
-		ev->kind = ((const struct ptb_task *)(const void *)h)->group_dead ? STEP_PROCESS_END :
-										    STEP_THREAD_END;
+		ev->kind = ((const struct ptb_task *)(const void *)h)->group_dead ?
+				   STEP_PROCESS_END :
+				   STEP_THREAD_END;
 		return true;
 	default:
 		return false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What records say of steps, as events for step_count.h. Owns the rule by which a name marks steps. Records
- * come from a ring, an agent or a capture; how sites and operators are called only the caller knows.
+ * What records say of steps, as events for step_count.h. Owns the rule by which a name marks steps.
+ * Records come from a ring, an agent or a capture; how sites and operators are called only the
+ * caller knows.
  */
 #ifndef STEPS_STEP_EVENTS_H
 #define STEPS_STEP_EVENTS_H
@@ -17,7 +18,8 @@ struct step_rule {
 	void *arg;
 	/* That name, or what the process names instead. */
 	const char *(*name_of)(void *arg, uint32_t tgid);
-	/* Number of the function that has the site, 0: its frames do not matter. *marks: it is an operator that does. */
+	/* Number of the function that has the site, 0: its frames do not matter. *marks: it is an
+	 * operator that does. */
 	uint32_t (*func_of)(void *arg, uint32_t site, bool *marks);
 	/* "aten::add.Tensor"; NULL: not known. */
 	const char *(*opdef_name)(void *arg, uint32_t tgid, uint64_t opdef, uint64_t ts_ns);
@@ -26,6 +28,7 @@ struct step_rule {
 /* Is the operator called so, with or without its overload? */
 bool step_rule__is_op(const char *name, const char *full);
 /* False: the record concerns no step. */
-bool step_rule__event(const struct step_rule *rule, const struct ptb_rec_hdr *h, struct step_event *ev);
+bool step_rule__event(const struct step_rule *rule, const struct ptb_rec_hdr *h,
+		      struct step_event *ev);
 
 #endif /* STEPS_STEP_EVENTS_H */

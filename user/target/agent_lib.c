@@ -30,7 +30,8 @@
 #define MAGIC "PTBAGENT"
 /* clang-format off */
 #define TLS_MAX (1 << 24)
-#define FILE_STEM "libptbpf_agent" /* of PTB_AGENT_FILE: copies may have a version or a hash after it */
+/* of PTB_AGENT_FILE: copies may have a version or a hash after it */
+#define FILE_STEM "libptbpf_agent"
 /* clang-format on */
 
 static const char *const site_names[PTB_AGENT_SITE_CNT] = {
@@ -158,14 +159,16 @@ static int explain(char *why, size_t cap, int err, const char *text)
 
 static int check_ctl(const struct ptb_agent_ctl *ctl, char *why, size_t cap)
 {
-	if (!memcmp(ctl->magic, MAGIC, sizeof(ctl->magic) - 1) && !ctl->magic[sizeof(ctl->magic) - 1])
+	if (!memcmp(ctl->magic, MAGIC, sizeof(ctl->magic) - 1) &&
+	    !ctl->magic[sizeof(ctl->magic) - 1])
 		return explain(why, cap, -EAGAIN,
 			       "it is inactive because the process has neither "
 			       "Python nor torch");
 	if (memcmp(ctl->magic, MAGIC, sizeof(ctl->magic)) != 0)
 		return explain(why, cap, -EPROTO, "its control block is not valid");
 	if (ctl->abi != PTB_AGENT_ABI || ctl->size != sizeof(*ctl)) {
-		snprintf(why, cap, "it is of another version of ptbpf: ABI %u of %u bytes, not %u of %zu",
+		snprintf(why, cap,
+			 "it is of another version of ptbpf: ABI %u of %u bytes, not %u of %zu",
 			 ctl->abi, ctl->size, PTB_AGENT_ABI, sizeof(*ctl));
 		return -EPROTO;
 	}
@@ -216,7 +219,8 @@ int agent_lib__read_open(pid_t pid, const struct agent_lib *al, struct ptb_agent
 
 /* Another tracer may have written them before: the same are left alone, its requests stand on
  * them. */
-static int write_cfg(const struct remote_mem *rm, uint64_t ctl_addr, const struct ptb_agent_cfg *cfg)
+static int write_cfg(const struct remote_mem *rm, uint64_t ctl_addr,
+		     const struct ptb_agent_cfg *cfg)
 {
 	const uint32_t none = 0, abi = PTB_AGENT_ABI, size = sizeof(*cfg);
 	const uint64_t abi_addr = ctl_addr + offsetof(struct ptb_agent_ctl, cfg_abi);
@@ -261,12 +265,15 @@ static int check_memory(pid_t pid, const struct proc_maps *maps, const struct pr
 
 	if (!al->site[PTB_AGENT_SITE_CHUNK])
 		return explain(why, cap, -EPROTO,
-			       "it has no USDT site \"" PTB_AGENT_PROVIDER ":chunk\" with a semaphore");
+			       "it has no USDT site \"" PTB_AGENT_PROVIDER
+			       ":chunk\" with a semaphore");
 	for (uint32_t i = 0; i < PTB_AGENT_SITE_CNT; i++)
-		if (al->site[i] &&
-		    !is_writable(maps, code, f->semaphore_addr[i] + al->load_bias, sizeof(uint16_t)))
-			return explain(why, cap, -EPROTO, "its semaphores are not in writable memory");
-	if (!al->ctl || f->ctl_size < sizeof(ctl.magic) || !is_writable(maps, code, al->ctl, sizeof(ctl)))
+		if (al->site[i] && !is_writable(maps, code, f->semaphore_addr[i] + al->load_bias,
+						sizeof(uint16_t)))
+			return explain(why, cap, -EPROTO,
+				       "its semaphores are not in writable memory");
+	if (!al->ctl || f->ctl_size < sizeof(ctl.magic) ||
+	    !is_writable(maps, code, al->ctl, sizeof(ctl)))
 		return explain(why, cap, -EPROTO, "it exports no control block");
 	err = remote_mem__open(pid, false, &rm);
 	if (!err)
@@ -298,7 +305,8 @@ static int examine_agent(struct search *s, const struct proc_map *map, struct ag
 	s->files++;
 	err = mapped_file__ask(s->pid, map, &q, &mf);
 	if (err)
-		return err == -ECANCELED ? err : explain(why, cap, -EPROTO, "its file cannot be read");
+		return err == -ECANCELED ? err :
+					   explain(why, cap, -EPROTO, "its file cannot be read");
 	out->fd = mf.fd;
 	mf.fd = 0;
 	out->path = xstrdup(map->path);

@@ -102,7 +102,8 @@ static int read_all(int fd, size_t min, size_t max, uint8_t **out, size_t *len)
 
 	if (fstat(fd, &st))
 		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_uid != 0 || (st.st_mode & 07777) != 0600 || st.st_nlink != 1)
+	if (!S_ISREG(st.st_mode) || st.st_uid != 0 || (st.st_mode & 07777) != 0600 ||
+	    st.st_nlink != 1)
 		return -EPERM;
 	if (st.st_size < 0 || (uint64_t)st.st_size < min || (uint64_t)st.st_size > max)
 		return -EINVAL;

@@ -40,7 +40,8 @@ static void fill_outline(const struct elf_file *ef, struct elf_outline *o)
 	memset(o, 0, sizeof(*o));
 	for (uint32_t i = 0; i < ef->seg_cnt && o->seg_cnt < ELF_EXEC_SEG_MAX; i++)
 		if (ef->segs[i].exec)
-			o->segs[o->seg_cnt++] = (struct elf_exec_seg){ ef->segs[i].addr, ef->segs[i].off,
+			o->segs[o->seg_cnt++] = (struct elf_exec_seg){ ef->segs[i].addr,
+								       ef->segs[i].off,
 								       ef->segs[i].file_sz };
 	if (!mark || sz > sizeof(o->mark)) {
 		mark = (const uint8_t *)&ef->ehdr;
@@ -103,7 +104,8 @@ struct cached_answer {
 static struct cached_answer cache[CACHE_CNT]; /* a ring */
 static uint32_t cache_next;
 
-static const struct cached_answer *find_cached(const struct file_id *id, const struct elf_question *q)
+static const struct cached_answer *find_cached(const struct file_id *id,
+					       const struct elf_question *q)
 {
 	for (uint32_t i = 0; i < CACHE_CNT; i++) {
 		const struct cached_answer *m = &cache[i];
@@ -115,7 +117,8 @@ static const struct cached_answer *find_cached(const struct file_id *id, const s
 	return NULL;
 }
 
-/* Is it the same the next time? Not an error of our own, nor the answer about a file whose identity may be another's. */
+/* Is it the same the next time? Not an error of our own, nor the answer about a file whose identity
+ * may be another's. */
 static bool is_lasting(const struct file_id *id, int err, size_t len)
 {
 	if (!file_id__is_lasting(id))
@@ -140,7 +143,9 @@ static void cache_answer(const struct file_id *id, const struct elf_question *q,
 
 	free(m->arg);
 	free(m->data);
-	*m = (struct cached_answer){ .id = *id, .fn = q->fn, .arg_sz = q->arg_sz, .len = len, .err = err };
+	*m = (struct cached_answer){
+		.id = *id, .fn = q->fn, .arg_sz = q->arg_sz, .len = len, .err = err
+	};
 	m->arg = q->arg_sz ? vec_dup(q->arg, 1, q->arg_sz) : NULL;
 	m->data = len ? vec_dup(data, 1, len) : NULL;
 	if ((q->arg_sz && !m->arg) || (len && !m->data)) {
@@ -177,7 +182,8 @@ const uint8_t *elf_child__tool_id(void)
 
 #define HASH_SZ SHA256_DIGEST_LENGTH
 
-/* The name of its file. False: no answer about this file is kept. The mount's number is for this boot. */
+/* The name of its file. False: no answer about this file is kept. The mount's number is for this
+ * boot. */
 static bool answer_name(const struct file_id *id, const struct elf_question *q, char *name)
 {
 	const uint64_t nums[] = { (uint64_t)(uintptr_t)q->fn - (uint64_t)(uintptr_t)elf_child__ask,

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * An ELF file, mapped and read through libelf: section headers, program headers, notes and tables come from libelf,
- * which checks them against the size of the mapping. Tables are had by elf_getdata_rawchunk(), which copies what is not
- * aligned; other functions of libelf return pointers that are not aligned on x86.
+ * An ELF file, mapped and read through libelf: section headers, program headers, notes and tables
+ * come from libelf, which checks them against the size of the mapping. Tables are had by
+ * elf_getdata_rawchunk(), which copies what is not aligned; other functions of libelf return
+ * pointers that are not aligned on x86.
  *
- * What libelf does not do is here: addresses by PT_LOAD; the dynamic symbols and relocations by PT_DYNAMIC, as the
- * loader finds them (patchelf moves sections about, and a file may have no section headers); and the function that a
- * stub of the PLT reaches. A file whose section headers are damaged or cut off is read without them. What remains: a
- * file that is truncated while it is mapped raises SIGBUS here as it does in the process that runs it.
+ * What libelf does not do is here: addresses by PT_LOAD; the dynamic symbols and relocations by
+ * PT_DYNAMIC, as the loader finds them (patchelf moves sections about, and a file may have no
+ * section headers); and the function that a stub of the PLT reaches. A file whose section headers
+ * are damaged or cut off is read without them. What remains: a file that is truncated while it is
+ * mapped raises SIGBUS here as it does in the process that runs it.
  */
 #define LOG_DOMAIN "elf_file"
 #include "target/elf_priv.h"
@@ -50,7 +52,8 @@ uint64_t elf_file__off_to_addr(const struct elf_file *ef, uint64_t off)
 	return UINT64_MAX;
 }
 
-const uint8_t *elf_file__bytes(const struct elf_file *ef, uint64_t addr, uint64_t len, uint64_t *avail)
+const uint8_t *elf_file__bytes(const struct elf_file *ef, uint64_t addr, uint64_t len,
+			       uint64_t *avail)
 {
 	const struct elf_seg *seg = segment_at(ef, addr);
 	uint64_t rest = seg ? seg->file_sz - (addr - seg->addr) : 0;
@@ -60,7 +63,8 @@ const uint8_t *elf_file__bytes(const struct elf_file *ef, uint64_t addr, uint64_
 	return seg && len <= rest ? ef->map + seg->off + (addr - seg->addr) : NULL;
 }
 
-bool elf_file__segment(const struct elf_file *ef, uint32_t i, uint64_t *addr, uint64_t *len, bool *exec)
+bool elf_file__segment(const struct elf_file *ef, uint32_t i, uint64_t *addr, uint64_t *len,
+		       bool *exec)
 {
 	if (i >= ef->seg_cnt)
 		return false;
@@ -101,7 +105,8 @@ bool elf_file__section(const struct elf_file *ef, const char *name, uint64_t *ad
 
 /* ---- notes ---- */
 
-/* Program headers may repeat the same notes as often as they like: no more bytes are walked than the file has. */
+/* Program headers may repeat the same notes as often as they like: no more bytes are walked than
+ * the file has. */
 const uint8_t *elf_priv__build_id(const struct elf_file *ef, uint32_t *sz)
 {
 	uint64_t left = ef->size;
@@ -119,7 +124,8 @@ const uint8_t *elf_priv__build_id(const struct elf_file *ef, uint32_t *sz)
 		if (!notes)
 			continue;
 		left -= ph->p_filesz;
-		for (size_t at = 0; (next = gelf_getnote(notes, at, &nh, &name, &desc)) > 0; at = next) {
+		for (size_t at = 0; (next = gelf_getnote(notes, at, &nh, &name, &desc)) > 0;
+		     at = next) {
 			if (nh.n_type != NT_GNU_BUILD_ID || nh.n_namesz != 4 || !nh.n_descsz ||
 			    memcmp((const char *)notes->d_buf + name, "GNU", 4) != 0)
 				continue;
@@ -166,7 +172,8 @@ static void find_symtab(struct elf_file *ef)
 		    str_sh.sh_type != SHT_STRTAB)
 			continue;
 		syms = elf_getdata_rawchunk(ef->elf, (int64_t)sh.sh_offset, sh.sh_size, ELF_T_SYM);
-		str = elf_getdata_rawchunk(ef->elf, (int64_t)str_sh.sh_offset, str_sh.sh_size, ELF_T_BYTE);
+		str = elf_getdata_rawchunk(ef->elf, (int64_t)str_sh.sh_offset, str_sh.sh_size,
+					   ELF_T_BYTE);
 		if (!syms || !str)
 			continue;
 		ef->symtab.syms = syms->d_buf;
@@ -344,7 +351,8 @@ static void add_slots(struct elf_file *ef, const Elf64_Rela *rela, uint64_t cnt,
 		if (!names_slot(ELF64_R_TYPE(rela[i].r_info)) || !ELF64_R_SYM(rela[i].r_info))
 			continue;
 		vec_push(ef->got, ef->got_cnt, *cap,
-			 (struct got_slot){ rela[i].r_offset, (uint32_t)ELF64_R_SYM(rela[i].r_info) });
+			 (struct got_slot){ rela[i].r_offset,
+					    (uint32_t)ELF64_R_SYM(rela[i].r_info) });
 	}
 }
 
@@ -420,14 +428,16 @@ static int map_file(struct elf_file *ef, int fd)
 	struct stat st;
 	void *map;
 
-	/* not fstat(): libc makes newfstatat() of it, which takes paths, so that base/sandbox.h does not allow it */
+	/* not fstat(): libc makes newfstatat() of it, which takes paths, so that base/sandbox.h
+	 * does not allow it */
 	if (syscall(SYS_fstat, fd, &st))
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr))
 		return -ENOEXEC;
 	if (st.st_size > (off_t)LIMIT_ELF_FILE_MIB << 20)
 		return -EFBIG;
-	/* MAP_SHARED: into private mappings the kernel puts the breakpoints of those who probe the file in all processes */
+	/* MAP_SHARED: into private mappings the kernel puts the breakpoints of those who probe the
+	 * file in all processes */
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;

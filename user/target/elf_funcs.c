@@ -2,7 +2,8 @@
 /*
  * Function boundaries from the unwind tables, which no build of torch can do without (exceptions),
  * so they are there for local functions of stripped files too. .eh_frame_hdr's sorted table gives
- * the FDE, the FDE the range. libelf does not read these tables. Layout: LSB 5.0, "Exception Frames"; DWARF 5 section 6.4.
+ * the FDE, the FDE the range. libelf does not read these tables. Layout: LSB 5.0, "Exception
+ * Frames"; DWARF 5 section 6.4.
  */
 #include "target/elf_priv.h"
 

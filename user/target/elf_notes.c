@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * USDT notes. A note holds three addresses as they were when the file was linked: of the site, of the empty
- * section .stapsdt.base, of the semaphore; then provider, name and arguments as texts. The section with the
- * notes is not loaded, so a tool that moves the loaded part (prelink) does not correct them: the base shows by how
- * much all three are off.
+ * USDT notes. A note holds three addresses as they were when the file was linked: of the site, of
+ * the empty section .stapsdt.base, of the semaphore; then provider, name and arguments as texts.
+ * The section with the notes is not loaded, so a tool that moves the loaded part (prelink) does not
+ * correct them: the base shows by how much all three are off.
  */
 #include "target/elf.h"
 
@@ -85,7 +85,8 @@ static bool next_named(const struct elf_file *ef, Elf_Scn **scn, uint32_t type, 
 
 void elf_file__for_each_usdt(const struct elf_file *ef, usdt_fn fn, void *arg)
 {
-	uint64_t base = 0, left = ef->size; /* sections may repeat the same notes as often as they like */
+	/* sections may repeat the same notes as often as they like */
+	uint64_t base = 0, left = ef->size;
 	Elf_Scn *scn = NULL;
 	Elf_Data *notes;
 	GElf_Shdr sh;
@@ -97,7 +98,8 @@ void elf_file__for_each_usdt(const struct elf_file *ef, usdt_fn fn, void *arg)
 		if ((sh.sh_flags & SHF_COMPRESSED) || sh.sh_size > left)
 			continue;
 		left -= sh.sh_size;
-		notes = elf_getdata_rawchunk(ef->elf, (int64_t)sh.sh_offset, sh.sh_size, ELF_T_NHDR);
+		notes = elf_getdata_rawchunk(ef->elf, (int64_t)sh.sh_offset, sh.sh_size,
+					     ELF_T_NHDR);
 		if (notes && !usdt_notes__walk(notes, base, fn, arg))
 			return;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See elf.h. The hash has to resist those who choose the file, so it is a cryptographic one. Measured on
- * libtorch_cpu of the wheel 2.15.0 (448 MB, in the page cache): SHA-256 0.25 s with the processor's SHA
- * instructions and about 1 s without, BLAKE2b 0.46 s with either.
+ * See elf.h. The hash has to resist those who choose the file, so it is a cryptographic one.
+ * Measured on libtorch_cpu of the wheel 2.15.0 (448 MB, in the page cache): SHA-256 0.25 s with the
+ * processor's SHA instructions and about 1 s without, BLAKE2b 0.46 s with either.
  */
 #include "target/elf.h"
 
@@ -17,7 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OPENSSL_SUPPRESS_DEPRECATED /* the newer interface allocates, and without memory OpenSSL 3.0 crashes in it */
+/* the newer interface allocates, and without memory OpenSSL 3.0 crashes in it */
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 
 #include "base/limits.h"
@@ -46,7 +47,8 @@ int file_id__get(int fd, struct file_id *id)
 	*id = (struct file_id){ .dev = makedev(st.stx_dev_major, st.stx_dev_minor),
 				.ino = st.stx_ino,
 				.size = st.stx_size,
-				.mount = !is_disk(st.stx_dev_major) && st.stx_mask & STATX_MNT_ID_UNIQUE ?
+				.mount = !is_disk(st.stx_dev_major) &&
+							 st.stx_mask & STATX_MNT_ID_UNIQUE ?
 						 st.stx_mnt_id :
 						 0,
 				.mtime_s = st.stx_mtime.tv_sec,
@@ -79,7 +81,8 @@ static bool is_zero(const uint8_t *buf, size_t len)
 	return !buf[0] && !memcmp(buf, buf + 1, len - 1);
 }
 
-/* copy: NULL or of the whole size. A hole of the file stays one, so that a copy takes no more memory than the file takes space. */
+/* copy: NULL or of the whole size. A hole of the file stays one, so that a copy takes no more
+ * memory than the file takes space. */
 static int hash_range(const struct hashing *h, uint8_t *buf, uint8_t *copy)
 {
 	uint64_t off = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See proc.h. Uses what the kernel knows without asking: descriptors of O_PATH, statx() of what is cached,
- * /proc/PID/mountinfo. */
+/* See proc.h. Uses what the kernel knows without asking: descriptors of O_PATH, statx() of what is
+ * cached, /proc/PID/mountinfo. */
 #include "target/proc.h"
 
 #include <errno.h>
@@ -24,18 +24,21 @@
 #define FIRST_USER_NS 0xeffffffdu
 
 /*
- * Does a process or another machine serve the file system? One of FUSE or NFS has an anonymous device with a backing device of
- * its own, named after it (Linux fs/fuse/inode.c, fs/nfs/super.c: super_setup_bdi_name()); overlays and memory have none.
+ * Does a process or another machine serve the file system? One of FUSE or NFS has an anonymous
+ * device with a backing device of its own, named after it (Linux fs/fuse/inode.c, fs/nfs/super.c:
+ * super_setup_bdi_name()); overlays and memory have none.
  */
 static bool is_served(const struct statx *st)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "%s/%u:%u", BACKING_DEVICES, st->stx_dev_major, st->stx_dev_minor);
+	snprintf(path, sizeof(path), "%s/%u:%u", BACKING_DEVICES, st->stx_dev_major,
+		 st->stx_dev_minor);
 	return access(BACKING_DEVICES, F_OK) || !access(path, F_OK);
 }
 
-/* Was everything in this mount namespace mounted by root of the machine, or in its name by a set-user-id program? */
+/* Was everything in this mount namespace mounted by root of the machine, or in its name by a
+ * set-user-id program? */
 static bool is_roots_namespace(pid_t pid)
 {
 	char path[64];
@@ -56,7 +59,8 @@ static bool is_roots_namespace(pid_t pid)
 	return roots;
 }
 
-/* "36 35 98:0 / /mnt rw master:1 - ext3 /dev/sda1 rw,errors=continue" (proc_pid_mountinfo(5)); blanks are escaped. */
+/* "36 35 98:0 / /mnt rw master:1 - ext3 /dev/sda1 rw,errors=continue" (proc_pid_mountinfo(5));
+ * blanks are escaped. */
 struct mount_row {
 	uint64_t mount;
 	unsigned int major, minor; /* of the file system: statx() may say another one */
@@ -81,7 +85,8 @@ static bool is_overlay(const struct mount_row *row)
 	return !strncmp(row->type, "overlay ", 8);
 }
 
-/* The first row of a process's mounts that is the one that is searched for. *text: of the row, from malloc. */
+/* The first row of a process's mounts that is the one that is searched for. *text: of the row, from
+ * malloc. */
 static bool find_row(pid_t pid, bool (*is_it)(const struct mount_row *row, const void *arg),
 		     const void *arg, char **text, struct mount_row *row)
 {
@@ -114,7 +119,8 @@ static bool is_same_overlay(const struct mount_row *row, const void *arg)
 	return is_overlay(row) && row->major == other->major && row->minor == other->minor;
 }
 
-/* Is an overlay also in a namespace where only root mounts? A container's is that has users of its own. */
+/* Is an overlay also in a namespace where only root mounts? A container's is that has users of its
+ * own. */
 static bool is_roots_overlay(const struct mount_row *row)
 {
 	const pid_t pids[] = { getpid(), 1 };
@@ -131,7 +137,8 @@ static bool is_roots_overlay(const struct mount_row *row)
 	return false;
 }
 
-/* Users can mount FUSE, and in a user namespace overlays, which hide the FUSE that is below them. */
+/* Users can mount FUSE, and in a user namespace overlays, which hide the FUSE that is below
+ * them. */
 static bool is_trusted(const struct mount_row *row, pid_t pid)
 {
 	const char *user;
@@ -144,7 +151,8 @@ static bool is_trusted(const struct mount_row *row, pid_t pid)
 	return is_roots_namespace(pid) && user && !strncmp(user, ",user_id=0,", 11);
 }
 
-/* Is the mount in the process's list, and can no user have put something there that a process of his serves? */
+/* Is the mount in the process's list, and can no user have put something there that a process of
+ * his serves? */
 static bool is_trusted_mount(pid_t pid, uint64_t mount)
 {
 	struct mount_row row;
@@ -176,8 +184,8 @@ int file_server__check(int fd, pid_t pid, enum file_server_rule rule)
 }
 
 /*
- * One name in a directory, "" for the directory itself; of a link the link. Not by openat2(), which systemd forbids to services with
- * RestrictSUIDSGID=.
+ * One name in a directory, "" for the directory itself; of a link the link. Not by openat2(), which
+ * systemd forbids to services with RestrictSUIDSGID=.
  */
 static int open_name(int dir, const char *name, int flags)
 {

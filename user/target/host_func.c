@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What a launch names is one of two things. Up to CUDA 12 it is the address of a function which nvcc writes on
- * the host for each kernel, under the kernel's own name or "__device_stub_" before it: a symbol of the library
- * that has the address mapped. From CUDA 13 it is a handle that the stub asked for at its first launch
- * (__cudaGetKernel, crt/host_runtime.h) and keeps in a static variable "__handle": the symbol of the variable
- * that holds the handle names the stub, and so the kernel.
+ * What a launch names is one of two things. Up to CUDA 12 it is the address of a function which
+ * nvcc writes on the host for each kernel, under the kernel's own name or "__device_stub_" before
+ * it: a symbol of the library that has the address mapped. From CUDA 13 it is a handle that the
+ * stub asked for at its first launch (__cudaGetKernel, crt/host_runtime.h) and keeps in a static
+ * variable "__handle": the symbol of the variable that holds the handle names the stub, and so the
+ * kernel.
  *
- * Symbols are of .symtab, where the library kept it, else of .dynsym. A child without privileges makes a sorted list
- * of them (elf.h), once per file, which has the names' offsets; the names are read from the open file.
- * Mappings are read once per process and again where nothing is found in them.
+ * Symbols are of .symtab, where the library kept it, else of .dynsym. A child without privileges
+ * makes a sorted list of them (elf.h), once per file, which has the names' offsets; the names are
+ * read from the open file. Mappings are read once per process and again where nothing is found in
+ * them.
  */
 #include "target/torch.h"
 
@@ -157,7 +159,8 @@ static int cmp_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static void answer_names(const struct elf_file *ef, struct found_names *found, uint8_t **out, size_t *len)
+static void answer_names(const struct elf_file *ef, struct found_names *found, uint8_t **out,
+			 size_t *len)
 {
 	struct named_addr *list = xcalloc(found->cnt + 1ULL, sizeof(*list));
 	uint32_t n = 0;
@@ -321,7 +324,8 @@ static bool is_over(const struct host_proc *hp)
 }
 
 /* The symbol of the function that begins at addr. */
-static bool by_function(struct host_funcs *hf, struct host_proc *hp, uint64_t addr, char *name, size_t cap)
+static bool by_function(struct host_funcs *hf, struct host_proc *hp, uint64_t addr, char *name,
+			size_t cap)
 {
 	const struct named_addrs *list;
 	const struct named_addr *found;
@@ -345,7 +349,8 @@ static bool by_function(struct host_funcs *hf, struct host_proc *hp, uint64_t ad
 	return false;
 }
 
-/* The variable of one library that holds the handle; variables that lie together are read at once. */
+/* The variable of one library that holds the handle; variables that lie together are read at
+ * once. */
 static bool holder_in(const struct host_proc *hp, const struct named_addrs *list, uint64_t bias,
 		      uint64_t handle, uint8_t *buf, char *name, size_t cap)
 {
@@ -354,7 +359,8 @@ static bool holder_in(const struct host_proc *hp, const struct named_addrs *list
 
 	for (; i < list->cnt && !is_over(hp); i = end) {
 		start = list->items[i].addr;
-		for (end = i; end < list->cnt && list->items[end].addr - start <= READ_AT_ONCE - 8; end++)
+		for (end = i; end < list->cnt && list->items[end].addr - start <= READ_AT_ONCE - 8;
+		     end++)
 			;
 		if (remote__read(hp->pid, start + bias, buf,
 				 (size_t)(list->items[end - 1].addr - start) + 8))
@@ -368,7 +374,8 @@ static bool holder_in(const struct host_proc *hp, const struct named_addrs *list
 	return false;
 }
 
-static bool by_handle(struct host_funcs *hf, struct host_proc *hp, uint64_t handle, char *name, size_t cap)
+static bool by_handle(struct host_funcs *hf, struct host_proc *hp, uint64_t handle, char *name,
+		      size_t cap)
 {
 	uint8_t *buf = xmalloc(READ_AT_ONCE);
 	const struct named_addrs *list;
@@ -454,8 +461,8 @@ static int search(struct host_funcs *hf, struct host_proc *hp, int hold, uint64_
 /* ---- names ---- */
 
 /*
- * A symbol that is made from a stub's name has "<length>__device_stub_" in it, and then the kernel's mangled
- * name, or "_" and its plain one; any other is the kernel's own.
+ * A symbol that is made from a stub's name has "<length>__device_stub_" in it, and then the
+ * kernel's mangled name, or "_" and its plain one; any other is the kernel's own.
  */
 static void kernel_symbol(const char *symbol, char *buf, size_t cap)
 {
@@ -479,7 +486,8 @@ static void kernel_symbol(const char *symbol, char *buf, size_t cap)
 	snprintf(buf, cap, "%.*s", (int)len, stub);
 }
 
-int host_funcs__kernel(struct host_funcs *hf, pid_t pid, int hold, uint64_t addr, char *buf, size_t cap)
+int host_funcs__kernel(struct host_funcs *hf, pid_t pid, int hold, uint64_t addr, char *buf,
+		       size_t cap)
 {
 	struct host_proc *hp = find_proc(hf, pid);
 	char name[NAME_MAX_LEN], symbol[NAME_MAX_LEN], *plain;

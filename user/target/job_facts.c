@@ -43,9 +43,9 @@ static const char *runtime_of(const char *word, size_t len)
 }
 
 /*
- * One name of a path; above: that of the group above, or empty. With the driver "systemd" it is "docker-ID.scope", or
- * "kubepods-podUID.slice:cri-containerd:ID" where a runtime is not configured for the driver; with "cgroupfs" the id alone, and
- * the group above may say whose.
+ * One name of a path; above: that of the group above, or empty. With the driver "systemd" it is
+ * "docker-ID.scope", or "kubepods-podUID.slice:cri-containerd:ID" where a runtime is not configured
+ * for the driver; with "cgroupfs" the id alone, and the group above may say whose.
  */
 static void take_container(struct job_facts *f, const char *name, size_t len, const char *above,
 			   size_t above_len)
@@ -55,7 +55,8 @@ static void take_container(struct job_facts *f, const char *name, size_t len, co
 
 	if (len > 6 && !memcmp(name + len - 6, ".scope", 6))
 		len -= 6;
-	if (len < JOB_CONTAINER_ID_LEN || !is_hex(name + len - JOB_CONTAINER_ID_LEN, JOB_CONTAINER_ID_LEN))
+	if (len < JOB_CONTAINER_ID_LEN ||
+	    !is_hex(name + len - JOB_CONTAINER_ID_LEN, JOB_CONTAINER_ID_LEN))
 		return;
 	len -= JOB_CONTAINER_ID_LEN;
 	id = name + len;
@@ -64,7 +65,8 @@ static void take_container(struct job_facts *f, const char *name, size_t len, co
 		for (size_t i = 0; end == ':' && i < len; i++)
 			if (name[i] == ':')
 				word = name + i + 1;
-		runtime = end == ':' || end == '-' ? runtime_of(word, (size_t)(name + len - word)) : NULL;
+		runtime = end == ':' || end == '-' ? runtime_of(word, (size_t)(name + len - word)) :
+						     NULL;
 		if (!runtime)
 			return; /* such as "crio-conmon-", what watches over a container */
 	} else {
@@ -75,8 +77,8 @@ static void take_container(struct job_facts *f, const char *name, size_t len, co
 	f->container_runtime = runtime ? runtime : "";
 }
 
-/* Length of the UID at the begin of text: 8-4-4-4-12 digits, with underscores in names of slices, or the 32 of a static
- * pod. 0: there is none. */
+/* Length of the UID at the begin of text: 8-4-4-4-12 digits, with underscores in names of slices,
+ * or the 32 of a static pod. 0: there is none. */
 static size_t uid_len(const char *text, size_t len)
 {
 	size_t i = 0;
@@ -84,7 +86,8 @@ static size_t uid_len(const char *text, size_t len)
 	for (; i < JOB_POD_UID_MAX && i < len; i++) {
 		bool gap = i == 8 || i == 13 || i == 18 || i == 23;
 
-		if (gap ? text[i] != text[8] || (text[i] != '-' && text[i] != '_') : !is_hex(text + i, 1))
+		if (gap ? text[i] != text[8] || (text[i] != '-' && text[i] != '_') :
+			  !is_hex(text + i, 1))
 			break;
 	}
 	if (i == JOB_POD_UID_MAX)
@@ -92,7 +95,8 @@ static size_t uid_len(const char *text, size_t len)
 	return len >= 32 && is_hex(text, 32) ? 32 : 0;
 }
 
-/* "podUID", "kubepods-burstable-podUID.slice", the latter perhaps with a container behind a colon. */
+/* "podUID", "kubepods-burstable-podUID.slice", the latter perhaps with a container behind a
+ * colon. */
 static void take_pod(struct job_facts *f, const char *name, size_t len)
 {
 	for (size_t at = 0; at + 3 < len; at++) {
@@ -139,7 +143,8 @@ static void take_path(struct job_facts *f, const char *path, size_t len)
 	}
 }
 
-/* Of a process's hierarchies the one that names a container; else that of version 2, if it says anything. */
+/* Of a process's hierarchies the one that names a container; else that of version 2, if it says
+ * anything. */
 void job_facts__of_cgroups(struct job_facts *f, const char *text)
 {
 	struct proc_cgroup cg, best_cg;
@@ -172,7 +177,8 @@ static void take_variable(struct job_facts *f, enum job_var v, const char *value
 
 void job_facts__of_environ(struct job_facts *f, const char *text, size_t len)
 {
-	bool seen[JOB_VAR_CNT] = { false }; /* of variables that are there twice getenv() finds the first */
+	/* of variables that are there twice getenv() finds the first */
+	bool seen[JOB_VAR_CNT] = { false };
 	size_t n;
 
 	for (int v = 0; v < JOB_VAR_CNT; v++)

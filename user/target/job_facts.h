@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * To which container, pod and job a process belongs, by its control groups (cgroups(7)) and the environment that it was
- * started with. Both are claims of whoever made them: names of control groups follow conventions of container runtimes, and a
- * process may write over its environment. What has no known form is left out.
+ * To which container, pod and job a process belongs, by its control groups (cgroups(7)) and the
+ * environment that it was started with. Both are claims of whoever made them: names of control
+ * groups follow conventions of container runtimes, and a process may write over its environment.
+ * What has no known form is left out.
  */
 #ifndef TARGET_JOB_FACTS_H
 #define TARGET_JOB_FACTS_H
@@ -12,15 +13,16 @@
 #include "base/job_vars.h"
 
 #define JOB_CGROUP_MAX 1024
-#define JOB_CONTAINER_ID_LEN                                                                       \
-	64 /* hexadecimal digits: the same for docker, containerd, CRI-O and podman */
+/* hexadecimal digits: the same for docker, containerd, CRI-O and podman */
+#define JOB_CONTAINER_ID_LEN 64
 #define JOB_POD_UID_MAX 36
 
 struct job_facts {
 	pid_t ns_pid;                /* in its own pid namespace, 0: not known */
 	char cgroup[JOB_CGROUP_MAX]; /* path of its control group, "": not known */
 	char container_id[JOB_CONTAINER_ID_LEN + 1];
-	const char *container_runtime; /* "docker", "containerd", "cri-o", "podman"; "": the path does not say */
+	/* "docker", "containerd", "cri-o", "podman"; "": the path does not say */
+	const char *container_runtime;
 	char pod_uid[JOB_POD_UID_MAX + 1]; /* of Kubernetes */
 	int64_t numbers[JOB_VAR_CNT];      /* of variables that are numbers, -1: none */
 	char *texts[JOB_VAR_CNT];          /* of the others, NULL: none */

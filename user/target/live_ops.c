@@ -65,8 +65,8 @@ static void add_raw(struct raw_ops *ops, uint64_t at, const struct node *node, b
 }
 
 /*
- * One attempt, from the list's beginning to its end; with `seen` from its end, where operators are added, to one that
- * is known. -EAGAIN: the links do not agree, the list is being changed.
+ * One attempt, from the list's beginning to its end; with `seen` from its end, where operators are
+ * added, to one that is known. -EAGAIN: the links do not agree, the list is being changed.
  */
 static int walk_list(pid_t pid, uint64_t head, bool old_abi, const struct live_ops_seen *seen,
 		     struct raw_ops *ops)
@@ -128,7 +128,8 @@ static char *name_buf(const struct raw_op *op, struct remote_piece *pieces)
 	char *buf;
 
 	pieces[0].len = pieces[1].len = 0;
-	if (!name->ok || !over->ok || !name->len || name->len > NAME_SZ_MAX || over->len > NAME_SZ_MAX)
+	if (!name->ok || !over->ok || !name->len || name->len > NAME_SZ_MAX ||
+	    over->len > NAME_SZ_MAX)
 		return xcalloc(1, 1);
 	buf = xcalloc(1, name->len + 1 + over->len + 1);
 	pieces[0].addr = name->text;
@@ -170,7 +171,8 @@ static int read_names(pid_t pid, struct raw_ops *ops, struct remote_piece *piece
 	return 0;
 }
 
-static int name_all(pid_t pid, bool old_abi, struct raw_ops *raw, struct live_ops *out, uint32_t *bad)
+static int name_all(pid_t pid, bool old_abi, struct raw_ops *raw, struct live_ops *out,
+		    uint32_t *bad)
 {
 	struct remote_piece *pieces = xcalloc((size_t)raw->cnt * 2, sizeof(*pieces));
 	int err;
@@ -227,7 +229,8 @@ static bool is_always_unobserved(const char *name)
 {
 	size_t len = strcspn(name, ".");
 
-	for (size_t i = 0; i < sizeof(always_unobserved_ops) / sizeof(always_unobserved_ops[0]); i++)
+	for (size_t i = 0; i < sizeof(always_unobserved_ops) / sizeof(always_unobserved_ops[0]);
+	     i++)
 		if (strlen(always_unobserved_ops[i]) == len &&
 		    !memcmp(name, always_unobserved_ops[i], len))
 			return true;
@@ -270,7 +273,8 @@ static bool narrow_window(const struct candidate *cands, uint32_t *lo, uint32_t 
 	return *lo < *hi;
 }
 
-/* Reads the operators that must have 0 there, or all others, and lays them over the candidates; false: none is left. */
+/* Reads the operators that must have 0 there, or all others, and lays them over the candidates;
+ * false: none is left. */
 static bool overlay_some(pid_t pid, const struct live_ops *lo, bool known, struct candidate *cands,
 			 uint8_t *bytes, uint32_t range[2])
 {
@@ -282,7 +286,8 @@ static bool overlay_some(pid_t pid, const struct live_ops *lo, bool known, struc
 		n = remote__read_some(pid, lo->ops[i].opdef + range[0], bytes, range[1] - range[0]);
 		if (n <= 0)
 			return false;
-		range[1] = range[0] + (uint32_t)n; /* beyond the heap's end there is no OperatorDef either */
+		/* beyond the heap's end there is no OperatorDef either */
+		range[1] = range[0] + (uint32_t)n;
 		overlay_operator(cands, range[0], range[1], bytes, i, known);
 		if (!narrow_window(cands, &range[0], &range[1]))
 			return false;
@@ -290,8 +295,8 @@ static bool overlay_some(pid_t pid, const struct live_ops *lo, bool known, struc
 	return true;
 }
 
-/* Reads all operators; the offset of the flag or 0. `known`: how many must have 0; they come first, so that little is left to be
- * read of the others. */
+/* Reads all operators; the offset of the flag or 0. `known`: how many must have 0; they come first,
+ * so that little is left to be read of the others. */
 static uint32_t locate_observed(pid_t pid, const struct live_ops *lo, struct candidate *cands,
 				uint8_t *bytes, uint32_t known)
 {
@@ -344,7 +349,8 @@ static void read_observed(pid_t pid, struct live_ops *lo, uint32_t off)
 	free(flags);
 }
 
-/* The flag where another process with the same libraries had it, if it says there what it must say. */
+/* The flag where another process with the same libraries had it, if it says there what it must
+ * say. */
 static bool try_observed(pid_t pid, struct live_ops *lo, uint32_t off)
 {
 	uint32_t known = 0, unobserved = 0;
@@ -437,7 +443,8 @@ int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old
 	else if (err)
 		pr_warn("cannot read the operator table of process %d: %s", pid, errstr(err));
 	else if (bad)
-		pr_warn("process %d: %u of %u operators have no readable name", pid, bad, bad + out->cnt);
+		pr_warn("process %d: %u of %u operators have no readable name", pid, bad,
+			bad + out->cnt);
 	return err;
 }
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Layout and text of a FunctionSchema (pytorch aten/src/ATen/core/function_schema.h). OperatorDef begins
- * with OperatorEntry {OperatorName name_; optional<AnnotatedSchema> schema_; ...}, whose schema begins
+ * Layout and text of a FunctionSchema (pytorch aten/src/ATen/core/function_schema.h). OperatorDef
+ * begins with OperatorEntry {OperatorName name_; optional<AnnotatedSchema> schema_; ...}, whose
+ * schema begins
  *
  *	FunctionSchema { OperatorName name_; vector<Argument> arguments_, returns_; bool is_vararg_,
  *			 is_varret_; ... }
  *	Argument { string name_; TypePtr type_, real_type_; optional<int32_t> N_; optional<IValue>
  *		   default_value_; unique_ptr<AliasInfo> alias_info_; bool kwarg_only_; ... }
- *	AliasInfo { unordered_set<Symbol> beforeSets_, afterSets_; vector<AliasInfo> containedTypes_; bool
- *		    isWrite_; }	(alias_info.h)
+ *	AliasInfo { unordered_set<Symbol> beforeSets_, afterSets_; vector<AliasInfo>
+ *		    containedTypes_; bool isWrite_; }	(alias_info.h)
  *
- * Two things differ between builds, the size of std::string and on which side of an optional its flag
- * is; both follow from where the operator's own name comes a second time.
+ * Two things differ between builds, the size of std::string and on which side of an optional its
+ * flag is; both follow from where the operator's own name comes a second time.
  */
 #include "target/torch.h"
 
@@ -32,7 +33,8 @@
 #define SAMPLES 64u
 #define LIST_MAX 64
 /* clang-format off */
-#define SYMBOL_VEC    56 /* InternedStrings: unordered_map, vector<SymbolInfo> (interned_strings_class.h) */
+/* InternedStrings: unordered_map, vector<SymbolInfo> (interned_strings_class.h) */
+#define SYMBOL_VEC    56
 /* clang-format on */
 
 /* ---- reading and printing ---- */
@@ -115,7 +117,8 @@ static void set_offsets(struct live_schema_layout *l, bool has_first)
 	l->argument_size = (uint16_t)(string_size(l) + 2 * 16 + 8 + 24 + 8 + 8);
 }
 
-/* Has the operator a schema under this layout? Its name is there again, and its arguments are some. */
+/* Has the operator a schema under this layout? Its name is there again, and its arguments are
+ * some. */
 static bool fits(pid_t pid, const struct live_op *op, struct live_schema_layout *l)
 {
 	struct schema_ctx c = { .pid = pid, .l = l };
@@ -123,7 +126,8 @@ static bool fits(pid_t pid, const struct live_op *op, struct live_schema_layout 
 	uint64_t first, type;
 	uint32_t cnt;
 
-	if (live_ops__name_at(pid, op->opdef + l->schema_off, l->old_string_abi, name, sizeof(name)) ||
+	if (live_ops__name_at(pid, op->opdef + l->schema_off, l->old_string_abi, name,
+			      sizeof(name)) ||
 	    strcmp(name, op->name) != 0)
 		return false;
 	for (uint32_t i = 0; i < 2; i++) {
@@ -184,7 +188,8 @@ static bool symbol_text(struct schema_ctx *c, uint32_t symbol, char *buf, size_t
 }
 
 /* {buckets, bucket count, first node, count, ...}; a node is {next, symbol}. */
-static bool read_set(struct schema_ctx *c, const uint8_t *set, uint32_t symbols[SETS_MAX], uint32_t *cnt)
+static bool read_set(struct schema_ctx *c, const uint8_t *set, uint32_t symbols[SETS_MAX],
+		     uint32_t *cnt)
 {
 	uint64_t words[4], node[2];
 
@@ -509,7 +514,8 @@ static bool is_line(const char *s)
 	return true;
 }
 
-int live_schema__read(pid_t pid, uint64_t opdef, struct live_schema_layout *l, char *buf, size_t cap)
+int live_schema__read(pid_t pid, uint64_t opdef, struct live_schema_layout *l, char *buf,
+		      size_t cap)
 {
 	struct schema_ctx c = { .pid = pid, .l = l, .buf = buf, .cap = cap };
 	char name[NAME_CAP], again[NAME_CAP];
@@ -525,11 +531,13 @@ int live_schema__read(pid_t pid, uint64_t opdef, struct live_schema_layout *l, c
 	if (err)
 		return err;
 	/* without a schema the memory is not even initialised */
-	if (live_ops__name_at(pid, opdef + l->schema_off, l->old_string_abi, again, sizeof(again)) ||
+	if (live_ops__name_at(pid, opdef + l->schema_off, l->old_string_abi, again,
+			      sizeof(again)) ||
 	    strcmp(name, again) != 0)
 		return -ENOENT;
 	if (!schema__vector(&c, opdef + l->args_off, l->argument_size, ARGS_MAX, &args, &arg_cnt) ||
-	    !schema__vector(&c, opdef + l->returns_off, l->argument_size, ARGS_MAX, &returns, &return_cnt) ||
+	    !schema__vector(&c, opdef + l->returns_off, l->argument_size, ARGS_MAX, &returns,
+			    &return_cnt) ||
 	    !schema__read(&c, opdef + l->returns_off + 24u, more, sizeof(more)))
 		return c.err;
 	schema__put(&c, name);

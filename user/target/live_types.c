@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Types of a live process as text (pytorch aten/src/ATen/core/jit_type.h, Type::str()). A type is a
- * polymorphic object, so its class names it; where a class keeps its element types is found by searching
- * for members that are type objects themselves:
+ * polymorphic object, so its class names it; where a class keeps its element types is found by
+ * searching for members that are type objects themselves:
  *
  *	struct Type { vptr; TypeKind kind_; };
  *	struct SharedType : Type, std::enable_shared_from_this {};	its own members follow at 32
@@ -126,16 +126,18 @@ static uint32_t vector_types(struct schema_ctx *c, uint64_t addr, uint64_t out[E
 		return 0;
 	cnt = (uint32_t)((v[1] - v[0]) / 16);
 	for (uint32_t n = 0; n < cnt; n++)
-		if (remote__read(c->pid, v[0] + 16 * n, &out[n], 8) || row_at(c, out[n])->shape == TYPE_NONE)
+		if (remote__read(c->pid, v[0] + 16 * n, &out[n], 8) ||
+		    row_at(c, out[n])->shape == TYPE_NONE)
 			return 0;
 	return cnt;
 }
 
 /*
- * An object's first vector of types among its members; *end: what follows it. 0: it has none. A vector
- * is no accident, unlike a pointer: beside a bool there may be what was left of one.
+ * An object's first vector of types among its members; *end: what follows it. 0: it has none. A
+ * vector is no accident, unlike a pointer: beside a bool there may be what was left of one.
  */
-static uint32_t find_vector(struct schema_ctx *c, uint64_t type, uint64_t out[ELEMENTS_MAX], uint64_t *end)
+static uint32_t find_vector(struct schema_ctx *c, uint64_t type, uint64_t out[ELEMENTS_MAX],
+			    uint64_t *end)
 {
 	uint32_t n;
 
@@ -152,7 +154,8 @@ static uint32_t find_vector(struct schema_ctx *c, uint64_t type, uint64_t out[EL
 }
 
 /* `want` pointers to types, one after the other, from `at` on. */
-static bool find_pointers(struct schema_ctx *c, uint64_t at, uint32_t want, uint64_t out[ELEMENTS_MAX])
+static bool find_pointers(struct schema_ctx *c, uint64_t at, uint32_t want,
+			  uint64_t out[ELEMENTS_MAX])
 {
 	uint64_t end = at + MEMBERS_LEN;
 	uint32_t n;
@@ -260,7 +263,8 @@ void schema__put_type(struct schema_ctx *c, uint64_t type, uint32_t depth)
 		put_identifier(c, type + MEMBERS_OFF, false);
 		break;
 	case TYPE_NAMED:
-		/* NamedType::name_ is an optional<QualifiedName {vector atoms; string qualifiedName; ...}> */
+		/* NamedType::name_ is an optional<QualifiedName {vector atoms; string
+		 * qualifiedName; ...}> */
 		put_identifier(c, type + MEMBERS_OFF + (c->l->has_first ? 8 : 0) + 24, true);
 		break;
 	default:

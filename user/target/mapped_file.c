@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See elf.h. Owns the choice among the names that a mapped file has; knows nothing of what is in it. */
+/* See elf.h. Owns the choice among the names that a mapped file has; knows nothing of what is in
+ * it. */
 #define LOG_DOMAIN "mapped_file"
 #include "target/elf.h"
 
@@ -76,8 +77,9 @@ static int move_above_stdio(int fd)
 }
 
 /*
- * Opens for reading what a descriptor of O_PATH stands for, and closes that. Checked before: the server of its file system
- * may never answer, and opening a FIFO or a device of the target's choice may block, or do something.
+ * Opens for reading what a descriptor of O_PATH stands for, and closes that. Checked before: the
+ * server of its file system may never answer, and opening a FIFO or a device of the target's choice
+ * may block, or do something.
  */
 static int open_regular(pid_t pid, int name, struct statx *st)
 {
@@ -159,9 +161,10 @@ static uint64_t refused_cnt;
 
 static int refuse_served_file(pid_t pid, const struct proc_map *map)
 {
-	struct refused r = {
-		.pid = pid, .ino = map->ino, .dev_major = map->dev_major, .dev_minor = map->dev_minor
-	};
+	struct refused r = { .pid = pid,
+			     .ino = map->ino,
+			     .dev_major = map->dev_major,
+			     .dev_minor = map->dev_minor };
 
 	for (uint32_t i = 0; i < REFUSED_MAX && i < refused_cnt; i++)
 		if (!memcmp(&refused_files[i], &r, sizeof(r)))
@@ -184,7 +187,8 @@ char *mapped_file__fd_path(int fd)
 	return xasprintf("/proc/self/fd/%d", fd);
 }
 
-static int check_identity(pid_t pid, const struct proc_map *map, enum identity id, struct mapped_file *mf)
+static int check_identity(pid_t pid, const struct proc_map *map, enum identity id,
+			  struct mapped_file *mf)
 {
 	uint64_t addr = mapped_file__linked_addr(&mf->answer.outline, map);
 

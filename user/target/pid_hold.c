@@ -10,7 +10,8 @@
 
 #include "target/proc_info.h"
 
-/* The start time is in hundredths of a second; a number comes round again only after thousands of forks. */
+/* The start time is in hundredths of a second; a number comes round again only after thousands of
+ * forks. */
 #define SLACK_NS 300000000LL
 
 int pid_hold__open(pid_t pid)

@@ -9,21 +9,23 @@
 #include <sys/types.h>
 
 /*
- * A process that is meant, and no later one with its pid. While the pidfd says that its process lives, everything
- * that was read and attached by pid since the pidfd was opened was that process's: so a hold is opened first and
- * checked last, before what was read is believed.
+ * A process that is meant, and no later one with its pid. While the pidfd says that its process
+ * lives, everything that was read and attached by pid since the pidfd was opened was that
+ * process's: so a hold is opened first and checked last, before what was read is believed.
  */
 
 int pid_hold__open(pid_t pid); /* a pidfd, to be closed, or negative errno */
 bool pid_hold__alive(int fd);  /* its process has not ended; false for a negative fd */
-/* For a pid that an event named some time ago; to be asked after pid_hold__open(), which may have come too late.
- * Was the process that has it started by then (CLOCK_MONOTONIC)? */
+/* For a pid that an event named some time ago; to be asked after pid_hold__open(), which may have
+ * come too late. Was the process that has it started by then (CLOCK_MONOTONIC)? */
 bool pid_hold__began_by(pid_t pid, uint64_t ns);
-uint64_t pid_hold__began_ns(uint64_t start); /* CLOCK_MONOTONIC, of a start in clock ticks since boot */
+/* CLOCK_MONOTONIC, of a start in clock ticks since boot */
+uint64_t pid_hold__began_ns(uint64_t start);
 bool pid_hold__ended(pid_t pid, uint64_t ns); /* has the one that had it then? */
 bool pid_hold__has_parent(pid_t pid, pid_t parent);
 
-/* The file-backed mappings of a process, as /proc/PID/maps lists them. Private to target, inject, code and python. */
+/* The file-backed mappings of a process, as /proc/PID/maps lists them. Private to target, inject,
+ * code and python. */
 
 struct proc_map {
 	uint64_t start, end, off, ino;
@@ -52,11 +54,14 @@ bool proc_maps__is_first(const struct proc_maps *maps, uint32_t idx);
 
 /* The memory of a target: process_vm_readv, else /proc/PID/mem. What is read is hostile. */
 
-/* Reads exactly len bytes; -EFAULT if the range is not wholly readable, -ESRCH if the process is gone. */
+/* Reads exactly len bytes; -EFAULT if the range is not wholly readable, -ESRCH if the process is
+ * gone. */
 int remote__read(pid_t pid, uint64_t addr, void *buf, size_t len);
-/* Reads a NUL-terminated text of at most cap-1 bytes; always terminates buf. -EFAULT, -ENAMETOOLONG. */
+/* Reads a NUL-terminated text of at most cap-1 bytes; always terminates buf. -EFAULT,
+ * -ENAMETOOLONG. */
 int remote__read_cstr(pid_t pid, uint64_t addr, char *buf, size_t cap);
-/* Reads a libstdc++ std::string at addr. old_abi: copy-on-write layout (one pointer, length at -24). */
+/* Reads a libstdc++ std::string at addr. old_abi: copy-on-write layout (one pointer, length at
+ * -24). */
 int remote__read_string(pid_t pid, uint64_t addr, bool old_abi, char *buf, size_t cap);
 
 /* One read of many small objects. */
@@ -67,7 +72,8 @@ struct remote_piece {
 	bool ok; /* set by the read: all of it was read */
 };
 
-/* Reads every piece that can be read. 0, or negative errno when the process cannot be read at all. */
+/* Reads every piece that can be read. 0, or negative errno when the process cannot be read at
+ * all. */
 int remote__read_pieces(pid_t pid, struct remote_piece *pieces, uint32_t cnt);
 /* Reads up to len bytes; the count, possibly cut at an unreadable page, or negative errno. */
 ssize_t remote__read_some(pid_t pid, uint64_t addr, void *buf, size_t len);
@@ -79,10 +85,11 @@ ssize_t remote__read_some(pid_t pid, uint64_t addr, void *buf, size_t len);
 int remote__class_name(pid_t pid, uint64_t vptr, uint64_t *spent_ns, char *buf, size_t cap);
 
 /*
- * Which process serves a file. A file system of FUSE is served by a process, which may never answer: a call that opens,
- * reads or stats a file there waits for it, where not even SIGKILL helps, and the kernel reads a page of a library while it
- * places a probe, with every fork on the machine waiting. Nothing here sends a request to such a server. An overlay hides what
- * is below it, so one that a user can have mounted counts as served by that user.
+ * Which process serves a file. A file system of FUSE is served by a process, which may never
+ * answer: a call that opens, reads or stats a file there waits for it, where not even SIGKILL
+ * helps, and the kernel reads a page of a library while it places a probe, with every fork on the
+ * machine waiting. Nothing here sends a request to such a server. An overlay hides what is below
+ * it, so one that a user can have mounted counts as served by that user.
  */
 
 enum file_server_rule {
@@ -90,14 +97,15 @@ enum file_server_rule {
 	FILE_SERVER_ROOTS,  /* or one that only root can have mounted: NFS, FUSE of root's */
 };
 
-/* The file of a descriptor, O_PATH or not, that was found through process pid. 0; -EXDEV: the rule forbids it; -ELOOP: it
- * is a symbolic link; another negative errno. */
+/* The file of a descriptor, O_PATH or not, that was found through process pid. 0; -EXDEV: the rule
+ * forbids it; -ELOOP: it is a symbolic link; another negative errno. */
 int file_server__check(int fd, pid_t pid, enum file_server_rule rule);
 
 /*
- * A descriptor (O_PATH, close-on-exec) of what is at an absolute path in the root directory of process pid; no symbolic
- * link is followed, and no directory is entered that the rule forbids. Negative errno: -ELOOP, -ENOTDIR: there is a link
- * on the way; -EXDEV: the file, or a directory on the way, is forbidden.
+ * A descriptor (O_PATH, close-on-exec) of what is at an absolute path in the root directory of
+ * process pid; no symbolic link is followed, and no directory is entered that the rule forbids.
+ * Negative errno: -ELOOP, -ENOTDIR: there is a link on the way; -EXDEV: the file, or a directory on
+ * the way, is forbidden.
  */
 int file_server__open(pid_t pid, const char *path, enum file_server_rule rule);
 

@@ -103,7 +103,8 @@ int thread_status__read(pid_t pid, pid_t tid, struct thread_status *out)
 	sscanf(proc_file__field(text, "\nTgid:"), "%d", &out->tgid);
 	sscanf(proc_file__field(text, "\nTracerPid:"), "%d", &out->tracer);
 	for (num = proc_file__field(text, "\nNSpid:"); *num == '\t' || *num == ' '; num = end)
-		out->ns_pid = (pid_t)strtol(num, &end, 10); /* one for each namespace, the innermost last */
+		/* one for each namespace, the innermost last */
+		out->ns_pid = (pid_t)strtol(num, &end, 10);
 	sscanf(proc_file__field(text, "\nSeccomp:"), "%" SCNu32, &out->seccomp);
 	sscanf(proc_file__field(text, "\nSeccomp_filters:"), "%" SCNu32, &out->filters);
 	sscanf(proc_file__field(text, "\nUid:"), "%*u %*u %*u %" SCNu32, &out->uid);
@@ -274,7 +275,8 @@ int proc__children(pid_t pid, pid_t **pids)
 
 #define LOADER "ld-linux" /* -x86-64.so.2: as the program, it is nobody's name */
 
-/* What a dynamic loader runs, by its command line: the first word that is no option, nor an option's value. */
+/* What a dynamic loader runs, by its command line: the first word that is no option, nor an
+ * option's value. */
 static char *loaded_program(pid_t pid)
 {
 	static const char *const with_value[] = {
@@ -380,7 +382,8 @@ static bool is_frozen(pid_t pid)
 		if (cg.v2)
 			frozen = group_says("", &cg, "cgroup.events", "frozen 1") ||
 				 group_says("/unified", &cg, "cgroup.events", "frozen 1");
-		else if ((size_t)(cg.path - text) > v1_len && !strncmp(cg.path - v1_len, v1, v1_len))
+		else if ((size_t)(cg.path - text) > v1_len &&
+			 !strncmp(cg.path - v1_len, v1, v1_len))
 			frozen = group_says("/freezer", &cg, "freezer.state", "FROZEN");
 	free(text);
 	return frozen;

@@ -13,21 +13,21 @@
 #include "target/torch.h"
 
 /*
- * CPython in the target: where its types are and how its numbers and texts are laid out, found in the
- * live process, not by its version. Optional: without it, Python objects are opaque and nothing else is
- * lost.
+ * CPython in the target: where its types are and how its numbers and texts are laid out, found in
+ * the live process, not by its version. Optional: without it, Python objects are opaque and nothing
+ * else is lost.
  */
 
 /*
- * Fills py; what could not be found stays 0, and with the types all is. variable_class: runtime address
- * of THPVariableClass, a pointer to the type torch.Tensor; 0: not known. 0, or negative errno: no
- * interpreter that is understood.
+ * Fills py; what could not be found stays 0, and with the types all is. variable_class: runtime
+ * address of THPVariableClass, a pointer to the type torch.Tensor; 0: not known. 0, or negative
+ * errno: no interpreter that is understood.
  */
 int python_proc__fill(const struct torch_proc *tp, uint64_t variable_class, uint16_t variable_off,
 		      struct ptb_python_cfg *py);
 
-/* Runtime addresses of data or functions of the Python interpreter: the executable's own, or libpython's. 0; -ENOENT:
- * no file has them all; another negative errno. */
+/* Runtime addresses of data or functions of the Python interpreter: the executable's own, or
+ * libpython's. 0; -ENOENT: no file has them all; another negative errno. */
 int python_proc__symbols(pid_t pid, const char *const *symbols, uint32_t cnt, uint64_t *addrs);
 
 /* ---- texts ---- */
@@ -39,7 +39,8 @@ bool proc_path__cut_deleted(char *path);
 
 /* ---- /proc/PID/cgroup ---- */
 
-/* A hierarchy of control groups: "0::/path" of version 2, "7:memory:/path" of version 1 (cgroups(7)). */
+/* A hierarchy of control groups: "0::/path" of version 2, "7:memory:/path" of version 1
+ * (cgroups(7)). */
 struct proc_cgroup {
 	const char *path; /* in the text */
 	size_t len;
@@ -89,8 +90,8 @@ struct proc_memory {
 
 /* 0; -ESRCH: no such process, or it has no memory any more; another negative errno. */
 int proc_memory__read(pid_t pid, struct proc_memory *out);
-/* Executable mappings of the process, in bytes: a file that is loaded or unloaded changes it, memory for data does
- * not. Takes none of the process's locks. Errors as above. */
+/* Executable mappings of the process, in bytes: a file that is loaded or unloaded changes it,
+ * memory for data does not. Takes none of the process's locks. Errors as above. */
 int proc_memory__code(pid_t pid, uint64_t *bytes);
 
 /* ---- other files of it ---- */
@@ -100,7 +101,8 @@ char *proc_info__cmdline(pid_t pid);  /* control characters replaced; NULL: out 
 
 /* Thread ids of pid; *tids from malloc. Count or negative errno. */
 int proc__threads(pid_t pid, pid_t **tids);
-/* Direct children of all threads of pid (descendants: call again on them). Count or negative errno. */
+/* Direct children of all threads of pid (descendants: call again on them). Count or negative
+ * errno. */
 int proc__children(pid_t pid, pid_t **pids);
 /* tid 0: the process. That of a program which the dynamic loader runs is the program's. */
 int proc__comm(pid_t pid, pid_t tid, char buf[16]);

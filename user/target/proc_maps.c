@@ -38,7 +38,8 @@ static bool parse_line(const char *line, struct proc_map *map, const char **path
 	int used = 0;
 
 	memset(map, 0, sizeof(*map));
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx32 ":%" SCNx32 " %" SCNu64 "%n",
+	if (sscanf(line,
+		   "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx32 ":%" SCNx32 " %" SCNu64 "%n",
 		   &map->start, &map->end, perms, &map->off, &map->dev_major, &map->dev_minor,
 		   &map->ino, &used) != 7 ||
 	    !used)

@@ -114,8 +114,9 @@ static bool is_str(pid_t pid, uint64_t obj, const uint64_t *syms, const char *te
 	uint64_t words[5];
 	char copy[64];
 
-	if (obj & 7 || obj < 4096 || len > sizeof(copy) || remote__read(pid, obj, words, sizeof(words)) ||
-	    words[1] != syms[SYM_STR] || words[STR_LEN_OFF / 8] != len - 1 ||
+	if (obj & 7 || obj < 4096 || len > sizeof(copy) ||
+	    remote__read(pid, obj, words, sizeof(words)) || words[1] != syms[SYM_STR] ||
+	    words[STR_LEN_OFF / 8] != len - 1 ||
 	    (words[STR_STATE_OFF / 8] & (STR_BITS | STR_KIND_MASK)) != (STR_BITS | STR_KIND))
 		return false;
 	for (uint32_t i = 0; i < 2; i++) {
@@ -132,7 +133,8 @@ static bool find_str(pid_t pid, uint64_t type, const uint64_t *syms, struct ptb_
 {
 	char name[64];
 
-	if (remote__read_cstr(pid, read_word(pid, type + TP_NAME_OFF), name, sizeof(name)) || !*name)
+	if (remote__read_cstr(pid, read_word(pid, type + TP_NAME_OFF), name, sizeof(name)) ||
+	    !*name)
 		return false;
 	for (uint32_t off = py->type_base_off; off < HEAP_TYPE_SZ; off += 8)
 		if (is_str(pid, read_word(pid, type + off), syms, name, py))

@@ -172,8 +172,8 @@ static bool is_mangled_text(const char *s)
 	return p != s;
 }
 
-/* The Itanium C++ ABI's run-time type information (section 2.9.5): vptr - 8 holds the type_info, whose second word is
- * the mangled name. */
+/* The Itanium C++ ABI's run-time type information (section 2.9.5): vptr - 8 holds the type_info,
+ * whose second word is the mangled name. */
 int remote__class_name(pid_t pid, uint64_t vptr, uint64_t *spent_ns, char *buf, size_t cap)
 {
 	char mangled[MANGLED_MAX], *text = mangled, *plain;

@@ -14,8 +14,9 @@
 #include "target/proc.h"
 
 /*
- * A process with PyTorch: which of its libraries and of CUDA's it has mapped, and where. Takes no decisions, places no
- * probes, never stops or writes to the target. Everything read here is hostile: bounded and checked.
+ * A process with PyTorch: which of its libraries and of CUDA's it has mapped, and where. Takes no
+ * decisions, places no probes, never stops or writes to the target. Everything read here is
+ * hostile: bounded and checked.
  */
 
 #define BUILD_ID_MAX 20
@@ -25,8 +26,9 @@ enum torch_lib_role {
 	TORCH_LIB_CPU,    /* libtorch_cpu; in a static build, the library that defines at::_ops */
 	TORCH_LIB_PYTHON, /* libtorch_python; absent in C++ programs */
 	TORCH_LIB_CXX,    /* the C++ runtime (libstdc++): where exceptions are caught */
-	/* Optional: a process can be traced without them, and when they cannot be read. It may have several of
-	 * each, early or late, so they are not in torch_proc.libs of a process but in its list `cuda`. */
+	/* Optional: a process can be traced without them, and when they cannot be read. It may have
+	 * several of each, early or late, so they are not in torch_proc.libs of a process but in
+	 * its list `cuda`. */
 	TORCH_LIB_CUDART, /* libcudart, or the library of torch's into which it is linked */
 	TORCH_LIB_CUDA,   /* libcuda, the driver's; mapped at the first CUDA call */
 	TORCH_LIB_ROLES,
@@ -41,7 +43,8 @@ struct torch_lib {
 	uint64_t load_bias;            /* runtime address = ELF vaddr + load_bias */
 	uint64_t text_start, text_end; /* runtime range of the executable mapping */
 	uint8_t build_id[BUILD_ID_MAX];
-	uint32_t build_id_sz; /* 0: the file has none; then a digest of headers and size stands in */
+	/* 0: the file has none; then a digest of headers and size stands in */
+	uint32_t build_id_sz;
 };
 
 struct torch_cuda_lib {
@@ -65,17 +68,21 @@ enum torch_proc_why {
 	TORCH_PROC_NO_SUCH_PID, /* -ESRCH */
 	TORCH_PROC_NO_ACCESS,   /* -EACCES: /proc/PID/maps or memory is not readable for us */
 	TORCH_PROC_NO_TORCH,    /* -ENOENT: no torch library is mapped (yet) */
-	TORCH_PROC_BAD_LIB, /* -ENOEXEC: a torch library is mapped but cannot be read as ELF x86-64; -EXDEV: nor at all */
+	/* -ENOEXEC: a torch library is mapped but cannot be read as ELF x86-64; -EXDEV: nor at
+	 * all */
+	TORCH_PROC_BAD_LIB,
 	TORCH_PROC_IS_KTHREAD, /* -EINVAL */
-	TORCH_PROC_MAIN_ENDED, /* -ESRCH: its first thread, which the kernel knows its memory by, others run */
+	/* -ESRCH: its first thread, which the kernel knows its memory by, others run */
+	TORCH_PROC_MAIN_ENDED,
 };
 
 /*
  * Reads maps and libraries of `pid`. On success *out is owned by the caller (torch_proc__free). On
  * failure *why says which sentence the user needs. Libraries are recognised by what they define
  * (at::_ops symbols, c10 symbols, PyInit__C or THP symbols) after a cheap filter on the file name
- * ("torch" or "c10" in it, so renamed copies such as libtorch_cpu-<hash>.so are found). The optional ones
- * are asked for their own names ("libcudart", "libcuda.so") and for the memory calls that they export.
+ * ("torch" or "c10" in it, so renamed copies such as libtorch_cpu-<hash>.so are found). The
+ * optional ones are asked for their own names ("libcudart", "libcuda.so") and for the memory calls
+ * that they export.
  */
 int torch_proc__open(pid_t pid, struct torch_proc **out, enum torch_proc_why *why);
 /* The same where PyTorch need not be there: what GPUs do can be traced without it. */
@@ -86,19 +93,21 @@ void torch_proc__free(struct torch_proc *tp); /* NULL is fine */
 int torch_proc__open_cuda(pid_t pid, struct torch_proc **out);
 /* The library alone, as the array by role of which a plan is made; libs borrows it. */
 void torch_cuda_lib__alone(const struct torch_cuda_lib *c, struct torch_lib libs[TORCH_LIB_ROLES]);
-/* Cheap test for waiting loops: a digest of those files in /proc/PID/maps that may be libraries of CUDA's. Another
- * one: read them again. 0 or negative errno. */
+/* Cheap test for waiting loops: a digest of those files in /proc/PID/maps that may be libraries of
+ * CUDA's. Another one: read them again. 0 or negative errno. */
 int torch_proc__peek_cuda(pid_t pid, uint64_t *digest);
 
 bool torch_proc__has_torch(const struct torch_proc *tp);
 
-/* Files of all processes so far that were not read, since a process of another user serves them (FUSE). */
+/* Files of all processes so far that were not read, since a process of another user serves them
+ * (FUSE). */
 uint64_t torch_proc__refused_files(void);
 
 /* True once libtorch_cpu, libc10 and, for a Python process, libtorch_python are all mapped. */
 bool torch_proc__ready(const struct torch_proc *tp);
 
-/* Cheap test for waiting loops: does /proc/PID/maps name a torch library? 1, 0, or negative errno. */
+/* Cheap test for waiting loops: does /proc/PID/maps name a torch library? 1, 0, or negative
+ * errno. */
 int torch_proc__peek(pid_t pid);
 
 /* Finds the torch libraries among the mappings of a process. Private to target. */
@@ -128,20 +137,24 @@ struct host_funcs *host_funcs__new(void);     /* NULL: out of memory */
 void host_funcs__free(struct host_funcs *hf); /* NULL is fine */
 
 /*
- * The kernel that is launched as addr (the first argument of cudaLaunchKernel: a host stub, or from CUDA 13 a
- * handle), demangled as CUPTI names it ("void at::native::f<4>(int)", without "__device_stub__"). hold: of the process
- * (target/proc.h); once it has ended, stubs in mappings that are known are still named. 0, -ENOENT: no library of
- * the process knows it, -ESRCH: it has ended, -ETIMEDOUT, -E2BIG: beyond a limit of LIMIT_KERNEL_*, -ECANCELED: a
- * signal is pending, or another negative errno.
+ * The kernel that is launched as addr (the first argument of cudaLaunchKernel: a host stub, or from
+ * CUDA 13 a handle), demangled as CUPTI names it ("void at::native::f<4>(int)", without
+ * "__device_stub__"). hold: of the process (target/proc.h); once it has ended, stubs in mappings
+ * that are known are still named. 0, -ENOENT: no library of the process knows it, -ESRCH: it has
+ * ended, -ETIMEDOUT, -E2BIG: beyond a limit of LIMIT_KERNEL_*, -ECANCELED: a signal is pending, or
+ * another negative errno.
  */
-int host_funcs__kernel(struct host_funcs *hf, pid_t pid, int hold, uint64_t addr, char *buf, size_t cap);
+int host_funcs__kernel(struct host_funcs *hf, pid_t pid, int hold, uint64_t addr, char *buf,
+		       size_t cap);
 
-/* The table of operators in a live process: c10::Dispatcher, read from outside (pytorch aten/src/ATen/core/dispatch/Dispatcher.h). */
+/* The table of operators in a live process: c10::Dispatcher, read from outside (pytorch
+ * aten/src/ATen/core/dispatch/Dispatcher.h). */
 
 struct live_op {
 	uint64_t opdef; /* address of OperatorDef */
 	char *name;     /* "aten::add.Tensor", "mylib::foo" */
-	bool unobserved; /* torch's profiler never records it (OperatorEntry::is_observed_ is false) */
+	/* torch's profiler never records it (OperatorEntry::is_observed_ is false) */
+	bool unobserved;
 };
 
 struct live_ops {
@@ -154,14 +167,15 @@ struct live_ops {
 /*
  * Walks c10::Dispatcher's operator list from outside. `singleton` addresses come from the plan
  * (runtime addresses of c10::Dispatcher::singleton()::s in each library; the non-zero one counts).
- * observed_off: where is_observed_ was in another process with these libraries, which is tried first, since to locate
- * it is the larger part of the work; 0: not known.
- * At most 100,000 nodes; stops on next == head. 0 or negative errno.
+ * observed_off: where is_observed_ was in another process with these libraries, which is tried
+ * first, since to locate it is the larger part of the work; 0: not known. At most 100,000 nodes;
+ * stops on next == head. 0 or negative errno.
  */
 int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old_string_abi,
 		   uint32_t observed_off, struct live_ops *out);
 void live_ops__free(struct live_ops *lo);
-/* The address of the last one, which is another when one was added since: three small reads. 0 or negative errno. */
+/* The address of the last one, which is another when one was added since: three small reads. 0 or
+ * negative errno. */
 int live_ops__tail(pid_t pid, const uint64_t *singletons, uint32_t cnt, uint64_t *tail);
 
 /* What a reader has of the table already. */
@@ -171,18 +185,18 @@ struct live_ops_seen {
 	uint32_t observed_off; /* of an earlier reading */
 	bool old_string_abi;
 };
-/* The operators after the last known one, newest first. 0; -E2BIG: so many that all should be read; -EAGAIN: they
- * are being registered; another negative errno. */
+/* The operators after the last known one, newest first. 0; -E2BIG: so many that all should be read;
+ * -EAGAIN: they are being registered; another negative errno. */
 int live_ops__newest(pid_t pid, const uint64_t *singletons, uint32_t cnt,
 		     const struct live_ops_seen *seen, struct live_ops *out);
 /* Reads one operator's name by its OperatorDef address (registered after the walk). */
 int live_ops__name_at(pid_t pid, uint64_t opdef, bool old_string_abi, char *buf, size_t cap);
 
 /*
- * The schema of an operator of a live process, as torch prints it ("mylib::foo(Tensor x, int n=3) ->
- * Tensor"). The only source for operators that no library has a text for: custom ones. Everything read is
- * hostile: counts, depth and the number of reads are bounded, and what is not understood gives an error
- * instead of half a schema.
+ * The schema of an operator of a live process, as torch prints it ("mylib::foo(Tensor x, int n=3)
+ * -> Tensor"). The only source for operators that no library has a text for: custom ones.
+ * Everything read is hostile: counts, depth and the number of reads are bounded, and what is not
+ * understood gives an error instead of half a schema.
  */
 
 #define LIVE_TYPES_MAX 64 /* classes of types that are remembered */
@@ -213,12 +227,13 @@ int live_schema__derive(pid_t pid, const struct live_ops *ops, struct live_schem
 
 /* The schema of one operator. 0; -ENOENT: it has none; -ENOTSUP: something in it is not understood;
  * -ENAMETOOLONG; another negative errno. */
-int live_schema__read(pid_t pid, uint64_t opdef, struct live_schema_layout *l, char *buf, size_t cap);
+int live_schema__read(pid_t pid, uint64_t opdef, struct live_schema_layout *l, char *buf,
+		      size_t cap);
 
 /*
- * The agent's library in a live process: where it is mapped, where its USDT sites and its control block
- * are. Reads the process's memory map, the library's file and the control block; writes nothing but
- * the block's settings, which the agent has reserved for that.
+ * The agent's library in a live process: where it is mapped, where its USDT sites and its control
+ * block are. Reads the process's memory map, the library's file and the control block; writes
+ * nothing but the block's settings, which the agent has reserved for that.
  */
 
 struct agent_lib {
@@ -232,9 +247,9 @@ struct agent_lib {
 	uint64_t semaphore[PTB_AGENT_SITE_CNT]; /* file offsets, as uprobes want them */
 };
 
-/* 0; -EAGAIN: it sleeps until CUDA's driver calls it (*out is there, but its control block); -ENOENT: not loaded;
- * -EPROTO: loaded, but of another ABI or not an agent (why: a sentence); other negative errno. *out is owned by the
- * caller in any case: agent_lib__clear(). */
+/* 0; -EAGAIN: it sleeps until CUDA's driver calls it (*out is there, but its control block);
+ * -ENOENT: not loaded; -EPROTO: loaded, but of another ABI or not an agent (why: a sentence); other
+ * negative errno. *out is owned by the caller in any case: agent_lib__clear(). */
 int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap);
 void agent_lib__clear(struct agent_lib *al);
 

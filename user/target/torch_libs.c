@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Which mapped file is which torch library, recognised by what it defines and not by its name: wheels
- * carry renamed copies, distributions split differently, a static build has all roles in one file.
+ * Which mapped file is which torch library, recognised by what it defines and not by its name:
+ * wheels carry renamed copies, distributions split differently, a static build has all roles in one
+ * file.
  */
 #define LOG_DOMAIN "torch_libs"
 #include "target/torch.h"
@@ -34,20 +35,27 @@ static bool has_prefix(const char *s, const char *prefix)
 	return !strncmp(s, prefix, strlen(prefix));
 }
 
-/* Libraries that a process may do without: one that cannot be read costs no more than its own probes. */
+/* Libraries that a process may do without: one that cannot be read costs no more than its own
+ * probes. */
 static const struct optional_lib {
 	enum torch_lib_role role;
 	const char *file; /* in the file's name: others may export functions of the same names */
 	const char *names[4]; /* what it defines */
 } optional_libs[] = {
-	{ TORCH_LIB_CUDART, "libcudart", { "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost" } },
-	{ TORCH_LIB_CUDA, "libcuda.so", { "cuMemAlloc_v2", "cuMemFree_v2", "cuMemCreate", "cuMemMap" } },
+	{ TORCH_LIB_CUDART,
+	  "libcudart",
+	  { "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost" } },
+	{ TORCH_LIB_CUDA,
+	  "libcuda.so",
+	  { "cuMemAlloc_v2", "cuMemFree_v2", "cuMemCreate", "cuMemMap" } },
 };
 
-/* libcudart where it is linked into a library of torch's: its functions have names there, if only local ones. */
-static const struct optional_lib linked_cudart = {
-	TORCH_LIB_CUDART, "cuda", { "cudaMalloc", "cudaFree", "cudaLaunchKernel", "cudaMemcpyAsync" }
-};
+/* libcudart where it is linked into a library of torch's: its functions have names there, if only
+ * local ones. */
+static const struct optional_lib linked_cudart = { TORCH_LIB_CUDART,
+						   "cuda",
+						   { "cudaMalloc", "cudaFree", "cudaLaunchKernel",
+						     "cudaMemcpyAsync" } };
 
 static const struct optional_lib *optional_lib(const struct proc_map *map)
 {
@@ -115,9 +123,11 @@ static void digest_file(const struct elf_file *ef, uint8_t out[BUILD_ID_MAX])
 
 	eh = elf_file__bytes(ef, ef->eh_hdr, 0, &avail);
 	for (uint32_t i = 0; i < 2; i++) {
-		h[i] = fnv1a(0xcbf29ce484222325ULL + i, (const uint8_t *)&ef->ehdr, sizeof(ef->ehdr));
+		h[i] = fnv1a(0xcbf29ce484222325ULL + i, (const uint8_t *)&ef->ehdr,
+			     sizeof(ef->ehdr));
 		h[i] = fnv1a(h[i], (const uint8_t *)ef->phdrs, ef->phdr_cnt * sizeof(Elf64_Phdr));
-		h[i] = fnv1a(h[i], (const uint8_t *)ef->dynsym.syms, ef->dynsym.cnt * sizeof(Elf64_Sym));
+		h[i] = fnv1a(h[i], (const uint8_t *)ef->dynsym.syms,
+			     ef->dynsym.cnt * sizeof(Elf64_Sym));
 		if (eh)
 			h[i] = fnv1a(h[i], eh, avail < 1 << 20 ? avail : 1 << 20);
 	}
@@ -221,7 +231,8 @@ static int describe_lib(const struct torch_proc *tp, const struct proc_maps *map
 
 	if (err)
 		return err;
-	if (!elf_answer__get(&mf.answer, facts, sizeof(*facts)) || facts->build_id_sz > BUILD_ID_MAX) {
+	if (!elf_answer__get(&mf.answer, facts, sizeof(*facts)) ||
+	    facts->build_id_sz > BUILD_ID_MAX) {
 		mapped_file__clear(&mf);
 		return -ENOEXEC;
 	}
@@ -256,8 +267,8 @@ static int take_roles(struct torch_proc *tp, const struct torch_lib *lib,
 	return 0;
 }
 
-/* The file is a library of CUDA's if it defines something of it; one into which it is linked defines all of it, else
- * it calls them somewhere else. */
+/* The file is a library of CUDA's if it defines something of it; one into which it is linked
+ * defines all of it, else it calls them somewhere else. */
 static int take_cuda(struct torch_proc *tp, const struct torch_lib *lib,
 		     const struct optional_lib *optional, const struct lib_facts *score)
 {
@@ -307,7 +318,8 @@ bool torch_libs__may_be_cuda(const struct proc_map *map)
 	return optional_lib(map) || may_have_cudart(map);
 }
 
-static bool is_wanted(const struct torch_proc *tp, const struct proc_map *map, enum scan_scope scope)
+static bool is_wanted(const struct torch_proc *tp, const struct proc_map *map,
+		      enum scan_scope scope)
 {
 	if (scope == SCAN_EXE)
 		return map->exec && !strcmp(proc_map__base(map), tp->exe);
@@ -319,7 +331,9 @@ static bool is_wanted(const struct torch_proc *tp, const struct proc_map *map, e
 /* What goes on from one scan of a process's files to the next. */
 struct scan {
 	struct lib_facts best; /* for torch's own */
-	int *bad; /* per mapping: why its file could not be used, 0: it could; it is neither tried nor reported again */
+	/* per mapping: why its file could not be used, 0: it could; it is neither tried nor
+	 * reported again */
+	int *bad;
 	uint64_t spent_ns;
 };
 
@@ -349,7 +363,8 @@ static int scan_files(struct torch_proc *tp, const struct proc_maps *maps, enum 
 	int err;
 
 	for (uint32_t i = 0; i < maps->cnt; i++) {
-		if (!is_wanted(tp, &maps->items[i], scope) || s->bad[i] || !proc_maps__is_first(maps, i))
+		if (!is_wanted(tp, &maps->items[i], scope) || s->bad[i] ||
+		    !proc_maps__is_first(maps, i))
 			continue;
 		err = scan_file(tp, maps, &maps->items[i], scope, s);
 		if (err == -EMFILE || err == -ECANCELED)
@@ -390,7 +405,8 @@ int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, int *b
 	/* a program into which torch is linked statically may have any name */
 	if (!err && !s.best.cnt[TORCH_LIB_CPU])
 		err = scan_files(tp, maps, SCAN_EXE, &s);
-	memset(s.bad, 0, (maps->cnt + 1ULL) * sizeof(*s.bad)); /* another question, another answer */
+	/* another question, another answer */
+	memset(s.bad, 0, (maps->cnt + 1ULL) * sizeof(*s.bad));
 	if (!err)
 		err = find_cuda(tp, maps, &s);
 	free(s.bad);

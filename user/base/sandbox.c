@@ -324,8 +324,12 @@ static _Noreturn void child(const struct sandbox_job *job, int out_fd, int messa
 		_exit(EXIT_REFUSED);
 	}
 	err = job->fn(job->arg, &out, &len);
-	if (!err)
+	if (!err) {
 		err = new_file__write(out_fd, out, len);
+		if (err)
+			pr_error("the analysis of %s cannot be returned: %s", job->what,
+				 errstr(err));
+	}
 	_exit(-err >= 0 && -err < EXIT_MEMORY ? -err : EIO);
 }
 
@@ -444,6 +448,8 @@ static int stopped(const struct running *r, int err)
 		pr_error("the analysis of %s returned more than %zu bytes and was "
 			 "stopped",
 			 r->job->what, l->out_bytes);
+	else if (err != -ECANCELED)
+		pr_error("the analysis of %s cannot be read: %s", r->job->what, errstr(err));
 	return err;
 }
 
@@ -524,7 +530,10 @@ static int run_once(const struct sandbox_job *job, uint8_t **out, size_t *len)
 	if (cancel__pending())
 		return -ECANCELED;
 	err = start(&r);
-	if (!err) {
+	if (err) {
+		pr_error("no process can be started for the analysis of %s: %s", job->what,
+			 errstr(err));
+	} else {
 		err = collect(&r);
 		if (err)
 			kill(r.pid, SIGKILL);

@@ -42,7 +42,8 @@ struct sandbox_job {
  * pending; -ETIMEDOUT, -E2BIG, -EIO (reported once): it was ended at a limit, or by a signal of its
  * own; -EINTR (reported): twice, or while it wrote files, by a signal of somebody else, which says
  * nothing about the input. A child that cannot be ended, since it waits for a file system that does
- * not answer, is left behind; another negative errno: no child could be made.
+ * not answer, is left behind; another negative errno (reported): no child could be made, or its
+ * answer not be read.
  */
 int sandbox__run(const struct sandbox_job *job, uint8_t **out, size_t *len);
 

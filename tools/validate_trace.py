@@ -457,8 +457,7 @@ def check_complete(facts, totals, findings):
     losses = [c["name"] for c in facts["loss"]["counters"] if c["loss"]]
     if facts["loss"]["lost_intervals"]:
         losses.append("lost intervals")
-    losses += [k for k in ("end_lost", "bad_records", "gpu_no_clock", "gpu_wrong_times", "unread_bytes", "over_threads", "not_written",
-                           "gpu_left_out", "stopped") if totals["totals"][k]]
+    losses += [k for k in ("end_lost", "bad_records", "gpu_no_clock", "gpu_wrong_times") if totals["totals"][k]]
     if not facts["window"]["sealed"]:
         losses.append("not sealed")
     if totals["complete"] == bool(losses):

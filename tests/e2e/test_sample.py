@@ -230,7 +230,7 @@ def kill_chosen(folder, name):
             job.proc.kill()
             job.reap()
             w = wait_logged(folder, lambda w, n=nr: w["window"] == n, "the window")
-        if w.get("ended") and is_whole(w):
+        if w.get("ended") and job.pid in w["pids"] and is_whole(w):
             return w, job.pid
     raise AssertionError(f"no process ended in time: {log_of(folder)}")
 

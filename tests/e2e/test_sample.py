@@ -128,13 +128,13 @@ def test_costly_warm_up(ws, spin):
 def test_no_overlap(ws, spin):
     """Windows without a pause between them: each ends when the next one is due."""
     spin.wait_line("rate")
-    run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--schedule", "active=3s,repeat=2", expect=(0, 3))
-    first, last = log_of(ws + "/w")
+    with Tracer("sample", "--pid", spin.pid, "--dir", ws + "/w", "--schedule", "active=3s") as t:
+        first = wait_logged(ws + "/w", lambda w: w.get("stopped_by") == "the next window was due", "a window that was cut")
+        t.signal(signal.SIGTERM)
+        t.expect(0, 3)
     begin = first["begin_unix_ns"] + 1e9 * first["late_seconds"]
-    check(first["late_seconds"] > 0 and first["stopped_by"] == "the next window was due", f"it was not cut: {first}")
     # until the loop sees that the next one is due
-    check(begin + 1e9 * first["seconds"] < last["begin_unix_ns"] + 1e9, f"longer than the next one's time: {first}")
-    check(last["stopped_by"] == "duration reached" and last["seconds"] >= 3, f"the last one is not as long as it was to be: {last}")
+    check(0 < first["late_seconds"] and begin + 1e9 * first["seconds"] < first["begin_unix_ns"] + 4e9, f"longer than its time: {first}")
 
 
 def test_sigterm_in_a_window(ws, spin):

@@ -163,7 +163,7 @@ def test_workers(ws, count, limit, detail):
             except OSError as why:
                 raise Skip(f"{group} takes no process: {why.strerror}") from None
             with Tracer("sample", "--cgroup", "/" + os.path.basename(group), "--process-limit", limit, "--dir", ws + "/w",
-                        "--schedule", f"wait={'60s' if count == 64 else '3s'},active=1s,skip_first_wait=1", "--max-overhead", "100%",
+                        "--schedule", f"wait={'60s' if count == 64 else '10s'},active=1s,skip_first_wait=1", "--max-overhead", "100%",
                         "--traces", "json") as t:
                 # on a busy machine some are skipped or late
                 wait_for(lambda: {pid for w in recorded(ws + "/w") for pid in w["pids"]} == set(pids), "windows of all workers",

@@ -106,6 +106,7 @@ static inline uint64_t session_info__counter(const struct session_info *info, ui
 static inline uint64_t session_info__hits(const struct session_info *info)
 {
 	return session_info__counter(info, PTB_CNT_HITS) +
+	       session_info__counter(info, PTB_CNT_RING_FULL) +
 	       session_info__counter(info, PTB_CNT_AGENT_EDGES);
 }
 

@@ -318,11 +318,7 @@ static void tick(void *arg, struct run *run)
 
 static int follow_steps(struct watch_run *wr)
 {
-	const struct step_hooks hooks = { .arg = wr,
-					  .ended = on_step,
-					  .annotation = on_annotation,
-					  .lost = on_loss,
-					  .oom = on_oom };
+	const struct step_hooks hooks = { .arg = wr, .ended = on_step, .lost = on_loss };
 	const struct run_cfg *run = &wr->cfg->run;
 	const struct record_opts opts = {
 		.ops = true,
@@ -338,8 +334,10 @@ static int follow_steps(struct watch_run *wr)
 			   .active = 1,
 			   .timeout_ns = NEVER_NS,
 			   .event = wr->rules.annotation[0] ? wr->rules.annotation : NULL,
-			   .oom = wr->rules.oom,
-			   .hooks = &hooks },
+			   .hooks = &hooks,
+			   .annotation = on_annotation,
+			   .oom = wr->rules.oom ? on_oom : NULL,
+			   .arg = wr },
 	};
 	struct pollfd p[] = { { .fd = run->notes_fd, .events = POLLIN },
 			      { .fd = cancel__fd(), .events = POLLIN } };

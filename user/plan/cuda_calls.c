@@ -4,8 +4,8 @@
  * (local ones, where libcudart is linked into a library of torch's); their arguments are those of
  * the public prototypes (cuda_runtime_api.h, cuda.h). Each is probed at its entry, those of
  * libcudart at their end too, where the code shows it (plan_priv.h). libcuda's functions jump into
- * a table that tools may change: no end. Only sessions that look at GPUs from the host's side
- * attach them.
+ * a table that tools may change: no end. They are attached only where CUDA calls are recorded
+ * without the agent.
  */
 #include "plan/plan_priv.h"
 

@@ -124,7 +124,7 @@ struct recorder {
 	struct step_rule step_rule;
 	/* tgid -> id in names of what its environment names instead; 0: nothing */
 	struct hashmap step_names;
-	const struct step_hooks *step_hooks;
+	struct step_opts step_opts;
 	uint64_t event_text;              /* hash of the annotation's name, 0: none */
 	struct recorder_site *step_sites; /* by site id */
 	uint32_t step_site_cnt, step_site_cap;

@@ -49,7 +49,7 @@ void recorder__steps_open(struct recorder *r, const struct step_opts *opts)
 					   .name_of = name_of,
 					   .func_of = func_of,
 					   .opdef_name = opdef_name };
-	r->step_hooks = opts->hooks;
+	r->step_opts = *opts;
 	r->event_text = opts->event ? siphash__bytes(opts->event, strlen(opts->event)) | 1 : 0;
 	r->steps = step_count__new(opts->hooks, opts->only);
 }
@@ -94,16 +94,15 @@ void recorder__steps_plan(struct recorder *r, const struct torch_plan *plan,
 
 void recorder__steps_record(struct recorder *r, const struct ptb_rec_hdr *h)
 {
+	const struct step_opts *so = &r->step_opts;
 	struct step_event ev;
 
-	if (h->kind == PTB_REC_MEM_OOM && r->step_hooks && r->step_hooks->oom)
-		r->step_hooks->oom(r->step_hooks->arg, h->tgid, (const void *)h);
+	if (h->kind == PTB_REC_MEM_OOM && so->oom)
+		so->oom(so->arg, h->tgid, (const void *)h);
 	if (!step_rule__event(&r->step_rule, h, &ev))
 		return;
-	if (r->step_hooks && r->step_hooks->annotation && ev.text &&
-	    (ev.kind == STEP_NAME || ev.kind == STEP_BEGIN))
-		r->step_hooks->annotation(r->step_hooks->arg, ev.tgid, ev.whole == r->event_text,
-					  ev.ts_ns);
+	if (so->annotation && ev.text && (ev.kind == STEP_NAME || ev.kind == STEP_BEGIN))
+		so->annotation(so->arg, ev.tgid, ev.whole == r->event_text, ev.ts_ns);
 	if (h->flags & PTB_F_AGENT)
 		step_count__event(r->steps, &ev);
 	else

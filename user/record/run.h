@@ -16,6 +16,7 @@
 /* What one recording records, and by what means: filled once by a command, read by all of
  * user/record. */
 
+struct ptb_mem_report;
 struct step_hooks;
 
 enum agent_mode { AGENT_AUTO, AGENT_OFF, AGENT_INJECT };
@@ -33,8 +34,13 @@ struct step_opts {
 	uint64_t timeout_ns; /* in which a step must end */
 	bool only;           /* nothing else is probed, and nothing is kept: there is no capture */
 	const char *event;   /* annotation whose begin is of interest; NULL: none */
-	bool oom; /* with `only`: what allocators report when they are out of memory, too */
 	const struct step_hooks *hooks; /* NULL: none */
+	/* With `only`; both may be NULL. An annotation begins; named: it is called as `event`
+	 * is. */
+	void (*annotation)(void *arg, uint32_t tgid, bool named, uint64_t ts_ns);
+	/* An allocator reports that it is out of memory. */
+	void (*oom)(void *arg, uint32_t tgid, const struct ptb_mem_report *report);
+	void *arg;
 };
 
 struct record_opts {

@@ -152,7 +152,7 @@ static int load(struct run *run)
 					.args = run->targets.kernel_args,
 					.identities = opts->args == PROBE_ARGS_FULL,
 					.memory = opts->memory,
-					.oom = opts->steps.oom,
+					.oom = opts->steps.oom != NULL,
 					.stacks = opts->stacks,
 					.sample_hz = (uint32_t)opts->sample_hz,
 					.kernel_memory = opts->kernel_memory,

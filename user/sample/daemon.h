@@ -270,7 +270,7 @@ struct daemon {
 
 	struct { /* --open-on: `ptbpf follow`, which reports what is to open a window */
 		struct child child;
-		struct proc_list targets; /* turn 1: it has been told of this process */
+		struct proc_list targets; /* turn 1: the child has its pid */
 		uint64_t next_ns;         /* CLOCK_MONOTONIC: when processes are selected again */
 		uint64_t start_ns;        /* of the child */
 		/* none is started before this, so long after the end of one */

@@ -66,7 +66,7 @@ static int select_all(const struct daemon *d, struct proc_list *procs)
 	return 0;
 }
 
-/* Starts a child when there is none and processes are new; tells a running one of the new ones. */
+/* Starts a child when there is none and processes are new; sends a running one their pids. */
 static void follow_processes(struct daemon *d, uint64_t now)
 {
 	struct proc_list procs = { .cnt = 0 }, *targets = &d->events.targets;
@@ -80,8 +80,7 @@ static void follow_processes(struct daemon *d, uint64_t now)
 	proc_list__replace(targets, &procs);
 	for (uint32_t i = 0; i < targets->cnt; i++)
 		any_new |= !targets->items[i].turn;
-	/* also when it has been told of all of them: the last child may have ended before it read
-	 * that */
+	/* also when all pids have been sent: the last child may have ended before it read them */
 	if (!d->events.child.pid && targets->cnt && (any_new || now >= d->events.retry_ns))
 		start(d);
 	now = clock__mono_ns();

@@ -15,7 +15,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct ptb_mem_report;
 struct step_count;
 
 enum step_event_kind {
@@ -58,11 +57,6 @@ struct step_hooks {
 	/* The thread has a name that marks steps. */
 	void (*marked)(void *arg, uint32_t tgid, uint32_t tid);
 	void (*lost)(void *arg); /* records were */
-	/* The next two are called by the recorder.
-	 * An annotation begins; named: it is called as step_opts.event is. */
-	void (*annotation)(void *arg, uint32_t tgid, bool named, uint64_t ts_ns);
-	/* With step_opts.oom: an allocator reports that it is out of memory. */
-	void (*oom)(void *arg, uint32_t tgid, const struct ptb_mem_report *report);
 };
 
 /*

@@ -7,10 +7,10 @@
  * cut and marked.
  *
  * The agent has an implementation of its own for stacks of IValues (cupti_agent/values.c), for
- * speed: in a process this one takes two to three times as long per operator (bench_values). It
- * pays for what the verifier asks: one value a step through a cell in memory, copies of objects
- * instead of pointers into them. unit_agent_values holds both to the same bytes over random
- * objects, and what they share without cost is in arg_rules.h.
+ * speed: in a process this one takes two to three times as long per operator. It pays for what the
+ * verifier asks: one value a step through a cell in memory, copies of objects instead of pointers
+ * into them. unit_agent_values holds both to the same bytes over random objects, and what they
+ * share without cost is in arg_rules.h.
  */
 #ifndef PTB_ARG_INTERP_H
 #define PTB_ARG_INTERP_H

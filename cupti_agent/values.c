@@ -3,10 +3,10 @@
  * Values of operators; see values.h. The layouts are those of bpf/arg_objects.h and bpf/arg_put.h.
  *
  * A second implementation beside the interpreter of the BPF programs (bpf/arg_interp.h), because
- * that one, compiled for the host, takes two to three times as long per operator (bench_values):
- * here lists in lists are recursion, objects are read where they are, and the result goes straight
- * into the stream. The other way round, a verifier would not take this one. unit_agent_values holds
- * both to the same bytes over random objects.
+ * that one, compiled for the host, takes two to three times as long per operator: here lists in
+ * lists are recursion, objects are read where they are, and the result goes straight into the
+ * stream. The other way round, a verifier would not take this one. unit_agent_values holds both to
+ * the same bytes over random objects.
  */
 #include "values.h"
 

@@ -114,7 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		arena.fail_at = byte(&in) % 2 ? (int64_t)byte(&in) : -1;
 		arena.fail_after = byte(&in) % 4 == 0;
 		arena__run(what, &cfg, &prog, w, full, &out);
-		if (values__sound_words(out.words, out.cnt) != out.cnt || arena.reads > 32768)
+		if (values__survey(out.words, out.cnt).words != out.cnt || arena.reads > 32768)
 			abort();
 	}
 	return 0;

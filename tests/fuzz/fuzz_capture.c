@@ -9,6 +9,7 @@
  * three inputs out of four.
  */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,6 @@
 #include "capture/capture_format.h"
 #include "fuzz_exports.h"
 #include "capture/capture.h"
-#include "gpu_log.h"
 #include "model/key_averages.h"
 #include "ranks/join.h"
 #include "slice_log.h"
@@ -133,6 +133,45 @@ static void check_memory(struct session *s)
 		abort();
 }
 
+/* Calls by time, then the rest by device, stream and time. */
+static bool in_order(const struct gpu_slice *a, const struct gpu_slice *b)
+{
+	if ((a->what == GPU_API) != (b->what == GPU_API))
+		return a->what == GPU_API;
+	if (a->what != GPU_API) {
+		if (a->device != b->device)
+			return a->device < b->device;
+		if (a->stream != b->stream)
+			return a->stream < b->stream;
+	}
+	return a->begin_ns <= b->begin_ns;
+}
+
+static int on_gpu(void *arg, const struct gpu_slice *g)
+{
+	struct gpu_slice *last = arg;
+
+	if (g->end_ns <= g->begin_ns || !g->name || !g->launch_name || !g->kernel_name ||
+	    !g->at.op || !g->at.outer_op || !g->at.annotation ||
+	    (!g->rec) != (g->what == GPU_ANNOTATION) || (last->end_ns && !in_order(last, g))) {
+		fprintf(stderr, "the GPU slice %s at %" PRIu64 " breaks the contract\n", g->name,
+			g->begin_ns);
+		abort();
+	}
+	*last = *g;
+	return 0;
+}
+
+static void check_gpu(struct session *s)
+{
+	struct gpu_slice last = { 0 };
+	struct session_sink sink = { .arg = &last, .gpu = on_gpu };
+	struct session_totals totals;
+
+	if (session__run(s, &sink, 1, &totals))
+		abort();
+}
+
 static void read_it(const char *path)
 {
 	static const struct ka_opts all = { .by_shape = true, .with_flops = true };
@@ -163,7 +202,7 @@ static void read_it(const char *path)
 			abort();
 		key_averages__rows(ka, &cnt);
 		check_memory(s);
-		gpu_log__free(gpu_log__run(s)); /* checks the contract */
+		check_gpu(s);
 		slice_log__free(log);
 		session__free(s);
 		key_averages__free(ka); /* its keys belong to one session */

@@ -77,16 +77,6 @@ uint64_t mock_cuda_calls(const char *call)
 	return cnt;
 }
 
-uint64_t mock_cuda_device_bytes(void)
-{
-	uint64_t bytes;
-
-	pthread_mutex_lock(&lock);
-	bytes = in_use;
-	pthread_mutex_unlock(&lock);
-	return bytes;
-}
-
 /* ---- ranges, under the lock ---- */
 
 static struct range *find(uint64_t addr, bool unused)

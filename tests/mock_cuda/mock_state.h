@@ -33,6 +33,5 @@ MOCK_API bool mock_cuda_must_fail(const char *call, int *error);
 /* For the test's program: the next `times` calls of that name return `error`. */
 MOCK_API void mock_cuda_fail(const char *call, int error, int times);
 MOCK_API uint64_t mock_cuda_calls(const char *call);
-MOCK_API uint64_t mock_cuda_device_bytes(void); /* in use */
 
 #endif /* MOCK_STATE_H */

@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 /* clang-format off */
-#define MOCK_OLD_HEADER 24 /* libstdc++'s old std::string: length, capacity, references before the text */
 /* clang-format on */
 
 struct mock_ivalue {

@@ -58,7 +58,7 @@ void expect_end(void)
 {
 	CU_ASSERT_EQUAL(at, out.cnt);
 	CU_ASSERT(!out.cut);
-	CU_ASSERT_EQUAL(values__sound_words(out.words, out.cnt), out.cnt);
+	CU_ASSERT_EQUAL(values__survey(out.words, out.cnt).words, out.cnt);
 }
 
 void begin(bool old)

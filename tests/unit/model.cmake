@@ -1,7 +1,5 @@
-# Tests of user/capture, user/steps and user/model. test_builder: logs of what a session reports,
-# argument payloads.
-add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/slice_log.c
-  ${CMAKE_CURRENT_SOURCE_DIR}/unit/value_words.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/gpu_log.c)
+# Tests of user/capture, user/steps and user/model. test_builder: argument payloads.
+add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/value_words.c)
 target_include_directories(test_builder PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 target_link_libraries(test_builder PUBLIC ptbpf_model PkgConfig::CUNIT)
 
@@ -13,12 +11,9 @@ pytest_test(unit_random_sums unit tests/unit/test_random_sums.py)
 unit_test(step_count ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_step_count.c ptbpf_steps)
 unit_test(op_schema "${CMAKE_CURRENT_SOURCE_DIR}/unit/test_op_schema.c;${CMAKE_CURRENT_SOURCE_DIR}/unit/value_words.c" ptbpf_model)
 
-add_executable(model_bench ${CMAKE_CURRENT_SOURCE_DIR}/bench/model_bench.c)
-target_link_libraries(model_bench PRIVATE test_builder)
-
 # Sums by name against torch's own code: tests/torch/same_gpu_rows.py.
 add_executable(gpu_rows ${CMAKE_CURRENT_SOURCE_DIR}/torch/gpu_rows.c)
-target_link_libraries(gpu_rows PRIVATE test_builder)
+target_link_libraries(gpu_rows PRIVATE ptbpf_flags ptbpf_model)
 
 # Captures that are made to exhaust their reader: every command ends in time, within its memory, and reports what it left out.
 pytest_test(unit_capture_hostile unit tests/unit/test_capture_hostile.py)

@@ -51,26 +51,12 @@ foreach(name arg_interp arg_objects)
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_arg_arena)
 endforeach()
 
-add_executable(bench_args ${CMAKE_CURRENT_SOURCE_DIR}/bench/args_bench.c)
-target_link_libraries(bench_args PRIVATE test_probe_target test_arg_arena)
-target_compile_definitions(bench_args PRIVATE TARGET_TENSORS="$<TARGET_FILE:target_tensors>")
-add_dependencies(bench_args target_tensors)
-
-add_executable(bench_values ${CMAKE_CURRENT_SOURCE_DIR}/bench/values_bench.c ${CMAKE_SOURCE_DIR}/cupti_agent/values.c)
-target_link_libraries(bench_values PRIVATE test_arg_arena)
-target_compile_options(bench_values PRIVATE -fno-strict-aliasing) # as kernel code is compiled
-
 add_executable(bench_verifier ${CMAKE_CURRENT_SOURCE_DIR}/bench/verifier_bench.c)
 target_link_libraries(bench_verifier PRIVATE test_probe_target)
 target_include_directories(bench_verifier SYSTEM PRIVATE ${PTBPF_SKEL_DIR}) # it counts the programs of the object
 add_dependencies(bench_verifier ptbpf_skel)
 
 target_include_directories(test_probe_text SYSTEM PRIVATE ${PTBPF_SKEL_DIR}) # it fills a map
-
-add_executable(bench_kmem ${CMAKE_CURRENT_SOURCE_DIR}/bench/kmem_bench.c)
-target_link_libraries(bench_kmem PRIVATE test_probe_target)
-target_compile_definitions(bench_kmem PRIVATE TARGET_MEMORY="$<TARGET_FILE:target_memory>")
-add_dependencies(bench_kmem target_memory)
 
 # The agent inside a target: a library of the same sites that sends on command (tests/workloads).
 add_library(test_agent_target STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/agent_target.c)
@@ -84,12 +70,6 @@ foreach(name probe_agent probe_agent_harm agent_lib)
     target_calls)
 endforeach()
 set_tests_properties(unit_probe_agent unit_probe_agent_harm PROPERTIES RESOURCE_LOCK uprobes)
-
-add_executable(bench_chunks ${CMAKE_CURRENT_SOURCE_DIR}/bench/chunk_bench.c)
-target_link_libraries(bench_chunks PRIVATE test_agent_target)
-target_compile_definitions(bench_chunks PRIVATE TARGET_AGENT_NOP1="$<TARGET_FILE:target_agent_nop1>"
-  TARGET_AGENT_NOP5="$<TARGET_FILE:target_agent_nop5>")
-add_dependencies(bench_chunks target_agent_nop1 target_agent_nop5)
 
 unit_test(unwind ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_unwind.c ptbpf_probe ptbpf_code)
 

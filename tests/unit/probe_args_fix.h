@@ -78,7 +78,7 @@ static inline bool values_of(const void *rec, size_t fixed, struct slice_values 
 	sv->words = (const uint64_t *)rec + fixed / 8;
 	sv->word_cnt = (h->len - (uint32_t)fixed) / 8;
 	sv->flags = 0;
-	return values__sound_words(sv->words, sv->word_cnt) == sv->word_cnt;
+	return values__survey(sv->words, sv->word_cnt).words == sv->word_cnt;
 }
 
 static inline struct value_iter iter_of(const void *rec)
@@ -122,7 +122,7 @@ static inline void check_matrix(struct value v, int64_t rows, int64_t cols, uint
 	CU_ASSERT_EQUAL(v.keys, 0x8001);
 	if (impl) {
 		CU_ASSERT(v.flags & PTB_VAL_F_IDS);
-		CU_ASSERT_EQUAL(value__impl(&v), impl);
+		CU_ASSERT_EQUAL(v.tensor | (uint64_t)v.storage_id << 32, impl);
 		CU_ASSERT_EQUAL(v.storage, 0x700000);
 		CU_ASSERT_EQUAL(v.offset, offset);
 	} else {

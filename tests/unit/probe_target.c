@@ -143,11 +143,6 @@ uint64_t target__run(struct target *t, const char *command)
 	return target__answer(t, &sum) ? sum : ~0ull;
 }
 
-bool target__alive(struct target *t)
-{
-	return waitpid(t->pid, NULL, WNOHANG) == 0;
-}
-
 int target__stop(struct target *t)
 {
 	int status = -1;

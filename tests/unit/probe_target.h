@@ -33,8 +33,7 @@ void target__send(struct target *t, const char *fmt, ...) __attribute__((format(
 /* Reads "done N" within the deadline; false: it died or is late. */
 bool target__answer(struct target *t, uint64_t *sum);
 uint64_t target__run(struct target *t, const char *command); /* send + answer; ~0 on failure */
-bool target__alive(struct target *t);
-int target__stop(struct target *t); /* closes its input; wait status */
+int target__stop(struct target *t);                          /* closes its input; wait status */
 /* Where it has the code at this offset of the file. */
 uint64_t target__code_addr(const struct target *t, uint64_t offset);
 /* Writes one byte of code, as a process that changes its own; what was there. */

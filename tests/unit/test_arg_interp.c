@@ -507,7 +507,7 @@ static void test_wrong_layout(void)
 			t->numel_off = t->extra_meta_off = t->storage_offset_off = (uint16_t)off;
 		}
 		run(true);
-		CU_ASSERT_EQUAL(values__sound_words(out.words, out.cnt), out.cnt);
+		CU_ASSERT_EQUAL(values__survey(out.words, out.cnt).words, out.cnt);
 		CU_ASSERT(out.cnt > 0);
 	}
 }

@@ -240,12 +240,12 @@ static void test_wide_lists(void)
 	}
 	one = (struct ival){ list, 14 };
 	run_as(ARENA_STACK, put_stack(&one, 1), 1, true);
-	CU_ASSERT_EQUAL(values__sound_words(out.words, out.cnt), out.cnt);
+	CU_ASSERT_EQUAL(values__survey(out.words, out.cnt).words, out.cnt);
 	CU_ASSERT(out.cnt > 3000);
 	CU_ASSERT(arena.reads < 8000);
 	CU_ASSERT_EQUAL(first_val().flags, PTB_VAL_F_CUT);
 	run_as(ARENA_STACK, put_stack(&one, 1), 1, false);
-	CU_ASSERT_EQUAL(values__sound_words(out.words, out.cnt), out.cnt);
+	CU_ASSERT_EQUAL(values__survey(out.words, out.cnt).words, out.cnt);
 	CU_ASSERT(!arena.wild);
 }
 
@@ -263,11 +263,11 @@ static void test_too_much(void)
 	CU_ASSERT(out.cut);
 	CU_ASSERT_EQUAL(out.cnt % (6 + 32), 0);
 	CU_ASSERT(out.cnt * 8 <= PTB_ARGS_BYTES_MAX && out.cnt * 8 > PTB_ARGS_BYTES_MAX - 320);
-	CU_ASSERT_EQUAL(values__sound_words(out.words, out.cnt), out.cnt);
+	CU_ASSERT_EQUAL(values__survey(out.words, out.cnt).words, out.cnt);
 	stack[0] = (struct ival){ put_list(stack, 512), 14 };
 	run_as(ARENA_STACK, put_stack(stack, 1), 1, true);
 	CU_ASSERT(!out.cut); /* the list is marked */
-	CU_ASSERT_EQUAL(values__sound_words(out.words, out.cnt), out.cnt);
+	CU_ASSERT_EQUAL(values__survey(out.words, out.cnt).words, out.cnt);
 	CU_ASSERT_EQUAL(first_val().flags, PTB_VAL_F_CUT);
 	CU_ASSERT_EQUAL(first_val().n, 512);
 	CU_ASSERT_EQUAL(first_val().aux, (out.cnt - 1) / 38);
@@ -289,11 +289,11 @@ static void test_hostile(void)
 		add_op(PTB_ARG_SCALARS);
 		add_op(PTB_ARG_STRING);
 		run(true);
-		CU_ASSERT_EQUAL(values__sound_words(out.words, out.cnt), out.cnt);
+		CU_ASSERT_EQUAL(values__survey(out.words, out.cnt).words, out.cnt);
 		CU_ASSERT(out.cnt > 3);
 		w[0] = ~0ull - 7;
 		run(true);
-		CU_ASSERT_EQUAL(values__sound_words(out.words, out.cnt), out.cnt);
+		CU_ASSERT_EQUAL(values__survey(out.words, out.cnt).words, out.cnt);
 		vec[0] = counts[i];
 		vec[1] = 16;
 		run_as(ARENA_STACK, arena__put(vec, sizeof(vec)), 1, true);

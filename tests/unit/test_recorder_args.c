@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* cli/recorder_args: the layout's check on the first live tensors of a process, and what a capture keeps. */
+/* record/recorder_args.c: the layout's check on the first live tensors of a process, and what a capture keeps. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "capture/capture.h"
+#include "model/session.h"
 #include "record/recorder.h"
-#include "slice_log.h"
 #include "suite.h"
 #include "value_words.h"
 
@@ -86,26 +86,29 @@ static void call(struct scene *sc, int64_t numel, uint64_t keys)
 	sc->nr++;
 }
 
+static int see(void *arg, const struct slice *sl)
+{
+	*(uint32_t *)arg += (sl->in.flags & VALUES_PRESENT) != 0;
+	CU_ASSERT_STRING_EQUAL(sl->schema, func.schema);
+	return 0;
+}
+
 /* Closes the capture and reads it: how many of its slices have arguments. */
 static uint32_t with_args(struct scene *sc)
 {
 	struct capture_reader *cr;
-	struct slice_log *log;
 	struct session *s;
+	struct session_totals totals;
 	uint32_t n = 0;
+	struct session_sink sink = { .arg = &n, .slice = see };
 
 	recorder__round(sc->rec, 1u << 30);
 	recorder__window(sc->rec, false, 1u << 30, PTB_STOP_DURATION);
 	CU_ASSERT_EQUAL(recorder__close(sc->rec), 0);
 	CU_ASSERT_EQUAL_FATAL(capture_reader__open(sc->path, capture__open(sc->path), &cr), 0);
 	CU_ASSERT_EQUAL_FATAL(session__open(cr, NULL, &s), 0);
-	log = slice_log__run(s);
-	CU_ASSERT_EQUAL(log->cnt, sc->nr);
-	for (uint32_t i = 0; i < log->cnt; i++) {
-		n += (log->slices[i].in.flags & VALUES_PRESENT) != 0;
-		CU_ASSERT_STRING_EQUAL(log->slices[i].schema, func.schema);
-	}
-	slice_log__free(log);
+	CU_ASSERT_EQUAL(session__run(s, &sink, 1, &totals), 0);
+	CU_ASSERT_EQUAL(totals.slices, sc->nr);
 	session__free(s);
 	capture_reader__close(cr);
 	unlink(sc->path);

@@ -234,17 +234,6 @@ bool values__next(struct value_iter *it, struct value *v)
 	return true;
 }
 
-uint32_t values__count(const struct slice_values *sv)
-{
-	struct value_iter it = values__begin(sv);
-	struct value v;
-	uint32_t n = 0;
-
-	while (values__next(&it, &v))
-		n++;
-	return n;
-}
-
 struct value_survey values__survey(const uint64_t *words, uint32_t cnt)
 {
 	struct value_survey s = { 0 };

@@ -55,14 +55,6 @@ bool values__next(struct value_iter *it, struct value *v);
 /* Element i < present of INTS, which may be SymInts: a number, or OPAQUE where it is symbolic
  * (pytorch c10/core/SymInt.h: what is below -2^62 is a pointer with a tag). */
 struct value value__int_elem(const struct value *list, uint32_t i);
-/* The address of the TensorImpl, in a payload whose tensors have no numbers yet. */
-static inline uint64_t value__impl(const struct value *v)
-{
-	return v->tensor | (uint64_t)v->storage_id << 32;
-}
-
-/* Number of top-level values. */
-uint32_t values__count(const struct slice_values *sv);
 
 /* What a payload as a whole says; for the model, in the one walk that checks it. */
 struct value_survey {
@@ -76,10 +68,6 @@ struct value_survey {
 };
 
 struct value_survey values__survey(const uint64_t *words, uint32_t cnt);
-static inline uint32_t values__sound_words(const uint64_t *words, uint32_t cnt)
-{
-	return values__survey(words, cnt).words;
-}
 /* Replaces the address of every TensorImpl by what fn makes of it and of its storage's data (NULL:
  * an undefined tensor, which has none). The payload was checked. */
 void values__name_tensors(uint64_t *words, uint32_t cnt,

@@ -65,8 +65,6 @@ int capture_writer__flush(struct capture_writer *cw);
 /* Another descriptor of the file, for capture_reader__open() once it is closed: its name may be
  * another file's by then. The caller's, or negative errno. */
 int capture_writer__dup(const struct capture_writer *cw);
-/* Path of the file until it has its name; valid as long as cw. */
-const char *capture_writer__partial(const struct capture_writer *cw);
 /* Were ring records dropped because they could not be written? All those before *covered_ns are in
  * the file. */
 bool capture_writer__cut(const struct capture_writer *cw, uint64_t *covered_ns);

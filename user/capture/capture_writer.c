@@ -463,11 +463,6 @@ int capture_writer__dup(const struct capture_writer *cw)
 	return fd < 0 ? -errno : fd;
 }
 
-const char *capture_writer__partial(const struct capture_writer *cw)
-{
-	return new_file__partial(cw->nf);
-}
-
 bool capture_writer__cut(const struct capture_writer *cw, uint64_t *covered_ns)
 {
 	*covered_ns = cw->covered_ns;

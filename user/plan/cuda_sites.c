@@ -18,9 +18,11 @@
  */
 #include "plan/plan_priv.h"
 
+#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "code/code.h"
 
 #define NO PTB_API_NONE
@@ -64,6 +66,36 @@ static const struct api_row {
 _Static_assert(ROW_CNT < 128, "the tag of a call has seven bits");
 
 /* ---- which functions ---- */
+
+bool cuda_syms__has(const struct cuda_syms *cs, uint64_t addr)
+{
+	for (uint32_t i = 0; i < cs->cnt; i++)
+		if (cs->items[i].addr == addr)
+			return true;
+	return false;
+}
+
+static bool on_cuda_sym(const struct elf_sym *sym, void *arg)
+{
+	struct cuda_syms *cs = arg;
+
+	if (!sym->defined || !sym->addr || sym->type != STT_FUNC ||
+	    strncmp(sym->name + 2 * (sym->name[0] == '_'), "cu", 2) != 0)
+		return true;
+	for (uint32_t i = 0; i < cs->row_cnt; i++) {
+		if (cs->names(cs->role, sym->name, i) && !cuda_syms__has(cs, sym->addr))
+			vec_push(cs->items, cs->cnt, cs->cap,
+				 (struct cuda_sym){ .addr = sym->addr, .row = i });
+	}
+	return true;
+}
+
+void cuda_syms__find(struct cuda_syms *cs, const struct plan_build *b, cuda_row_fn names,
+		     uint32_t row_cnt)
+{
+	*cs = (struct cuda_syms){ .role = b->role, .names = names, .row_cnt = row_cnt };
+	elf_file__for_each_sym(b->lc->ef, on_cuda_sym, cs);
+}
 
 static bool is_memory_call(enum torch_lib_role role, const char *symbol, uint32_t row)
 {

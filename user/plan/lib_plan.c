@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sandbox.h"
-#include "plan/plan_cache.h"
 #include "plan/plan_priv.h"
 
 /*
@@ -137,7 +136,7 @@ static int encode_plan(void *arg, uint8_t **out, size_t *len)
 	int err = make_plan(a->libs, a->key, plan);
 
 	if (!err)
-		err = plan_cache__encode(plan, out, len);
+		plan_cache__encode(plan, out, len);
 	torch_plan__free(plan);
 	return err;
 }

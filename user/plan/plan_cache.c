@@ -1,38 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * File: header | plan_layout | functions | sites | classes | argument programs | texts. Records are
- * this build's own structures with a text offset instead of a pointer; their sizes are in the
- * header, so a file of another build of ptbpf does not match. A program is cut behind its last
- * instruction. The checksum covers the file with itself as zero.
+ * this build's own structures with a text offset instead of a pointer. Their sizes are in the
+ * header, so a file of another build of ptbpf does not match. A program ends after its last
+ * instruction.
  */
 #define LOG_DOMAIN "plan_cache"
-#include "plan/plan_cache.h"
+#include "plan/plan_priv.h"
 
 #include <errno.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <zlib.h>
 
 #include "base/containers.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "code/arch.h"
-#include "plan/plan_priv.h"
 #include "target/elf.h"
 
-#define CACHE_VERSION 6
+#define CACHE_VERSION 7
 
 struct cache_head {
 	char magic[8];
-	uint32_t version, crc;
+	uint32_t version;
 	uint32_t func_sz, site_sz, class_sz, layout_sz; /* of one record */
 	uint32_t func_cnt, site_cnt, class_cnt, text_sz;
 	uint32_t prog_cnt, prog_sz; /* all of them */
-	uint32_t names_a, names_b_only, names_disagree, pad;
+	uint32_t names_a, names_b_only, names_disagree;
 };
 
 struct cache_func {
@@ -53,23 +49,6 @@ struct cache_class {
 
 static const char cache_magic[8] = "ptbplan";
 
-static uint32_t file_crc(struct cache_head h, const uint8_t *body, size_t len)
-{
-	h.crc = 0;
-	return (uint32_t)crc32_z(crc32(0, (const Bytef *)&h, sizeof(h)), body, len);
-}
-
-/* The key's digest, which is of this build of ptbpf too; false: nothing is known of the files. */
-static bool cache_name(const struct plan_key *key, char *name, size_t cap)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < sizeof(key->digest) && n + 3 < cap; i++)
-		n += (size_t)snprintf(name + n, cap - n, "%02x", key->digest[i]);
-	snprintf(name + n, cap - n, ".plan");
-	return key->known;
-}
-
 /* ---- reading ---- */
 
 static bool head_ok(const struct cache_head *h, const uint8_t *body, uint64_t len)
@@ -84,7 +63,7 @@ static bool head_ok(const struct cache_head *h, const uint8_t *body, uint64_t le
 	       (uint64_t)h->site_cnt * h->site_sz + (uint64_t)h->class_cnt * h->class_sz +
 	       h->prog_sz + h->text_sz;
 	return need == len && h->text_sz && h->prog_cnt <= h->prog_sz / PROG_HEAD_SZ &&
-	       !body[len - 1] && file_crc(*h, body, len) == h->crc;
+	       !body[len - 1];
 }
 
 static int take_funcs(struct torch_plan *p, const uint8_t *rec, const char *texts, uint32_t text_sz)
@@ -265,26 +244,20 @@ int plan_cache__decode(const uint8_t *data, size_t len, struct torch_plan **out)
 int plan_cache__read(const struct plan_key *key, const char *dir, struct torch_plan **out)
 {
 	uint8_t *data = NULL;
-	char name[128];
 	size_t len = 0;
 	int fd, err;
 
 	*out = NULL;
-	if (!cache_name(key, name, sizeof(name)))
-		return -ENOENT;
-	fd = cache_dir__open(dir);
+	fd = key->known ? cache_dir__open(dir) : -ENOENT;
 	if (fd < 0)
 		return fd;
-	err = cache_dir__read(fd, name, sizeof(struct cache_head), PLAN_IMAGE_MAX, &data, &len);
+	err = cache_dir__read(fd, key->digest, ".plan", PLAN_IMAGE_MAX, &data, &len);
 	close(fd);
-	if (!err) {
+	if (!err)
 		err = plan_cache__decode(data, len, out);
-		free(data);
-		if (!err)
-			(*out)->from_cache = true;
-	}
-	if (err && err != -ENOENT)
-		pr_debug("%s is not used: %s", name, errstr(err));
+	if (!err)
+		(*out)->from_cache = true;
+	free(data);
 	return err;
 }
 
@@ -345,7 +318,7 @@ static void put_plan(struct image *im, struct image *texts, const struct torch_p
 	put(im, texts->data, texts->len);
 }
 
-int plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len)
+void plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len)
 {
 	struct cache_head h = {
 		.version = CACHE_VERSION,
@@ -367,26 +340,18 @@ int plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len
 	put_plan(&im, &texts, plan, &h.prog_sz);
 	memcpy(h.magic, cache_magic, sizeof(h.magic));
 	h.text_sz = texts.len;
-	h.crc = file_crc(h, im.data + sizeof(h), im.len - sizeof(h));
 	memcpy(im.data, &h, sizeof(h));
 	*out = im.data;
 	*len = im.len;
 	free(texts.data);
-	return 0;
 }
 
 void plan_cache__store(const struct plan_key *key, const char *dir, const uint8_t *data, size_t len)
 {
-	char name[128];
-	int fd, err;
+	int fd = key->known ? cache_dir__open(dir) : -ENOENT;
 
-	if (!cache_name(key, name, sizeof(name)))
-		return;
-	fd = cache_dir__open(dir);
 	if (fd < 0)
 		return;
-	err = cache_dir__write(fd, name, data, len);
+	cache_dir__write(fd, key->digest, ".plan", data, len);
 	close(fd);
-	if (err)
-		pr_debug("cannot store the plan as %s: %s", name, errstr(err));
 }

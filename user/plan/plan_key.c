@@ -4,7 +4,6 @@
 #include "plan/plan.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,43 +38,36 @@ static bool recall(struct file_key *fk)
 	return false;
 }
 
-static void id_name(const struct file_id *id, char *name, size_t cap)
-{
-	snprintf(name, cap, "%llx-%llx-%llx-%llx.%lx-%llx.%lx.hash", (unsigned long long)id->dev,
-		 (unsigned long long)id->ino, (unsigned long long)id->size,
-		 (unsigned long long)id->mtime_s, (long)id->mtime_ns,
-		 (unsigned long long)id->ctime_s, (long)id->ctime_ns);
-}
-
+/* The number of a mount is valid for this boot only. */
 static bool recall_from(int dir, struct file_key *fk)
 {
-	uint8_t *data;
-	char name[160];
+	uint8_t digest[FILE_HASH_SZ], *data;
 	size_t len;
+	bool whole;
 
-	id_name(&fk->id, name, sizeof(name));
-	if (dir < 0 || fk->id.mount ||
-	    cache_dir__read(dir, name, FILE_HASH_SZ, FILE_HASH_SZ, &data, &len))
+	if (dir < 0 || fk->id.mount)
 		return false;
-	memcpy(fk->hash, data, FILE_HASH_SZ);
+	SHA256((const uint8_t *)&fk->id, sizeof(fk->id), digest);
+	if (cache_dir__read(dir, digest, ".hash", FILE_HASH_SZ, &data, &len))
+		return false;
+	whole = len == FILE_HASH_SZ;
+	if (whole)
+		memcpy(fk->hash, data, FILE_HASH_SZ);
 	free(data);
-	return true;
+	return whole;
 }
 
 static void remember(int dir, const struct file_key *fk)
 {
-	char name[160];
-	int err;
+	uint8_t digest[FILE_HASH_SZ];
 
 	memo[memo_next % MEMO_CNT] = *fk;
 	if (++memo_next == 2 * MEMO_CNT)
 		memo_next = MEMO_CNT;
-	if (dir < 0 || fk->id.mount) /* the mount's number is for this boot */
+	if (dir < 0 || fk->id.mount)
 		return;
-	id_name(&fk->id, name, sizeof(name));
-	err = cache_dir__write(dir, name, fk->hash, sizeof(fk->hash));
-	if (err)
-		pr_debug("cannot store a hash: %s", errstr(err));
+	SHA256((const uint8_t *)&fk->id, sizeof(fk->id), digest);
+	cache_dir__write(dir, digest, ".hash", fk->hash, sizeof(fk->hash));
 }
 
 static int hash_file(int dir, const struct torch_lib *lib, struct file_key *fk)
@@ -167,4 +159,50 @@ bool plan_key__holds(const struct torch_lib *libs, const struct plan_key *key)
 		    (file_id__get(libs[role].fd, &now) || !file_id__same(&now, &key->files[role])))
 			return false;
 	return true;
+}
+
+/* ---- analyses that failed ---- */
+
+#define FAILURES_MAX 64 /* the oldest goes */
+#define VALID_NS 3600000000000ULL
+#define LONG_NS 100000000ULL /* shorter ones are simply repeated */
+
+static struct plan_failure {
+	uint8_t digest[FILE_HASH_SZ];
+	int err;
+	uint64_t until_ns; /* CLOCK_MONOTONIC */
+} failures[FAILURES_MAX];
+static uint32_t next_failure;
+
+static uint32_t find_failure(const uint8_t *digest)
+{
+	uint32_t i = 0;
+
+	while (i < FAILURES_MAX &&
+	       !(failures[i].err && !memcmp(failures[i].digest, digest, FILE_HASH_SZ)))
+		i++;
+	return i;
+}
+
+int plan_failures__find(const struct plan_key *key, uint64_t now_ns)
+{
+	uint32_t i = key->known ? find_failure(key->digest) : FAILURES_MAX;
+
+	return i < FAILURES_MAX && now_ns < failures[i].until_ns ? failures[i].err : 0;
+}
+
+void plan_failures__note(const struct plan_key *key, int err, uint64_t took_ns, uint64_t now_ns)
+{
+	uint32_t i;
+
+	if (!key->known || took_ns < LONG_NS || err == -ECANCELED || err == -EINTR ||
+	    err == -ESTALE)
+		return;
+	i = find_failure(key->digest);
+	if (i == FAILURES_MAX) {
+		i = next_failure;
+		next_failure = (next_failure + 1) % FAILURES_MAX;
+	}
+	failures[i] = (struct plan_failure){ .err = err, .until_ns = now_ns + VALID_NS };
+	memcpy(failures[i].digest, key->digest, sizeof(failures[i].digest));
 }

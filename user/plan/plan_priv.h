@@ -303,4 +303,20 @@ int script_sites__add(struct plan_build *b);
 /* seq_sites.c: the sequence number's increment and where the number is stored. */
 int seq_sites__add(struct plan_build *b);
 
+/*
+ * Plans on disk, one file per set of libraries, named after the plan's key, in a directory that is
+ * root's alone (elf.h).
+ */
+#define PLAN_IMAGE_MAX (32u << 20) /* bytes of an encoded plan */
+
+/* 0: *out is the cached plan; negative errno: there is none. */
+int plan_cache__read(const struct plan_key *key, const char *dir, struct torch_plan **out);
+/* Writes an encoded plan. After a failure the plan is made again the next time. */
+void plan_cache__store(const struct plan_key *key, const char *dir, const uint8_t *data,
+		       size_t len);
+/* A plan as bytes; *out from malloc. */
+void plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len);
+/* Trusts no byte: -EINVAL for any index or length that does not fit. */
+int plan_cache__decode(const uint8_t *data, size_t len, struct torch_plan **out);
+
 #endif /* PLAN_PLAN_PRIV_H */

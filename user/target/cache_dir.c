@@ -14,11 +14,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define OPENSSL_SUPPRESS_DEPRECATED /* as in plan/plan_key.c */
+#include <openssl/sha.h>
+
 #include "base/containers.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 
+#define NAME_SZ (2 * FILE_HASH_SZ + 16)
 #define BLOCK 4096ULL /* what a file takes at least */
 
 /* A directory that others could read is closed; one that they could write may hold anything. */
@@ -44,30 +48,8 @@ static int check_dir(int fd, const char *path)
 	return 0;
 }
 
-/* Hashes that earlier versions remembered under identities that users can forge. */
-static void drop_forgeable(int dir)
-{
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	const char *dot;
-	struct dirent *e;
-
-	if (!d) {
-		if (fd >= 0)
-			close(fd);
-		return;
-	}
-	while ((e = readdir(d)) != NULL) {
-		dot = strrchr(e->d_name, '.');
-		if (dot && !strcmp(dot, ".id"))
-			unlinkat(dir, e->d_name, 0);
-	}
-	closedir(d);
-}
-
 int cache_dir__open(const char *path)
 {
-	static bool dropped;
 	int fd, err;
 
 	if (!path)
@@ -84,18 +66,21 @@ int cache_dir__open(const char *path)
 		return err;
 	}
 	err = check_dir(fd, path);
-	if (err) {
+	if (err)
 		close(fd);
-		return err;
-	}
-	if (!dropped)
-		drop_forgeable(fd);
-	dropped = true;
-	return fd;
+	return err ? err : fd;
 }
 
-static int read_all(int fd, size_t min, size_t max, uint8_t **out, size_t *len)
+static void file_name(const uint8_t *digest, const char *suffix, char name[NAME_SZ])
 {
+	for (size_t i = 0; i < FILE_HASH_SZ; i++)
+		sprintf(name + 2 * i, "%02x", digest[i]);
+	snprintf(name + 2 * FILE_HASH_SZ, NAME_SZ - 2 * FILE_HASH_SZ, "%s", suffix);
+}
+
+static int read_all(int fd, size_t max, uint8_t **out, size_t *len)
+{
+	uint8_t sum[FILE_HASH_SZ];
 	struct stat st;
 	ssize_t got;
 	int err = 0;
@@ -105,7 +90,7 @@ static int read_all(int fd, size_t min, size_t max, uint8_t **out, size_t *len)
 	if (!S_ISREG(st.st_mode) || st.st_uid != 0 || (st.st_mode & 07777) != 0600 ||
 	    st.st_nlink != 1)
 		return -EPERM;
-	if (st.st_size < 0 || (uint64_t)st.st_size < min || (uint64_t)st.st_size > max)
+	if (st.st_size < FILE_HASH_SZ || (uint64_t)st.st_size > max + FILE_HASH_SZ)
 		return -EINVAL;
 	*out = xmalloc((size_t)st.st_size + 1);
 	for (*len = 0; !err && *len<(size_t)st.st_size; *len += got> 0 ? (size_t)got : 0) {
@@ -114,21 +99,30 @@ static int read_all(int fd, size_t min, size_t max, uint8_t **out, size_t *len)
 			err = got ? -errno : -EINVAL;
 	}
 	if (err)
-		free(*out);
-	return err;
+		return err;
+	*len -= FILE_HASH_SZ;
+	SHA256(*out, *len, sum);
+	return memcmp(*out + *len, sum, FILE_HASH_SZ) ? -EINVAL : 0;
 }
 
-int cache_dir__read(int dir, const char *name, size_t min, size_t max, uint8_t **out, size_t *len)
+int cache_dir__read(int dir, const uint8_t *digest, const char *suffix, size_t max, uint8_t **out,
+		    size_t *len)
 {
-	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), err;
+	char name[NAME_SZ];
+	int fd, err;
 
 	*out = NULL;
+	file_name(digest, suffix, name);
+	fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return -errno;
-	err = read_all(fd, min, max, out, len);
-	if (err)
-		*out = NULL;
+	err = read_all(fd, max, out, len);
 	close(fd);
+	if (err) {
+		free(*out);
+		*out = NULL;
+		pr_debug("%s is not used: %s", name, errstr(err));
+	}
 	return err;
 }
 
@@ -213,26 +207,35 @@ static int write_all(int fd, const uint8_t *data, size_t len)
 	return 0;
 }
 
-int cache_dir__write(int dir, const char *name, const uint8_t *data, size_t len)
+void cache_dir__write(int dir, const uint8_t *digest, const char *suffix, const uint8_t *data,
+		      size_t len)
 {
+	uint8_t sum[FILE_HASH_SZ];
+	char tmp[32], name[NAME_SZ];
 	uint64_t salt;
-	char tmp[32];
 	int fd, err;
 
+	file_name(digest, suffix, name);
+	SHA256(data, len, sum);
 	if (getrandom(&salt, sizeof(salt), 0) != (ssize_t)sizeof(salt))
-		return -EIO;
+		return;
 	snprintf(tmp, sizeof(tmp), "new.%016llx", (unsigned long long)salt);
 	fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -errno;
+	if (fd < 0) {
+		pr_debug("cannot store %s: %s", name, errstr(errno));
+		return;
+	}
 	err = fchmod(fd, 0600) ? -errno : write_all(fd, data, len);
+	if (!err)
+		err = write_all(fd, sum, sizeof(sum));
 	if (close(fd) && !err)
 		err = -errno;
 	if (!err && renameat(dir, tmp, dir, name))
 		err = -errno;
-	if (err)
+	if (err) {
+		pr_debug("cannot store %s: %s", name, errstr(err));
 		unlinkat(dir, tmp, 0);
-	else
+	} else {
 		prune(dir);
-	return err;
+	}
 }

@@ -21,20 +21,24 @@
 /* A descriptor, the caller's to close, or negative errno (logged unless -ENOENT). path NULL:
  * PLAN_CACHE_DIR; made where it is missing. -EPERM: it is not root's alone. */
 int cache_dir__open(const char *path);
-/* The whole file, of min to max bytes; *out from malloc. 0 or negative errno. */
-int cache_dir__read(int dir, const char *name, size_t min, size_t max, uint8_t **out, size_t *len);
-/* Under another name first, so that a reader never sees half a file; then the oldest files are
- * deleted until the rest fits LIMIT_PLAN_CACHE_MIB. Not synced: a damaged file is not believed, and
- * made again. 0 or negative errno. */
-int cache_dir__write(int dir, const char *name, const uint8_t *data, size_t len);
+#define FILE_HASH_SZ 32
+
+/*
+ * A file is named after a digest (FILE_HASH_SZ bytes) with a suffix, and ends with the hash of its
+ * content: a damaged one is not used. Reads up to max bytes; *out from malloc. 0 or negative errno.
+ */
+int cache_dir__read(int dir, const uint8_t *digest, const char *suffix, size_t max, uint8_t **out,
+		    size_t *len);
+/* Writes the file under another name first, so that a reader never sees half a file, and does not
+ * sync. Then deletes the oldest files until the rest fits LIMIT_PLAN_CACHE_MIB. */
+void cache_dir__write(int dir, const uint8_t *digest, const char *suffix, const uint8_t *data,
+		      size_t len);
 
 /*
  * The identity and the content of an open file. The identity changes whenever the file is written
  * or replaced, or its inode changes; a write through a shared mapping may change it later. The hash
  * is of every byte. Both are those of a descriptor: a name may refer to another file by then.
  */
-
-#define FILE_HASH_SZ 32
 
 struct file_id { /* without padding: compared and hashed as bytes */
 	uint64_t dev, ino, size;

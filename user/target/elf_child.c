@@ -4,7 +4,6 @@
 #include "target/elf.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +90,7 @@ void elf_answer__give(const void *from, size_t sz, uint8_t **out, size_t *len)
 	*len = sz;
 }
 
-/* ---- what was answered before ---- */
+/* ---- answers that are remembered ---- */
 
 struct cached_answer {
 	struct file_id id;
@@ -117,8 +116,8 @@ static const struct cached_answer *find_cached(const struct file_id *id,
 	return NULL;
 }
 
-/* Is it the same the next time? Not an error of our own, nor the answer about a file whose identity
- * may be another's. */
+/* Will the next answer be the same? Not after an error of ptbpf's own, nor for a file whose identity
+ * another file may get. */
 static bool is_lasting(const struct file_id *id, int err, size_t len)
 {
 	if (!file_id__is_lasting(id))
@@ -148,16 +147,10 @@ static void cache_answer(const struct file_id *id, const struct elf_question *q,
 	};
 	m->arg = q->arg_sz ? vec_dup(q->arg, 1, q->arg_sz) : NULL;
 	m->data = len ? vec_dup(data, 1, len) : NULL;
-	if ((q->arg_sz && !m->arg) || (len && !m->data)) {
-		free(m->arg);
-		free(m->data);
-		*m = (struct cached_answer){ .fn = NULL };
-		return;
-	}
 	cache_next = (cache_next + 1) % CACHE_CNT;
 }
 
-/* ---- what another ptbpf was answered ---- */
+/* ---- answers that are kept for other processes ---- */
 
 static int cache_fd = -1;
 
@@ -180,15 +173,12 @@ const uint8_t *elf_child__tool_id(void)
 	return id;
 }
 
-#define HASH_SZ SHA256_DIGEST_LENGTH
-
-/* The name of its file. False: no answer about this file is kept. The mount's number is for this
- * boot. */
-static bool answer_name(const struct file_id *id, const struct elf_question *q, char *name)
+/* The digest that names its file. False: no answer about this file is kept, because the number of a
+ * mount is valid for this boot only. */
+static bool answer_digest(const struct file_id *id, const struct elf_question *q, uint8_t *digest)
 {
 	const uint64_t nums[] = { (uint64_t)(uintptr_t)q->fn - (uint64_t)(uintptr_t)elf_child__ask,
 				  q->arg_sz };
-	uint8_t hash[HASH_SZ];
 	SHA256_CTX ctx;
 
 	if (cache_fd < 0 || id->mount || !file_id__is_lasting(id))
@@ -198,38 +188,8 @@ static bool answer_name(const struct file_id *id, const struct elf_question *q, 
 	SHA256_Update(&ctx, id, sizeof(*id));
 	SHA256_Update(&ctx, nums, sizeof(nums));
 	SHA256_Update(&ctx, q->arg, q->arg_sz);
-	SHA256_Final(hash, &ctx);
-	for (size_t i = 0; i < HASH_SZ; i++)
-		sprintf(name + 2 * i, "%02x", hash[i]);
-	strcpy(name + 2 * HASH_SZ, ".answer");
+	SHA256_Final(digest, &ctx);
 	return true;
-}
-
-/* The file ends with the hash of the answer: it may be damaged. */
-static bool recall_answer(const char *name, uint8_t **data, size_t *len)
-{
-	uint8_t hash[HASH_SZ];
-
-	if (cache_dir__read(cache_fd, name, HASH_SZ, CACHED_MAX + HASH_SZ, data, len))
-		return false;
-	*len -= HASH_SZ;
-	SHA256(*data, *len, hash);
-	if (!memcmp(*data + *len, hash, HASH_SZ))
-		return true;
-	free(*data);
-	*data = NULL;
-	return false;
-}
-
-static void keep_answer(const char *name, const uint8_t *data, size_t len)
-{
-	uint8_t file[CACHED_MAX + HASH_SZ];
-
-	if (len > CACHED_MAX)
-		return;
-	memcpy(file, data, len);
-	SHA256(data, len, file + len);
-	cache_dir__write(cache_fd, name, file, len + HASH_SZ); /* else it is asked again */
 }
 
 /* ---- in the parent ---- */
@@ -293,7 +253,7 @@ int elf_child__ask(int fd, const char *name, const struct elf_question *q, struc
 	struct file_id id;
 	uint8_t *data = NULL;
 	size_t len = 0;
-	char kept[80];
+	uint8_t digest[FILE_HASH_SZ];
 	bool keep;
 	int err = file_id__get(fd, &id);
 
@@ -304,13 +264,13 @@ int elf_child__ask(int fd, const char *name, const struct elf_question *q, struc
 	m = find_cached(&id, q);
 	if (m)
 		return m->err ? m->err : take_answer(m->data, m->len, out);
-	keep = answer_name(&id, q, kept);
-	if (keep && recall_answer(kept, &data, &len)) {
+	keep = answer_digest(&id, q, digest);
+	if (keep && !cache_dir__read(cache_fd, digest, ".answer", CACHED_MAX, &data, &len)) {
 		cache_answer(&id, q, 0, data, len);
 	} else {
 		err = run_child(&r, &id, &data, &len);
-		if (keep && !err)
-			keep_answer(kept, data, len);
+		if (keep && !err && len <= CACHED_MAX)
+			cache_dir__write(cache_fd, digest, ".answer", data, len);
 	}
 	if (!err)
 		err = take_answer(data, len, out);

@@ -2,7 +2,7 @@
 /* cost_meter: hits of many processes in any order. */
 #include <stdlib.h>
 
-#include "record/recorder_priv.h"
+#include "record/run_priv.h"
 #include "suite.h"
 
 static void test_each(void)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The session's set of BPF programs and links; see probe_set.h. Owns the loaded object, the rings,
- * and the links of each process. Which sites to probe is decided elsewhere.
+ * and the links of each process.
  *
- * Longer than 600 lines because all that has the whole set in hand is here: loading, processes,
+ * Longer than 600 lines because everything that needs the whole set is here: loading, processes,
  * windows, reading.
  */
 #define LOG_DOMAIN "probe_set"
@@ -30,7 +30,7 @@ static const char *const prog_names[PTB_PROG_CNT] = {
 
 #define SCRATCH_CNT 4 /* PTB_SCRATCH_CNT of bpf/maps.bpf.h */
 
-/* The columns "loaded" of PTB_PROGS. */
+/* values of the column "loaded" of PTB_PROGS */
 #define LOADED_ALL (!opts->sample_hz)
 #define LOADED_VALUES (opts->args != PROBE_ARGS_NONE)
 #define LOADED_RESULTS (opts->args == PROBE_ARGS_FULL)
@@ -53,8 +53,7 @@ static void choose_programs(const struct ptbpf_bpf *s, const struct probe_set_op
 #undef X
 }
 
-/* Ids of stacks are hashes: with a seed that a target does not know it cannot make two of them
- * equal. */
+/* Stack ids are hashes. A target that does not know the seed cannot make two stacks collide. */
 static int configure_stacks(struct ptbpf_bpf *s, bool stacks, bool sampled)
 {
 	s->rodata->py_stacks = stacks;
@@ -70,9 +69,9 @@ static int configure_stacks(struct ptbpf_bpf *s, bool stacks, bool sampled)
 }
 
 /*
- * Before load: what of the object is loaded, and how large its maps are: a session that records
- * names only loads and allocates nothing for arguments. out[PTB_PROG_CNT]: the program of each row
- * of PTB_PROGS; NULL: none with these options, and its sites are not probed.
+ * Selects, before loading, the programs and the sizes of maps. A session that records only names
+ * loads and allocates nothing for arguments. out[PTB_PROG_CNT]: the program of each row of
+ * PTB_PROGS; NULL: it is not loaded with these options, and its sites are not probed.
  */
 static int configure_programs(struct ptbpf_bpf *s, const struct probe_set_opts *opts,
 			      struct bpf_program **out)
@@ -89,7 +88,7 @@ static int configure_programs(struct ptbpf_bpf *s, const struct probe_set_opts *
 		bpf_map__set_max_entries(s->maps.arg_scratch_mem, (uint32_t)cpus * SCRATCH_CNT);
 	else
 		bpf_map__set_max_entries(s->maps.arg_progs, 1);
-	bpf_map__set_autocreate(s->maps.no_programs, false); /* of code that is never reached */
+	bpf_map__set_autocreate(s->maps.no_programs, false); /* only unreachable code uses it */
 	bpf_map__set_autocreate(s->maps.arg_scratch_mem, values);
 	bpf_map__set_autocreate(s->maps.call_frames, full);
 	bpf_map__set_autocreate(s->maps.api_calls, opts->memory);
@@ -97,8 +96,8 @@ static int configure_programs(struct ptbpf_bpf *s, const struct probe_set_opts *
 	return configure_stacks(s, opts->stacks, opts->sample_hz > 0);
 }
 
-/* Which kind of links; sites by address where the kernel keeps no cookie per site. 0 or negative
- * errno (reported). */
+/* Chooses the kind of links. Looks up sites by address if the kernel keeps no cookie per site. 0 or
+ * negative errno (reported). */
 static int choose_links(struct probe_set *ps, const struct probe_set_opts *opts, uint32_t ns_inum)
 {
 	struct ptbpf_bpf *s = ps->skel;
@@ -121,10 +120,10 @@ static int choose_links(struct probe_set *ps, const struct probe_set_opts *opts,
 		}
 	}
 	s->rodata->site_by_ip = ps->trace != NULL;
-	/* else there may be processes that are not seen here */
+	/* outside the initial namespace there may be processes that ptbpf does not see */
 	s->rodata->by_tgid = ps->multi && !s->rodata->ns_level;
-	/* before 7ff94f276f8e (Linux 6.2) the kernel may crash where it visits the mappings of a
-	 * process that ends */
+	/* before 7ff94f276f8e (Linux 6.2) the kernel may crash when it visits the mappings of an
+	 * ending process */
 	bpf_program__set_autoload(s->progs.mappings, attach_multi__known() && !s->rodata->ns_level);
 	bpf_map__set_autocreate(s->maps.shared_procs, s->rodata->by_tgid);
 	if (!ps->trace)
@@ -162,7 +161,7 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts)
 	return kmem__configure(&ps->kmem, s, opts->kernel_memory);
 }
 
-/* Why loading failed, in the user's terms where a feature is missing. */
+/* Reports which missing feature makes loading fail. */
 static void report_load_failure(int err, const struct probe_set_opts *opts)
 {
 	char detail[256];
@@ -209,7 +208,7 @@ static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 		return err;
 	err = ptbpf_bpf__load(ps->skel);
 	if (!err && !ps->skel->bss)
-		err = -ENOMEM; /* libbpf goes on where the variables cannot be mapped */
+		err = -ENOMEM; /* libbpf continues without the mapped variables */
 	if (err) {
 		report_load_failure(err, opts);
 		return err;
@@ -310,7 +309,7 @@ int probe_set__attach_sites(struct probe_set *ps, struct attach_req *req)
 	return attach_trace__sites(req);
 }
 
-/* The sites of `lib` that program `prog` serves, into `some`. */
+/* Copies the sites of `lib` with program `prog` to `some`. */
 static uint32_t select_sites(const struct probe_lib *lib, uint32_t prog, struct probe_site **some)
 {
 	uint32_t cnt = 0;
@@ -376,7 +375,7 @@ int probe_set__verify_armed(const struct probe_set *ps, pid_t tgid, const struct
 	return verify(tgid, libs, lib_cnt, ps->progs);
 }
 
-/* All or nothing: the instructions are compared immediately before and after. */
+/* Attaches all sites or none. Compares the instructions immediately before and after. */
 static int attach_own(struct probe_set *ps, uint32_t proc, pid_t tgid, struct probe_lib *libs,
 		      uint32_t lib_cnt)
 {
@@ -397,11 +396,11 @@ static int attach_own(struct probe_set *ps, uint32_t proc, pid_t tgid, struct pr
 		err = probe_set__verify_armed(ps, tgid, libs, lib_cnt);
 	if (!err)
 		link_list__move(&ps->procs[proc].links, &links);
-	link_list__clear(&links); /* what was not kept */
+	link_list__clear(&links);
 	return err ? err : cnt;
 }
 
-/* Where others have links that serve this process, too, there is nothing to place. */
+/* Places nothing where shared links serve this process, too. */
 static int attach_libs(struct probe_set *ps, uint32_t proc, const struct code_maps *all,
 		       struct probe_lib *libs, uint32_t lib_cnt)
 {
@@ -453,8 +452,8 @@ static int proc__alloc(struct probe_set *ps, const struct ptb_proc_cfg *cfg, uin
 	return -ENOSPC;
 }
 
-/* The kernel attaches to a file that the process has not mapped, and nothing ever hits. A process
- * that has no code is ending. */
+/* The kernel also attaches to a file that the process has not mapped, and such a probe is never
+ * hit. A process without any code is ending. */
 static void warn_if_unmapped(pid_t tgid, const struct code_maps *all, const struct probe_lib *lib)
 {
 	struct code_maps maps = { 0 };
@@ -492,7 +491,7 @@ int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_li
 	err = check_libs(libs, lib_cnt, &sites);
 	known = !err && sites && !code_maps__read_all(&all, tgid);
 	if (!known)
-		/* some would be worse than none: without them it has links of its own */
+		/* incomplete mappings are not used: the process then has links of its own */
 		code_maps__free(&all);
 	for (uint32_t l = 0; l < lib_cnt && known; l++)
 		if (libs[l].cnt)
@@ -535,8 +534,7 @@ int probe_set__try(const struct probe_set_opts *opts)
 	return err;
 }
 
-/* A process may be there more than once: its agent and its CUDA libraries are added by
- * themselves. */
+/* A process may have several entries: its agent and its CUDA libraries have their own. */
 static bool has_tgid(const struct probe_set *ps, pid_t tgid)
 {
 	for (uint32_t i = 0; i < PTB_PROC_MAX; i++)
@@ -545,14 +543,14 @@ static bool has_tgid(const struct probe_set *ps, pid_t tgid)
 	return false;
 }
 
-/* RecordFunction objects that will have no end: of one process, or of all (tgid 0). */
+/* Forgets RecordFunction objects that will not end: of one process, or of all (tgid 0). */
 static void forget_scopes(const struct probe_set *ps, uint32_t tgid)
 {
 	int fd = bpf_map__fd(ps->skel->maps.scopes);
 	struct ptb_scope_key key, next;
 	bool more = !bpf_map_get_next_key(fd, NULL, &next);
 
-	/* others may be added meanwhile */
+	/* others may be added in the meantime */
 	for (uint32_t i = 0; more && i < 2 * PTB_SCOPES_MAX; i++) {
 		key = next;
 		more = !bpf_map_get_next_key(fd, &key, &next);
@@ -591,8 +589,7 @@ int probe_set__watch_task(struct probe_set *ps, uint32_t tgid)
 
 /* ---- arguments ---- */
 
-/* Two arguments or more that are passed by reference are worth reading the caller's stack as a
- * whole. */
+/* With two or more arguments passed by reference, one read of the caller's stack pays. */
 static uint8_t inputs_by_ref(const struct ptb_arg_prog *prog)
 {
 	uint8_t n = 0;
@@ -724,7 +721,7 @@ void probe_set__detach(struct probe_set *ps)
 {
 	struct link_list all = {};
 
-	/* together, because each link waits for the kernel; without memory one process at a time */
+	/* all processes at once, because the removal of each link waits for the kernel */
 	for (uint32_t i = 0; i < PTB_PROC_MAX; i++) {
 		link_list__move(&all, &ps->procs[i].ops_links);
 		link_list__move(&all, &ps->procs[i].request_links);
@@ -862,9 +859,9 @@ int probe_set__poll_fd(const struct probe_set *ps)
 }
 
 /*
- * The programs set the first time if it is 0, then the last, then count; a loss that falls between
- * the two exchanges here is counted next time with no first time of its own, and begins where this
- * ended.
+ * The programs set the first time if it is 0, then the last time, then the count. A loss between
+ * the two exchanges here is counted by the next call. It has no first time then and begins where
+ * this one ended.
  */
 void probe_set__take_loss(struct probe_set *ps, uint32_t ring, struct ring_loss *out)
 {

@@ -6,12 +6,184 @@
  */
 #define LOG_DOMAIN "agent"
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
+#include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "record/recorder_agent.h"
 #include "target/torch.h"
+
+/* ---- times ---- */
+
+#define NEAR_TICKS (1ULL << 62) /* further apart no two readings of one machine are */
+
+int agent_clock__add(struct agent_clock *c, uint64_t ticks, uint64_t mono_ns)
+{
+	const struct agent_clock_pair *last = c->cnt ? &c->pairs[c->cnt - 1] : NULL;
+
+	if (last &&
+	    (ticks <= last->ticks || mono_ns <= last->mono_ns || ticks - last->ticks > NEAR_TICKS))
+		return -EINVAL;
+	/* chunks that wait for a clock pair are later than these */
+	if (c->cnt >= LIMIT_AGENT_CLOCKS) {
+		c->cnt -= LIMIT_AGENT_CLOCKS / 2;
+		memmove(c->pairs, c->pairs + LIMIT_AGENT_CLOCKS / 2, c->cnt * sizeof(*c->pairs));
+		c->at = 0;
+	}
+	vec_push(c->pairs, c->cnt, c->cap, (struct agent_clock_pair){ ticks, mono_ns });
+	return 0;
+}
+
+bool agent_clock__covers(const struct agent_clock *c, uint64_t ticks)
+{
+	return c->ns || (c->cnt > 1 && ticks <= c->pairs[c->cnt - 1].ticks);
+}
+
+/* The last pair before these ticks that has one behind it. */
+static uint32_t find_pair(struct agent_clock *c, uint64_t ticks)
+{
+	uint32_t first = 0, last = c->cnt - 2;
+
+	if (c->at <= last && c->pairs[c->at].ticks < ticks && ticks <= c->pairs[c->at + 1].ticks)
+		return c->at;
+	while (first < last) {
+		uint32_t mid = first + (last - first + 1) / 2;
+
+		if (c->pairs[mid].ticks < ticks)
+			first = mid;
+		else
+			last = mid - 1;
+	}
+	return c->at = first;
+}
+
+uint64_t agent_clock__mono(struct agent_clock *c, uint64_t ticks)
+{
+	const struct agent_clock_pair *a, *b;
+	__int128 ns;
+
+	if (c->ns)
+		return ticks;
+	if (c->cnt < 2)
+		return 0;
+	a = &c->pairs[find_pair(c, ticks)];
+	b = a + 1;
+	ns = (__int128)a->mono_ns + ((__int128)ticks - (__int128)a->ticks) *
+					    (__int128)(b->mono_ns - a->mono_ns) /
+					    (__int128)(b->ticks - a->ticks);
+	return ns < 0 || ns > INT64_MAX ? 0 : (uint64_t)ns;
+}
+
+void agent_clock__free(struct agent_clock *c)
+{
+	free(c->pairs);
+	*c = (struct agent_clock){ 0 };
+}
+
+/*
+ * ---- open operators ----
+ *
+ * Each is in two circles in the order of their begins: one of all, one of its stream. An agent
+ * chooses the objects, streams and order of its records, so nothing here searches.
+ */
+
+/* Keys in `ids`: (object, BY_OBJECT): the entry; (0, OF_ALL), (stream, OF_STREAM): the first one of
+ * a circle. */
+enum { OF_ALL, OF_STREAM, BY_OBJECT };
+
+static struct agent_open *find_open(const struct agent_opens *o, uint64_t key, int kind)
+{
+	const uint64_t *known = hashmap__get(&o->ids, key, (uint64_t)kind);
+
+	return known ? (struct agent_open *)*known : NULL;
+}
+
+/* The oldest in the stream; stream 0: of all streams. NULL: none. */
+static struct agent_open *first_open(const struct agent_opens *o, uint32_t stream)
+{
+	return o->cnt ? find_open(o, stream, stream ? OF_STREAM : OF_ALL) : NULL;
+}
+
+static void join(struct agent_opens *o, struct agent_open *e, uint64_t key, int circle)
+{
+	struct agent_open *first = find_open(o, key, circle);
+
+	e->next[circle] = e->prev[circle] = e;
+	if (!first) {
+		hashmap__put(&o->ids, key, (uint64_t)circle, (uint64_t)e);
+		return;
+	}
+	e->next[circle] = first;
+	e->prev[circle] = first->prev[circle];
+	first->prev[circle]->next[circle] = e;
+	first->prev[circle] = e;
+}
+
+static void leave(struct agent_opens *o, struct agent_open *e, uint64_t key, int circle)
+{
+	if (e->next[circle] == e)
+		hashmap__del(&o->ids, key, (uint64_t)circle);
+	else if (find_open(o, key, circle) == e)
+		hashmap__put(&o->ids, key, (uint64_t)circle, (uint64_t)e->next[circle]);
+	e->prev[circle]->next[circle] = e->next[circle];
+	e->next[circle]->prev[circle] = e->prev[circle];
+}
+
+static size_t size_of(const struct ptb_rf_begin *rec)
+{
+	return offsetof(struct agent_open, rec) + rec->h.len;
+}
+
+static void remove_open(struct agent_opens *o, struct agent_open *e)
+{
+	leave(o, e, 0, OF_ALL);
+	leave(o, e, e->stream, OF_STREAM);
+	hashmap__del(&o->ids, e->rec.rf, BY_OBJECT);
+	o->cnt--;
+	o->bytes -= size_of(&e->rec);
+	free(e);
+}
+
+/* Keeps a copy of rec, in place of an older one of the same object. */
+static void keep_open(struct recorder *r, struct agent_opens *o, uint32_t stream,
+		      const struct ptb_rf_begin *rec)
+{
+	struct agent_open *e = find_open(o, rec->rf, BY_OBJECT);
+	size_t size = size_of(rec);
+
+	if (e)
+		/* another object at this address, whose end did not come */
+		remove_open(o, e);
+	if (o->cnt >= LIMIT_AGENT_OPEN || o->bytes + size > LIMIT_AGENT_OPEN_BYTES ||
+	    !mem_limit__allows(size + hashmap__growth(&o->ids))) {
+		agent__over(r);
+		return;
+	}
+	e = xmalloc(size);
+	memcpy(&e->rec, rec, rec->h.len);
+	e->stream = stream;
+	hashmap__put(&o->ids, rec->rf, BY_OBJECT, (uint64_t)e);
+	join(o, e, 0, OF_ALL);
+	join(o, e, stream, OF_STREAM);
+	o->cnt++;
+	o->bytes += size;
+}
+
+void agent_open__clear(struct agent_opens *o)
+{
+	struct agent_open *e;
+
+	while ((e = first_open(o, 0)))
+		remove_open(o, e);
+	hashmap__clear(&o->ids);
+}
+
+/* ---- records ---- */
 
 union rf_record {
 	struct ptb_rf_begin begin;
@@ -131,32 +303,25 @@ static void make_end(struct recorder *r, struct agent_proc *p, const struct ptb_
 
 /* ---- the window's begin ---- */
 
-static void keep_open(struct recorder *r, struct agent_opens *o, uint32_t stream,
-		      const struct ptb_rf_begin *rec)
-{
-	if (agent_open__add(o, stream, rec) == -E2BIG)
-		agent__over(r);
-}
-
 static void forget_open(struct agent_opens *opens, uint64_t rf)
 {
-	struct agent_open *o = agent_open__find(opens, rf);
+	struct agent_open *o = find_open(opens, rf, BY_OBJECT);
 
 	if (o)
-		agent_open__remove(opens, o);
+		remove_open(opens, o);
 }
 
 void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t stream)
 {
 	struct agent_open *o;
 
-	while ((o = agent_open__first(&p->open, stream))) {
+	while ((o = first_open(&p->open, stream))) {
 		o->rec.h.ts_ns = r->begin_ns;
 		o->rec.h.flags |= PTB_F_OPEN;
 		put_op(r, &o->rec.h);
 		if (r->holding)
 			keep_open(r, &p->now_open, o->stream, &o->rec);
-		agent_open__remove(&p->open, o);
+		remove_open(&p->open, o);
 	}
 }
 
@@ -164,13 +329,13 @@ void agent_ops__record_held(struct recorder *r, struct agent_proc *p, uint64_t s
 {
 	struct agent_open *o;
 
-	while ((o = agent_open__first(&p->now_open, 0))) {
+	while ((o = first_open(&p->now_open, 0))) {
 		if (o->rec.h.ts_ns < since_ns) { /* else its record is held */
 			o->rec.h.ts_ns = since_ns;
 			o->rec.h.flags |= PTB_F_OPEN;
 			put_op(r, &o->rec.h);
 		}
-		agent_open__remove(&p->now_open, o);
+		remove_open(&p->now_open, o);
 	}
 }
 

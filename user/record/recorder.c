@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Writing a capture; see recorder.h. Unknown addresses are resolved in recorder_resolve.c. */
+/* Writes a capture; see recorder.h. recorder_resolve.c resolves unknown addresses. */
 #include "record/recorder.h"
 
 #include <limits.h>
@@ -17,9 +17,8 @@
 #include "record/recorder_priv.h"
 #include "target/proc_info.h"
 
-/* Largest control record: a META text such as a command line. */
 #define CONTROL_MAX 16384
-#define NAME_UNIT 128 /* bytes of a name that count as another one */
+#define NAME_UNIT 128 /* a name counts as one entry per NAME_UNIT bytes */
 
 static void keep_first_error(struct recorder *r, int err)
 {
@@ -36,7 +35,7 @@ void recorder__put(struct recorder *r, uint8_t kind, struct ptb_rec_hdr *h, uint
 	if (!r->cw)
 		return;
 	switch (kind) {
-	case PTB_REC_CLOCK: /* say nothing without the records of their time */
+	case PTB_REC_CLOCK: /* mean nothing without the records of their time */
 	case PTB_REC_LOST:
 	case PTB_REC_RSS_SAMPLE:
 		keep_first_error(r, capture_writer__passing(r->cw, h));
@@ -103,7 +102,7 @@ static void add_share(struct recorder *r, const void *table, uint32_t tgid, uint
 	if (has)
 		*has += cnt;
 	else
-		/* no room: nor for what it counts */
+		/* refused for want of memory: so are the entries that it counts */
 		hashmap__try_put(&r->shares, tgid, (uintptr_t)table, cnt);
 }
 
@@ -157,7 +156,8 @@ void recorder__remember(struct recorder *r, struct hashmap *m, uint32_t tgid, ui
 	if (known)
 		*known = val;
 	else if (recorder__has_room(r, m, tgid) && hashmap__try_put(m, tgid, key, val))
-		add_share(r, m, tgid, 1); /* no room: counted there, asked for again */
+		/* refused for want of memory: counted there, and tried again */
+		add_share(r, m, tgid, 1);
 }
 
 void recorder__forget(struct recorder *r, struct hashmap *m, uint32_t tgid, uint64_t key)
@@ -249,7 +249,7 @@ void recorder__meta(struct recorder *r, const char *key, const char *json)
 	size_t k = strlen(key), j = strlen(json);
 
 	if (k + 1 + j > sizeof(buf))
-		return; /* our own short texts; command lines are cut by their reader */
+		return; /* ptbpf's own texts are short, and command lines are cut by their reader */
 	memcpy(buf, key, k + 1);
 	memcpy(buf + k + 1, json, j);
 	put_text(r, PTB_REC_META, 0, buf, k + 1 + j);
@@ -340,7 +340,7 @@ void recorder__window_ends(struct recorder *r, uint64_t ts_ns)
 	r->end_ns = ts_ns;
 }
 
-/* Not probed in this mode; its number stays unused. */
+/* These functions are not probed in this mode. Their numbers stay unused. */
 static bool is_left_out(const struct recorder *r, const struct plan_func *pf)
 {
 	return (plan_func__is_memory(pf) && !r->memory) ||
@@ -508,7 +508,7 @@ static void put_stack(struct recorder *r, uint32_t ring, const struct ptb_rec_hd
 	} stack;
 
 	if (h->len > sizeof(stack))
-		return; /* likewise */
+		return;
 	memcpy(&stack, h, h->len);
 	if (recorder__py_stack(r, &stack.def))
 		return;
@@ -522,7 +522,7 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 	const struct ptb_rec_hdr *h = rec;
 
 	if (len < sizeof(*h) || h->len > len)
-		return; /* our own programs never make such a record */
+		return; /* ptbpf's programs never emit such a record */
 	if (h->kind == PTB_REC_AGENT_DATA) {
 		recorder__agent_data(r, rec);
 		return;
@@ -538,7 +538,7 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 	if (r->steps)
 		recorder__steps_record(r, h);
 	if (r->warming_up && record__reader(h->kind) != PTB_READ_TASKS) {
-		recorder__peek(r, h); /* what is new is learnt now */
+		recorder__peek(r, h); /* names must be read now */
 		return;
 	}
 	if (h->kind == PTB_REC_PY_STACK_DEF) {
@@ -562,7 +562,7 @@ void recorder__round(struct recorder *r, uint64_t watermark_ns)
 
 void recorder__flush(struct recorder *r)
 {
-	capture_writer__flush(r->cw); /* what fails is counted */
+	capture_writer__flush(r->cw); /* failures are counted */
 }
 
 struct recorder_stats recorder__stats(const struct recorder *r)

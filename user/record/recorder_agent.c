@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Chunks of agents; see recorder_agent.h. A chunk of operators waits for a clock pair that is later
- * than its last record, so that every time lies between two pairs.
+ * Reads the chunks of agents; see recorder_agent.h. A chunk of operators waits for a clock pair
+ * that is later than its last record, so that every time lies between two pairs.
  */
 #define LOG_DOMAIN "agent"
 #include "record/recorder_agent.h"
@@ -17,20 +17,18 @@
 #include "base/mem.h"
 #include "target/proc_info.h"
 
-/* Between a program's reading of the clock and its reservation in the ring. */
+/* Longest time between a program's reading of the clock and its reservation in the ring. */
 #define QUEUE_SLACK_NS 2000000
-/* Pairs of clocks behind a record after which it has come: streams__flush() of the agent sends it
- * at the second call that finds it, and the first pair may belong to a call that began before
- * it. */
+/* So many clock pairs after a record, that record has come: the second call of streams__flush() in
+ * the agent sends it, and the first pair may belong to a call that began earlier. */
 #define FLUSHES_ALL 3
 #define SECOND_NS 1000000000ULL
-/* What the line through two pairs of clocks may be off where it goes on beyond them, and more than
- * that. */
+/* More than the error of a line through two clock pairs that is extended beyond them. */
 #define AHEAD_NS 100000000
-#define MALLOC_EXTRA 24 /* about what malloc adds to a small block */
+#define MALLOC_EXTRA 24 /* roughly malloc's overhead of a small block */
 #define DRAIN_EVERY_NS 10000000ULL
-#define TIDS_BURST_NS 100000000ULL /* reading the threads of a process takes this at once, ... */
-#define TIDS_SHARE 20              /* ... and one part in so many of the time */
+#define TIDS_BURST_NS 100000000ULL /* time for reading a process's threads at once */
+#define TIDS_SHARE 20              /* afterwards one part in so many of the time */
 
 void agent__count(struct recorder *r, uint32_t id, uint64_t n)
 {
@@ -42,8 +40,8 @@ void agent__over(struct recorder *r)
 	r->over_agent++;
 }
 
-/* The kernel has the time at which a chunk was sent. What others record must not wait for one that
- * never comes. */
+/* The kernel knows when a chunk was sent. The records of others must not wait for a later time,
+ * which may never come. */
 bool agent__is_ahead(const struct agent_proc *p, uint64_t mono_ns)
 {
 	return mono_ns > p->now_ns && mono_ns - p->now_ns > AHEAD_NS;
@@ -119,8 +117,8 @@ void recorder__agents_free(struct recorder *r)
 	free(r->agents);
 }
 
-/* What one agent has sent may take long: the rings, which are of all processes, are emptied
- * meanwhile. */
+/* Unpacking one agent's chunks may take long. The rings, which all processes share, are emptied in
+ * between. */
 static void drain_rings(struct recorder *r)
 {
 	if (!r->drain_fn || clock__mono_ns() - r->rings_read_ns < DRAIN_EVERY_NS)
@@ -129,7 +127,6 @@ static void drain_rings(struct recorder *r)
 	r->rings_read_ns = clock__mono_ns();
 }
 
-/* All threads of a process, which may be many. */
 static void read_threads(struct recorder *r, struct agent_proc *p)
 {
 	struct thread_status st;
@@ -146,8 +143,8 @@ static void read_threads(struct recorder *r, struct agent_proc *p)
 	free(tids);
 }
 
-/* An agent names any threads that it likes: reading them takes a burst at first, later a share of
- * the time. */
+/* An agent can name arbitrary threads, so the time for reading them is limited: a burst at first, a
+ * share of the time later. */
 static bool may_read_threads(struct agent_proc *p)
 {
 	uint64_t now = clock__mono_ns(), passed = now - p->tids_ns;
@@ -157,7 +154,7 @@ static bool may_read_threads(struct agent_proc *p)
 	return p->tids_debt_ns <= TIDS_BURST_NS * TIDS_SHARE;
 }
 
-/* A thread's number in ptbpf's pid namespace by that in its own. */
+/* Converts a thread's number in its pid namespace to the one in ptbpf's. */
 uint32_t agent__tid(struct recorder *r, struct agent_proc *p, uint32_t tid)
 {
 	uint64_t *known;
@@ -172,11 +169,11 @@ uint32_t agent__tid(struct recorder *r, struct agent_proc *p, uint32_t tid)
 		if (!known)
 			hashmap__try_put(&p->tids, tid, 0, tid);
 	}
-	/* one that has ended: its own number still distinguishes it from the others */
+	/* the thread has ended: its own number still distinguishes it */
 	return known ? (uint32_t)*known : tid;
 }
 
-/* A loss from here to a stream's next chunk is not seen. */
+/* After this, a gap before a stream's next chunk is not noticed. */
 static void make_room_for_stream(struct recorder *r, struct agent_proc *p)
 {
 	if (p->streams.live < 4ull * LIMIT_AGENT_STREAMS)
@@ -186,9 +183,10 @@ static void make_room_for_stream(struct recorder *r, struct agent_proc *p)
 }
 
 /*
- * Losses of a stream: gaps in its numbers, and what its sender says that it dropped. A stream that
- * began before this recording has a number above 1 at its first chunk. A sender that went to
- * another processor may be read there before what it left on the first: what seemed lost was late.
+ * Counts the losses of a stream: gaps in its numbers, and drops that its sender reports. A stream
+ * that began before this recording has a number above 1 at its first chunk. When a sender moves to
+ * another processor, its new chunks may be read before its older ones: what looked lost then was
+ * late.
  */
 static void account(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c)
 {
@@ -217,7 +215,7 @@ static void account(struct recorder *r, struct agent_proc *p, const struct ptb_c
 		hashmap__try_put(&p->streams, c->stream, 1, c->dropped);
 }
 
-/* The record at `at`, NULL: what is there is none. */
+/* NULL: there is no valid record at `at`. */
 static const struct ptb_arec *record_at(const char *at, const char *end)
 {
 	const struct ptb_arec *a = (const void *)at;
@@ -228,7 +226,7 @@ static const struct ptb_arec *record_at(const char *at, const char *end)
 	return a;
 }
 
-/* Calls fn for each record of a chunk; counts what cannot be walked. */
+/* Calls fn for each record of a chunk; counts a damaged one. */
 static void each_record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
 			void (*fn)(struct recorder *r, struct agent_proc *p,
 				   const struct ptb_chunk *c, const struct ptb_arec *a))
@@ -293,21 +291,23 @@ static uint64_t last_ticks(const struct ptb_chunk *c)
 	return last;
 }
 
-/* Writes the held chunks whose times are known; all: the others too, as well as can be. Before that
- * a signal may end it. */
+/* Writes the held chunks whose times are known, until a signal. all: writes all of them, the rest
+ * with estimated times. */
 static void write_held(struct recorder *r, struct agent_proc *p, bool all)
 {
 	while (p->held_pos < p->held_len) {
 		const struct ptb_chunk *c = (const void *)(p->held + p->held_pos);
 
 		if (!all && (cancel__pending() || !agent_clock__covers(&p->clock, last_ticks(c))))
-			break; /* the next ones are later, or of other threads: they can wait too */
+			/* the following chunks are later, or from other threads that can wait
+			 * too */
+			break;
 		each_record(r, p, c, agent_ops__record);
 		p->held_pos += c->len;
 		drain_rings(r);
 	}
 	if (p->held_pos <= p->held_len / 2)
-		return; /* what is moved is never more than what was written */
+		return; /* moves at most as many bytes as were written */
 	memmove(p->held, p->held + p->held_pos, p->held_len - p->held_pos);
 	p->held_len -= p->held_pos;
 	p->held_pos = 0;
@@ -325,8 +325,7 @@ static void hold_chunk(struct recorder *r, struct agent_proc *p, const struct pt
 	p->held_len += c->len;
 }
 
-/* An operator's record comes later: its stack is read out of the rings before the chunk that has
- * the record. */
+/* The stack precedes the operator's record, which is in a later chunk. */
 void recorder__agent_stack(struct recorder *r, const struct ptb_agent_stack *s)
 {
 	struct agent_proc *p = find_agent(r, s->h.tgid);
@@ -347,7 +346,7 @@ void recorder__agent_stack(struct recorder *r, const struct ptb_agent_stack *s)
 		agent__over(r);
 }
 
-/* ---- in the order sent: chunks of one sender come through the rings of several processors ---- */
+/* ---- chunks in the order of their sending: those of one sender come through several rings ---- */
 
 static int queue_cmp(const void *a, const void *b)
 {
@@ -392,7 +391,7 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 
 	if (!p)
 		return;
-	/* or before an exec */
+	/* may be from before an exec */
 	p->queued -= p->queued < queued_size(d) ? p->queued : queued_size(d);
 	if (d->h.len < sizeof(*d) || d->bytes > d->h.len - sizeof(*d))
 		return;
@@ -401,7 +400,7 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
 	}
-	if (d->h.ts_ns > p->now_ns) /* another ring may have had a later one */
+	if (d->h.ts_ns > p->now_ns) /* another ring may have delivered a later one */
 		p->now_ns = d->h.ts_ns;
 	account(r, p, c);
 	switch (c->kind) {
@@ -423,8 +422,8 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 }
 
 /*
- * Takes the chunks that were sent before `until`, and had come before this. Later ones stay queued:
- * earlier ones may still be in another ring. So do those that a signal keeps from being taken now.
+ * Unpacks the chunks that were sent before `until`. Later ones stay queued, since earlier ones may
+ * still be in another ring. A signal ends this early, unless `until` is UINT64_MAX.
  */
 static void take_queue(struct recorder *r, uint64_t until)
 {
@@ -443,8 +442,8 @@ static void take_queue(struct recorder *r, uint64_t until)
 }
 
 /*
- * What was open when the window began is known once everything from before it has come. That is not
- * a matter of time: on a slow machine the agent's thread may not run for seconds.
+ * The operators that were open when the window began are known once every earlier record has come.
+ * No timeout can replace that: on a slow machine the agent's thread may not run for seconds.
  */
 void recorder__agent_round(struct recorder *r, uint64_t drained_ns)
 {

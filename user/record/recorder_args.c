@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What a capture needs beside the records to make arguments readable: the operators' schemas, what
- * the bits of dispatch key sets mean, and the check of the tensor layout on the first live tensors
- * of each process. The check is on what the probes really read: offsets came from the code, tensors
- * confirm them.
+ * Records what makes arguments readable: the operators' schemas, and the meaning of bits in
+ * dispatch key sets. Checks the tensor layout on the first live tensors of each process: the
+ * offsets come from code, and what the probes read confirms them.
  */
 #define LOG_DOMAIN "recorder"
 #include <errno.h>
@@ -17,9 +16,9 @@
 #include "plan/args_priv.h"
 #include "record/recorder_priv.h"
 
-#define CHECK_TENSORS 64 /* tensors inspected before a process's layout is taken as good */
+#define CHECK_TENSORS 64 /* tensors to check before a process's layout is trusted */
 #define SCHEMA_MAX 8192
-#define BAD_MAX 8 /* so many of them may be implausible: tensors whose fields are not their shape */
+#define BAD_MAX 8 /* a tensor's fields may not describe its shape, so some may be implausible */
 
 static void put_schema(struct recorder *r, uint32_t tgid, uint64_t opdef, uint32_t func,
 		       const char *text)
@@ -40,7 +39,7 @@ void recorder__plan_schemas(struct recorder *r, const struct torch_plan *plan, u
 		if (!pf->schema)
 			continue;
 		put_schema(r, 0, 0, func_base + i + 1, pf->schema);
-		/* an operator of the plan that is called boxed has the same schema */
+		/* also for boxed calls of operators of the plan */
 		hashmap__put(&r->planned, recorder__name(r, 0, pf->name), 0, 1);
 	}
 }
@@ -70,7 +69,8 @@ void recorder__boxed_call(struct recorder *r, uint32_t tgid, uint64_t opdef)
 		hashmap__try_put(&p->no_schema, opdef, 0, 0);
 }
 
-/* Of a hostile process each takes as many reads as one may. */
+/* Limits the processor time: in a hostile process every schema takes as many reads as are
+ * allowed. */
 static int read_schema(struct recorder_proc *p, uint64_t opdef, char *buf, size_t cap)
 {
 	uint64_t begin = clock__cpu_ns();
@@ -83,7 +83,7 @@ static int read_schema(struct recorder_proc *p, uint64_t opdef, char *buf, size_
 	return !err && !recorder__is_there(p) ? -ESRCH : err;
 }
 
-/* True: nothing more to ask. */
+/* Returns true if no further request is needed. */
 static bool ask_schema(struct recorder *r, struct recorder_proc *p, uint64_t opdef)
 {
 	const uint64_t *name = hashmap__get(&r->opdefs, p->tgid, opdef);
@@ -91,7 +91,7 @@ static bool ask_schema(struct recorder *r, struct recorder_proc *p, uint64_t opd
 	int err;
 
 	if (!name)
-		return false; /* its name is asked first */
+		return false; /* its name is read first */
 	if (!hashmap__get(&r->planned, *name, 0)) {
 		if (!p->schemas_readable)
 			return false;
@@ -125,8 +125,7 @@ void recorder__resolve_schemas(struct recorder *r, struct recorder_proc *p)
 	}
 }
 
-/* A forked process has its parent's dispatcher, at the same addresses: nothing needs to be found
- * again. */
+/* A forked process has its parent's dispatcher at the same addresses, so its layout is known. */
 static bool same_dispatcher(const struct recorder *r, struct recorder_proc *p)
 {
 	for (uint32_t i = 0; i < r->proc_cnt; i++) {
@@ -142,8 +141,8 @@ static bool same_dispatcher(const struct recorder *r, struct recorder_proc *p)
 	return false;
 }
 
-/* Schemas that only the dispatcher has are read at once: the operators of a library disappear with
- * it, and then they can no longer be read. */
+/* Reads schemas that are not in the plan at once: a library's operators disappear with it, and
+ * their schemas cannot be read afterwards. */
 void recorder__schema_layout(struct recorder *r, struct proc_ops *po)
 {
 	struct recorder_proc *p = recorder__find_proc(r, (uint32_t)po->tp->pid);
@@ -163,7 +162,7 @@ void recorder__schema_layout(struct recorder *r, struct proc_ops *po)
 		 (unsigned long long)(clock__mono_ns() - t0) / 1000);
 }
 
-/* ---- the check ---- */
+/* ---- check of the tensor layout ---- */
 
 static void check_values(struct recorder_proc *p, const struct slice_values *sv, uint32_t depth)
 {
@@ -211,7 +210,8 @@ uint32_t recorder__next_bad_layout(struct recorder *r)
 		if (!p->bad_layout || p->bad_reported)
 			continue;
 		p->bad_reported = true;
-		c.h.tgid = p->tgid; /* of one process: what was read of it so far means nothing */
+		/* for this process only: its recorded arguments are meaningless */
+		c.h.tgid = p->tgid;
 		c.h.ts_ns = 0;
 		recorder__put(r, PTB_REC_COUNTER, &c.h, sizeof(c));
 		return p->tgid;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * NATIVE_STACK records: where the threads of a process that does nothing stand in C++, and so which
- * operators are open. A stack is copied from outside between two readings of the thread's
- * registers; it counts if the thread has not run between them. So does its Python stack, of which a
- * sample is taken between them, too: both are from one moment, and the record has the time just
- * before the sample.
+ * NATIVE_STACK records: the C++ stacks of a process's threads, which show the open operators of a
+ * process that does nothing. A stack is copied from outside between two readings of the thread's
+ * registers, and is valid if the thread has not run between them. A sample of its Python stack is
+ * taken in between, too, so that both are from one moment. The record has the time just before the
+ * sample.
  */
 #define LOG_DOMAIN "recorder"
 #include "base/log.h"
@@ -24,15 +24,15 @@
 #include "record/recorder_priv.h"
 #include "target/proc.h"
 
-#define ROUNDS 5 /* for threads that run */
+#define ROUNDS 5 /* attempts for threads that run */
 #define ROUND_NS 20000000
 
 struct native_stacks {
 	pid_t pid;
 	struct thread_regs *program;
 	struct probe_set *samples;
-	struct unwind_thread *threads; /* those that there are at first */
-	/* of the same index: when its stack was that of its registers; 0: not yet */
+	struct unwind_thread *threads; /* the threads at the first reading */
+	/* By thread: when its stack matched its registers; 0: not yet. */
 	uint64_t *done_ns;
 	uint32_t cnt;
 	uint64_t bytes;
@@ -83,7 +83,7 @@ static void copy_stack(struct native_stacks *ns, struct unwind_thread *t)
 	ns->bytes += (uint64_t)n;
 }
 
-/* Copies the stacks of the threads that have none yet and do not run. 0 or negative errno. */
+/* Copies the stacks of idle threads that have none yet. 0 or negative errno. */
 static int copy_round(struct native_stacks *ns)
 {
 	struct regs_table before, after = { .rows = NULL };
@@ -130,7 +130,6 @@ static bool any_missing(const struct native_stacks *ns)
 	return false;
 }
 
-/* The threads that there are. 0 or negative errno. */
 static int find_threads(struct native_stacks *ns)
 {
 	struct ptb_thread_regs *rows;
@@ -161,7 +160,7 @@ static int copy_stacks(struct native_stacks *ns)
 	return err;
 }
 
-/* The length of the text, of at most `max` bytes and whole lines. */
+/* Length of the whole lines at the text's begin, at most `max` bytes. */
 static size_t whole_lines(const char *text, size_t max)
 {
 	size_t len = strlen(text);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Frames of Python stacks: when a stack comes whose frames are not known, their code objects are
- * read in the process that has them, at once, since Python may free them. A frame has a check over
- * the contents of its code object; another object at the same address has another one, so no frame
- * gets a name that is not its own.
+ * Resolves frames of Python stacks. The code objects of unknown frames are read from the process at
+ * once, since Python may free them. A frame has a check value of its code object's contents.
+ * Another object at the same address has another check value, so no frame gets a wrong name.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,25 +13,25 @@
 #include "python/python.h"
 #include "record/recorder_priv.h"
 
-/* A code object, as far as lines of its instructions need it. */
+/* The parts of a code object that its lines need. */
 struct known_code {
 	uint32_t func, file; /* name ids */
 	int32_t first;
-	bool shim;                      /* no function of the program */
-	bool module_call, wrapped_call; /* _call_impl(), _wrapped_call_impl() of nn.Module */
+	bool shim;                      /* not a function of the program */
+	bool module_call, wrapped_call; /* nn.Module's _call_impl(), _wrapped_call_impl() */
 	uint32_t table_len;
 	uint8_t table[];
 };
 
-/* The code objects of a program, shared by the processes that are forks of each other: what one had
- * before the fork, the other has at the same address. */
+/* The code objects of one program. Processes that are forks of each other share them, because they
+ * have the same objects at the same addresses. */
 struct py_codes {
 	uint32_t users;
 	struct ptb_py_layout layout;
 	struct hashmap codes; /* (address, check) -> struct known_code * */
 };
 
-/* With its place in the map. */
+/* including its entry in the map */
 static uint64_t size_of(const struct known_code *k)
 {
 	return 2 * sizeof(struct hashmap_slot) + sizeof(*k) + k->table_len;
@@ -68,7 +67,7 @@ void recorder__py_forget(struct recorder *r, struct recorder_proc *p)
 	p->py = NULL;
 }
 
-/* All lines are read, and written, again. */
+/* Afterwards all lines are read and written again. */
 static void forget_all(struct recorder *r)
 {
 	for (uint32_t i = 0; i < r->proc_cnt; i++) {
@@ -97,7 +96,6 @@ int recorder__python(struct recorder *r, uint32_t tgid, uint32_t parent,
 	return 0;
 }
 
-/* A function of nn.Module. */
 static bool is_of_nn_module(const struct py_code *code, const char *name)
 {
 	static const char file[] = "/torch/nn/modules/module.py";
@@ -108,7 +106,7 @@ static bool is_of_nn_module(const struct py_code *code, const char *name)
 	       !strcmp(code->file + len - strlen(file), file);
 }
 
-/* From malloc; NULL: the limit on memory. */
+/* From malloc; NULL: --max-memory refuses it. */
 static struct known_code *known_code__new(struct recorder *r, const struct recorder_proc *p,
 					  const struct py_code *code)
 {
@@ -119,7 +117,7 @@ static struct known_code *known_code__new(struct recorder *r, const struct recor
 		return NULL;
 	k = xmalloc(bytes);
 	/* From 3.13 on a call of a class may put a frame of a shim below that of __init__()
-	 * (_Py_InitCleanup, cpython Python/specialize.c); Python's own tracebacks leave it out,
+	 * (_Py_InitCleanup, cpython Python/specialize.c). Python's own tracebacks leave it out,
 	 * too. */
 	*k = (struct known_code){ .func = recorder__name(r, p->tgid, code->name),
 				  .file = recorder__name(r, p->tgid, code->file),
@@ -152,8 +150,7 @@ static struct known_code *read_code(struct recorder *r, const struct recorder_pr
 	return k;
 }
 
-/* Of the frame's process, or of one that it was forked with: it may be about to end, and others
- * live on. */
+/* Also tries processes that share the code objects, because the frame's process may have ended. */
 static struct known_code *read_code_somewhere(struct recorder *r, const struct recorder_proc *p,
 					      const struct ptb_py_frame *f)
 {
@@ -168,7 +165,7 @@ static struct known_code *read_code_somewhere(struct recorder *r, const struct r
 	return k;
 }
 
-/* Remembers something about a frame. False: it is known. */
+/* Returns false if the frame is known already. */
 static bool remember_frame(struct recorder *r, struct recorder_proc *p,
 			   const struct ptb_py_frame *f, bool shown)
 {
@@ -179,7 +176,7 @@ static bool remember_frame(struct recorder *r, struct recorder_proc *p,
 	return !known;
 }
 
-/* The code object of a frame; NULL: it is no longer there. Valid until the next call. */
+/* NULL: the code object is gone. Valid until the next call. */
 static const struct known_code *find_code(struct recorder *r, struct recorder_proc *p,
 					  const struct ptb_py_frame *f)
 {
@@ -189,10 +186,10 @@ static const struct known_code *find_code(struct recorder *r, struct recorder_pr
 	if (known)
 		return (const struct known_code *)*known;
 	k = read_code_somewhere(r, p, f);
-	if (!k) { /* counted once, whatever frames it has */
+	if (!k) { /* counted once per code object */
 		struct ptb_py_frame any = *f;
 
-		any.at = INT32_MIN; /* which no frame has */
+		any.at = INT32_MIN; /* no frame has this position */
 		*(f->code & PTB_PY_CLASS ? &r->py_classes_gone : &r->py_codes_gone) +=
 			remember_frame(r, p, &any, false);
 		return NULL;
@@ -204,7 +201,7 @@ static const struct known_code *find_code(struct recorder *r, struct recorder_pr
 	return k;
 }
 
-/* Puts the frame's PY_LINE into the capture. False: the frame is none of the program's. */
+/* Writes the frame's PY_LINE. Returns false if the frame does not belong to the program. */
 static bool resolve_frame(struct recorder *r, struct recorder_proc *p, const struct ptb_py_frame *f)
 {
 	const struct known_code *k = find_code(r, p, f);
@@ -242,7 +239,8 @@ static bool is_of_program(struct recorder *r, struct recorder_proc *p, struct pt
 	return shown;
 }
 
-/* The frame's function, if it is the program's and in the stack. Valid until the next call. */
+/* The code object of the function that a class frame precedes, or NULL. Valid until the next
+ * call. */
 static const struct known_code *function_of(struct recorder *r, struct recorder_proc *p,
 					    const struct ptb_py_frame *f,
 					    const struct ptb_py_frame *end)
@@ -257,7 +255,8 @@ static const struct known_code *function_of(struct recorder *r, struct recorder_
 	return k ? (const struct known_code *)*k : NULL;
 }
 
-/* The walk knows nn.Module's functions by their names only. */
+/* The walk in the kernel recognises nn.Module's functions only by their names, so their file is
+ * checked here. */
 static bool is_module(struct recorder *r, struct recorder_proc *p, const struct ptb_py_frame *class,
 		      const struct ptb_py_frame *end)
 {

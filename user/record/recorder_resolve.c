@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What a capture cannot know later: names behind addresses that turn up in the stream (operators
- * registered after the attach, node classes of extension libraries) and names of new threads. Asked
- * of the target once per address, soon after the address was first seen, while the target lives.
+ * Reads what cannot be read after the target's end: names of addresses that appear in records
+ * (operators registered after the attach, node classes of extension libraries) and names of new
+ * threads. Each address is resolved once, soon after its first record.
  */
 #define LOG_DOMAIN "recorder"
 #include "record/recorder.h"
@@ -25,16 +25,16 @@
 
 enum { UNKNOWN_OPDEF, UNKNOWN_CLASS, UNKNOWN_KERNEL };
 
-#define TABLE_EVERY_NS 2000000000ULL /* the whole table is read again at most this often */
-#define TAIL_EVERY_NS 20000000ULL    /* new operators are polled for so often */
-#define ROUND_NS 100000000ULL        /* kernels' names are searched for so long at a time */
-#define TABLE_SHARE 20 /* a whole reading takes at most one part in so many of the time */
+#define TABLE_EVERY_NS 2000000000ULL /* shortest interval between readings of the whole table */
+#define TAIL_EVERY_NS 20000000ULL    /* interval between polls for new operators */
+#define ROUND_NS 100000000ULL        /* longest search for kernels' names in one round */
+#define TABLE_SHARE 20 /* reading the whole table takes at most one part in so many of the time */
 
 struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid)
 {
 	struct recorder_proc *gone = NULL;
 
-	for (uint32_t i = 0; i < r->proc_cnt; i++) { /* a tgid may come back after exec */
+	for (uint32_t i = 0; i < r->proc_cnt; i++) { /* after an exec a tgid has two entries */
 		if (r->procs[i].tgid == tgid && !r->procs[i].gone)
 			return &r->procs[i];
 		if (r->procs[i].tgid == tgid)
@@ -48,7 +48,7 @@ bool recorder__is_there(const struct recorder_proc *p)
 	return pid_hold__alive(p->pidfd);
 }
 
-/* The entry of a process that has ended, to be used again: so there are never more than processes
+/* Reuses the entry of a process that has ended, so that there are never more entries than processes
  * alive at one time. */
 static struct recorder_proc *find_gone(struct recorder *r)
 {
@@ -57,7 +57,7 @@ static struct recorder_proc *find_gone(struct recorder *r)
 
 		if (!p->gone)
 			continue;
-		r->over_unknown += p->unknown.live; /* they can no longer be read */
+		r->over_unknown += p->unknown.live; /* cannot be read any more */
 		hashmap__clear(&p->unknown);
 		hashmap__clear(&p->no_schema);
 		free(p->groups);
@@ -81,7 +81,7 @@ static void remember_process(struct recorder *r, const struct torch_proc *tp,
 	}
 	*out = p;
 	p->tgid = (uint32_t)tp->pid;
-	p->pidfd = pid_hold__open(tp->pid); /* the target's own hold is checked later than this */
+	p->pidfd = pid_hold__open(tp->pid); /* opened before the target's own pidfd is checked */
 	p->old_string_abi = plan->layout.old_string_abi;
 	if (plan->layout.variable_class && tp->libs[TORCH_LIB_PYTHON].present)
 		p->tensor_class =
@@ -103,7 +103,7 @@ static void take_ops(struct recorder *r, struct recorder_proc *p, const struct l
 	}
 }
 
-/* A reading of the whole table, which ended with err. 0 or negative errno. */
+/* Takes the result of reading the whole table. 0 or negative errno. */
 static int take_table(struct recorder *r, struct recorder_proc *p, const struct live_ops *lo,
 		      int err)
 {
@@ -167,8 +167,8 @@ static int read_newest(struct recorder *r, struct recorder_proc *p)
 
 /*
  * Names of operators that are registered in the window are read before their calls where possible:
- * one that is deregistered soon after its call (torch.library's are, with their Library) has no
- * name that could be read later. The whole table is read only when nothing is being registered.
+ * an operator that is deregistered soon after its call (as torch.library's are, with their Library)
+ * has no name to read later. The whole table is read only while nothing is being registered.
  */
 static void watch_table(struct recorder *r, struct recorder_proc *p)
 {
@@ -187,7 +187,7 @@ static void watch_table(struct recorder *r, struct recorder_proc *p)
 	if (err == -E2BIG && tail == last &&
 	    now - p->last_table_ns > TABLE_SHARE * p->table_cost_ns)
 		err = read_table(r, p);
-	p->tail_known = err != -EAGAIN && err != -E2BIG; /* what else went wrong would again */
+	p->tail_known = err != -EAGAIN && err != -E2BIG; /* other errors would occur again */
 }
 
 void recorder__opdef_gone(struct recorder *r, const struct ptb_opdef_gone *g)
@@ -225,7 +225,7 @@ void recorder__learn(struct recorder *r, struct proc_ops *po)
 	err = take_table(r, p, lo, err);
 	p->last_table_ns = clock__mono_ns();
 	p->table_cost_ns = po->cost_ns;
-	if (err < 0) /* record: the table is still empty; names are read as they come */
+	if (err < 0) /* record: the table is still empty; names are read at the first calls */
 		pr_debug("pid %d: dispatcher table: %s", po->tp->pid, errstr(err));
 	recorder__schema_layout(r, po);
 }
@@ -253,7 +253,7 @@ static void peek_thread(struct recorder *r, const struct ptb_rec_hdr *h)
 	if (hashmap__get(&r->threads, h->tgid, h->tid))
 		return;
 	if (proc__comm((pid_t)h->tgid, (pid_t)h->tid, comm))
-		/* gone already: its EXIT record has it */
+		/* ended already: its EXIT record has the name */
 		recorder__know_thread(r, h->tgid, h->tid, 0);
 	else
 		recorder__thread(r, h->tgid, h->tid, comm);
@@ -289,10 +289,10 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 	if (t->h.kind == PTB_REC_EXIT) {
 		struct recorder_proc *p = t->group_dead ? recorder__find_proc(r, t->h.tgid) : NULL;
 
-		/* the last name a thread had; also of threads too short-lived to be read */
+		/* the last name of a thread, also of one too short-lived to be read */
 		if (!proc__is_loader(comm) || !hashmap__get(&r->threads, t->h.tgid, t->h.tid))
 			recorder__thread(r, t->h.tgid, t->h.tid, comm);
-		/* its number may be another thread's next */
+		/* another thread may get its number */
 		hashmap__del(&r->threads, t->h.tgid, t->h.tid);
 		if (p)
 			p->gone = true;
@@ -307,8 +307,7 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 		r->task_fn(r->task_arg, t);
 }
 
-/* True when the kernel needs no further request: it has a name, or no library has one for it.
- * Others remain unknown. */
+/* Returns true if no further request is needed: the name is known, or no library has one. */
 static bool ask_kernel(struct recorder *r, const struct recorder_proc *p, uint64_t func)
 {
 	char name[4096];
@@ -320,16 +319,16 @@ static bool ask_kernel(struct recorder *r, const struct recorder_proc *p, uint64
 				 sizeof(name));
 	if (!err)
 		recorder__addr_name(r, PTB_REC_KERNEL_NAME, p->tgid, func, name, 0);
-	/* the signal that ends the window also ends the child that reads a library, but the name
-	 * belongs to the window */
+	/* a signal ends the window and the child that reads a library, but the name still belongs
+	 * to the window */
 	else if (err == -ESRCH || err == -ETIMEDOUT || err == -E2BIG || cancel__pending())
 		return false;
 	recorder__remember(r, &r->kernels, p->tgid, func, 1);
 	return true;
 }
 
-/* What a launch launches: requested when the rings are drained, since a library may take long to be
- * read. */
+/* Reading a library may take long, so the name of a launched kernel is read after the rings are
+ * drained. */
 static void peek_kernel(struct recorder *r, const struct ptb_cuda_call *c)
 {
 	struct recorder_proc *p = recorder__find_proc(r, c->h.tgid);
@@ -357,7 +356,7 @@ void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h)
 		const struct ptb_rf_begin *b = (const void *)h;
 
 		if (r->op_left && b->opdef && !hashmap__get(&r->opdefs, h->tgid, b->opdef))
-			/* an agent sends a name once */
+			/* an agent sends each name once */
 			note_unknown(r, h->tgid, b->opdef, UNKNOWN_OPDEF);
 		if (r->args && b->opdef)
 			recorder__boxed_call(r, h->tgid, b->opdef);
@@ -404,8 +403,7 @@ static bool ask_one(struct recorder *r, struct recorder_proc *p, struct hashmap_
 	return !err;
 }
 
-/* A copy of those to be resolved, from malloc: while a file is read for one, the rings are drained
- * and add others. */
+/* Returns a copy, from malloc: the rings are drained while a file is read, which adds addresses. */
 static uint64_t *take_kernels(struct recorder_proc *p, uint32_t *cnt)
 {
 	uint64_t *funcs = NULL, pos = 0;
@@ -416,7 +414,7 @@ static uint64_t *take_kernels(struct recorder_proc *p, uint32_t *cnt)
 	while ((s = hashmap__next(&p->unknown, &pos))) {
 		if (s->k1 != UNKNOWN_KERNEL || s->val >= ASK_TIMES_MAX)
 			continue;
-		vec_push(funcs, *cnt, cap, s->k0); /* the rest in the next round */
+		vec_push(funcs, *cnt, cap, s->k0);
 	}
 	return funcs;
 }
@@ -428,7 +426,7 @@ static void resolve_kernels(struct recorder *r, struct recorder_proc *p)
 
 	for (uint32_t i = 0; i < cnt && !cancel__pending(); i++) {
 		if (!r->end_ns && clock__mono_ns() - begin > ROUND_NS)
-			break; /* the rings fill up meanwhile */
+			break; /* the rings fill up in the meantime */
 		times = hashmap__get(&p->unknown, funcs[i], UNKNOWN_KERNEL);
 		if (times)
 			++*times;
@@ -469,7 +467,7 @@ void recorder__resolve(struct recorder *r)
 		if (r->procs[i].unknown.live && !r->procs[i].gone)
 			resolve_proc(r, &r->procs[i]);
 		if (r->procs[i].unknown.live)
-			/* of one that has ended, too: its libraries are known */
+			/* also of an ended process: its libraries are known */
 			resolve_kernels(r, &r->procs[i]);
 		if (r->procs[i].no_schema.live && !r->procs[i].gone)
 			recorder__resolve_schemas(r, &r->procs[i]);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Steps are counted while they are recorded: what the recorder knows of names and sites, for
- * step_events.h. */
+/* Counts steps during the recording: provides the names and sites that step_events.h needs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +7,7 @@
 #include "record/recorder_priv.h"
 
 struct recorder_site {
-	uint32_t func; /* 0: its frames mark no steps */
+	uint32_t func; /* 0: its frames do not mark steps */
 	bool marks;
 };
 
@@ -66,7 +65,7 @@ void recorder__steps_process(struct recorder *r, uint32_t tgid, const char *name
 	uint32_t id =
 		name && *name && r->steps && !r->step_rule.ops ? recorder__text(r, tgid, name) : 0;
 
-	/* the program that it executed before had one */
+	/* or replaces the name of the program before an exec */
 	if (id || hashmap__get(&r->step_names, tgid, 0))
 		recorder__remember(r, &r->step_names, tgid, 0, id);
 }

@@ -13,6 +13,37 @@
 /* of a hit, where it cannot be measured: more than on any host so far */
 #define COST_UNKNOWN_PS 5000000
 
+/* ---- hits by process ---- */
+
+void cost_meter__clear(struct cost_meter *m)
+{
+	hashmap__clear(&m->hits);
+	*m = (struct cost_meter){ .cnt = 0 };
+}
+
+void cost_meter__settle(struct cost_meter *m)
+{
+	uint64_t *known = m->run ? hashmap__get(&m->hits, m->tgid, 0) : NULL;
+
+	if (known)
+		*known += m->run;
+	else if (m->run)
+		hashmap__put(&m->hits, m->tgid, 0, m->run);
+	m->cnt += m->run;
+	m->run = 0;
+}
+
+uint64_t cost_meter__of(struct cost_meter *m, uint32_t tgid)
+{
+	const uint64_t *own;
+
+	cost_meter__settle(m);
+	own = hashmap__get(&m->hits, tgid, 0);
+	return own ? *own : 0;
+}
+
+/* ---- costs ---- */
+
 static uint64_t cost_of_hits(const struct run *run, uint64_t hits)
 {
 	return hits * (run->cost_ps > 0 ? (uint64_t)run->cost_ps : COST_UNKNOWN_PS) / 1000;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What the files of a recording share: run_begin.c, run.c, run_tasks.c and run_end.c. */
+/* Shared by run.c and run_*.c only. */
 #ifndef RECORD_RUN_PRIV_H
 #define RECORD_RUN_PRIV_H
 
@@ -10,6 +10,30 @@
 #include "record/run.h"
 #include "record/targets.h"
 
+/* Counts hits of probes by process, because a cost limit protects each single process. A zeroed
+ * struct has no hits. */
+struct cost_meter {
+	struct hashmap hits; /* by process */
+	uint64_t cnt;        /* of all processes */
+	uint32_t tgid;       /* the process of the last `run` hits, which are not in the map yet */
+	uint64_t run;
+};
+
+void cost_meter__clear(struct cost_meter *m);
+/* Moves `run` into the map and into cnt. */
+void cost_meter__settle(struct cost_meter *m);
+uint64_t cost_meter__of(struct cost_meter *m, uint32_t tgid);
+
+/* One comparison for most hits: those of one thread usually follow each other. */
+static inline void cost_meter__hit(struct cost_meter *m, uint32_t tgid)
+{
+	if (tgid != m->tgid) {
+		cost_meter__settle(m);
+		m->tgid = tgid;
+	}
+	m->run++;
+}
+
 #define RUN_SNAPSHOTS 16 /* the oldest is overwritten */
 
 enum { POLL_CANCEL, POLL_RINGS, POLL_SAMPLES, FIXED_POLLS }; /* in run->polls, before the targets */
@@ -17,70 +41,70 @@ enum { POLL_CANCEL, POLL_RINGS, POLL_SAMPLES, FIXED_POLLS }; /* in run->polls, b
 struct run {
 	struct record_opts opts;
 	struct targets targets;
-	struct ptb_task *tasks; /* drained, and not acted upon yet */
+	struct ptb_task *tasks; /* taken from the rings and not handled yet */
 	uint32_t task_cnt, task_cap;
-	uint64_t watermark; /* what is older has been drained */
+	uint64_t watermark; /* older records have been drained */
 	struct pollfd *polls;
-	uint32_t poll_cap, polled; /* polled: processes in the last wait */
+	uint32_t poll_cap, polled; /* polled: the number of processes in the last poll() */
 	int signal;
 	int pace_ms;
-	bool draining; /* the rings are being read */
+	bool draining; /* guards against draining while the rings are drained */
 	bool warming_up, warmed_up;
 	uint64_t step_ns, surplus_hits;
-	uint64_t before[PTB_CNT_MAP]; /* counters of the warm-up */
+	uint64_t before[PTB_CNT_MAP]; /* the counters at the end of the warm-up */
 	uint64_t begin_ns, last_clock_ns, last_sample_ns;
-	uint64_t wake_ns; /* 0: by the pace alone */
-	/* from then on the duration counts: the window's begin, or when what was held was wanted */
+	uint64_t wake_ns; /* when the loop makes an extra round; 0: never */
+	/* The duration counts from here: from the window's begin, or from run__release(). */
 	uint64_t opened_ns;
 	bool holding;
-	struct run_snapshot { /* of the counters, now and then while holding */
+	struct run_snapshot { /* the counters at several moments while records are held */
 		uint64_t ts_ns, counters[PTB_CNT_MAP];
 	} snapshots[RUN_SNAPSHOTS];
 	uint32_t snapshot_cnt;
 	int64_t cost_ps;
-	struct cost_meter hits; /* that have a record, or samples of threads that ran */
-	uint64_t bare_hits;     /* of all processes that have none, when they were read last */
-	uint32_t cut_cnt;       /* processes that have lost their probes for their cost */
-	bool limited;           /* a process has a limit on it */
+	struct cost_meter hits; /* hits with a record, and samples of running threads */
+	uint64_t bare_hits;     /* hits without a record, of all processes, at the last reading */
+	uint32_t cut_cnt;       /* processes that lost their probes because of their cost */
+	bool limited;           /* at least one process has a cost limit */
 	bool detached;
 	uint32_t stop_reason, no_tracepoint, refused_pids;
 };
 
-/* When the window ends; UINT64_MAX: not by the clock. */
+/* When time ends the window; UINT64_MAX: only other events end it. */
 uint64_t run__window_end(const struct run *run);
-/* A counter of the BPF programs in the window: what it had in the warm-up is not in it. */
+/* How much a counter of the BPF programs has grown since the warm-up. */
 uint64_t run__counted(const struct run *run, uint32_t id);
-/* Empties the rings; reads no process. 0 or negative errno (reported). */
+/* Empties the rings and reads no process. 0 or negative errno (reported). */
 int run__read_rings(struct run *run);
-/* Likewise, and ends a round. */
+/* Empties the rings and ends a round. 0 or negative errno (reported). */
 int run__drain_rings(struct run *run);
-/* Moves what is in the rings into the capture: one round. 0 or negative errno (reported). */
+/* A whole round: empties the rings, then reads unknown names from the processes. 0 or negative
+ * errno (reported). */
 int run__drain(struct run *run);
 /* ---- run_flight.c ---- */
 int run__hold(struct run *run, uint64_t now);
 void run__take_snapshot(struct run *run, uint64_t now);
 
-/* What /proc says of the targets' memory: at the window's begin and end, and beside memory's
- * records. */
+/* Records the targets' memory figures from /proc. */
 void run__sample_memory(struct run *run, uint64_t now);
 
 /* ---- run_cost.c ---- */
-/* Processes that have cost what they may lose their probes. True: the window ends, since there is
- * no other one, or they have them in common. */
+/* Removes the probes of processes that exceed their cost limits. Returns true when the window has
+ * to end instead: the process is the last one, or it shares its probes. */
 bool run__over_cost(struct run *run);
-/* To remove all probes took ns of processor time. */
+/* Distributes the processor time of removing all probes, ns, among the processes. */
 void run__charge_detach(struct run *run, uint64_t ns);
 
-/* What an agent of the target has sent is written. */
+/* Writes what the target's agent has sent. */
 void run__end_agent(struct run *run, struct target *t);
 void run__mark_gone(struct run *run, struct target *t);
-/* Follows the forks and execs of targets that have been drained. */
+/* Follows the drained forks and execs. */
 void run__act_on_tasks(struct run *run);
-/* The window has ended: forks of traced processes that had no probes by then. */
+/* After the window: counts forks of traced processes that never had probes. */
 void run__count_missed(struct run *run, uint64_t end);
-/* Attaches to processes that had no torch when last polled, and have it now. */
+/* Attaches to waiting processes that have loaded torch. */
 void run__try_waiting(struct run *run);
-/* After the drain: what a process did before it ended (exec) has been acted upon by then. */
+/* Only after a drain, so that a process's exec has been handled before its end. */
 void run__reap_exited(struct run *run);
 
 #endif /* RECORD_RUN_PRIV_H */

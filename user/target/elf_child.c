@@ -116,8 +116,8 @@ static const struct cached_answer *find_cached(const struct file_id *id,
 	return NULL;
 }
 
-/* Will the next answer be the same? Not after an error of ptbpf's own, nor for a file whose identity
- * another file may get. */
+/* Will the next answer be the same? Not after an error of ptbpf's own, nor for a file whose
+ * identity another file may get. */
 static bool is_lasting(const struct file_id *id, int err, size_t len)
 {
 	if (!file_id__is_lasting(id))

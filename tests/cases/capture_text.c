@@ -312,7 +312,7 @@ static void record(const struct kind *k, char *rest)
 /* ---- times ---- */
 
 static const char *expr; /* what is left of it */
-static uint64_t times_i, times_n, times_scale = 1;
+static uint64_t times_i, times_n, times_percent = 100;
 
 static uint64_t expression(int binds);
 
@@ -419,7 +419,7 @@ static void times(uint64_t cnt)
 			fail("too many lines between times and", "done");
 		lines[line_cnt++] = strdup(line);
 	}
-	times_n = cnt * times_scale;
+	times_n = (cnt * times_percent + 99) / 100;
 	for (times_i = 0; times_i < times_n; times_i++)
 		for (uint32_t k = 0; k < line_cnt; k++)
 			one_time(lines[k]);
@@ -463,7 +463,7 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	if (argc > 2)
-		times_scale = strtoull(argv[2], NULL, 10);
+		times_percent = strtoull(argv[2], NULL, 10);
 	must(capture_writer__open(argv[1], &cw));
 	while (fgets(line, sizeof(line), stdin)) {
 		line_nr++;

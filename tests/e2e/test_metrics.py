@@ -99,7 +99,9 @@ def compare_operators(scrape, reports):
     check(scrape.get("ptbpf_operators_total") == total(reports, "totals", "operators") > 1000, "operators")
     near(sum(named.values()), sum(sum(r.values()) for r in rows) / 1e9, "self time of all")
     tops = [set(sorted(r, key=r.get)[-10:]) for r in rows]
-    check("other" in named and set.union(*tops) <= set(named), f"names {list(named)}, windows have {tops}")
+    # A rare operator that was delayed in one window finds no place when fifty others run in every window.
+    missing = set.union(*tops) - set(named)
+    check("other" in named and (not missing or len(named) == 51), f"no name: {missing}; names {list(named)}")
     for name in set.intersection(*tops):  # others began without a name: later windows may begin before the first is exported
         near(named[name], sum(r[name] for r in rows) / 1e9, name)
 

@@ -42,12 +42,13 @@ def repeat_last(path, times):
         f.write(data[at:])
 
 
-def make(name, path, scale):
+def make(name, path, percent):
+    """percent: of the numbers of records that the text says."""
     _, times, text = CASES[name]
     lines = texts.Text().expand(text.splitlines())
-    subprocess.run([texts.CAPTURE_TEXT, path, str(scale)], input="\n".join(lines) + "\n", text=True, check=True)
+    subprocess.run([texts.CAPTURE_TEXT, path, str(percent)], input="\n".join(lines) + "\n", text=True, check=True)
     if times:
-        repeat_last(path, times * scale)
+        repeat_last(path, times * percent // 100)
 
 
 # Each text of the capture ends with it: it steers terminals, ends lines and quotes, is markup and is no UTF-8.

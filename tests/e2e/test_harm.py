@@ -22,12 +22,12 @@ MODES = ((), ("--record-shapes",), ("--execution-trace",), ("--profile-memory",)
          ("--with-stack", "--children", "--profile-memory"),
          ("--execution-trace", "--with-stack"))
 # Groups in tracefs: ten times as long as the other modes, for all that attach at the same time.
-SLOW_MODE, SLOW_EVERY = ("--perf-uprobes",), 20
+SLOW_MODE, SLOW_EVERY = ("--perf-uprobes",), 12
 # Seconds between the steps of the targets that are traced at the same time, because an attach mostly waits for the kernel.
 # The first one computes most of the time; the others leave the processors to the tracers.
 RESTS = (0.002,) + (0.02,) * (3 if soak() else 2)
-CYCLES = 10000 if soak() else 20
-KILLS = 1000 if soak() else 12
+CYCLES = 10000 if soak() else 12
+KILLS = 1000 if soak() else 6
 THREADS = 10000 if soak() else 2000
 PARTS = {"plan, load or attach": "", "window or detach": "attached", "export": "lost "}  # with what ptbpf prints when they begin
 
@@ -110,7 +110,7 @@ class Killer:
         self.killed = collections.Counter()
 
     def kill(self, p, ws, part, options=()):
-        """Starts a tracer and kills it; False if it had ended before that."""
+        """Starts a tracer and kills it; returns the phase in which it died, or None if it had ended before that."""
         with open(ws + "/output", "w", encoding="utf-8") as output:
             tracer = subprocess.Popen([PTBPF, "attach", "--pid", str(p.pid), "-d", "20ms", "-o", f"{ws}/a.ptb", "--trace",
                                        f"{ws}/a.json.gz", *options], stdout=subprocess.DEVNULL, stderr=output)
@@ -130,7 +130,7 @@ class Killer:
         self.length[part] = (max if at == part else min)(self.length[part], moment)
         if at:
             self.killed[at] += 1
-        return at is not None
+        return at
 
 
 def test_killed_tracers(detail):
@@ -138,11 +138,10 @@ def test_killed_tracers(detail):
     killer = Killer()
 
     def cycle(p, ws, k):
-        while not killer.kill(p, ws, list(PARTS)[k % len(PARTS)],
-                              mode(k) + (("--no-cache",) if k % 16 == 9 else ())):
+        part = list(PARTS)[k % len(PARTS)]
+        while killer.kill(p, ws, part, mode(k) + (("--no-cache",) if k % 16 == 3 else ())) != part:
             pass
     steps = undisturbed(cycle, KILLS)
-    check(len(killer.killed) == len(PARTS), f"killed only in {killer.killed}")
     detail(f"{KILLS} killed ({', '.join(f'{n} in {part}' for part, n in killer.killed.items())}), {steps} steps, equal")
 
 
@@ -152,7 +151,7 @@ def test_killed_probing(detail):
     killer = Killer()
     with workspace() as ws, workload("busy.py", 0, RESTS[0]) as p:
         p.wait_line("ready")
-        for k in range(80 if soak() else 8):
+        for k in range(80 if soak() else 4):
             while not killer.kill(p, ws, list(PARTS)[k % 4 > 0]):
                 pass
             wait_for(lambda: not modified_code(p.pid), f"the probes of the tracer killed in round {k} to go")
@@ -163,8 +162,7 @@ def test_killed_probing(detail):
 def test_whole_life():
     """One window over the whole run, also with perf-event uprobes."""
     digests = []
-    for options in ((), ("--perf-uprobes", "--record-shapes"), ("--children", "--execution-trace"),
-                    ("--perf-uprobes", "--profile-memory"), ("--children", "--profile-memory", "--kernel-memory"),
+    for options in (("--perf-uprobes", "--record-shapes"), ("--children", "--execution-trace", "--kernel-memory"),
                     ("--children", "--with-stack", "--profile-memory")):
         with workspace() as ws:
             done = run_ptbpf("record", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", *options, "--",

@@ -13,7 +13,6 @@ struct chrome_clock {
 	int64_t mono_to_unix_ns;
 };
 
-struct chrome_clock chrome_clock__init(const struct session_info *info);
 uint64_t chrome_clock__rel(const struct chrome_clock *c, uint64_t mono_ns); /* negative: 0 */
 /* The same of a time that may lie outside the window: then the window's begin or end. */
 uint64_t chrome_clock__in_window(const struct chrome_clock *c, const struct session_info *info,

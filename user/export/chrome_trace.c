@@ -24,7 +24,7 @@
  * files of all hosts share one base (libkineto output_json.cpp, ChromeTraceBaseTime). */
 #define QUARTER_S 7889238ULL
 
-struct chrome_clock chrome_clock__init(const struct session_info *info)
+static struct chrome_clock clock_of(const struct session_info *info)
 {
 	int64_t unix_ns = (int64_t)info->begin_ns + info->mono_to_unix_ns;
 	uint64_t s = unix_ns > 0 ? (uint64_t)unix_ns / 1000000000ULL : 0;
@@ -361,7 +361,7 @@ static int begin_trace(struct chrome_trace *ct, const struct output_args *args)
 	ct->info = session__info(s);
 	if (args->tgid && output__choose_process(args, &ct->only))
 		return -ESRCH;
-	ct->clock = chrome_clock__init(ct->info);
+	ct->clock = clock_of(ct->info);
 	ct->args.schemas = &ct->schemas;
 	ct->args.kernel_memory = ct->info->has_kernel_memory;
 	ct->args.inputs = ct->info->has_shapes;

@@ -29,9 +29,7 @@ struct seccomp_prog {
 /* One bit for each 32-bit word of struct seccomp_data, in its order. */
 #define SECCOMP_KNOWN_NR 0x1u
 #define SECCOMP_KNOWN_ARCH 0x2u
-#define SECCOMP_KNOWN_IP 0xcu
 #define SECCOMP_KNOWN_LOW(arg) (1u << (4 + 2 * (arg)))
-#define SECCOMP_KNOWN_ARG(arg) (3u << (4 + 2 * (arg)))
 #define SECCOMP_KNOWN_ALL 0xffffu
 
 struct seccomp_call {

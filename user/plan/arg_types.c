@@ -183,7 +183,8 @@ static struct arg_type one_type(struct text t, enum optional_abi optional)
 
 #define TYPE_TEXT_MAX 256
 
-struct arg_type arg_types__one(const char *text, size_t len, enum optional_abi optional)
+/* One type's text. */
+static struct arg_type type_of(const char *text, size_t len, enum optional_abi optional)
 {
 	char buf[TYPE_TEXT_MAX];
 	size_t i, n = 0;
@@ -218,7 +219,7 @@ int arg_types__list(const char *params, enum optional_abi optional,
 		if ((*p == ',' && !depth) || (*p == ')' && !depth)) {
 			if (cnt == ARG_TYPES_MAX)
 				return -1;
-			types[cnt++] = arg_types__one(start, (size_t)(p - start), optional);
+			types[cnt++] = type_of(start, (size_t)(p - start), optional);
 			start = p + 1;
 			if (*p == ')')
 				return p[1] ? -1 : cnt;

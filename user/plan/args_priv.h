@@ -122,8 +122,6 @@ int arg_types__parse(const char *demangled, enum optional_abi optional,
 /* The same of any list of parameters: what is behind its '('. */
 int arg_types__list(const char *params, enum optional_abi optional,
 		    struct arg_type types[ARG_TYPES_MAX]);
-/* One type's text; exposed for tests. */
-struct arg_type arg_types__one(const char *text, size_t len, enum optional_abi optional);
 
 /* Places all of them. hidden: rdi is the result's address. */
 void arg_types__locate(const struct arg_type *types, uint32_t cnt, bool hidden,

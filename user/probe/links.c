@@ -41,7 +41,7 @@ static void *work_on(void *arg)
 
 /* For work of the kernel: each change of a probe waits for a grace period, and callers that wait
  * together share one. */
-void run_parallel(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt)
+static void run_parallel(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt)
 {
 	struct parallel p = { .fn = fn, .arg = arg, .cnt = cnt };
 	pthread_t threads[THREADS_MAX];
@@ -98,7 +98,8 @@ void link_list__clear(struct link_list *l)
 	memset(l, 0, sizeof(*l));
 }
 
-bool attach__is_hard_error(int err)
+/* True for errors that concern the file, the process or the machine, not one offset. */
+static bool is_hard_error(int err)
 {
 	switch (err < 0 ? -err : err) {
 	case EPERM:
@@ -161,7 +162,7 @@ static int settle(struct trial *t, struct trial *next)
 		if (!r->err) {
 			link_list__add(req->links, r->link);
 			req->attached += r->cnt;
-		} else if (attach__is_hard_error(r->err)) {
+		} else if (is_hard_error(r->err)) {
 			err = err ? err : r->err;
 		} else if (r->cnt == 1) {
 			pr_debug("kernel refused site %u at 0x%" PRIx64 " of '%s': %s", site->id,

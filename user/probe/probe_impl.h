@@ -29,9 +29,6 @@ struct probe_link {
 	uint32_t event;
 };
 
-/* fn(arg, i) for every i below cnt, on a few short-lived threads; returns when all are done. */
-void run_parallel(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt);
-
 struct link_list {
 	struct probe_link *items;
 	uint32_t cnt, cap;
@@ -58,8 +55,6 @@ struct attach_req {
 typedef int (*link_fn)(struct attach_req *req, uint32_t from, uint32_t cnt, struct probe_link *out);
 /* 0, or a negative errno that no choice of sites would cure; single refused sites are marked. */
 int attach__bisect(struct attach_req *req, link_fn link, uint32_t range_max);
-/* True for errors that concern the file, the process or the machine, not one offset. */
-bool attach__is_hard_error(int err);
 
 /* ---- the two kinds of links, each as attach__bisect() ---- */
 

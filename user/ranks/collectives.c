@@ -47,7 +47,8 @@ static const struct {
 	{ "scatter_", false },
 };
 
-bool collectives__is_call(const char *op, bool *waits)
+/* Is it one of torch's operators of a collective? waits: as in struct collective. */
+static bool names_call(const char *op, bool *waits)
 {
 	if (strncmp(op, "c10d::", 6) != 0)
 		return false;
@@ -160,8 +161,7 @@ static int on_slice(void *arg, const struct slice *sl)
 {
 	struct collectives *c = arg;
 	const uint64_t *known;
-	bool waits = false,
-	     is_call = sl->cat == SLICE_CPU_OP && collectives__is_call(sl->name, &waits);
+	bool waits = false, is_call = sl->cat == SLICE_CPU_OP && names_call(sl->name, &waits);
 	struct call_thread *t;
 	struct rank_calls *p;
 

@@ -12,7 +12,8 @@
 #include "export/facts_json.h"
 #include "ranks/ranks_priv.h"
 
-void join_clock__add(struct join_clock *c, uint64_t mono_ns, uint64_t unix_ns, uint64_t err_ns)
+/* A pair, in file order. */
+static void add_pair(struct join_clock *c, uint64_t mono_ns, uint64_t unix_ns, uint64_t err_ns)
 {
 	int64_t off = (int64_t)(unix_ns - mono_ns);
 
@@ -60,7 +61,7 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 
 	if (rec->kind == PTB_REC_CLOCK && rec->ts_ns < TIME_MAX && c->real_ns < TIME_MAX &&
 	    c->err_ns < TIME_MAX)
-		join_clock__add(&in->clock, rec->ts_ns, c->real_ns, c->err_ns);
+		add_pair(&in->clock, rec->ts_ns, c->real_ns, c->err_ns);
 	if (rec->kind == PTB_REC_COUNTER && !rec->tgid &&
 	    n->id < sizeof(in->counters) / sizeof(in->counters[0])) {
 		in->counters[n->id] = n->value;

@@ -21,7 +21,8 @@ static uint64_t done_ns(const struct collective *c)
 	return c->waits && !c->backward ? c->until_ns : UINT64_MAX;
 }
 
-/* whole: also of calls that contradict each other. */
+/* The bounds of one lag; pairs 0: the names differ. whole: also of calls that contradict each
+ * other. */
 static struct calls_match match_at(const struct rank_calls *a, const struct rank_calls *b,
 				   int64_t shift_ns, int64_t lag, bool whole)
 {
@@ -50,12 +51,6 @@ static struct calls_match match_at(const struct rank_calls *a, const struct rank
 		}
 	}
 	return m;
-}
-
-struct calls_match calls_match__at(const struct rank_calls *a, const struct rank_calls *b,
-				   int64_t shift_ns, int64_t lag)
-{
-	return match_at(a, b, shift_ns, lag, true);
 }
 
 /* The call of a that begins nearest to `at`. */
@@ -124,7 +119,7 @@ struct calls_match calls_match__find(const struct rank_calls *a, const struct ra
 		return (struct calls_match){ .pairs = 0 };
 	guess = guess_lag(a, b, shift_ns, first, common);
 	for (int64_t k = 0; k <= 2 * NEAR_LAGS; k++) {
-		struct calls_match m = calls_match__at(a, b, shift_ns, near_lag(guess, k));
+		struct calls_match m = match_at(a, b, shift_ns, near_lag(guess, k), true);
 
 		if (calls_match__consistent(&m) && m.lo_ns <= bound && m.hi_ns >= -bound)
 			return m;
@@ -137,5 +132,5 @@ struct calls_match calls_match__find(const struct rank_calls *a, const struct ra
 		    m.bounds >= LEAST_BOUNDS)
 			return m;
 	}
-	return calls_match__at(a, b, shift_ns, guess);
+	return match_at(a, b, shift_ns, guess, true);
 }

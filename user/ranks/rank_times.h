@@ -46,8 +46,6 @@ struct skew_verdict {
 int skew__judge(const double *own, const double *step_ns, uint32_t ranks, uint32_t steps,
 		struct skew_verdict *verdicts);
 
-/* The median; v is reordered. 0: of nothing. */
-double skew__median(double *v, uint32_t cnt);
 /* own of the rank less the median of that of the others; others: room for all ranks. Values lie
  * `stride` apart. */
 double skew__excess(const double *own, uint32_t ranks, uint32_t stride, uint32_t rank,

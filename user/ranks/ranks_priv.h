@@ -67,8 +67,6 @@ void collectives__begin(struct collectives *c, const struct session *s, uint32_t
 struct session_sink collectives__sink(struct collectives *c);
 int collectives__end(struct collectives *c);
 
-/* Is it one of torch's operators of a collective? waits: as in struct collective. */
-bool collectives__is_call(const char *op, bool *waits);
 /* Of a process; NULL: it called none. */
 const struct rank_calls *collectives__of(const struct collectives *c, uint32_t input,
 					 uint32_t tgid);
@@ -95,10 +93,6 @@ struct calls_match {
  * far as is known. */
 struct calls_match calls_match__find(const struct rank_calls *a, const struct rank_calls *b,
 				     int64_t shift_ns, uint64_t bound_ns);
-
-/* The bounds of one lag; pairs 0: the names differ. */
-struct calls_match calls_match__at(const struct rank_calls *a, const struct rank_calls *b,
-				   int64_t shift_ns, int64_t lag);
 
 static inline bool calls_match__consistent(const struct calls_match *m)
 {
@@ -135,9 +129,6 @@ struct remap {
 
 void remap__clear(struct remap *m);
 
-/* The id in the new capture, the same for the same old one; 0: for 0, for what no capture of ours
- * has, and without memory. */
-uint32_t remap__id(struct remap *m, enum remap_ids kind, uint32_t id);
 /* A time; 0: for 0, and for what cannot be one. */
 uint64_t remap__time(const struct remap *m, uint64_t ns);
 /* The number of a process or thread; 0: for 0, and for what cannot be one. */
@@ -166,8 +157,6 @@ struct join_clock {
 /* How far a time may be from the machine's Unix time: the reading, and how far other pairs are from
  * it. How far that is from the Unix time of other machines no pair says. */
 uint64_t join_clock__bound(const struct join_clock *c);
-/* A pair, in file order. */
-void join_clock__add(struct join_clock *c, uint64_t mono_ns, uint64_t unix_ns, uint64_t err_ns);
 /* The pairs of another capture of the same boot. */
 void join_clock__join(struct join_clock *c, const struct join_clock *other);
 

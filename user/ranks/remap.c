@@ -46,7 +46,9 @@ void remap__clear(struct remap *m)
 	}
 }
 
-uint32_t remap__id(struct remap *m, enum remap_ids kind, uint32_t id)
+/* The id in the new capture, the same for the same old one; 0: for 0, and for what no capture of
+ * ours has. */
+static uint32_t remap_id(struct remap *m, enum remap_ids kind, uint32_t id)
 {
 	uint32_t **ids = &m->ids[kind];
 
@@ -84,7 +86,7 @@ static bool map_field(struct remap *m, char *rec, const struct field *f)
 		return true;
 	if (f->what == TIME)
 		return (*ns = remap__time(m, *ns)) != 0;
-	*id = f->what == PID ? remap__pid(m, *id) : remap__id(m, (enum remap_ids)f->what, *id);
+	*id = f->what == PID ? remap__pid(m, *id) : remap_id(m, (enum remap_ids)f->what, *id);
 	return *id != 0;
 }
 
@@ -95,7 +97,7 @@ static bool map_header(struct remap *m, struct ptb_rec_hdr *h)
 	h->ts_ns = remap__time(m, old.ts_ns);
 	h->tgid = remap__pid(m, old.tgid);
 	h->tid = remap__pid(m, old.tid);
-	h->site = remap__id(m, REMAP_SITE, old.site);
+	h->site = remap_id(m, REMAP_SITE, old.site);
 	return !h->ts_ns == !old.ts_ns && !h->tgid == !old.tgid && !h->tid == !old.tid &&
 	       !h->site == !old.site;
 }

@@ -21,7 +21,8 @@ static int cmp_double(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-double skew__median(double *v, uint32_t cnt)
+/* The median; v is reordered. 0: of nothing. */
+static double median(double *v, uint32_t cnt)
 {
 	if (!cnt)
 		return 0;
@@ -68,14 +69,14 @@ double skew__excess(const double *own, uint32_t ranks, uint32_t stride, uint32_t
 	for (uint32_t r = 0; r < ranks; r++)
 		if (r != rank)
 			others[n++] = own[(size_t)r * stride];
-	return own[(size_t)rank * stride] - skew__median(others, n);
+	return own[(size_t)rank * stride] - median(others, n);
 }
 
 static double noise_of(const double *excess, uint32_t steps, double *tmp)
 {
 	for (uint32_t s = 1; s < steps; s++)
 		tmp[s - 1] = fabs(excess[s] - excess[s - 1]);
-	return skew__median(tmp, steps - 1) / NOISE_SCALE;
+	return median(tmp, steps - 1) / NOISE_SCALE;
 }
 
 /* The interval with the greatest sum of the clipped excess beyond the threshold; returns the sum,
@@ -122,7 +123,7 @@ static struct skew_verdict judge_rank(const double *excess, const double *step_n
 	}
 	for (uint32_t s = 0; s < steps; s++)
 		window += step_ns[s];
-	v.excess_ns = skew__median(tmp, cnt);
+	v.excess_ns = median(tmp, cnt);
 	v.share = all > 0 ? total / all : 0;
 	v.slow = sum > 0 && sum >= SKEW_SUM * v.noise_ns && cnt >= SKEW_STEPS &&
 		 v.excess_ns >= least && total >= SKEW_COST * window;
@@ -144,7 +145,7 @@ int skew__judge(const double *own, const double *step_ns, uint32_t ranks, uint32
 	err = find_excess(own, ranks, steps, excess, tmp);
 	if (!err) {
 		memcpy(tmp, step_ns, steps * sizeof(*tmp));
-		step = skew__median(tmp, steps);
+		step = median(tmp, steps);
 		for (uint32_t r = 0; r < ranks; r++)
 			verdicts[r] =
 				judge_rank(excess + (size_t)r * steps, step_ns, steps, step, tmp);

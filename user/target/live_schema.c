@@ -46,7 +46,7 @@ int schema__fail(struct schema_ctx *c, int err)
 	return c->err;
 }
 
-bool schema__read(struct schema_ctx *c, uint64_t addr, void *buf, size_t len)
+static bool schema_read(struct schema_ctx *c, uint64_t addr, void *buf, size_t len)
 {
 	int err;
 
@@ -83,13 +83,14 @@ void schema__put(struct schema_ctx *c, const char *text)
 	c->len += len;
 }
 
-bool schema__vector(struct schema_ctx *c, uint64_t addr, uint32_t elem, uint32_t max,
-		    uint64_t *first, uint32_t *cnt)
+/* A std::vector at addr: its elements' address and count; more than max is an error. */
+static bool schema_vector(struct schema_ctx *c, uint64_t addr, uint32_t elem, uint32_t max,
+			  uint64_t *first, uint32_t *cnt)
 {
 	uint64_t v[3];
 
 	*cnt = 0;
-	if (!schema__read(c, addr, v, sizeof(v)))
+	if (!schema_read(c, addr, v, sizeof(v)))
 		return false;
 	*first = v[0];
 	if (v[1] < v[0] || v[2] < v[1] || (v[1] - v[0]) % elem || (v[1] - v[0]) / elem > max)
@@ -131,10 +132,10 @@ static bool fits(pid_t pid, const struct live_op *op, struct live_schema_layout 
 	    strcmp(name, op->name) != 0)
 		return false;
 	for (uint32_t i = 0; i < 2; i++) {
-		if (!schema__vector(&c, op->opdef + (i ? l->returns_off : l->args_off),
-				    l->argument_size, ARGS_MAX, &first, &cnt))
+		if (!schema_vector(&c, op->opdef + (i ? l->returns_off : l->args_off),
+				   l->argument_size, ARGS_MAX, &first, &cnt))
 			return false;
-		if (cnt && (!schema__read(&c, first + string_size(l), &type, sizeof(type)) ||
+		if (cnt && (!schema_read(&c, first + string_size(l), &type, sizeof(type)) ||
 			    schema__type_shape(&c, type) == TYPE_NONE))
 			return false;
 	}
@@ -174,7 +175,7 @@ static bool symbol_text(struct schema_ctx *c, uint32_t symbol, char *buf, size_t
 
 	if (!c->l->interned)
 		return schema__fail(c, -ENOTSUP) == 0;
-	if (!schema__vector(c, c->l->interned + SYMBOL_VEC, size, 1 << 24, &first, &cnt))
+	if (!schema_vector(c, c->l->interned + SYMBOL_VEC, size, 1 << 24, &first, &cnt))
 		return false;
 	if (symbol >= cnt)
 		return schema__fail(c, -EBADMSG) == 0;
@@ -198,7 +199,7 @@ static bool read_set(struct schema_ctx *c, const uint8_t *set, uint32_t symbols[
 	if (words[3] > SETS_MAX)
 		return schema__fail(c, -ENOTSUP) == 0;
 	for (uint32_t i = 0; i < words[3]; i++) {
-		if (!schema__read(c, i ? node[0] : words[2], node, sizeof(node)))
+		if (!schema_read(c, i ? node[0] : words[2], node, sizeof(node)))
 			return false;
 		symbols[(*cnt)++] = (uint32_t)node[1];
 	}
@@ -295,13 +296,13 @@ static void put_ivalue_list(struct schema_ctx *c, uint64_t list, bool quote, uin
 	uint64_t first;
 	uint32_t cnt;
 
-	if (!schema__vector(c, list + c->l->object_header, 16, LIST_MAX, &first, &cnt))
+	if (!schema_vector(c, list + c->l->object_header, 16, LIST_MAX, &first, &cnt))
 		return;
 	schema__put(c, "[");
 	for (uint32_t i = 0; i < cnt && !c->err; i++) {
 		if (i)
 			schema__put(c, ", ");
-		if (schema__read(c, first + 16 * i, value, sizeof(value)))
+		if (schema_read(c, first + 16 * i, value, sizeof(value)))
 			put_value(c, value, quote, depth + 1);
 	}
 	schema__put(c, "]");
@@ -317,8 +318,8 @@ static void put_ints(struct schema_ctx *c, const uint8_t value[16])
 	memcpy(&list, value, sizeof(list));
 	memcpy(&tag, value + 8, sizeof(tag));
 	if (tag < PTB_IVALUE_TAGS && c->l->ivalue_kind[tag] == PTB_VAL_LIST &&
-	    schema__vector(c, list + c->l->object_header, 16, LIST_MAX, &first, &cnt) && cnt > 1 &&
-	    schema__read(c, first, values, 16 * cnt)) {
+	    schema_vector(c, list + c->l->object_header, 16, LIST_MAX, &first, &cnt) && cnt > 1 &&
+	    schema_read(c, first, values, 16 * cnt)) {
 		for (i = 1; i < cnt && !memcmp(values[i], values[0], 12); i++)
 			;
 		if (i == cnt) {
@@ -394,7 +395,7 @@ static bool read_arg(struct schema_ctx *c, uint64_t addr, struct raw_arg *a)
 
 	memset(a, 0, sizeof(*a));
 	a->addr = addr;
-	if (!schema__read(c, addr + string_size(c->l), bytes, sizeof(bytes)))
+	if (!schema_read(c, addr + string_size(c->l), bytes, sizeof(bytes)))
 		return false;
 	memcpy(&a->type, bytes + 16, sizeof(a->type));
 	a->has_n = n[hf ? 0 : 4];
@@ -404,7 +405,7 @@ static bool read_arg(struct schema_ctx *c, uint64_t addr, struct raw_arg *a)
 	memcpy(&alias, bytes + 64, sizeof(alias));
 	a->kwarg_only = bytes[72];
 	a->has_alias = alias;
-	return !alias || schema__read(c, alias, a->alias, sizeof(a->alias));
+	return !alias || schema_read(c, alias, a->alias, sizeof(a->alias));
 }
 
 /* "Tensor(a)[]": the element's alias, of the first of containedTypes_. */
@@ -418,7 +419,7 @@ static void put_contained_alias(struct schema_ctx *c, const struct raw_arg *a)
 		return;
 	if (range[1] < range[0] || (range[1] - range[0]) % ALIAS_SZ)
 		schema__fail(c, -EBADMSG);
-	else if (schema__read(c, range[0], alias, sizeof(alias)))
+	else if (schema_read(c, range[0], alias, sizeof(alias)))
 		put_alias(c, alias, true);
 }
 
@@ -535,10 +536,10 @@ int live_schema__read(pid_t pid, uint64_t opdef, struct live_schema_layout *l, c
 			      sizeof(again)) ||
 	    strcmp(name, again) != 0)
 		return -ENOENT;
-	if (!schema__vector(&c, opdef + l->args_off, l->argument_size, ARGS_MAX, &args, &arg_cnt) ||
-	    !schema__vector(&c, opdef + l->returns_off, l->argument_size, ARGS_MAX, &returns,
-			    &return_cnt) ||
-	    !schema__read(&c, opdef + l->returns_off + 24u, more, sizeof(more)))
+	if (!schema_vector(&c, opdef + l->args_off, l->argument_size, ARGS_MAX, &args, &arg_cnt) ||
+	    !schema_vector(&c, opdef + l->returns_off, l->argument_size, ARGS_MAX, &returns,
+			   &return_cnt) ||
+	    !schema_read(&c, opdef + l->returns_off + 24u, more, sizeof(more)))
 		return c.err;
 	schema__put(&c, name);
 	schema__put(&c, "(");

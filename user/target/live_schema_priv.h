@@ -20,12 +20,8 @@ struct schema_ctx {
 
 /* Sets the first error; returns it. */
 int schema__fail(struct schema_ctx *c, int err);
-bool schema__read(struct schema_ctx *c, uint64_t addr, void *buf, size_t len);
 bool schema__string(struct schema_ctx *c, uint64_t addr, char *buf, size_t cap);
 void schema__put(struct schema_ctx *c, const char *text);
-/* A std::vector at addr: its elements' address and count; more than max is an error. */
-bool schema__vector(struct schema_ctx *c, uint64_t addr, uint32_t elem, uint32_t max,
-		    uint64_t *first, uint32_t *cnt);
 
 /* What kind of type an object is. */
 enum type_shape {

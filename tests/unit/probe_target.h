@@ -75,6 +75,11 @@ uint32_t trace_events_of(pid_t pid);
 
 /* True, with the reason printed, when this machine cannot run these tests. */
 bool must_skip(void);
+#define PROBE_SUITE(name)                                                                          \
+	int main(void)                                                                             \
+	{                                                                                          \
+		return must_skip() ? 77 : run_suite(name);                                         \
+	}
 
 /*
  * Linux 7.0 and later preempt programs at tracepoints where the kernel is preempted anywhere (commit a46023d5616e). Meanwhile

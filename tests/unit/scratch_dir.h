@@ -47,14 +47,14 @@ static inline const char *get_text(const char *path)
 }
 
 /* run_suite() with the directory, which is removed with all that is in it. */
-static inline int run_suite_in_scratch(const char *name, const CU_TestInfo *tests)
+static inline int run_suite_in_scratch(const char *name)
 {
 	char cmd[64];
 	int rc;
 
 	if (!mkdtemp(scratch_dir) || chmod(scratch_dir, 0755)) /* tests of another user's files enter it */
 		return 1;
-	rc = run_suite(name, tests);
+	rc = run_suite(name);
 	snprintf(cmd, sizeof(cmd), "rm -r '%s'", scratch_dir);
 	return system(cmd) || rc;
 }

@@ -41,7 +41,7 @@ static void run_find(const char *path, const uint8_t *nop, size_t nop_len)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_find(void)
+TEST("found, its sites and semaphores are those of the process")
 {
 	static const uint8_t nop5[] = { 0x0f, 0x1f, 0x44, 0x00, 0x00 };
 
@@ -59,7 +59,7 @@ static void write_open(const struct agent_target *at, const struct ptb_agent_ope
 }
 
 /* Nothing but an address below the thread's pointer is taken. */
-static void test_open(void)
+TEST("where open operators are")
 {
 	static const int64_t bad[] = { 0, 8, -4, -(1ll << 24), INT64_MIN };
 	struct ptb_agent_open open;
@@ -81,7 +81,7 @@ static void test_open(void)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_none(void)
+TEST("no agent, no process")
 {
 	struct agent_lib al;
 	char why[160];
@@ -99,7 +99,7 @@ static void test_none(void)
 	agent_lib__clear(&al);
 }
 
-static void test_configure(void)
+TEST("settings are written, and the rest is left alone")
 {
 	struct ptb_agent_cfg cfg = { .rf.size = 0x150, .rf.fn_off = 0x28, .tensor.shapes_on = 1 };
 	struct ptb_agent_ctl ctl;
@@ -133,7 +133,7 @@ static void poke(const struct agent_target *at, size_t off, const void *bytes, s
 }
 
 /* A control block that is none any more is not written to, and not believed. */
-static void test_damaged_ctl(void)
+TEST("a control block that is none")
 {
 	static const struct {
 		size_t off, len;
@@ -176,7 +176,7 @@ static void test_damaged_ctl(void)
 }
 
 /* Another program under the same number: what was found before is not there, nothing is written. */
-static void test_exec(void)
+TEST("exec")
 {
 	const struct ptb_agent_cfg cfg = { .rf.size = 1 };
 	struct agent_target at;
@@ -226,7 +226,7 @@ static void copy_file(const char *from, const char *to)
 }
 
 /* The library is deleted while it is mapped, then replaced by another: the mapped one is read. */
-static void test_deleted(void)
+TEST("a library that was deleted or replaced")
 {
 	char dir[] = "/tmp/test_agent_lib.XXXXXX", lib[64], exe[64];
 	struct ptb_agent_ctl ctl;
@@ -258,7 +258,7 @@ static void test_deleted(void)
 }
 
 /* By whatever name it was loaded: maps names the file that a symbolic link leads to. */
-static void test_renamed(void)
+TEST("a library of another name")
 {
 	char dir[] = "/tmp/test_agent_lib.XXXXXX", lib[64], link[64];
 	struct agent_target at;
@@ -308,7 +308,7 @@ static int find_in_file(const char *path, char *why, size_t cap)
 }
 
 /* The agent's name alone makes no agent. */
-static void test_impostors(void)
+TEST("files with the agent's name")
 {
 	char dir[] = "/tmp/test_agent_lib.XXXXXX", lib[64], why[160];
 	static const char text[8192] = "#!/bin/sh\n";
@@ -393,7 +393,7 @@ static bool walk_notes(const uint8_t *notes, size_t sz, uint64_t base, struct se
 	return all;
 }
 
-static void test_notes(void)
+TEST("notes, and notes that were moved")
 {
 	struct seen s = { 0 };
 	uint8_t buf[512];
@@ -430,7 +430,7 @@ static uint64_t random_word(void)
 }
 
 /* Notes with a few bytes changed. */
-static void test_notes_fuzz(void)
+TEST("damaged notes")
 {
 	uint8_t good[1024];
 	struct seen s = { 0 };
@@ -452,7 +452,7 @@ static void test_notes_fuzz(void)
 }
 
 /* The library itself with bytes changed in its headers and notes. */
-static void test_file_fuzz(void)
+TEST("damaged libraries")
 {
 	int saved = dup(2), null = open("/dev/null", O_WRONLY);
 	struct seen s = { 0 };
@@ -498,7 +498,7 @@ static void test_file_fuzz(void)
 	CU_ASSERT(s.cnt > opened);
 }
 
-static void test_why_text(void)
+TEST("reasons")
 {
 	CU_ASSERT_STRING_EQUAL(agent__why_text(PTB_AGENT_WHY_NONE), "");
 	CU_ASSERT(strstr(agent__why_text(PTB_AGENT_WHY_NO_CUPTI), "CUPTI") != NULL);
@@ -506,24 +506,4 @@ static void test_why_text(void)
 	CU_ASSERT_STRING_EQUAL(agent__why_text(~0u), "");
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "found, its sites and semaphores are those of the process", test_find },
-		{ "no agent, no process", test_none },
-		{ "settings are written, and the rest is left alone", test_configure },
-		{ "a control block that is none", test_damaged_ctl },
-		{ "where open operators are", test_open },
-		{ "exec", test_exec },
-		{ "a library that was deleted or replaced", test_deleted },
-		{ "a library of another name", test_renamed },
-		{ "files with the agent's name", test_impostors },
-		{ "notes, and notes that were moved", test_notes },
-		{ "damaged notes", test_notes_fuzz },
-		{ "damaged libraries", test_file_fuzz },
-		{ "reasons", test_why_text },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("agent_lib", tests);
-}
+SUITE("agent_lib")

@@ -63,7 +63,7 @@ static void follow(const struct ptb_chunk *c, const struct ptb_arec *r, void *ct
 		f->streams[c->stream % 1024].ticks = r->ticks;
 }
 
-static void test_threads(void)
+TEST("threads")
 {
 	static struct flow f;
 	pthread_t threads[THREADS];
@@ -99,7 +99,7 @@ static bool acts_on(uint32_t requests)
 }
 
 /* The control block has what it has acted on, until it finds that it is not requested any more. */
-static void test_requests(void)
+TEST("requests")
 {
 	host__configure_right();
 	CU_ASSERT_EQUAL(host__ctl()->requests, 0);
@@ -159,7 +159,7 @@ static bool child_ends_well(pid_t pid)
 	return false;
 }
 
-static void test_forks(void)
+TEST("forks")
 {
 	const uint64_t dropped = host__ctl()->dropped; /* the agent's thread may be delayed while it sends */
 	pthread_t threads[2];
@@ -194,7 +194,7 @@ static void test_forks(void)
 /* ---- the end, and copies ---- */
 
 /* At the end of a process or thread the agent sends the rest of its records, and the end. */
-static void test_exit(void)
+TEST("the process ends")
 {
 	struct first_records *h = calloc(1, sizeof(*h));
 	pid_t pid = fork();
@@ -242,7 +242,7 @@ static uint32_t threads_now(void)
 }
 
 /* The same library from another file does nothing; loading and unloading them changes nothing either. */
-static void test_second_copy(void)
+TEST("a second copy")
 {
 	char dir[] = "/tmp/ptbpf-agent-copy-XXXXXX", cmd[512], path[64];
 	struct ptb_agent_ctl *other;
@@ -281,18 +281,9 @@ static void test_second_copy(void)
 
 int main(int argc, char **argv)
 {
-	static const CU_TestInfo tests[] = {
-		{ "requests", test_requests },
-		{ "threads", test_threads },
-		{ "forks", test_forks },
-		{ "the process ends", test_exit },
-		{ "a second copy", test_second_copy },
-		CU_TEST_INFO_NULL,
-	};
-
 	if (argc > 1 && !strcmp(argv[1], "exits"))
 		return exits();
 	if (!host__load())
 		return 1;
-	return run_suite("agent life", tests);
+	return run_suite("agent life");
 }

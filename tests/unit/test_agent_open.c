@@ -47,7 +47,7 @@ static const char *name_of(uint64_t name)
 	return "";
 }
 
-static void test_nested(void)
+TEST("operators in one another")
 {
 	struct mock_rf op, note, backward, inner;
 	uint64_t names[3];
@@ -94,7 +94,7 @@ static void *end_it(void *rf)
 }
 
 /* In another order than they began, on another thread, after the request; more than there is room for. */
-static void test_odd_ends(void)
+TEST("ends that are out of order")
 {
 	static struct mock_rf many[PTB_OPEN_MAX + 3];
 	struct mock_rf a, b, c;
@@ -161,7 +161,7 @@ static void look(int sig)
 		wrong++;
 }
 
-static void test_any_moment(void)
+TEST("between any two instructions")
 {
 	const struct itimerspec every = { .it_value.tv_nsec = 50000, .it_interval.tv_nsec = 50000 };
 	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
@@ -190,7 +190,7 @@ static void test_any_moment(void)
 
 /* ---- with records; refusals ---- */
 
-static void test_with_records(void)
+TEST("with records")
 {
 	attach(REQUEST(OPEN) | REQUEST(OPS));
 	CU_ASSERT(host__ctl()->state & PTB_AGENT_OPS_ON);
@@ -202,7 +202,7 @@ static void test_with_records(void)
 	CU_ASSERT_EQUAL(host__count(PTB_AREC_NAME), 2);
 }
 
-static void test_wrong_layout(void)
+TEST("a wrong layout")
 {
 	struct ptb_agent_cfg cfg = host__right_cfg();
 
@@ -222,16 +222,7 @@ static void test_wrong_layout(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "operators in one another", test_nested },
-		{ "ends that are out of order", test_odd_ends },
-		{ "between any two instructions", test_any_moment },
-		{ "with records", test_with_records },
-		{ "a wrong layout", test_wrong_layout },
-		CU_TEST_INFO_NULL,
-	};
-
 	if (!host__load())
 		return 1;
-	return run_suite("agent open", tests);
+	return run_suite("agent open");
 }

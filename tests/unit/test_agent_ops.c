@@ -47,7 +47,7 @@ static void check_records(const struct mock_rf *op, const struct mock_rf *inner)
 			CU_ASSERT(h.r[i].ticks >= h.r[i - 1].ticks);
 }
 
-static void test_records(void)
+TEST("recording")
 {
 	struct mock_rf op, inner, backward, long_text;
 	char text[400];
@@ -86,7 +86,7 @@ static void test_records(void)
 }
 
 /* What gloo does: it begins on a thread of its own what its caller constructed, here from the first call on. */
-static void test_begins_elsewhere(void)
+TEST("begun elsewhere than constructed")
 {
 	static struct first_records h;
 	struct mock_rf own, foreign;
@@ -112,7 +112,7 @@ static void test_begins_elsewhere(void)
 }
 
 /* Each operator has a number of its own at the site where stacks are read, if that is requested. */
-static void test_stack_numbers(void)
+TEST("numbers for stacks")
 {
 	static struct first_records h;
 	struct mock_rf backward;
@@ -151,7 +151,7 @@ static void test_stack_numbers(void)
 }
 
 /* Operators that begin in a window and end after it, or in another one. */
-static void test_late_end(void)
+TEST("ends behind the window")
 {
 	struct mock_rf rf, other;
 	static struct first_records h;
@@ -176,7 +176,7 @@ static void test_late_end(void)
 }
 
 /* Many operators by turns, at any addresses: each is named once, whatever hash slots they share. */
-static void test_names_once(void)
+TEST("named once")
 {
 	static struct {
 		_Alignas(16) unsigned char at[1 << 20];
@@ -277,7 +277,7 @@ static void sum_values(const struct ptb_chunk *c, const struct ptb_arec *r, void
 	s->tensors += v.kind == PTB_VAL_TENSOR && (v.n & 0xff) == 2 && (v.aux & 0xff) == 6;
 }
 
-static void test_values(void)
+TEST("inputs and outputs")
 {
 	struct ptb_agent_cfg cfg = host__right_cfg();
 	struct one_tensor *t = malloc(sizeof(*t));
@@ -326,7 +326,7 @@ static void refused(const struct ptb_agent_cfg *cfg, uint32_t why)
 	CU_ASSERT(host__count(PTB_AREC_STATE) > 0); /* it reports that */
 }
 
-static void test_refusals(void)
+TEST("settings refused")
 {
 	struct ptb_agent_cfg cfg = host__right_cfg();
 
@@ -362,7 +362,7 @@ static void wrong(const struct ptb_agent_cfg *cfg)
 	CU_ASSERT_EQUAL(host__count(PTB_AREC_BEGIN) + host__count(PTB_AREC_END), 0);
 }
 
-static void test_wrong_layout(void)
+TEST("a wrong layout")
 {
 	struct ptb_agent_cfg cfg = host__right_cfg();
 
@@ -380,7 +380,7 @@ static void test_wrong_layout(void)
 	wrong(&cfg);
 }
 
-static void test_wrong_tensors(void)
+TEST("wrong tensors")
 {
 	struct ptb_agent_cfg cfg = host__right_cfg();
 	struct one_tensor *t = malloc(sizeof(*t));
@@ -409,20 +409,7 @@ static void test_wrong_tensors(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "recording", test_records },
-		{ "begun elsewhere than constructed", test_begins_elsewhere },
-		{ "numbers for stacks", test_stack_numbers },
-		{ "ends behind the window", test_late_end },
-		{ "named once", test_names_once },
-		{ "inputs and outputs", test_values },
-		{ "settings refused", test_refusals },
-		{ "a wrong layout", test_wrong_layout },
-		{ "wrong tensors", test_wrong_tensors },
-		CU_TEST_INFO_NULL,
-	};
-
 	if (!host__load())
 		return 1;
-	return run_suite("agent ops", tests);
+	return run_suite("agent ops");
 }

@@ -11,7 +11,7 @@
 
 /* ---- words ---- */
 
-static void test_words(void)
+TEST("words and bytes")
 {
 	begin(false);
 	add_op(PTB_ARG_WORD);
@@ -54,7 +54,7 @@ static void test_words(void)
 }
 
 /* The upper half of a C int in a register may be anything. */
-static void test_int32(void)
+TEST("a C int")
 {
 	begin(false);
 	add_op(PTB_ARG_WORD)->flags = PTB_ARG_F_INT32;
@@ -64,7 +64,7 @@ static void test_int32(void)
 	expect_end();
 }
 
-static void test_bool_array_late_unknown(void)
+TEST("arrays of bool, late doubles, unknown")
 {
 	begin(false);
 	add_op(PTB_ARG_BOOL_ARRAY)->aux = 3;
@@ -93,7 +93,7 @@ static void test_bool_array_late_unknown(void)
 	CU_ASSERT_EQUAL(arena.counters[PTB_CNT_ARGS_FAULT], 0);
 }
 
-static void test_late_site(void)
+TEST("doubles at the late site")
 {
 	uint64_t frame[4] = { 0x3ff0000000000000, 2, 3, 4 };
 
@@ -122,7 +122,7 @@ static void test_late_site(void)
 
 /* ---- memory ---- */
 
-static void test_pointers(void)
+TEST("values behind pointers")
 {
 	uint64_t opt_last[2] = { 42, 1 }, opt_first[2] = { 1, 43 }, none[2] = { 42, 0x100 };
 	uint64_t tuple[3] = { 10, 20, 0xff01 };
@@ -171,7 +171,7 @@ static void test_pointers(void)
 	expect_end();
 }
 
-static void test_symint_edge(void)
+TEST("SymInt at its limit")
 {
 	begin(false);
 	w[0] = put_word((uint64_t) - (1ll << 62));
@@ -184,7 +184,7 @@ static void test_symint_edge(void)
 	expect_end();
 }
 
-static void test_scalars(void)
+TEST("scalars")
 {
 	static const struct {
 		uint64_t tag;
@@ -232,7 +232,7 @@ static void test_scalars(void)
 	expect_end();
 }
 
-static void test_lists_of_numbers(void)
+TEST("lists of numbers")
 {
 	uint64_t nums[600];
 	struct ptb_arg_op *o;
@@ -279,7 +279,7 @@ static void test_lists_of_numbers(void)
 	CU_ASSERT_EQUAL(out.words[out.cnt - 1], (PTB_LIST_FULL_MAX - 1) * (PTB_LIST_FULL_MAX - 1));
 }
 
-static void test_texts(void)
+TEST("texts")
 {
 	char text[PTB_STRING_MAX + 100];
 	uint64_t view[3];
@@ -346,7 +346,7 @@ static void check_tensor(bool old, bool full)
 	CU_ASSERT_EQUAL(arena.reads, 6 * 2 + 2 + (full ? 6 : 0));
 }
 
-static void test_tensor(void)
+TEST("tensors")
 {
 	check_tensor(false, false);
 	check_tensor(false, true);
@@ -354,7 +354,7 @@ static void test_tensor(void)
 	check_tensor(true, true);
 }
 
-static void test_tensor_optional(void)
+TEST("optional tensors and references")
 {
 	uint64_t impl, opt[2], ref;
 
@@ -387,7 +387,7 @@ static void test_tensor_optional(void)
 	expect_end();
 }
 
-static void test_tensor_special(void)
+TEST("undefined, symbolic, absurd tensors")
 {
 	struct shape many = { 17, { 1 }, { 1 }, 0, 1, 6, 0, 0xff }, absurd = matrix, none = matrix;
 	uint64_t impl[6], extra, zero = 0;
@@ -435,7 +435,7 @@ static void test_tensor_special(void)
 }
 
 /* Arguments on the caller's stack come with one read, and are the same as those that come one by one. */
-static void test_near(void)
+TEST("arguments on the caller's stack")
 {
 	static struct payload single;
 	uint64_t stack[128 + 8] = {}, impl, sp;
@@ -481,7 +481,7 @@ static void test_near(void)
 }
 
 /* A layout that does not fit reads no more than its bound, and marks what it could not read. */
-static void test_wrong_layout(void)
+TEST("wrong layouts")
 {
 	begin(false);
 	w[0] = put_word(put_impl(&matrix));
@@ -512,7 +512,7 @@ static void test_wrong_layout(void)
 	}
 }
 
-static void test_tensor_lists(void)
+TEST("lists of tensors")
 {
 	uint64_t impl = 0, ptrs[4], refs[2], vec[2], ilist[3], list[4] = {}, ivalues[6] = {};
 
@@ -571,26 +571,4 @@ static void test_tensor_lists(void)
 	expect_end();
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "words and bytes", test_words },
-		{ "arrays of bool, late doubles, unknown", test_bool_array_late_unknown },
-		{ "a C int", test_int32 },
-		{ "doubles at the late site", test_late_site },
-		{ "values behind pointers", test_pointers },
-		{ "SymInt at its limit", test_symint_edge },
-		{ "scalars", test_scalars },
-		{ "lists of numbers", test_lists_of_numbers },
-		{ "texts", test_texts },
-		{ "tensors", test_tensor },
-		{ "optional tensors and references", test_tensor_optional },
-		{ "undefined, symbolic, absurd tensors", test_tensor_special },
-		{ "arguments on the caller's stack", test_near },
-		{ "wrong layouts", test_wrong_layout },
-		{ "lists of tensors", test_tensor_lists },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("arg_interp", tests);
-}
+SUITE("arg_interp")

@@ -65,7 +65,7 @@ static void put_ivalues(struct ival stack[20], uint64_t impl)
 }
 
 /* Whether a tensor is an nn.Parameter follows from the type of its Python object, if there is one, and only in full mode. */
-static void test_parameter(void)
+TEST("parameters")
 {
 	enum { PARAMETER_TYPE = 0x2220 };
 	const uint64_t parameter[2] = { 1, PARAMETER_TYPE }, other[2] = { 1, PARAMETER_TYPE + 0x10 };
@@ -98,7 +98,7 @@ static void test_parameter(void)
 	}
 }
 
-static void test_ivalues(void)
+TEST("IValues")
 {
 	struct ival stack[20] = {};
 	uint64_t impl;
@@ -147,7 +147,7 @@ static void expect_list(const struct ival *items, uint32_t cnt, uint8_t kind)
 	expect_val(kind, (uint16_t)cnt, cnt);
 }
 
-static void test_ivalue_lists(void)
+TEST("lists of IValues")
 {
 	static const struct ival ints[3] = { { 1, 5 }, { 2, 5 }, { 3, 5 } },
 				 mixed[3] = { { 1, 5 }, { 2, 5 }, { 3, 3 } },
@@ -187,7 +187,7 @@ static void test_ivalue_lists(void)
 }
 
 /* [[1, 2], [3]]; deeper than the limit; a list that contains itself */
-static void test_nested_lists(void)
+TEST("lists in lists")
 {
 	struct ival leaf[2] = { { 1, 5 }, { 2, 5 } }, next;
 	uint64_t obj, *vec;
@@ -224,7 +224,7 @@ static void test_nested_lists(void)
 }
 
 /* Lists of lists of lists as wide as they may be: work and bytes are bounded. */
-static void test_wide_lists(void)
+TEST("wide lists in lists")
 {
 	static struct ival row[600];
 	struct ival one;
@@ -250,7 +250,7 @@ static void test_wide_lists(void)
 }
 
 /* More than fits: whole values, then a mark. */
-static void test_too_much(void)
+TEST("more than a record holds")
 {
 	static struct ival stack[512];
 	uint64_t impl;
@@ -273,7 +273,7 @@ static void test_too_much(void)
 	CU_ASSERT_EQUAL(first_val().aux, (out.cnt - 1) / 38);
 }
 
-static void test_hostile(void)
+TEST("hostile numbers")
 {
 	static const uint64_t counts[] = { 1ull << 63, ~0ull,      1ull << 32, (1ull << 32) - 1,
 					   513,        1ull << 61, 0x7fffffff };
@@ -345,7 +345,7 @@ static void fail_everywhere(enum arena_run what, uint64_t a, uint64_t b)
 	arena.fail_after = false;
 }
 
-static void test_faults(void)
+TEST("faults at every read")
 {
 	struct shape deep = { 6, { 1, 2, 3, 4, 5, 6 }, { 6, 5, 4, 3, 2, 1 }, -1, 720, 7, 0, 0xff };
 	uint64_t scalar[6] = { 1, 0, 8, 0, 1 }, str[6] = {}, complex[6] = {};
@@ -518,7 +518,7 @@ static void check_python_odd(bool old)
 	CU_ASSERT_EQUAL(out.cnt, 0);
 }
 
-static void test_python(void)
+TEST("Python objects")
 {
 	for (int old = 0; old < 2; old++) {
 		check_python_values(old);
@@ -528,7 +528,7 @@ static void test_python(void)
 	}
 }
 
-static void test_opt_string(void)
+TEST("an optional string")
 {
 	uint64_t str[6] = {}, old[6] = {};
 
@@ -556,7 +556,7 @@ static void test_opt_string(void)
 	expect_end();
 }
 
-static void test_vectors(void)
+TEST("vectors")
 {
 	static const uint8_t kinds[] = { PTB_VAL_LIST, PTB_VAL_INTS, PTB_VAL_LIST, PTB_VAL_INTS };
 	uint64_t mem[6] = {}, begin_end[2], wrong[2] = { 64, 32 };
@@ -579,22 +579,4 @@ static void test_vectors(void)
 	expect_end();
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "parameters", test_parameter },
-		{ "IValues", test_ivalues },
-		{ "lists of IValues", test_ivalue_lists },
-		{ "lists in lists", test_nested_lists },
-		{ "wide lists in lists", test_wide_lists },
-		{ "more than a record holds", test_too_much },
-		{ "hostile numbers", test_hostile },
-		{ "faults at every read", test_faults },
-		{ "Python objects", test_python },
-		{ "an optional string", test_opt_string },
-		{ "vectors", test_vectors },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("arg_objects", tests);
-}
+SUITE("arg_objects")

@@ -105,7 +105,7 @@ static const struct row {
 	{ "at::Tensor const&", "(Tensor x) -> Mystery", OPTIONAL_STD, "?", PTB_LOC_NONE, 0, 2, 0 },
 };
 
-static void test_locations(void)
+TEST("locations")
 {
 	struct arg_compiled c;
 	char locations[256];
@@ -154,7 +154,7 @@ static void expect(const struct ptb_arg_op *op, uint8_t opcode, uint8_t as, uint
 
 #define NONE PTB_LOC_NONE
 
-static void test_instructions(void)
+TEST("instructions")
 {
 	const struct ptb_arg_op *op;
 
@@ -201,7 +201,7 @@ static void test_instructions(void)
 
 /* ---- results ---- */
 
-static void test_results(void)
+TEST("results")
 {
 	const struct ptb_arg_op *op;
 	struct arg_compiled c;
@@ -251,7 +251,7 @@ static void test_results(void)
 
 /* ---- late doubles ---- */
 
-static void test_late(void)
+TEST("late doubles")
 {
 	static const struct arg_late_location locations[3] = {
 		{ .found = true, .in_memory = true, .reg = PTB_REG_RSP, .disp = 24 },
@@ -277,7 +277,7 @@ static void test_late(void)
 
 /* ---- schemas that do not fit, texts that are no symbols ---- */
 
-static void test_refused(void)
+TEST("what does not fit")
 {
 	static const char *const bad[] = {
 		"", "at::_ops::x::call", "at::_ops::x::call(", "x::call(long", "x::call(long) const", "x::call(A<long)"
@@ -306,13 +306,4 @@ static void test_refused(void)
 	CU_ASSERT_EQUAL(c.unplaced, 2);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "locations", test_locations },       { "instructions", test_instructions },
-		{ "results", test_results },           { "late doubles", test_late },
-		{ "what does not fit", test_refused }, CU_TEST_INFO_NULL
-	};
-
-	return run_suite("arg_prog", tests);
-}
+SUITE("arg_prog")

@@ -39,7 +39,7 @@ static int put(struct block_hold *bh, const char *text, uint64_t newest_ns, bool
 							 .defines = defines });
 }
 
-static void test_age(void)
+TEST("age")
 {
 	struct block_hold *bh = block_hold__new(10 * SEC, 1 << 20);
 
@@ -66,7 +66,7 @@ static void test_age(void)
 	block_hold__free(NULL);
 }
 
-static void test_size(void)
+TEST("size")
 {
 	static const char big[1000];
 	struct block_hold *bh = block_hold__new(1000 * SEC, 100000);
@@ -124,7 +124,7 @@ static void clock_at(struct capture_writer *cw, uint64_t ts)
 }
 
 /* A minute, of which ten seconds are held; then five more that are written as they come. */
-static void test_capture(void)
+TEST("capture")
 {
 	const char *path = at("held.ptb");
 	struct ptb_counter def = { .h = { .kind = PTB_REC_COUNTER, .len = sizeof(def), .ts_ns = 1 } };
@@ -177,7 +177,7 @@ static void test_capture(void)
 }
 
 /* More definitions than there is room for: they are dropped and counted, and the capture goes on. */
-static void test_definitions(void)
+TEST("more definitions than fit")
 {
 	struct ptb_counter def = { .h = { .kind = PTB_REC_COUNTER, .len = sizeof(def), .ts_ns = 1 } };
 	struct capture_writer *cw = NULL;
@@ -201,11 +201,5 @@ static void test_definitions(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "age", test_age },         { "size", test_size },
-		{ "capture", test_capture }, { "more definitions than fit", test_definitions },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite_in_scratch("block_hold", tests);
+	return run_suite_in_scratch("block_hold");
 }

@@ -110,7 +110,7 @@ static int hangup_reloads(void)
 	return cancel__take_reload() && !cancel__take_reload() && !poll(&p, 1, 0) ? 0 : 3;
 }
 
-static void test_cancel(void)
+TEST("cancel")
 {
 	CU_ASSERT_EQUAL(in_child(pends_until_taken), 0);
 	CU_ASSERT_EQUAL(in_child(a_pair_is_one), 0);
@@ -124,12 +124,4 @@ static void test_cancel(void)
 	CU_ASSERT_EQUAL(in_child(ignored_hangup), SIGHUP);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "cancel", test_cancel },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("cancel", tests);
-}
+SUITE("cancel")

@@ -7,7 +7,7 @@
 #include "capture_io.h"
 #include "random.h"
 
-static void round_trip(void)
+TEST("round trip")
 {
 	struct capture_writer *cw;
 	struct capture_reader *cr;
@@ -68,7 +68,7 @@ static void check_ordered(uint32_t cnt)
 }
 
 /* Rings are nearly in order; a record may come late, and rounds overlap. */
-static void order(void)
+TEST("order over rings")
 {
 	enum { ROUNDS = 50, PER = 400, MS = 1000000 };
 	struct capture_writer *cw;
@@ -93,7 +93,7 @@ static void order(void)
 }
 
 /* Ties: ring, then position. A record later than the slack is waited for. */
-static void ties_and_stragglers(void)
+TEST("ties and stragglers")
 {
 	static const uint32_t want[] = { 9, 1, 2, 3, 4, 5, 6 };
 	struct capture_writer *cw;
@@ -127,7 +127,7 @@ static void ties_and_stragglers(void)
  * A slow machine: each round brings records of a ring that are older than several rounds before. They are put in
  * order as long as the window holds what waits for them; after that each is reported once, and counted.
  */
-static void late_for_rounds(void)
+TEST("late for rounds")
 {
 	enum { ROUNDS = 60, PER = 50, MS = 1000000, LATE = 7 };
 	struct capture_writer *cw;
@@ -151,7 +151,7 @@ static void late_for_rounds(void)
 }
 
 /* One round holds more than the window, one ring after the other: none is late while the window holds one of them. */
-static void late_in_a_round(void)
+TEST("late in a round")
 {
 	enum { PER_RING = 1600, LEN = 64 * 1024 - 8 }; /* 100 MB each */
 	static union {
@@ -178,7 +178,7 @@ static void late_in_a_round(void)
 }
 
 /* The oldest record is last, after more than the window holds: reported once, and counted. */
-static void too_late(void)
+TEST("later than the window")
 {
 	struct capture_writer *cw;
 	struct capture_reader *cr;
@@ -207,7 +207,7 @@ static void too_late(void)
 }
 
 /* What a killed writer leaves: all that came up to the last flush. */
-static void killed(void)
+TEST("killed")
 {
 	struct capture_reader *cr;
 	struct capture_writer *cw;
@@ -231,7 +231,7 @@ static void killed(void)
 }
 
 /* No round block at all: the window is bounded and nothing is lost. */
-static void without_rounds(void)
+TEST("without rounds")
 {
 	struct capture_writer *cw;
 	struct capture_reader *cr;
@@ -260,19 +260,4 @@ static void without_rounds(void)
 	unlink(path);
 }
 
-static const CU_TestInfo tests[] = {
-	{ "round trip", round_trip },
-	{ "order over rings", order },
-	{ "ties and stragglers", ties_and_stragglers },
-	{ "late for rounds", late_for_rounds },
-	{ "late in a round", late_in_a_round },
-	{ "later than the window", too_late },
-	{ "killed", killed },
-	{ "without rounds", without_rounds },
-	CU_TEST_INFO_NULL,
-};
-
-int main(void)
-{
-	return run_suite("capture", tests);
-}
+SUITE("capture")

@@ -52,7 +52,7 @@ static bool read_all(uint32_t *recs, uint32_t *controls, bool *sealed, uint64_t 
 	return true;
 }
 
-static void truncated_anywhere(void)
+TEST("cut anywhere")
 {
 	size_t len;
 	uint8_t *data = small_capture(&len);
@@ -82,7 +82,7 @@ static void truncated_anywhere(void)
 }
 
 /* One bit anywhere (the last two blocks, 80 bytes, hold no records): the file does not open, or its first records are reported. */
-static void flipped_bits(void)
+TEST("flipped bits")
 {
 	size_t len;
 	uint8_t *data = small_capture(&len);
@@ -115,7 +115,7 @@ static void refused(const void *data, size_t len, int err)
 	CU_ASSERT_EQUAL(capture_reader__open(path, capture__open(path), &cr), err);
 }
 
-static void other_files(void)
+TEST("other files")
 {
 	struct capture_file_hdr h = { .major = CAPTURE_MAJOR + 1, .header_sz = sizeof(h) };
 	struct capture_reader *cr;
@@ -133,7 +133,7 @@ static void other_files(void)
 }
 
 /* A later minor version: a longer header and block types that this one does not know. */
-static void newer_minor(void)
+TEST("a newer minor version")
 {
 	struct {
 		struct capture_file_hdr h;
@@ -190,7 +190,7 @@ static uint64_t bad_in_stream(uint32_t *good)
 	return bad;
 }
 
-static void malformed_records(void)
+TEST("malformed records")
 {
 	uint8_t buf[2048] __attribute__((aligned(8))) = { 0 };
 	struct ptb_op_enter *r = (void *)buf;
@@ -230,7 +230,7 @@ static void malformed_records(void)
 	unlink(path);
 }
 
-static void hostile_blocks(void)
+TEST("hostile blocks")
 {
 	uint8_t junk[2048];
 	struct capture_block_hdr h = { .type = CAPTURE_RING,
@@ -261,7 +261,7 @@ static void hostile_blocks(void)
 
 /* ---- writing ---- */
 
-static void never_overwrites(void)
+TEST("never overwrites")
 {
 	struct capture_writer *cw;
 	char text[] = "precious";
@@ -290,7 +290,7 @@ static void never_overwrites(void)
 }
 
 /* The file may not grow: the first error stays, drops are counted, the file is readable. */
-static void disk_full(void)
+TEST("disk full")
 {
 	struct rlimit old, small;
 	struct capture_writer *cw;
@@ -335,7 +335,7 @@ static void disk_full(void)
 	unlink(path);
 }
 
-static void bad_input(void)
+TEST("bad input")
 {
 	struct ptb_op_enter r[2] = { op(1, 1), op(2, 2) };
 	struct capture_writer *cw;
@@ -356,23 +356,10 @@ static void bad_input(void)
 	unlink(path);
 }
 
-static const CU_TestInfo tests[] = {
-	{ "cut anywhere", truncated_anywhere },
-	{ "flipped bits", flipped_bits },
-	{ "other files", other_files },
-	{ "a newer minor version", newer_minor },
-	{ "malformed records", malformed_records },
-	{ "hostile blocks", hostile_blocks },
-	{ "never overwrites", never_overwrites },
-	{ "disk full", disk_full },
-	{ "bad input", bad_input },
-	CU_TEST_INFO_NULL,
-};
-
 int main(void)
 {
 	/* damaged files are reported on stderr, hundreds of times: not wanted here */
 	if (!freopen("/dev/null", "w", stderr))
 		return 1;
-	return run_suite("capture_damage", tests);
+	return run_suite("capture_damage");
 }

@@ -21,7 +21,7 @@ static int parse(const char *text)
 	return parse_as(CONTROL_TRIGGER, text);
 }
 
-static void test_good(void)
+TEST("good")
 {
 	CU_ASSERT(!parse("{} \n") && !parse(""));
 	CU_ASSERT(rq.what == CONTROL_TRIGGER && !rq.pid_cnt && !rq.duration_ns &&
@@ -36,7 +36,7 @@ static void test_good(void)
 	CU_ASSERT(rq.cpu == SWITCH_ON && rq.cuda == SWITCH_OFF);
 }
 
-static void test_round_trip(void)
+TEST("round trip")
 {
 	struct control_request out = { .what = CONTROL_TRIGGER,
 				       .pid_cnt = CONTROL_PIDS_MAX,
@@ -58,7 +58,7 @@ static void test_round_trip(void)
 	CU_ASSERT(!parse_as(CONTROL_TOGGLE, text.text) && rq.cpu == SWITCH_OFF && rq.cuda == SWITCH_ON);
 }
 
-static void test_bad(void)
+TEST("bad")
 {
 	static const struct {
 		const char *text, *why;
@@ -101,7 +101,7 @@ static void test_bad(void)
 	}
 }
 
-static void test_large(void)
+TEST("large")
 {
 	static char text[HTTP_BODY_MAX * 4];
 	size_t n;
@@ -117,7 +117,7 @@ static void test_large(void)
 	CU_ASSERT(control_request__parse(CONTROL_TRIGGER, "{}\0{}", 5, &rq, why, sizeof(why)));
 }
 
-static void test_refusal(void)
+TEST("a refusal")
 {
 	struct jsonw_text text;
 
@@ -128,12 +128,4 @@ static void test_refusal(void)
 	CU_ASSERT_STRING_EQUAL(text.text, "{\"version\": 1, \"ok\": false, \"error\": \"x\"}\n");
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "good", test_good },   { "round trip", test_round_trip }, { "bad", test_bad },
-		{ "large", test_large }, { "a refusal", test_refusal },     CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("control_msg", tests);
-}
+SUITE("control_msg")

@@ -3,7 +3,7 @@
 #include "sample/daemon.h"
 #include "suite.h"
 
-static void each_by_itself(void)
+TEST("each by itself")
 {
 	struct cost_account a = { .cnt = 0 };
 
@@ -21,7 +21,7 @@ static void each_by_itself(void)
 	CU_ASSERT_EQUAL(cost_account__of(&a, 1, 100).spent_ns, 0);
 }
 
-static void full(void)
+TEST("full")
 {
 	struct cost_account a = { .cnt = 0 };
 
@@ -37,11 +37,4 @@ static void full(void)
 	cost_account__clear(&a);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = { { "each by itself", each_by_itself },
-					     { "full", full },
-					     CU_TEST_INFO_NULL };
-
-	return run_suite("cost_account", tests);
-}
+SUITE("cost_account")

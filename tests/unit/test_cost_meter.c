@@ -5,7 +5,7 @@
 #include "record/run_priv.h"
 #include "suite.h"
 
-static void test_each(void)
+TEST("each process")
 {
 	struct cost_meter m = { 0 };
 
@@ -23,7 +23,7 @@ static void test_each(void)
 	CU_ASSERT_EQUAL(cost_meter__of(&m, 20), 0);
 }
 
-static void test_random(void)
+TEST("random hits")
 {
 	static uint64_t hits[1000];
 	struct cost_meter m = { 0 };
@@ -44,11 +44,4 @@ static void test_random(void)
 	cost_meter__clear(&m);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = { { "each process", test_each },
-					     { "random hits", test_random },
-					     CU_TEST_INFO_NULL };
-
-	return run_suite("cost_meter", tests);
-}
+SUITE("cost_meter")

@@ -71,7 +71,7 @@ static void expect(const struct planned *p, const char *name, uint8_t shape, boo
 	CU_ASSERT(!end || (end->args == enter->args && end->prog == PTB_PROG_CUDA_EXIT));
 }
 
-static void test_difficulties(void)
+TEST("one difficulty per function")
 {
 	const struct plan_func *f;
 	struct planned p;
@@ -109,7 +109,7 @@ static void test_difficulties(void)
 }
 
 /* Linked into another library, by names that it does not export: all of it is found, memory calls too. */
-static void test_linked(void)
+TEST("linked into another library")
 {
 	struct planned p, own;
 	uint32_t memory = 0, calls = 0;
@@ -209,7 +209,7 @@ static uint32_t check_runtime(const char *name, char *path, uint32_t refused_max
 	return cnt;
 }
 
-static void test_mocks(void)
+TEST("mocks")
 {
 	struct planned p;
 	uint32_t cnt = 0;
@@ -231,7 +231,7 @@ static void test_mocks(void)
 	printf("\n    ");
 }
 
-static void test_installed(void)
+TEST("installed libraries")
 {
 	char pattern[700];
 	uint32_t cnt = 0;
@@ -266,7 +266,7 @@ static const char layouts[] =
 	"offsetof(CUDA_MEMCPY3D, WidthInBytes) == 176 && offsetof(CUDA_MEMCPY3D, Depth) == 192, \"\");\n";
 
 /* What bpf/cuda.bpf.c reads of structures, as CUDA declares them. */
-static void test_layouts(void)
+TEST("structures")
 {
 	static const char dir[] = "/usr/local/cuda/include";
 	char cmd[300];
@@ -286,14 +286,7 @@ static void test_layouts(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = { { "one difficulty per function", test_difficulties },
-					     { "linked into another library", test_linked },
-					     { "mocks", test_mocks },
-					     { "installed libraries", test_installed },
-					     { "structures", test_layouts },
-					     CU_TEST_INFO_NULL };
-
 	env_cnt = torch_env__find(envs);
 	log__set_quiet(true);
-	return run_suite("cuda_calls", tests);
+	return run_suite("cuda_calls");
 }

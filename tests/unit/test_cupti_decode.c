@@ -63,7 +63,7 @@ static void set_kernel(void)
 
 #define OF(record, field) (20u + record##_##field)
 
-static void test_kernel(void)
+TEST("kernels")
 {
 	const struct ptb_gpu_kernel *k = &out.kernel;
 
@@ -110,7 +110,7 @@ static void check_memory(uint32_t correlation, uint64_t node, uint32_t graph, ui
 		     OF(record, channelID), OF(record, channelType))
 /* clang-format on */
 
-static void test_memory(void)
+TEST("copies and fills")
 {
 	const struct ptb_gpu_memory *m = &out.memory;
 
@@ -139,7 +139,7 @@ static void test_memory(void)
 	forget();
 }
 
-static void test_calls(void)
+TEST("calls and overhead")
 {
 	const struct ptb_gpu_api *a = &out.api;
 	const struct ptb_gpu_overhead *o = &out.overhead;
@@ -196,7 +196,7 @@ static void take_event(uint32_t context, uint32_t event, uint32_t correlation, s
 	CU_ASSERT_EQUAL(take(len), CUPTI_TAKEN);
 }
 
-static void test_sync(void)
+TEST("events and synchronisation")
 {
 	const struct ptb_gpu_sync *s = &out.sync;
 	const struct ptb_gpu_event *e = &out.event;
@@ -228,7 +228,7 @@ static void test_sync(void)
 
 /* ---- damaged records ---- */
 
-static void test_incomplete(void)
+TEST("without times")
 {
 	set_kernel();
 	SET(KERNEL, end, 0);
@@ -254,7 +254,7 @@ static const struct {
 };
 #define KIND_CNT (sizeof(kinds) / sizeof(*kinds))
 
-static void test_short(void)
+TEST("too short, unknown")
 {
 	size_t len;
 
@@ -286,7 +286,7 @@ static uint64_t any(void)
 }
 
 /* Any bytes of any length: an answer, a record of the kind that it should be, and tables that do not grow for ever. */
-static void test_any(void)
+TEST("any bytes")
 {
 	size_t len, taken = 0;
 	uint64_t word;
@@ -317,18 +317,4 @@ static void test_any(void)
 	forget();
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "kernels", test_kernel },
-		{ "copies and fills", test_memory },
-		{ "calls and overhead", test_calls },
-		{ "events and synchronisation", test_sync },
-		{ "without times", test_incomplete },
-		{ "too short, unknown", test_short },
-		{ "any bytes", test_any },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("cupti_decode", tests);
-}
+SUITE("cupti_decode")

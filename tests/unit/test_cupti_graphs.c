@@ -88,7 +88,7 @@ static void run_replayed(void)
 	CHECK(!emitted_drops && emitted__notes(PTB_GPU_ERROR) == 0);
 }
 
-static void test_replayed(void)
+TEST("a graph is replayed")
 {
 	on_versions(run_replayed);
 }
@@ -120,7 +120,7 @@ static void run_not_requested(void)
 	CHECK(emitted__count(PTB_REC_GPU_GRAPH_NODE) == 4);
 }
 
-static void test_not_requested(void)
+TEST("only what is requested")
 {
 	on_versions(run_not_requested);
 }
@@ -168,7 +168,7 @@ static void run_threads(void)
 		CHECK(cnt[n] == GRAPHS * NODES);
 }
 
-static void test_threads(void)
+TEST("threads")
 {
 	on_versions(run_threads);
 }
@@ -191,7 +191,7 @@ static void run_too_many(void)
 	CHECK(emitted__count(PTB_REC_GPU_GRAPH_NODE) == RING + 5 && emitted_drops == captured - RING);
 }
 
-static void test_too_many(void)
+TEST("more than fit")
 {
 	version = "22";
 	library = CUPTI_12;
@@ -264,7 +264,7 @@ static void run_no_ids(void)
 	CHECK(emitted__count(PTB_REC_GPU_GRAPH_NODE) == 0 && emitted_drops == 3);
 }
 
-static void test_others(void)
+TEST("others, errors")
 {
 	version = "22";
 	library = CUPTI_12;
@@ -273,16 +273,4 @@ static void test_others(void)
 	CU_ASSERT_EQUAL(world__case(run_no_ids), 0);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "a graph is replayed", test_replayed },
-		{ "only what is requested", test_not_requested },
-		{ "threads", test_threads },
-		{ "more than fit", test_too_many },
-		{ "others, errors", test_others },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("cupti_graphs", tests);
-}
+SUITE("cupti_graphs")

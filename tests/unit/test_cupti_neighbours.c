@@ -167,7 +167,7 @@ static void run_subscriber_is_free(void)
 	cupti__stop();
 }
 
-static void test_there_first(void)
+TEST("another is there first")
 {
 	CU_ASSERT_EQUAL(world__case(run_subscribed), 0);
 	CU_ASSERT_EQUAL(world__case(run_recording_12), 0);
@@ -256,7 +256,7 @@ static void run_unseen_alone(void)
 	}
 }
 
-static void test_comes(void)
+TEST("another comes")
 {
 	CU_ASSERT_EQUAL(world__case(run_comes_tick), 0);
 	CU_ASSERT_EQUAL(world__case(run_comes_stop), 0);
@@ -279,7 +279,7 @@ static void run_comes_after(void)
 	CHECK(other_kernels == 1 && other_unknown == 0 && emitted__count(PTB_REC_GPU_KERNEL) == 1);
 }
 
-static void test_comes_after(void)
+TEST("another comes after")
 {
 	CU_ASSERT_EQUAL(world__case(run_comes_after), 0);
 }
@@ -362,7 +362,7 @@ static void run_fails_later(void)
 	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 1 && !world.mock_cupti_kinds());
 }
 
-static void test_absent(void)
+TEST("absent, old, new, failing")
 {
 	CU_ASSERT_EQUAL(world__case(run_fails_later), 0);
 	CU_ASSERT_EQUAL(world__case(run_no_cuda), 0);
@@ -431,7 +431,7 @@ static void run_busy_cycles(void)
 		pthread_join(threads[i], NULL);
 }
 
-static void test_cycles(void)
+TEST("on and off")
 {
 	CU_ASSERT_EQUAL(world__case(run_cycles), 0);
 	CU_ASSERT_EQUAL(world__case(run_busy_cycles), 0);
@@ -481,7 +481,7 @@ static void run_overflow_12(void)
 	run_overflow(false);
 }
 
-static void test_overflow(void)
+TEST("overflow")
 {
 	CU_ASSERT_EQUAL(world__case(run_overflow_13), 0);
 	CU_ASSERT_EQUAL(world__case(run_overflow_12), 0);
@@ -514,23 +514,9 @@ static void run_fork(void)
 	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 2);
 }
 
-static void test_fork(void)
+TEST("fork")
 {
 	CU_ASSERT_EQUAL(world__case(run_fork), 0);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "another is there first", test_there_first },
-		{ "another comes", test_comes },
-		{ "another comes after", test_comes_after },
-		{ "absent, old, new, failing", test_absent },
-		{ "on and off", test_cycles },
-		{ "overflow", test_overflow },
-		{ "fork", test_fork },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("cupti_neighbours", tests);
-}
+SUITE("cupti_neighbours")

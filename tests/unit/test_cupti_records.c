@@ -94,7 +94,7 @@ static void on_versions(void (*run)(void))
 	}
 }
 
-static void test_kernels(void)
+TEST("kernels")
 {
 	on_versions(run_kernels);
 }
@@ -147,7 +147,7 @@ static void run_copies(void)
 	check_call(m, "cudaMemset");
 }
 
-static void test_copies(void)
+TEST("copies and fills")
 {
 	on_versions(run_copies);
 }
@@ -186,7 +186,7 @@ static void run_sync(void)
 	CHECK(s->what == 4 && s->stream == ~0u && s->device == 0);
 }
 
-static void test_sync(void)
+TEST("synchronisation and events")
 {
 	on_versions(run_sync);
 }
@@ -205,7 +205,7 @@ static void run_sync_later(void)
 	CHECK(emitted__count(PTB_REC_GPU_SYNC) == 1 && emitted__count(PTB_REC_GPU_KERNEL) == 1);
 }
 
-static void test_sync_later(void)
+TEST("synchronisation is requested later")
 {
 	on_versions(run_sync_later);
 }
@@ -243,7 +243,7 @@ static void run_graph(void)
 	}
 }
 
-static void test_graph(void)
+TEST("graphs")
 {
 	on_versions(run_graph);
 }
@@ -279,7 +279,7 @@ static void run_threads(void)
 	}
 }
 
-static void test_threads(void)
+TEST("threads")
 {
 	version = "130001";
 	library = CUPTI_13;
@@ -307,7 +307,7 @@ static void run_calls(void)
 	CHECK(!strcmp(emitted__name(emitted__nth(PTB_REC_GPU_KERNEL, 0)->u.kernel.name), "triton_kernel"));
 }
 
-static void test_calls(void)
+TEST("which calls")
 {
 	on_versions(run_calls);
 }
@@ -337,7 +337,7 @@ static void run_clocks(void)
 	}
 }
 
-static void test_clocks(void)
+TEST("clocks")
 {
 	version = "22";
 	library = CUPTI_12;
@@ -373,7 +373,7 @@ static void run_names(void)
 	}
 }
 
-static void test_names(void)
+TEST("names")
 {
 	version = "22";
 	library = CUPTI_12;
@@ -432,7 +432,7 @@ static void run_unfinished(void)
 	CHECK(emitted__count(PTB_REC_GPU_API) == 3); /* the calls are over, though */
 }
 
-static void test_unexpected(void)
+TEST("reordered, dropped, unfinished")
 {
 	version = "130001";
 	library = CUPTI_13;
@@ -441,21 +441,4 @@ static void test_unexpected(void)
 	CU_ASSERT_EQUAL(world__case(run_unfinished), 0);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "kernels", test_kernels },
-		{ "copies and fills", test_copies },
-		{ "synchronisation and events", test_sync },
-		{ "synchronisation is requested later", test_sync_later },
-		{ "graphs", test_graph },
-		{ "threads", test_threads },
-		{ "which calls", test_calls },
-		{ "clocks", test_clocks },
-		{ "names", test_names },
-		{ "reordered, dropped, unfinished", test_unexpected },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("cupti_records", tests);
-}
+SUITE("cupti_records")

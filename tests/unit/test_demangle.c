@@ -28,7 +28,7 @@ static bool same(const char *name)
 	return equal;
 }
 
-static void test_names(void)
+TEST("names")
 {
 	static const char *const names[] = {
 		"_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE",
@@ -52,7 +52,7 @@ static void test_names(void)
 }
 
 /* Each pair is of two of the one before: 237 bytes expand to more than a terabyte. */
-static void test_expanding_name(void)
+TEST("a name that expands")
 {
 	char name[300] = "_Z1fSt4pairIiiE";
 	size_t n = strlen(name);
@@ -66,7 +66,7 @@ static void test_expanding_name(void)
 	CU_ASSERT_PTR_NULL(demangle(name + 4, NULL));
 }
 
-static void test_long_name(void)
+TEST("a name that is too long")
 {
 	static char name[LIMIT_MANGLED + 100];
 
@@ -116,7 +116,7 @@ static void *check_endless(void *arg)
 }
 
 /* Also in threads, each by its own time. */
-static void test_endless_name(void)
+TEST("names that take too long")
 {
 	pthread_t threads[2];
 
@@ -145,14 +145,6 @@ static int compare_lines(void)
 
 int main(int argc, char **argv)
 {
-	static const CU_TestInfo tests[] = {
-		{ "names", test_names },
-		{ "a name that expands", test_expanding_name },
-		{ "a name that is too long", test_long_name },
-		{ "names that take too long", test_endless_name },
-		CU_TEST_INFO_NULL,
-	};
-
 	(void)argv;
-	return argc > 1 ? compare_lines() : run_suite("demangle", tests);
+	return argc > 1 ? compare_lines() : run_suite("demangle");
 }

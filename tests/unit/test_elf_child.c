@@ -84,7 +84,7 @@ static int fresh_copy(void)
 	return to;
 }
 
-static void test_answers_are_remembered_per_file_and_question(void)
+TEST("answers are remembered per file and question")
 {
 	int fd = open("/lib64/ld-linux-x86-64.so.2", O_RDONLY | O_CLOEXEC);
 	struct reply first, again, other;
@@ -100,7 +100,7 @@ static void test_answers_are_remembered_per_file_and_question(void)
 	close(fd);
 }
 
-static void test_a_file_written_just_now_is_read_again(void)
+TEST("a file written just now is read again")
 {
 	struct reply first, again;
 	int fd = fresh_copy();
@@ -132,7 +132,7 @@ static uint64_t ask_elsewhere(const char *dir, int fd)
 }
 
 /* Where the file is on a disk, which has a number of its own. A kept answer that is damaged is not believed. */
-static void test_answers_are_kept_for_others(void)
+TEST("answers are kept for others")
 {
 	int fd = open("/lib64/ld-linux-x86-64.so.2", O_RDONLY | O_CLOEXEC), kept;
 	char dir[] = "/tmp/elf-child-XXXXXX", path[sizeof(dir) + 300];
@@ -160,7 +160,7 @@ static void test_answers_are_kept_for_others(void)
 	close(fd);
 }
 
-static void test_failures(void)
+TEST("failures")
 {
 	const struct elf_question crashes = { .fn = crash }, refuses = { .fn = refuse };
 	int fd = fresh_copy(), dir = open("/", O_RDONLY | O_CLOEXEC);
@@ -179,16 +179,4 @@ static void test_failures(void)
 	close(dir);
 }
 
-static const CU_TestInfo tests[] = {
-	{ "answers are remembered per file and question",
-	  test_answers_are_remembered_per_file_and_question },
-	{ "a file written just now is read again", test_a_file_written_just_now_is_read_again },
-	{ "answers are kept for others", test_answers_are_kept_for_others },
-	{ "failures", test_failures },
-	CU_TEST_INFO_NULL,
-};
-
-int main(void)
-{
-	return run_suite("elf_child", tests);
-}
+SUITE("elf_child")

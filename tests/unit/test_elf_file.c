@@ -112,7 +112,7 @@ static uint64_t own_bias(void)
 	return bias;
 }
 
-static void test_self_symbols(void)
+TEST("symbols of this program")
 {
 	struct find f = { .name = "elf_test_marker" };
 	uint64_t off, avail, bias = own_bias();
@@ -144,7 +144,7 @@ static void test_self_symbols(void)
 	elf_file__close(ef);
 }
 
-static void test_self_func_range(void)
+TEST("function ranges of this program")
 {
 	uint64_t start, end, addr = (uint64_t)(uintptr_t)local_marker - own_bias();
 	struct find f = { .name = "elf_test_marker" };
@@ -165,7 +165,7 @@ static void test_self_func_range(void)
 }
 
 /* Every call in the marker's code is followed; one of them must be getpid's. */
-static void test_self_plt(void)
+TEST("PLT of this program")
 {
 	struct find f = { .name = "elf_test_marker" };
 	const char *name = NULL;
@@ -217,7 +217,7 @@ static int build_id_cb(struct dl_phdr_info *info, size_t sz, void *arg)
 	return 1;
 }
 
-static void test_self_build_id(void)
+TEST("build-id of this program")
 {
 	uint8_t id[20] = { 0 }, truth[20] = { 0 };
 	struct elf_file *ef;
@@ -233,7 +233,7 @@ static void test_self_build_id(void)
 }
 
 /* Without section headers .symtab is gone, .dynsym is counted by the hash table, the rest works. */
-static void test_no_sections(void)
+TEST("no section headers")
 {
 	struct find all = { .name = "no such symbol" }, dyn = all, cut = all,
 		    marker = { .name = "elf_test_marker" };
@@ -300,7 +300,7 @@ static void touch(const struct elf_file *ef)
 	}
 }
 
-static void test_truncated(void)
+TEST("truncated files")
 {
 	int saved = stderr_off();
 	uint32_t refused = 0, opened = 0;
@@ -350,7 +350,7 @@ static size_t pick_place(const struct image *img, unsigned int *seed)
 	}
 }
 
-static void test_bit_flips(void)
+TEST("flipped bits")
 {
 	int saved = stderr_off();
 	uint32_t n, opened = 0;
@@ -382,7 +382,7 @@ static void test_bit_flips(void)
 	CU_ASSERT(opened > 1000 && opened < 4000);
 }
 
-static void test_not_elf(void)
+TEST("not an ELF x86-64 file")
 {
 	int saved = stderr_off();
 	struct elf_file *ef;
@@ -430,7 +430,7 @@ static bool check_call(const struct elf_sym *sym, void *arg)
 }
 
 /* The unwind tables and the symbol table must agree on every operator. */
-static void test_wheels(void)
+TEST("operators of the wheels")
 {
 	struct torch_env envs[TORCH_ENV_MAX];
 	size_t cnt = torch_env__find(envs);
@@ -454,21 +454,9 @@ static void test_wheels(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "symbols of this program", test_self_symbols },
-		{ "function ranges of this program", test_self_func_range },
-		{ "PLT of this program", test_self_plt },
-		{ "build-id of this program", test_self_build_id },
-		{ "no section headers", test_no_sections },
-		{ "truncated files", test_truncated },
-		{ "flipped bits", test_bit_flips },
-		{ "not an ELF x86-64 file", test_not_elf },
-		{ "operators of the wheels", test_wheels },
-		CU_TEST_INFO_NULL,
-	};
 	struct torch_env envs[TORCH_ENV_MAX];
 
-	if (run_suite("elf_file", tests))
+	if (run_suite("elf_file"))
 		return 1;
 	return torch_env__find(envs) ? 0 : torch_env__skip();
 }

@@ -24,7 +24,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Against the median of the last steps as a sort of all of them has it. */
-static void test_median(void)
+TEST("median")
 {
 	struct step_history h = { .cnt = 0 };
 	uint64_t all[500], last[STEP_HISTORY_MAX];
@@ -44,7 +44,7 @@ static void test_median(void)
 	}
 }
 
-static void test_slow(void)
+TEST("slow")
 {
 	struct step_history h = { .cnt = 0 };
 
@@ -64,7 +64,7 @@ static void test_slow(void)
 
 /* ---- rules ---- */
 
-static void test_rules(void)
+TEST("rules")
 {
 	static const char *const bad[] = { "",
 					   "slow",
@@ -148,7 +148,7 @@ static bool is_event(enum event_kind kind, const char *text)
 	       ev.pid == PID && !strcmp(ev.text, text) && !event_watch__any(watch);
 }
 
-static void test_slow_step(void)
+TEST("slow step")
 {
 	fresh("slow=1.5x");
 	steps(2, 5000); /* the first ones */
@@ -165,7 +165,7 @@ static void test_slow_step(void)
 }
 
 /* Steps of 14 ms with the jitter of a busy machine: none is slow, whatever the factor, until one takes 100 ms more. */
-static void test_jitter(void)
+TEST("jitter")
 {
 	fresh("slow=1.5x");
 	srand(14);
@@ -177,7 +177,7 @@ static void test_jitter(void)
 }
 
 /* Steps that ptbpf itself, or a loss, may have lengthened. */
-static void test_not_counted(void)
+TEST("not counted")
 {
 	struct event ev;
 
@@ -203,7 +203,7 @@ static void test_not_counted(void)
 }
 
 /* Each thread has a history of its own. */
-static void test_threads(void)
+TEST("threads")
 {
 	fresh("slow=2x");
 	for (uint32_t i = 0; i < 40; i++) {
@@ -230,7 +230,7 @@ static void read_memory(uint64_t mib)
 	event_watch__memory(watch, PID, mib * MIB, now);
 }
 
-static void test_grows(void)
+TEST("grows")
 {
 	uint32_t pid;
 
@@ -252,7 +252,7 @@ static void test_grows(void)
 	CU_ASSERT_FALSE(event_watch__wants_memory(watch, now, &pid)); /* between two steps it is not read */
 }
 
-static void test_hang(void)
+TEST("hang")
 {
 	uint32_t pid;
 
@@ -289,7 +289,7 @@ static void test_hang(void)
 }
 
 /* Of several at one time. */
-static void test_kinds(void)
+TEST("kinds")
 {
 	struct event ev;
 
@@ -304,7 +304,7 @@ static void test_kinds(void)
 	CU_ASSERT_FALSE(event_watch__take(watch, &ev));
 }
 
-static void test_annotation(void)
+TEST("annotation")
 {
 	fresh("annotation=evaluate,slow=2x");
 	event_watch__annotation(watch, PID, false, now);
@@ -318,7 +318,7 @@ static void test_annotation(void)
 }
 
 /* A process that has an event all the time does not take the place of others; what is merged is counted. */
-static void test_each_process(void)
+TEST("each process")
 {
 	struct event ev;
 	bool seen[2] = { false, false };
@@ -344,7 +344,7 @@ static void test_each_process(void)
 	CU_ASSERT_EQUAL(ev.more, EVENT_PROCS_MAX);
 }
 
-static void test_oom(void)
+TEST("oom")
 {
 	fresh("slow=2x");
 	event_watch__oom(watch, PID, "CPU", MIB, 0, 0, now);
@@ -367,7 +367,7 @@ static void test_oom(void)
 	CU_ASSERT_FALSE(event_watch__any(watch));
 }
 
-static void test_many(void)
+TEST("many")
 {
 	fresh("slow=2x");
 	for (uint32_t pid = 1000; pid < 1000 + EVENT_PROCS_MAX - 1; pid++) {
@@ -382,7 +382,7 @@ static void test_many(void)
 }
 
 /* Whose place another one may have. */
-static void test_idle(void)
+TEST("idle")
 {
 	uint32_t pid;
 
@@ -399,24 +399,4 @@ static void test_idle(void)
 	CU_ASSERT_FALSE(event_watch__idle(watch, now + 900 * SEC, &pid));
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = { { "median", test_median },
-					     { "slow", test_slow },
-					     { "rules", test_rules },
-					     { "slow step", test_slow_step },
-					     { "jitter", test_jitter },
-					     { "each process", test_each_process },
-					     { "not counted", test_not_counted },
-					     { "threads", test_threads },
-					     { "grows", test_grows },
-					     { "hang", test_hang },
-					     { "kinds", test_kinds },
-					     { "annotation", test_annotation },
-					     { "oom", test_oom },
-					     { "idle", test_idle },
-					     { "many", test_many },
-					     CU_TEST_INFO_NULL };
-
-	return run_suite("event_watch", tests);
-}
+SUITE("event_watch")

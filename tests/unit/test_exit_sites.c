@@ -283,7 +283,7 @@ static void run_case(struct flow *f, struct exit_finder *x, const struct func_ca
 		expect_sites(c, f, &ex);
 }
 
-static void test_cases(void)
+TEST("exit sites")
 {
 	struct exit_finder x = { 0 };
 	struct flow f;
@@ -296,7 +296,7 @@ static void test_cases(void)
 }
 
 /* Paths without work may have no site; this rule may find sites where the rule for all paths finds none. */
-static void test_after_work(void)
+TEST("only paths with work")
 {
 	static const struct {
 		const struct func_case row;
@@ -327,7 +327,7 @@ static void test_after_work(void)
 	flow__free(&f);
 }
 
-static void test_entries(void)
+TEST("entry sites")
 {
 	enum ptb_refusal why;
 	struct flow f;
@@ -351,7 +351,7 @@ static void test_entries(void)
 }
 
 /* The checker itself must find fault where there is one. */
-static void test_checker(void)
+TEST("the checker finds faults")
 {
 	struct flow f;
 	struct path_faults bad;
@@ -443,7 +443,7 @@ static bool check_after_work(struct exit_finder *x, struct flow *f)
 	return true;
 }
 
-static void test_rubbish(void)
+TEST("random code")
 {
 	static const struct code_src bad_src = { NULL, rubbish_text, rubbish_data, rubbish_range,
 						 rubbish_returns };
@@ -486,13 +486,4 @@ static void test_rubbish(void)
 	flow__free(&f);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "exit sites", test_cases },    { "only paths with work", test_after_work },
-		{ "entry sites", test_entries }, { "the checker finds faults", test_checker },
-		{ "random code", test_rubbish }, CU_TEST_INFO_NULL
-	};
-
-	return run_suite("exit_sites", tests);
-}
+SUITE("exit_sites")

@@ -51,7 +51,7 @@ static struct ptb_gpu_device device(const struct model_row *m)
 	};
 }
 
-static void test_known(void)
+TEST("known")
 {
 	struct ptb_gpu_device h100 = device(&models[9]);
 	struct gpu_launch l = { .threads = 256, .regs = 32 };
@@ -81,7 +81,7 @@ static void test_known(void)
 }
 
 /* Nothing is computed from unknown numbers. */
-static void test_unknown(void)
+TEST("unknown")
 {
 	struct ptb_gpu_device d = device(&models[9]);
 	struct gpu_launch l = { .threads = 256, .regs = 32 };
@@ -132,7 +132,7 @@ static cudaOccError nvidia(const struct ptb_gpu_device *d, const struct gpu_laun
 						       l->dynamic_shared);
 }
 
-static void test_nvidia(void)
+TEST("NVIDIA's own")
 {
 	uint64_t seed = 7;
 	uint32_t different = 0;
@@ -168,16 +168,4 @@ static void test_nvidia(void)
 }
 #endif
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "known", test_known },
-		{ "unknown", test_unknown },
-#ifdef CUDA_OCCUPANCY_H
-		{ "NVIDIA's own", test_nvidia },
-#endif
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("gpu_occupancy", tests);
-}
+SUITE("gpu_occupancy")

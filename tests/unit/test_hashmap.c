@@ -6,7 +6,7 @@
 #include "base/containers.h"
 #include "suite.h"
 
-static void test_empty(void)
+TEST("empty")
 {
 	struct hashmap m = { 0 };
 	uint64_t pos = 0;
@@ -17,7 +17,7 @@ static void test_empty(void)
 	hashmap__clear(&m);
 }
 
-static void test_put_replaces(void)
+TEST("put replaces")
 {
 	struct hashmap m = { 0 };
 
@@ -35,7 +35,7 @@ static void test_put_replaces(void)
 }
 
 /* Both words are the key: swapped or partly equal keys are others; all values are allowed. */
-static void test_both_words(void)
+TEST("both words are the key")
 {
 	static const uint64_t words[] = { 0, 1, 2, UINT64_MAX, 1ULL << 63, 0x9e3779b97f4a7c15ULL };
 	const uint64_t n = sizeof(words) / sizeof(words[0]);
@@ -59,7 +59,7 @@ static void test_both_words(void)
 #define KEYS 5000
 
 /* Random operations over a small key space, so that every key is put and deleted many times. */
-static void test_against_array(void)
+TEST("against an array")
 {
 	static uint64_t want[KEYS]; /* 0: absent */
 	struct hashmap m = { 0 };
@@ -98,7 +98,7 @@ static void test_against_array(void)
 }
 
 /* A queue's life: each key comes once and goes; the table must stay small. */
-static void test_churn(void)
+TEST("churn")
 {
 	struct hashmap m = { 0 };
 
@@ -114,7 +114,7 @@ static void test_churn(void)
 
 /* Keys with a pattern, as addresses, handles and numbers have one, lie as scattered as any: the most slots in a row
  * are some 300 where three quarters are taken. */
-static void test_patterns(void)
+TEST("keys with a pattern")
 {
 	static const uint64_t steps[][2] = { { 1, 0 },          { 64, 0 },
 					     { 4096, 0 },       { 1ULL << 32, 0 },
@@ -137,7 +137,7 @@ static void test_patterns(void)
 }
 
 /* SipHash-1-3 under the key 0, 1, ... 15, as Rust's core::hash::sip tests it. */
-static void test_siphash(void)
+TEST("siphash")
 {
 	static const unsigned char zero[1] = { 0 };
 	uint64_t key[2] = { 0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL };
@@ -147,18 +147,4 @@ static void test_siphash(void)
 	CU_ASSERT_EQUAL(siphash__bytes(key, 16), siphash__bytes(key, 16));
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "siphash", test_siphash },
-		{ "empty", test_empty },
-		{ "put replaces", test_put_replaces },
-		{ "both words are the key", test_both_words },
-		{ "against an array", test_against_array },
-		{ "churn", test_churn },
-		{ "keys with a pattern", test_patterns },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("hashmap", tests);
-}
+SUITE("hashmap")

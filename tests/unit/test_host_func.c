@@ -39,7 +39,7 @@ static void expect(struct host_funcs *hf, const void *addr, const char *name)
 		printf(" %s instead of %s;", buf, name ? name : "nothing");
 }
 
-static void test_stubs(void)
+TEST("stubs")
 {
 	struct host_funcs *hf = host_funcs__new();
 	struct fake_kernels k;
@@ -53,7 +53,7 @@ static void test_stubs(void)
 	host_funcs__free(hf);
 }
 
-static void test_handles(void)
+TEST("handles")
 {
 	struct host_funcs *hf = host_funcs__new();
 	struct fake_kernels k;
@@ -74,7 +74,7 @@ static void test_handles(void)
 }
 
 /* Any launch, with any argument. */
-static void test_nothing(void)
+TEST("addresses of nothing")
 {
 	static const uint64_t addrs[] = { 1,          0xfff,         0x7fffffffffff, 0x800000000000,
 					  UINT64_MAX, UINT64_MAX - 7 };
@@ -92,7 +92,7 @@ static void test_nothing(void)
 }
 
 /* Handles that nobody has are searched for until the process's time is over; other processes have theirs. */
-static void test_endless(void)
+TEST("time that is over")
 {
 	struct host_funcs *hf = host_funcs__new();
 	uint64_t begin = clock__mono_ns(), all = LIMIT_KERNEL_SEARCH_MS * 1000000ull;
@@ -119,7 +119,7 @@ static int ask_child(struct host_funcs *hf, pid_t pid, int hold, const void *add
 }
 
 /* Known names of a process that has ended are still returned; unknown ones are no longer searched for. */
-static void test_ended(void)
+TEST("a process that ended")
 {
 	struct host_funcs *hf = host_funcs__new(), *late = host_funcs__new();
 	pid_t pid = fork();
@@ -130,14 +130,14 @@ static void test_ended(void)
 			pause();
 	hold = pid_hold__open(pid);
 	CU_ASSERT_FATAL(hf && late && pid > 0 && hold >= 0);
-	CU_ASSERT_EQUAL(ask_child(hf, pid, hold, (const void *)(uintptr_t)test_nothing), 0);
+	CU_ASSERT_EQUAL(ask_child(hf, pid, hold, (const void *)(uintptr_t)run_suite), 0);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	CU_ASSERT_EQUAL(ask_child(hf, pid, hold, (const void *)(uintptr_t)ask_child), 0);
 	usleep(100000); /* its mappings would be read again */
 	CU_ASSERT_EQUAL(ask_child(hf, pid, hold, BASE), -ESRCH);
 	CU_ASSERT_EQUAL(ask_child(hf, pid, hold, (const void *)(uintptr_t)ask_child), 0);
-	CU_ASSERT_EQUAL(ask_child(late, pid, hold, (const void *)(uintptr_t)test_nothing), -ESRCH);
+	CU_ASSERT_EQUAL(ask_child(late, pid, hold, (const void *)(uintptr_t)run_suite), -ESRCH);
 	close(hold);
 	host_funcs__free(hf);
 	host_funcs__free(late);
@@ -224,7 +224,7 @@ static void check_wheel(const struct torch_env *env)
 	elf_file__close(ef);
 }
 
-static void test_wheels(void)
+TEST("wheels")
 {
 	for (size_t i = 0; i < env_cnt; i++)
 		check_wheel(&envs[i]);
@@ -235,15 +235,7 @@ static void test_wheels(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = { { "stubs", test_stubs },
-					     { "handles", test_handles },
-					     { "addresses of nothing", test_nothing },
-					     { "time that is over", test_endless },
-					     { "a process that ended", test_ended },
-					     { "wheels", test_wheels },
-					     CU_TEST_INFO_NULL };
-
 	env_cnt = torch_env__find(envs);
 	self = pid_hold__open(getpid());
-	return run_suite("host_func", tests);
+	return run_suite("host_func");
 }

@@ -21,7 +21,7 @@ static int listen_at(const char *name)
 	return http_listen__path(at(name), true, &hp);
 }
 
-static void test_addresses(void)
+TEST("addresses")
 {
 	static const char *const good[] = { "9464",           ":9464",       "0",
 					    "127.0.0.1:9464", "localhost:1", "[::1]:9464",
@@ -37,7 +37,7 @@ static void test_addresses(void)
 		CU_ASSERT(!http_listen__valid(bad[i]));
 }
 
-static void test_port(void)
+TEST("a port")
 {
 	char url[HTTP_URL_MAX], address[16];
 	int fd = http_listen__port("0", url), port;
@@ -56,7 +56,7 @@ static void test_port(void)
  * A path at which a killed one listened is used again, one at which somebody listens is not, and
  * a file stays.
  */
-static void test_paths(void)
+TEST("paths")
 {
 	char name[200];
 	struct http_path first;
@@ -96,7 +96,7 @@ static void test_paths(void)
 }
 
 /* By the directory, however it is written. */
-static void test_names(void)
+TEST("names")
 {
 	char a[CONTROL_PATH_MAX], b[CONTROL_PATH_MAX];
 
@@ -111,10 +111,5 @@ static void test_names(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "addresses", test_addresses }, { "a port", test_port }, { "paths", test_paths },
-		{ "names", test_names },         CU_TEST_INFO_NULL,
-	};
-
-	return run_suite_in_scratch("http_listen", tests);
+	return run_suite_in_scratch("http_listen");
 }

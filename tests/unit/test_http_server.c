@@ -139,7 +139,7 @@ static const char *ask(const char *text)
 
 #define HAS(part) CU_ASSERT_PTR_NOT_NULL(strstr(reply, part))
 
-static void test_answers(void)
+TEST("answers")
 {
 	open_server();
 	ask("GET /plain HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -176,7 +176,7 @@ static void test_answers(void)
  * A request that is answered when something has happened, however long that takes; its client may
  * have gone, or the server ends.
  */
-static void test_later(void)
+TEST("answers that come later")
 {
 	struct pollfd p = { .events = POLLIN };
 	int fd, other;
@@ -217,7 +217,7 @@ static void test_later(void)
 }
 
 /* Bodies that are too long, with their length and without. */
-static void test_long(void)
+TEST("long bodies")
 {
 	static char text[HTTP_BODY_MAX * 4];
 	int n;
@@ -242,7 +242,7 @@ static void test_long(void)
 }
 
 /* Whatever is sent, the next client has its answer. */
-static void test_garbage(void)
+TEST("garbage")
 {
 	static const char *const starts[] = { "",
 					      "\r\n",
@@ -273,7 +273,7 @@ static void test_garbage(void)
  * Connections that say nothing, or half of a request, make room for others; one that waits for
  * its answer stays.
  */
-static void test_many(void)
+TEST("many connections")
 {
 	int fds[MANY], first, top;
 
@@ -302,7 +302,7 @@ static void test_many(void)
 }
 
 /* All connect before any of them is served. */
-static void test_burst(void)
+TEST("a burst of connections")
 {
 	int fds[60];
 
@@ -317,7 +317,7 @@ static void test_burst(void)
 }
 
 /* Clients that never read are no obstacle to others, and the server sleeps meanwhile. */
-static void test_deaf(void)
+TEST("clients that do not read")
 {
 	struct pollfd p;
 	int fds[10];
@@ -336,7 +336,7 @@ static void test_deaf(void)
 }
 
 /* Of another user, even if the mode of the socket let him connect. Needs root. */
-static void test_foreign(void)
+TEST("another user")
 {
 	int status = 0;
 	pid_t pid;
@@ -376,17 +376,5 @@ static void test_foreign(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "answers", test_answers },
-		{ "answers that come later", test_later },
-		{ "long bodies", test_long },
-		{ "garbage", test_garbage },
-		{ "many connections", test_many },
-		{ "a burst of connections", test_burst },
-		{ "clients that do not read", test_deaf },
-		{ "another user", test_foreign },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite_in_scratch("http_server", tests);
+	return run_suite_in_scratch("http_server");
 }

@@ -35,7 +35,7 @@
 
 /* ---- system calls ---- */
 
-static void test_may_stop(void)
+TEST("which calls a thread may be stopped in")
 {
 	struct blocked_call on_pipe = SYS(SYS_read, 3, 4096, 1), none = { .nr = -1 };
 	uint64_t bitset = FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, plain = FUTEX_WAIT | FUTEX_PRIVATE_FLAG;
@@ -63,7 +63,7 @@ static void test_may_stop(void)
 	CU_ASSERT(!safe_point__may_stop(&SYS(100000, 0)));
 }
 
-static void test_call_fate(void)
+TEST("what becomes of an interrupted call")
 {
 	struct blocked_call forever = SYS(SYS_epoll_wait, 3, 4096, 1, (uint32_t)-1);
 
@@ -128,7 +128,7 @@ static const char *ask(uint64_t rip, long nr, int64_t rax, size_t at, uint64_t w
 	return safe_point__refuse(&cp, &tv);
 }
 
-static void test_safe_point(void)
+TEST("safe points")
 {
 	uint64_t own = 0x400000;
 
@@ -153,7 +153,7 @@ static void test_safe_point(void)
 	CU_ASSERT_PTR_NOT_NULL(ask(own, -1, 5, 64, MALLOC + 16));
 }
 
-static void test_refused_threads(void)
+TEST("threads that are refused")
 {
 	static const uint8_t int80[] = { 0xcd, 0x80 };
 	static uint64_t stack[512];
@@ -208,7 +208,7 @@ static uint64_t word_at(const struct detour *d, uint64_t addr)
 	return w;
 }
 
-static void test_detour_bytes(void)
+TEST("the bytes of a detour")
 {
 	static struct detour d;
 	static uint8_t xstate[8192];
@@ -248,7 +248,7 @@ static void test_detour_bytes(void)
 	CU_ASSERT_EQUAL((uint32_t)word_at(&d, word_at(&d, back + 224) + 464), 0x46505853u);
 }
 
-static void test_detour_refused(void)
+TEST("detours that are refused")
 {
 	static struct detour d;
 	static uint8_t xstate[SIG_FRAME_XSTATE_MAX];
@@ -294,7 +294,7 @@ static size_t good_table(uint8_t *bytes, uint64_t version)
 	return sizeof(w);
 }
 
-static void test_python_table(void)
+TEST("Python's table for debuggers")
 {
 	struct py_offsets off;
 	uint8_t bytes[2048];
@@ -319,7 +319,7 @@ static void test_python_table(void)
 }
 
 /* The result is bounded for any table. */
-static void test_hostile_table(void)
+TEST("a hostile table")
 {
 	struct py_offsets off;
 	uint8_t bytes[2048];
@@ -347,7 +347,7 @@ static void test_hostile_table(void)
 
 /* ---- real threads ---- */
 
-static void test_facts(void)
+TEST("facts of a thread")
 {
 	struct thread_status st;
 	struct stack_map sm;
@@ -368,7 +368,7 @@ static void test_facts(void)
 	CU_ASSERT_EQUAL(thread_status__read(1 << 22 | 1, 0, &st), -ESRCH);
 	CU_ASSERT(thread_facts__stack(getpid(), (uintptr_t)&local, &sm));
 	CU_ASSERT(sm.start <= (uintptr_t)&local && sm.end > (uintptr_t)&local && sm.floor < sm.start);
-	CU_ASSERT(!thread_facts__stack(getpid(), (uintptr_t)test_facts, &sm)); /* not writable */
+	CU_ASSERT(!thread_facts__stack(getpid(), (uintptr_t)run_suite, &sm)); /* not writable */
 	CU_ASSERT(!thread_facts__stack(getpid(), 16, &sm));
 }
 
@@ -386,7 +386,7 @@ static int fill_nothing(void *arg, int fd)
 }
 
 /* Temporary files of a process: here this one, whose root directory is ours. */
-static void test_temp_files(void)
+TEST("temporary files")
 {
 	struct root_temp a = ROOT_TEMP_NONE, b = ROOT_TEMP_NONE;
 	char stem[400];
@@ -425,7 +425,7 @@ static void test_temp_files(void)
 }
 
 /* No link in the path of a file is followed. */
-static void test_file_server(void)
+TEST("no link is followed")
 {
 	char dir[] = "/tmp/ptbpf-root-file.XXXXXX", path[96], link[96];
 	int fd;
@@ -451,7 +451,7 @@ static void test_file_server(void)
 	rmdir(dir);
 }
 
-static void test_places(void)
+TEST("places in the code")
 {
 	struct target_code cp;
 	uint64_t got;
@@ -461,7 +461,7 @@ static void test_places(void)
 	CU_ASSERT_PTR_NOT_NULL(target_code__object(&cp, cp.dlopen));
 	CU_ASSERT(!memcmp((const void *)(uintptr_t)cp.restore_rt, "\x48\xc7\xc0\x0f\0\0\0\x0f\x05", 9));
 	CU_ASSERT(OWN_ALLOCATOR || target_code__busy(&cp, (uintptr_t)malloc) != NULL);
-	CU_ASSERT_PTR_NULL(target_code__object(&cp, (uintptr_t)test_places));
+	CU_ASSERT_PTR_NULL(target_code__object(&cp, (uintptr_t)run_suite));
 	__asm__ volatile("mov %%fs:0, %0" : "=r"(got));
 	CU_ASSERT_EQUAL(got + cp.errno_tpoff, (uintptr_t)&errno);
 	target_code__clear(&cp);
@@ -469,7 +469,7 @@ static void test_places(void)
 }
 
 /* A child that waits in read(): loaded into, it waits on, and finds its errno as it was. */
-static void test_real_detour(void)
+TEST("a real detour")
 {
 	struct inject_opts opts = { .lib_path = INJECT_LIB, .only = INJECT_PTRACE };
 	struct inject_result res;
@@ -519,7 +519,7 @@ static pid_t waiting_child(int to_child[2])
 }
 
 /* The memory is another one's, as after an exec, with a stack at the same place: its thread is not touched. */
-static void test_other_memory(void)
+TEST("the memory of another program")
 {
 	struct inject_opts opts = { .lib_path = INJECT_LIB, .only = INJECT_PTRACE, .limit_ns = 300000000 };
 	struct inject_result res;
@@ -540,7 +540,7 @@ static void test_other_memory(void)
 }
 
 /* A static program has no loader: refused with a sentence. */
-static void test_static_program(void)
+TEST("a static program")
 {
 	struct inject_opts opts = { .lib_path = INJECT_LIB, .limit_ns = 300000000 };
 	struct inject_result res;
@@ -566,26 +566,4 @@ static void test_static_program(void)
 	CU_ASSERT_EQUAL(st, 0);
 }
 
-static const CU_TestInfo tests[] = {
-	{ "which calls a thread may be stopped in", test_may_stop },
-	{ "what becomes of an interrupted call", test_call_fate },
-	{ "safe points", test_safe_point },
-	{ "threads that are refused", test_refused_threads },
-	{ "the bytes of a detour", test_detour_bytes },
-	{ "detours that are refused", test_detour_refused },
-	{ "Python's table for debuggers", test_python_table },
-	{ "a hostile table", test_hostile_table },
-	{ "facts of a thread", test_facts },
-	{ "temporary files", test_temp_files },
-	{ "no link is followed", test_file_server },
-	{ "places in the code", test_places },
-	{ "a real detour", test_real_detour },
-	{ "the memory of another program", test_other_memory },
-	{ "a static program", test_static_program },
-	CU_TEST_INFO_NULL,
-};
-
-int main(void)
-{
-	return run_suite("inject", tests);
-}
+SUITE("inject")

@@ -55,7 +55,7 @@ static const struct sample samples[] = {
 	{ B("\xc7\xf8\x10\x00\x00\x00"), 6, INSN_JCC, 0xc7, false, 0x16 }, /* xbegin */
 };
 
-static void test_classes(void)
+TEST("classes and emulation")
 {
 	struct insn_decoder *d = insn_decoder__new();
 	uint8_t buf[16];
@@ -85,7 +85,7 @@ static void test_classes(void)
 }
 
 /* A 66 prefix on a near branch means different things on different processors. */
-static void test_ambiguous(void)
+TEST("ambiguous prefixes")
 {
 	static const uint8_t call66[] = { 0x66, 0xe8, 1, 0, 0, 0, 0x90, 0x90 };
 	struct insn_decoder *d = insn_decoder__new();
@@ -111,7 +111,7 @@ static struct insn insn_of(const char *bytes, size_t len)
 }
 #define INSN(s) insn_of(s, sizeof(s) - 1)
 
-static void test_operands(void)
+TEST("operands")
 {
 	struct insn in;
 
@@ -200,7 +200,7 @@ static const struct store {
 	{ B("\x48\x8d\x07"), 3, 0 },             /* lea (%rdi),%rax */
 };
 
-static void test_stores(void)
+TEST("written memory")
 {
 	uint32_t stored;
 
@@ -224,7 +224,7 @@ static bool writes(const char *bytes, size_t len, uint8_t reg)
 }
 #define WRITES(s, reg) writes(s, sizeof(s) - 1, reg)
 
-static void test_writes(void)
+TEST("written registers")
 {
 	CU_ASSERT_FALSE(WRITES("\x80\x7f\x68\x00", REG_RDI)); /* cmpb $0,0x68(%rdi) */
 	CU_ASSERT_FALSE(WRITES("\x48\x89\xfb", REG_RDI));     /* mov %rdi,%rbx */
@@ -254,7 +254,7 @@ static void test_writes(void)
 }
 
 /* Nothing that decodes may claim more bytes than there are, and operands stay inside. */
-static void test_rubbish(void)
+TEST("random bytes")
 {
 	struct insn_decoder *d = insn_decoder__new();
 	uint8_t buf[16];
@@ -280,15 +280,4 @@ static void test_rubbish(void)
 	insn_decoder__free(d);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = { { "classes and emulation", test_classes },
-					     { "ambiguous prefixes", test_ambiguous },
-					     { "operands", test_operands },
-					     { "written memory", test_stores },
-					     { "written registers", test_writes },
-					     { "random bytes", test_rubbish },
-					     CU_TEST_INFO_NULL };
-
-	return run_suite("insn", tests);
-}
+SUITE("insn")

@@ -71,7 +71,7 @@ static const struct {
 };
 /* clang-format on */
 
-static void test_cgroups(void)
+TEST("control groups")
 {
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
 		struct job_facts f = { .container_runtime = "" };
@@ -88,7 +88,7 @@ static void test_cgroups(void)
 }
 
 /* A path of any length, and a name of any. */
-static void test_long_cgroups(void)
+TEST("long control groups")
 {
 	size_t len = 3 * JOB_CGROUP_MAX;
 	char *text = malloc(len + 200);
@@ -112,7 +112,7 @@ static void test_long_cgroups(void)
 
 #define ENVIRON(text) text, sizeof(text) - 1
 
-static void test_environ(void)
+TEST("environment")
 {
 	struct job_facts f = { .ns_pid = 0 };
 	struct job_rank r;
@@ -132,7 +132,7 @@ static void test_environ(void)
 	job_facts__clear(&f);
 }
 
-static void test_hostile_environ(void)
+TEST("hostile environment")
 {
 	char text[400] = "MASTER_ADDR=";
 	struct job_facts f = { .ns_pid = 0 };
@@ -156,7 +156,7 @@ static void test_hostile_environ(void)
 	CU_ASSERT_EQUAL(f.numbers[JOB_RANK], -1);
 }
 
-static void test_rank(void)
+TEST("rank")
 {
 	static const struct {
 		int64_t rank, world, procid, step_tasks, ntasks;
@@ -191,7 +191,7 @@ static void test_rank(void)
 }
 
 /* A process, and one that is gone. */
-static void test_process(void)
+TEST("a process")
 {
 	struct job_facts f;
 	int fds[2];
@@ -229,17 +229,4 @@ static void test_process(void)
 	job_facts__clear(&f);
 }
 
-static const CU_TestInfo tests[] = {
-	{ "control groups", test_cgroups },
-	{ "long control groups", test_long_cgroups },
-	{ "environment", test_environ },
-	{ "hostile environment", test_hostile_environ },
-	{ "rank", test_rank },
-	{ "a process", test_process },
-	CU_TEST_INFO_NULL,
-};
-
-int main(void)
-{
-	return run_suite("job_facts", tests);
-}
+SUITE("job_facts")

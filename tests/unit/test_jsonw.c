@@ -43,7 +43,7 @@ static void finish(struct jsonw *w, const char *expect)
 	jsonw__free(w);
 }
 
-static void test_layout(void)
+TEST("layout")
 {
 	struct jsonw w = start();
 
@@ -68,7 +68,7 @@ static void test_layout(void)
 	finish(&w, "{\"rank\": 0, \"list\": [{}, [], null, true, false], \"raw\": {\"a\": 1}, \"last\": \"x\"}");
 }
 
-static void test_lines(void)
+TEST("lines")
 {
 	struct jsonw w = start();
 
@@ -97,7 +97,7 @@ static void check_str(const char *text, const char *expect)
 	finish(&w, expect);
 }
 
-static void test_escapes(void)
+TEST("escapes")
 {
 	check_str("", "\"\"");
 	check_str("a\"b\\c", "\"a\\\"b\\\\c\"");
@@ -116,7 +116,7 @@ static void test_escapes(void)
 }
 
 /* Any bytes give a document that a parser takes, and ASCII comes back unchanged. */
-static void test_all_bytes(void)
+TEST("all bytes")
 {
 	char text[512];
 
@@ -138,7 +138,7 @@ static void test_all_bytes(void)
 	}
 }
 
-static void test_keys_are_escaped(void)
+TEST("keys are escaped")
 {
 	struct jsonw w = start();
 
@@ -149,7 +149,7 @@ static void test_keys_are_escaped(void)
 	finish(&w, "{\"a\\\"\\n\": null}");
 }
 
-static void test_numbers(void)
+TEST("numbers")
 {
 	struct jsonw w = start();
 
@@ -164,7 +164,7 @@ static void test_numbers(void)
 	finish(&w, "[0, 18446744073709551615, 0, -1, -9223372036854775808, 9223372036854775807]");
 }
 
-static void test_microseconds(void)
+TEST("microseconds")
 {
 	struct jsonw w = start();
 
@@ -180,7 +180,7 @@ static void test_microseconds(void)
 	finish(&w, "[0.000, 0.001, 0.999, 1.000, 1234.567, 4380207094869.560, 18446744073709551.615]");
 }
 
-static void test_doubles(void)
+TEST("doubles")
 {
 	static const double values[] = { 0.0,    1.5,           -2.25, 0.1,  1.0 / 3.0, 1e300,
 					 5e-324, 123456789.123, 1e15,  1e21, -0.0 };
@@ -205,7 +205,7 @@ static void test_doubles(void)
 }
 
 /* Values longer than the buffer and many small ones cross it unharmed. */
-static void test_buffer_edges(void)
+TEST("buffer edges")
 {
 	struct jsonw w = start();
 	char *text = malloc(5001);
@@ -230,7 +230,7 @@ static void test_buffer_edges(void)
 }
 
 /* Strings in pieces, of any bytes; a sequence that a piece cuts is no UTF-8. */
-static void test_pieces(void)
+TEST("pieces")
 {
 	struct jsonw w = start();
 
@@ -249,7 +249,7 @@ static void test_pieces(void)
 }
 
 /* The first error stays and nothing is written after it. */
-static void test_sink_error(void)
+TEST("sink error")
 {
 	struct jsonw w = start();
 
@@ -265,7 +265,7 @@ static void test_sink_error(void)
 }
 
 /* A text has room for its size less one; what does not fit is refused whole. */
-static void test_text_sink(void)
+TEST("text sink")
 {
 	static struct jsonw_text text;
 	static char big[sizeof(text.text)];
@@ -286,7 +286,7 @@ static void test_text_sink(void)
 	jsonw__free(&w);
 }
 
-static void test_too_deep(void)
+TEST("too deep")
 {
 	struct jsonw w = start();
 
@@ -298,24 +298,4 @@ static void test_too_deep(void)
 	jsonw__free(&w);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "layout", test_layout },
-		{ "lines", test_lines },
-		{ "escapes", test_escapes },
-		{ "all bytes", test_all_bytes },
-		{ "keys are escaped", test_keys_are_escaped },
-		{ "numbers", test_numbers },
-		{ "microseconds", test_microseconds },
-		{ "doubles", test_doubles },
-		{ "buffer edges", test_buffer_edges },
-		{ "pieces", test_pieces },
-		{ "sink error", test_sink_error },
-		{ "text sink", test_text_sink },
-		{ "too deep", test_too_deep },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("jsonw", tests);
-}
+SUITE("jsonw")

@@ -26,7 +26,7 @@ static bool has(pid_t pid, uid_t uid, uint64_t ino, uint64_t now)
 	return left_out__has(&lo, &id, now);
 }
 
-static void test_process(void)
+TEST("process")
 {
 	struct proc_id later = of(5, 1000, 10), held = { .pid = 5 };
 
@@ -42,7 +42,7 @@ static void test_process(void)
 	CU_ASSERT_FALSE(left_out__has(&lo, &later, NOW)); /* another one with its pid */
 }
 
-static void test_file_and_user(void)
+TEST("file and user")
 {
 	lo = (struct left_out){ .cnt = 0 };
 	CU_ASSERT(add(1, 0, 10, 2) && add(2, 0, 10, 2));
@@ -59,7 +59,7 @@ static void test_file_and_user(void)
 	CU_ASSERT_FALSE(has(99, 1001, 99, NOW));
 }
 
-static void test_many(void)
+TEST("many")
 {
 	lo = (struct left_out){ .cnt = 0 };
 	for (pid_t pid = 1; pid <= 2 * LEFT_OUT_MAX; pid++)
@@ -68,12 +68,4 @@ static void test_many(void)
 	CU_ASSERT(has(2 * LEFT_OUT_MAX, 2 * LEFT_OUT_MAX, 2 * LEFT_OUT_MAX, NOW));
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = { { "process", test_process },
-					     { "file and user", test_file_and_user },
-					     { "many", test_many },
-					     CU_TEST_INFO_NULL };
-
-	return run_suite("left_out", tests);
-}
+SUITE("left_out")

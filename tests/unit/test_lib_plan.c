@@ -251,14 +251,14 @@ static void check_env(const struct torch_env *env)
 	free_proc(&tp);
 }
 
-static void test_wheels(void)
+TEST("wheels")
 {
 	for (size_t i = 0; i < env_cnt; i++)
 		check_env(&envs[i]);
 }
 
 /* A library that is no torch must be refused, not planned. */
-static void test_no_torch(void)
+TEST("a library that is no torch")
 {
 	const struct plan_opts opts = { .use_cache = false };
 	struct torch_proc tp = { .pid = getpid() };
@@ -289,7 +289,7 @@ static void damage(uint8_t *map, size_t len, uint32_t round)
 }
 
 /* Any answer will do but a crash, which the child process turns into -EIO. */
-static void test_damaged(void)
+TEST("damaged libraries")
 {
 	const struct plan_opts opts = { .use_cache = false };
 	struct torch_proc tp = { .pid = getpid() };
@@ -312,14 +312,9 @@ static void test_damaged(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = { { "a library that is no torch", test_no_torch },
-					     { "damaged libraries", test_damaged },
-					     { "wheels", test_wheels },
-					     CU_TEST_INFO_NULL };
-
 	env_cnt = torch_env__find(envs);
 	if (!env_cnt)
 		return torch_env__skip();
 	log__set_quiet(true);
-	return run_suite("lib_plan", tests);
+	return run_suite("lib_plan");
 }

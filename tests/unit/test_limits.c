@@ -31,7 +31,7 @@ static int is_loss(uint32_t id)
 	}
 }
 
-static void test_counters(void)
+TEST("counters")
 {
 	for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
 		CU_ASSERT(limits[i].value > 0);
@@ -43,12 +43,4 @@ static void test_counters(void)
 	}
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "counters", test_counters },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("limits", tests);
-}
+SUITE("limits")

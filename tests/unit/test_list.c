@@ -24,7 +24,7 @@ static void drop(void)
 	o = (struct owner){ .items = NULL };
 }
 
-static void test_new_is_zeroed(void)
+TEST("a new element is zeroed")
 {
 	struct item *i = list__keyed(ITEMS, 1, 0);
 
@@ -39,7 +39,7 @@ static void test_new_is_zeroed(void)
 	drop();
 }
 
-static void test_keyed(void)
+TEST("keyed")
 {
 	for (uint64_t k = 0; k < 1000; k++) {
 		struct item *i = list__keyed(ITEMS, k, ~k);
@@ -58,13 +58,4 @@ static void test_keyed(void)
 	drop();
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "a new element is zeroed", test_new_is_zeroed },
-		{ "keyed", test_keyed },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("list", tests);
-}
+SUITE("list")

@@ -166,12 +166,12 @@ static void check_whole(bool old_abi)
 	CU_ASSERT_PTR_NULL(lo.ops);
 }
 
-static void test_new_strings(void)
+TEST("new strings")
 {
 	check_whole(false);
 }
 
-static void test_old_strings(void)
+TEST("old strings")
 {
 	check_whole(true);
 }
@@ -225,7 +225,7 @@ static void check_newest(bool old_abi)
 	CU_ASSERT_EQUAL(live_ops__tail(getpid(), singletons, 1, &tail), -ENOENT);
 }
 
-static void test_newest(void)
+TEST("the newest")
 {
 	check_newest(false);
 	check_newest(true);
@@ -246,7 +246,7 @@ static bool flag_known(void)
 }
 
 /* Where the flag was in another process: used when it can be right, else found anew. */
-static void test_observed_before(void)
+TEST("the flag of another process")
 {
 	static const uint32_t offs[] = { FLAG, FLAG + 8, FLAG + 1, 0, 1u << 20, UINT32_MAX };
 	struct live_ops lo;
@@ -272,7 +272,7 @@ static void test_observed_before(void)
 	live_ops__free(&lo);
 }
 
-static void test_observed_flag(void)
+TEST("the flag")
 {
 	fake_build(false); /* a second byte with the same value is no contradiction */
 	for (uint32_t i = 0; i < OP_CNT; i++)
@@ -293,7 +293,7 @@ static void test_observed_flag(void)
 	CU_ASSERT_FALSE(flag_known());
 }
 
-static void test_broken_list(void)
+TEST("broken lists")
 {
 	struct live_ops lo;
 
@@ -318,7 +318,7 @@ static void test_broken_list(void)
 }
 
 /* Twice as many nodes as the limit, linked correctly. */
-static void test_endless_list(void)
+TEST("endless list")
 {
 	struct small {
 		uint64_t next, prev, words[8];
@@ -335,7 +335,7 @@ static void test_endless_list(void)
 	free(nodes);
 }
 
-static void test_bad_names(void)
+TEST("bad names")
 {
 	struct live_ops lo;
 	char buf[NAME_SZ];
@@ -474,7 +474,7 @@ static void check_against_torch(struct live_ops *lo, char *out)
 	CU_ASSERT_PTR_NOT_NULL(find_op(lo, "ptbpf_test::my_operator.with_an_overload"));
 }
 
-static void test_torch(void)
+TEST("torch itself")
 {
 	struct torch_env envs[TORCH_ENV_MAX];
 	size_t cnt = torch_env__find(envs);
@@ -494,21 +494,9 @@ static void test_torch(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "new strings", test_new_strings },
-		{ "old strings", test_old_strings },
-		{ "the flag", test_observed_flag },
-		{ "the flag of another process", test_observed_before },
-		{ "broken lists", test_broken_list },
-		{ "the newest", test_newest },
-		{ "endless list", test_endless_list },
-		{ "bad names", test_bad_names },
-		{ "torch itself", test_torch },
-		CU_TEST_INFO_NULL,
-	};
 	struct torch_env envs[TORCH_ENV_MAX];
 
-	if (run_suite("live_ops", tests))
+	if (run_suite("live_ops"))
 		return 1;
 	return torch_env__find(envs) ? 0 : torch_env__skip();
 }

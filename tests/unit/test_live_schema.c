@@ -278,7 +278,7 @@ static int read_fake(struct live_schema_layout *l, char *buf, size_t cap)
 	return live_schema__read(getpid(), addr_of(&arena.def), l, buf, cap);
 }
 
-static void test_fake(void)
+TEST("a schema in this process")
 {
 	struct live_schema_layout l;
 	char text[512];
@@ -324,7 +324,7 @@ static void test_fake(void)
 }
 
 /* Words replaced by pointers into it, by small numbers, by random ones. */
-static void test_hostile(void)
+TEST("memory that lies")
 {
 	uint64_t seed = 0x5eed0002, *words = (uint64_t *)(void *)&arena, value;
 	struct live_schema_layout l;
@@ -353,7 +353,7 @@ static void test_hostile(void)
 	CU_ASSERT(read > 0 && read < i);
 }
 
-static void test_wheels(void)
+TEST("schemas of live processes")
 {
 	for (size_t i = 0; i < env_cnt; i++)
 		check_env(&envs[i]);
@@ -361,15 +361,8 @@ static void test_wheels(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "a schema in this process", test_fake },
-		{ "memory that lies", test_hostile },
-		{ "schemas of live processes", test_wheels },
-		CU_TEST_INFO_NULL,
-	};
-
 	env_cnt = torch_env__find(envs);
 	if (!env_cnt)
 		return torch_env__skip();
-	return run_suite("live_schema", tests);
+	return run_suite("live_schema");
 }

@@ -63,7 +63,7 @@ static void forward_lines(void)
 	log__forward("pid 88");
 }
 
-static void test_repeated_lines_about_a_process(void)
+TEST("repeated lines about a process")
 {
 	CU_ASSERT_EQUAL(lines_of(print_attach), 2);
 	CU_ASSERT_EQUAL(lines_of(print_attach), 2);
@@ -78,12 +78,4 @@ static void test_repeated_lines_about_a_process(void)
 	CU_ASSERT(log__has_error());
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "repeated lines about a process", test_repeated_lines_about_a_process },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("log", tests);
-}
+SUITE("log")

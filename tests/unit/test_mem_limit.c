@@ -31,7 +31,7 @@ static uint64_t begin(void)
 	return limit;
 }
 
-static void test_vec(void)
+TEST("vectors")
 {
 	uint64_t limit = begin(), *items = NULL, cnt;
 	uint32_t cap = 0;
@@ -48,7 +48,7 @@ static void test_vec(void)
 	CU_ASSERT(mem_limit__allows(1ull << 40));
 }
 
-static void test_map(void)
+TEST("maps")
 {
 	uint64_t limit = begin(), k;
 	struct hashmap m = { 0 };
@@ -65,7 +65,7 @@ static void test_map(void)
 }
 
 /* Small allocations, and the requests after the first one that was refused. */
-static void test_texts(void)
+TEST("texts")
 {
 	struct strtab *st = strtab__new();
 	uint64_t limit = begin(), refused = 0;
@@ -90,7 +90,7 @@ static void test_texts(void)
 }
 
 #ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed */
-static void test_freed(void)
+TEST("freed memory is used again")
 {
 	uint64_t *items = NULL;
 	uint32_t cap = 0;
@@ -108,17 +108,4 @@ static void test_freed(void)
 }
 #endif
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "vectors", test_vec },
-		{ "maps", test_map },
-		{ "texts", test_texts },
-#ifndef __SANITIZE_ADDRESS__
-		{ "freed memory is used again", test_freed },
-#endif
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("mem_limit", tests);
-}
+SUITE("mem_limit")

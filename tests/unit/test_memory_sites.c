@@ -64,7 +64,7 @@ static void expect_report(const struct planned *p, const char *name, const char 
 	CU_ASSERT_EQUAL(s->offset, mark_at(p, mark, "site"));
 }
 
-static void test_reports(void)
+TEST("reports of allocators")
 {
 	struct planned p;
 
@@ -115,7 +115,7 @@ static void expect_call(const struct planned *p, const char *name, uint8_t out, 
 
 #define NO PTB_API_NONE
 
-static void test_calls(void)
+TEST("CUDA memory calls")
 {
 	struct planned p;
 	uint32_t functions = 0;
@@ -246,7 +246,7 @@ static uint32_t for_each(const char *pattern, void (*fn)(const char *name, char 
 }
 
 /* The wheels' libraries, and a distribution's where there is one. */
-static void test_installed(void)
+TEST("installed libraries")
 {
 	char pattern[700];
 	uint32_t c10 = 0, cudart = 0;
@@ -322,7 +322,7 @@ static void damage_cudart(const char *name, char *path)
 	damage_one(path, TORCH_LIB_CUDART, 28);
 }
 
-static void test_damaged(void)
+TEST("damaged libraries")
 {
 	char pattern[700];
 
@@ -337,7 +337,7 @@ static void test_damaged(void)
 }
 
 /* An optional library that cannot be analysed takes nothing else with it. */
-static void test_optional(void)
+TEST("a library that cannot be read")
 {
 	const struct plan_opts opts = { .use_cache = false };
 	struct torch_proc tp = { .pid = getpid() };
@@ -353,14 +353,7 @@ static void test_optional(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = { { "reports of allocators", test_reports },
-					     { "CUDA memory calls", test_calls },
-					     { "a library that cannot be read", test_optional },
-					     { "installed libraries", test_installed },
-					     { "damaged libraries", test_damaged },
-					     CU_TEST_INFO_NULL };
-
 	env_cnt = torch_env__find(envs);
 	log__set_quiet(true);
-	return run_suite("memory_sites", tests);
+	return run_suite("memory_sites");
 }

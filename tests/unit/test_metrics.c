@@ -47,7 +47,7 @@ static bool has_line(const char *text, const char *line)
 #define HAS(line) CU_ASSERT(has_line(text, line))
 
 /* What is there before the first window. */
-static void test_begin(void)
+TEST("before the first window")
 {
 	static const char expected[] =
 		"# TYPE ptbpf_build info\n"
@@ -86,7 +86,7 @@ static void test_begin(void)
 }
 
 /* The same in Prometheus's own format: families are named as their samples are. */
-static void test_prometheus(void)
+TEST("Prometheus's format")
 {
 	char *text;
 
@@ -101,7 +101,7 @@ static void test_prometheus(void)
 	free(text);
 }
 
-static void test_steps(void)
+TEST("histogram of steps")
 {
 	char *text;
 
@@ -121,7 +121,7 @@ static void test_steps(void)
 	free(text);
 }
 
-static void test_values(void)
+TEST("values")
 {
 	char *text;
 
@@ -167,7 +167,7 @@ static void test_values(void)
 }
 
 /* A counter never goes back. */
-static void test_bytes(void)
+TEST("bytes")
 {
 	begin();
 	w.alloc_bytes[0] = metrics__sum(INT64_MAX, INT64_MAX);
@@ -215,7 +215,7 @@ static uint64_t all_time(void)
 }
 
 /* One user's process has had a hundred names with more time in many windows: another's come all the same. */
-static void test_share_of_users(void)
+TEST("one user's names leave room for another's")
 {
 	uint64_t sum;
 
@@ -245,7 +245,7 @@ static void test_share_of_users(void)
 }
 
 /* What has had no time for longest goes, and its time is among the others. */
-static void test_recent_names(void)
+TEST("names without time go")
 {
 	begin();
 	for (unsigned int i = 0; i < METRICS_OPS; i += 10)
@@ -263,7 +263,7 @@ static void test_recent_names(void)
 
 /* No time of an operator is lost, those with most time get the names, and one that has time in a
  * window keeps its name in it. */
-static void test_names(void)
+TEST("names of operators")
 {
 	uint64_t expected = 0;
 
@@ -278,7 +278,7 @@ static void test_names(void)
 	CU_ASSERT_EQUAL(all_time(), expected);
 }
 
-static void test_texts(void)
+TEST("texts of others")
 {
 	char name[300], *text;
 
@@ -301,20 +301,4 @@ static void test_texts(void)
 	free(text);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "before the first window", test_begin },
-		{ "Prometheus's format", test_prometheus },
-		{ "histogram of steps", test_steps },
-		{ "values", test_values },
-		{ "bytes", test_bytes },
-		{ "names of operators", test_names },
-		{ "one user's names leave room for another's", test_share_of_users },
-		{ "names without time go", test_recent_names },
-		{ "texts of others", test_texts },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("metrics", tests);
-}
+SUITE("metrics")

@@ -78,7 +78,7 @@ static void refused(const char *name, int want)
 /* ---- links ---- */
 
 /* The directory is another user's: this user's links are not followed, wherever in the path they are. */
-static void foreign_links(void)
+TEST("links of another user")
 {
 	make_dir("home", 0755, OTHER);
 	make_dir("home/real", 0755, OTHER);
@@ -101,7 +101,7 @@ static void foreign_links(void)
 }
 
 /* A link of root's counts for nothing below another user's directory, who can move it about. */
-static void links_below_foreign(void)
+TEST("links below another user's directory")
 {
 	make_dir("lower", 0755, OTHER);
 	make_dir("lower/roots", 0755, 0);
@@ -117,7 +117,7 @@ static void links_below_foreign(void)
 }
 
 /* /tmp: links of root's are root's, those of others are not followed. */
-static void sticky(void)
+TEST("a sticky directory")
 {
 	make_dir("sticky", 01777, 0);
 	make_dir("place", 0755, 0);
@@ -133,7 +133,7 @@ static void sticky(void)
 }
 
 /* Where only root can have made it, a link is what the user means; it stays a link. */
-static void own_links(void)
+TEST("own links")
 {
 	struct stat st;
 
@@ -159,7 +159,7 @@ static void own_links(void)
 /* ---- special files ---- */
 
 /* Would wait for a reader for ever, or write into another program. */
-static void pipes_and_devices(void)
+TEST("pipes and devices")
 {
 	make_dir("pipes", 0755, OTHER);
 	CU_ASSERT_EQUAL_FATAL(mkfifo(at("pipes/fifo"), 0666), 0);
@@ -205,7 +205,7 @@ static void check_owner(const char *uid, const char *gid, uid_t want_uid, gid_t 
 	unsetenv("SUDO_GID");
 }
 
-static void owner(void)
+TEST("owner")
 {
 	mode_t old = umask(0);
 
@@ -222,7 +222,7 @@ static void owner(void)
 }
 
 /* SUDO_UID is used for root only. */
-static void owner_of_a_user(void)
+TEST("owner without root")
 {
 	int status;
 	pid_t pid;
@@ -263,7 +263,7 @@ static int try_directory(const char *name, const char *caller)
 	return fd < 0 ? fd : 0;
 }
 
-static void directories(void)
+TEST("directories")
 {
 	struct stat st;
 
@@ -294,7 +294,7 @@ static void directories(void)
 }
 
 /* Who owns a directory, or may write to it, renames what is in it: what was checked is not what is written to. */
-static void parents_of_others(void)
+TEST("directories below another user's")
 {
 	make_dir("above", 0755, OTHER);
 	make_dir("above/ours", 0755, 0);
@@ -318,7 +318,7 @@ static void parents_of_others(void)
 
 /* ---- the time between ---- */
 
-static void until_the_commit(void)
+TEST("until the commit")
 {
 	struct new_file *nf;
 	char partial[300];
@@ -345,7 +345,7 @@ static void until_the_commit(void)
 }
 
 /* The longest name leaves room for what the partial name adds. */
-static void long_names(void)
+TEST("long names")
 {
 	char name[300] = "long/";
 
@@ -359,25 +359,10 @@ static void long_names(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "links of another user", foreign_links },
-		{ "links below another user's directory", links_below_foreign },
-		{ "a sticky directory", sticky },
-		{ "own links", own_links },
-		{ "pipes and devices", pipes_and_devices },
-		{ "owner", owner },
-		{ "owner without root", owner_of_a_user },
-		{ "directories", directories },
-		{ "directories below another user's", parents_of_others },
-		{ "until the commit", until_the_commit },
-		{ "long names", long_names },
-		CU_TEST_INFO_NULL,
-	};
-
 	if (geteuid()) {
 		puts("SKIP: making files of another user needs root");
 		return 77;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	return run_suite_in_scratch("new_file", tests);
+	return run_suite_in_scratch("new_file");
 }

@@ -252,7 +252,7 @@ static void check_results(const struct torch_plan *p)
 	CU_ASSERT(op->loc[0] >= 1 && op->loc[0] < PTB_LOC_KEPT + PTB_REG_CNT);
 }
 
-static void test_wheels(void)
+TEST("wheels")
 {
 	struct torch_plan *p;
 
@@ -271,10 +271,8 @@ static void test_wheels(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = { { "wheels", test_wheels }, CU_TEST_INFO_NULL };
-
 	env_cnt = torch_env__find(envs);
 	if (!env_cnt)
 		return torch_env__skip();
-	return run_suite("op_args", tests);
+	return run_suite("op_args");
 }

@@ -44,7 +44,7 @@ static void expect(const struct op_texts *t, const char *cls, const char *want,
 		CU_ASSERT_STRING_EQUAL(got, name);
 }
 
-static void test_texts(void)
+TEST("schema texts")
 {
 	struct elf_file *ef;
 	struct lib_code lc;
@@ -70,7 +70,7 @@ static void test_texts(void)
 	elf_file__close(ef);
 }
 
-static void test_cxx_names(void)
+TEST("demangled names")
 {
 	static const char *const rows[][2] = {
 		{ "_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE",
@@ -94,11 +94,4 @@ static void test_cxx_names(void)
 	CU_ASSERT_STRING_EQUAL(tiny, "at::_op");
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = { { "schema texts", test_texts },
-					     { "demangled names", test_cxx_names },
-					     CU_TEST_INFO_NULL };
-
-	return run_suite("op_names", tests);
-}
+SUITE("op_names")

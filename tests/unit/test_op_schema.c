@@ -26,7 +26,7 @@ static void kinds(const char *text, const uint8_t *want, uint32_t cnt)
 	CU_ASSERT(!memcmp(sc.args, want, cnt));
 }
 
-static void test_arguments(void)
+TEST("arguments")
 {
 	static const uint8_t add_[] = { OP_ARG_TENSOR | OP_ARG_WRITE, OP_ARG_TENSOR, OP_ARG_OTHER };
 	static const uint8_t foreach[] = { OP_ARG_TENSORS | OP_ARG_WRITE, OP_ARG_OTHER };
@@ -49,7 +49,7 @@ static void test_arguments(void)
 }
 
 /* What defaults and types hold ends no argument. */
-static void test_bounds(void)
+TEST("bounds")
 {
 	static const struct {
 		const char *schema;
@@ -72,7 +72,7 @@ static void test_bounds(void)
 	}
 }
 
-static void test_not_schemas(void)
+TEST("not schemas")
 {
 	static const char *const texts[] = { "",
 					     "aten::add",
@@ -99,7 +99,7 @@ static void put(struct value_words *w, uint64_t storage)
 }
 
 /* torch knows a schema by the arguments: a tensor without data does not look like one. */
-static void test_matches(void)
+TEST("matches")
 {
 	struct op_schema two = parsed("aten::mul(Tensor self, Tensor? other) -> Tensor");
 	struct op_schema list = parsed("aten::cat(Tensor[] tensors, int dim=0) -> Tensor");
@@ -146,7 +146,7 @@ static void test_matches(void)
 }
 
 /* One schema is read once: the second answer is the first's memory. */
-static void test_known(void)
+TEST("known")
 {
 	static const char text[] = "aten::neg(Tensor self) -> Tensor";
 	uint32_t before;
@@ -158,16 +158,4 @@ static void test_known(void)
 	op_schemas__clear(&ms);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "arguments", test_arguments },
-		{ "bounds", test_bounds },
-		{ "not schemas", test_not_schemas },
-		{ "matches", test_matches },
-		{ "known", test_known },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("op_schema", tests);
-}
+SUITE("op_schema")

@@ -25,7 +25,7 @@ static struct out_file *open_at(const char *path)
 	return of;
 }
 
-static void test_plain(void)
+TEST("plain")
 {
 	const char *path = at("plain");
 	struct out_file *of = open_at(path);
@@ -38,7 +38,7 @@ static void test_plain(void)
 	out_file__free(NULL);
 }
 
-static void test_gzip(void)
+TEST("gzip")
 {
 	const char *path = at("text.json.gz");
 	static char line[70000], back[70000];
@@ -67,7 +67,7 @@ static void test_gzip(void)
 	CU_ASSERT_EQUAL(total, 50 * sizeof(line) - 49 * 50 / 2);
 }
 
-static void test_empty_gzip(void)
+TEST("empty gzip")
 {
 	const char *path = at("empty.gz");
 	struct out_file *of = open_at(path);
@@ -107,7 +107,7 @@ static void check_full(const char *name)
 	out_file__free(of);
 }
 
-static void test_full_disk(void)
+TEST("full disk")
 {
 	check_full("full");
 	check_full("full.gz");
@@ -115,14 +115,6 @@ static void test_full_disk(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "plain", test_plain },
-		{ "gzip", test_gzip },
-		{ "empty gzip", test_empty_gzip },
-		{ "full disk", test_full_disk },
-		CU_TEST_INFO_NULL,
-	};
-
 	signal(SIGXFSZ, SIG_IGN);
-	return run_suite_in_scratch("out_file", tests);
+	return run_suite_in_scratch("out_file");
 }

@@ -36,7 +36,7 @@ static void end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-static void test_reused(void)
+TEST("a pid comes round again")
 {
 	uint64_t first_ns, ns;
 	pid_t a = child_with(0), b;
@@ -66,20 +66,11 @@ static void test_reused(void)
 	close(hold);
 }
 
-static void test_none(void)
+TEST("no process")
 {
 	CU_ASSERT(pid_hold__open(0x3fffffff) < 0);
 	CU_ASSERT_FALSE(pid_hold__alive(-3));
 	CU_ASSERT_FALSE(pid_hold__has_parent(0x3fffffff, 1));
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "a pid comes round again", test_reused },
-		{ "no process", test_none },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("pid_hold", tests);
-}
+SUITE("pid_hold")

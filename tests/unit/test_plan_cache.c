@@ -132,7 +132,7 @@ static void keep_and_read(struct torch_plan **got)
 	plan_cache__read(&key, dir, got);
 }
 
-static void test_round_trip(void)
+TEST("round trip")
 {
 	struct plan_key other = key;
 	struct torch_plan *got;
@@ -163,7 +163,7 @@ static uint32_t mode_of(const char *name)
 }
 
 /* The directory is root's alone, or nothing is read from it and nothing put there. */
-static void test_directory(void)
+TEST("the directory is root's alone")
 {
 	char away[300];
 	struct torch_plan *got;
@@ -197,7 +197,7 @@ static void test_directory(void)
 }
 
 /* Beyond the limit the oldest files are deleted, and the new one stays. */
-static void test_size(void)
+TEST("the oldest go")
 {
 	uint64_t part = ((uint64_t)LIMIT_PLAN_CACHE_MIB << 20) / 4;
 	char name[300];
@@ -223,7 +223,7 @@ static void test_size(void)
 }
 
 /* Written again and again, nothing but the plan is left in the directory. */
-static void test_replace(void)
+TEST("replacing")
 {
 	struct stat st;
 
@@ -236,7 +236,7 @@ static void test_replace(void)
 	CU_ASSERT_EQUAL(access(path, R_OK), 0);
 }
 
-static void test_rights(void)
+TEST("rights of the file")
 {
 	struct torch_plan *got;
 	char other[300];
@@ -284,7 +284,7 @@ static void store(const uint8_t *buf, size_t len)
 	close(fd);
 }
 
-static void test_damage(void)
+TEST("damage")
 {
 	static uint8_t good[8192], bad[8192];
 	size_t len = load(good, sizeof(good));
@@ -314,7 +314,7 @@ static void test_damage(void)
 }
 
 /* Programs that the BPF side must not be given, in an undamaged image. */
-static void test_programs(void)
+TEST("argument programs")
 {
 	static const struct ptb_arg_op good = { .op = PTB_ARG_WORD,
 						.loc = { 0, PTB_LOC_NONE, PTB_LOC_NONE } };
@@ -354,7 +354,7 @@ static void test_programs(void)
 }
 
 /* Only instructions that the kernel emulates are probed, for any image. */
-static void test_instructions(void)
+TEST("instructions")
 {
 	static const struct {
 		uint8_t len, bytes[PLAN_INSN_MAX];
@@ -384,7 +384,7 @@ static void test_instructions(void)
 }
 
 /* Where a CUDA call's arguments are. */
-static void test_cuda_args(void)
+TEST("CUDA calls' arguments")
 {
 	static const struct {
 		uint32_t args;
@@ -412,7 +412,7 @@ static void test_cuda_args(void)
 }
 
 /* What an agent would receive about RecordFunction: only possible offsets, or none. */
-static void test_rf(void)
+TEST("RecordFunction")
 {
 	struct plan_layout *l = &plan->layout;
 	struct torch_plan *got;
@@ -448,17 +448,6 @@ static void test_rf(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = { { "round trip", test_round_trip },
-					     { "the directory is root's alone", test_directory },
-					     { "the oldest go", test_size },
-					     { "replacing", test_replace },
-					     { "rights of the file", test_rights },
-					     { "damage", test_damage },
-					     { "argument programs", test_programs },
-					     { "instructions", test_instructions },
-					     { "CUDA calls' arguments", test_cuda_args },
-					     { "RecordFunction", test_rf },
-					     CU_TEST_INFO_NULL };
 	int rc;
 
 	if (geteuid()) {
@@ -468,7 +457,7 @@ int main(void)
 	if (!mkdtemp(dir))
 		return 1;
 	make_plan();
-	rc = run_suite("plan_cache", tests);
+	rc = run_suite("plan_cache");
 	torch_plan__free(plan);
 	unlink(path);
 	rmdir(dir);

@@ -54,7 +54,7 @@ static void set_times(const char *path, const struct timespec *at)
 }
 
 /* A copy has the same key, since every byte is the same; what was written over it has another one, though its time is the same. */
-static void test_content(void)
+TEST("content")
 {
 	static const struct timespec old = { .tv_sec = 1000000000 };
 	struct plan_key a, b, c;
@@ -92,7 +92,7 @@ static uint32_t hashes(void)
 }
 
 /* Of what a later file may have too, nothing is remembered: of a write just now, and of devices whose numbers come again. */
-static void test_lasting(void)
+TEST("identities that last")
 {
 	struct file_id id = { .ino = 7, .size = 8, .mtime_s = 1000000000, .ctime_s = 1000000000 };
 
@@ -111,7 +111,7 @@ static void test_lasting(void)
 }
 
 /* A file that was written just now may be written again under the same identity: its hash is not kept. */
-static void test_remembered(void)
+TEST("hashes are remembered")
 {
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 	struct plan_key a, b;
@@ -130,7 +130,7 @@ static void test_remembered(void)
 
 /* What failed after a long time is known for an hour; another file, or one that is not known, is
  * not. */
-static void test_failures(void)
+TEST("failures")
 {
 	const uint64_t sec = 1000000000, now = 1000 * sec;
 	struct plan_key a = { .known = true, .digest = { 1 } }, b = { .known = true, .digest = { 2 } };
@@ -155,7 +155,7 @@ static void test_failures(void)
 }
 
 /* Written while it is used: seen afterwards. */
-static void test_holds(void)
+TEST("a write is noticed")
 {
 	struct torch_proc tp = { .pid = getpid() };
 	struct torch_lib *l = &tp.libs[TORCH_LIB_C10];
@@ -175,7 +175,7 @@ static void test_holds(void)
 }
 
 /* Files that are no readable libraries are refused in bounded time; a library known by name only has no key. */
-static void test_refused(void)
+TEST("what is refused")
 {
 	struct torch_proc tp = { .pid = getpid() };
 	struct plan_key key;
@@ -204,13 +204,6 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = { { "content", test_content },
-					     { "identities that last", test_lasting },
-					     { "hashes are remembered", test_remembered },
-					     { "a write is noticed", test_holds },
-					     { "failures", test_failures },
-					     { "what is refused", test_refused },
-					     CU_TEST_INFO_NULL };
 	int rc;
 
 	if (geteuid()) {
@@ -222,7 +215,7 @@ int main(void)
 	snprintf(cache, sizeof(cache), "%s/cache", dir);
 	snprintf(lib, sizeof(lib), "%s/lib.so", dir);
 	snprintf(copy, sizeof(copy), "%s/copy.so", dir);
-	rc = run_suite("plan_key", tests);
+	rc = run_suite("plan_key");
 	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	return rc;
 }

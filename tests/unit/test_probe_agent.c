@@ -65,13 +65,13 @@ static void run_requests(enum links links, const char *path)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_requests_multi(void)
+TEST("semaphores rise and fall (uprobe_multi)")
 {
 	run_requests(LINKS_MULTI, TARGET_AGENT_NOP1);
 	run_requests(LINKS_MULTI, TARGET_AGENT_NOP5);
 }
 
-static void test_requests_trace(void)
+TEST("semaphores rise and fall (tracefs)")
 {
 	run_requests(LINKS_TRACE, TARGET_AGENT_NOP1);
 	run_requests(LINKS_TRACE, TARGET_AGENT_NOP5);
@@ -130,7 +130,7 @@ static void run_order(enum links links)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_order(void)
+TEST("operators are requested last")
 {
 	run_order(LINKS_MULTI);
 	run_order(LINKS_TRACE);
@@ -207,19 +207,19 @@ static void run_chunks(enum links links, const char *path)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_chunks_multi(void)
+TEST("chunks of all sizes, five threads (uprobe_multi)")
 {
 	run_chunks(LINKS_MULTI, TARGET_AGENT_NOP1);
 	run_chunks(LINKS_MULTI, TARGET_AGENT_NOP5);
 }
 
-static void test_chunks_trace(void)
+TEST("chunks of all sizes, five threads (tracefs)")
 {
 	run_chunks(LINKS_TRACE, TARGET_AGENT_NOP1);
 }
 
 /* At and around every size of reservation. */
-static void test_sizes(void)
+TEST("sizes of reservations")
 {
 	struct probe_set *ps = open_agent_set(0, LINKS_MULTI);
 	struct agent_target at;
@@ -278,12 +278,12 @@ static void run_hostile(enum links links)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_hostile_multi(void)
+TEST("invalid pointers and lengths (uprobe_multi)")
 {
 	run_hostile(LINKS_MULTI);
 }
 
-static void test_hostile_trace(void)
+TEST("invalid pointers and lengths (tracefs)")
 {
 	run_hostile(LINKS_TRACE);
 }
@@ -314,7 +314,7 @@ static void run_fresh(enum links links)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_fresh(void)
+TEST("pages that are not there")
 {
 	run_fresh(LINKS_MULTI);
 	run_fresh(LINKS_TRACE);
@@ -357,7 +357,7 @@ static void run_losses(uint64_t ring_bytes, bool some)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_losses(void)
+TEST("losses are counted")
 {
 	run_losses(1 << 16, true);
 	run_losses(4096, false);
@@ -408,7 +408,7 @@ static void run_refusals(enum links links)
 }
 
 /* Notes that name other instructions than no-ops: no breakpoint is placed there. */
-static void test_no_nop(void)
+TEST("no no-op is no site")
 {
 	struct probe_set *ps = open_agent_set(0, LINKS_MULTI);
 	struct agent_target at;
@@ -429,7 +429,7 @@ static void test_no_nop(void)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_refusals(void)
+TEST("what cannot be is refused")
 {
 	run_refusals(LINKS_MULTI);
 	run_refusals(LINKS_TRACE);
@@ -500,32 +500,10 @@ static void run_agent(enum links links)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_agent(void)
+TEST("the agent itself answers")
 {
 	run_agent(LINKS_MULTI);
 	run_agent(LINKS_TRACE);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "semaphores rise and fall (uprobe_multi)", test_requests_multi },
-		{ "semaphores rise and fall (tracefs)", test_requests_trace },
-		{ "operators are requested last", test_order },
-		{ "chunks of all sizes, five threads (uprobe_multi)", test_chunks_multi },
-		{ "chunks of all sizes, five threads (tracefs)", test_chunks_trace },
-		{ "sizes of reservations", test_sizes },
-		{ "invalid pointers and lengths (uprobe_multi)", test_hostile_multi },
-		{ "invalid pointers and lengths (tracefs)", test_hostile_trace },
-		{ "pages that are not there", test_fresh },
-		{ "losses are counted", test_losses },
-		{ "no no-op is no site", test_no_nop },
-		{ "what cannot be is refused", test_refusals },
-		{ "the agent itself answers", test_agent },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_agent", tests);
-}
+PROBE_SUITE("probe_agent")

@@ -122,7 +122,7 @@ static void run_killed(enum links links)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_killed(void)
+TEST("kill -9 of the tracer")
 {
 	run_killed(LINKS_MULTI);
 	run_killed(LINKS_TRACE);
@@ -152,7 +152,7 @@ static void run_two(enum links ours, enum links theirs, bool killed)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_two(void)
+TEST("two tracers")
 {
 	run_two(LINKS_MULTI, LINKS_MULTI, false);
 	run_two(LINKS_MULTI, LINKS_MULTI, true);
@@ -192,7 +192,7 @@ static void run_fork(enum links links, const char *path)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_fork(void)
+TEST("fork")
 {
 	run_fork(LINKS_MULTI, TARGET_AGENT_NOP1);
 	run_fork(LINKS_MULTI, TARGET_AGENT_NOP5);
@@ -200,7 +200,7 @@ static void test_fork(void)
 }
 
 /* The tracer is killed while a fork lives: it falls there too. */
-static void test_fork_killed(void)
+TEST("kill -9 of the tracer after a fork")
 {
 	struct agent_target at;
 	struct tracer t;
@@ -246,7 +246,7 @@ static void run_exec(enum links links)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_exec(void)
+TEST("exec")
 {
 	run_exec(LINKS_MULTI);
 	run_exec(LINKS_TRACE);
@@ -287,13 +287,13 @@ static void run_raised(enum links links, const char *path, int times)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_raised_multi(void)
+TEST("raised and lowered, 8 threads (uprobe_multi)")
 {
 	run_raised(LINKS_MULTI, TARGET_AGENT_NOP1, repetitions(100, 1000));
 	run_raised(LINKS_MULTI, TARGET_AGENT_NOP5, repetitions(30, 100));
 }
 
-static void test_raised_trace(void)
+TEST("raised and lowered, 8 threads (tracefs)")
 {
 	run_raised(LINKS_TRACE, TARGET_AGENT_NOP1, repetitions(20, 50));
 }
@@ -327,7 +327,7 @@ static void run_listeners(enum links links, const char *path)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_listeners(void)
+TEST("listeners that come and go, 8 threads")
 {
 	run_listeners(LINKS_MULTI, TARGET_AGENT_NOP1);
 	run_listeners(LINKS_MULTI, TARGET_AGENT_NOP5);
@@ -335,7 +335,7 @@ static void test_listeners(void)
 }
 
 /* The target dies in the middle of it; the set goes on with another. */
-static void test_target_dies(void)
+TEST("kill -9 of the target")
 {
 	struct probe_set *ps = open_agent_set(0, LINKS_MULTI);
 	struct agent_target at, next;
@@ -361,22 +361,4 @@ static void test_target_dies(void)
 	CU_ASSERT_EQUAL(agent_target__stop(&next), 0);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "kill -9 of the tracer", test_killed },
-		{ "two tracers", test_two },
-		{ "fork", test_fork },
-		{ "kill -9 of the tracer after a fork", test_fork_killed },
-		{ "exec", test_exec },
-		{ "raised and lowered, 8 threads (uprobe_multi)", test_raised_multi },
-		{ "raised and lowered, 8 threads (tracefs)", test_raised_trace },
-		{ "listeners that come and go, 8 threads", test_listeners },
-		{ "kill -9 of the target", test_target_dies },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_agent_harm", tests);
-}
+PROBE_SUITE("probe_agent_harm")

@@ -141,22 +141,22 @@ static void run_add(enum links links, enum probe_args args)
 	fix__stop(&f);
 }
 
-static void test_names(void)
+TEST("names only")
 {
 	run_add(LINKS_MULTI, PROBE_ARGS_NONE);
 }
 
-static void test_shapes(void)
+TEST("shapes (uprobe_multi)")
 {
 	run_add(LINKS_MULTI, PROBE_ARGS_SHAPES);
 }
 
-static void test_full(void)
+TEST("inputs, results, state (uprobe_multi)")
 {
 	run_add(LINKS_MULTI, PROBE_ARGS_FULL);
 }
 
-static void test_full_trace(void)
+TEST("inputs, results, state (tracefs)")
 {
 	run_add(LINKS_TRACE, PROBE_ARGS_FULL);
 }
@@ -203,7 +203,7 @@ static uint32_t check_nest_exits(struct fix *f)
 	return exits;
 }
 
-static void test_recursion(void)
+TEST("results of recursive calls")
 {
 	struct fix f;
 
@@ -222,7 +222,7 @@ static void test_recursion(void)
 }
 
 /* Calls left without an exit; a window that ends in the middle. */
-static void test_unwound(void)
+TEST("calls left without an exit, threads")
 {
 	struct fix f;
 
@@ -242,7 +242,7 @@ static void test_unwound(void)
 	fix__stop(&f);
 }
 
-static void test_stack_words(void)
+TEST("words on the stack")
 {
 	static const struct named_site site = { "site_wide_enter", PTB_PROG_OP_ENTER, P_WIDE };
 	struct value_iter it;
@@ -259,7 +259,7 @@ static void test_stack_words(void)
 	fix__stop(&f);
 }
 
-static void test_late(void)
+TEST("doubles at the late site")
 {
 	static const struct named_site sites[] = {
 		{ "site_late_enter", PTB_PROG_OP_ENTER, P_LATE_ENTER },
@@ -293,7 +293,7 @@ static void test_late(void)
 	fix__stop(&f);
 }
 
-static void test_odd(void)
+TEST("odd tensors")
 {
 	struct value_iter it;
 	struct value v;
@@ -325,7 +325,7 @@ static void test_odd(void)
 }
 
 /* Offsets of another build: values are wrong or unknown; the target is not affected. */
-static void test_wrong_layout(void)
+TEST("a wrong layout")
 {
 	struct fix f;
 
@@ -341,7 +341,7 @@ static void test_wrong_layout(void)
 }
 
 /* From one moment on a process's arguments are not read any more. */
-static void test_stop_args(void)
+TEST("arguments are stopped")
 {
 	struct fix f;
 
@@ -359,7 +359,7 @@ static void test_stop_args(void)
 	fix__stop(&f);
 }
 
-static void test_too_many_progs(void)
+TEST("too many programs")
 {
 	struct fix f;
 	uint32_t base = 0, n = 0;
@@ -372,25 +372,4 @@ static void test_too_many_progs(void)
 	fix__stop(&f);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "names only", test_names },
-		{ "shapes (uprobe_multi)", test_shapes },
-		{ "inputs, results, state (uprobe_multi)", test_full },
-		{ "inputs, results, state (tracefs)", test_full_trace },
-		{ "results of recursive calls", test_recursion },
-		{ "calls left without an exit, threads", test_unwound },
-		{ "words on the stack", test_stack_words },
-		{ "doubles at the late site", test_late },
-		{ "odd tensors", test_odd },
-		{ "a wrong layout", test_wrong_layout },
-		{ "arguments are stopped", test_stop_args },
-		{ "too many programs", test_too_many_progs },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_args", tests);
-}
+PROBE_SUITE("probe_args")

@@ -4,7 +4,7 @@
 
 #include "probe_args_fix.h"
 
-static void test_boxed(void)
+TEST("boxed calls")
 {
 	static const struct named_site sites[] = {
 		{ "site_boxed_enter", PTB_PROG_BOXED_ENTER, 0 },
@@ -38,7 +38,7 @@ static void test_boxed(void)
 	fix__stop(&f);
 }
 
-static void test_other(void)
+TEST("nodes, TorchScript, annotations")
 {
 	static const struct named_site sites[] = {
 		{ "site_node_enter", PTB_PROG_NODE_CALL, 0 },
@@ -85,7 +85,7 @@ static void test_other(void)
 }
 
 /* A node's inputs are read at the engine's function only where nothing else has them. */
-static void test_node_buffer(void)
+TEST("a node's input buffer")
 {
 	static const struct named_site site = { "site_node_enter", PTB_PROG_NODE_ENTER, 0 };
 	const struct ptb_node_enter *node;
@@ -110,16 +110,4 @@ static void test_node_buffer(void)
 	}
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "boxed calls", test_boxed },
-		{ "nodes, TorchScript, annotations", test_other },
-		{ "a node's input buffer", test_node_buffer },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_callargs", tests);
-}
+PROBE_SUITE("probe_callargs")

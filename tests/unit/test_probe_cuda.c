@@ -137,25 +137,25 @@ static void run_shapes(enum links links, const struct named_site *sites, uint32_
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_first_multi(void)
+TEST("launches and copies (uprobe_multi)")
 {
 	run_shapes(LINKS_MULTI, first_half, CNT(first_half), first_calls, CNT(first_calls));
 }
 
-static void test_second_multi(void)
+TEST("fills and the rest (uprobe_multi)")
 {
 	run_shapes(LINKS_MULTI, second_half, 14, second_calls, 7);
 	/* the same functions, read in another shape */
 	run_shapes(LINKS_MULTI, second_half, CNT(second_half), second_calls, CNT(second_calls));
 }
 
-static void test_first_trace(void)
+TEST("launches and copies (tracefs)")
 {
 	run_shapes(LINKS_TRACE, first_half, CNT(first_half), first_calls, CNT(first_calls));
 }
 
 /* Without the option nothing of it is loaded, and its sites are left alone. */
-static void test_off(void)
+TEST("nothing when off")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
 	struct records r = {};
@@ -237,7 +237,7 @@ static void nest__stop(struct nest *n, uint64_t nested, uint64_t no_end)
 	CU_ASSERT_EQUAL(target__stop(&n->t), 0);
 }
 
-static void test_nested(void)
+TEST("calls inside calls")
 {
 	struct nest n;
 
@@ -252,7 +252,7 @@ static void test_nested(void)
 }
 
 /* The outer one's end is not seen: what it calls is known by where it is called from. */
-static void test_nested_no_exit(void)
+TEST("calls inside calls without an end")
 {
 	struct nest n;
 
@@ -267,7 +267,7 @@ static void test_nested_no_exit(void)
 }
 
 /* A call that is left by a jump, and one that comes by no site: what follows deeper in the stack is its own. */
-static void test_left(void)
+TEST("calls that are left")
 {
 	struct nest n;
 
@@ -280,7 +280,7 @@ static void test_left(void)
 }
 
 /* How long it took, as the program itself measured it. */
-static void test_duration(void)
+TEST("how long it takes")
 {
 	const struct ptb_cuda_call *c;
 	struct nest n;
@@ -297,21 +297,4 @@ static void test_duration(void)
 	nest__stop(&n, 0, 0);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "launches and copies (uprobe_multi)", test_first_multi },
-		{ "fills and the rest (uprobe_multi)", test_second_multi },
-		{ "launches and copies (tracefs)", test_first_trace },
-		{ "nothing when off", test_off },
-		{ "calls inside calls", test_nested },
-		{ "calls inside calls without an end", test_nested_no_exit },
-		{ "calls that are left", test_left },
-		{ "how long it takes", test_duration },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_cuda", tests);
-}
+PROBE_SUITE("probe_cuda")

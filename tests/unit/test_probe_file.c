@@ -66,7 +66,7 @@ static void fill_sites(struct probe_site *list)
 }
 
 /* Same inode, size and time of change: only the bytes differ. */
-static void test_rewritten_in_place(void)
+TEST("a library that is overwritten")
 {
 	struct probe_set *ps = open_set(0, LINKS_TRACE, false);
 	struct ptb_proc_cfg cfg = { .tgid = (uint32_t)getpid() };
@@ -93,14 +93,4 @@ static void test_rewritten_in_place(void)
 	probe_set__free(ps);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "a library that is overwritten", test_rewritten_in_place },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_file", tests);
-}
+PROBE_SUITE("probe_file")

@@ -41,12 +41,12 @@ static void run_throws(enum links links)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_throws_multi(void)
+TEST("100,000 calls, exceptions through probed frames (uprobe_multi)")
 {
 	run_throws(LINKS_MULTI);
 }
 
-static void test_throws_trace(void)
+TEST("100,000 calls, exceptions through probed frames (tracefs)")
 {
 	run_throws(LINKS_TRACE);
 }
@@ -105,30 +105,30 @@ static void run_churn(const char *path, const char *command, const struct named_
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_churn_threads(void)
+TEST("attached and detached again and again, 16 threads")
 {
 	run_churn(TARGET_CALLS, "threads 16 200000", op_sites, 2, LINKS_MULTI);
 }
 
-static void test_churn_throws(void)
+TEST("attached and detached again and again, exceptions")
 {
 	run_churn(TARGET_THROWS, "throws 20000", throw_sites, 4, LINKS_MULTI);
 }
 
-static void test_churn_trace(void)
+TEST("attached and detached again and again, 16 threads (tracefs)")
 {
 	run_churn(TARGET_CALLS, "threads 16 200000", op_sites, 2, LINKS_TRACE);
 }
 
 /* Threads that allocate, fault and give back, while probes and tracepoints are attached and detached. */
-static void test_churn_memory(void)
+TEST("attached and detached again and again, memory")
 {
 	run_churn(TARGET_MEMORY, "alloc 5000000", memory_sites, 6, LINKS_MULTI);
 	run_churn(TARGET_MEMORY, "churn 8 100 200", memory_sites, 6, LINKS_MULTI);
 }
 
 /* The same with the window that opens and closes, and the kernel's tracepoints that go with each detach. */
-static void test_windows_memory(void)
+TEST("windows of kernel memory on 8 threads")
 {
 	struct records r = {};
 	struct target t;
@@ -190,18 +190,18 @@ static void run_fork(enum links links)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_fork_multi(void)
+TEST("fork (uprobe_multi)")
 {
 	run_fork(LINKS_MULTI);
 }
 
-static void test_fork_trace(void)
+TEST("fork (tracefs)")
 {
 	run_fork(LINKS_TRACE);
 }
 
 /* With watch_children the child's own end is reported too. */
-static void test_watch_children(void)
+TEST("children watched from birth")
 {
 	struct probe_set_opts opts = { .follow_tasks = true, .watch_children = true };
 	const struct ptb_task *f, *e;
@@ -225,7 +225,7 @@ static void test_watch_children(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_task_life(void)
+TEST("threads, exec, exit")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	const struct ptb_task *e;
@@ -311,18 +311,18 @@ static void run_killed(enum links links)
 	close(ready[1]);
 }
 
-static void test_killed_multi(void)
+TEST("kill -9 of the tracer (uprobe_multi)")
 {
 	run_killed(LINKS_MULTI);
 }
 
-static void test_killed_trace(void)
+TEST("kill -9 of the tracer (tracefs)")
 {
 	run_killed(LINKS_TRACE);
 }
 
 /* The target dies while it is traced: the set stays usable. */
-static void test_target_dies(void)
+TEST("kill -9 of the target")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	struct records r = {};
@@ -382,7 +382,7 @@ static int inside_namespace(void)
 	return target__stop(&t) || !good;
 }
 
-static void test_pid_namespace(void)
+TEST("inside a pid namespace")
 {
 	int status = -1;
 	pid_t pid = fork();
@@ -400,28 +400,4 @@ static void test_pid_namespace(void)
 	CU_ASSERT_EQUAL(status, 0);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "100,000 calls, exceptions through probed frames (uprobe_multi)", test_throws_multi },
-		{ "100,000 calls, exceptions through probed frames (tracefs)", test_throws_trace },
-		{ "attached and detached again and again, 16 threads", test_churn_threads },
-		{ "attached and detached again and again, exceptions", test_churn_throws },
-		{ "attached and detached again and again, 16 threads (tracefs)", test_churn_trace },
-		{ "attached and detached again and again, memory", test_churn_memory },
-		{ "windows of kernel memory on 8 threads", test_windows_memory },
-		{ "fork (uprobe_multi)", test_fork_multi },
-		{ "fork (tracefs)", test_fork_trace },
-		{ "children watched from birth", test_watch_children },
-		{ "threads, exec, exit", test_task_life },
-		{ "inside a pid namespace", test_pid_namespace },
-		{ "kill -9 of the tracer (uprobe_multi)", test_killed_multi },
-		{ "kill -9 of the tracer (tracefs)", test_killed_trace },
-		{ "kill -9 of the target", test_target_dies },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_harm", tests);
-}
+PROBE_SUITE("probe_harm")

@@ -33,7 +33,7 @@ static struct sums work(struct probe_set *ps, struct target *t, int what, long n
 
 #define PAGES 3000 /* many slices and a rest */
 
-static void test_faults(void)
+TEST("faults of a call")
 {
 	struct records r = {};
 	struct probe_set *ps;
@@ -92,7 +92,7 @@ static void check_call(const struct ptb_kmem_call *c, int64_t bytes)
 	CU_ASSERT(c->addr != 0);
 }
 
-static void test_calls(void)
+TEST("mmap, mremap, munmap, brk")
 {
 	const struct ptb_kmem_call *c;
 	struct records r = {};
@@ -141,7 +141,7 @@ static void test_calls(void)
 }
 
 /* A call counts by what it changes: munmap() of nothing changes nothing, MAP_FIXED replaces, mremap() grows or shrinks. */
-static void test_address_space(void)
+TEST("address space that changes")
 {
 	struct records r = {};
 	struct probe_set *ps;
@@ -173,7 +173,7 @@ static void test_address_space(void)
 }
 
 /* A failed call is reported with its error, and adds no bytes. */
-static void test_failed_call(void)
+TEST("a call that fails")
 {
 	const struct ptb_kmem_call *c;
 	struct records r = {};
@@ -197,7 +197,7 @@ static void test_failed_call(void)
 
 /* ---- windows, threads, processes ---- */
 
-static void test_window(void)
+TEST("windows")
 {
 	struct records r = {};
 	struct probe_set *ps;
@@ -227,7 +227,7 @@ static void test_window(void)
 }
 
 /* Nothing is reported twice between two probes; without a flush only the last part is missing. */
-static void test_flush(void)
+TEST("flush")
 {
 	struct records r = {};
 	struct probe_set *ps;
@@ -273,7 +273,7 @@ static int64_t kept_pages(void)
 }
 
 /* Sixteen threads that begin and end inside the window: each has its own counts. */
-static void test_threads(void)
+TEST("threads")
 {
 	struct records r = {};
 	uint32_t tids[64], tid_cnt = 0, n;
@@ -370,7 +370,7 @@ static uint32_t fault_bytes_of(const char *command, int64_t *all, int64_t *their
 }
 
 /* kept_pages() are neither set off against another thread's growth nor counted twice, but once a thread at most. */
-static void test_turns(void)
+TEST("threads in turn")
 {
 	int64_t all, theirs;
 
@@ -380,7 +380,7 @@ static void test_turns(void)
 }
 
 /* What a thread gets while another gives back sixteen times as much is not set off against it. */
-static void test_keepers(void)
+TEST("a thread gives back while another gets")
 {
 	int64_t all, theirs;
 
@@ -394,7 +394,7 @@ static void test_keepers(void)
 /* clang-format on */
 
 /* Each operator's record is in its ring before the probe's own, with the same time. */
-static void test_order(void)
+TEST("reported before the probe's record")
 {
 	struct records r = {};
 	struct probe_set *ps;
@@ -428,7 +428,7 @@ static void test_order(void)
 }
 
 /* Another process, and a child that is not followed: not ours. */
-static void test_foreign(void)
+TEST("foreign processes")
 {
 	struct records r = {};
 	struct target t, other;
@@ -451,7 +451,7 @@ static void test_foreign(void)
 }
 
 /* A process that joins an open window counts from then on. */
-static void test_join(void)
+TEST("a process joins")
 {
 	struct probe_set *ps = open_memory_set(LINKS_MULTI);
 	struct records r = {};
@@ -475,7 +475,7 @@ static void test_join(void)
 }
 
 /* All links gone and made anew: threads that are born then are seen like the first ones. */
-static void test_again(void)
+TEST("detached and attached again")
 {
 	struct records r = {};
 	struct probe_set *ps;
@@ -503,7 +503,7 @@ static void test_again(void)
 }
 
 /* Off: no record, nothing loaded for it. */
-static void test_off(void)
+TEST("nothing when off")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	struct records r = {};
@@ -525,27 +525,4 @@ static void test_off(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "faults of a call", test_faults },
-		{ "mmap, mremap, munmap, brk", test_calls },
-		{ "address space that changes", test_address_space },
-		{ "a call that fails", test_failed_call },
-		{ "windows", test_window },
-		{ "flush", test_flush },
-		{ "threads", test_threads },
-		{ "threads in turn", test_turns },
-		{ "a thread gives back while another gets", test_keepers },
-		{ "reported before the probe's record", test_order },
-		{ "foreign processes", test_foreign },
-		{ "a process joins", test_join },
-		{ "detached and attached again", test_again },
-		{ "nothing when off", test_off },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_kmem", tests);
-}
+PROBE_SUITE("probe_kmem")

@@ -32,7 +32,7 @@ static void check_attempts(const struct records *r, uint32_t pid)
 	CU_ASSERT_EQUAL(pages, 512);
 }
 
-static void test_huge_page(void)
+TEST("a huge page")
 {
 	struct records r = {};
 	struct probe_set *ps;
@@ -58,7 +58,7 @@ static void test_huge_page(void)
 }
 
 /* The target has the whole machine's memory compacted, and is stopped meanwhile. */
-static void test_compaction(void)
+TEST("compaction")
 {
 	const struct ptb_kmem_stall *s;
 	struct records r = {};
@@ -156,7 +156,7 @@ static bool is_memory(const char *dir)
 }
 
 /* A file larger than the limit: the kernel takes its pages back. */
-static void test_reclaim(void)
+TEST("a limit: reclaim")
 {
 	const struct ptb_kmem_stall *s;
 	struct records r = {};
@@ -188,7 +188,7 @@ static void test_reclaim(void)
 }
 
 /* More memory than the limit: the kernel kills, and what the thread did until then is not lost with it. */
-static void test_oom(void)
+TEST("a limit: the OOM killer")
 {
 	const struct ptb_kmem_event *e = NULL;
 	const struct ptb_rec_hdr *last_enter = NULL;
@@ -224,17 +224,4 @@ static void test_oom(void)
 	CU_ASSERT_EQUAL(rmdir(dir), 0);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "a huge page", test_huge_page },
-		{ "compaction", test_compaction },
-		{ "a limit: reclaim", test_reclaim },
-		{ "a limit: the OOM killer", test_oom },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_kmem_rare", tests);
-}
+PROBE_SUITE("probe_kmem_rare")

@@ -84,18 +84,18 @@ static void run_allocators(enum links links)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_allocators_multi(void)
+TEST("allocations, frees, reports (uprobe_multi)")
 {
 	run_allocators(LINKS_MULTI);
 }
 
-static void test_allocators_trace(void)
+TEST("allocations, frees, reports (tracefs)")
 {
 	run_allocators(LINKS_TRACE);
 }
 
 /* Without the option nothing of it is loaded, and its sites are left alone. */
-static void test_off(void)
+TEST("nothing when off")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
 	struct records r = {};
@@ -182,18 +182,18 @@ static void run_api(enum links links)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_api_multi(void)
+TEST("calls with results (uprobe_multi)")
 {
 	run_api(LINKS_MULTI);
 }
 
-static void test_api_trace(void)
+TEST("calls with results (tracefs)")
 {
 	run_api(LINKS_TRACE);
 }
 
 /* Seven calls inside one another: the outermost are reported without results, no exit is assigned to another call. */
-static void test_api_deep(void)
+TEST("calls nested too deep")
 {
 	struct probe_set *ps = open_memory(LINKS_MULTI);
 	struct records r = {};
@@ -223,7 +223,7 @@ static void test_api_deep(void)
 }
 
 /* Functions without an exit are reported at their entry. */
-static void test_api_no_exit(void)
+TEST("calls without an exit")
 {
 	static const struct named_site sites[] = {
 		{ "site_api_inner_enter", PTB_PROG_API_ENTER, OUT0_SIZE1 | PTB_API_NO_EXIT },
@@ -251,20 +251,4 @@ static void test_api_no_exit(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "allocations, frees, reports (uprobe_multi)", test_allocators_multi },
-		{ "allocations, frees, reports (tracefs)", test_allocators_trace },
-		{ "nothing when off", test_off },
-		{ "calls with results (uprobe_multi)", test_api_multi },
-		{ "calls with results (tracefs)", test_api_trace },
-		{ "calls nested too deep", test_api_deep },
-		{ "calls without an exit", test_api_no_exit },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_memory", tests);
-}
+PROBE_SUITE("probe_memory")

@@ -91,12 +91,12 @@ static void run_pairs(enum links links)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_pairs_multi(void)
+TEST("pairs are exact, window sharp (uprobe_multi)")
 {
 	run_pairs(LINKS_MULTI);
 }
 
-static void test_pairs_trace(void)
+TEST("pairs are exact, window sharp (tracefs)")
 {
 	run_pairs(LINKS_TRACE);
 }
@@ -127,14 +127,14 @@ static void run_threads(enum links links)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_threads(void)
+TEST("many threads")
 {
 	for (enum links links = LINKS_MULTI; links <= LINKS_TRACE; links++)
 		run_threads(links);
 }
 
 /* Everything that does not fit is counted, with the interval in which it happened. */
-static void test_losses_counted(void)
+TEST("losses are counted")
 {
 	struct probe_set *ps = open_set(4096, LINKS_MULTI, false);
 	uint64_t begin, end, lost = 0;
@@ -197,7 +197,7 @@ static void keep_order(void *arg, uint32_t ring, const void *rec, uint32_t len)
 
 /* A large ring consists of two pieces, which are filled and read in turn: it holds all that has
  * room in both, in order. */
-static void test_pieces(void)
+TEST("pieces of a ring")
 {
 	struct probe_set *ps = open_set(16 << 20, LINKS_MULTI, false);
 	struct ordered o = { .cnt = 0 };
@@ -220,7 +220,7 @@ static void test_pieces(void)
 }
 
 /* The reader is woken when a ring is more than half full, and not before. */
-static void test_wakeup(void)
+TEST("wake-up at half full")
 {
 	struct probe_set *ps = open_set(1 << 20, LINKS_MULTI, false);
 	struct pollfd pfd = { .fd = probe_set__poll_fd(ps), .events = POLLIN };
@@ -281,17 +281,17 @@ static void run_bisect(enum links links)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_bisect_multi(void)
+TEST("refused offsets are bisected (uprobe_multi)")
 {
 	run_bisect(LINKS_MULTI);
 }
 
-static void test_bisect_trace(void)
+TEST("refused offsets are bisected (tracefs)")
 {
 	run_bisect(LINKS_TRACE);
 }
 
-static void test_remove_process(void)
+TEST("a process is removed")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
 	struct target one, two;
@@ -352,12 +352,12 @@ static void run_cost(enum links links)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_cost_multi(void)
+TEST("cost of a hit (uprobe_multi)")
 {
 	run_cost(LINKS_MULTI);
 }
 
-static void test_cost_trace(void)
+TEST("cost of a hit (tracefs)")
 {
 	run_cost(LINKS_TRACE);
 }
@@ -410,12 +410,12 @@ static void run_other_instruction(enum links links)
 	CU_ASSERT_EQUAL(trace_events_of(getpid()), 0);
 }
 
-static void test_other_instruction_multi(void)
+TEST("another instruction is not probed (uprobe_multi)")
 {
 	run_other_instruction(LINKS_MULTI);
 }
 
-static void test_other_instruction_trace(void)
+TEST("another instruction is not probed (tracefs)")
 {
 	run_other_instruction(LINKS_TRACE);
 }
@@ -450,7 +450,7 @@ static void *change_late(void *arg)
 
 /* The comparison before linking has passed when a breakpoint is there: what changes after that is found by the one
  * after linking, and nothing stays attached. */
-static void test_changed_while_linked(void)
+TEST("an instruction that changes while it is linked")
 {
 	struct probe_set *ps = open_set(0, LINKS_TRACE, false);
 	struct probe_site list[30];
@@ -487,7 +487,7 @@ static void test_changed_while_linked(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_refusals(void)
+TEST("what cannot work is refused")
 {
 	struct probe_set *ps = NULL;
 	struct probe_set_opts odd = { .ring_bytes = 5000 };
@@ -520,28 +520,4 @@ static void test_refusals(void)
 	probe_set__free(ps);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "another instruction is not probed (uprobe_multi)", test_other_instruction_multi },
-		{ "another instruction is not probed (tracefs)", test_other_instruction_trace },
-		{ "an instruction that changes while it is linked", test_changed_while_linked },
-		{ "pairs are exact, window sharp (uprobe_multi)", test_pairs_multi },
-		{ "pairs are exact, window sharp (tracefs)", test_pairs_trace },
-		{ "many threads", test_threads },
-		{ "losses are counted", test_losses_counted },
-		{ "pieces of a ring", test_pieces },
-		{ "wake-up at half full", test_wakeup },
-		{ "refused offsets are bisected (uprobe_multi)", test_bisect_multi },
-		{ "refused offsets are bisected (tracefs)", test_bisect_trace },
-		{ "a process is removed", test_remove_process },
-		{ "cost of a hit (uprobe_multi)", test_cost_multi },
-		{ "cost of a hit (tracefs)", test_cost_trace },
-		{ "what cannot work is refused", test_refusals },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_set", tests);
-}
+PROBE_SUITE("probe_set")

@@ -76,7 +76,7 @@ static void check_calls(struct probe_set *ps, struct target *t, uint32_t calls, 
 	CU_ASSERT_EQUAL(others, 0);
 }
 
-static void test_all_recorded(void)
+TEST("each process is recorded, others are not")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	struct target t[CNT], late;
@@ -138,17 +138,17 @@ static void run_not_shared(uint32_t cnt, bool expected)
 	stop_all(t);
 }
 
-static void test_another_maps_it(void)
+TEST("another process maps the file: not shared")
 {
 	run_not_shared(CNT - 1, true);
 }
 
-static void test_nothing_expected(void)
+TEST("other processes are not expected: not shared")
 {
 	run_not_shared(CNT - 1, false);
 }
 
-static void test_few(void)
+TEST("few processes: not shared")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	struct target t[3], late;
@@ -169,7 +169,7 @@ static void test_few(void)
 }
 
 /* What becomes known of a window's processes when it has begun is not known of all others. */
-static void test_window_open(void)
+TEST("the window is open: not shared")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	struct target t[CNT], late;
@@ -189,7 +189,7 @@ static void test_window_open(void)
 	stop_all(t);
 }
 
-static void test_removed(void)
+TEST("processes are removed")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	struct target t[CNT];
@@ -220,7 +220,7 @@ static void test_removed(void)
 }
 
 /* An exec and the end of a process are known to the programs before user space learns of them. */
-static void test_exec_and_exit(void)
+TEST("a process executes another program, one is killed")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	struct target t[CNT];
@@ -251,7 +251,7 @@ static void test_exec_and_exit(void)
 }
 
 /* One process has another instruction: it is refused, and none of them shares links with it. */
-static void test_another_instruction(void)
+TEST("a process has another instruction")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	struct target t[CNT];
@@ -276,7 +276,7 @@ static void test_another_instruction(void)
 }
 
 /* One has lost a breakpoint before it is added: it has links of its own, and each hit is recorded once. */
-static void test_without_breakpoint(void)
+TEST("a process has lost a breakpoint")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	struct target t[CNT];
@@ -304,7 +304,7 @@ static void test_without_breakpoint(void)
 }
 
 /* What the kernel refuses is refused for all. */
-static void test_refused(void)
+TEST("refused offsets")
 {
 	static const struct named_site sites[] = {
 		{ "site_op_enter", PTB_PROG_OP_ENTER, 0 },
@@ -330,7 +330,7 @@ static void test_refused(void)
 }
 
 /* A process is in the set twice: its other sites have links of their own, and each hit is recorded by both. */
-static void test_twice(void)
+TEST("a process is there twice, with other sites")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	struct target t[CNT];
@@ -357,7 +357,7 @@ static void test_twice(void)
 }
 
 /* Where code objects end is what the memory of one process says: no other one has a breakpoint there. */
-static void test_code_ends(void)
+TEST("where code objects end: not shared")
 {
 	static const struct named_site site = { "site_op_enter", PTB_PROG_CODE_END, 0 };
 	const struct probe_set_opts opts = { .follow_tasks = true, .stacks = true };
@@ -380,7 +380,7 @@ static void test_code_ends(void)
 }
 
 /* Exceptions through two probed frames in all of them at a time, and in one that is not traced. */
-static void test_throws(void)
+TEST("exceptions")
 {
 	struct probe_set *ps = open_set(1 << 25, LINKS_MULTI, true);
 	struct target t[CNT], late;
@@ -414,7 +414,7 @@ static void test_throws(void)
 }
 
 /* Links come and go while all of them run, and processes begin and end. */
-static void test_churn(void)
+TEST("links come and go")
 {
 	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	struct target t[CNT], late;
@@ -448,29 +448,11 @@ static void test_churn(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "each process is recorded, others are not", test_all_recorded },
-		{ "another process maps the file: not shared", test_another_maps_it },
-		{ "other processes are not expected: not shared", test_nothing_expected },
-		{ "few processes: not shared", test_few },
-		{ "the window is open: not shared", test_window_open },
-		{ "processes are removed", test_removed },
-		{ "a process executes another program, one is killed", test_exec_and_exit },
-		{ "a process has another instruction", test_another_instruction },
-		{ "a process has lost a breakpoint", test_without_breakpoint },
-		{ "refused offsets", test_refused },
-		{ "a process is there twice, with other sites", test_twice },
-		{ "where code objects end: not shared", test_code_ends },
-		{ "exceptions", test_throws },
-		{ "links come and go", test_churn },
-		CU_TEST_INFO_NULL,
-	};
-
 	if (must_skip())
 		return 77;
 	if (!attach_multi__supported()) {
 		printf("SKIP: this kernel has no uprobe_multi links\n");
 		return 77;
 	}
-	return run_suite("probe_shared", tests);
+	return run_suite("probe_shared");
 }

@@ -132,18 +132,18 @@ static void run_stacks(enum links links)
 	end(&run);
 }
 
-static void test_stacks_multi(void)
+TEST("a stack before each entry, described once (uprobe_multi)")
 {
 	run_stacks(LINKS_MULTI);
 }
 
-static void test_stacks_trace(void)
+TEST("a stack before each entry, described once (tracefs)")
 {
 	run_stacks(LINKS_TRACE);
 }
 
 /* A frame that is its own caller. */
-static void test_cycle(void)
+TEST("a chain without an end")
 {
 	struct ptb_py_layout layout = make_layout();
 	struct run run;
@@ -159,7 +159,7 @@ static void test_cycle(void)
 }
 
 /* All programs that take stacks, beside all that they may be with: each has the frame limit of BPF programs. */
-static void test_with_everything(void)
+TEST("beside all other programs")
 {
 	static const bool perf[] = { false, true };
 
@@ -181,7 +181,7 @@ static void test_with_everything(void)
 	}
 }
 
-static void test_no_state(void)
+TEST("a thread state that is wrong")
 {
 	struct ptb_py_layout layout = make_layout();
 	struct run run;
@@ -205,7 +205,7 @@ static void test_no_state(void)
 	end(&run);
 }
 
-static void test_refusals(void)
+TEST("layouts that are refused")
 {
 	struct ptb_py_layout layout = make_layout();
 	struct run run;
@@ -226,7 +226,7 @@ static void test_refusals(void)
 }
 
 /* The slot of a process that is gone is not the next one's. */
-static void test_next_process(void)
+TEST("the next process")
 {
 	struct ptb_py_layout layout = make_layout();
 	struct target old;
@@ -322,7 +322,7 @@ static void run_samples(uint32_t hz)
 }
 
 /* By the processors' ticks, and by timers, since there are fewer ticks a second. */
-static void test_samples(void)
+TEST("samples of a thread that waits, and then runs")
 {
 	run_samples(SAMPLE_HZ);
 	run_samples(TIMER_HZ);
@@ -420,7 +420,7 @@ static void expect_op(struct run *run, uint64_t room, struct open_memory m, uint
 	CU_ASSERT_EQUAL(is, known);
 }
 
-static void test_open_operators(void)
+TEST("samples with open operators")
 {
 	struct ptb_py_layout layout = make_layout();
 	struct run run;
@@ -467,7 +467,7 @@ static void test_open_operators(void)
 }
 
 /* Outside of a window, of a process that is no longer sampled, and with a thread state that is wrong. */
-static void test_no_samples(void)
+TEST("samples that are not there")
 {
 	struct ptb_py_layout layout = make_layout();
 	struct run run;
@@ -489,23 +489,4 @@ static void test_no_samples(void)
 	end(&run);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "a stack before each entry, described once (uprobe_multi)", test_stacks_multi },
-		{ "a stack before each entry, described once (tracefs)", test_stacks_trace },
-		{ "a chain without an end", test_cycle },
-		{ "beside all other programs", test_with_everything },
-		{ "a thread state that is wrong", test_no_state },
-		{ "layouts that are refused", test_refusals },
-		{ "the next process", test_next_process },
-		{ "samples with open operators", test_open_operators },
-		{ "samples of a thread that waits, and then runs", test_samples },
-		{ "samples that are not there", test_no_samples },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_stacks", tests);
-}
+PROBE_SUITE("probe_stacks")

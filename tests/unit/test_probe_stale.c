@@ -72,7 +72,7 @@ static const struct feature *feature(const char *title)
 	return NULL;
 }
 
-static void test_stale_probes(void)
+TEST("stale probes go at once, those of the living stay")
 {
 	const struct feature *f = feature("left-over");
 	int fd = open_events();
@@ -110,7 +110,7 @@ static void test_stale_probes(void)
 }
 
 /* doctor calls groups usable because it has defined one, of which nothing is left; and removes none of others. */
-static void test_group_is_tried(void)
+TEST("a group is tried")
 {
 	const struct feature *f = feature("probes in groups");
 	pid_t dead = ended(), child;
@@ -141,15 +141,4 @@ static void test_group_is_tried(void)
 	close(fd);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "stale probes go at once, those of the living stay", test_stale_probes },
-		{ "a group is tried", test_group_is_tried },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_stale", tests);
-}
+PROBE_SUITE("probe_stale")

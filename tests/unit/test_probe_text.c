@@ -42,7 +42,7 @@ static bool named_faults(const struct records *r, uint8_t kind, uint32_t nth)
 	       n->h.len == FIXED(ptb_named_enter);
 }
 
-static void test_pyfunc(void)
+TEST("custom function: class name")
 {
 	struct probe_set *ps;
 	struct records r = {};
@@ -60,7 +60,7 @@ static void test_pyfunc(void)
 }
 
 /* Every length modulo 8: padding is zero, not the remains of an earlier text in the scratch memory. */
-static void test_scope_string(void)
+TEST("strings of all lengths, padded and cut")
 {
 	static const char *const texts[] = {
 		"a",        "a string of 23 letters!", "seven 7",
@@ -90,7 +90,7 @@ static void test_scope_string(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_old_string(void)
+TEST("strings of the old ABI")
 {
 	struct ptb_proc_cfg facts = { .old_string_abi = 1 };
 	struct records r = {};
@@ -106,7 +106,7 @@ static void test_old_string(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_cstr(void)
+TEST("a C string")
 {
 	struct records r = {};
 	struct probe_set *ps;
@@ -122,7 +122,7 @@ static void test_cstr(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_script(void)
+TEST("TorchScript function")
 {
 	struct ptb_proc_cfg facts = { .script_name_off = 16 };
 	struct ptb_proc_cfg unknown = { .script_name_off = PTB_OFF_UNKNOWN };
@@ -144,7 +144,7 @@ static void test_script(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_node(void)
+TEST("backward node")
 {
 	struct ptb_proc_cfg facts = { .node_seq_off = 16, .node_thread_off = 40, .pynode_obj_off = 48 };
 	const struct ptb_node_enter *n;
@@ -193,7 +193,7 @@ static const struct ptb_boxed_enter *boxed_of(const struct records *r, uint64_t 
 	return NULL;
 }
 
-static void test_boxed(void)
+TEST("boxed call and its scope")
 {
 	struct ptb_proc_cfg facts = { .string_ivalue_off = 16 };
 	struct records r = {};
@@ -226,7 +226,7 @@ static void test_boxed(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_before(void)
+TEST("before(): variant, string, C string")
 {
 	const struct ptb_scope_begin *b;
 	struct records r = {};
@@ -260,7 +260,7 @@ static void test_before(void)
 }
 
 /* Only an object that began here has an end, and only one. */
-static void test_scope_life(void)
+TEST("life of a scope")
 {
 	static const struct named_site sites[] = {
 		{ "site_ctor_enter", PTB_PROG_SCOPE_CTOR, 0 },
@@ -311,7 +311,7 @@ static int open_scopes(const struct probe_set *ps, uint32_t tgid)
 }
 
 /* Another process opens as many objects as there may be: an end is lost and counted, none of the other process's. */
-static void test_scopes_full(void)
+TEST("more scopes than there is room for")
 {
 	static const struct named_site sites[] = {
 		{ "site_ctor_enter", PTB_PROG_SCOPE_CTOR, 0 },
@@ -354,7 +354,7 @@ static void test_scopes_full(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-static void test_sequence(void)
+TEST("sequence number from thread-local storage")
 {
 	struct ptb_proc_cfg facts = {};
 	const struct ptb_seq *s;
@@ -393,24 +393,4 @@ static void test_sequence(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "custom function: class name", test_pyfunc },
-		{ "strings of all lengths, padded and cut", test_scope_string },
-		{ "strings of the old ABI", test_old_string },
-		{ "a C string", test_cstr },
-		{ "TorchScript function", test_script },
-		{ "backward node", test_node },
-		{ "boxed call and its scope", test_boxed },
-		{ "before(): variant, string, C string", test_before },
-		{ "life of a scope", test_scope_life },
-		{ "more scopes than there is room for", test_scopes_full },
-		{ "sequence number from thread-local storage", test_sequence },
-		CU_TEST_INFO_NULL,
-	};
-
-	if (must_skip())
-		return 77;
-	return run_suite("probe_text", tests);
-}
+PROBE_SUITE("probe_text")

@@ -26,7 +26,7 @@ static const char table[] =
 	"\n"
 	"7f4000000000-7f4000001000 r-xp 00000000 08:02 6 /no/newline/at/the/end";
 
-static void test_table(void)
+TEST("table")
 {
 	struct proc_maps maps;
 
@@ -54,7 +54,7 @@ static void test_table(void)
 }
 
 /* One file has the same inode and the same name. */
-static void test_first(void)
+TEST("first")
 {
 	static const char text[] = "10000-11000 r--p 00000000 08:02 7 /a\n"
 				   "11000-12000 r-xp 00001000 08:02 7 /b\n"
@@ -76,7 +76,7 @@ static void test_first(void)
 }
 
 /* As many names of one file as a process may have mappings, which are alike up to their ends: comparing each with each takes minutes. */
-static void test_many_names(void)
+TEST("many names")
 {
 	static char prefix[500];
 	struct proc_maps maps;
@@ -99,7 +99,7 @@ static void test_many_names(void)
 	free(text);
 }
 
-static void test_filter(void)
+TEST("name filter")
 {
 	/* by index into the table: executable, selected by the file's name, not its folder's */
 	static const bool may_be[] = { false, true, false, true, true, false, false };
@@ -116,7 +116,7 @@ static void test_filter(void)
 }
 
 /* Every prefix of the table is a text that a racing reader might see. */
-static void test_cut(void)
+TEST("cut texts")
 {
 	struct proc_maps maps;
 
@@ -127,9 +127,9 @@ static void test_cut(void)
 	}
 }
 
-static void test_self(void)
+TEST("own maps")
 {
-	uint64_t here = (uint64_t)(uintptr_t)test_self;
+	uint64_t here = (uint64_t)(uintptr_t)run_suite;
 	struct proc_maps maps;
 	char exe[4096] = "";
 	uint32_t hits = 0;
@@ -148,14 +148,4 @@ static void test_self(void)
 	CU_ASSERT(proc_maps__read(1 << 30, &maps) < 0);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "table", test_table },   { "name filter", test_filter },
-		{ "cut texts", test_cut }, { "own maps", test_self },
-		{ "first", test_first },   { "many names", test_many_names },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("proc_maps", tests);
-}
+SUITE("proc_maps")

@@ -36,14 +36,14 @@ static void touch(int flags, enum ptb_rss_kind kind)
 	munmap(p, BYTES);
 }
 
-static void test_own(void)
+TEST("own memory")
 {
 	touch(MAP_PRIVATE, PTB_RSS_ANON);
 	touch(MAP_SHARED, PTB_RSS_SHMEM);
 }
 
 /* A process that has ended has no memory, though its number is still taken. */
-static void test_ended(void)
+TEST("a process that ended")
 {
 	struct proc_memory mem;
 	pid_t pid = fork();
@@ -58,11 +58,4 @@ static void test_ended(void)
 	CU_ASSERT_EQUAL(proc_memory__read(pid, &mem), -ESRCH);
 }
 
-int main(void)
-{
-	const CU_TestInfo tests[] = { { "own memory", test_own },
-				      { "a process that ended", test_ended },
-				      CU_TEST_INFO_NULL };
-
-	return run_suite("proc_memory", tests);
-}
+SUITE("proc_memory")

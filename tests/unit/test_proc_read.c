@@ -105,7 +105,7 @@ static void run(void (*fn)(const struct lock_holder *h), bool locked)
 }
 
 /* It does not wait until the server answers. */
-static void test_killed(void)
+TEST("kill -9 of who reads")
 {
 	struct lock_holder h;
 	uint64_t begin_ns = clock__mono_ns();
@@ -127,50 +127,39 @@ static void test_killed(void)
 	lock_holder__end(&h);
 }
 
-static void test_environ(void)
+TEST("the environment of a process that holds its own lock")
 {
 	run(read_environ, true);
 }
 
-static void test_cmdline(void)
+TEST("its command line")
 {
 	run(read_cmdline, true);
 }
 
-static void test_map_files(void)
+TEST("its mapped files")
 {
 	run(find_mapped_file, true);
 }
 
-static void test_control_block(void)
+TEST("a control block that is not served")
 {
 	run(read_control_block, false);
 }
 
-static void test_open_operators(void)
+TEST("operators of an agent that are not served")
 {
 	run(read_open_operators, false);
 }
 
-static void test_write(void)
+TEST("a write to memory that is not served")
 {
 	run(write_memory, false);
 }
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "the environment of a process that holds its own lock", test_environ },
-		{ "its command line", test_cmdline },
-		{ "its mapped files", test_map_files },
-		{ "a control block that is not served", test_control_block },
-		{ "operators of an agent that are not served", test_open_operators },
-		{ "a write to memory that is not served", test_write },
-		{ "kill -9 of who reads", test_killed },
-		CU_TEST_INFO_NULL,
-	};
-
 	if (geteuid() || access("/dev/fuse", W_OK))
 		return 77;
-	return run_suite("proc_read", tests);
+	return run_suite("proc_read");
 }

@@ -26,7 +26,7 @@ static void turn(const char *have, uint32_t limit, const char *want)
 	CU_ASSERT_STRING_EQUAL(got, want);
 }
 
-static void test_turns(void)
+TEST("in turn")
 {
 	turn("bedca", 2, "ab"); /* listed in any order */
 	turn("abcde", 2, "cd");
@@ -40,7 +40,7 @@ static void test_turns(void)
 	proc_list__free(&list);
 }
 
-static void test_all(void)
+TEST("all")
 {
 	turn("abc", 3, "abc");
 	turn("abc", 16, "abc");
@@ -48,7 +48,7 @@ static void test_all(void)
 	proc_list__free(&list);
 }
 
-static void test_users(void)
+TEST("users")
 {
 	turn("ABCDEFGHIJx1", 4, "1ABx");
 	turn("ABCDEFGHIJx1", 4, "1CDx");
@@ -60,7 +60,7 @@ static void test_users(void)
 }
 
 /* More than a window can have. */
-static void test_many(void)
+TEST("many")
 {
 	struct proc_list now = { .cnt = 0 };
 	pid_t pids[PROC_SELECT_MAX];
@@ -78,12 +78,4 @@ static void test_many(void)
 	proc_list__free(&list);
 }
 
-static const CU_TestInfo tests[] = {
-	{ "in turn", test_turns }, { "all", test_all }, { "users", test_users },
-	{ "many", test_many },     CU_TEST_INFO_NULL,
-};
-
-int main(void)
-{
-	return run_suite("proc_select", tests);
-}
+SUITE("proc_select")

@@ -202,7 +202,7 @@ static void expect_frames(uint32_t cnt)
 
 /* ---- right memory ---- */
 
-static void test_versions(void)
+TEST("frames of every version")
 {
 	EVERY_VERSION(minor)
 	{
@@ -228,7 +228,7 @@ static void test_versions(void)
 }
 
 /* Frames below one another cost one read for each part of memory; not those on the thread's own stack. */
-static void test_reads(void)
+TEST("one read for many frames")
 {
 	EVERY_VERSION(minor)
 	{
@@ -250,7 +250,7 @@ static void test_reads(void)
 	}
 }
 
-static void test_native(void)
+TEST("native frames between them")
 {
 	EVERY_VERSION(minor)
 	{
@@ -307,7 +307,7 @@ static void expect_module(const struct ptb_py_frame *f, uint64_t class, uint64_t
 	CU_ASSERT_NOT_EQUAL(f->check, 0);
 }
 
-static void test_modules(void)
+TEST("modules that are called")
 {
 	EVERY_VERSION(minor)
 	{
@@ -375,7 +375,7 @@ static uint32_t check_name_across(const char *name, uint32_t before)
 	return py_check_class(NULL, &walk.check, &layout.off, class);
 }
 
-static void test_class_names(void)
+TEST("names of classes")
 {
 	char name[PY_CLASS_NAME + 8];
 	uint32_t check;
@@ -399,7 +399,7 @@ static void test_class_names(void)
 	CU_ASSERT_EQUAL(py_check_class(NULL, &walk.check, &layout.off, tstate), 0);
 }
 
-static void test_state(void)
+TEST("threads without a state or frames, or with a wrong state")
 {
 	EVERY_VERSION(minor)
 	{
@@ -422,7 +422,7 @@ static void test_state(void)
 	}
 }
 
-static void test_hops(void)
+TEST("a state behind pointers")
 {
 	uint64_t first, second;
 
@@ -454,7 +454,7 @@ static uint32_t check_of(uint64_t code)
 }
 
 /* What differs where a new code object has the address of an old one, and so have its parts. */
-static void test_reuse(void)
+TEST("an object at the address of another one")
 {
 	EVERY_VERSION(minor)
 	{
@@ -496,7 +496,7 @@ static void test_reuse(void)
 }
 
 /* Freed and not used again: nobody must read it. */
-static void test_freed(void)
+TEST("freed objects")
 {
 	EVERY_VERSION(minor)
 	{
@@ -526,7 +526,7 @@ static void test_freed(void)
 }
 
 /* What is known of a code object is used until another one ends, and no longer. */
-static void test_generations(void)
+TEST("code objects are read again when one has ended")
 {
 	EVERY_VERSION(minor)
 	{
@@ -562,7 +562,7 @@ static void test_generations(void)
 
 /* ---- damaged memory ---- */
 
-static void test_cycles(void)
+TEST("cyclic chains")
 {
 	EVERY_VERSION(minor)
 	{
@@ -585,7 +585,7 @@ static void test_cycles(void)
 	}
 }
 
-static void test_deep(void)
+TEST("deep recursion")
 {
 	EVERY_VERSION(minor)
 	{
@@ -606,7 +606,7 @@ static void test_deep(void)
 	}
 }
 
-static void test_garbage(void)
+TEST("garbage pointers")
 {
 	EVERY_VERSION(minor)
 	{
@@ -645,7 +645,7 @@ static void test_garbage(void)
 }
 
 /* Whatever cannot be read, what is found is the inner part of the right stack, and marked. */
-static void test_faults(void)
+TEST("every read fails")
 {
 	EVERY_VERSION(minor)
 	{
@@ -670,7 +670,7 @@ static void test_faults(void)
 }
 
 /* Words that are often addresses: bounded, whatever they lead to. */
-static void test_random(void)
+TEST("random damage")
 {
 	int rounds = repetitions(2000, 200000);
 
@@ -698,26 +698,4 @@ static void test_random(void)
 	}
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "frames of every version", test_versions },
-		{ "one read for many frames", test_reads },
-		{ "native frames between them", test_native },
-		{ "modules that are called", test_modules },
-		{ "names of classes", test_class_names },
-		{ "threads without a state or frames, or with a wrong state", test_state },
-		{ "a state behind pointers", test_hops },
-		{ "an object at the address of another one", test_reuse },
-		{ "freed objects", test_freed },
-		{ "code objects are read again when one has ended", test_generations },
-		{ "cyclic chains", test_cycles },
-		{ "deep recursion", test_deep },
-		{ "garbage pointers", test_garbage },
-		{ "every read fails", test_faults },
-		{ "random damage", test_random },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("py_walk", tests);
-}
+SUITE("py_walk")

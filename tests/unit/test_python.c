@@ -124,7 +124,7 @@ static size_t from_hex(const char *hex, uint8_t *out)
 	return n;
 }
 
-static void test_recorded_lines(void)
+TEST("lines that CPython found")
 {
 	uint8_t table[TABLE_MAX];
 
@@ -145,7 +145,7 @@ static void test_recorded_lines(void)
 }
 
 /* The line after an entry without one counts from the line before it (locations: kind 15; ranges: -128). */
-static void test_no_line_keeps_count(void)
+TEST("entries without a line")
 {
 	static const uint8_t locations[] = { 0x80 | 11 << 3, 0, 0, 0x80 | 15 << 3,
 					     0x80 | 12 << 3, 0, 0 };
@@ -161,7 +161,7 @@ static void test_no_line_keeps_count(void)
 }
 
 /* A signed number of more than one byte: 1000 lines back. */
-static void test_long_distance(void)
+TEST("long distances")
 {
 	static const uint8_t table[] = { 0x80 | 13 << 3, 0x40 | (2001 & 0x3f), 2001 >> 6 };
 
@@ -171,7 +171,7 @@ static void test_long_distance(void)
 }
 
 /* Every prefix, each byte changed, and lines far out: any answer, but no access outside (the sanitizers see it). */
-static void test_damaged_lines(void)
+TEST("damaged line tables")
 {
 	for (size_t i = 0; i < sizeof(recorded) / sizeof(recorded[0]); i++) {
 		size_t len = strlen(recorded[i].hex) / 2;
@@ -219,7 +219,7 @@ static const char *decoded(uint32_t state, const void *chars, uint64_t cnt, uint
 	return buf;
 }
 
-static void test_texts(void)
+TEST("texts of all kinds")
 {
 	static const uint8_t latin[] = { 'a', 0xe9, 0xff };
 	static const uint16_t two[] = { 'x', 0x3b1, 0x20ac, 0xdc80 };
@@ -234,7 +234,7 @@ static void test_texts(void)
 			       "\xf0\x9f\x98\x80z\xef\xbf\xbd\xef\xbf\xbd");
 }
 
-static void test_refused_texts(void)
+TEST("texts that are refused")
 {
 	for (uint32_t kind = 0; kind < 8; kind++) {
 		bool good = kind == 1 || kind == 2 || kind == 4;
@@ -248,7 +248,7 @@ static void test_refused_texts(void)
 }
 
 /* Longer than the limit, and of a length that no memory has: never more than the limit is to be read. */
-static void test_long_texts(void)
+TEST("long texts")
 {
 	static const uint32_t kinds[] = { 1, 2, 4 };
 	uint8_t *chars = malloc(PY_TEXT_MAX);
@@ -301,7 +301,7 @@ static const char *refusal(uint32_t hint)
 	return why ? why : "";
 }
 
-static void test_layout_by_version(void)
+TEST("layouts by version")
 {
 	struct ptb_py_layout l;
 	const char *why;
@@ -322,7 +322,7 @@ static void test_layout_by_version(void)
 	CU_ASSERT_STRING_NOT_EQUAL(refusal(UINT32_MAX), "");
 }
 
-static void test_layout_by_table(void)
+TEST("layouts by the table for debuggers")
 {
 	struct ptb_py_layout l;
 	const char *why;
@@ -343,7 +343,7 @@ static void test_layout_by_table(void)
 	CU_ASSERT_EQUAL(l.off.str_compact, 100 + 744 / 8);
 }
 
-static void test_hostile_tables(void)
+TEST("hostile tables")
 {
 	struct ptb_py_layout l;
 	const char *why;
@@ -380,7 +380,7 @@ static const char *version_text(uint32_t version)
 	return buf;
 }
 
-static void test_versions(void)
+TEST("versions")
 {
 	CU_ASSERT_STRING_EQUAL(version_text(PY_VERSION_OF(10)), "3.10");
 	CU_ASSERT_STRING_EQUAL(version_text(0x030e02f0), "3.14.2");
@@ -389,22 +389,4 @@ static void test_versions(void)
 	CU_ASSERT_STRING_EQUAL(version_text(UINT32_MAX), "255.255.255");
 }
 
-static const CU_TestInfo tests[] = {
-	{ "lines that CPython found", test_recorded_lines },
-	{ "entries without a line", test_no_line_keeps_count },
-	{ "long distances", test_long_distance },
-	{ "damaged line tables", test_damaged_lines },
-	{ "texts of all kinds", test_texts },
-	{ "texts that are refused", test_refused_texts },
-	{ "long texts", test_long_texts },
-	{ "layouts by version", test_layout_by_version },
-	{ "layouts by the table for debuggers", test_layout_by_table },
-	{ "hostile tables", test_hostile_tables },
-	{ "versions", test_versions },
-	CU_TEST_INFO_NULL,
-};
-
-int main(void)
-{
-	return run_suite("python", tests);
-}
+SUITE("python")

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "suite.h"
 
-static void test_duration(void)
+TEST("duration")
 {
 	static const char *const bad[] = { "",      "s",   "-1s", "1d", "1s ", " 1s",
 					   "1e30s", "nan", "inf", "0x", "1,5s" };
@@ -25,7 +25,7 @@ static void test_duration(void)
 		CU_ASSERT_EQUAL(quantity__duration(bad[i], &v), -EINVAL);
 }
 
-static void test_size(void)
+TEST("size")
 {
 	uint64_t v;
 
@@ -37,7 +37,7 @@ static void test_size(void)
 	CU_ASSERT_EQUAL(quantity__size("-4", &v), -EINVAL);
 }
 
-static void test_percent(void)
+TEST("percent")
 {
 	double v;
 
@@ -49,14 +49,4 @@ static void test_percent(void)
 	CU_ASSERT_EQUAL(quantity__percent("1%%", &v), -EINVAL);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "duration", test_duration },
-		{ "size", test_size },
-		{ "percent", test_percent },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("quantity", tests);
-}
+SUITE("quantity")

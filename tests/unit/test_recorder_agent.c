@@ -170,7 +170,7 @@ static void close_recording(struct seen *s)
 	unlink(path);
 }
 
-static void test_clock(void)
+TEST("ticks to nanoseconds")
 {
 	struct agent_clock c = { .ns = false };
 
@@ -193,7 +193,7 @@ static void test_clock(void)
 }
 
 /* Records wait for a later clock pair; their times are exact. */
-static void test_times(void)
+TEST("records wait for their clock")
 {
 	struct seen s;
 
@@ -252,7 +252,7 @@ static void begin_numbered(uint64_t ticks, uint64_t rf, uint64_t number, uint64_
 }
 
 /* Each operator gets the stack with its own number, whatever the order; 0: it could not be read. One that has none gets none. */
-static void test_stacks(void)
+TEST("Python stacks")
 {
 	struct seen s;
 
@@ -295,7 +295,7 @@ static void test_stacks(void)
 }
 
 /* The window began between the probe and the agent's reading of its clock: the operator was open then. */
-static void test_stack_before_window(void)
+TEST("a stack from before the window")
 {
 	struct seen s;
 
@@ -323,7 +323,7 @@ static void test_stack_before_window(void)
 }
 
 /* Ended before: not reported. Open at the begin: reported with its time. Begun after the end: not reported. */
-static void test_edges(void)
+TEST("the window's edges")
 {
 	struct seen s;
 
@@ -355,7 +355,7 @@ static void test_edges(void)
 }
 
 /* A thread without records in the whole window was inside the operator that it had begun before. */
-static void test_open_all_along(void)
+TEST("open in the whole window")
 {
 	struct seen s;
 
@@ -372,7 +372,7 @@ static void test_open_all_along(void)
 }
 
 /* What is open is found by its stream and by its object, whose next begin says that it ended. */
-static void test_open_streams(void)
+TEST("open in several streams")
 {
 	struct seen s;
 
@@ -406,7 +406,7 @@ static void test_open_streams(void)
  * A slow machine: the agent's thread and its streams come seconds late. Everything is put in order, and what ended
  * before the window is not reported as open, however late its record is.
  */
-static void test_slow_machine(void)
+TEST("a slow machine")
 {
 	const uint64_t s1 = 1000000000ull, w = 10 * s1;
 	struct seen s;
@@ -443,7 +443,7 @@ static void test_slow_machine(void)
 	CU_ASSERT(s.rf[3] == 0xa0 && s.rf[4] == 0xa0);
 }
 
-static void test_losses(void)
+TEST("gaps and drops")
 {
 	struct seen s;
 
@@ -509,7 +509,7 @@ static void check_device(const struct ptb_gpu_device *d)
 	CU_ASSERT_EQUAL(d->regs_per_sm, 1000 + PTB_GPU_ATTR_REGS_PER_SM);
 }
 
-static void test_gpu(void)
+TEST("records of GPUs and their names")
 {
 	struct ptb_arec_graph_node *node;
 	struct ptb_arec_gpu_note *note;
@@ -550,7 +550,7 @@ static void test_gpu(void)
 }
 
 /* Any bytes: nothing is read beyond them, what cannot be understood is counted. */
-static void test_hostile(void)
+TEST("any bytes")
 {
 	uint64_t x = 88172645463325252ull, bad;
 	uint32_t len;
@@ -610,7 +610,7 @@ static uint64_t over(void)
 }
 
 /* Clocks as fast as an agent can send them: so many a second are taken. */
-static void test_clock_flood(void)
+TEST("clocks as fast as can be")
 {
 	const uint32_t per_chunk = 500;
 	uint32_t cnt[256];
@@ -627,7 +627,7 @@ static void test_clock_flood(void)
 	CU_ASSERT_EQUAL(cnt[PTB_REC_GPU_CLOCK], 2 * LIMIT_AGENT_FACTS);
 }
 
-static void test_name_flood(void)
+TEST("names without end")
 {
 	uint32_t cnt[256], i;
 
@@ -650,7 +650,7 @@ static void test_name_flood(void)
 }
 
 /* Times that have not come when they are sent, in operators, pairs of clocks and nodes of graphs: nothing waits for them. */
-static void test_ahead(void)
+TEST("times that have not come")
 {
 	const uint64_t s1 = 1000000000ull;
 	struct ptb_arec_graph_node *node;
@@ -691,7 +691,7 @@ static int see_opdef(void *arg, const struct ptb_rec_hdr *h)
 }
 
 /* Of open operators: numbers, not addresses, and nothing is read of the process for them. */
-static void test_open_names(void)
+TEST("names of open operators")
 {
 	const char *const names[] = { "aten::mm", "aten::add", "aten::mm" };
 	struct capture_reader *cr = NULL;
@@ -720,7 +720,7 @@ static void test_open_names(void)
 }
 
 /* A name longer than any name is cut and marked in the capture. */
-static void test_long_name(void)
+TEST("a long name")
 {
 	const uint32_t len = LIMIT_NAME_BYTES + 800;
 	struct ptb_arec_gpu_name *n;
@@ -736,7 +736,7 @@ static void test_long_name(void)
 	close_recording(&s);
 }
 
-static void test_stream_flood(void)
+TEST("streams without end")
 {
 	struct seen s;
 
@@ -752,7 +752,7 @@ static void test_stream_flood(void)
 	close_recording(&s);
 }
 
-static void test_open_flood(void)
+TEST("open operators without end")
 {
 	uint32_t cnt[256];
 
@@ -773,7 +773,7 @@ static void test_open_flood(void)
 }
 
 /* As long as can be: their bytes are limited, too. */
-static void test_open_bytes(void)
+TEST("long open operators")
 {
 	const uint32_t text = 40000, fit = LIMIT_AGENT_OPEN_BYTES / text;
 	char *name = calloc(1, text + 1);
@@ -807,7 +807,7 @@ static void on_drain(void *arg)
 }
 
 /* While chunks are taken, others come out of the rings: as long as there is room, and the round still ends. */
-static void test_drained(void)
+TEST("chunks while chunks are taken")
 {
 	struct seen s;
 	uint32_t cnt;
@@ -840,7 +840,7 @@ static void test_drained(void)
 }
 
 /* A record whose length is no multiple of 8: the next one would be read where no record may be. */
-static void test_odd_length(void)
+TEST("a length that is no multiple of 8")
 {
 	struct seen s;
 	const char *first = (const char *)(&u.c + 1);
@@ -862,32 +862,4 @@ static void test_odd_length(void)
 	CU_ASSERT_STRING_EQUAL(s.text, "whole");
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "ticks to nanoseconds", test_clock },
-		{ "records wait for their clock", test_times },
-		{ "Python stacks", test_stacks },
-		{ "a stack from before the window", test_stack_before_window },
-		{ "the window's edges", test_edges },
-		{ "open in the whole window", test_open_all_along },
-		{ "open in several streams", test_open_streams },
-		{ "a slow machine", test_slow_machine },
-		{ "gaps and drops", test_losses },
-		{ "records of GPUs and their names", test_gpu },
-		{ "any bytes", test_hostile },
-		{ "clocks as fast as can be", test_clock_flood },
-		{ "names without end", test_name_flood },
-		{ "times that have not come", test_ahead },
-		{ "names of open operators", test_open_names },
-		{ "a long name", test_long_name },
-		{ "streams without end", test_stream_flood },
-		{ "open operators without end", test_open_flood },
-		{ "long open operators", test_open_bytes },
-		{ "chunks while chunks are taken", test_drained },
-		{ "a length that is no multiple of 8", test_odd_length },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("recorder_agent", tests);
-}
+SUITE("recorder_agent")

@@ -115,7 +115,7 @@ static uint32_t with_args(struct scene *sc)
 	return n;
 }
 
-static void good_tensors(void)
+TEST("good tensors")
 {
 	struct scene sc;
 
@@ -126,7 +126,7 @@ static void good_tensors(void)
 	CU_ASSERT_EQUAL(with_args(&sc), 200);
 }
 
-static void wrong_layout(void)
+TEST("wrong layout")
 {
 	struct scene sc;
 
@@ -139,7 +139,7 @@ static void wrong_layout(void)
 }
 
 /* A few odd tensors, and any number of nested ones, are no reason. */
-static void odd_tensors(void)
+TEST("odd tensors")
 {
 	struct scene sc;
 
@@ -155,14 +155,4 @@ static void odd_tensors(void)
 	CU_ASSERT_EQUAL(with_args(&sc), 200);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "good tensors", good_tensors },
-		{ "wrong layout", wrong_layout },
-		{ "odd tensors", odd_tensors },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("recorder_args", tests);
-}
+SUITE("recorder_args")

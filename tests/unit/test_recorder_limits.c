@@ -56,7 +56,7 @@ static void close_and_count(uint64_t cnt[256])
 	unlink(path);
 }
 
-static void names(void)
+TEST("names")
 {
 	uint64_t cnt[256], before;
 	char text[32];
@@ -76,7 +76,7 @@ static void names(void)
 }
 
 /* Of a process half of what is left, so that another one has room, too; what it forgets is free again. */
-static void addresses(void)
+TEST("addresses")
 {
 	const uint32_t half = LIMIT_ADDRESSES / 2;
 	uint64_t cnt[256];
@@ -97,7 +97,7 @@ static void addresses(void)
 }
 
 /* Likewise, and of long ones fewer: their bytes are shared, too. */
-static void names_of_process(void)
+TEST("names of one process")
 {
 	uint64_t cnt[256], over;
 	char text[1100];
@@ -130,7 +130,7 @@ static void boxed_call(uint64_t opdef)
 }
 
 /* Operators that are called and have no name: each name is requested, up to a limit. */
-static void unknown_addresses(void)
+TEST("unknown addresses")
 {
 	uint64_t cnt[256];
 
@@ -145,7 +145,7 @@ static void unknown_addresses(void)
 }
 
 /* A process whose schemas have taken long: the others are counted, once each, and are not asked for again. */
-static void schemas(void)
+TEST("schemas")
 {
 	struct recorder_proc *p;
 	uint64_t cnt[256];
@@ -173,7 +173,7 @@ static void schemas(void)
 }
 
 /* Beyond the limit all threads are forgotten, and recorded again: none is without its name. */
-static void threads(void)
+TEST("threads")
 {
 	uint64_t cnt[256], own;
 
@@ -211,7 +211,7 @@ static void agent_chunk(struct ptb_chunk c, const void *body, uint32_t bytes)
 }
 
 /* No clock ever comes: what an agent's operators wait for one with is bounded. */
-static void held(void)
+TEST("held without a clock")
 {
 	const struct agent_facts facts = { .pid = getpid(), .tsc = true };
 	static struct ptb_arec_end ends[1000];
@@ -234,7 +234,7 @@ static void held(void)
 }
 
 /* An agent that is switched off and on again in the window, for another tracer: counted. Its first begin, its end, and what it did before the window are none. */
-static void agent_restarts(void)
+TEST("begun anew")
 {
 	const struct agent_facts facts = { .pid = getpid(), .tsc = true };
 	const uint32_t on = PTB_AGENT_OPS_ON;
@@ -259,7 +259,7 @@ static void agent_restarts(void)
 }
 
 /* Pairs of clocks within the rate, for hours. */
-static void clocks_kept(void)
+TEST("clocks for hours")
 {
 	struct agent_clock c = { .ns = false };
 	uint64_t i;
@@ -272,7 +272,7 @@ static void clocks_kept(void)
 }
 
 /* Stacks whose operators never come: beyond the limit they are forgotten, and counted. */
-static void agent_stacks(void)
+TEST("stacks without operators")
 {
 	const struct agent_facts facts = { .pid = getpid(), .tsc = true };
 	struct ptb_agent_stack s = { .h = { .len = sizeof(s), .kind = PTB_REC_AGENT_STACK, .tgid = me },
@@ -300,7 +300,7 @@ static struct agent_proc *foreign_agent(void)
 }
 
 /* Threads in another pid namespace: beyond the limit all are forgotten, and asked for again. */
-static void agent_threads(void)
+TEST("threads of another namespace")
 {
 	struct agent_proc *p = foreign_agent();
 	uint64_t cnt[256];
@@ -318,7 +318,7 @@ static void agent_threads(void)
 }
 
 /* Threads that do not exist, each of which would be searched for among all: once, and as long as there is time for it. */
-static void agent_no_threads(void)
+TEST("threads that do not exist")
 {
 	struct agent_proc *p = foreign_agent();
 	uint64_t cnt[256];
@@ -336,23 +336,4 @@ static void agent_no_threads(void)
 	close_and_count(cnt);
 }
 
-static const CU_TestInfo tests[] = {
-	{ "names", names },
-	{ "addresses", addresses },
-	{ "names of one process", names_of_process },
-	{ "unknown addresses", unknown_addresses },
-	{ "schemas", schemas },
-	{ "threads", threads },
-	{ "held without a clock", held },
-	{ "begun anew", agent_restarts },
-	{ "clocks for hours", clocks_kept },
-	{ "stacks without operators", agent_stacks },
-	{ "threads of another namespace", agent_threads },
-	{ "threads that do not exist", agent_no_threads },
-	CU_TEST_INFO_NULL,
-};
-
-int main(void)
-{
-	return run_suite("recorder_limits", tests);
-}
+SUITE("recorder_limits")

@@ -178,7 +178,7 @@ static void assert_line(uint32_t i, const char *func, const char *file, int32_t 
 
 /* ---- tests ---- */
 
-static void lines(void)
+TEST("lines")
 {
 	open_recording();
 	stack.frames[0] = frame_at(&codes[0], 0);
@@ -202,7 +202,7 @@ static void lines(void)
 }
 
 /* Another object at the same address, with texts at the same addresses. */
-static void freed(void)
+TEST("freed")
 {
 	struct ptb_py_frame before;
 
@@ -227,7 +227,7 @@ static void freed(void)
 		CU_ASSERT_EQUAL(got.lines[i].func, 0);
 }
 
-static void damaged(void)
+TEST("damaged")
 {
 	open_recording();
 	stack.frames[0] = frame_at(&codes[0], 0);
@@ -245,7 +245,7 @@ static void damaged(void)
 }
 
 /* The frame that a call of a class leaves below __init__() is none of the program's. */
-static void shim(void)
+TEST("shim")
 {
 	open_recording();
 	set_code(&codes[0], "__init__", "__init__", 0);
@@ -263,7 +263,7 @@ static void shim(void)
 }
 
 /* What its parent has is known of a child that has ended; other objects of it are not. */
-static void forked(void)
+TEST("forked")
 {
 	struct ptb_task end = { .h = { .kind = PTB_REC_EXIT, .len = sizeof(end), .ts_ns = 3000 },
 				.group_dead = 1 };
@@ -297,7 +297,7 @@ static void forked(void)
 }
 
 /* Beyond a limit all is forgotten, and read again: no frame is without its line. */
-static void limits(void)
+TEST("limits")
 {
 	uint32_t sent = 0;
 
@@ -313,7 +313,7 @@ static void limits(void)
 	CU_ASSERT_EQUAL(got.cnt, sent);
 }
 
-static void limit_of_bytes(void)
+TEST("limit_of_bytes")
 {
 	const uint32_t len = 1u << 20;
 	uint8_t *table = calloc(1, len + 256);
@@ -353,7 +353,7 @@ static struct ptb_py_frame class_at(uint64_t words[8], int32_t module)
 }
 
 /* A class is kept of nn.Module's calls only, and its name is that of the class which the walk saw. */
-static void modules(void)
+TEST("modules")
 {
 	static _Alignas(64) uint64_t words[8];
 	static const char linear[] = "Linear", relu[] = "lib.ReLU";
@@ -402,15 +402,4 @@ static void modules(void)
 	CU_ASSERT_EQUAL(got.lines[10].func, 0);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "lines", lines },     { "freed", freed },
-		{ "damaged", damaged }, { "shim", shim },
-		{ "forked", forked },   { "modules", modules },
-		{ "limits", limits },   { "limit_of_bytes", limit_of_bytes },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("recorder_python", tests);
-}
+SUITE("recorder_python")

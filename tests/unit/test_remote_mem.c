@@ -43,7 +43,7 @@ static char *edge(void)
 	return p;
 }
 
-static void test_read(void)
+TEST("read")
 {
 	char buf[2 * PAGE + 1], *p = edge();
 
@@ -62,7 +62,7 @@ static void test_read(void)
 	CU_ASSERT_EQUAL(remote__read_some(getpid(), addr_of(p) + PAGE, buf, 2 * PAGE), (ssize_t)PAGE);
 }
 
-static void test_pieces(void)
+TEST("pieces")
 {
 	static uint64_t from[2000], to[2000];
 	struct remote_piece pieces[2000];
@@ -85,7 +85,7 @@ static void test_pieces(void)
 	CU_ASSERT_EQUAL(remote__read_pieces(1 << 30, pieces, 2000), -ESRCH);
 }
 
-static void test_cstr(void)
+TEST("C strings")
 {
 	char buf[64], *p = edge(), *end = p + 2 * PAGE;
 
@@ -104,7 +104,7 @@ static void test_cstr(void)
 	CU_ASSERT_STRING_EQUAL(buf, "across");
 }
 
-static void test_string(void)
+TEST("std::string")
 {
 	struct {
 		uint64_t text, len;
@@ -154,7 +154,7 @@ static void check_class(const char *mangled, int err, const char *expect)
 	CU_ASSERT_STRING_EQUAL(buf, expect);
 }
 
-static void test_class_name(void)
+TEST("class names")
 {
 	static char longest[2000];
 	uint64_t spent_ns = 0;
@@ -172,15 +172,6 @@ static void test_class_name(void)
 	check_class(longest, -ENAMETOOLONG, "");
 	CU_ASSERT_EQUAL(remote__class_name(getpid(), 0, &spent_ns, buf, sizeof(buf)), -EFAULT);
 }
-
-static const CU_TestInfo memory_tests[] = {
-	{ "read", test_read },
-	{ "pieces", test_pieces },
-	{ "C strings", test_cstr },
-	{ "std::string", test_string },
-	{ "class names", test_class_name },
-	CU_TEST_INFO_NULL,
-};
 
 /* ---- the same through /proc/PID/mem ---- */
 
@@ -208,7 +199,7 @@ static int run_forbidden(void)
 	if (!pid) {
 		if (!forbid_process_vm_readv())
 			_exit(2);
-		exit(run_suite("memory by /proc/PID/mem", memory_tests));
+		exit(run_suite("memory by /proc/PID/mem"));
 	}
 	waitpid(pid, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
@@ -225,7 +216,7 @@ static void *sleeper(void *arg)
 	return NULL;
 }
 
-static void test_threads(void)
+TEST("threads")
 {
 	volatile pid_t tid = 0;
 	pthread_t thread;
@@ -267,7 +258,7 @@ static void *fork_in_thread(void *arg)
 	return NULL;
 }
 
-static void test_children(void)
+TEST("children")
 {
 	volatile pid_t child = 0;
 	pthread_t thread;
@@ -297,7 +288,7 @@ static void test_children(void)
 }
 
 /* A grandchild in a pid namespace of its own, where one may be made. */
-static void test_pidns(void)
+TEST("pid namespace")
 {
 	int fds[2];
 	pid_t pid, inner = 0;
@@ -329,14 +320,5 @@ static void test_pidns(void)
 
 int main(void)
 {
-	static const CU_TestInfo proc_tests[] = {
-		{ "threads", test_threads },
-		{ "children", test_children },
-		{ "pid namespace", test_pidns },
-		CU_TEST_INFO_NULL,
-	};
-	int ret = run_suite("memory", memory_tests);
-
-	ret |= run_forbidden();
-	return ret | run_suite("proc_info", proc_tests);
+	return run_suite("memory and facts") | run_forbidden();
 }

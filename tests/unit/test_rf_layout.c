@@ -76,7 +76,7 @@ static bool compile_truth(const struct torch_env *env, bool old_abi, unsigned in
 	return n == FIELDS;
 }
 
-static void test_headers(void)
+TEST("against the headers")
 {
 	unsigned int want[FIELDS], got[FIELDS];
 	struct torch_plan plan;
@@ -107,7 +107,7 @@ static void test_headers(void)
 }
 
 /* The distribution's package, another compiler; it has no headers. */
-static void test_distribution(void)
+TEST("the distribution's build")
 {
 	static const char cpu[] = "/usr/lib/python3/dist-packages/torch/lib/libtorch_cpu.so";
 	static const unsigned int torch_1_13[FIELDS] = { 288, 88, 96, 160, 200, 208, 224, 248, 256 };
@@ -129,7 +129,7 @@ static void test_distribution(void)
 }
 
 /* Without libtorch_cpu nothing is guessed. */
-static void test_missing(void)
+TEST("without libtorch_cpu")
 {
 	const char *list[TORCH_LIB_ROLES] = { 0 };
 	struct torch_plan plan;
@@ -143,7 +143,7 @@ static void test_missing(void)
 }
 
 /* If one field contradicts the order of the members, no field is reported. */
-static void test_disagreement(void)
+TEST("disagreement")
 {
 	struct torch_plan plan;
 	struct plan_layout l;
@@ -201,7 +201,7 @@ static void learn_damaged(struct damaged_lib *d, uint32_t flips, const struct pl
 }
 
 /* Random bits in the code: no crash, no endless run, and no other layout than the true one. */
-static void test_damage(void)
+TEST("damage")
 {
 	struct damaged_lib d;
 	struct plan_layout base, out;
@@ -275,7 +275,7 @@ static void check_live(const struct torch_env *env)
 	torch_child__stop(&child);
 }
 
-static void test_live(void)
+TEST("live processes")
 {
 	for (size_t i = 0; i < env_cnt; i++)
 		check_live(&envs[i]);
@@ -284,14 +284,6 @@ static void test_live(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = { { "against the headers", test_headers },
-					     { "the distribution's build", test_distribution },
-					     { "without libtorch_cpu", test_missing },
-					     { "disagreement", test_disagreement },
-					     { "damage", test_damage },
-					     { "live processes", test_live },
-					     CU_TEST_INFO_NULL };
-
 	env_cnt = torch_env__find(envs);
-	return env_cnt ? run_suite("rf_layout", tests) : torch_env__skip();
+	return env_cnt ? run_suite("rf_layout") : torch_env__skip();
 }

@@ -75,7 +75,7 @@ static int fail(void *arg, uint8_t **out, size_t *len)
 	return -*(int *)arg;
 }
 
-static void test_answers(void)
+TEST("answers")
 {
 	static const int errs[] = { ENOMEM, EPERM, ENOTSUP, ENOEXEC };
 	size_t sizes[] = { 0, 1, 65536, 1 * MIB }, too_much = MIB + 1, len;
@@ -170,7 +170,7 @@ static int taken_over(void *arg, uint8_t **out, size_t *len)
 	return 0;
 }
 
-static void test_taken_over_child_can_only_compute(void)
+TEST("a child that is taken over can only compute")
 {
 	struct attempts a = { .fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), .parent = getpid() };
 	struct findings *f = NULL;
@@ -309,7 +309,7 @@ static bool is_gone(pid_t pid)
 	return kill(pid, 0) != 0;
 }
 
-static void test_identity_and_death(void)
+TEST("identity, and death with the parent")
 {
 	pid_t kid, runner = start_runner(&kid);
 	struct status st;
@@ -325,7 +325,7 @@ static void test_identity_and_death(void)
 
 /* ---- signals ---- */
 
-static void test_signal_ends_the_wait(void)
+TEST("a signal ends the wait")
 {
 	static const int signals[] = { SIGINT, SIGTERM };
 
@@ -342,7 +342,7 @@ static void test_signal_ends_the_wait(void)
 }
 
 /* A signal that the input cannot have caused says nothing about it: once it is tried again, and then it is no damaged file. */
-static void test_killed_by_others(void)
+TEST("killed by others")
 {
 	static const int signals[] = { SIGKILL, SIGUSR1 };
 
@@ -399,7 +399,7 @@ static int eat_memory(void *arg, uint8_t **out, size_t *len)
 	return 0;
 }
 
-static void test_limits(void)
+TEST("limits")
 {
 	struct sandbox_job slow = { .what = "a test",
 				    .fn = wait_for_ever,
@@ -428,7 +428,7 @@ static int read_cut(void *arg, uint8_t **out, size_t *len)
 	return p[4096] ? -EINVAL : -ENOTSUP;
 }
 
-static void test_truncated_file_kills_the_child_only(void)
+TEST("a truncated file kills the child only")
 {
 	char path[] = "/tmp/sandbox-cut-XXXXXX";
 	int fd = mkstemp(path);
@@ -452,7 +452,7 @@ static int talk(void *arg, uint8_t **out, size_t *len)
 	return 0;
 }
 
-static void test_messages_are_printable(void)
+TEST("messages are printable")
 {
 	char path[] = "/tmp/sandbox-output-XXXXXX", text[64] = "";
 	char message[] = "a\033[2Jb\xc2\x9b\xff \xc3\xbc\nc";
@@ -472,23 +472,11 @@ static void test_messages_are_printable(void)
 	close(old);
 }
 
-static const CU_TestInfo tests[] = {
-	{ "answers", test_answers },
-	{ "a child that is taken over can only compute", test_taken_over_child_can_only_compute },
-	{ "identity, and death with the parent", test_identity_and_death },
-	{ "a signal ends the wait", test_signal_ends_the_wait },
-	{ "killed by others", test_killed_by_others },
-	{ "limits", test_limits },
-	{ "a truncated file kills the child only", test_truncated_file_kills_the_child_only },
-	{ "messages are printable", test_messages_are_printable },
-	CU_TEST_INFO_NULL,
-};
-
 int main(void)
 {
 	if (geteuid() != 0) {
 		printf("needs root\n");
 		return 77;
 	}
-	return run_suite("sandbox", tests);
+	return run_suite("sandbox");
 }

@@ -56,7 +56,7 @@ static void parse(const struct numbers *n, const char *unit, struct schedule *s)
 	CU_ASSERT_EQUAL(s->in_steps, !*unit);
 }
 
-static void test_table(void)
+TEST("torch's table")
 {
 	static const struct {
 		struct numbers n;
@@ -85,7 +85,7 @@ static void test_table(void)
 		}
 }
 
-static void test_random(void)
+TEST("random schedules")
 {
 	unsigned int wrong = 0, recorded = 0;
 
@@ -110,7 +110,7 @@ static void test_random(void)
 	CU_ASSERT(recorded > 10000);
 }
 
-static void test_refused(void)
+TEST("refused")
 {
 	static const char *const texts[] = { "",
 					     "wait=1s",
@@ -145,7 +145,7 @@ static void test_refused(void)
 }
 
 /* Units, and windows that are a year long, for ever. */
-static void test_large(void)
+TEST("large")
 {
 	struct schedule s;
 	struct schedule_window w;
@@ -164,7 +164,7 @@ static void test_large(void)
 }
 
 /* A schedule in steps, of windows that end, or that see no step. */
-static void test_step_wait(void)
+TEST("a wait in steps")
 {
 	struct step_wait sw;
 	struct schedule s;
@@ -186,7 +186,7 @@ static void test_step_wait(void)
 }
 
 /* It is tried again after twice as long a time as before, at most an hour. */
-static void test_step_retry(void)
+TEST("no steps")
 {
 	struct step_wait sw;
 	struct schedule s;
@@ -209,7 +209,7 @@ static void test_step_retry(void)
 }
 
 /* It has no windows, and nothing beside it. */
-static void test_none(void)
+TEST("none")
 {
 	struct schedule_window w;
 	struct schedule s;
@@ -219,18 +219,4 @@ static void test_none(void)
 	CU_ASSERT(!schedule__parse("active=5s", &s) && !s.none);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "torch's table", test_table },
-		{ "random schedules", test_random },
-		{ "refused", test_refused },
-		{ "large", test_large },
-		{ "a wait in steps", test_step_wait },
-		{ "no steps", test_step_retry },
-		{ "none", test_none },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("schedule", tests);
-}
+SUITE("schedule")

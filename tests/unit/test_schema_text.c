@@ -21,7 +21,7 @@ static bool parse(const char *text, char *out, size_t cap, struct schema *s)
 }
 
 /* The right side is what torch 2.15.0 and 2.5.1 print for the left one. */
-static void test_printing(void)
+TEST("printing")
 {
 	static const char *const rows[][2] = {
 		{ "(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", NULL },
@@ -77,7 +77,7 @@ static void test_printing(void)
 	}
 }
 
-static void test_structure(void)
+TEST("structure")
 {
 	struct schema s;
 
@@ -93,7 +93,7 @@ static void test_structure(void)
 	CU_ASSERT(s.ret_cnt == 0);
 }
 
-static void test_refused(void)
+TEST("what is no schema")
 {
 	static const char *const rows[] = {
 		"",
@@ -139,7 +139,7 @@ static void test_refused(void)
 }
 
 /* Too many arguments, too little room. */
-static void test_limits(void)
+TEST("limits")
 {
 	char text[2048] = "(", out[2048];
 	struct schema s;
@@ -159,7 +159,7 @@ static void test_limits(void)
 }
 
 /* Bytes changed at random: any answer will do, but within the bounds (sanitizers watch). */
-static void test_damaged(void)
+TEST("damaged texts")
 {
 	static const char good[] = "(Tensor(a!) self, SymInt[2] p=[1,-1], *, str m='x\\n', float e=1e-5, "
 				   "Dict(str, t[])? d=None) -> (Tensor(a!), (int, str)[])";
@@ -184,13 +184,4 @@ static void test_damaged(void)
 	CU_ASSERT(taken > 0 && taken < round);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "printing", test_printing },         { "structure", test_structure },
-		{ "what is no schema", test_refused }, { "limits", test_limits },
-		{ "damaged texts", test_damaged },     CU_TEST_INFO_NULL
-	};
-
-	return run_suite("schema_text", tests);
-}
+SUITE("schema_text")

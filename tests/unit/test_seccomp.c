@@ -223,7 +223,7 @@ static bool same_answer(const struct seccomp_answers *a, const struct shared *sh
 	       sh->result[i] == -(int64_t)(a->ret[0] & SECCOMP_RET_DATA);
 }
 
-static void test_as_the_kernel(void)
+TEST("random programs, as the kernel runs them")
 {
 	struct seccomp_scratch *scratch = seccomp_scratch__new();
 	struct shared *sh = share();
@@ -263,7 +263,7 @@ static void test_as_the_kernel(void)
 }
 
 /* Unknown words may have any value: the answer for each value is among the answers for an unknown one. */
-static void test_not_known(void)
+TEST("what is not known may be anything")
 {
 	struct seccomp_scratch *scratch = seccomp_scratch__new();
 	struct sock_filter insns[MAX_LEN + 8];
@@ -298,7 +298,7 @@ static void test_not_known(void)
 
 /* ---- hostile programs ---- */
 
-static void test_check(void)
+TEST("programs that are none")
 {
 	static const struct sock_filter open_end[] = { LD_NR };
 	static const struct sock_filter far[] = { BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0), RET(0) };
@@ -322,7 +322,7 @@ static void test_check(void)
 }
 
 /* Bytes of any kind: what passes can be run, and what the kernel takes passes. */
-static void test_hostile(void)
+TEST("hostile programs")
 {
 	struct seccomp_scratch *scratch = seccomp_scratch__new();
 	struct shared *sh = share();
@@ -358,7 +358,7 @@ static void test_hostile(void)
 	munmap(sh, sizeof(*sh));
 }
 
-static void test_two_filters(void)
+TEST("the stricter of two answers")
 {
 	struct seccomp_answers a = { { ALLOW, ERRNO(1) }, 2, false },
 			       b = { { ERRNO(2), SECCOMP_RET_KILL_PROCESS }, 2, false };
@@ -394,7 +394,7 @@ static int judge_one(uint32_t nr, uint32_t ret, bool rseq)
 	return judge(&PROG(f), 1, rseq);
 }
 
-static void test_single_calls(void)
+TEST("single calls that are forbidden")
 {
 	static const uint32_t fatal[] = { SECCOMP_RET_KILL_PROCESS,
 					  SECCOMP_RET_KILL_THREAD,
@@ -431,7 +431,7 @@ static void test_single_calls(void)
 	CU_ASSERT_EQUAL(judge_one(SYS_kexec_load, SECCOMP_RET_KILL_PROCESS, true), 0); /* who would? */
 }
 
-static void test_arguments(void)
+TEST("arguments that are forbidden")
 {
 	static const struct sock_filter namespaces[] = {
 		/* as container runtimes have it */
@@ -480,7 +480,7 @@ static void test_arguments(void)
 	CU_ASSERT(strstr(why, "not known in advance") != NULL);
 }
 
-static void test_several(void)
+TEST("several filters")
 {
 	static const struct sock_filter all[] = { RET(ALLOW) };
 	static const struct sock_filter ask[] = { LD_NR, IF(SYS_membarrier, SECCOMP_RET_USER_NOTIF),
@@ -534,7 +534,7 @@ static int judge_child(const struct seccomp_prog *progs, uint32_t cnt)
 	return err;
 }
 
-static void test_read(void)
+TEST("filters of a thread")
 {
 	static const struct sock_filter spare[] = { LD_NR, IF(SYS_clone3, ERRNO(ENOSYS)),
 						    IF(SYS_membarrier, ERRNO(EPERM)), RET(ALLOW) };
@@ -550,20 +550,4 @@ static void test_read(void)
 	CU_ASSERT_EQUAL(judge_child(progs, 3), -EPERM);
 }
 
-static const CU_TestInfo tests[] = {
-	{ "random programs, as the kernel runs them", test_as_the_kernel },
-	{ "what is not known may be anything", test_not_known },
-	{ "programs that are none", test_check },
-	{ "hostile programs", test_hostile },
-	{ "the stricter of two answers", test_two_filters },
-	{ "single calls that are forbidden", test_single_calls },
-	{ "arguments that are forbidden", test_arguments },
-	{ "several filters", test_several },
-	{ "filters of a thread", test_read },
-	CU_TEST_INFO_NULL,
-};
-
-int main(void)
-{
-	return run_suite("seccomp", tests);
-}
+SUITE("seccomp")

@@ -55,7 +55,7 @@ static void fill(uint32_t cnt, uint32_t keys)
 		v[i] = (struct item){ .key = (uint32_t)random() % keys, .nr = i };
 }
 
-static void test_orders(void)
+TEST("orders")
 {
 	static const uint32_t cnts[] = { 0, 1, 2, 65536, 65537, 131072, 200001, CNT };
 	uint64_t compared = 0;
@@ -81,7 +81,7 @@ static int raising(const void *a, const void *b, void *arg)
 	return by_key(a, b);
 }
 
-static void test_signal(void)
+TEST("signal")
 {
 	uint64_t compared = 0;
 
@@ -92,13 +92,4 @@ static void test_signal(void)
 	CU_ASSERT_EQUAL(cancel__take(), SIGINT);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "orders", test_orders },
-		{ "signal", test_signal },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("sort", tests);
-}
+SUITE("sort")

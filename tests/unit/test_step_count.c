@@ -60,7 +60,7 @@ static enum step_verdict verdict(void)
 	return step_count__verdict(sc, now, TIMEOUT);
 }
 
-static void test_steps(void)
+TEST("steps")
 {
 	fresh(NULL, false);
 	step_count__await(sc, now, 2, 2);
@@ -83,7 +83,7 @@ static void test_steps(void)
 }
 
 /* What began before the window is in it only where an agent recorded it. */
-static void test_window_begin(void)
+TEST("the window's begin")
 {
 	struct step_event ev;
 
@@ -122,7 +122,7 @@ static void test_window_begin(void)
 }
 
 /* Programs that announce steps: each of these is one, their optimizers end none. */
-static void test_own(void)
+TEST("own steps")
 {
 	fresh(NULL, false);
 	step_count__await(sc, now, 3, 2);
@@ -139,7 +139,7 @@ static void test_own(void)
 }
 
 /* Rings are read one after the other: events of a thread that changes processors come out of order. */
-static void test_order(void)
+TEST("order")
 {
 	struct step_event evs[12];
 	int n = 0;
@@ -161,7 +161,7 @@ static void test_order(void)
 }
 
 /* Every process that ends a step has them all, or has ended, or stalls. */
-static void test_processes(void)
+TEST("processes")
 {
 	fresh(NULL, false);
 	step_count__await(sc, now, 3, 2);
@@ -183,7 +183,7 @@ static void test_processes(void)
 	CU_ASSERT_EQUAL(verdict(), STEPS_DONE);
 }
 
-static void test_timeout(void)
+TEST("timeout")
 {
 	fresh(NULL, false);
 	step_count__await(sc, now, 3, 2);
@@ -217,7 +217,7 @@ static void on_lost(void *arg)
 }
 
 /* Derived steps go from end to end; announced ones, once there are any, are the only ones. */
-static void test_hooks(void)
+TEST("hooks")
 {
 	const struct step_hooks hooks = { .arg = &hooked, .ended = on_ended, .lost = on_lost };
 	uint64_t last;
@@ -251,7 +251,7 @@ static void name(enum step_what what, uint64_t text)
 }
 
 /* Without begins and ends of objects a step ends when the next mark begins. */
-static void test_names_only(void)
+TEST("names only")
 {
 	const struct step_hooks hooks = { .arg = &hooked, .ended = on_ended, .lost = on_lost };
 	uint64_t last;
@@ -281,7 +281,7 @@ static void test_names_only(void)
 }
 
 /* Times that do not rise, as an agent may send them: no step ends before it began, nor the window before its steps have ended. */
-static void test_backwards(void)
+TEST("times that do not rise")
 {
 	const uint64_t end_ns[] = { 9, 2 };
 
@@ -327,7 +327,7 @@ static void count_ended(void *arg, const struct step_end *e)
 }
 
 /* Threads and processes that have ended take no room, and those that get their numbers are others. */
-static void test_ends(void)
+TEST("ends")
 {
 	uint32_t ended = 0;
 	const struct step_hooks hooks = { .arg = &ended, .ended = count_ended };
@@ -358,7 +358,7 @@ static void test_ends(void)
 }
 
 /* Where steps are counted, those of a thread that ended are among them. */
-static void test_ends_in_count(void)
+TEST("ends in a count")
 {
 	struct step_event ev;
 
@@ -380,7 +380,7 @@ static void test_ends_in_count(void)
 }
 
 /* More open annotations, threads and objects than it keeps; ends without a begin. */
-static void test_many(void)
+TEST("many")
 {
 	fresh(NULL, false);
 	step_count__await(sc, now, 2, 1);
@@ -396,23 +396,4 @@ static void test_many(void)
 	sc = NULL;
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "steps", test_steps },
-		{ "the window's begin", test_window_begin },
-		{ "own steps", test_own },
-		{ "order", test_order },
-		{ "processes", test_processes },
-		{ "timeout", test_timeout },
-		{ "hooks", test_hooks },
-		{ "names only", test_names_only },
-		{ "times that do not rise", test_backwards },
-		{ "ends", test_ends },
-		{ "ends in a count", test_ends_in_count },
-		{ "many", test_many },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("step_count", tests);
-}
+SUITE("step_count")

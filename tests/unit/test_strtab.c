@@ -6,7 +6,7 @@
 #include "base/containers.h"
 #include "suite.h"
 
-static void test_ids(void)
+TEST("ids")
 {
 	struct strtab *st = strtab__new();
 	uint32_t a, b;
@@ -25,7 +25,7 @@ static void test_ids(void)
 	strtab__free(st);
 }
 
-static void test_unknown_ids(void)
+TEST("unknown ids")
 {
 	struct strtab *st = strtab__new();
 
@@ -36,7 +36,7 @@ static void test_unknown_ids(void)
 	strtab__free(NULL);
 }
 
-static void test_any_bytes(void)
+TEST("any bytes")
 {
 	struct strtab *st = strtab__new();
 	uint32_t empty = strtab__add(st, "", 0), nul = strtab__add(st, "\0", 1);
@@ -51,7 +51,7 @@ static void test_any_bytes(void)
 }
 
 /* Many texts; a text's address never changes while the table grows. */
-static void test_many(void)
+TEST("many")
 {
 	struct strtab *st = strtab__new();
 	const char *first;
@@ -74,15 +74,4 @@ static void test_many(void)
 	strtab__free(st);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "ids", test_ids },
-		{ "unknown ids", test_unknown_ids },
-		{ "any bytes", test_any_bytes },
-		{ "many", test_many },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("strtab", tests);
-}
+SUITE("strtab")

@@ -67,7 +67,7 @@ static void fresh(bool ends)
 	now = 100;
 }
 
-static void test_reuse(void)
+TEST("addresses are reused")
 {
 	struct seen a, b, view;
 
@@ -90,7 +90,7 @@ static void test_reuse(void)
 }
 
 /* The tensor that a view is of ends within the end of the view: each counts the other's reference. */
-static void test_nested_ends(void)
+TEST("ends within ends")
 {
 	struct seen a;
 
@@ -111,7 +111,7 @@ static void test_nested_ends(void)
 	CU_ASSERT_NOT_EQUAL(given(0x30, 0x1000).storage, a.storage);
 }
 
-static void test_other_data(void)
+TEST("other data for a tensor")
 {
 	struct seen a, b;
 
@@ -132,7 +132,7 @@ static void test_other_data(void)
 }
 
 /* Without ends the schema decides; what was inside an operator is what it returns. */
-static void test_without_ends(void)
+TEST("no ends are recorded")
 {
 	struct seen a, b;
 	uint64_t outer;
@@ -156,7 +156,7 @@ static void test_without_ends(void)
 	CU_ASSERT(b.tensor != a.tensor && b.storage != a.storage);
 }
 
-static void test_programs(void)
+TEST("another program")
 {
 	struct seen a;
 
@@ -167,7 +167,7 @@ static void test_programs(void)
 	CU_ASSERT_NOT_EQUAL(given(0x10, 0x1000).tensor, a.tensor);
 }
 
-static void test_roles(void)
+TEST("roles by schemas")
 {
 	static const struct {
 		const char *schema;
@@ -188,7 +188,7 @@ static void test_roles(void)
 }
 
 /* Beyond the limit each has a new number wherever it is seen; where one has ended there is room again. */
-static void test_limit(void)
+TEST("more than the limit")
 {
 	const struct tensor_place at = { .tgid = PID, .role = TENSOR_GIVEN };
 	const uint32_t ids_at = 1 + sizeof(struct ptb_val_tensor) / sizeof(uint64_t);
@@ -218,18 +218,4 @@ static void test_limit(void)
 	tensor_ids__clear(&ids);
 }
 
-static const CU_TestInfo tests[] = {
-	{ "addresses are reused", test_reuse },
-	{ "ends within ends", test_nested_ends },
-	{ "other data for a tensor", test_other_data },
-	{ "no ends are recorded", test_without_ends },
-	{ "another program", test_programs },
-	{ "roles by schemas", test_roles },
-	{ "more than the limit", test_limit },
-	CU_TEST_INFO_NULL,
-};
-
-int main(void)
-{
-	return run_suite("tensor_ids", tests);
-}
+SUITE("tensor_ids")

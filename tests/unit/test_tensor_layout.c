@@ -95,7 +95,7 @@ static void check_any(const struct plan_layout *l)
 	CU_ASSERT(n >= 24);
 }
 
-static void test_wheels(void)
+TEST("wheels")
 {
 	struct torch_plan plan;
 
@@ -111,7 +111,7 @@ static void test_wheels(void)
 }
 
 /* Without libc10, or without libtorch_cpu's opinion, nothing may be guessed. */
-static void test_missing(void)
+TEST("missing libraries")
 {
 	char path[600];
 	const char *list[TORCH_LIB_ROLES] = { 0 };
@@ -129,7 +129,7 @@ static void test_missing(void)
 }
 
 /* Two derivations that disagree disable shapes. */
-static void test_disagreement(void)
+TEST("disagreement")
 {
 	struct torch_plan plan;
 	struct plan_layout *l = &plan.layout;
@@ -201,7 +201,7 @@ static bool same_offsets(const struct ptb_tensor_cfg *a, const struct ptb_tensor
 }
 
 /* Random bytes in the code: no crash, no endless run, and no other layout than the true one. */
-static void test_damage(void)
+TEST("damaged libc10")
 {
 	char cpu[600], c10[600];
 	const char *list[TORCH_LIB_ROLES] = { 0 };
@@ -237,7 +237,7 @@ static void test_damage(void)
 	damaged_lib__close(&d);
 }
 
-static void test_plausible(void)
+TEST("plausible tensors")
 {
 	static const int64_t sizes[] = { 2, 3, 4 }, negative[] = { -1, -24 }, huge[] = { INT64_MAX, 4 };
 
@@ -448,7 +448,7 @@ static void check_live(const struct torch_env *env, const struct plan_layout *l)
 	torch_child__stop(&child);
 }
 
-static void test_live(void)
+TEST("live processes")
 {
 	struct torch_plan plan;
 
@@ -460,18 +460,8 @@ static void test_live(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "plausible tensors", test_plausible },
-		{ "wheels", test_wheels },
-		{ "missing libraries", test_missing },
-		{ "disagreement", test_disagreement },
-		{ "damaged libc10", test_damage },
-		{ "live processes", test_live },
-		CU_TEST_INFO_NULL,
-	};
-
 	env_cnt = torch_env__find(envs);
 	if (!env_cnt)
 		return torch_env__skip();
-	return run_suite("tensor_layout", tests);
+	return run_suite("tensor_layout");
 }

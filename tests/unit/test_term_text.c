@@ -49,7 +49,7 @@ static char *printed(const char *text, size_t chars, size_t *done)
 	return buf;
 }
 
-static void escapes(void)
+TEST("escapes")
 {
 	size_t done;
 	char buf[64], *out;
@@ -65,7 +65,7 @@ static void escapes(void)
 }
 
 /* Every character, in one text of its own. */
-static void every_character(void)
+TEST("every character")
 {
 	uint32_t back;
 
@@ -93,7 +93,7 @@ static void every_character(void)
 	}
 }
 
-static void cuts_between_characters(void)
+TEST("cuts between characters")
 {
 	char buf[6];
 	size_t done;
@@ -108,7 +108,7 @@ static void cuts_between_characters(void)
 }
 
 /* A foreign text in a message of any level: one line of plain text. */
-static void messages(void)
+TEST("messages")
 {
 	static const char evil[] = "a\x1b]0;owned\x07\nptbpf: all is well\r\xe2\x80\xae";
 	int old = dup(2), fds[2], n;
@@ -137,15 +137,4 @@ static void messages(void)
 	close(old);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = {
-		{ "escapes", escapes },
-		{ "every character", every_character },
-		{ "cuts between characters", cuts_between_characters },
-		{ "messages", messages },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite("term_text", tests);
-}
+SUITE("term_text")

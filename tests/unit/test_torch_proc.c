@@ -173,7 +173,7 @@ static void check_found_both_ways(const struct child *c, const char *path)
 
 /* ---- addresses ---- */
 
-static void test_names(void)
+TEST("names")
 {
 	static const char *const names[] = {
 		"libtorch_cpu.so",
@@ -202,7 +202,7 @@ static void test_names(void)
 	}
 }
 
-static void test_other_names(void)
+TEST("a name without information")
 {
 	const char *path = tmp_path("libsomething.so");
 	struct child c;
@@ -214,7 +214,7 @@ static void test_other_names(void)
 	unlink(path);
 }
 
-static void test_deleted(void)
+TEST("deleted and replaced")
 {
 	const char *path = tmp_path("libtorch_gone.so");
 	struct child c;
@@ -245,7 +245,7 @@ static bool own_tmpfs(const char *path)
 	       !mount("tmpfs", tmp, "tmpfs", 0, NULL) && copy_file(FAKE_TORCH_LIB, path);
 }
 
-static void test_mount_namespace(void)
+TEST("mount namespace")
 {
 	const char *path = tmp_path("libtorch_cpu.so");
 	struct child c;
@@ -266,7 +266,7 @@ static bool own_root(const char *path)
 	return !chroot(tmp) && !chdir("/");
 }
 
-static void test_chroot(void)
+TEST("chroot")
 {
 	struct child c;
 
@@ -278,7 +278,7 @@ static void test_chroot(void)
 	unlink(tmp_path("libtorch_cpu.so"));
 }
 
-static void test_damaged(void)
+TEST("damaged")
 {
 	const char *path = tmp_path("libtorch_cpu.so");
 	struct child c;
@@ -304,7 +304,7 @@ static bool map_cudart(const char *torch)
 }
 
 /* libcudart is found by its name and what it defines; one that cannot be read costs nothing else. */
-static void test_cudart(void)
+TEST("libcudart")
 {
 	enum torch_proc_why why;
 	struct torch_proc *tp;
@@ -346,7 +346,7 @@ static bool map_linked_cudart(const char *torch)
 }
 
 /* And one in a file of its own beside it: both are found. */
-static void test_linked_cudart(void)
+TEST("libcudart linked into torch")
 {
 	enum torch_proc_why why;
 	struct torch_proc *tp;
@@ -375,7 +375,7 @@ static void test_linked_cudart(void)
 }
 
 /* CUDA without torch is nothing to trace. */
-static void test_cudart_only(void)
+TEST("libcudart alone")
 {
 	pid_t pid;
 	char c = 0;
@@ -427,7 +427,7 @@ static pid_t spawn(const char *program, const char *arg, bool says_ready, int *i
 	return pid;
 }
 
-static void test_static_program(void)
+TEST("static program")
 {
 	enum torch_proc_why why;
 	struct torch_proc *tp;
@@ -454,7 +454,7 @@ static void test_static_program(void)
 
 /* ---- refusals ---- */
 
-static void test_no_process(void)
+TEST("no such process")
 {
 	siginfo_t info;
 	pid_t pid;
@@ -481,7 +481,7 @@ static void *sleeper(void *arg)
 	return NULL;
 }
 
-static void test_thread_id(void)
+TEST("a thread's id")
 {
 	volatile pid_t tid = 0;
 	pthread_t thread;
@@ -494,7 +494,7 @@ static void test_thread_id(void)
 	pthread_join(thread, NULL);
 }
 
-static void test_no_torch(void)
+TEST("no torch")
 {
 	char comm[16];
 	int in;
@@ -508,7 +508,7 @@ static void test_no_torch(void)
 	waitpid(pid, NULL, 0);
 }
 
-static void test_kthread(void)
+TEST("kernel thread")
 {
 	char comm[16] = "";
 
@@ -518,7 +518,7 @@ static void test_kthread(void)
 	check_refused(2, -EINVAL, TORCH_PROC_IS_KTHREAD);
 }
 
-static void test_no_access(void)
+TEST("no access")
 {
 	struct child c;
 	const char *path = tmp_path("libtorch_cpu.so");
@@ -560,24 +560,6 @@ static bool have_rights(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "names", test_names },
-		{ "a name without information", test_other_names },
-		{ "deleted and replaced", test_deleted },
-		{ "mount namespace", test_mount_namespace },
-		{ "chroot", test_chroot },
-		{ "damaged", test_damaged },
-		{ "libcudart", test_cudart },
-		{ "libcudart alone", test_cudart_only },
-		{ "libcudart linked into torch", test_linked_cudart },
-		{ "static program", test_static_program },
-		{ "no such process", test_no_process },
-		{ "a thread's id", test_thread_id },
-		{ "no torch", test_no_torch },
-		{ "kernel thread", test_kthread },
-		{ "no access", test_no_access },
-		CU_TEST_INFO_NULL,
-	};
 	int ret;
 
 	if (!have_rights()) {
@@ -588,7 +570,7 @@ int main(void)
 	if (!mkdtemp(tmp))
 		return 1;
 	chmod(tmp, 0755);
-	ret = run_suite("torch_proc", tests);
+	ret = run_suite("torch_proc");
 	rmdir(tmp);
 	return ret;
 }

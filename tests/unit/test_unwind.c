@@ -173,7 +173,7 @@ static void copy_damaged(const char *path, const char *section, uint64_t changes
 	close(fd);
 }
 
-static void test_chain(void)
+TEST("a chain of calls")
 {
 	static const char chain[] =
 		"wait_for_ever (test_unwind)\nmiddle (test_unwind)\nmiddle (test_unwind)\n"
@@ -194,7 +194,7 @@ static void test_chain(void)
 	stop(pid);
 }
 
-static void test_deep(void)
+TEST("deeper than the limit")
 {
 	pid_t pid = start(DEEP, false);
 	struct unwind_thread t;
@@ -209,7 +209,7 @@ static void test_deep(void)
 }
 
 /* A stack that was cut has its inner frames, and says so. */
-static void test_cut(void)
+TEST("a stack that was cut")
 {
 	pid_t pid = start(50, false);
 	struct unwind_thread t;
@@ -224,7 +224,7 @@ static void test_cut(void)
 }
 
 /* A thread on a processor has no registers; one that was left out has no text, and does no harm to the others. */
-static void test_running(void)
+TEST("a thread that runs")
 {
 	struct unwind_thread t[2] = { 0 };
 	struct ptb_thread_regs *rows;
@@ -261,7 +261,7 @@ static void test_running(void)
 }
 
 /* Words of a stack, and registers, that point anywhere: text of some kind, within its limits. */
-static void test_hostile(void)
+TEST("hostile stacks and registers")
 {
 	pid_t pid = start(20, false);
 	struct unwind_thread whole, t;
@@ -287,7 +287,7 @@ static void test_hostile(void)
 }
 
 /* Files that attack libdwfl: whatever it does with them happens in its child. */
-static void test_hostile_files(void)
+TEST("hostile files")
 {
 	static const char *const sections[] = { ".eh_frame", ".eh_frame_hdr" };
 	char path[] = "/tmp/test_unwind-XXXXXX", byte;
@@ -321,7 +321,7 @@ static void test_hostile_files(void)
 }
 
 /* The process has ended, or there is none. */
-static void test_gone(void)
+TEST("a process that has ended")
 {
 	pid_t pid = start(1, false);
 	struct ptb_thread_regs *rows;
@@ -343,18 +343,9 @@ static void test_gone(void)
 
 int main(int argc, char **argv)
 {
-	static const CU_TestInfo tests[] = { { "a chain of calls", test_chain },
-					     { "deeper than the limit", test_deep },
-					     { "a stack that was cut", test_cut },
-					     { "a thread that runs", test_running },
-					     { "hostile stacks and registers", test_hostile },
-					     { "hostile files", test_hostile_files },
-					     { "a process that has ended", test_gone },
-					     CU_TEST_INFO_NULL };
-
 	if (argc > 1 && !strcmp(argv[1], BLOCK)) {
 		ready[1] = STDOUT_FILENO;
 		outermost(5);
 	}
-	return run_suite("unwind", tests);
+	return run_suite("unwind");
 }

@@ -136,7 +136,7 @@ static const struct value_location expected[][2] = {
 	{ SLOT(REG_RSP, 0), REGISTER(12) },
 };
 
-static void test_doubles(void)
+TEST("doubles")
 {
 	const struct value_seeds seeds = {
 		.bp = VALUE_NO_FRAME, .cnt = 2, .location = { VALUE_XMM(0), VALUE_XMM(1) }, .size = 8
@@ -171,7 +171,7 @@ static void test_doubles(void)
 }
 
 /* From the middle on: what a register holds there is what rax is at the end. */
-static void test_from_middle(void)
+TEST("from the middle")
 {
 	struct value_seeds seeds = { .bp = VALUE_NO_FRAME,
 				     .cnt = 2,
@@ -198,7 +198,7 @@ static void test_from_middle(void)
 }
 
 /* What a register holds before a call, as flow__value_before() finds it. */
-static void test_before_call(void)
+TEST("before a call")
 {
 	enum ptb_refusal why;
 	struct flow f;
@@ -224,12 +224,4 @@ static void test_before_call(void)
 	flow__free(&f);
 }
 
-int main(void)
-{
-	static const CU_TestInfo tests[] = { { "doubles", test_doubles },
-					     { "from the middle", test_from_middle },
-					     { "before a call", test_before_call },
-					     CU_TEST_INFO_NULL };
-
-	return run_suite("value_locations", tests);
-}
+SUITE("value_locations")

@@ -44,7 +44,7 @@ static bool has_window(uint64_t ns, const char *suffix)
 	return !access(path, F_OK);
 }
 
-static void test_open(void)
+TEST("open")
 {
 	struct stat st;
 	char deep[PATH_MAX + 10];
@@ -71,7 +71,7 @@ static void log_text(const char *text)
 	CU_ASSERT_EQUAL(window_dir__log(&dir, &line), 0);
 }
 
-static void test_log(void)
+TEST("log")
 {
 	struct jsonw_text line = { .text = "{}", .len = 2 };
 	struct stat st;
@@ -101,7 +101,7 @@ static int trim(uint64_t max_bytes, uint64_t now_ns)
 	return window_dir__trim(&dir, max_bytes, now_ns, NULL, 0);
 }
 
-static void test_quota(void)
+TEST("quota")
 {
 	open_dir("quota");
 	for (uint64_t ns = 100; ns <= 500; ns += 100) {
@@ -124,7 +124,7 @@ static void test_quota(void)
 }
 
 /* What a killed process leaves counts, and goes, like its window. */
-static void test_partial(void)
+TEST("partial files")
 {
 	char path[PATH_MAX + 64], name[PATH_MAX];
 
@@ -140,7 +140,7 @@ static void test_partial(void)
 }
 
 /* Those of a killed ptbpf go when another one begins; those of one window, when its process has been killed. */
-static void test_remove_partial(void)
+TEST("removal of partial files")
 {
 	static const char *const others[] = { "left/.other.ptb.0123456789abcdef.partial", "left/.x",
 					      "left/x.partial" };
@@ -177,7 +177,7 @@ static uint64_t resumed(const char *text, const char *left)
 	return dir.next_nr;
 }
 
-static void test_resume(void)
+TEST("resume")
 {
 	static const char two[] = "{\"window\": 7, \"exit\": 0}\n{\"window\": 5, \"exit\": 0}\n";
 	static const char noise[] =
@@ -237,7 +237,7 @@ static uint64_t cycles(const char *text)
 	"\", \"cycle\": " cycle ", \"pids\": [" pids "]}\n"
 #define REQUEST(nr) "{\"window\": " nr ", \"trigger\": \"request\", \"pids\": [42]}\n"
 
-static void test_cycles(void)
+TEST("cycles")
 {
 	CU_ASSERT(!mkdir(at("cycles"), 0700));
 	CU_ASSERT_EQUAL(cycles(""), 0);
@@ -261,7 +261,7 @@ static void test_cycles(void)
 }
 
 /* The clock is set back from HOUR * 10 to HOUR * 2: names stay unique, and the quota takes what was recorded before. */
-static void test_clock(void)
+TEST("clock")
 {
 	const uint64_t hour = 3600000000000ULL;
 
@@ -287,7 +287,7 @@ static void test_clock(void)
 }
 
 /* A directory has one writer: the lock passes to its children, and ends with the last one. */
-static void test_lock(void)
+TEST("lock")
 {
 	struct window_dir other;
 	int hold[2], status;
@@ -313,18 +313,5 @@ static void test_lock(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = {
-		{ "open", test_open },
-		{ "log", test_log },
-		{ "quota", test_quota },
-		{ "partial files", test_partial },
-		{ "removal of partial files", test_remove_partial },
-		{ "resume", test_resume },
-		{ "cycles", test_cycles },
-		{ "clock", test_clock },
-		{ "lock", test_lock },
-		CU_TEST_INFO_NULL,
-	};
-
-	return run_suite_in_scratch("window_dir", tests);
+	return run_suite_in_scratch("window_dir");
 }

@@ -71,7 +71,7 @@ static void check_place(const struct op_context *at)
 		abort();
 }
 
-static int on_memory(void *arg, const struct memory_event *ev)
+static void on_memory(void *arg, const struct memory_event *ev)
 {
 	struct balance *bal = arg;
 
@@ -98,26 +98,14 @@ static int on_memory(void *arg, const struct memory_event *ev)
 	case MEMORY_OOM:
 		break;
 	}
-	return 0;
 }
 
-static int on_kernel(void *arg, const struct kernel_event *ev)
+static void on_kernel(void *arg, const struct kernel_event *ev)
 {
 	(void)arg;
 	check_place(&ev->at);
 	if (ev->rec->kind < PTB_REC_KMEM || ev->rec->kind > PTB_REC_KMEM_EVENT)
 		abort();
-	return 0;
-}
-
-static int on_live(void *arg, const struct memory_block *b)
-{
-	uint64_t *last_ns = arg;
-
-	if (!b->op || !b->outer_op || !b->annotation || !b->shapes || b->ts_ns < *last_ns)
-		abort();
-	*last_ns = b->ts_ns;
-	return 0;
 }
 
 /* Blocks that came stay or went; where a program is executed they vanish, too. */
@@ -126,11 +114,16 @@ static void check_memory(struct session *s)
 	struct balance bal = { 0 };
 	struct session_sink sink = { .arg = &bal, .memory = on_memory, .kernel = on_kernel };
 	struct session_totals totals;
-	uint64_t last_ns = 0;
+	const struct memory_block *b;
+	uint32_t cnt;
 
-	if (session__run(s, &sink, 1, &totals) || totals.live_blocks > bal.allocs - bal.frees ||
-	    session__live_blocks(s, on_live, &last_ns))
+	if (session__run(s, &sink, 1, &totals) || totals.live_blocks > bal.allocs - bal.frees)
 		abort();
+	b = session__live_blocks(s, &cnt);
+	for (uint32_t i = 0; i < cnt; i++)
+		if (!b[i].op || !b[i].outer_op || !b[i].annotation || !b[i].shapes ||
+		    (i && b[i].ts_ns < b[i - 1].ts_ns))
+			abort();
 }
 
 /* Calls by time, then the rest by device, stream and time. */
@@ -147,7 +140,7 @@ static bool in_order(const struct gpu_slice *a, const struct gpu_slice *b)
 	return a->begin_ns <= b->begin_ns;
 }
 
-static int on_gpu(void *arg, const struct gpu_slice *g)
+static void on_gpu(void *arg, const struct gpu_slice *g)
 {
 	struct gpu_slice *last = arg;
 
@@ -159,7 +152,6 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 		abort();
 	}
 	*last = *g;
-	return 0;
 }
 
 static void check_gpu(struct session *s)

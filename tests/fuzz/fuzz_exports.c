@@ -3,12 +3,13 @@
 #include "fuzz_exports.h"
 
 #include <cjson/cJSON.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "base/text.h"
 #include "export/output.h"
 #include "model/key_averages.h"
@@ -65,11 +66,11 @@ static void check_report(struct session *s, unsigned int kind)
 	args.output->free(o);
 }
 
-static int write_file(struct session *s, unsigned int kind, const char *path)
+static int write_file(struct session *s, unsigned int kind, int fd)
 {
 	static const struct output *const formats[] = { &chrome_output, &et_output,
 							&timeline_output, &timeline_raw_output };
-	const struct output_args args = { .output = formats[kind], .s = s, .path = path };
+	const struct output_args args = { .output = formats[kind], .s = s, .path = "a file", .fd = fd };
 	struct session_totals totals;
 	struct session_sink sink;
 	void *o = NULL;
@@ -90,28 +91,21 @@ static void check_file(struct session *s, unsigned int kind)
 {
 	static const char *const names[] = { "Chrome trace", "Execution Trace", "timeline",
 					     "raw timeline" };
-	char path[] = "/tmp/fuzz-export-XXXXXX";
-	int fd = mkstemp(path);
+	int fd = memfd_create("export", 0);
 	char *text;
-	long len;
-	FILE *f;
+	off_t len;
 
 	if (fd < 0)
 		abort();
-	close(fd);
-	if (!write_file(s, kind, path)) {
-		f = fopen(path, "rb");
-		if (!f || fseek(f, 0, SEEK_END) || (len = ftell(f)) < 0)
+	if (!write_file(s, kind, fd)) {
+		len = lseek(fd, 0, SEEK_END);
+		text = xmalloc((size_t)len + 1);
+		if (pread(fd, text, (size_t)len, 0) != len)
 			abort();
-		rewind(f);
-		text = malloc((size_t)len + 1);
-		if (!text || fread(text, 1, (size_t)len, f) != (size_t)len)
-			abort();
-		fclose(f);
 		check_document(text, (size_t)len, names[kind]);
 		free(text);
 	}
-	unlink(path);
+	close(fd);
 }
 
 void check_exports(struct session *s)

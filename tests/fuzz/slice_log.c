@@ -25,7 +25,7 @@ static bool values_fit(const struct slice_values *sv)
 	       values__survey(sv->words, sv->word_cnt).words == sv->word_cnt;
 }
 
-static int on_slice(void *arg, const struct slice *sl)
+static void on_slice(void *arg, const struct slice *sl)
 {
 	struct slice_log *log = arg;
 
@@ -33,14 +33,14 @@ static int on_slice(void *arg, const struct slice *sl)
 		complain("values, schema or number make no sense", sl);
 		abort();
 	}
-	return vec_push(log->slices, log->cnt, log->cap, *sl);
+	vec_push(log->slices, log->cnt, log->cap, *sl);
 }
 
-static int on_flow(void *arg, const struct fwdbwd *fl)
+static void on_flow(void *arg, const struct fwdbwd *fl)
 {
 	struct slice_log *log = arg;
 
-	return vec_push(log->flows, log->flow_cnt, log->flow_cap, *fl);
+	vec_push(log->flows, log->flow_cnt, log->flow_cap, *fl);
 }
 
 struct slice_log *slice_log__run(struct session *s)

@@ -28,7 +28,7 @@ static void put_number(struct jsonw *w, const char *key, uint64_t v)
 	jsonw__u64(w, v);
 }
 
-static int on_slice(void *arg, const struct slice *sl)
+static void on_slice(void *arg, const struct slice *sl)
 {
 	struct jsonw *w = arg;
 
@@ -40,10 +40,9 @@ static int on_slice(void *arg, const struct slice *sl)
 	put_number(w, "begin", sl->begin_ns);
 	put_number(w, "end", sl->end_ns);
 	jsonw__end_obj(w);
-	return 0;
 }
 
-static int on_gpu(void *arg, const struct gpu_slice *g)
+static void on_gpu(void *arg, const struct gpu_slice *g)
 {
 	static const char *const cats[] = {
 		[GPU_KERNEL] = "kernel", [GPU_MEMCPY] = "gpu_memcpy", [GPU_MEMSET] = "gpu_memset", [GPU_API] = "cuda_runtime", [GPU_ANNOTATION] = "gpu_user_annotation"
@@ -60,7 +59,6 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 	put_number(w, "begin", g->begin_ns - wider);
 	put_number(w, "end", g->end_ns + wider);
 	jsonw__end_obj(w);
-	return 0;
 }
 
 static void put_rows(struct jsonw *w, struct key_averages *ka)
@@ -98,12 +96,11 @@ static int show(const char *path)
 
 	if (capture_reader__open(path, capture__open(path), &cr) || session__open(cr, &opts, &s))
 		return 1;
-	err = jsonw__init(&w, to_stdout, NULL, 64 * 1024);
+	jsonw__init(&w, to_stdout, NULL, 64 * 1024);
 	jsonw__begin_obj(&w);
 	jsonw__key(&w, "events");
 	jsonw__begin_arr(&w);
-	if (!err)
-		err = session__run(s, sinks, 2, &totals);
+	err = session__run(s, sinks, 2, &totals);
 	jsonw__end_arr(&w);
 	jsonw__key(&w, "rows");
 	jsonw__begin_arr(&w);

@@ -194,11 +194,7 @@ static void keep(void *arg, uint32_t ring, const void *rec, uint32_t len)
 
 	(void)ring;
 	must(((const struct ptb_rec_hdr *)rec)->len == len, "record length");
-	must(!vec_reserve((void **)&r->items, &r->cap, (uint64_t)r->cnt + 1, sizeof(r->items[0])),
-	     "memory");
-	r->items[r->cnt] = vec_dup(rec, len, 1);
-	must(r->items[r->cnt] != NULL, "memory");
-	r->cnt++;
+	vec_push(r->items, r->cnt, r->cap, vec_dup(rec, len, 1));
 }
 
 void records__collect(struct records *r, struct probe_set *ps)

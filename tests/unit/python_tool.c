@@ -145,8 +145,7 @@ static int print_dict(pid_t pid, uint64_t addr)
 
 	if (!py_dict__begin(&po, addr, &d))
 		return 3;
-	if (jsonw__init(&w, jsonw__to_stream, stdout, 4096))
-		return 1;
+	jsonw__init(&w, jsonw__to_stream, stdout, 4096);
 	jsonw__begin_arr(&w);
 	while (py_dict__next(&d, &key, &value)) {
 		jsonw__begin_arr(&w);
@@ -178,8 +177,7 @@ int main(int argc, char **argv)
 	log__enable_domains(getenv("PTBPF_DEBUG"));
 	pid = atoi(argv[1]);
 	err = py_interp__find(pid, &pi);
-	if (jsonw__init(&w, jsonw__to_stream, stdout, 4096))
-		return 1;
+	jsonw__init(&w, jsonw__to_stream, stdout, 4096);
 	jsonw__begin_obj(&w);
 	JSONW_I64(&w, "error", err);
 	if (!err || pi.object)

@@ -158,8 +158,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "no interpreter: %s\n", t.interp.why);
 		return 1;
 	}
-	if (jsonw__init(&t.w, jsonw__to_stream, stdout, 65536) || probe_set__open(&opts, &ps) ||
-	    probe_set__add_process(ps, &cfg, &lib, 1, &proc) != 1)
+	jsonw__init(&t.w, jsonw__to_stream, stdout, 65536);
+	if (probe_set__open(&opts, &ps) || probe_set__add_process(ps, &cfg, &lib, 1, &proc) != 1)
 		return 1;
 	if (opts.stacks && strcmp(mode, "slow") != 0)
 		t.interp.layout.code_ends = t.counted = count_ends(&t, ps, proc);

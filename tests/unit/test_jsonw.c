@@ -32,7 +32,7 @@ static struct jsonw start(void)
 	struct jsonw w;
 
 	memset(&sink, 0, sizeof(sink));
-	CU_ASSERT_FATAL(!jsonw__init(&w, to_sink, NULL, 0));
+	jsonw__init(&w, to_sink, NULL, 0);
 	return w;
 }
 
@@ -271,7 +271,7 @@ TEST("text sink")
 	static char big[sizeof(text.text)];
 	struct jsonw w;
 
-	CU_ASSERT_FATAL(!jsonw__init(&w, jsonw__to_text, &text, 0));
+	jsonw__init(&w, jsonw__to_text, &text, 0);
 	jsonw__begin_row(&w);
 	JSONW_STR(&w, "a", NULL);
 	JSONW_ARR(&w, "b");

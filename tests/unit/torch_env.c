@@ -92,8 +92,7 @@ static char *read_until_ready(int fd)
 	ssize_t n;
 
 	for (;;) {
-		if (vec_reserve((void **)&buf, &cap, len + 65536ULL, 1))
-			break;
+		vec_reserve((void **)&buf, &cap, len + 65536ULL, 1);
 		n = read(fd, buf + len, cap - len - 1);
 		if (n <= 0)
 			break;

@@ -14,14 +14,14 @@
  */
 
 /* Makes room for `need` elements in all. New room is zeroed. */
-int vec_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz);
+void vec_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz);
 /* The same of what others make grow; false: the limit on memory (limits.h) does not allow it. */
 bool vec_try_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz);
 
 /* Appends an element to such a vector. */
 #define vec_push(items, cnt, cap, ...)                                                             \
-	(vec_reserve((void **)&(items), &(cap), (uint64_t)(cnt) + 1, sizeof(*(items))) ||          \
-	 ((items)[(cnt)++] = (__VA_ARGS__), 0))
+	(vec_reserve((void **)&(items), &(cap), (uint64_t)(cnt) + 1, sizeof(*(items))),            \
+	 (items)[(cnt)++] = (__VA_ARGS__))
 
 void *vec_dup(const void *data, size_t cnt, size_t elem_sz); /* from malloc */
 
@@ -47,7 +47,7 @@ void hashmap__clear(struct hashmap *m); /* frees */
 /* Pointer to the value, NULL if absent; valid until the next put. */
 uint64_t *hashmap__get(const struct hashmap *m, uint64_t k0, uint64_t k1);
 /* Inserts or replaces. */
-int hashmap__put(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val);
+void hashmap__put(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val);
 /* The same of what others make grow; false: the limit on memory (limits.h) does not allow it. */
 bool hashmap__try_put(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val);
 uint64_t hashmap__growth(const struct hashmap *m); /* bytes that the next new key takes */
@@ -102,17 +102,11 @@ uint32_t strtab__find(const struct strtab *st, const char *text, size_t len);
 const char *strtab__text(const struct strtab *st, uint32_t id); /* "" for 0 and unknown ids */
 uint32_t strtab__cnt(const struct strtab *st);                  /* ids 1..cnt are valid */
 
-/*
- * Sorting of arrays that may be large: what is equal keeps its order, and a signal ends it
- * (base/cancel.h), where qsort() would go on for seconds. Takes memory for half of the array,
- * unless runs of it follow one another already.
- */
-
-/* cnt elements of `size` bytes; cmp as for qsort(), qsort_r(). 0 or -ECANCELED: the elements are
- * all there in any order, or some of them twice; the caller ends. */
-int sort__array(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *));
-int sort__array_r(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *, void *),
-		  void *arg);
+/* As qsort() and qsort_r(), but what is equal keeps its order; glibc's keeps it or not, as it finds
+ * the machine's memory. */
+void sort__array(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *));
+void sort__array_r(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *, void *),
+		   void *arg);
 
 /* For cmp. */
 static inline int sort__cmp(uint64_t a, uint64_t b)

@@ -113,18 +113,17 @@ static bool is_full(const struct hashmap *m)
 	return m->used * 4 >= m->cap * 3;
 }
 
-int hashmap__put(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val)
+void hashmap__put(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val)
 {
 	struct hashmap_slot *s = find_slot(m, k0, k1);
 
 	if (s) {
 		s->val = val;
-		return 0;
+		return;
 	}
 	if (is_full(m))
 		grow(m);
 	insert_new(m, k0, k1, val);
-	return 0;
 }
 
 uint64_t hashmap__growth(const struct hashmap *m)

@@ -42,11 +42,10 @@ int jsonw__to_text(void *arg, const void *data, size_t len)
 	return 0;
 }
 
-int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz)
+void jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz)
 {
 	*w = (struct jsonw){ .out = out, .arg = arg, .cap = buf_sz < 256 ? 256 : buf_sz };
 	w->buf = xmalloc(w->cap);
-	return 0;
 }
 
 void jsonw__free(struct jsonw *w)
@@ -57,13 +56,9 @@ void jsonw__free(struct jsonw *w)
 
 char *jsonw__take(struct jsonw *w, struct jsonw_memory *m)
 {
-	int err = jsonw__flush(w);
-
+	jsonw__flush(w);
 	jsonw__free(w);
-	if (!err)
-		return m->text;
-	free(m->text);
-	return NULL;
+	return m->text;
 }
 
 int jsonw__flush(struct jsonw *w)

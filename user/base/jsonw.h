@@ -47,10 +47,10 @@ struct jsonw_memory {
 };
 int jsonw__to_memory(void *arg, const void *data, size_t len);
 
-int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz);
+void jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz);
 int jsonw__flush(struct jsonw *w); /* first error or 0 */
 void jsonw__free(struct jsonw *w); /* does not flush */
-/* Ends a document in memory and frees the writer. The caller frees the text; NULL: no memory. */
+/* Ends a document in memory and frees the writer. The caller frees the text. */
 char *jsonw__take(struct jsonw *w, struct jsonw_memory *m);
 
 void jsonw__begin_obj(struct jsonw *w);

@@ -28,11 +28,10 @@ static void grow(void **items, uint32_t *cap, uint64_t want, size_t elem_sz)
 	*cap = (uint32_t)want;
 }
 
-int vec_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz)
+void vec_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz)
 {
 	if (need > *cap)
 		grow(items, cap, next_cap(*cap, need, elem_sz), elem_sz);
-	return 0;
 }
 
 bool vec_try_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz)

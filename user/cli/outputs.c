@@ -123,12 +123,11 @@ static void print_summary(const struct outputs *o, const struct session *s,
 	fprintf(stderr, "%s%s\n", open.text[0] ? "; " : "", open.text);
 }
 
-static int count_thread(void *arg, uint32_t tgid, uint32_t tid)
+static void count_thread(void *arg, uint32_t tgid, uint32_t tid)
 {
 	(void)tgid;
 	(void)tid;
 	++*(uint64_t *)arg;
-	return 0;
 }
 
 /* What one pass over the capture feeds. */
@@ -204,7 +203,7 @@ static int run_sinks(const struct reader *r, struct session_totals *totals, uint
 	for (uint32_t i = 0; i < ss.list_cnt && !err; i++)
 		err = ss.list[i].args.output->finish(ss.list[i].o, &ss.list[i].args, totals);
 	if (!err && ss.wm)
-		err = window_metrics__finish(ss.wm, totals, &answer->metrics);
+		window_metrics__finish(ss.wm, totals, &answer->metrics);
 	*threads = ss.threads;
 	while (ss.list_cnt--)
 		ss.list[ss.list_cnt].args.output->free(ss.list[ss.list_cnt].o);

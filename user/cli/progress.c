@@ -55,7 +55,7 @@ static void end_line(const struct progress *p, struct line *l)
 	jsonw__end_obj(&l->w);
 	jsonw__newline(&l->w);
 	text = jsonw__take(&l->w, &l->m);
-	while (text && at < l->m.len) {
+	while (at < l->m.len) {
 		ssize_t n = write(p->fd, text + at, l->m.len - at);
 
 		if (n < 0 && errno != EINTR) {

@@ -5,7 +5,6 @@
  * (libkineto output_json.cpp, GenericActivityProfiler.cpp). A flow has both ends or is not written.
  * Owns what must be remembered between a call and its work; knows no args (chrome_gpu_args.c).
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,49 +191,43 @@ static bool is_hidden(const struct chrome_gpu *cg, const struct gpu_slice *g,
 	return kind != GPU_API_MAP && known_of(cg, corr) & CALL_RUNTIME;
 }
 
-/* The part of the call that can be shown; begin and end are equal if there is none. 0 or negative
- * errno. */
-static int fit_call(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t tgid,
-		    uint64_t *begin, uint64_t *end, uint64_t *cut)
+/* The part of the call that can be shown; begin and end are equal if there is none. */
+static void fit_call(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t tgid,
+		     uint64_t *begin, uint64_t *end, uint64_t *cut)
 {
 	uint64_t whole;
-	int err;
 
 	*begin = g->begin_ns > cg->info->begin_ns ? g->begin_ns : cg->info->begin_ns;
 	*end = g->end_ns < cg->info->end_ns ? g->end_ns : cg->info->end_ns;
 	*cut = 0;
 	if (*end <= *begin && g->end_ns > g->begin_ns) {
 		*end = *begin; /* outside the window */
-		return 0;
+		return;
 	}
 	whole = *end > *begin ? *end - *begin : 1;
-	err = chrome_nest__fit(cg->nest, tgid, g->at.tid, begin, end);
-	if (!err && *end > *begin)
+	chrome_nest__fit(cg->nest, tgid, g->at.tid, begin, end);
+	if (*end > *begin)
 		*cut = whole - (*end - *begin);
-	return err;
 }
 
 #define CUT_SHOWN_NS 8 /* smaller cuts are the distance that slices keep from each other */
 
-static int write_api_call(struct chrome_gpu *cg, const struct gpu_slice *g)
+static void write_api_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 {
 	uint32_t tgid = tgid_of(g);
 	struct owner *owner = correlation_owner(cg, tgid, g->host_only);
 	enum gpu_api_kind kind = gpu_api__kind(g->name);
 	uint64_t corr, begin, end, cut;
-	int err;
 
 	corr = corr_of(owner, g->host_only ? ++owner->last : g->correlation);
 	if (is_hidden(cg, g, kind, corr)) {
 		cg->totals.hidden++;
-		return 0;
+		return;
 	}
-	err = fit_call(cg, g, tgid, &begin, &end, &cut);
-	if (err)
-		return err;
+	fit_call(cg, g, tgid, &begin, &end, &cut);
 	if (end <= begin) {
 		cg->totals.left_out++;
-		return 0;
+		return;
 	}
 	if (corr && !g->driver)
 		hashmap__put(&cg->calls, corr, 0, known_of(cg, corr) | CALL_RUNTIME);
@@ -251,7 +244,6 @@ static int write_api_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 		cg->totals.clipped_more++;
 	if (corr && may_launch(kind) && !g->host_only)
 		note_launch(cg, corr, tgid, g->at.tid, begin);
-	return cg->w->err;
 }
 
 /* ---- rows of devices ---- */
@@ -324,8 +316,8 @@ static void put_work(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t 
 }
 
 /* What is on a row of a device. */
-static int write_on_device(struct chrome_gpu *cg, const struct gpu_slice *g,
-			   const struct owner *owner)
+static void write_on_device(struct chrome_gpu *cg, const struct gpu_slice *g,
+			    const struct owner *owner)
 {
 	const struct ptb_gpu_sync *s = g->what == GPU_SYNC ? (const void *)g->rec : NULL;
 	uint64_t corr = corr_of(owner, g->correlation);
@@ -357,11 +349,10 @@ static int write_on_device(struct chrome_gpu *cg, const struct gpu_slice *g,
 		put_work(cg, g, corr, tid);
 		break;
 	}
-	return cg->w->err;
 }
 
 /* On the row of its thread. kineto has one row for all threads, where overheads overlap. */
-static int write_overhead(struct chrome_gpu *cg, const struct gpu_slice *g)
+static void write_overhead(struct chrome_gpu *cg, const struct gpu_slice *g)
 {
 	begin_slice(cg, "overhead", g->name, OVERHEAD_PID, g->at.tid, g->begin_ns, g->end_ns);
 	JSONW_U64(cg->w, "ptbpf.pid", tgid_of(g));
@@ -369,21 +360,18 @@ static int write_overhead(struct chrome_gpu *cg, const struct gpu_slice *g)
 	chrome_event__end(cg->w);
 	cg->overhead = true;
 	cg->totals.overheads++;
-	return cg->w->err;
 }
 
-int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
+void chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
 {
-	const struct owner *owner;
-
 	if (!g->name || (g->what != GPU_ANNOTATION && !g->rec))
-		return 0;
+		return;
 	if (g->what == GPU_API)
-		return write_api_call(cg, g);
-	if (g->what == GPU_OVERHEAD)
-		return write_overhead(cg, g);
-	owner = correlation_owner(cg, tgid_of(g), false);
-	return write_on_device(cg, g, owner);
+		write_api_call(cg, g);
+	else if (g->what == GPU_OVERHEAD)
+		write_overhead(cg, g);
+	else
+		write_on_device(cg, g, correlation_owner(cg, tgid_of(g), false));
 }
 
 /* ---- names ---- */
@@ -428,8 +416,7 @@ void chrome_gpu__finish(struct chrome_gpu *cg)
 {
 	uint64_t begin = gpu_time(cg, cg->info->begin_ns);
 
-	if (cg->row_cnt)
-		qsort(cg->rows, cg->row_cnt, sizeof(*cg->rows), by_device);
+	sort__array(cg->rows, cg->row_cnt, sizeof(*cg->rows), by_device);
 	for (uint32_t i = 0; i < cg->row_cnt; i++) {
 		if (!i || cg->rows[i].device != cg->rows[i - 1].device)
 			put_device_meta(cg, cg->rows[i].device);

@@ -8,7 +8,6 @@
  * process over time, page faults per second. They are thinned: of each track and 100 us the lowest,
  * the highest and the last value are written, at their own times.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -388,7 +387,7 @@ static void write_samples(struct chrome_memory *cm, uint64_t until)
 	}
 }
 
-int chrome_memory__event(struct chrome_memory *cm, const struct memory_event *ev)
+void chrome_memory__event(struct chrome_memory *cm, const struct memory_event *ev)
 {
 	switch (ev->what) {
 	case MEMORY_ALLOC:
@@ -406,7 +405,6 @@ int chrome_memory__event(struct chrome_memory *cm, const struct memory_event *ev
 	case MEMORY_FREE_UNKNOWN:
 		break;
 	}
-	return cm->w->err;
 }
 
 /* ---- the kernel's ---- */
@@ -476,7 +474,7 @@ static void count_kmem(struct chrome_memory *cm, const struct ptb_kmem *k)
 	count_faults(cm, k);
 }
 
-int chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *ev)
+void chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *ev)
 {
 	const struct ptb_rec_hdr *h = ev->rec;
 
@@ -497,14 +495,12 @@ int chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *e
 	default:
 		break;
 	}
-	return cm->w->err;
 }
 
-int chrome_memory__finish(struct chrome_memory *cm)
+void chrome_memory__finish(struct chrome_memory *cm)
 {
 	write_samples(cm, UINT64_MAX);
 	flush_counters(cm);
-	return cm->w->err;
 }
 
 void chrome_memory__slice_args(struct jsonw *w, const struct slice_memory *m)

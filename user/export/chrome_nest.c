@@ -5,7 +5,6 @@
  * slices, so such a call is shortened as little as possible; the caller marks it. Never changes a
  * slice.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/containers.h"
@@ -86,22 +85,20 @@ static int by_begin(const void *a, const void *b)
 }
 
 /* What began before `at` and ends after it; calls come in order of their begin. */
-static int open_until(struct track *t, uint64_t at)
+static void open_until(struct track *t, uint64_t at)
 {
 	uint32_t kept = 0;
-	int err = t->sorted ? 0 : sort__array(t->spans, t->span_cnt, sizeof(*t->spans), by_begin);
 
+	if (!t->sorted)
+		sort__array(t->spans, t->span_cnt, sizeof(*t->spans), by_begin);
 	t->sorted = true;
 	for (uint32_t i = 0; i < t->open_cnt; i++)
 		if (t->open[i].end + GAP_NS > at)
 			t->open[kept++] = t->open[i];
 	t->open_cnt = kept;
-	if (err)
-		return err;
 	for (; t->next < t->span_cnt && t->spans[t->next].begin < at; t->next++)
 		if (t->spans[t->next].end + GAP_NS > at)
 			vec_push(t->open, t->open_cnt, t->open_cap, t->spans[t->next]);
-	return 0;
 }
 
 static bool fits(const struct span *c, const struct span *s)
@@ -146,21 +143,18 @@ static const struct span *crossed(const struct track *t, const struct span *c)
 	return i < t->span_cnt && t->spans[i].begin < c->end + GAP_NS ? &t->spans[i] : NULL;
 }
 
-int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin,
-		     uint64_t *end)
+void chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin,
+		      uint64_t *end)
 {
 	struct track *t = track_of(n, tgid, tid);
 	struct span c = { *begin, *end > *begin ? *end : *begin + 1 };
 	const struct span *s;
-	int err = open_until(t, c.begin);
 
-	if (err)
-		return err;
+	open_until(t, c.begin);
 	while (c.end > c.begin && (s = crossed(t, &c)))
 		c = longest_part(&c, s); /* this ends, since the call gets shorter each time */
 	*begin = c.begin;
 	*end = c.end;
 	if (c.end > c.begin)
 		vec_push(t->open, t->open_cnt, t->open_cap, c);
-	return 0;
 }

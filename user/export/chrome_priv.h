@@ -91,9 +91,9 @@ struct chrome_memory *chrome_memory__new(struct jsonw *w, const struct session_i
 					 const struct chrome_clock *clock,
 					 uint32_t only); /* only: a process, 0: all */
 void chrome_memory__free(struct chrome_memory *cm);
-int chrome_memory__event(struct chrome_memory *cm, const struct memory_event *ev);
-int chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *ev);
-int chrome_memory__finish(struct chrome_memory *cm);
+void chrome_memory__event(struct chrome_memory *cm, const struct memory_event *ev);
+void chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *ev);
+void chrome_memory__finish(struct chrome_memory *cm);
 /* What the kernel did while a slice was open, in its args. */
 void chrome_memory__slice_args(struct jsonw *w, const struct slice_memory *m);
 
@@ -105,8 +105,8 @@ void chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint
 			uint64_t end);
 /* After the last slice, for calls in order of their begins: makes the call's times fit; begin and
  * end are equal where there is no room for it. */
-int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin,
-		     uint64_t *end);
+void chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin,
+		      uint64_t *end);
 
 /* chrome_gpu.c: activities of GPUs and the calls that caused them, with their flows. */
 struct chrome_gpu;
@@ -126,7 +126,7 @@ void chrome_gpu__slice(struct chrome_gpu *cg, const struct slice *sl);
 /* The same of a slice of the trace's own. */
 void chrome_gpu__span(struct chrome_gpu *cg, uint32_t tgid, uint32_t tid, uint64_t begin_ns,
 		      uint64_t end_ns);
-int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g);
+void chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g);
 void chrome_gpu__finish(struct chrome_gpu *cg); /* names of devices and streams */
 const struct chrome_gpu_totals *chrome_gpu__totals(const struct chrome_gpu *cg);
 
@@ -144,8 +144,8 @@ void chrome_python__call_stack(struct chrome_python *cp, uint32_t stack);
 void chrome_python__modules(struct chrome_python *cp, uint32_t stack); /* an operator's */
 /* After the last slice, before the first call to CUDA: writes the functions. Once; then it does
  * nothing. */
-int chrome_python__sample(struct chrome_python *cp, const struct py_sample *sample);
-int chrome_python__finish(struct chrome_python *cp);
+void chrome_python__sample(struct chrome_python *cp, const struct py_sample *sample);
+void chrome_python__finish(struct chrome_python *cp);
 const struct chrome_python_totals *chrome_python__totals(const struct chrome_python *cp);
 
 /* chrome_gpu_args.c: kineto's args of one activity, in its order, into the open object. corr: as

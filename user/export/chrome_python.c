@@ -19,7 +19,6 @@
  * thread's slices, `points` those stacks. What is open now, slices and frames, is one array,
  * innermost last.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,7 +166,7 @@ void chrome_python__call_stack(struct chrome_python *cp, uint32_t stack)
 }
 
 /* A moment, on the thread's track: nothing says how long its functions ran. */
-int chrome_python__sample(struct chrome_python *cp, const struct py_sample *sample)
+void chrome_python__sample(struct chrome_python *cp, const struct py_sample *sample)
 {
 	struct py_stack ps = session__py_stack(cp->s, sample->stack);
 	const char *state = sample->flags & PTB_SAMPLE_RAN    ? "running" :
@@ -191,7 +190,6 @@ int chrome_python__sample(struct chrome_python *cp, const struct py_sample *samp
 		JSONW_STR(cp->w, "ptbpf.operator", *sample->op ? sample->op : "(none)");
 	chrome_python__call_stack(cp, sample->stack);
 	chrome_event__end(cp->w);
-	return cp->w->err;
 }
 
 /* In the form that torch has for TorchScript:
@@ -515,36 +513,27 @@ static int by_begin(const void *a, const void *b)
 	return x->begin != y->begin ? sort__cmp(x->begin, y->begin) : sort__cmp(y->end, x->end);
 }
 
-static int draw_thread(struct chrome_python *cp, struct py_thread *t)
+static void draw_thread(struct chrome_python *cp, struct py_thread *t)
 {
 	uint32_t passed = 0;
-	int err = sort__array(t->spans, t->span_cnt, sizeof(*t->spans), by_begin);
 
+	sort__array(t->spans, t->span_cnt, sizeof(*t->spans), by_begin);
 	cp->t = t;
 	cp->open_cnt = cp->frame_cnt = cp->base = cp->alive = 0;
 	cp->now = cp->info->begin_ns;
-	if (!err)
-		find_points(cp);
-	for (uint32_t i = 0; i < t->span_cnt && cp->point_cnt && !err; i++)
+	find_points(cp);
+	for (uint32_t i = 0; i < t->span_cnt && cp->point_cnt; i++)
 		draw_span(cp, &t->spans[i], &passed);
-	if (!err) {
-		close_spans(cp, UINT64_MAX);
-		close_frames(cp, 0, cp->info->end_ns);
-	}
+	close_spans(cp, UINT64_MAX);
+	close_frames(cp, 0, cp->info->end_ns);
 	free(t->spans);
 	t->spans = NULL;
 	t->span_cnt = t->span_cap = 0;
-	return err ? err : cp->w->err;
 }
 
-int chrome_python__finish(struct chrome_python *cp)
+void chrome_python__finish(struct chrome_python *cp)
 {
-	int err = 0;
-
-	if (cp->done)
-		return 0;
+	for (uint32_t i = 0; i < cp->thread_cnt && !cp->done; i++)
+		draw_thread(cp, &cp->threads[i]);
 	cp->done = true;
-	for (uint32_t i = 0; i < cp->thread_cnt && !err; i++)
-		err = draw_thread(cp, &cp->threads[i]);
-	return err;
 }

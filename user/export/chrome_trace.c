@@ -370,90 +370,82 @@ static int begin_trace(struct chrome_trace *ct, const struct output_args *args)
 	ct->python = chrome_python__new(&ct->w, s, &ct->clock, ct->gpu);
 	out_file__open_json(args, &ct->of, &ct->w);
 	write_head(ct);
-	return ct->w.err;
+	return 0;
 }
 
-static int write_slice(void *arg, const struct slice *sl)
+static void write_slice(void *arg, const struct slice *sl)
 {
 	struct chrome_trace *ct = arg;
 
 	if (is_other(ct, sl->tgid))
-		return 0;
+		return;
 	chrome_gpu__slice(ct->gpu, sl);
 	chrome_python__slice(ct->python, sl);
 	chrome_event__slice(&ct->w, sl, &ct->args, ct->python, trace_time(ct, sl->begin_ns),
 			    trace_time(ct, sl->end_ns));
-	return ct->w.err;
 }
 
-static int write_flow(void *arg, const struct fwdbwd *fl)
+static void write_flow(void *arg, const struct fwdbwd *fl)
 {
 	struct chrome_trace *ct = arg;
 	struct chrome_flow from, to;
 
 	if (is_other(ct, fl->fwd_tgid))
-		return 0;
+		return;
 	from = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->fwd_tid,
 				     trace_time(ct, fl->fwd_begin_ns) };
 	to = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->bwd_tid,
 				   trace_time(ct, fl->bwd_begin_ns) };
 	chrome_event__flow(&ct->w, "fwdbwd", true, &from);
 	chrome_event__flow(&ct->w, "fwdbwd", false, &to);
-	return ct->w.err;
 }
 
-static int note_thread(void *arg, uint32_t tgid, uint32_t tid)
+static void note_thread(void *arg, uint32_t tgid, uint32_t tid)
 {
 	struct chrome_trace *ct = arg;
 	struct seen_thread *t;
 
 	if (is_other(ct, tgid))
-		return 0;
+		return;
 	t = list__keyed(KEYED_LIST(ct, threads, thread), tgid, tid);
 	*t = (struct seen_thread){ .tgid = tgid, .tid = tid };
-	return 0;
 }
 
-static int write_memory(void *arg, const struct memory_event *ev)
+static void write_memory(void *arg, const struct memory_event *ev)
 {
 	struct chrome_trace *ct = arg;
 
-	if (is_other(ct, ev->at.tgid))
-		return 0;
-	return chrome_memory__event(ct->memory, ev);
+	if (!is_other(ct, ev->at.tgid))
+		chrome_memory__event(ct->memory, ev);
 }
 
-static int write_kernel_memory(void *arg, const struct kernel_event *ev)
+static void write_kernel_memory(void *arg, const struct kernel_event *ev)
 {
 	struct chrome_trace *ct = arg;
 
-	if (is_other(ct, ev->rec->tgid))
-		return 0;
-	return chrome_memory__kernel(ct->memory, ev);
+	if (!is_other(ct, ev->rec->tgid))
+		chrome_memory__kernel(ct->memory, ev);
 }
 
-static int write_sample(void *arg, const struct py_sample *ps)
+static void write_sample(void *arg, const struct py_sample *ps)
 {
 	struct chrome_trace *ct = arg;
 
-	if (is_other(ct, ps->tgid))
-		return 0;
-	return chrome_python__sample(ct->python, ps);
+	if (!is_other(ct, ps->tgid))
+		chrome_python__sample(ct->python, ps);
 }
 
 /* A thread may call CUDA without ever running an operator. */
-static int write_gpu_record(void *arg, const struct gpu_slice *g)
+static void write_gpu_record(void *arg, const struct gpu_slice *g)
 {
 	struct chrome_trace *ct = arg;
-	int err = chrome_python__finish(ct->python);
 
+	chrome_python__finish(ct->python);
 	if (is_other(ct, g->at.tgid))
-		return err;
-	if (err)
-		return err;
+		return;
 	if (g->what == GPU_API)
 		note_thread(ct, g->at.tgid, g->at.tid);
-	return chrome_gpu__event(ct->gpu, g);
+	chrome_gpu__event(ct->gpu, g);
 }
 
 static struct session_sink trace_sink(void *o)
@@ -506,10 +498,9 @@ static int finish_trace(void *o, const struct output_args *args, struct session_
 {
 	struct chrome_trace *ct = o;
 	uint64_t begin = trace_time(ct, ct->info->begin_ns), end = trace_time(ct, ct->info->end_ns);
-	int err = chrome_memory__finish(ct->memory);
 
-	if (!err)
-		err = chrome_python__finish(ct->python);
+	chrome_memory__finish(ct->memory);
+	chrome_python__finish(ct->python);
 	for (uint32_t i = 0; i < ct->thread_cnt; i++) {
 		const struct seen_thread *t = &ct->threads[i];
 		char name[64];
@@ -521,7 +512,7 @@ static int finish_trace(void *o, const struct output_args *args, struct session_
 	chrome_gpu__finish(ct->gpu);
 	chrome_event__span(&ct->w, begin, end);
 	write_tail(ct, args->path, totals);
-	return err ? err : out_file__end_json(ct->of, &ct->w);
+	return out_file__end_json(ct->of, &ct->w);
 }
 
 static void free_trace(void *o)

@@ -302,15 +302,14 @@ static void put_slice(struct exec_trace *et, const struct slice *sl)
 	et->missing.cut += missing.cut;
 }
 
-static int write_node(void *arg, const struct slice *sl)
+static void write_node(void *arg, const struct slice *sl)
 {
 	struct exec_trace *et = arg;
 
 	if (sl->tgid != et->tgid)
-		return 0;
+		return;
 	enter_thread(et, sl->tid);
 	put_slice(et, sl);
-	return et->w.err;
 }
 
 static struct session_sink et_sink(void *o)
@@ -381,7 +380,7 @@ static int begin_exec_trace(struct exec_trace *et, const struct output_args *arg
 	out_file__open_json(args, &et->of, &et->w);
 	put_start(et);
 	put_groups(et);
-	return et->w.err;
+	return 0;
 }
 
 static int finish_et(void *o, const struct output_args *args, struct session_totals *totals)

@@ -28,7 +28,6 @@ struct flame_session {
 
 struct flamegraph {
 	struct out_file *of;
-	FILE *f;
 	struct stack_tree *tree;
 	/* the current one, until its end: the second is gone when the page is made */
 	const struct session *s;
@@ -111,10 +110,9 @@ static void put_nodes(struct jsonw *w, const struct flamegraph *fg)
 	jsonw__end_arr(w);
 }
 
-static int put_data(struct flamegraph *fg, FILE *f)
+static void put_data(struct flamegraph *fg, FILE *f)
 {
 	struct jsonw w;
-	int err;
 
 	jsonw__init(&w, html__put_json, f, JSON_BUF_SZ);
 	jsonw__begin_obj(&w);
@@ -122,9 +120,8 @@ static int put_data(struct flamegraph *fg, FILE *f)
 	put_frames(&w, fg->tree);
 	put_nodes(&w, fg);
 	jsonw__end_obj(&w);
-	err = jsonw__flush(&w);
+	jsonw__flush(&w);
 	jsonw__free(&w);
-	return err;
 }
 
 /* ---- the page ---- */
@@ -210,7 +207,7 @@ static const char script[] = {
 #include "export/html/flamegraph.js.inc"
 };
 
-static int put_flame_field(void *arg, FILE *f, const char *name, size_t len)
+static void put_flame_field(void *arg, FILE *f, const char *name, size_t len)
 {
 	struct flamegraph *fg = arg;
 
@@ -225,16 +222,13 @@ static int put_flame_field(void *arg, FILE *f, const char *name, size_t len)
 	else if (len == 5 && !memcmp(name, "notes", len))
 		put_flame_notes(fg, f);
 	else if (len == 4 && !memcmp(name, "data", len))
-		return put_data(fg, f);
-	else
-		return -EINVAL;
-	return 0;
+		put_data(fg, f);
 }
 
 /* ---- interface ---- */
 
 /* The next session (of two), before its run. */
-static int begin_session(struct flamegraph *fg, const struct session *s, const char *name)
+static void begin_session(struct flamegraph *fg, const struct session *s, const char *name)
 {
 	const struct session_info *info = session__info(s);
 	struct flame_session *fs = &fg->sessions[fg->session_cnt++];
@@ -246,7 +240,7 @@ static int begin_session(struct flamegraph *fg, const struct session *s, const c
 	fs->process_cnt = info->process_cnt;
 	fs->sample_hz = info->sample_hz;
 	fs->has_stacks = info->has_py_stacks;
-	return stack_tree__begin(fg->tree, s);
+	stack_tree__begin(fg->tree, s);
 }
 
 static struct session_sink flame_sink(void *o)
@@ -290,12 +284,11 @@ static int add_second(struct flamegraph *fg, const struct output_args *args)
 
 	if (!err)
 		err = session__open(cr, &opts, &s);
-	if (!err)
-		err = begin_session(fg, s, args->diff);
-	if (!err)
+	if (!err) {
+		begin_session(fg, s, args->diff);
 		err = session__run(s, &sink, 1, &totals);
-	if (!err)
 		end_session(fg, &totals);
+	}
 	if (err && !log__has_error())
 		pr_error("'%s' cannot be read: %s", args->diff, errstr(err));
 	session__free(s);
@@ -306,6 +299,7 @@ static int add_second(struct flamegraph *fg, const struct output_args *args)
 static int finish_flame(void *o, const struct output_args *args, struct session_totals *totals)
 {
 	struct flamegraph *fg = o;
+	FILE *f;
 	int err;
 
 	end_session(fg, totals);
@@ -313,14 +307,9 @@ static int finish_flame(void *o, const struct output_args *args, struct session_
 	if (err)
 		return err;
 	choose_metrics(fg);
-	fg->f = out_file__stream(fg->of);
-	err = html__put_template(fg->f, html, put_flame_field, fg);
-	if (err)
-		pr_error("cannot make '%s': %s", args->path, errstr(err));
-	if (fclose(fg->f) && !err)
-		err = -EIO; /* out_file logged it */
-	fg->f = NULL;
-	return err ? err : out_file__end(fg->of);
+	f = out_file__stream(fg->of);
+	html__put_template(f, html, put_flame_field, fg);
+	return out_file__end_stream(fg->of, f);
 }
 
 static void free_flame(void *o)
@@ -339,16 +328,12 @@ static void free_flame(void *o)
 static int open_flame(const struct output_args *args, void **out)
 {
 	struct flamegraph *fg = xcalloc(1, sizeof(*fg));
-	int err;
 
 	out_file__open(args, &fg->of);
 	fg->tree = stack_tree__new();
-	err = begin_session(fg, args->s, args->capture);
-	if (err)
-		free_flame(fg);
-	else
-		*out = fg;
-	return err;
+	begin_session(fg, args->s, args->capture);
+	*out = fg;
+	return 0;
 }
 
 const struct output flamegraph_output = {

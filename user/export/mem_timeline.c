@@ -179,12 +179,11 @@ static int write_json(const struct mem_timeline *mt, const struct timeline *tl, 
 	int err;
 
 	jsonw__init(&w, out_file__write, mt->of, TEXT_BUF_SZ);
-
 	if (raw)
 		put_raw(&w, tl, to_unix_ns);
 	else
 		put_json(&w, tl, to_unix_ns);
-	err = jsonw__flush(&w);
+	err = out_file__end_json(mt->of, &w);
 	jsonw__free(&w);
 	return err;
 }
@@ -302,22 +301,20 @@ static void follow_block(struct mem_timeline *mt, const struct memory_event *ev)
 	mem_flow__memory(mt->flow, ev, ev->what == MEMORY_ALLOC ? block_owner(mt, ev) : 0);
 }
 
-static int follow_memory(void *arg, const struct memory_event *ev)
+static void follow_memory(void *arg, const struct memory_event *ev)
 {
 	struct mem_timeline *mt = arg;
 
 	if (ev->at.tgid == mt->tgid)
 		follow_block(mt, ev);
-	return 0;
 }
 
-static int follow_slice(void *arg, const struct slice *sl)
+static void follow_slice(void *arg, const struct slice *sl)
 {
 	struct mem_timeline *mt = arg;
 
 	if (sl->tgid == mt->tgid)
 		mem_flow__slice(mt->flow, sl);
-	return 0;
 }
 
 static struct session_sink timeline_sink(void *o)
@@ -375,24 +372,17 @@ static int finish_timeline(void *o, const struct output_args *args, struct sessi
 	struct mem_timeline *mt = o;
 	const struct timeline_device *device = choose_device(mt);
 	struct timeline tl = { .s = mt->s, .owners = mt->owners, .owner_cnt = mt->owner_cnt };
-	int err;
 
 	if (!device)
 		return -ENODATA;
-	err = mem_flow__finish(mt->flow);
-	if (err)
-		return err;
+	mem_flow__finish(mt->flow);
 	tl.device = *device;
 	tl.rows = mem_flow__rows(mt->flow, &tl.row_cnt);
 	tl.account = mem_flow__account(mt->flow);
 	log_missing(mt, &tl.account);
 	if (args->output == &timeline_html_output)
-		err = timeline__write_html(&tl, totals, mt->of);
-	else
-		err = write_json(mt, &tl, args->output == &timeline_raw_output);
-	if (!err)
-		err = out_file__end(mt->of);
-	return err;
+		return timeline__write_html(&tl, totals, mt->of);
+	return write_json(mt, &tl, args->output == &timeline_raw_output);
 }
 
 static void free_timeline(void *o)

@@ -4,15 +4,12 @@
  * the peak and who owned it. The page is html/mem_timeline.html with its style and script; this
  * file fills in their {{fields}}.
  */
-#define LOG_DOMAIN "mem_timeline"
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/containers.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "export/facts_json.h"
 #include "export/mem_timeline_priv.h"
@@ -127,7 +124,7 @@ static void fill_columns(struct page *p)
 	}
 }
 
-static int make_columns(struct page *p)
+static void make_columns(struct page *p)
 {
 	const struct session_info *info = session__info(p->tl->s);
 	uint64_t last_ns = timeline__first_ns(p->tl);
@@ -149,7 +146,6 @@ static int make_columns(struct page *p)
 		put_state(p, &w);
 	fill_columns(p);
 	p->unit = unit_of((uint64_t)p->peak, &p->unit_bytes);
-	return 0;
 }
 
 static int biggest_first(const void *a, const void *b)
@@ -188,8 +184,7 @@ static void find_owners(struct page *p)
 		if (r->action == MEM_INCREMENT_VERSION)
 			add_bytes(p, r, r->next_category, -bytes);
 	}
-	if (p->owned_cnt)
-		qsort(p->owned, p->owned_cnt, sizeof(*p->owned), biggest_first);
+	sort__array(p->owned, p->owned_cnt, sizeof(*p->owned), biggest_first);
 	while (p->owned_cnt && p->owned[p->owned_cnt - 1].bytes <= 0)
 		p->owned_cnt--;
 }
@@ -502,7 +497,7 @@ static const struct field {
 	{ "columns", .put = put_columns },
 };
 
-static int put_field(void *arg, FILE *f, const char *name, size_t len)
+static void put_field(void *arg, FILE *f, const char *name, size_t len)
 {
 	const struct page *p = arg;
 
@@ -510,34 +505,24 @@ static int put_field(void *arg, FILE *f, const char *name, size_t len)
 		if (strlen(fields[i].name) != len || memcmp(fields[i].name, name, len) != 0)
 			continue;
 		if (fields[i].template)
-			return html__put_template(f, fields[i].template, put_field, arg);
-		if (fields[i].put)
+			html__put_template(f, fields[i].template, put_field, arg);
+		else if (fields[i].put)
 			fields[i].put(p);
 		else
 			fprintf(f, "%d", fields[i].number);
-		return 0;
 	}
-	return -EINVAL;
 }
 
 int timeline__write_html(const struct timeline *tl, const struct session_totals *totals,
 			 struct out_file *of)
 {
-	struct page p = { .tl = tl, .totals = totals };
-	int err;
+	struct page p = { .tl = tl, .totals = totals, .f = out_file__stream(of) };
 
-	p.f = out_file__stream(of);
-	err = make_columns(&p);
-	if (!err)
-		find_owners(&p);
-	if (!err)
-		err = html__put_template(p.f, html, put_field, &p);
-	if (err)
-		pr_error("cannot make the page of the memory timeline: %s", errstr(err));
-	if (fclose(p.f) && !err)
-		err = -EIO; /* out_file logged it */
+	make_columns(&p);
+	find_owners(&p);
+	html__put_template(p.f, html, put_field, &p);
 	free(p.columns);
 	free(p.owned);
 	hashmap__clear(&p.owned_ids);
-	return err;
+	return out_file__end_stream(of, p.f);
 }

@@ -121,6 +121,12 @@ int out_file__end(struct out_file *of)
 	return of->err;
 }
 
+int out_file__end_stream(struct out_file *of, FILE *f)
+{
+	fclose(f);
+	return out_file__end(of);
+}
+
 void out_file__open_json(const struct output_args *args, struct out_file **out, struct jsonw *w)
 {
 	out_file__open(args, out);

@@ -24,14 +24,15 @@ struct output_args;
 void out_file__open(const struct output_args *args, struct out_file **out);
 /* A jsonw_out; `of` is the struct out_file. After an error every call returns that error. */
 int out_file__write(void *of, const void *data, size_t len);
-/* What is written to the stream goes to the file; its errors are known to commit. */
+/* What is written to the stream goes to the file. */
 FILE *out_file__stream(struct out_file *of);
 /* The same file and a writer of JSON into it. Errors are logged. */
 void out_file__open_json(const struct output_args *args, struct out_file **out, struct jsonw *w);
 int out_file__end_json(struct out_file *of, struct jsonw *w);
 /* Writes what is left of it. 0 or the first error. */
 int out_file__end(struct out_file *of);
-void out_file__free(struct out_file *of); /* NULL is fine */
+int out_file__end_stream(struct out_file *of, FILE *f); /* of out_file__stream() */
+void out_file__free(struct out_file *of);               /* NULL is fine */
 
 struct output;
 

@@ -7,7 +7,6 @@
 #define LOG_DOMAIN "stacks"
 #include "export/stack_tree.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,7 +220,7 @@ static bool is_step(const struct slice *sl)
 	       (sl->cat == SLICE_USER_ANNOTATION && !strncmp(sl->name, step, sizeof(step) - 1));
 }
 
-static int sum_slice(void *arg, const struct slice *sl)
+static void sum_slice(void *arg, const struct slice *sl)
 {
 	struct stack_tree *st = arg;
 	struct open_slice list[OPEN_MAX];
@@ -230,7 +229,7 @@ static int sum_slice(void *arg, const struct slice *sl)
 	int64_t *self;
 
 	if (is_step(sl))
-		return 0;
+		return;
 	cnt = session__open_slices(st->s, sl->tgid, sl->tid, list, OPEN_MAX);
 	while (from < cnt && list[from].id != sl->parent)
 		from++;
@@ -240,7 +239,6 @@ static int sum_slice(void *arg, const struct slice *sl)
 	stack_sum__add(&self[STACK_CPU], ns > sl->child_ns ? (int64_t)(ns - sl->child_ns) : 0);
 	stack_sum__add(&self[STACK_GPU], (int64_t)sl->device_ns);
 	self[STACK_CALLS]++;
-	return 0;
 }
 
 /* ---- memory ---- */
@@ -251,7 +249,7 @@ static uint64_t block_key(const struct memory_event *ev)
 	       (uint16_t)ev->device_index;
 }
 
-static int sum_memory(void *arg, const struct memory_event *ev)
+static void sum_memory(void *arg, const struct memory_event *ev)
 {
 	struct stack_tree *st = arg;
 	enum device_class class = memory__device_class(ev->device_type);
@@ -261,7 +259,7 @@ static int sum_memory(void *arg, const struct memory_event *ev)
 	uint32_t node;
 
 	if (class == DEVICE_OTHER)
-		return 0;
+		return;
 	if (ev->what == MEMORY_FREE) {
 		from = hashmap__get(&st->blocks, ev->addr, block_key(ev));
 		if (from && ev->block) {
@@ -269,39 +267,37 @@ static int sum_memory(void *arg, const struct memory_event *ev)
 				       (int64_t)(0 - ev->block->bytes));
 			hashmap__del(&st->blocks, ev->addr, block_key(ev));
 		}
-		return 0;
+		return;
 	}
 	if (ev->what != MEMORY_ALLOC || !ev->block)
-		return 0;
+		return;
 	node = event_node(st, &ev->at);
 	hashmap__put(&st->blocks, ev->addr, block_key(ev), node);
 	self = st->nodes[node].self[st->run];
 	stack_sum__add(&self[live], (int64_t)ev->block->bytes);
 	stack_sum__add(&self[class == DEVICE_CPU ? STACK_CPU_ALLOC : STACK_GPU_ALLOC],
 		       (int64_t)ev->block->bytes);
-	return 0;
 }
 
-static int sum_kernel_memory(void *arg, const struct kernel_event *ev)
+static void sum_kernel_memory(void *arg, const struct kernel_event *ev)
 {
 	struct stack_tree *st = arg;
 	const struct ptb_kmem *r = (const void *)ev->rec;
 	uint32_t node;
 
 	if (ev->rec->kind != PTB_REC_KMEM || !((uint64_t)r->minor + r->major))
-		return 0;
+		return;
 	node = event_node(st, &ev->at);
 	stack_sum__add(&st->nodes[node].self[st->run][STACK_FAULTS],
 		       (int64_t)((uint64_t)r->minor + r->major));
 	stack_sum__add(&st->nodes[node].self[st->run][STACK_FAULT_BYTES], (int64_t)r->fault_bytes);
-	return 0;
 }
 
 /*
  * GPU work that no operator launched (Triton's kernels, CUDA graphs): operators have the sums of
  * theirs. That of a graph belongs to what captured it.
  */
-static int sum_gpu(void *arg, const struct gpu_slice *g)
+static void sum_gpu(void *arg, const struct gpu_slice *g)
 {
 	struct stack_tree *st = arg;
 	const struct gpu_origin *o = g->origin;
@@ -309,17 +305,16 @@ static int sum_gpu(void *arg, const struct gpu_slice *g)
 
 	if ((g->what != GPU_KERNEL && g->what != GPU_MEMCPY && g->what != GPU_MEMSET) ||
 	    g->at.op_slice)
-		return 0;
+		return;
 	node = stack_node(st, g->at.tgid, o && o->stack ? o->stack : g->at.stack);
 	if (o && *o->op)
 		node = child_of(st, node, kept_name(st, o->op, STACK_OPERATOR));
 	node = child_of(st, node, kept_name(st, g->name, STACK_OPERATOR));
 	stack_sum__add(&st->nodes[node].self[st->run][STACK_GPU],
 		       (int64_t)(g->end_ns - g->begin_ns));
-	return 0;
 }
 
-static int sum_sample(void *arg, const struct py_sample *ps)
+static void sum_sample(void *arg, const struct py_sample *ps)
 {
 	struct stack_tree *st = arg;
 	uint32_t node;
@@ -340,7 +335,6 @@ static int sum_sample(void *arg, const struct py_sample *ps)
 	stack_sum__add(&st->nodes[node].self[st->run][ps->flags & PTB_SAMPLE_RAN ? STACK_RUNNING :
 										   STACK_WAITING],
 		       (int64_t)ps->ns);
-	return 0;
 }
 
 /* ---- interface ---- */
@@ -356,14 +350,13 @@ struct stack_tree *stack_tree__new(void)
 	return st;
 }
 
-int stack_tree__begin(struct stack_tree *st, const struct session *s)
+void stack_tree__begin(struct stack_tree *st, const struct session *s)
 {
 	forget_session(st);
 	st->s = s;
 	st->info = session__info(s);
 	st->run++;
 	py_paths__find(&st->paths, s);
-	return st->run < 2 ? 0 : -EINVAL;
 }
 
 void stack_tree__group_by_operator(struct stack_tree *st)

@@ -73,7 +73,7 @@ struct stack_tree;
 struct stack_tree *stack_tree__new(void);
 void stack_tree__free(struct stack_tree *st);
 /* The next session's (of two) sink. */
-int stack_tree__begin(struct stack_tree *st, const struct session *s);
+void stack_tree__begin(struct stack_tree *st, const struct session *s);
 /* Every sample is below an operator: one that is in none, or not known to be, below a group that
  * says so. Before the sink is used. */
 #define STACK_OP_NONE "(none)"
@@ -93,12 +93,11 @@ bool stack_metric__recorded(const struct session_info *info, enum stack_metric m
 /* Pages that load nothing: templates of export/html, whose {{fields}} C fills in, and the escaping
  * of foreign texts. */
 
-/* Writes the field with this name (not terminated); 0, -EINVAL: there is none, or another negative
- * errno. */
-typedef int (*html_field)(void *arg, FILE *f, const char *name, size_t len);
+/* Writes the field with this name (not terminated). */
+typedef void (*html_field)(void *arg, FILE *f, const char *name, size_t len);
 
-/* Writes a template: {{name}} stands for a field. 0 or the negative errno of a field. */
-int html__put_template(FILE *f, const char *text, html_field put, void *arg);
+/* Writes a template: {{name}} stands for a field. */
+void html__put_template(FILE *f, const char *text, html_field put, void *arg);
 /*
  * A text of the capture: nothing in it is markup, a byte that is no UTF-8 is shown as the character
  * of its number, and what is not plain text as U+FFFD.

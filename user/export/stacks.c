@@ -42,7 +42,7 @@ struct stacks {
 
 /* ---- torch's metrics ---- */
 
-static int keep_event(void *arg, const struct ka_event *ev, uint64_t *nr)
+static void keep_event(void *arg, const struct ka_event *ev, uint64_t *nr)
 {
 	struct stacks *st = arg;
 	const struct stacks_event e = { .begin_ns = ev->sl->begin_ns,
@@ -53,10 +53,9 @@ static int keep_event(void *arg, const struct ka_event *ev, uint64_t *nr)
 
 	*nr = 0;
 	if (!e.stack || !e.us)
-		return 0;
+		return;
 	*nr = (uint64_t)st->event_cnt + 1;
 	vec_push(st->events, st->event_cnt, st->event_cap, e);
-	return 0;
 }
 
 static void take_event_back(void *arg, uint64_t nr)
@@ -159,17 +158,15 @@ static void put_line(struct stacks *st, const uint32_t *frames, uint32_t cnt, ui
 		fprintf(st->f, " %" PRIu64 "\n", value);
 }
 
-static int put_events(struct stacks *st)
+static void put_events(struct stacks *st)
 {
-	int err = sort__array(st->events, st->event_cnt, sizeof(*st->events), cmp_events);
-
-	for (uint32_t i = 0; i < st->event_cnt && !err; i++) {
+	sort__array(st->events, st->event_cnt, sizeof(*st->events), cmp_events);
+	for (uint32_t i = 0; i < st->event_cnt; i++) {
 		struct py_stack stack = session__py_stack(st->s, st->events[i].stack);
 
 		if (st->events[i].us)
 			put_line(st, stack.frames, stack.frame_cnt, st->events[i].us);
 	}
-	return err;
 }
 
 /* What a node's sum is written as: the innermost Python frame above it; of samples the operator
@@ -185,18 +182,17 @@ static uint32_t leaf_of(const struct stacks *st, const struct stack_node *nodes,
 }
 
 /* The sums of a tree's nodes. */
-static int put_sums(struct stacks *st)
+static void put_sums(struct stacks *st)
 {
 	uint32_t cnt, frames[PTB_PY_FRAMES_MAX + 1];
 	const struct stack_node *nodes = stack_tree__nodes(st->tree, &cnt);
 	int64_t *sums = xcalloc(cnt, sizeof(*sums));
 	/* us, as torch */
 	uint64_t unit = st->metric == STACK_RUNNING || st->metric == STACK_WAITING ? 1000 : 1;
-	int err = 0;
 
 	for (uint32_t i = 0; i < cnt; i++)
 		stack_sum__add(&sums[leaf_of(st, nodes, i)], nodes[i].self[0][st->metric]);
-	for (uint32_t i = 1; i < cnt && !err; i++) {
+	for (uint32_t i = 1; i < cnt; i++) {
 		uint32_t depth = 0;
 
 		for (uint32_t n = i; sums[i] > 0 && nodes[n].python && depth <= PTB_PY_FRAMES_MAX;
@@ -206,7 +202,6 @@ static int put_sums(struct stacks *st)
 			put_line(st, frames, depth, (uint64_t)sums[i] / unit);
 	}
 	free(sums);
-	return err;
 }
 
 /* ---- open, finish ---- */
@@ -243,7 +238,8 @@ static int choose_metric(struct stacks *st, const struct output_args *args)
 			return -ENODATA;
 		}
 		st->tree = stack_tree__new();
-		return stack_tree__begin(st->tree, st->s);
+		stack_tree__begin(st->tree, st->s);
+		return 0;
 	}
 	st->device = strcmp(metric, "self_cpu_time_total") != 0;
 	st->ka = key_averages__new(&opts);
@@ -260,16 +256,15 @@ static struct session_sink stacks_sink(void *o)
 static int finish_stacks(void *o, const struct output_args *args, struct session_totals *totals)
 {
 	struct stacks *st = o;
-	int err;
 
 	(void)totals;
 	(void)args;
 	st->f = out_file__stream(st->of);
-	err = st->tree ? put_sums(st) : put_events(st);
-	if (fclose(st->f) && !err)
-		err = -EIO; /* out_file logged it */
-	st->f = NULL;
-	return err ? err : out_file__end(st->of);
+	if (st->tree)
+		put_sums(st);
+	else
+		put_events(st);
+	return out_file__end_stream(st->of, st->f);
 }
 
 static void free_stacks(void *o)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The last sampled Python stack of each thread, and where it stood in C++ if that was recorded,
  * as text for people: where a job hangs. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +39,7 @@ static int state_of(const struct py_sample *ps)
 					       BLOCKED;
 }
 
-static int take_sample(void *arg, const struct py_sample *ps)
+static void take_sample(void *arg, const struct py_sample *ps)
 {
 	struct thread_dump *td = arg;
 	struct dumped_thread *t = list__keyed(KEYED_LIST(td, threads, thread), ps->tgid, ps->tid);
@@ -51,10 +50,9 @@ static int take_sample(void *arg, const struct py_sample *ps)
 	if (!t->last.ts_ns)
 		t->native_ns = session__native_ns(td->s, ps->tgid, ps->tid);
 	if (t->native_ns && t->last.ts_ns >= t->native_ns)
-		return 0;
+		return;
 	if (!t->last.ts_ns || !(ps->flags & PTB_SAMPLE_NO_STACK))
 		t->last = *ps;
-	return 0;
 }
 
 static int by_thread(const void *a, const void *b)
@@ -198,10 +196,10 @@ static int finish_dump(void *o, const struct output_args *args, struct session_t
 {
 	struct thread_dump *td = o;
 	FILE *f = out_file__stream(td->of);
-	int err = sort__array(td->threads, td->thread_cnt, sizeof(*td->threads), by_thread);
 
 	(void)args;
 	(void)totals;
+	sort__array(td->threads, td->thread_cnt, sizeof(*td->threads), by_thread);
 	for (uint32_t i = 0; i < td->thread_cnt; i++) {
 		if (!i || td->threads[i].tgid != td->threads[i - 1].tgid) {
 			fputs(i ? "\n" : "", f);
@@ -209,9 +207,7 @@ static int finish_dump(void *o, const struct output_args *args, struct session_t
 		}
 		put_thread(td, f, &td->threads[i]);
 	}
-	if (fclose(f) && !err)
-		err = -EIO; /* out_file logged it */
-	return err ? err : out_file__end(td->of);
+	return out_file__end_stream(td->of, f);
 }
 
 static void free_dump(void *o)

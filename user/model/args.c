@@ -131,8 +131,6 @@ static void name_tensors(struct model *m, const struct ptb_rec_hdr *h, uint64_t 
 					 .role = role };
 
 	tensor_ids__name(&m->tensors, &at, words, cnt);
-	if (m->tensors.err)
-		m->err = m->tensors.err;
 }
 
 /* ---- autograd's number ---- */
@@ -181,8 +179,6 @@ void args__enter(struct model *m, struct thread *t, struct entry *e, const struc
 		return;
 	s = check_values(m, &sv);
 	a = new_args(m);
-	if (!a)
-		return;
 	first = sv.word_cnt && kind_at(sv.words) == PTB_VAL_STATE ?
 			values__first_words(sv.words, sv.word_cnt) :
 			0;
@@ -215,8 +211,6 @@ void args__exit(struct model *m, struct entry *e, const struct ptb_rec_hdr *h)
 	s = check_values(m, &sv);
 	if (!e->args)
 		e->args = new_args(m);
-	if (!e->args)
-		return;
 	if (s.flags & PTB_VAL_F_IDS)
 		sv.words = named_results(m, e, h, &sv);
 	e->args->out = sv;
@@ -242,8 +236,6 @@ void args__backward(struct model *m, struct thread *t, struct entry *e)
 		return;
 	if (!e->args)
 		e->args = new_args(m);
-	if (!e->args)
-		return;
 	top = stack__visible_below(fwd, fwd == t ? (uint32_t)(e - t->stack) : fwd->cnt);
 	e->args->fw_parent = top ? top->id : 0;
 	e->args->fwd_tid = fwd->tid;
@@ -308,8 +300,6 @@ void args__inherit(struct model *m, struct entry *e, const struct entry *from)
 	if (e->args || !a || !(a->in_flags & VALUES_PRESENT))
 		return;
 	e->args = new_args(m);
-	if (!e->args)
-		return;
 	e->args->in_flags = a->in_flags;
 	append_words(e->args, a->words, a->cnt);
 }

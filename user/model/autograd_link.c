@@ -54,7 +54,7 @@ void autograd__thread_gone(struct model *m, struct thread *t)
 	t->fwd = NULL;
 }
 
-/* Position + 1 of the new entry; 0 if it cannot wait (counted) or memory is out (m->err). */
+/* Position + 1 of the new entry; 0 if it cannot wait, which is counted. */
 static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t seq,
 				  const struct entry *e)
 {

@@ -8,7 +8,6 @@
 #include "model/facts.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +55,6 @@ static void split_name(struct facts *f, struct op_name *op, const char *full)
 		op->full = facts__intern(f, full, strlen(full));
 		op->name = facts__intern(f, full, dot ? (size_t)(dot - full) : strlen(full));
 		op->overload = dot ? facts__intern(f, dot + 1, strlen(dot + 1)) : "";
-		/* without memory it is split again next time */
 		hashmap__put(&f->split_names, (uintptr_t)op->full, 0, (uintptr_t)op->name);
 		hashmap__put(&f->split_names, (uintptr_t)op->full, 1, (uintptr_t)op->overload);
 	}
@@ -252,14 +250,13 @@ static void on_origin(struct facts *f, const struct ptb_origin *r)
 		f->bad_records++;
 }
 
-static int on_lost(struct facts *f, const struct ptb_lost *r)
+static void on_lost(struct facts *f, const struct ptb_lost *r)
 {
 	const struct session_lost lost = {
 		.begin_ns = r->h.ts_ns, .end_ns = r->end_ns, .cnt = r->cnt, .ring = r->ring
 	};
 
 	vec_push(f->lost, f->lost_cnt, f->lost_cap, lost);
-	return 0;
 }
 
 static void on_window(struct facts *f, const struct ptb_window *r)
@@ -284,14 +281,13 @@ static void on_clock(struct facts *f, const struct ptb_clock *r)
 	f->clock_err_ns = r->err_ns;
 }
 
-static int on_thread(struct facts *f, const struct ptb_thread *r)
+static void on_thread(struct facts *f, const struct ptb_thread *r)
 {
 	const uint64_t *process = hashmap__get(&f->process_by_tgid, r->h.tgid, 0);
 
 	if (process && r->h.tid == r->h.tgid) /* its first thread's name is the process's */
 		f->process_names[*process * 3] = r->comm;
 	hashmap__put(&f->thread_comm, r->h.tgid, r->h.tid, r->comm);
-	return 0;
 }
 
 static void on_schema(struct facts *f, const struct ptb_schema *r)
@@ -445,7 +441,7 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 
 /* ---- resolving ---- */
 
-static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
+static void resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 {
 	for (uint32_t i = 0; i < f->opdef_cnt; i++) {
 		struct addr_fact *a = &f->opdefs[i];
@@ -466,7 +462,6 @@ static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 			hashmap__put(unobserved, (uintptr_t)a->op.full, 0, 1);
 		}
 	}
-	return 0;
 }
 
 static void resolve_func(struct facts *f, struct func_fact *ff, const struct hashmap *unobserved)
@@ -505,9 +500,8 @@ static uint32_t list_gone(struct facts *f, struct opdef_history *p, uint32_t new
 			p->last = next;
 	}
 	p->cnt = used - p->first;
-	if (p->cnt > 1)
-		qsort_r(f->opdefs_gone + p->first, p->cnt, sizeof(*f->opdefs_gone), cmp_gone,
-			f->opdefs);
+	sort__array_r(f->opdefs_gone + p->first, p->cnt, sizeof(*f->opdefs_gone), cmp_gone,
+		      f->opdefs);
 	return used;
 }
 
@@ -591,27 +585,25 @@ static const char *schema_of(const struct facts *f, const struct addr_fact *a)
 	return *full || *t != '(' ? "" : text;
 }
 
-static int resolve_schemas(struct facts *f)
+static void resolve_schemas(struct facts *f)
 {
 	struct hashmap by_name = { 0 };
-	int err = 0;
 
 	for (uint32_t i = 1; i < f->func_cnt; i++)
 		if (f->funcs[i].kind == PTB_FUNC_OP)
 			share_schema(&by_name, &f->funcs[i].op, schema_text(f, f->funcs[i].schema));
-	for (uint32_t i = 0; i < f->opdef_cnt && !err; i++) {
+	for (uint32_t i = 0; i < f->opdef_cnt; i++) {
 		struct addr_fact *a = &f->opdefs[i];
 
 		if (!a->op.is_address)
 			share_schema(&by_name, &a->op, schema_of(f, a));
 	}
-	for (uint32_t i = 1; i < f->func_cnt && !err; i++)
+	for (uint32_t i = 1; i < f->func_cnt; i++)
 		if (f->funcs[i].kind == PTB_FUNC_OP)
 			take_schema(&by_name, &f->funcs[i].op);
-	for (uint32_t i = 0; i < f->opdef_cnt && !err; i++)
+	for (uint32_t i = 0; i < f->opdef_cnt; i++)
 		take_schema(&by_name, &f->opdefs[i].op);
 	hashmap__clear(&by_name);
-	return err;
 }
 
 static int cmp_lost(const void *a, const void *b)
@@ -665,7 +657,7 @@ static void resolve_processes(struct facts *f)
 	}
 }
 
-static int resolve_node_types(struct facts *f)
+static void resolve_node_types(struct facts *f)
 {
 	for (uint32_t i = 0; i < f->node_type_cnt; i++) {
 		struct addr_fact *a = &f->node_types[i];
@@ -674,33 +666,25 @@ static int resolve_node_types(struct facts *f)
 		if (*cls)
 			facts__node_names(f, cls, strlen(cls), &a->outer, &a->inner);
 	}
-	return 0;
 }
 
-static int resolve_ids(struct facts *f)
+static void resolve_ids(struct facts *f)
 {
 	struct hashmap unobserved = { 0 };
-	int err = resolve_opdefs(f, &unobserved);
 
-	for (uint32_t i = 1; i < f->func_cnt && !err; i++)
+	resolve_opdefs(f, &unobserved);
+	for (uint32_t i = 1; i < f->func_cnt; i++)
 		if (f->funcs[i].kind)
 			resolve_func(f, &f->funcs[i], &unobserved);
 	hashmap__clear(&unobserved);
-	if (!err)
-		order_opdefs(f);
-	if (!err)
-		resolve_sites(f);
-	if (!err)
-		err = resolve_schemas(f);
-	if (!err)
-		err = resolve_node_types(f);
+	order_opdefs(f);
+	resolve_sites(f);
+	resolve_schemas(f);
+	resolve_node_types(f);
 	resolve_processes(f);
 	resolve_threads(f);
-	if (f->lost_cnt)
-		qsort(f->lost, f->lost_cnt, sizeof(*f->lost), cmp_lost);
-	if (f->rss_cnt)
-		qsort(f->rss, f->rss_cnt, sizeof(*f->rss), cmp_rss);
-	return err;
+	sort__array(f->lost, f->lost_cnt, sizeof(*f->lost), cmp_lost);
+	sort__array(f->rss, f->rss_cnt, sizeof(*f->rss), cmp_rss);
 }
 
 int facts__read(struct facts *f, struct capture_reader *cr)
@@ -711,8 +695,7 @@ int facts__read(struct facts *f, struct capture_reader *cr)
 	f->joined = capture_reader__is_joined(cr);
 	err = capture_reader__control(cr, on_control, f);
 	f->bad_records += capture_reader__bad_records(cr);
-	if (!err)
-		err = resolve_ids(f);
+	resolve_ids(f);
 	return err;
 }
 

@@ -38,7 +38,7 @@ struct py_stacks {
 void py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r);
 void py_stacks__define(struct py_stacks *ps, const struct ptb_py_stack_def *r);
 /* After the last definition, which come in no order: numbers the modules of each class. */
-int py_stacks__number_modules(struct py_stacks *ps);
+void py_stacks__number_modules(struct py_stacks *ps);
 void py_stacks__clear(struct py_stacks *ps);
 
 /* Number of the process's stack; 0: it is not defined, or not clear which one it is. */

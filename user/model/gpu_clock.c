@@ -74,7 +74,7 @@ static void drop_wide(struct gpu_clock *c)
 {
 	uint64_t limit;
 
-	qsort(c->pairs, c->cnt, sizeof(*c->pairs), cmp_err);
+	sort__array(c->pairs, c->cnt, sizeof(*c->pairs), cmp_err);
 	limit = c->pairs[c->cnt / 2].err_ns * WIDE;
 	if (limit < WIDE_MIN_NS)
 		limit = WIDE_MIN_NS;
@@ -88,9 +88,9 @@ static void drop_strange(struct gpu_clock *c)
 	struct gpu_pair middle;
 	uint32_t n = 0;
 
-	qsort(c->pairs, c->cnt, sizeof(*c->pairs), cmp_offset);
+	sort__array(c->pairs, c->cnt, sizeof(*c->pairs), cmp_offset);
 	middle = c->pairs[c->cnt / 2];
-	qsort(c->pairs, c->cnt, sizeof(*c->pairs), cmp_gpu);
+	sort__array(c->pairs, c->cnt, sizeof(*c->pairs), cmp_gpu);
 	for (uint32_t i = 0; i < c->cnt; i++) {
 		const struct gpu_pair *p = &c->pairs[i];
 

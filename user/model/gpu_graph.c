@@ -42,13 +42,11 @@ static int cmp_node(const void *pa, const void *pb)
 	return c ? c : sort__cmp(a->node, b->node);
 }
 
-int gpu_graph__order(struct gpu_graphs *gg)
+void gpu_graph__order(struct gpu_graphs *gg)
 {
-	int err = sort__array(gg->nodes, gg->node_cnt, sizeof(*gg->nodes), cmp_node);
-
-	for (uint32_t i = 0; i < gg->node_cnt && !err; i++)
+	sort__array(gg->nodes, gg->node_cnt, sizeof(*gg->nodes), cmp_node);
+	for (uint32_t i = 0; i < gg->node_cnt; i++)
 		hashmap__put(&gg->node_ids, gg->nodes[i].node, gg->nodes[i].tgid, i);
-	return err;
 }
 
 void gpu_graph__free(struct gpu_graphs *gg)
@@ -123,7 +121,7 @@ void gpu_graph__until(struct model *m, uint64_t ts)
 {
 	struct gpu_graphs *gg = &m->gpu->graphs;
 
-	for (; gg->next < gg->node_cnt && gg->nodes[gg->next].at_ns < ts && !m->err; gg->next++)
+	for (; gg->next < gg->node_cnt && gg->nodes[gg->next].at_ns < ts; gg->next++)
 		if (gg->nodes[gg->next].at_ns >= m->begin_ns &&
 		    gg->nodes[gg->next].at_ns <= m->end_ns)
 			place_node(m, &gg->nodes[gg->next]);

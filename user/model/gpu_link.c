@@ -9,7 +9,6 @@
  * innermost one of its thread, whatever operators are open, makes that annotation's share of a
  * stream: from the first to the last of it.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,7 +89,7 @@ void gpu__until(struct model *m, uint64_t ts)
 {
 	struct gpu *g = m->gpu;
 
-	while (m->gpu_next < g->call_cnt && g->calls[m->gpu_next].begin_ns < ts && !m->err)
+	while (m->gpu_next < g->call_cnt && g->calls[m->gpu_next].begin_ns < ts)
 		find_context(m, &g->calls[m->gpu_next++]);
 	gpu_graph__until(m, ts);
 }
@@ -151,18 +150,16 @@ static int cmp_span(const void *pa, const void *pb)
 					    sort__cmp(b->end_ns, a->end_ns);
 }
 
-static int find_spans(const struct gpu *g, struct annotation_spans *n)
+static void find_spans(const struct gpu *g, struct annotation_spans *n)
 {
-	int err = 0;
-
-	for (uint32_t i = 0; i < g->work_cnt && !err; i++) {
+	for (uint32_t i = 0; i < g->work_cnt; i++) {
 		const struct gpu_work *w = &g->works[i];
 
 		if (w->call != GPU_NONE && gpu_work__counts(w) &&
 		    context_of(g, w->call)->annotation_slice)
 			add_span(n, g, w);
 	}
-	return err ? err : sort__array(n->v, n->cnt, sizeof(*n->v), cmp_span);
+	sort__array(n->v, n->cnt, sizeof(*n->v), cmp_span);
 }
 
 /* ---- to the sinks ---- */
@@ -289,10 +286,10 @@ void gpu__emit(struct model *m)
 	struct annotation_spans n = { 0 };
 	uint32_t k = 0;
 
-	m->err = find_spans(g, &n);
-	for (uint32_t i = 0; i < g->call_cnt && !m->err; i++)
+	find_spans(g, &n);
+	for (uint32_t i = 0; i < g->call_cnt; i++)
 		emit_call(m, &g->calls[i]);
-	for (uint32_t i = 0; i < g->work_cnt && !m->err; i++) {
+	for (uint32_t i = 0; i < g->work_cnt; i++) {
 		for (; k < n.cnt && span_is_next(&n.v[k], &g->works[i]); k++)
 			emit_span(m, &n.v[k]);
 		emit_work(m, &g->works[i]);

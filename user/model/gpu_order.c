@@ -5,7 +5,6 @@
  * of the driver inside one of the runtime has the number of that one: the runtime's is the launch.
  * What the host's probes see of both is known by its times.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/containers.h"
@@ -69,7 +68,7 @@ static uint64_t call_key(uint32_t tgid, uint32_t correlation)
 }
 
 /* n->v is the caller's to free. */
-static int sort_numbers(const struct gpu *g, struct numbers *n)
+static void sort_numbers(const struct gpu *g, struct numbers *n)
 {
 	n->cnt = 0;
 	n->v = xmalloc(g->call_cnt * sizeof(*n->v));
@@ -80,7 +79,7 @@ static int sort_numbers(const struct gpu *g, struct numbers *n)
 			n->v[n->cnt++] = (struct numbered){ call_key(c->tgid, c->correlation), i,
 							    c->driver };
 	}
-	return sort__array(n->v, n->cnt, sizeof(*n->v), cmp_numbered);
+	sort__array(n->v, n->cnt, sizeof(*n->v), cmp_numbered);
 }
 
 /* The index of the first that is not less than id. Work of one stream has numbers that rise, so it
@@ -99,25 +98,23 @@ static uint32_t find_number(const struct numbers *n, uint64_t id, uint32_t last)
 	return lo;
 }
 
-static int drop_nested_driver(struct gpu *g)
+static void drop_nested_driver(struct gpu *g)
 {
 	struct numbers n;
-	int err = sort_numbers(g, &n);
 
-	for (uint32_t i = 1; i < n.cnt && !err; i++)
+	sort_numbers(g, &n);
+	for (uint32_t i = 1; i < n.cnt; i++)
 		if (n.v[i].driver && n.v[i].id == n.v[i - 1].id)
 			g->calls[n.v[i].call].nested = true;
 	free(n.v);
-	return err;
 }
 
 /* The end of the thread's runtime call that was open last. */
-static int drop_nested_host(struct gpu *g)
+static void drop_nested_host(struct gpu *g)
 {
 	struct hashmap open = { 0 };
-	int err = 0;
 
-	for (uint32_t i = 0; i < g->call_cnt && !err; i++) {
+	for (uint32_t i = 0; i < g->call_cnt; i++) {
 		struct gpu_call *c = &g->calls[i];
 		const uint64_t *end_ns;
 
@@ -130,7 +127,6 @@ static int drop_nested_host(struct gpu *g)
 			hashmap__put(&open, c->tgid, c->tid, c->end_ns);
 	}
 	hashmap__clear(&open);
-	return err;
 }
 
 static void drop_calls(struct gpu *g)
@@ -143,13 +139,13 @@ static void drop_calls(struct gpu *g)
 	g->call_cnt = n;
 }
 
-static int link_work(struct gpu *g)
+static void link_work(struct gpu *g)
 {
 	struct numbers n;
 	uint32_t at = 0;
-	int err = sort_numbers(g, &n);
 
-	for (uint32_t i = 0; i < g->work_cnt && !err; i++) {
+	sort_numbers(g, &n);
+	for (uint32_t i = 0; i < g->work_cnt; i++) {
 		struct gpu_work *w = &g->works[i];
 		uint64_t id = call_key(w->tgid, w->correlation);
 		struct gpu_call *c;
@@ -167,7 +163,6 @@ static int link_work(struct gpu *g)
 		w->before_launch = w->begin_ns + g->clock_err_ns < c->begin_ns;
 	}
 	free(n.v);
-	return err;
 }
 
 /* Some of what is launched within the window ends after it, but none before it began. */
@@ -189,21 +184,13 @@ static void drop_outside(struct gpu *g)
 	g->work_cnt = n;
 }
 
-int gpu__order(struct gpu *g)
+void gpu__order(struct gpu *g)
 {
-	int err = sort__array(g->calls, g->call_cnt, sizeof(*g->calls), cmp_call);
-
-	if (!err)
-		err = sort__array(g->works, g->work_cnt, sizeof(*g->works), cmp_work);
-	if (!err)
-		err = drop_nested_driver(g);
-	if (!err)
-		err = drop_nested_host(g);
-	if (err)
-		return err;
+	sort__array(g->calls, g->call_cnt, sizeof(*g->calls), cmp_call);
+	sort__array(g->works, g->work_cnt, sizeof(*g->works), cmp_work);
+	drop_nested_driver(g);
+	drop_nested_host(g);
 	drop_calls(g);
-	err = link_work(g); /* the indices have changed */
-	if (!err)
-		drop_outside(g);
-	return err;
+	link_work(g); /* the indices have changed */
+	drop_outside(g);
 }

@@ -106,7 +106,7 @@ struct gpu_graphs {
 };
 
 void gpu_graph__add(struct gpu_graphs *gg, const struct ptb_gpu_graph_node *r);
-int gpu_graph__order(struct gpu_graphs *gg); /* once all are there: 0 or -ECANCELED */
+void gpu_graph__order(struct gpu_graphs *gg); /* once all are there */
 void gpu_graph__free(struct gpu_graphs *gg);
 void gpu_graph__begin(struct gpu_graphs *gg); /* of a pass */
 /* Places the nodes that were captured before ts. */
@@ -166,7 +166,7 @@ const char *gpu__work_name(struct facts *f, const struct ptb_rec_hdr *rec);
 
 /* ---- gpu_order.c ---- */
 
-/* Calls and work in their order, each call with what it launched. 0 or -ECANCELED. */
-int gpu__order(struct gpu *g);
+/* Calls and work in their order, each call with what it launched. */
+void gpu__order(struct gpu *g);
 
 #endif /* MODEL_GPU_PRIV_H */

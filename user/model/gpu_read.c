@@ -3,7 +3,6 @@
  * Reads the GPU records of a capture into tables: copies what is emitted later, names and times
  * become those of the session. Owns the checks of single records; must not know slices.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +74,7 @@ static union ptb_gpu_record common_part(const struct ptb_rec_hdr *h)
 	return r;
 }
 
-/* A copy of the common part, the same one for all records that share it; NULL: memory is out. */
+/* A copy of the common part, the same one for all records that share it. */
 static const struct ptb_rec_hdr *shared_copy(struct gpu *g, const struct ptb_rec_hdr *h)
 {
 	union ptb_gpu_record r = common_part(h);
@@ -342,7 +341,7 @@ static bool host_times(struct gpu *g, const struct gpu_proc *p, struct gpu_call 
 	return true;
 }
 
-static int fit_times(struct gpu *g)
+static void fit_times(struct gpu *g)
 {
 	uint32_t n = 0;
 
@@ -369,7 +368,6 @@ static int fit_times(struct gpu *g)
 		g->works[n++] = *w;
 	}
 	g->work_cnt = n;
-	return 0;
 }
 
 static void fit_clocks(struct gpu *g)
@@ -401,12 +399,9 @@ int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uin
 	err = capture_reader__scan(cr, read_record, g);
 	fit_clocks(g);
 	hashmap__clear(&g->copies);
-	if (!err)
-		err = fit_times(g);
-	if (!err)
-		err = gpu__order(g);
-	if (!err)
-		err = gpu_graph__order(&g->graphs);
+	fit_times(g);
+	gpu__order(g);
+	gpu_graph__order(&g->graphs);
 	if (err || (!g->proc_cnt && !g->device_cnt)) {
 		gpu__free(g);
 		return err;

@@ -15,14 +15,13 @@ static void reserve_text(struct shapes_text *st, uint32_t more)
 	vec_reserve((void **)&st->text, &st->cap, (uint64_t)st->len + more + 1, 1);
 }
 
-static int put_text(struct shapes_text *st, const char *text)
+static void put_text(struct shapes_text *st, const char *text)
 {
 	uint32_t n = (uint32_t)strlen(text);
 
 	reserve_text(st, n);
 	memcpy(st->text + st->len, text, n + 1);
 	st->len += n;
-	return 0;
 }
 
 static void put_sizes(struct shapes_text *st, const int64_t *sizes, uint32_t ndim)

@@ -297,7 +297,7 @@ static void add_to_row(struct ka_row *r, const struct ka_child *c, uint64_t sign
 	add_row_memory(r, &c->mem, &c->self_mem, sign);
 }
 
-static int add_slice(struct key_averages *ka, const struct slice *sl, struct ka_child *c)
+static void add_slice(struct key_averages *ka, const struct slice *sl, struct ka_child *c)
 {
 	struct ka_row *r = &ka->rows[c->row].r;
 	const struct ka_event ev = { .sl = sl,
@@ -307,7 +307,8 @@ static int add_slice(struct key_averages *ka, const struct slice *sl, struct ka_
 	add_to_row(r, c, ADD);
 	if (sl->begin_ns < r->first_begin_ns)
 		r->first_begin_ns = sl->begin_ns;
-	return ka->opts.event ? ka->opts.event(ka->opts.event_arg, &ev, &c->event) : 0;
+	if (ka->opts.event)
+		ka->opts.event(ka->opts.event_arg, &ev, &c->event);
 }
 
 /* The only child, of the same name: it is as if it had not been. */
@@ -321,14 +322,13 @@ static void swallow(struct key_averages *ka, const struct ka_child *only, struct
 	into->own_device_ns += only->own_device_ns;
 }
 
-static int on_slice(void *arg, const struct slice *sl)
+static void on_slice(void *arg, const struct slice *sl)
 {
 	struct key_averages *ka = arg;
 	struct ka_thread *t = thread_of(ka, sl->tgid, sl->tid);
 	uint64_t dur = sl->end_ns - sl->begin_ns;
 	struct ka_open kids, self;
 	uint32_t key;
-	int err;
 
 	key_of(ka, sl->name, &key);
 	kids = take_children(t, sl->id);
@@ -339,7 +339,7 @@ static int on_slice(void *arg, const struct slice *sl)
 	kids.ns += sl->call_ns;
 	if (!key) {
 		add_children(t, sl->parent, &kids);
-		return 0;
+		return;
 	}
 	self = (struct ka_open){ .ns = dur, .mem = memory_of(ka, sl), .cnt = 1 };
 	self.last = (struct ka_child){ .key = key,
@@ -351,11 +351,9 @@ static int on_slice(void *arg, const struct slice *sl)
 	if (ka->opts.with_flops)
 		self.last.flops = input_shapes__flops(sl);
 	if (sl->flags & SLICE_OTHER_THREAD_END) {
-		err = add_slice(ka, sl, &self.last);
-		if (err)
-			return err;
+		add_slice(ka, sl, &self.last);
 		add_children(t, sl->parent, &kids);
-		return 0;
+		return;
 	}
 	self.last.own_device_ns = sl->device_ns;
 	self.last.device_ns = self.device_ns = self.last.own_device_ns + kids.device_ns;
@@ -364,11 +362,8 @@ static int on_slice(void *arg, const struct slice *sl)
 	self.last.self_mem = self.mem;
 	add_memory(&self.last.self_mem, &self.last.child_mem, TAKE_BACK);
 	self.last.self_ns = dur > self.last.child_ns ? dur - self.last.child_ns : 0;
-	err = add_slice(ka, sl, &self.last);
-	if (err)
-		return err;
+	add_slice(ka, sl, &self.last);
 	add_children(t, sl->parent, &self);
-	return 0;
 }
 
 /*
@@ -377,7 +372,7 @@ static int on_slice(void *arg, const struct slice *sl)
  * allocate, which it counts as no bytes. What is inferred, or of no known size, torch does not
  * know.
  */
-static int on_memory(void *arg, const struct memory_event *ev)
+static void on_memory(void *arg, const struct memory_event *ev)
 {
 	static const char *const names[] = { "[memory]", "[OutOfMemory]" };
 	struct key_averages *ka = arg;
@@ -388,7 +383,7 @@ static int on_memory(void *arg, const struct memory_event *ev)
 
 	if (!oom &&
 	    (enclosed || ev->inferred || (ev->what != MEMORY_ALLOC && ev->what != MEMORY_FREE)))
-		return 0;
+		return;
 	if (!ka->alone[oom]) {
 		uint32_t key = strtab__add(ka->keys, names[oom], strlen(names[oom])), i;
 		uint32_t shapes = ka->opts.by_shape ? strtab__add(ka->keys, "[]", 2) : 0;
@@ -407,7 +402,6 @@ static int on_memory(void *arg, const struct memory_event *ev)
 	row->r.count++;
 	if (ev->ts_ns < row->r.first_begin_ns)
 		row->r.first_begin_ns = ev->ts_ns;
-	return 0;
 }
 
 /* ---- GPU ---- */
@@ -448,7 +442,7 @@ static const char *gpu_category(const struct gpu_slice *g)
 	}
 }
 
-static int on_gpu(void *arg, const struct gpu_slice *g)
+static void on_gpu(void *arg, const struct gpu_slice *g)
 {
 	struct key_averages *ka = arg;
 	bool on_host = g->what == GPU_API || g->what == GPU_OVERHEAD;
@@ -460,10 +454,10 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 	struct ka_row *r;
 
 	if (!gpu_category(g))
-		return 0;
+		return;
 	key_of(ka, g->name, &key);
 	if (!key) /* a name that torch drops */
-		return 0;
+		return;
 	if (ka->opts.by_shape)
 		shapes = strtab__add(ka->keys, "[]", 2);
 	find_row(ka, key, shapes, kind, &i);
@@ -481,7 +475,6 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 	}
 	if (g->what == GPU_API)
 		add_gpu_call(ka, i, g);
-	return 0;
 }
 
 struct session_sink key_averages__sink(struct key_averages *ka)
@@ -515,7 +508,7 @@ const struct ka_row *key_averages__rows(struct key_averages *ka, uint32_t *cnt)
 		ka->sorted[n].stack = strtab__text(ka->keys, ka->rows[i].stack);
 		ka->sorted[n++].key = strtab__text(ka->keys, ka->rows[i].key);
 	}
-	qsort(ka->sorted, n, sizeof(*ka->sorted), cmp_first);
+	sort__array(ka->sorted, n, sizeof(*ka->sorted), cmp_first);
 	*cnt = n;
 	return ka->sorted;
 }

@@ -45,10 +45,10 @@ struct ka_opts {
 	const char *(*stack_text)(void *arg, const struct slice *sl);
 	void *stack_arg;
 	/*
-	 * Each event, NULL: not wanted; 0 and a number, by which take_back() takes it back when its
-	 * parent swallows it, or negative errno.
+	 * Each event, NULL: not wanted. Gives it a number, by which take_back() takes it back when
+	 * its parent swallows it.
 	 */
-	int (*event)(void *arg, const struct ka_event *ev, uint64_t *nr);
+	void (*event)(void *arg, const struct ka_event *ev, uint64_t *nr);
 	void (*take_back)(void *arg, uint64_t nr);
 	void *event_arg;
 };

@@ -6,7 +6,6 @@
  * allocator does not report when it takes it back (the CPU's) ends here then, if a tensor showed
  * its size; in torch's timeline it lives on. What lies between is done by the other mem_*.c.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -337,7 +336,7 @@ static int cmp_row(const void *a, const void *b)
 					sort__cmp(x->bytes, y->bytes);
 }
 
-static int make_rows(struct mem_flow *mf)
+static void make_rows(struct mem_flow *mf)
 {
 	const struct mem_node *n;
 
@@ -346,23 +345,17 @@ static int make_rows(struct mem_flow *mf)
 	for (n = mf->nodes; n < mf->nodes + mf->node_cnt; n++)
 		for (uint32_t i = 0; i < n->edge_cnt; i++)
 			edge_rows(mf, n, &mf->edges[n->first_edge + i]);
-	return sort__array(mf->rows, mf->row_cnt, sizeof(*mf->rows), cmp_row);
+	sort__array(mf->rows, mf->row_cnt, sizeof(*mf->rows), cmp_row);
 }
 
-int mem_flow__finish(struct mem_flow *mf)
+void mem_flow__finish(struct mem_flow *mf)
 {
-	int err;
-
 	if (mf->account.too_many)
 		mf->op_cnt = mf->ref_cnt = mf->step_cnt = 0;
-	err = mem_keys__make(mf);
-	if (!err)
-		err = mem_graph__make(mf);
-	if (!err)
-		mem_category__make(mf);
-	if (!err)
-		err = make_rows(mf);
-	return err;
+	mem_keys__make(mf);
+	mem_graph__make(mf);
+	mem_category__make(mf);
+	make_rows(mf);
 }
 
 const struct mem_row *mem_flow__rows(const struct mem_flow *mf, uint32_t *cnt)

@@ -69,7 +69,7 @@ void mem_flow__slice(struct mem_flow *mf, const struct slice *sl);
 void mem_flow__memory(struct mem_flow *mf, const struct memory_event *ev, uint32_t owner);
 
 /* After the run: makes the rows. */
-int mem_flow__finish(struct mem_flow *mf);
+void mem_flow__finish(struct mem_flow *mf);
 /* In torch's order: by time, then by action. */
 const struct mem_row *mem_flow__rows(const struct mem_flow *mf, uint32_t *cnt);
 struct mem_flow_account mem_flow__account(const struct mem_flow *mf);

@@ -5,7 +5,6 @@
  * changes, makes or ends (DataFlowGraph, DataFlowNode). Also finds the gradients that
  * AccumulateGrad takes, which needs the tree.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/containers.h"
@@ -211,12 +210,11 @@ static int by_key(const void *a, const void *b, void *arg)
 	return sort__cmp(x->key, y->key);
 }
 
-static int fill_node(struct build *b, uint32_t node)
+static void fill_node(struct build *b, uint32_t node)
 {
 	struct mem_flow *mf = b->mf;
 	struct mem_node *n = &mf->nodes[node];
 	struct mem_edge *e, *end;
-	int err = 0;
 
 	n->first_edge = mf->edge_cnt;
 	for (uint32_t i = b->ops.first[node]; i < b->ops.first[node + 1]; i++)
@@ -226,33 +224,29 @@ static int fill_node(struct build *b, uint32_t node)
 	n->edge_cnt = mf->edge_cnt - n->first_edge;
 	e = mf->edges + n->first_edge;
 	end = e + n->edge_cnt;
-	if (n->edge_cnt > 1)
-		err = sort__array_r(e, n->edge_cnt, sizeof(*e), by_key, mf->keys);
+	sort__array_r(e, n->edge_cnt, sizeof(*e), by_key, mf->keys);
 	for (; e < end; e++) {
 		/* sorting has moved it, and no other node may find it */
 		b->edge_of[e->key] = MEM_NONE;
 		if (e->mutated == 1 && e->version >= 0)
 			b->version[e->key]++;
 	}
-	return err;
 }
 
-static int fill_all(struct build *b)
+static void fill_all(struct build *b)
 {
 	struct mem_flow *mf = b->mf;
-	int err = 0;
 
 	b->edge_of = xmalloc(sizeof(*b->edge_of) * ((size_t)mf->key_cnt + 1));
 	b->version = xcalloc((size_t)mf->key_cnt + 1, sizeof(*b->version));
 	for (uint32_t i = 0; i < mf->key_cnt; i++)
 		b->edge_of[i] = MEM_NONE;
-	for (uint32_t i = 0; !err && i < mf->node_cnt; i++)
-		err = fill_node(b, i);
-	return err;
+	for (uint32_t i = 0; i < mf->node_cnt; i++)
+		fill_node(b, i);
 }
 
 /* A slot for each version of each key in arrays by version. */
-static int number_versions(struct build *b)
+static void number_versions(struct build *b)
 {
 	struct mem_flow *mf = b->mf;
 	uint64_t slots = 0;
@@ -264,7 +258,7 @@ static int number_versions(struct build *b)
 		slots += (uint64_t)b->version[i] + 1;
 	}
 	if (slots >= MEM_NONE)
-		return -E2BIG;
+		mem__end(slots);
 	mf->slot_cnt = (uint32_t)slots;
 	mf->present = xcalloc((size_t)slots + 1, 1);
 	for (e = mf->edges; e < mf->edges + mf->edge_cnt; e++) {
@@ -273,27 +267,21 @@ static int number_versions(struct build *b)
 		if (mem_edge__is_output(e))
 			mf->present[mem_edge__out_slot(mf, e)] = 1;
 	}
-	return 0;
 }
 
-int mem_graph__make(struct mem_flow *mf)
+void mem_graph__make(struct mem_flow *mf)
 {
-	struct build b = { .mf = mf };
-	int err;
+	struct build b = { .mf = mf, .by_id = mem_ops__by_id(mf) };
 
-	b.by_id = mem_ops__by_id(mf);
 	mf->grad_id = xcalloc((size_t)mf->id_cnt + 1, 1);
-	if (!b.by_id)
-		return -ECANCELED;
 	for (uint32_t i = 0; i < mf->step_cnt; i++)
 		if (mf->steps[i].open_at_begin)
 			hashmap__put(&b.open_steps, mf->steps[i].tid, 0, i);
 	find_nodes(&b);
 	find_members(&b.ops, mf->node_cnt, mf->op_cnt, node_of_op, mf);
 	find_members(&b.acts, mf->node_cnt, mf->act_cnt, node_of_act, mf);
-	err = fill_all(&b);
-	if (!err)
-		err = number_versions(&b);
+	fill_all(&b);
+	number_versions(&b);
 	hashmap__clear(&b.open_steps);
 	free(b.by_id);
 	free(b.edge_of);
@@ -302,5 +290,4 @@ int mem_graph__make(struct mem_flow *mf)
 	free(b.ops.items);
 	free(b.acts.first);
 	free(b.acts.items);
-	return err;
 }

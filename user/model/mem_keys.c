@@ -6,7 +6,6 @@
  * blocks that a tensor ever had share one id. torch numbers them by the address of the TensorImpl
  * and keeps each one that it saw, so that none comes back.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/containers.h"
@@ -36,10 +35,8 @@ uint32_t *mem_ops__by_id(const struct mem_flow *mf)
 
 	for (uint32_t i = 0; i < mf->op_cnt; i++)
 		by_id[i] = i;
-	if (!sort__array_r(by_id, mf->op_cnt, sizeof(*by_id), by_id_of, mf->ops))
-		return by_id;
-	free(by_id);
-	return NULL;
+	sort__array_r(by_id, mf->op_cnt, sizeof(*by_id), by_id_of, mf->ops);
+	return by_id;
 }
 
 struct mem_op *mem_ops__find(const struct mem_flow *mf, const uint32_t *by_id, uint64_t id)
@@ -192,14 +189,13 @@ static void replay_op(struct pass *p, const struct mem_op *op)
 }
 
 /* At one time: what allocators do, what operators begin with. */
-static int replay(struct pass *p)
+static void replay(struct pass *p)
 {
 	struct mem_flow *mf = p->mf;
 	uint32_t op = 0, act = 0;
 	uint64_t op_ns, act_ns;
-	int err = 0;
 
-	while (!err && (op < mf->op_cnt || act < mf->act_cnt)) {
+	while (op < mf->op_cnt || act < mf->act_cnt) {
 		op_ns = op < mf->op_cnt ? mf->ops[op].begin_ns : UINT64_MAX;
 		act_ns = act < mf->act_cnt ? mf->acts[act].ts_ns : UINT64_MAX;
 		if (act < mf->act_cnt && act_ns <= op_ns)
@@ -207,7 +203,6 @@ static int replay(struct pass *p)
 		else
 			replay_op(p, &mf->ops[op++]);
 	}
-	return err;
 }
 
 /* Ids from 0, of tensors only, in order of their first block. */
@@ -222,25 +217,18 @@ static void number_ids(struct pass *p)
 	}
 }
 
-int mem_keys__make(struct mem_flow *mf)
+void mem_keys__make(struct mem_flow *mf)
 {
 	struct pass p = { .mf = mf };
-	int err;
 
-	err = sort__array(mf->ops, mf->op_cnt, sizeof(*mf->ops), by_begin);
-	if (!err)
-		err = replay(&p);
-	if (!err) {
-		number_ids(&p);
-		free(mf->acts);
-		mf->acts = p.acts;
-		mf->act_cnt = p.act_cnt;
-		mf->act_cap = p.act_cap;
-		p.acts = NULL;
-	}
-	free(p.acts);
+	sort__array(mf->ops, mf->op_cnt, sizeof(*mf->ops), by_begin);
+	replay(&p);
+	number_ids(&p);
+	free(mf->acts);
+	mf->acts = p.acts;
+	mf->act_cnt = p.act_cnt;
+	mf->act_cap = p.act_cap;
 	free(p.joined);
 	hashmap__clear(&p.live);
 	hashmap__clear(&p.tensors);
-	return err;
 }

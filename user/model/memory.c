@@ -15,7 +15,6 @@
  * An address that is given out while its block is still live was freed in between, and that record
  * is lost: the free is emitted first, without a context, as inferred.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,28 +127,23 @@ static int cmp_order(const void *a, const void *b, void *arg)
 	return sort__cmp(x->order, y->order);
 }
 
-/* Live ones in order of allocation; malloc'ed, NULL and *cnt 0 when there are none. 0 or
- * -ECANCELED. */
-static int list_blocks(const struct blocks *bs, struct memory_block **list, uint32_t *cnt)
+/* Live ones in order of allocation; malloc'ed, NULL and *cnt 0 when there are none. */
+static void list_blocks(const struct blocks *bs, struct memory_block **list, uint32_t *cnt)
 {
 	uint32_t *live, n = 0;
-	int err;
 
-	*list = NULL;
-	*cnt = 0;
 	if (!bs->live)
-		return 0;
+		return;
 	live = xcalloc(bs->live, sizeof(*live));
 	*list = xcalloc(bs->live, sizeof(**list));
 	for (uint32_t i = 0; i < bs->cnt; i++)
 		if (bs->v[i].live)
 			live[n++] = i;
-	err = sort__array_r(live, n, sizeof(*live), cmp_order, bs->v);
+	sort__array_r(live, n, sizeof(*live), cmp_order, bs->v);
 	for (uint32_t i = 0; i < n; i++)
 		(*list)[i] = bs->v[live[i]].b;
 	free(live);
 	*cnt = n;
-	return err;
 }
 
 /* The text of the operator's input shapes, interned; "" when they were not recorded. */
@@ -451,8 +445,6 @@ void memory__record(struct model *m, const struct ptb_rec_hdr *h)
 		return;
 	}
 	t = model__thread(m, h->tgid, h->tid);
-	if (!t || m->err)
-		return;
 	if (h->kind >= PTB_REC_KMEM)
 		on_kernel(m, t, h);
 	else
@@ -479,9 +471,12 @@ void memory__open(struct model *m)
 	m->memory = xcalloc(1, sizeof(*m->memory));
 }
 
-int memory__live(const struct model *m, struct memory_block **list, uint32_t *cnt)
+void memory__live(const struct model *m, struct memory_block **list, uint32_t *cnt)
 {
-	return m->memory ? list_blocks(&m->memory->blocks, list, cnt) : 0;
+	*list = NULL;
+	*cnt = 0;
+	if (m->memory)
+		list_blocks(&m->memory->blocks, list, cnt);
 }
 
 void memory__clear(struct model *m)

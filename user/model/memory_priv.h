@@ -209,8 +209,8 @@ bool mem_flow__matches(const struct op_schema *sc, const struct slice_values *in
 /* Marks in state[], by id, what optimizers keep. */
 void mem_state__find(const struct mem_flow *mf, uint8_t *state);
 
-int mem_keys__make(struct mem_flow *mf);
-int mem_graph__make(struct mem_flow *mf);
+void mem_keys__make(struct mem_flow *mf);
+void mem_graph__make(struct mem_flow *mf);
 void mem_category__make(struct mem_flow *mf);
 
 /* The operator, NULL: not kept. Only after mem_keys__make() has sorted them. */

@@ -153,8 +153,6 @@ static struct entry_memory *new_entry(struct model *m)
 void memory__begin(struct model *m, struct thread *t, struct entry *e)
 {
 	e->mem = new_entry(m);
-	if (!e->mem)
-		return;
 	e->mem->begin = sums_now(t->mem);
 	t->mem->proc->open++;
 	if (!e->is_step)
@@ -205,8 +203,6 @@ void memory__drop(struct model *m, struct entry *e)
 void memory__open_at_begin(struct model *m, struct thread *t, struct entry *e)
 {
 	e->mem = new_entry(m);
-	if (!e->mem)
-		return;
 	e->mem->sum = sums_now(t->mem);
 	subtract(&e->mem->sum, &t->mem->since);
 }

@@ -42,7 +42,6 @@ struct tensor_ids {
 	bool ends;     /* ends of tensors are recorded */
 	/* tensors and storages beyond LIMIT_TENSORS, which have a new number each time */
 	uint64_t over;
-	int err;
 };
 
 struct tensor_place {
@@ -54,7 +53,7 @@ struct tensor_place {
 
 void tensor_ids__clear(struct tensor_ids *ids);
 /* Replaces the addresses of TensorImpls in a checked payload by numbers: the tensor's in the low,
- * its storage's in the high 32 bits. ids->err is set when memory is out. */
+ * its storage's in the high 32 bits. */
 void tensor_ids__name(struct tensor_ids *ids, const struct tensor_place *at, uint64_t *words,
 		      uint32_t cnt);
 void tensor_ids__end(struct tensor_ids *ids, const struct ptb_tensor_end *r);
@@ -204,7 +203,6 @@ struct model {
 	const char *when; /* of the session's options */
 	uint64_t begin_ns, end_ns;
 	uint64_t next_id; /* of a slice, and of a moment at which a step may begin */
-	int err;          /* first non-zero return of a sink */
 
 	struct thread **threads;
 	uint32_t thread_cnt, thread_cap;
@@ -245,7 +243,7 @@ struct model {
 
 /* ---- threads.c ---- */
 
-/* Finds or makes the thread; announces it to the sinks. NULL: a sink stopped (m->err). */
+/* Finds or makes the thread; announces it to the sinks. */
 struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid);
 struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid);
 /* A thread or process began, ended, or became another program. */
@@ -260,7 +258,7 @@ void model__count_silent(struct model *m);
 /* The thread runs with this stack pointer now: frames at or below it are gone. */
 void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts);
 /* Pushes a copy of proto (name, func, kind, ... are the caller's; id, parent, depth, begin are set
- * here). The entry, or NULL (m->err is set, or the stack is too deep and it was counted). */
+ * here). The entry, or NULL (the stack is too deep and it was counted). */
 struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto,
 				uint64_t ts);
 /* The same for an annotation, which may outlive what is below it. */
@@ -305,8 +303,6 @@ void stack__hide(struct model *m, struct thread *t, uint32_t i);
 
 /* ---- session.c ---- */
 
-/* Calls one function of each sink that has it: m->err is its answer. */
-/* clang-format off */
 /* Does it belong to no annotation that was asked for? Then it is counted, and not delivered. */
 static inline bool model__leaves_out(struct model *m, bool within)
 {
@@ -316,16 +312,13 @@ static inline bool model__leaves_out(struct model *m, bool within)
 	return true;
 }
 
-#define MODEL_EMIT(m, func, ...)                                                                  \
-	do {                                                                                      \
-		uint32_t i_;                                                                      \
-                                                                                                  \
-		for (i_ = 0; i_ < (m)->sink_cnt && !(m)->err; i_++) {                             \
-			if ((m)->sinks[i_].func)                                                  \
-				(m)->err = (m)->sinks[i_].func((m)->sinks[i_].arg, __VA_ARGS__);  \
-		}                                                                                 \
+/* Calls one function of each sink that has it. */
+#define MODEL_EMIT(m, func, ...)                                                                   \
+	do {                                                                                       \
+		for (uint32_t i_ = 0; i_ < (m)->sink_cnt; i_++)                                    \
+			if ((m)->sinks[i_].func)                                                   \
+				(m)->sinks[i_].func((m)->sinks[i_].arg, __VA_ARGS__);              \
 	} while (0)
-/* clang-format on */
 
 /* Number of Python's stack at the record of the thread with this time, 0: none. */
 static inline uint32_t thread__py_stack(const struct thread *t, uint64_t ts_ns)
@@ -423,7 +416,7 @@ void memory__record(struct model *m, const struct ptb_rec_hdr *h);
  * left. */
 void memory__new_process(struct model *m, uint32_t tgid, bool drop_blocks);
 /* Blocks that are live now, in order of allocation; malloc'ed. */
-int memory__live(const struct model *m, struct memory_block **list, uint32_t *cnt);
+void memory__live(const struct model *m, struct memory_block **list, uint32_t *cnt);
 
 /* ---- memory_sums.c; of threads and entries only where memory is recorded (mem is not NULL)
  * ---- */

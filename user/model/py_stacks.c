@@ -89,13 +89,13 @@ static int cmp_modules(const void *pa, const void *pb)
 	return a->depth != b->depth ? sort__cmp(a->depth, b->depth) : sort__cmp(a->frame, b->frame);
 }
 
-int py_stacks__number_modules(struct py_stacks *ps)
+void py_stacks__number_modules(struct py_stacks *ps)
 {
 	struct hashmap cnts = { 0 }; /* class of a process -> its modules */
-	int err = sort__array(ps->modules, ps->module_cnt, sizeof(*ps->modules), cmp_modules);
 
+	sort__array(ps->modules, ps->module_cnt, sizeof(*ps->modules), cmp_modules);
 	hashmap__clear(&ps->module_ids);
-	for (uint32_t i = 0; i < ps->module_cnt && !err; i++) {
+	for (uint32_t i = 0; i < ps->module_cnt; i++) {
 		struct py_module *m = &ps->modules[i];
 		struct raw_frame raw;
 		uint64_t *cnt, class;
@@ -108,7 +108,6 @@ int py_stacks__number_modules(struct py_stacks *ps)
 		hashmap__put(&ps->module_ids, m->frame, 0, i);
 	}
 	hashmap__clear(&cnts);
-	return err;
 }
 
 void py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r)
@@ -129,17 +128,16 @@ void py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r)
 }
 
 /* stack: its number, or UNREAD. An id that has two meanings has none. */
-static int remember(struct py_stacks *ps, const struct ptb_py_stack_def *r, uint32_t stack)
+static void remember(struct py_stacks *ps, const struct ptb_py_stack_def *r, uint32_t stack)
 {
 	uint64_t *known = hashmap__get(&ps->by_id, r->h.tgid, r->id);
 
 	if (!known) {
 		hashmap__put(&ps->by_id, r->h.tgid, r->id, stack);
-		return 0;
+		return;
 	}
 	if (*known != stack)
 		*known = 0;
-	return 0;
 }
 
 void py_stacks__define(struct py_stacks *ps, const struct ptb_py_stack_def *r)

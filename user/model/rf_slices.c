@@ -172,7 +172,7 @@ void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r)
 		proto.flags |= SLICE_OPEN_AT_BEGIN;
 		stack__use_reserve(t);
 	}
-	e = m->err ? NULL : stack__push_annotation(m, t, &proto, r->h.ts_ns);
+	e = stack__push_annotation(m, t, &proto, r->h.ts_ns);
 	if (e)
 		on_begun(m, t, e, r);
 }

@@ -613,7 +613,6 @@ static void on_py_sample(struct model *m, const struct ptb_py_sample *r)
 static int on_record(void *arg, const struct ptb_rec_hdr *h)
 {
 	struct model *m = arg;
-	struct thread *t;
 
 	if (h->ts_ns >= TS_MAX) {
 		m->totals->bad_records++;
@@ -637,18 +636,14 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		memory__record(m, h);
 		break;
 	case PTB_READ_STACKS:
-		t = model__thread(m, h->tgid, h->tid);
-		if (t)
-			on_py_stack(m, t, (const void *)h);
+		on_py_stack(m, model__thread(m, h->tgid, h->tid), (const void *)h);
 		break;
 	case PTB_READ_SAMPLES:
-		if (model__thread(m, h->tgid, h->tid))
-			on_py_sample(m, (const void *)h);
+		model__thread(m, h->tgid, h->tid); /* the sinks know it first */
+		on_py_sample(m, (const void *)h);
 		break;
 	case PTB_READ_THREADS:
-		t = model__thread(m, h->tgid, h->tid);
-		if (t)
-			on_thread_record(m, t, h);
+		on_thread_record(m, model__thread(m, h->tgid, h->tid), h);
 		break;
 	case PTB_READ_NOBODY: /* not by thread */
 	case PTB_READ_RECORDER:
@@ -657,7 +652,7 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 	case PTB_READ_FACTS:
 		break;
 	}
-	return m->err;
+	return 0;
 }
 
 static void model_clear(struct model *m)
@@ -697,8 +692,6 @@ static void start_pass(struct session *s, struct model *m)
 	}
 	m->agent_lost = agent_lost(s->facts.counters);
 	free(s->live);
-	s->live = NULL;
-	s->live_cnt = 0;
 	*m->totals = (struct session_totals){
 		.when = s->opts.when, .bad_records = s->facts.bad_records + s->facts.py.bad_records
 	};
@@ -706,17 +699,10 @@ static void start_pass(struct session *s, struct model *m)
 		memory__open(m);
 }
 
-int session__live_blocks(const struct session *s,
-			 int (*fn)(void *arg, const struct memory_block *b), void *arg)
+const struct memory_block *session__live_blocks(const struct session *s, uint32_t *cnt)
 {
-	int ret;
-
-	for (uint32_t i = 0; i < s->live_cnt; i++) {
-		ret = fn(arg, &s->live[i]);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	*cnt = s->live_cnt;
+	return s->live;
 }
 
 /* Of live blocks those that were allocated in annotations of the options. */
@@ -742,21 +728,14 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 	err = capture_reader__stream(s->cr, on_record, &m);
 	m.totals->bad_records += capture_reader__bad_records(s->cr);
 	m.totals->late_records = capture_reader__late(s->cr);
-	if (m.gpu && !err) {
+	if (m.gpu)
 		gpu__until(&m, UINT64_MAX);
-		err = m.err;
-	}
-	for (uint32_t i = 0; i < m.thread_cnt && !err; i++) {
+	for (uint32_t i = 0; i < m.thread_cnt; i++)
 		stack__close_all(&m, m.threads[i], facts__end_of(m.f, m.threads[i]->tgid, m.end_ns),
 				 SLICE_UNFINISHED);
-		err = m.err;
-	}
-	if (m.gpu && !err) {
+	if (m.gpu)
 		gpu__emit(&m);
-		err = m.err;
-	}
-	if (!err)
-		err = memory__live(&m, &s->live, &s->live_cnt);
+	memory__live(&m, &s->live, &s->live_cnt);
 	if (m.when)
 		keep_within(s);
 	if (m.when && !err && !m.totals->when_found) {

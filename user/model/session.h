@@ -413,16 +413,16 @@ struct session_sink {
 	void *arg;
 	/* Slices come when they close: children before parents, threads interleaved. Each function
 	 * may be NULL. */
-	int (*slice)(void *arg, const struct slice *sl);
-	int (*flow)(void *arg, const struct fwdbwd *fl);
+	void (*slice)(void *arg, const struct slice *sl);
+	void (*flow)(void *arg, const struct fwdbwd *fl);
 	/* A thread that appeared in the stream, once, when first seen. */
-	int (*thread)(void *arg, uint32_t tgid, uint32_t tid);
+	void (*thread)(void *arg, uint32_t tgid, uint32_t tid);
 	/* In order of time, before the slices that enclose them are emitted. */
-	int (*memory)(void *arg, const struct memory_event *ev);
-	int (*kernel)(void *arg, const struct kernel_event *ev);
-	int (*sample)(void *arg, const struct py_sample *ps); /* in order of time */
+	void (*memory)(void *arg, const struct memory_event *ev);
+	void (*kernel)(void *arg, const struct kernel_event *ev);
+	void (*sample)(void *arg, const struct py_sample *ps); /* in order of time */
 	/* After the last slice: calls in order of time, then by device, stream and time. */
-	int (*gpu)(void *arg, const struct gpu_slice *g);
+	void (*gpu)(void *arg, const struct gpu_slice *g);
 };
 
 /*
@@ -507,10 +507,8 @@ int session__open(struct capture_reader *cr, const struct session_opts *opts, st
 void session__free(struct session *s);
 const struct session_info *session__info(const struct session *s);
 
-/* Blocks that were live at the end of the last run, in order of allocation; until the next run.
- * Calls fn for each; stops when it returns non-zero, and returns that. */
-int session__live_blocks(const struct session *s,
-			 int (*fn)(void *arg, const struct memory_block *b), void *arg);
+/* Blocks that were live at the end of the last run, in order of allocation; until the next run. */
+const struct memory_block *session__live_blocks(const struct session *s, uint32_t *cnt);
 
 /*
  * During the call of a sink: the slices that are open on the thread, innermost first, at most max;
@@ -524,10 +522,9 @@ uint32_t session__open_slices(const struct session *s, uint32_t tgid, uint32_t t
  * ascending. Of the current run or the last one, for ids that it delivered as `id` or `parent`. */
 uint64_t session__order(const struct session *s, uint64_t id);
 
-/* One pass: emits every slice, flow and thread to the sinks, in this order of sinks. May be
- * called again (same ids, same order). Stops at the first return of a sink that is not 0
- * and returns it; -ENODATA, logged: no
- * annotation has the name in the options. */
+/* One pass: emits every slice, flow and thread to the sinks, in this order of sinks. May be called
+ * again (same ids, same order). 0 or negative errno; -ENODATA, logged: no annotation has the name
+ * in the options. */
 int session__run(struct session *s, const struct session_sink *sinks, uint32_t cnt,
 		 struct session_totals *totals);
 

@@ -20,7 +20,6 @@
  * own count (thread.step_order).
  */
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +183,8 @@ int steps__find(struct capture_reader *cr, struct facts *f, const struct session
 	step_count__free(fi.count);
 	*first_ns = fi.first_ns;
 	*last_ns = fi.last_ns;
-	return err ? err : py_stacks__number_modules(&f->py);
+	py_stacks__number_modules(&f->py);
+	return err;
 }
 
 void steps__clear(struct step_ends *found)

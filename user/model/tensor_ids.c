@@ -76,7 +76,7 @@ static struct seen_object *find_object(const struct seen_table *t, uint64_t addr
 	return i ? &t->v[*i] : NULL;
 }
 
-/* NULL: memory is out, or the table is full, which is counted. */
+/* NULL: the table is full, which is counted. */
 static struct seen_object *add_object(struct tensor_ids *ids, struct seen_table *t, uint64_t addr,
 				      uint64_t prog)
 {

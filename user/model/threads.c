@@ -71,8 +71,6 @@ struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid)
 	t = model__known_thread(m, tgid, tid);
 	if (!t)
 		t = new_thread(m, tgid, tid);
-	if (!t)
-		return NULL;
 	if (!t->lives)
 		add_living(m, t);
 	if (!t->announced)
@@ -103,7 +101,7 @@ static void end_process(struct model *m, uint32_t tgid, uint64_t ts)
 	uint64_t *ends = hashmap__get(&m->living, tgid, 0);
 	uint32_t next = ends ? (uint32_t)(*ends >> 32) : 0;
 
-	for (; next && !m->err; next = m->threads[next - 1]->next_of_proc) {
+	for (; next; next = m->threads[next - 1]->next_of_proc) {
 		m->threads[next - 1]->lives = false;
 		end_thread(m, m->threads[next - 1], ts);
 	}
@@ -130,8 +128,7 @@ void model__task(struct model *m, const struct ptb_task *r)
 			end_thread(m, t, r->h.ts_ns);
 		else
 			t = new_thread(m, tgid, r->child_tid);
-		if (t)
-			t->born = true;
+		t->born = true;
 		return;
 	case PTB_REC_EXEC:
 		end_process(m, tgid, r->h.ts_ns);

@@ -157,7 +157,7 @@ static void drop_inner(struct collectives *c, struct call_thread *t, const struc
 	}
 }
 
-static int on_slice(void *arg, const struct slice *sl)
+static void on_slice(void *arg, const struct slice *sl)
 {
 	struct collectives *c = arg;
 	const uint64_t *known;
@@ -169,7 +169,7 @@ static int on_slice(void *arg, const struct slice *sl)
 		known = c->thread_cnt ? hashmap__get(&c->thread_ids, sl->tgid, sl->tid) : NULL;
 		if (known && c->threads[*known].cnt)
 			settle(c, &c->threads[*known], sl);
-		return 0;
+		return;
 	}
 	p = list__keyed(KEYED_LIST(c, procs, proc), c->input, sl->tgid);
 	t = list__keyed(KEYED_LIST(c, threads, thread), sl->tgid, sl->tid);
@@ -180,10 +180,9 @@ static int on_slice(void *arg, const struct slice *sl)
 	settle(c, t, sl);
 	if (p->cnt >= LIMIT_COLLECTIVES) {
 		c->over++;
-		return 0;
+		return;
 	}
 	add_call(c, t, sl, waits);
-	return 0;
 }
 
 struct session_sink collectives__sink(struct collectives *c)
@@ -198,12 +197,10 @@ static int cmp_calls(const void *a, const void *b)
 	return sort__cmp(x->begin_ns, y->begin_ns);
 }
 
-int collectives__end(struct collectives *c)
+void collectives__end(struct collectives *c)
 {
-	int err = 0;
-
 	drop_threads(c);
-	for (uint32_t i = 0; i < c->proc_cnt && !err; i++) {
+	for (uint32_t i = 0; i < c->proc_cnt; i++) {
 		struct rank_calls *p = &c->procs[i];
 		uint32_t n = 0;
 
@@ -213,9 +210,8 @@ int collectives__end(struct collectives *c)
 			if (!p->calls[k].inner)
 				p->calls[n++] = p->calls[k];
 		p->cnt = n;
-		err = sort__array(p->calls, p->cnt, sizeof(*p->calls), cmp_calls);
+		sort__array(p->calls, p->cnt, sizeof(*p->calls), cmp_calls);
 	}
-	return err;
 }
 
 const struct rank_calls *collectives__of(const struct collectives *c, uint32_t input, uint32_t tgid)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* See join.h: from the files' names to the reader of them all. */
 #define LOG_DOMAIN "captures"
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -86,10 +85,9 @@ static int join_inputs(struct join *j)
 {
 	int err = join__read_inputs(j);
 
-	if (!err)
-		err = join__align(j);
 	if (err)
 		return err;
+	join__align(j);
 	j->parts = (struct capture_join){ .parts = j->readers,
 					  .cnt = j->cnt,
 					  .arg = j,

@@ -2,7 +2,6 @@
 /* What is added to the times and to the numbers of each capture, and what collectives say of
  * that. */
 #define LOG_DOMAIN "captures"
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -174,13 +173,11 @@ static void check_collectives(struct join *j)
 		judge_machine(j, ref, &j->machines[i]);
 }
 
-int join__align(struct join *j)
+void join__align(struct join *j)
 {
 	find_machines(j);
-
 	shift_pids(j);
 	shift_times(j);
 	check_collectives(j);
 	shift_times(j);
-	return 0;
 }

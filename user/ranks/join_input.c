@@ -146,8 +146,7 @@ static int read_input(struct join *j, uint32_t i, char (*values)[32])
 		sink = collectives__sink(&j->calls);
 		err = session__run(s, &sink, 1, &totals);
 	}
-	if (!err)
-		err = collectives__end(&j->calls);
+	collectives__end(&j->calls);
 	session__free(s);
 	if (err && !log__has_error())
 		pr_error("%s cannot be read: %s", in->path, errstr(err));

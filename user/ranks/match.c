@@ -83,8 +83,7 @@ static int64_t guess_lag(const struct rank_calls *a, const struct rank_calls *b,
 
 		lags[k] = nearest(a, (int64_t)b->calls[i].begin_ns + shift_ns) - i;
 	}
-	if (sort__array(lags, PROBES, sizeof(lags[0]), cmp_lags))
-		return lags[0];
+	sort__array(lags, PROBES, sizeof(lags[0]), cmp_lags);
 	return lags[PROBES / 2];
 }
 

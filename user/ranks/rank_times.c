@@ -2,7 +2,6 @@
 /* See rank_times.h: the sink, the ranks, their collectives and steps, and the verdict. */
 #include "ranks/ranks_priv.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,22 +95,21 @@ static void note_step(struct rank_times *rt, const struct slice *sl)
 	vec_push(rt->steps, rt->step_cnt, rt->step_cap, st);
 }
 
-static int on_slice(void *arg, const struct slice *sl)
+static void on_slice(void *arg, const struct slice *sl)
 {
 	struct rank_times *rt = arg;
 	uint64_t whole = sl->end_ns - sl->begin_ns,
 		 self = whole > sl->child_ns ? whole - sl->child_ns : 0;
-	int err = rt->calls_sink.slice(rt->calls_sink.arg, sl);
 
-	if (err || (sl->tid != sl->tgid && !sl->backward))
-		return err;
+	rt->calls_sink.slice(rt->calls_sink.arg, sl);
+	if (sl->tid != sl->tgid && !sl->backward)
+		return;
 	if (sl->cat == SLICE_USER_ANNOTATION && is_loading(sl->name))
 		add_piece(rt, sl, rt->loading, whole);
 	else if (sl->cat == SLICE_USER_ANNOTATION)
 		note_step(rt, sl);
 	else if (*sl->name && !is_wait(sl->name) && !is_in_loader(rt, sl))
 		add_piece(rt, sl, text_ids__get(&rt->texts, sl->name), self);
-	return 0;
 }
 
 struct session_sink rank_times__sink(struct rank_times *rt)
@@ -146,7 +144,7 @@ static void find_ranks(struct rank_times *rt)
 		r.has_rank = job_json__rank_of(r.proc, &r.rank);
 		o->ranks[o->rank_cnt++] = r;
 	}
-	qsort(o->ranks, o->rank_cnt, sizeof(*o->ranks), cmp_ranks);
+	sort__array(o->ranks, o->rank_cnt, sizeof(*o->ranks), cmp_ranks);
 }
 
 /* Leaves the ranks whose collectives are those of the first one, and finds which of these all
@@ -204,7 +202,7 @@ static int cmp_steps(const void *a, const void *b)
 }
 
 /* Only the first rank's, in order. */
-static int take_steps(struct rank_times *rt)
+static void take_steps(struct rank_times *rt)
 {
 	uint32_t n = 0;
 
@@ -212,7 +210,7 @@ static int take_steps(struct rank_times *rt)
 		if (rt->steps[i].tgid == rt->out.ranks[0].proc->tgid)
 			rt->steps[n++] = rt->steps[i];
 	rt->step_cnt = n;
-	return sort__array(rt->steps, n, sizeof(*rt->steps), cmp_steps);
+	sort__array(rt->steps, n, sizeof(*rt->steps), cmp_steps);
 }
 
 /* The step in which the first rank calls it; -1: in none. */
@@ -266,21 +264,18 @@ static uint32_t number_collectives(struct rank_times *rt)
 	return n;
 }
 
-static int find_steps(struct rank_times *rt)
+static void find_steps(struct rank_times *rt)
 {
 	struct rank_times_result *o = &rt->out;
-	int err = take_steps(rt);
 
+	take_steps(rt);
 	rt->step_nrs = xcalloc((size_t)o->matched + 1, sizeof(*rt->step_nrs));
 	rt->step_ns = xcalloc((size_t)o->matched + 1, sizeof(*rt->step_ns));
-	if (err)
-		return err;
 	o->by_steps = rt->step_cnt > 0;
 	o->step_cnt = o->by_steps ? number_steps(rt) : number_collectives(rt);
 	o->step_nrs = rt->step_nrs;
 	for (uint32_t s = 0; s < o->step_cnt; s++)
 		o->step_ns += rt->step_ns[s] / o->step_cnt;
-	return 0;
 }
 
 /* ---- times ---- */
@@ -350,42 +345,32 @@ static void sum_wait(struct rank_times *rt, int64_t c)
 	keep_wait(o, &w);
 }
 
-static int judge(struct rank_times *rt)
+static void judge(struct rank_times *rt)
 {
 	struct rank_times_result *o = &rt->out;
 	struct skew_verdict *v = xcalloc((size_t)o->rank_cnt + 1, sizeof(*v));
-	int err = skew__judge(rt->own, rt->step_ns, o->rank_cnt, o->step_cnt, v);
 
-	for (uint32_t r = 0; r < o->rank_cnt && !err; r++)
+	skew__judge(rt->own, rt->step_ns, o->rank_cnt, o->step_cnt, v);
+	for (uint32_t r = 0; r < o->rank_cnt; r++)
 		o->ranks[r].verdict = v[r];
 	free(v);
-	return err;
 }
 
-int rank_times__finish(struct rank_times *rt, const struct rank_times_result **out)
+const struct rank_times_result *rank_times__finish(struct rank_times *rt)
 {
-	int err = collectives__end(&rt->calls);
-
-	*out = &rt->out;
-	if (!err)
-		find_ranks(rt);
-	if (err)
-		return err;
+	collectives__end(&rt->calls);
+	find_ranks(rt);
 	match_ranks(rt);
 	if (!rt->out.matched)
-		return 0;
+		return &rt->out;
 	rt->out.waits = xcalloc(RANK_WAITS, sizeof(*rt->out.waits));
 	find_last_calls(rt);
-	err = find_steps(rt);
-	if (!err)
-		sum_own(rt);
-	for (int64_t c = rt->from; c < rt->to && !err; c++)
+	find_steps(rt);
+	sum_own(rt);
+	for (int64_t c = rt->from; c < rt->to; c++)
 		if (rt__call(rt, 0, c)->waits)
 			sum_wait(rt, c);
-	if (!err)
-		err = judge(rt);
-	if (err)
-		return err;
+	judge(rt);
 	rt__find_causes(rt);
-	return 0;
+	return &rt->out;
 }

@@ -41,10 +41,9 @@ struct skew_verdict {
 	double share;         /* sum of the excess of these steps, of their duration */
 };
 
-/* own[rank * steps + step]: ns; step_ns[step]: duration. verdicts: room for all ranks. 0 or
- * -ECANCELED. */
-int skew__judge(const double *own, const double *step_ns, uint32_t ranks, uint32_t steps,
-		struct skew_verdict *verdicts);
+/* own[rank * steps + step]: ns; step_ns[step]: duration. verdicts: room for all ranks. */
+void skew__judge(const double *own, const double *step_ns, uint32_t ranks, uint32_t steps,
+		 struct skew_verdict *verdicts);
 
 /* own of the rank less the median of that of the others; others: room for all ranks. Values lie
  * `stride` apart. */
@@ -102,8 +101,8 @@ struct rank_times_result {
 struct rank_times;
 struct rank_times *rank_times__new(const struct session *s);
 struct session_sink rank_times__sink(struct rank_times *rt);
-/* After the run; 0 or negative errno. The result is valid until free. rank_cnt may be 0 or 1. */
-int rank_times__finish(struct rank_times *rt, const struct rank_times_result **out);
+/* After the run. The result is valid until free. rank_cnt may be 0 or 1. */
+const struct rank_times_result *rank_times__finish(struct rank_times *rt);
 void rank_times__free(struct rank_times *rt);
 
 #endif /* RANKS_RANK_TIMES_H */

@@ -62,10 +62,10 @@ struct collectives {
 void collectives__init(struct collectives *c);
 void collectives__clear(struct collectives *c);
 
-/* Before a run of the session, which is the `input`th; after it. 0 or negative errno. */
+/* Before a run of the session, which is the `input`th; after it. */
 void collectives__begin(struct collectives *c, const struct session *s, uint32_t input);
 struct session_sink collectives__sink(struct collectives *c);
-int collectives__end(struct collectives *c);
+void collectives__end(struct collectives *c);
 
 /* Of a process; NULL: it called none. */
 const struct rank_calls *collectives__of(const struct collectives *c, uint32_t input,
@@ -221,7 +221,7 @@ struct join {
 /* join_input.c: reads what is decided by. 0 or negative errno, logged. */
 int join__read_inputs(struct join *j);
 /* join_align.c: what is added to the times of each, and to its numbers. */
-int join__align(struct join *j);
+void join__align(struct join *j);
 /* join_control.c: the control records of the whole; see struct capture_join. */
 int join__control(void *arg, rec_fn fn, void *fn_arg, uint64_t *bad_records);
 

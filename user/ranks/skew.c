@@ -2,11 +2,11 @@
 /* See rank_times.h. */
 #include "ranks/rank_times.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
 
 /* Median difference of two independent normal values, in standard deviations of one: 0.6745 *
@@ -26,7 +26,7 @@ static double median(double *v, uint32_t cnt)
 {
 	if (!cnt)
 		return 0;
-	qsort(v, cnt, sizeof(*v), cmp_double);
+	sort__array(v, cnt, sizeof(*v), cmp_double);
 	return cnt % 2 ? v[cnt / 2] : (v[cnt / 2 - 1] + v[cnt / 2]) / 2;
 }
 
@@ -45,20 +45,19 @@ static double median_without(const double *sorted, uint32_t cnt, double one)
 }
 
 /* Of all ranks in all steps, one row for each rank. tmp: room for all ranks. */
-static int find_excess(const double *own, uint32_t ranks, uint32_t steps, double *excess,
-		       double *tmp)
+static void find_excess(const double *own, uint32_t ranks, uint32_t steps, double *excess,
+			double *tmp)
 {
 	for (uint32_t s = 0; s < steps; s++) {
 		for (uint32_t r = 0; r < ranks; r++)
 			tmp[r] = own[(size_t)r * steps + s];
-		qsort(tmp, ranks, sizeof(*tmp), cmp_double);
+		sort__array(tmp, ranks, sizeof(*tmp), cmp_double);
 		for (uint32_t r = 0; r < ranks; r++) {
 			size_t at = (size_t)r * steps + s;
 
 			excess[at] = own[at] - median_without(tmp, ranks, own[at]);
 		}
 	}
-	return 0;
 }
 
 double skew__excess(const double *own, uint32_t ranks, uint32_t stride, uint32_t rank,
@@ -130,27 +129,22 @@ static struct skew_verdict judge_rank(const double *excess, const double *step_n
 	return v;
 }
 
-int skew__judge(const double *own, const double *step_ns, uint32_t ranks, uint32_t steps,
-		struct skew_verdict *verdicts)
+void skew__judge(const double *own, const double *step_ns, uint32_t ranks, uint32_t steps,
+		 struct skew_verdict *verdicts)
 {
 	double *tmp, *excess, step;
-	int err;
 
 	for (uint32_t r = 0; r < ranks; r++)
 		verdicts[r] = (struct skew_verdict){ .slow = false };
 	if (steps < SKEW_STEPS || ranks < 2)
-		return 0;
+		return;
 	tmp = xcalloc((size_t)steps + ranks, sizeof(*tmp));
 	excess = xcalloc((size_t)steps * ranks, sizeof(*excess));
-	err = find_excess(own, ranks, steps, excess, tmp);
-	if (!err) {
-		memcpy(tmp, step_ns, steps * sizeof(*tmp));
-		step = median(tmp, steps);
-		for (uint32_t r = 0; r < ranks; r++)
-			verdicts[r] =
-				judge_rank(excess + (size_t)r * steps, step_ns, steps, step, tmp);
-	}
+	find_excess(own, ranks, steps, excess, tmp);
+	memcpy(tmp, step_ns, steps * sizeof(*tmp));
+	step = median(tmp, steps);
+	for (uint32_t r = 0; r < ranks; r++)
+		verdicts[r] = judge_rank(excess + (size_t)r * steps, step_ns, steps, step, tmp);
 	free(tmp);
 	free(excess);
-	return err;
 }

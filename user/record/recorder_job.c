@@ -263,9 +263,9 @@ static void put_job(struct recorder *r, uint32_t tgid, const struct job_facts *f
 
 	jsonw__init(&w, jsonw__to_memory, &m, 4096);
 	put_facts(&w, f, groups);
+	/* the limits of struct job_facts and of the groups keep the text short enough */
 	text = jsonw__take(&w, &m);
-	if (text) /* the limits of struct job_facts and of the groups keep the text short enough */
-		recorder__put_text(r, PTB_REC_JOB, &head, text, m.len);
+	recorder__put_text(r, PTB_REC_JOB, &head, text, m.len);
 	free(text);
 }
 

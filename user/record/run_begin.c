@@ -29,9 +29,10 @@ static void on_task(void *arg, const struct ptb_task *task)
 		t->main_ended_ns = task->h.ts_ns;
 	if (task->h.kind == PTB_REC_THREAD_NEW || task->h.kind == PTB_REC_EXIT)
 		return; /* ends of processes are seen by the pidfd */
-	if (run->task_cnt >= LIMIT_TASK_EVENTS ||
-	    vec_push(run->tasks, run->task_cnt, run->task_cap, *task))
+	if (run->task_cnt >= LIMIT_TASK_EVENTS)
 		run->targets.over_processes++;
+	else
+		vec_push(run->tasks, run->task_cnt, run->task_cap, *task);
 }
 
 /* While a child reads a file, for seconds perhaps, the rings go on filling. */

@@ -5,7 +5,6 @@
  */
 #include "report/report_priv.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,7 +68,7 @@ static struct gr_thread *get_thread(struct gpu_report *gr, uint32_t tgid, uint32
 
 /* Only outermost operators are kept. Children come before their parents, so those inside this one
  * are at the end. */
-static int keep_slice(void *arg, const struct slice *sl)
+static void keep_slice(void *arg, const struct slice *sl)
 {
 	struct gpu_report *gr = arg;
 	struct gr_thread *t = get_thread(gr, sl->tgid, sl->tid);
@@ -77,7 +76,7 @@ static int keep_slice(void *arg, const struct slice *sl)
 	struct gr_span sp = { .begin = sl->begin_ns, .end = sl->end_ns };
 
 	if (annotation && (sl->flags & SLICE_DERIVED || !strncmp(sl->name, "ProfilerStep#", 13)))
-		return 0;
+		return;
 	sp.name = text_ids__get(&gr->texts, sl->name);
 	if (annotation)
 		vec_push(t->annotations, t->annotation_cnt, t->annotation_cap, sp);
@@ -85,7 +84,6 @@ static int keep_slice(void *arg, const struct slice *sl)
 		t->op_cnt--;
 	if (!annotation)
 		vec_push(t->ops, t->op_cnt, t->op_cap, sp);
-	return 0;
 }
 
 /* ---- calls ---- */
@@ -203,7 +201,7 @@ static void count_copy(struct gpu_report *gr, const struct gpu_slice *g, uint64_
 	c->max_ns = ns > c->max_ns ? ns : c->max_ns;
 }
 
-static int take_work(struct gpu_report *gr, const struct gpu_slice *g)
+static void take_work(struct gpu_report *gr, const struct gpu_slice *g)
 {
 	uint64_t ns = g->end_ns > g->begin_ns ? g->end_ns - g->begin_ns : 0;
 	struct gr_thread *t = NULL;
@@ -232,7 +230,6 @@ static int take_work(struct gpu_report *gr, const struct gpu_slice *g)
 	} else {
 		count_copy(gr, g, ns);
 	}
-	return 0;
 }
 
 static void take_overhead(struct gpu_report *gr, const struct gpu_slice *g)
@@ -245,19 +242,18 @@ static void take_overhead(struct gpu_report *gr, const struct gpu_slice *g)
 	o->ns += g->end_ns > g->begin_ns ? g->end_ns - g->begin_ns : 0;
 }
 
-static int take_gpu(void *arg, const struct gpu_slice *g)
+static void take_gpu(void *arg, const struct gpu_slice *g)
 {
 	struct gpu_report *gr = arg;
 
 	if (!g->rec || !g->name)
-		return 0;
+		return;
 	if (g->what == GPU_KERNEL || g->what == GPU_MEMCPY || g->what == GPU_MEMSET)
-		return take_work(gr, g);
+		take_work(gr, g);
 	if (g->what == GPU_API)
 		take_call(gr, g);
 	if (g->what == GPU_OVERHEAD)
 		take_overhead(gr, g);
-	return 0;
 }
 
 static struct session_sink report_sink(void *o)
@@ -274,14 +270,14 @@ const struct output gpus_report = {
 	.free = free_report,
 };
 
-int gpu_report__busy(void *o, struct gpu_busy *list, uint32_t max, uint32_t *cnt)
+uint32_t gpu_report__busy(void *o, struct gpu_busy *list, uint32_t max)
 {
 	struct gpu_report *gr = o;
-	int err = gr_rank__all(gr);
+	uint32_t n;
 
-	*cnt = 0;
-	for (uint32_t i = 0; i < gr->device_cnt && i < max && !err; i++)
-		list[(*cnt)++] =
-			(struct gpu_busy){ .id = gr->devices[i].id, .ns = gr->devices[i].work_ns };
-	return err;
+	gr_rank__all(gr);
+	for (n = 0; n < gr->device_cnt && n < max; n++)
+		list[n] =
+			(struct gpu_busy){ .id = gr->devices[n].id, .ns = gr->devices[n].work_ns };
+	return n;
 }

@@ -6,7 +6,6 @@
  */
 #include "report/report_priv.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -240,7 +239,7 @@ static void add_gap(struct finder *f, uint64_t begin, uint64_t end, const struct
 	add_why(gr, &g);
 }
 
-int gr_gaps__find(struct gpu_report *gr, struct gr_device *d)
+void gr_gaps__find(struct gpu_report *gr, struct gr_device *d)
 {
 	struct finder f = { .gr = gr, .d = d, .copy = d->first_work, .last_thread = UINT32_MAX };
 	uint64_t busy_until = gr->info->begin_ns, end = gr->info->end_ns;
@@ -257,7 +256,6 @@ int gr_gaps__find(struct gpu_report *gr, struct gr_device *d)
 	}
 	if (busy_until < end && d->last_work > d->first_work)
 		add_gap(&f, busy_until, end, NULL);
-	return 0;
 }
 
 static int by_length(const void *a, const void *b)
@@ -270,9 +268,9 @@ static int by_length(const void *a, const void *b)
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-int gr_gaps__sort(struct gpu_report *gr)
+void gr_gaps__sort(struct gpu_report *gr)
 {
-	return sort__array(gr->gaps, gr->gap_cnt, sizeof(*gr->gaps), by_length);
+	sort__array(gr->gaps, gr->gap_cnt, sizeof(*gr->gaps), by_length);
 }
 
 const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap,

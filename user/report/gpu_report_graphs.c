@@ -54,16 +54,14 @@ static int by_origin_time(const void *a, const void *b)
 	return x->ns != y->ns ? sort__cmp(y->ns, x->ns) : sort__cmp(x->within, y->within);
 }
 
-int gr_graphs__rank(struct gr_graphs *gs)
+void gr_graphs__rank(struct gr_graphs *gs)
 {
-	int err = sort__array(gs->origins, gs->origin_cnt, sizeof(*gs->origins), by_origin_time);
-
-	for (uint32_t i = gs->origin_cnt; i-- && !err;) {
+	sort__array(gs->origins, gs->origin_cnt, sizeof(*gs->origins), by_origin_time);
+	for (uint32_t i = gs->origin_cnt; i--;) {
 		gs->graphs[gs->origins[i].graph].first_origin = i;
 		gs->graphs[gs->origins[i].graph].origin_cnt++;
 	}
-	return err ? err :
-		     sort__array(gs->graphs, gs->graph_cnt, sizeof(*gs->graphs), by_graph_time);
+	sort__array(gs->graphs, gs->graph_cnt, sizeof(*gs->graphs), by_graph_time);
 }
 
 void gr_graphs__free(struct gr_graphs *gs)

@@ -6,7 +6,6 @@
  */
 #include "report/report_priv.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,13 +99,13 @@ static void cover__add(struct cover *c, const struct session_info *info, uint64_
 	c->until = end;
 }
 
-static int find_streams(struct gpu_report *gr)
+static void find_streams(struct gpu_report *gr)
 {
 	struct cover kernels = { 0 }, work = { 0 };
 	struct gr_stream *st = NULL;
-	int err = SORT(gr->work, gr->work_cnt, by_stream);
 
-	for (uint32_t i = 0; i < gr->work_cnt && !err; i++) {
+	SORT(gr->work, gr->work_cnt, by_stream);
+	for (uint32_t i = 0; i < gr->work_cnt; i++) {
 		const struct gr_work *w = &gr->work[i];
 
 		if (!st || st->device != w->device || st->stream != w->stream) {
@@ -123,32 +122,28 @@ static int find_streams(struct gpu_report *gr)
 		st->kernel_ns = kernels.ns;
 		st->work_ns = work.ns;
 	}
-	return err;
 }
 
 /* ---- from the launch to the begin ---- */
 
-static int fill_latency(struct gr_latency *l, uint64_t *values, uint64_t cnt)
+static void fill_latency(struct gr_latency *l, uint64_t *values, uint64_t cnt)
 {
-	int err = SORT(values, cnt, by_value);
-
+	SORT(values, cnt, by_value);
 	*l = (struct gr_latency){ .cnt = cnt };
-	if (!cnt || err)
-		return err;
+	if (!cnt)
+		return;
 	l->median = values[(cnt - 1) / 2];
 	l->p90 = values[(cnt - 1) * 9 / 10];
 	l->p99 = values[(cnt - 1) * 99 / 100];
-	return 0;
 }
 
 /* Work is sorted by stream here: its predecessor in the list ran before it on the stream. */
-static int find_latencies(struct gpu_report *gr, struct gr_device *d)
+static void find_latencies(struct gpu_report *gr, struct gr_device *d)
 {
 	uint64_t *all = xcalloc(d->last_work - d->first_work + 1, sizeof(*all));
 	uint64_t *idle = xcalloc(d->last_work - d->first_work + 1, sizeof(*idle));
 	uint64_t all_cnt = 0, idle_cnt = 0, busy_until = 0;
 	uint32_t stream = UINT32_MAX;
-	int err;
 
 	for (uint64_t i = d->first_work; i < d->last_work; i++) {
 		const struct gr_work *w = &gr->work[i];
@@ -164,22 +159,19 @@ static int find_latencies(struct gpu_report *gr, struct gr_device *d)
 		}
 		busy_until = w->end > busy_until ? w->end : busy_until;
 	}
-	err = fill_latency(&d->all, all, all_cnt);
-	if (!err)
-		err = fill_latency(&d->idle_stream, idle, idle_cnt);
+	fill_latency(&d->all, all, all_cnt);
+	fill_latency(&d->idle_stream, idle, idle_cnt);
 	free(all);
 	free(idle);
-	return err;
 }
 
 /* Work that is launched and has not begun: +1 when the call returns, -1 when it begins. */
-static int find_depth(const struct gpu_report *gr, struct gr_device *d)
+static void find_depth(const struct gpu_report *gr, struct gr_device *d)
 {
 	uint64_t cnt = 0, depth = 0, at = 0, b = 0, first = 0;
 	uint64_t *up = xcalloc(d->last_work - d->first_work + 1, sizeof(*up));
 	uint64_t *down = xcalloc(d->last_work - d->first_work + 1, sizeof(*down));
 	double area = 0.0;
-	int err;
 
 	for (uint64_t i = d->first_work; i < d->last_work; i++) {
 		const struct gr_work *w = &gr->work[i];
@@ -189,11 +181,10 @@ static int find_depth(const struct gpu_report *gr, struct gr_device *d)
 		up[cnt] = w->launch_end;
 		down[cnt++] = w->begin;
 	}
-	err = SORT(up, cnt, by_value);
-	if (!err)
-		err = SORT(down, cnt, by_value);
+	SORT(up, cnt, by_value);
+	SORT(down, cnt, by_value);
 	at = first = up[0];
-	for (uint64_t i = 0; b < cnt && !err;) {
+	for (uint64_t i = 0; b < cnt;) {
 		bool rise = i < cnt && up[i] < down[b];
 		uint64_t now = rise ? up[i] : down[b];
 
@@ -207,7 +198,6 @@ static int find_depth(const struct gpu_report *gr, struct gr_device *d)
 	d->depth_mean = at > first ? area / (double)gr__window_ns(gr) : 0.0;
 	free(up);
 	free(down);
-	return err;
 }
 
 /* ---- devices ---- */
@@ -277,32 +267,25 @@ static void find_kernel_ops(struct gpu_report *gr)
 	}
 }
 
-int gr_rank__all(struct gpu_report *gr)
+void gr_rank__all(struct gpu_report *gr)
 {
-	int err;
-
-	if (gr->ranked)
-		return 0;
-	gr->ranked = true;
-	err = find_streams(gr);
+	find_streams(gr);
 	find_devices(gr);
-	for (uint32_t i = 0; i < gr->device_cnt && !err; i++)
-		err = find_latencies(gr, &gr->devices[i]);
+	for (uint32_t i = 0; i < gr->device_cnt; i++)
+		find_latencies(gr, &gr->devices[i]);
 	/* by device already: first_work and last_work stay valid */
-	err = err ? err : SORT(gr->work, gr->work_cnt, by_device);
-	for (uint32_t i = 0; i < gr->device_cnt && !err; i++) {
+	SORT(gr->work, gr->work_cnt, by_device);
+	for (uint32_t i = 0; i < gr->device_cnt; i++) {
 		fill_device(gr, &gr->devices[i]);
-		err = find_depth(gr, &gr->devices[i]);
-		err = err ? err : gr_gaps__find(gr, &gr->devices[i]);
+		find_depth(gr, &gr->devices[i]);
+		gr_gaps__find(gr, &gr->devices[i]);
 	}
-	if (err)
-		return err;
 	find_kernel_ops(gr);
-	err = SORT(gr->kernels, gr->kernel_cnt, by_kernel_time);
-	err = err ? err : SORT(gr->copies, gr->copy_cnt, by_copy_time);
-	err = err ? err : SORT(gr->apis, gr->api_cnt, by_api_time);
-	err = err ? err : SORT(gr->overheads, gr->overhead_cnt, by_overhead_time);
-	err = err ? err : SORT(gr->whys, gr->why_cnt, by_why_time);
-	err = err ? err : gr_graphs__rank(&gr->graphs);
-	return err ? err : gr_gaps__sort(gr);
+	SORT(gr->kernels, gr->kernel_cnt, by_kernel_time);
+	SORT(gr->copies, gr->copy_cnt, by_copy_time);
+	SORT(gr->apis, gr->api_cnt, by_api_time);
+	SORT(gr->overheads, gr->overhead_cnt, by_overhead_time);
+	SORT(gr->whys, gr->why_cnt, by_why_time);
+	gr_graphs__rank(&gr->graphs);
+	gr_gaps__sort(gr);
 }

@@ -6,7 +6,6 @@
  */
 #include "report/report_priv.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,7 +151,7 @@ static void add_node(struct line_report *lr, uint32_t i, const int64_t *values)
 	}
 }
 
-static int sum_rows(struct line_report *lr)
+static void sum_rows(struct line_report *lr)
 {
 	uint32_t cnt, frame_cnt;
 	const struct stack_node *nodes = stack_tree__nodes(lr->tree, &cnt);
@@ -177,7 +176,6 @@ static int sum_rows(struct line_report *lr)
 		else if (any)
 			add_node(lr, i, values);
 	}
-	return 0;
 }
 
 /* ---- order ---- */
@@ -251,8 +249,7 @@ static void order_rows(struct line_report *lr, const char *sort_by)
 	lr->order = xcalloc(lr->row_cnt ? lr->row_cnt : 1, sizeof(*lr->order));
 	for (uint32_t i = 0; i < lr->row_cnt; i++)
 		lr->order[i] = i;
-	if (lr->row_cnt)
-		qsort_r(lr->order, lr->row_cnt, sizeof(*lr->order), cmp_rows, &o);
+	sort__array_r(lr->order, lr->row_cnt, sizeof(*lr->order), cmp_rows, &o);
 }
 
 /* ---- modules ---- */
@@ -482,10 +479,7 @@ static int print_doc(struct line_report *lr, const struct output_args *args,
 
 static int finish_report(void *o, const struct output_args *args, struct session_totals *totals)
 {
-	int err = sum_rows(o);
-
-	if (err)
-		return err;
+	sum_rows(o);
 	order_rows(o, args->sort_by);
 	return print_doc(o, args, totals);
 }

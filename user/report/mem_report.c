@@ -6,7 +6,6 @@
  */
 #include "report/report_priv.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -358,7 +357,7 @@ static void count_api(struct mem_report *mr, const struct mr_proc *p, const stru
 		a->ns += ev->ts_ns - ev->begin_ns;
 }
 
-static int count_memory(void *arg, const struct memory_event *ev)
+static void count_memory(void *arg, const struct memory_event *ev)
 {
 	struct mem_report *mr = arg;
 	struct mr_proc *p;
@@ -375,7 +374,6 @@ static int count_memory(void *arg, const struct memory_event *ev)
 	if (ev->what == MEMORY_API)
 		count_api(mr, p, ev);
 	p->freed_unknown += ev->what == MEMORY_FREE_UNKNOWN;
-	return 0;
 }
 
 /* ---- the kernel ---- */
@@ -455,7 +453,7 @@ static void count_happening(struct mem_report *mr, struct mr_proc *p, const stru
 	o->by_tid = e->by_tid;
 }
 
-static int count_kernel_record(void *arg, const struct kernel_event *ev)
+static void count_kernel_record(void *arg, const struct kernel_event *ev)
 {
 	struct mem_report *mr = arg;
 	const struct ptb_rec_hdr *h = ev->rec;
@@ -473,10 +471,9 @@ static int count_kernel_record(void *arg, const struct kernel_event *ev)
 		count_stall(mr, p, &ev->at, (const struct ptb_kmem_stall *)h);
 	if (h->kind == PTB_REC_KMEM_EVENT)
 		count_happening(mr, p, &ev->at, (const struct ptb_kmem_event *)h);
-	return 0;
 }
 
-static int note_slice(void *arg, const struct slice *sl)
+static void note_slice(void *arg, const struct slice *sl)
 {
 	struct mem_report *mr = arg;
 	const uint64_t *proc = hashmap__get(&mr->proc_ids, sl->tgid, 0);
@@ -484,7 +481,6 @@ static int note_slice(void *arg, const struct slice *sl)
 	if (proc)
 		runs_from_now(&mr->procs[*proc]);
 	hashmap__put(&mr->op_threads, sl->tgid, sl->tid, 1);
-	return 0;
 }
 
 /* A thread that has not shown an operator yet may be within one: only at the end it is known which

@@ -3,13 +3,11 @@
  * `report --memory` as a document: of each process first a summary in a few lines, then lists,
  * only of what was recorded. Key names are a contract: schemas/formats/memory_report.schema.json.
  */
-#define LOG_DOMAIN "memory"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "export/texts.h"
 #include "report/report_priv.h"
 
@@ -337,29 +335,20 @@ int mr_doc__finish(void *o, const struct output_args *args, struct session_total
 	struct mem_report *mr = o;
 	struct doc d;
 	struct mr_printer p = { .d = &d, .mr = mr };
-	struct mr_view *views = NULL;
-	uint32_t cnt = 0;
-	int err = mr_rank__new(mr, &views, &cnt);
+	struct mr_view *views = mr_rank__new(mr);
 
-	if (err)
-		pr_error("cannot sum up memory: %s", errstr(err));
-	else
-		doc__begin(&d, args, totals);
-	if (err) {
-		mr_rank__free(views, cnt);
-		return err;
-	}
+	doc__begin(&d, args, totals);
 	DOC(&d, FACT("profile_memory", mr->info->has_memory),
 	    FACT("kernel_memory", mr->info->has_kernel_memory),
 	    FACT("growing_periods_min", MR_LEAK_PERIODS_MIN));
-	doc__all(&d, "processes", cnt, NULL);
+	doc__all(&d, "processes", mr->proc_cnt, NULL);
 	for (uint32_t i; doc__next(&d, &i);) {
 		p.v = &views[i];
 		if (i)
 			doc__gap(&d);
 		add_process(&p);
 	}
-	mr_rank__free(views, cnt);
+	mr_rank__free(views, mr->proc_cnt);
 	if (!mr->info->has_memory) {
 		doc__gap(&d);
 		doc__line(&d,

@@ -66,7 +66,7 @@ static double median_slope(const struct mr_growth *g, const double *values)
 		for (uint32_t j = i + 1; j < g->cnt; j++)
 			all[n++] = (values[j] - values[i]) /
 				   (double)(g->held[j].period - g->held[i].period);
-	qsort(all, n, sizeof(*all), cmp_double);
+	sort__array(all, n, sizeof(*all), cmp_double);
 	slope = all[(n - 1) / 2];
 	free(all);
 	return slope;

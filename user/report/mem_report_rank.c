@@ -5,7 +5,6 @@
  */
 #include "report/report_priv.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,9 +53,8 @@ static int64_t period_of(const struct mem_report *mr, const struct mr_proc *p,
 	return by_step(p) ? b->step : (int64_t)mr__time_period(mr, b->ts_ns);
 }
 
-static int keep(void *arg, const struct memory_block *b)
+static void keep(struct keeper *k, const struct memory_block *b)
 {
-	struct keeper *k = arg;
 	struct mr_group *g;
 	struct kept *kept;
 	uint32_t nr;
@@ -71,7 +69,6 @@ static int keep(void *arg, const struct memory_block *b)
 	kept->period = period;
 	kept->bytes += b->bytes;
 	kept->cnt++;
-	return 0;
 }
 
 static int64_t last_period(const struct mr_proc *p)
@@ -203,8 +200,7 @@ static void find_leaks(struct mem_report *mr, struct mr_view *v, struct keeper *
 		    sum_shapes(mr, &k->items[i], j - i, v->periods_before, &sum))
 			vec_push(v->leaks, v->leak_cnt, v->leak_cap, sum);
 	}
-	if (v->leak_cnt)
-		qsort(v->leaks, v->leak_cnt, sizeof(*v->leaks), cmp_leak);
+	sort__array(v->leaks, v->leak_cnt, sizeof(*v->leaks), cmp_leak);
 }
 
 /* ---- lists ---- */
@@ -278,8 +274,8 @@ static int cmp_apis(const void *a, const void *b)
 	} while (0)
 /* clang-format on */
 
-/* Arrays of pointers to const are not what qsort declares. */
-#define SORT(list, cnt, cmp) qsort((void *)(uintptr_t)(list), cnt, sizeof(*(list)), cmp)
+/* Arrays of pointers to const are not what sort__array() declares. */
+#define SORT(list, cnt, cmp) sort__array((void *)(uintptr_t)(list), cnt, sizeof(*(list)), cmp)
 
 static void fill_view(struct mem_report *mr, struct mr_view *v, uint32_t nr, struct keeper *k)
 {
@@ -324,23 +320,24 @@ static void weigh(struct mem_report *mr)
 	}
 }
 
-int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
+struct mr_view *mr_rank__new(struct mem_report *mr)
 {
 	struct keeper k = { .mr = mr };
+	const struct memory_block *live;
 	struct mr_view *list;
-	uint32_t i;
-	int err;
+	uint32_t i, live_cnt;
 
 	mr__count_samples(mr, UINT64_MAX);
 	for (i = 0; i < mr->group_cnt; i++)
 		mr->groups[i].kept = mr->groups[i].kept_cnt = mr->groups[i].kept_before =
 			mr->groups[i].periods = mr->groups[i].periods_before = 0;
-	if (mr->info->has_memory)
-		session__live_blocks(mr->s, keep, &k);
+	live = session__live_blocks(mr->s, &live_cnt);
+	for (i = 0; i < live_cnt && mr->info->has_memory; i++)
+		keep(&k, &live[i]);
 	for (i = 0; i < k.item_cnt; i++)
 		add_kept(&mr->groups[k.items[i].group], &k.items[i],
 			 last_period(&mr->procs[k.items[i].proc]));
-	err = sort__array_r(k.items, k.item_cnt, sizeof(*k.items), cmp_kept, mr);
+	sort__array_r(k.items, k.item_cnt, sizeof(*k.items), cmp_kept, mr);
 	mr__merge_threads(mr);
 	weigh(mr);
 	list = xcalloc((size_t)mr->proc_cnt + 1, sizeof(*list));
@@ -348,18 +345,12 @@ int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
 		list[i].proc = &mr->procs[i];
 		list[i].nr = i;
 	}
-	qsort(list, mr->proc_cnt, sizeof(*list), cmp_view);
-	for (i = 0; i < mr->proc_cnt && !err; i++)
+	sort__array(list, mr->proc_cnt, sizeof(*list), cmp_view);
+	for (i = 0; i < mr->proc_cnt; i++)
 		fill_view(mr, &list[i], list[i].nr, &k);
 	free(k.items);
 	hashmap__clear(&k.item_ids);
-	if (err) {
-		mr_rank__free(list, mr->proc_cnt);
-		return err;
-	}
-	*views = list;
-	*cnt = i;
-	return 0;
+	return list;
 }
 
 void mr_rank__free(struct mr_view *views, uint32_t cnt)
@@ -381,8 +372,7 @@ static uint32_t sum_same_who(struct mr_group *all, uint32_t cnt)
 {
 	uint32_t n = 0;
 
-	if (cnt)
-		qsort(all, cnt, sizeof(*all), cmp_who);
+	sort__array(all, cnt, sizeof(*all), cmp_who);
 	for (uint32_t i = 0; i < cnt; i++) {
 		if (n && !cmp_who(&all[n - 1], &all[i])) {
 			all[n - 1].peak += all[i].peak;
@@ -415,8 +405,7 @@ uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d
 	}
 	if (!by_shapes)
 		cnt = sum_same_who(all, cnt);
-	if (cnt)
-		qsort(all, cnt, sizeof(*all), cmp_peak);
+	sort__array(all, cnt, sizeof(*all), cmp_peak);
 	if (cnt > top)
 		cnt = top;
 	if (cnt)

@@ -180,7 +180,7 @@ struct gpu_busy {
  * After the run, of what gpus_report opened: of GPUs that are known or had work, at most max of
  * them, by id. 0 or negative errno.
  */
-int gpu_report__busy(void *o, struct gpu_busy *list, uint32_t max, uint32_t *cnt);
+uint32_t gpu_report__busy(void *o, struct gpu_busy *list, uint32_t max);
 
 /* Of the table of operators. */
 struct table_opts {

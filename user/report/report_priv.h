@@ -225,8 +225,8 @@ struct mr_view {
 	uint32_t device_cnt, leak_cnt, leak_cap, live_cnt, fault_cnt, stall_cnt, api_cnt, oom_cnt;
 };
 
-/* Once, after the run. Views are freed with mr_rank__free. 0 or negative errno. */
-int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt);
+/* Once, after the run: a view of each process. */
+struct mr_view *mr_rank__new(struct mem_report *mr);
 void mr_rank__free(struct mr_view *views, uint32_t cnt);
 /*
  * The `top` groups with the most bytes live at the device's peak, or sums over all shapes of an
@@ -429,7 +429,7 @@ struct gr_graphs {
 
 /* A kernel, copy or fill of a graph. */
 void gr_graphs__take(struct gpu_report *gr, const struct gpu_slice *g, uint64_t ns);
-int gr_graphs__rank(struct gr_graphs *gs);
+void gr_graphs__rank(struct gr_graphs *gs);
 void gr_graphs__free(struct gr_graphs *gs);
 
 struct gpu_report {
@@ -458,16 +458,15 @@ struct gpu_report {
 	struct gr_why *whys; /* most time first, of all devices */
 	uint32_t device_cnt, device_cap, stream_cnt, stream_cap, gap_cnt, gap_cap, why_cnt, why_cap;
 	struct hashmap why_ids;
-	bool ranked;
 };
 
 #define GR_TEXT(gr, id) text_ids__text(&(gr)->texts, id)
 
-/* After the run: sorts the lists and fills in what rank and gaps compute. 0 or negative errno. */
-int gr_rank__all(struct gpu_report *gr);
+/* Once, after the run: sorts the lists and fills in what rank and gaps compute. */
+void gr_rank__all(struct gpu_report *gr);
 /* Gaps of one device, whose work is sorted by begin. */
-int gr_gaps__find(struct gpu_report *gr, struct gr_device *d);
-int gr_gaps__sort(struct gpu_report *gr);
+void gr_gaps__find(struct gpu_report *gr, struct gr_device *d);
+void gr_gaps__sort(struct gpu_report *gr);
 
 extern const struct gr_cause_row {
 	const char *text, *sentence;

@@ -191,12 +191,9 @@ static struct session_sink report_sink(void *o)
 
 static int finish_report(void *o, const struct output_args *args, struct session_totals *totals)
 {
-	const struct rank_times_result *r;
+	const struct rank_times_result *r = rank_times__finish(o);
 	struct doc d;
-	int err = rank_times__finish(o, &r);
 
-	if (err)
-		return err;
 	if (r->rank_cnt < 2 || !r->matched) {
 		pr_error("the capture has no two processes that called the same collectives");
 		pr_hint("ptbpf report --skew takes the captures of several ranks");

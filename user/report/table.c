@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/containers.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "report/report.h"
@@ -120,7 +121,7 @@ static const struct ka_row **sorted_rows(const struct ka_row *rows, uint32_t cnt
 	for (uint32_t i = 0; i < cnt; i++)
 		list[i] = &rows[i];
 	if (key != SORT_KEY_CNT)
-		qsort_r(list, cnt, sizeof(*list), cmp_rows, &key);
+		sort__array_r(list, cnt, sizeof(*list), cmp_rows, &key);
 	return list;
 }
 

@@ -130,9 +130,9 @@ void window_metrics__read_users(struct hashmap *users);
 struct window_metrics *window_metrics__new(const struct session *s, const struct hashmap *users);
 /* Fills at most WINDOW_METRICS_SINKS; returns how many. */
 uint32_t window_metrics__sinks(struct window_metrics *wm, struct session_sink *sinks);
-/* After the run; out->ops becomes the caller's. 0 or negative errno. */
-int window_metrics__finish(struct window_metrics *wm, const struct session_totals *totals,
-			   struct metrics_window *out);
+/* After the run; out->ops becomes the caller's. */
+void window_metrics__finish(struct window_metrics *wm, const struct session_totals *totals,
+			    struct metrics_window *out);
 void window_metrics__free(struct window_metrics *wm); /* NULL is fine */
 
 #endif /* SAMPLE_METRICS_H */

@@ -74,7 +74,7 @@ static void take_operator(struct window_metrics *wm, const struct slice *sl)
 }
 
 /* Steps are derived, or of a torch.profiler in the program. */
-static int take_slice(void *arg, const struct slice *sl)
+static void take_slice(void *arg, const struct slice *sl)
 {
 	static const char step[] = SESSION_STEP_NAME;
 	struct window_metrics *wm = arg;
@@ -83,15 +83,14 @@ static int take_slice(void *arg, const struct slice *sl)
 		take_operator(wm, sl);
 	if (sl->cat != SLICE_USER_ANNOTATION ||
 	    (strncmp(sl->name, step, sizeof(step) - 1) != 0 && !(sl->flags & SLICE_PARTIAL)))
-		return 0;
+		return;
 	if (sl->flags & CUT_STEP)
 		wm->w.partial_steps++;
 	else
 		metrics_window__step(&wm->w, sl->end_ns - sl->begin_ns);
-	return 0;
 }
 
-static int take_memory(void *arg, const struct memory_event *ev)
+static void take_memory(void *arg, const struct memory_event *ev)
 {
 	struct window_metrics *wm = arg;
 	enum device_class class = memory__device_class(ev->device_type);
@@ -99,19 +98,18 @@ static int take_memory(void *arg, const struct memory_event *ev)
 	struct device *d;
 
 	if ((ev->what != MEMORY_ALLOC && ev->what != MEMORY_FREE) || class == DEVICE_OTHER)
-		return 0;
+		return;
 	if (ev->what == MEMORY_ALLOC && ev->bytes > 0)
 		*sum = metrics__sum(*sum, (uint64_t)ev->bytes);
 	if (class == DEVICE_CPU)
-		return 0;
+		return;
 	d = list__keyed(KEYED_LIST(wm, devices, device), ev->at.tgid,
 			(uint64_t)(uint32_t)ev->device_type << 32 | (uint32_t)ev->device_index);
 	d->allocated = ev->allocated;
 	d->reserved = ev->reserved;
-	return 0;
 }
 
-static int take_kernel(void *arg, const struct kernel_event *ev)
+static void take_kernel(void *arg, const struct kernel_event *ev)
 {
 	struct window_metrics *wm = arg;
 	const struct ptb_kmem *r = (const void *)ev->rec;
@@ -120,7 +118,6 @@ static int take_kernel(void *arg, const struct kernel_event *ev)
 		wm->w.minor_faults += r->minor;
 		wm->w.major_faults += r->major;
 	}
-	return 0;
 }
 
 struct window_metrics *window_metrics__new(const struct session *s, const struct hashmap *users)
@@ -191,20 +188,18 @@ static void sum_operators(struct window_metrics *wm)
 					   id ? wm->op_uids[id - 1] : METRICS_NO_USER,
 					   rows[i].self_cpu_ns);
 	}
-	if (w->op_cnt)
-		sort__array(w->ops, w->op_cnt, sizeof(*w->ops), by_time); /* or in another order */
+	sort__array(w->ops, w->op_cnt, sizeof(*w->ops), by_time);
 	while (w->op_cnt > METRICS_WINDOW_OPS)
 		w->rest_ns += w->ops[--w->op_cnt].self_ns;
 }
 
-static int sum_gpus(struct window_metrics *wm)
+static void sum_gpus(struct window_metrics *wm)
 {
 	struct gpu_busy busy[METRICS_GPUS];
-	int err = gpu_report__busy(wm->gr, busy, METRICS_GPUS, &wm->w.gpu_cnt);
 
+	wm->w.gpu_cnt = gpu_report__busy(wm->gr, busy, METRICS_GPUS);
 	for (uint32_t i = 0; i < wm->w.gpu_cnt; i++)
 		wm->w.gpus[i] = (struct metrics_gpu){ .id = busy[i].id, .busy_ns = busy[i].ns };
-	return err;
 }
 
 static void set_cost(struct metrics_window *w, const struct session_info *info)
@@ -214,13 +209,14 @@ static void set_cost(struct metrics_window *w, const struct session_info *info)
 				       (uint64_t)session_info__cost_ns(info);
 }
 
-int window_metrics__finish(struct window_metrics *wm, const struct session_totals *totals,
-			   struct metrics_window *out)
+void window_metrics__finish(struct window_metrics *wm, const struct session_totals *totals,
+			    struct metrics_window *out)
 {
 	const struct session_info *info = wm->info;
 	struct metrics_window *w = &wm->w;
-	int err = wm->gr ? sum_gpus(wm) : 0;
 
+	if (wm->gr)
+		sum_gpus(wm);
 	sum_operators(wm);
 	sum_resident(wm);
 	w->window_ns = info->end_ns - info->begin_ns;
@@ -237,7 +233,6 @@ int window_metrics__finish(struct window_metrics *wm, const struct session_total
 		w->losses[i] = session_info__counter(info, i);
 	*out = *w;
 	w->ops = NULL;
-	return err;
 }
 
 void window_metrics__free(struct window_metrics *wm)

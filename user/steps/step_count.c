@@ -443,8 +443,7 @@ void step_count__round(struct step_count *sc, uint64_t until_ns)
 
 	if (!sc->queue_cnt)
 		return;
-	if (sort__array(sc->queue, sc->queue_cnt, sizeof(*sc->queue), by_time))
-		sc->queue_cnt = 0; /* the program ends */
+	sort__array(sc->queue, sc->queue_cnt, sizeof(*sc->queue), by_time);
 	for (i = 0; i < sc->queue_cnt && sc->queue[i].ts_ns + SLACK_NS < until_ns; i++)
 		step_count__event(sc, &sc->queue[i]);
 	sc->queue_cnt -= i;

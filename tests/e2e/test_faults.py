@@ -75,7 +75,7 @@ def test_offline_commands(ws, detail):
                     name = f"{k}{kind}{n}"
                     return faulty(f"{ws}/{name}.log", kind, n, *(a.replace("{}", name) for a in args))
                 stacks = run(0)[0]
-                jobs += [(run, n) for n in chosen(stacks, 15)]
+                jobs += [(run, n) for n in chosen(stacks, 8)]
         detail(judge(every(jobs, lambda job: job[0](job[1]))) + "; " + unfinished(ws))
 
 
@@ -89,7 +89,7 @@ def test_attach(detail):
             return faulty(name + ".log", kind, n, "attach", "--pid", p.pid, "-o", name + ".ptb", "--trace",
                           name + ".json.gz", *ATTACH, *(("--perf-uprobes",) if kind == "perf" else ()))
         jobs = []
-        for kind, some in (("alloc", 5), ("read", 3), ("write", 2), ("bpf", 4), ("perf", 2)):
+        for kind, some in (("alloc", 3), ("read", 2), ("write", 1), ("bpf", 3), ("perf", 1)):
             stacks = run(kind, 0)[0]
             jobs += [(kind, n) for n in chosen(stacks, some)]
         text = judge(every(jobs, lambda job: run(*job))) + "; " + unfinished(ws)

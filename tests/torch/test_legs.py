@@ -5,6 +5,7 @@ A leg is one test of thousands of comparisons, each with a result line of its ow
 """
 
 import gc
+import os
 
 import pytest
 
@@ -28,9 +29,11 @@ def repeated(option, words):
 
 def options(which):
     """`names` covers all threads, `full` arguments and Execution Traces, `held` memory: `shapes` and `memory` are parts of these. All
-    payloads on the main leg, of the 82,000 calls of the broad one one window. The agent and memory only with torches other than the main one."""
+    payloads on the main leg, of the 82,000 calls of the broad one one window; of its agent all windows in one turn of four. The agent and
+    memory only with torches other than the main one."""
     if which == "main":
-        return [*([] if soak() else ["--brief", "--windows", "names,full,held"]), *WITH_AGENT, "--agent-windows", "names,full,held"]
+        agent = "full" if os.environ.get("PTBPF_TURN", "0") != "0" else "names,full,held"
+        return [*([] if soak() else ["--brief", "--windows", "names,full,held"]), *WITH_AGENT, "--agent-windows", agent]
     if soak():
         return ["--brief", *WITH_AGENT, "--agent-windows", "full", *repeated("--agent-payload", SOME)]
     if which.startswith("chroot"):

@@ -30,7 +30,7 @@ def functions(lines):
             k = i - 1
             while k > 0 and (lines[k].startswith(("\t", " ")) or not re.match(r"\w", lines[k])):
                 k -= 1
-            m = re.match(r'TEST\((".*")\)', lines[k]) or re.search(r"(\w+)\s*\(", lines[k])
+            m = re.match(r'TEST\w*\((".*")\)', lines[k]) or re.search(r"(\w+)\s*\(", lines[k])
             start, name = k, m[1] if m else "?"
         elif line == "}" and start is not None:
             yield name, i - start + 1

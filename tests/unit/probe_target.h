@@ -81,6 +81,24 @@ bool must_skip(void);
 		return must_skip() ? 77 : run_suite(name);                                         \
 	}
 
+/* TEST() by both kinds of `links`. */
+#define TEST_LINKS(what)                                                                           \
+	static void SUITE_ID(run_, __LINE__)(enum links links);                                    \
+	static void SUITE_ID(multi_, __LINE__)(void)                                               \
+	{                                                                                          \
+		SUITE_ID(run_, __LINE__)(LINKS_MULTI);                                             \
+	}                                                                                          \
+	static void SUITE_ID(trace_, __LINE__)(void)                                               \
+	{                                                                                          \
+		SUITE_ID(run_, __LINE__)(LINKS_TRACE);                                             \
+	}                                                                                          \
+	__attribute__((constructor)) static void SUITE_ID(add_, __LINE__)(void)                    \
+	{                                                                                          \
+		suite__add(__LINE__, what " (uprobe_multi)", SUITE_ID(multi_, __LINE__));          \
+		suite__add(__LINE__, what " (tracefs)", SUITE_ID(trace_, __LINE__));               \
+	}                                                                                          \
+	static void SUITE_ID(run_, __LINE__)(enum links links)
+
 /*
  * Linux 7.0 and later preempt programs at tracepoints where the kernel is preempted anywhere (commit a46023d5616e). Meanwhile
  * the same program is skipped for other threads of that processor, and counted (PTB_CNT_MISSED).

@@ -29,7 +29,7 @@ static struct probe_set *attach(struct target *t, enum links links)
 	return ps;
 }
 
-static void run_detach(enum links links)
+TEST_LINKS("probes are removed")
 {
 	struct lock_holder h;
 	struct probe_set *ps;
@@ -48,16 +48,6 @@ static void run_detach(enum links links)
 	lock_holder__end(&h);
 	CU_ASSERT_EQUAL(target__run(&t, "calls 500 3"), sum);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
-}
-
-TEST("probes are removed (uprobe_multi)")
-{
-	run_detach(LINKS_MULTI);
-}
-
-TEST("probes are removed (tracefs)")
-{
-	run_detach(LINKS_TRACE);
 }
 
 /* The kernel removes the probes of a process that was killed: then no thread of it is left to do anything. */

@@ -246,7 +246,7 @@ TEST("sizes of reservations")
 }
 
 /* Invalid pointers and lengths do no harm; each is reported by a record without bytes, and counted. */
-static void run_hostile(enum links links)
+TEST_LINKS("invalid pointers and lengths")
 {
 	struct probe_set *ps = open_agent_set(0, links);
 	struct records r = { 0 };
@@ -276,16 +276,6 @@ static void run_hostile(enum links links)
 	records__clear(&r);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
-}
-
-TEST("invalid pointers and lengths (uprobe_multi)")
-{
-	run_hostile(LINKS_MULTI);
-}
-
-TEST("invalid pointers and lengths (tracefs)")
-{
-	run_hostile(LINKS_TRACE);
 }
 
 /* A page that is not in the process is not waited for: whoever serves it could hold the program, and the removal of probes. */

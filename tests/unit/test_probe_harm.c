@@ -16,7 +16,7 @@
 #include "suite.h"
 
 /* Three of four calls throw through two probed frames. */
-static void run_throws(enum links links)
+TEST_LINKS("100,000 calls, exceptions through probed frames")
 {
 	struct probe_set *ps = open_set(1 << 25, links, false);
 	struct records r = {};
@@ -39,16 +39,6 @@ static void run_throws(enum links links)
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__run(&t, "throws 100000"), sum);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
-}
-
-TEST("100,000 calls, exceptions through probed frames (uprobe_multi)")
-{
-	run_throws(LINKS_MULTI);
-}
-
-TEST("100,000 calls, exceptions through probed frames (tracefs)")
-{
-	run_throws(LINKS_TRACE);
 }
 
 static const struct named_site memory_sites[] = {
@@ -161,7 +151,7 @@ TEST("windows of kernel memory on 8 threads")
 }
 
 /* A child inherits the breakpoints; it computes the same, and reports nothing for its parent. */
-static void run_fork(enum links links)
+TEST_LINKS("fork")
 {
 	struct probe_set *ps = open_set(0, links, true);
 	const struct ptb_task *f;
@@ -188,16 +178,6 @@ static void run_fork(enum links links)
 	records__clear(&r);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
-}
-
-TEST("fork (uprobe_multi)")
-{
-	run_fork(LINKS_MULTI);
-}
-
-TEST("fork (tracefs)")
-{
-	run_fork(LINKS_TRACE);
 }
 
 /* With watch_children the child's own end is reported too. */
@@ -267,7 +247,7 @@ TEST("threads, exec, exit")
 }
 
 /* kill -9 of the tracer, probes attached and active: the kernel cleans up, the target goes on. */
-static void run_killed(enum links links)
+TEST_LINKS("kill -9 of the tracer")
 {
 	struct target t;
 	uint64_t sum, got = 0;
@@ -309,16 +289,6 @@ static void run_killed(enum links links)
 	}
 	close(ready[0]);
 	close(ready[1]);
-}
-
-TEST("kill -9 of the tracer (uprobe_multi)")
-{
-	run_killed(LINKS_MULTI);
-}
-
-TEST("kill -9 of the tracer (tracefs)")
-{
-	run_killed(LINKS_TRACE);
 }
 
 /* The target dies while it is traced: the set stays usable. */

@@ -48,7 +48,7 @@ static void check_report(const struct ptb_mem_report *m, int64_t bytes, uint64_t
 	CU_ASSERT(m->sp != 0);
 }
 
-static void run_allocators(enum links links)
+TEST_LINKS("allocations, frees, reports")
 {
 	struct probe_set *ps = open_memory(links);
 	struct records r = {};
@@ -82,16 +82,6 @@ static void run_allocators(enum links links)
 	records__clear(&r);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
-}
-
-TEST("allocations, frees, reports (uprobe_multi)")
-{
-	run_allocators(LINKS_MULTI);
-}
-
-TEST("allocations, frees, reports (tracefs)")
-{
-	run_allocators(LINKS_TRACE);
 }
 
 /* Without the option nothing of it is loaded, and its sites are left alone. */
@@ -151,7 +141,7 @@ static void check_calls(struct records *r, const struct expected *e, uint32_t cn
 
 #define ADDR(bytes) (0x7000000000 + (bytes))
 
-static void run_api(enum links links)
+TEST_LINKS("calls with results")
 {
 	const struct expected calls[] = {
 		{ INNER, ADDR(102), 102, 0 },
@@ -180,16 +170,6 @@ static void run_api(enum links links)
 	records__clear(&r);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
-}
-
-TEST("calls with results (uprobe_multi)")
-{
-	run_api(LINKS_MULTI);
-}
-
-TEST("calls with results (tracefs)")
-{
-	run_api(LINKS_TRACE);
 }
 
 /* Seven calls inside one another: the outermost are reported without results, no exit is assigned to another call. */

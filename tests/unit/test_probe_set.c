@@ -51,7 +51,7 @@ static uint32_t check_pairs(const struct records *r)
 }
 
 /* Sorts by time: the target may have run on several processors. */
-static void run_pairs(enum links links)
+TEST_LINKS("pairs are exact, window sharp")
 {
 	struct probe_set *ps = open_set(0, links, false);
 	struct records r = {};
@@ -89,16 +89,6 @@ static void run_pairs(enum links links)
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__run(&t, "calls 500 3"), sum);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
-}
-
-TEST("pairs are exact, window sharp (uprobe_multi)")
-{
-	run_pairs(LINKS_MULTI);
-}
-
-TEST("pairs are exact, window sharp (tracefs)")
-{
-	run_pairs(LINKS_TRACE);
 }
 
 static void run_threads(enum links links)
@@ -243,7 +233,7 @@ TEST("wake-up at half full")
 }
 
 /* Offsets that the kernel will not take are found one by one; all others are attached. */
-static void run_bisect(enum links links)
+TEST_LINKS("refused offsets are bisected")
 {
 	struct probe_set *ps = open_set(0, links, false);
 	struct probe_site list[40] = {};
@@ -279,16 +269,6 @@ static void run_bisect(enum links links)
 	records__clear(&r);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
-}
-
-TEST("refused offsets are bisected (uprobe_multi)")
-{
-	run_bisect(LINKS_MULTI);
-}
-
-TEST("refused offsets are bisected (tracefs)")
-{
-	run_bisect(LINKS_TRACE);
 }
 
 TEST("a process is removed")
@@ -330,7 +310,7 @@ TEST("a process is removed")
 }
 
 /* Calibration leaves no probe, and is refused once a process is attached. */
-static void run_cost(enum links links)
+TEST_LINKS("cost of a hit")
 {
 	struct probe_set *ps = open_set(4096, links, false);
 	struct records r = {};
@@ -352,16 +332,6 @@ static void run_cost(enum links links)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-TEST("cost of a hit (uprobe_multi)")
-{
-	run_cost(LINKS_MULTI);
-}
-
-TEST("cost of a hit (tracefs)")
-{
-	run_cost(LINKS_TRACE);
-}
-
 /* One library with a site on each of the target's probed instructions. */
 static void one_lib(struct target *t, struct probe_lib *lib, struct probe_site *list, uint32_t cnt)
 {
@@ -376,7 +346,7 @@ static void one_lib(struct target *t, struct probe_lib *lib, struct probe_site *
 }
 
 /* A library is probed only where the instructions are the ones that were analysed: in the file and in memory. */
-static void run_other_instruction(enum links links)
+TEST_LINKS("another instruction is not probed")
 {
 	struct probe_set *ps = open_set(0, links, false);
 	struct probe_site list[30];
@@ -408,16 +378,6 @@ static void run_other_instruction(enum links links)
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 	CU_ASSERT_EQUAL(trace_events_of(getpid()), 0);
-}
-
-TEST("another instruction is not probed (uprobe_multi)")
-{
-	run_other_instruction(LINKS_MULTI);
-}
-
-TEST("another instruction is not probed (tracefs)")
-{
-	run_other_instruction(LINKS_TRACE);
 }
 
 /* Sees the first breakpoint, and then makes the last instruction another one. */

@@ -111,7 +111,7 @@ static void expect_none(const struct run *run)
 	CU_ASSERT_EQUAL(records__count(&run->r, PTB_REC_PY_STACK_DEF, 0), 0);
 }
 
-static void run_stacks(enum links links)
+TEST_LINKS("a stack before each entry, described once")
 {
 	struct ptb_py_layout layout = make_layout();
 	struct run run;
@@ -130,16 +130,6 @@ static void run_stacks(enum links links)
 	CU_ASSERT_NOT_EQUAL(expect_stacks(&run), id);
 	expect_def(&run, expect_stacks(&run), PTB_PY_FAULT);
 	end(&run);
-}
-
-TEST("a stack before each entry, described once (uprobe_multi)")
-{
-	run_stacks(LINKS_MULTI);
-}
-
-TEST("a stack before each entry, described once (tracefs)")
-{
-	run_stacks(LINKS_TRACE);
 }
 
 /* A frame that is its own caller. */

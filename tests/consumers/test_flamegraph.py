@@ -101,7 +101,7 @@ def test_metrics_and_lines(browser, ws):
     browser.js(f"(byId('metric').value = {names.index('CPU memory never freed')}, byId('metric').dispatchEvent(new Event('change')))")
     check(text(browser, "details").endswith("1.00 MiB (100.00 % of all), itself 0 B"), text(browser, "details"))
     check("aten::relu" not in labels(browser) and "aten::empty" in labels(browser), f"memory of {labels(browser)}")
-    browser.js(f"(byId('metric').value = 0, byId('metric').dispatchEvent(new Event('change')), byId('lines').click())")
+    browser.js("(byId('metric').value = 0, byId('metric').dispatchEvent(new Event('change')), byId('lines').click())")
     check(labels(browser).count("Trainer.step") == 2, "both lines are one function, beside that of a cut stack")
 
 

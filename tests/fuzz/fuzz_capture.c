@@ -19,7 +19,6 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "base/log.h"
 #include "capture/capture_format.h"
 #include "fuzz_exports.h"
 #include "capture/capture.h"

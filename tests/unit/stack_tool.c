@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/jsonw.h"
-#include "base/log.h"
 #include "probe/probe_set.h"
 #include "python/python.h"
 #include "target/proc.h"

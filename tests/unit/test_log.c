@@ -2,7 +2,6 @@
 /* log: errors about one process that come again and again. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"

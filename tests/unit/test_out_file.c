@@ -10,7 +10,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/log.h"
 #include "export/output.h"
 #include "scratch_dir.h"
 

@@ -3,7 +3,6 @@
  * The first law: whatever happens to the tracer, the target survives and computes the same. Also
  * what the scheduler's tracepoints report about it meanwhile.
  */
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>

@@ -4,14 +4,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "probe/probe_impl.h"
 #include "probe_target.h"
 #include "suite.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Which of the selected processes a window has: all in turn, also when some have ended or begun between, and those of one user do not
  * keep out those of others. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "sample/proc_select.h"

@@ -3,7 +3,6 @@
  * schedule: every step of many schedules, in steps and in seconds, does what torch.profiler.schedule() says (pytorch
  * torch/profiler/profiler.py). step_wait: when a window in steps is due.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
  * torch's own values there.
  */
 #include <elf.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "cli/cmd.h"
 #include "model/session.h"
-#include "record/recorder.h"
 #include "record/run.h"
 #include "sample/proc_select.h"
 #include "target/elf.h"

@@ -6,7 +6,6 @@
  * is not known is "<Unknown>" and what was cut ends in "<Cut>", both of type "Unknown". Knows
  * nothing of nodes.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

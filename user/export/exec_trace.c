@@ -16,7 +16,6 @@
  */
 #define LOG_DOMAIN "exec_trace"
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

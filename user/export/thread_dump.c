@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The last sampled Python stack of each thread, and where it stood in C++ if that was recorded,
  * as text for people: where a job hangs. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -20,7 +20,6 @@
  */
 #include "plan/plan_priv.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"

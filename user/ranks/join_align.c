@@ -2,7 +2,6 @@
 /* What is added to the times and to the numbers of each capture, and what collectives say of
  * that. */
 #define LOG_DOMAIN "captures"
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/containers.h"

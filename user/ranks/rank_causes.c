@@ -4,7 +4,6 @@
  * is slow, by operator and by place in the step. What of a rank's own time no operator and no
  * loader has is outside of them.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/mem.h"

@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "capture/capture.h"
 #include "record/recorder_agent.h"

@@ -5,7 +5,6 @@
  * layout and number formats: _build_table() in pytorch torch/autograd/profiler_util.py; key names
  * of the JSON are a contract: schemas/formats/report.schema.json.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #define LOG_DOMAIN "sample"
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "sample/daemon.h"
 #include "target/proc.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The answer to `ptbpf status` (schemas/formats/status.schema.json). */
 #define LOG_DOMAIN "control"
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

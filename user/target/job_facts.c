@@ -3,7 +3,6 @@
 #include "target/job_facts.h"
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -86,11 +86,10 @@ static void call(struct scene *sc, int64_t numel, uint64_t keys)
 	sc->nr++;
 }
 
-static int see(void *arg, const struct slice *sl)
+static void see(void *arg, const struct slice *sl)
 {
 	*(uint32_t *)arg += (sl->in.flags & VALUES_PRESENT) != 0;
 	CU_ASSERT_STRING_EQUAL(sl->schema, func.schema);
-	return 0;
 }
 
 /* Closes the capture and reads it: how many of its slices have arguments. */

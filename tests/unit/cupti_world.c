@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "chunk.h"
+#include "suite.h"
 
 #define MAX_NAMES 200000
 
@@ -33,6 +34,23 @@ int world__case(void (*run)(void))
 	}
 	waitpid(pid, &status, 0);
 	return status;
+}
+
+const char *version, *library;
+
+void world__versions(void (*run)(void))
+{
+	static const struct {
+		const char *version, *library;
+	} all[] = { { "18", CUPTI_12 },    { "19", CUPTI_12 },     { "22", CUPTI_12 },
+		    { "26", CUPTI_13 },    { "130001", CUPTI_13 }, { "130100", CUPTI_13 },
+		    { "130202", CUPTI_13 } };
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		version = all[i].version;
+		library = all[i].library;
+		CU_ASSERT_EQUAL(world__case(run), 0);
+	}
 }
 
 static void *resolve(void *lib, const char *name, bool needed)

@@ -30,6 +30,16 @@
 
 /* The case in a new process. 0: all was so. */
 int world__case(void (*run)(void));
+/* TEST() with each version of CUPTI's records, which is `version` of `library`. */
+#define TEST_VERSIONS(what)                                                                        \
+	static void SUITE_ID(run_, __LINE__)(void);                                                \
+	TEST(what)                                                                                 \
+	{                                                                                          \
+		world__versions(SUITE_ID(run_, __LINE__));                                         \
+	}                                                                                          \
+	static void SUITE_ID(run_, __LINE__)(void)
+void world__versions(void (*run)(void));
+extern const char *version, *library;
 
 #define CUPTI_12 MOCK_CUDA_DIR "/libcupti.so.12"
 #define CUPTI_13 MOCK_CUDA_DIR "/cupti13/libcupti.so.13"

@@ -11,8 +11,6 @@
 #define REQUEST_GRAPHS (AGENT_REQUEST(GPU) | AGENT_REQUEST(GRAPHS))
 #define RING 32768 /* nodes that fit until the agent's thread takes them */
 
-static const char *version, *library;
-
 static void load(void)
 {
 	setenv("MOCK_CUPTI_VERSION", version, 1);
@@ -30,22 +28,9 @@ static CUgraph capture(CUstream stream, size_t kernels)
 	return graph;
 }
 
-static void on_versions(void (*run)(void))
-{
-	static const struct {
-		const char *version, *library;
-	} all[] = { { "18", CUPTI_12 }, { "22", CUPTI_12 }, { "130001", CUPTI_13 }, { "130202", CUPTI_13 } };
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
-		version = all[i].version;
-		library = all[i].library;
-		CU_ASSERT_EQUAL(world__case(run), 0);
-	}
-}
-
 /* ---- what is recorded ---- */
 
-static void run_replayed(void)
+TEST_VERSIONS("a graph is replayed")
 {
 	uint64_t before[4], node;
 	const struct ptb_arec_graph_node *copy, *made;
@@ -88,12 +73,7 @@ static void run_replayed(void)
 	CHECK(!emitted_drops && emitted__notes(PTB_GPU_ERROR) == 0);
 }
 
-TEST("a graph is replayed")
-{
-	on_versions(run_replayed);
-}
-
-static void run_not_requested(void)
+TEST_VERSIONS("only what is requested")
 {
 	CUstream stream;
 
@@ -120,11 +100,6 @@ static void run_not_requested(void)
 	CHECK(emitted__count(PTB_REC_GPU_GRAPH_NODE) == 4);
 }
 
-TEST("only what is requested")
-{
-	on_versions(run_not_requested);
-}
-
 /* ---- many ---- */
 
 #define THREADS 6
@@ -142,7 +117,7 @@ static void *capture_some(void *tid)
 	return NULL;
 }
 
-static void run_threads(void)
+TEST_VERSIONS("threads")
 {
 	pthread_t threads[THREADS];
 	uint32_t tids[THREADS];
@@ -166,11 +141,6 @@ static void run_threads(void)
 				  emitted[i].node.tid == tids[n];
 	for (size_t n = 0; n < THREADS; n++)
 		CHECK(cnt[n] == GRAPHS * NODES);
-}
-
-TEST("threads")
-{
-	on_versions(run_threads);
 }
 
 /* More than the ring has: counted, and those behind the next round are recorded again. */

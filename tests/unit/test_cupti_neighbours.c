@@ -82,11 +82,11 @@ static void some_callback(void *user, uint32_t domain, uint32_t cbid, const void
 	(void)info;
 }
 
-static void load(const char *version, const char *library)
+static void load(const char *v, const char *lib)
 {
 	setenv("MOCK_CUPTI_BATCH_MS", "1", 1);
-	setenv("MOCK_CUPTI_VERSION", version, 1);
-	world__load(library);
+	setenv("MOCK_CUPTI_VERSION", v, 1);
+	world__load(lib);
 }
 
 static void load_12(void)

@@ -10,8 +10,6 @@
 #define REQUEST AGENT_REQUEST(GPU)
 #define REQUEST_SYNC (AGENT_REQUEST(GPU) | AGENT_REQUEST(SYNC))
 
-static const char *version, *library;
-
 static void load(void)
 {
 	setenv("MOCK_CUPTI_VERSION", version, 1);
@@ -52,7 +50,7 @@ static void check_kernel(const struct ptb_gpu_kernel *k, uint64_t after)
 	CHECK(tid == (uint32_t)syscall(SYS_gettid));
 }
 
-static void run_kernels(void)
+TEST_VERSIONS("kernels")
 {
 	size_t cnt = 5000;
 	uint64_t last = 0;
@@ -79,26 +77,6 @@ static void run_kernels(void)
 	CHECK(emitted__count(PTB_REC_GPU_OVERHEAD) > 0);
 }
 
-static void on_versions(void (*run)(void))
-{
-	static const struct {
-		const char *version, *library;
-	} all[] = { { "18", CUPTI_12 },    { "19", CUPTI_12 },     { "22", CUPTI_12 },
-		    { "26", CUPTI_13 },    { "130001", CUPTI_13 }, { "130100", CUPTI_13 },
-		    { "130202", CUPTI_13 } };
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
-		version = all[i].version;
-		library = all[i].library;
-		CU_ASSERT_EQUAL(world__case(run), 0);
-	}
-}
-
-TEST("kernels")
-{
-	on_versions(run_kernels);
-}
-
 /* ---- copies and fills ---- */
 
 static const struct ptb_gpu_memory *memory(uint32_t kind, size_t nth)
@@ -115,7 +93,7 @@ static void check_call(const struct ptb_gpu_memory *m, const char *name)
 	CHECK(!strcmp(emitted__name(emitted__call(m->correlation, NULL)->name), name));
 }
 
-static void run_copies(void)
+TEST_VERSIONS("copies and fills")
 {
 	const struct ptb_gpu_memory *m;
 	char host[4096];
@@ -147,14 +125,9 @@ static void run_copies(void)
 	check_call(m, "cudaMemset");
 }
 
-TEST("copies and fills")
-{
-	on_versions(run_copies);
-}
-
 /* ---- synchronisation and events ---- */
 
-static void run_sync(void)
+TEST_VERSIONS("synchronisation and events")
 {
 	const struct ptb_gpu_sync *s;
 	const struct ptb_gpu_event *e;
@@ -186,13 +159,8 @@ static void run_sync(void)
 	CHECK(s->what == 4 && s->stream == ~0u && s->device == 0);
 }
 
-TEST("synchronisation and events")
-{
-	on_versions(run_sync);
-}
-
 /* The request for synchronisation comes and goes while kernels are recorded. */
-static void run_sync_later(void)
+TEST_VERSIONS("synchronisation is requested later")
 {
 	load();
 	CHECK(world__start(REQUEST) == 0);
@@ -205,14 +173,9 @@ static void run_sync_later(void)
 	CHECK(emitted__count(PTB_REC_GPU_SYNC) == 1 && emitted__count(PTB_REC_GPU_KERNEL) == 1);
 }
 
-TEST("synchronisation is requested later")
-{
-	on_versions(run_sync_later);
-}
-
 /* ---- graphs, threads, calls ---- */
 
-static void run_graph(void)
+TEST_VERSIONS("graphs")
 {
 	const struct ptb_gpu_kernel *k;
 	CUgraphExec exec;
@@ -241,11 +204,6 @@ static void run_graph(void)
 			CHECK(k->correlation ==
 			      emitted__nth(PTB_REC_GPU_KERNEL, i - 1)->u.kernel.correlation);
 	}
-}
-
-TEST("graphs")
-{
-	on_versions(run_graph);
 }
 
 static void *launch_some(void *tid)
@@ -287,7 +245,7 @@ TEST("threads")
 }
 
 /* The driver's calls: those of the allow-list; the runtime's: all but those that traces never have. */
-static void run_calls(void)
+TEST_VERSIONS("which calls")
 {
 	CUmodule module;
 	CUfunction f;
@@ -305,11 +263,6 @@ static void run_calls(void)
 	      emitted__nth(PTB_REC_GPU_API, 0)->u.api.cbid == 307);
 	CHECK(!strcmp(emitted__name(emitted__nth(PTB_REC_GPU_API, 0)->u.api.name), "cuLaunchKernel"));
 	CHECK(!strcmp(emitted__name(emitted__nth(PTB_REC_GPU_KERNEL, 0)->u.kernel.name), "triton_kernel"));
-}
-
-TEST("which calls")
-{
-	on_versions(run_calls);
 }
 
 /* ---- clocks ---- */

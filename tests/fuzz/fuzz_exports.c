@@ -51,14 +51,16 @@ static void check_report(struct session *s, unsigned int kind)
 	struct session_sink sink;
 	char *text = NULL;
 	size_t len;
-	struct output_args args = { .output = reports[kind], .s = s, .json = true, .row_limit = -1 };
+	struct output_args args = {
+		.output = reports[kind], .s = s, .totals = &totals, .json = true, .row_limit = -1
+	};
 	void *o;
 
 	args.out = open_memstream(&text, &len);
 	if (args.output->open(&args, &o))
 		abort();
 	sink = args.output->sink(o);
-	if (session__run(s, &sink, 1, &totals) || args.output->finish(o, &args, &totals))
+	if (session__run(s, &sink, 1, &totals) || args.output->finish(o, &args))
 		abort();
 	fclose(args.out);
 	check_document(text, len, names[kind]);
@@ -70,8 +72,10 @@ static int write_file(struct session *s, unsigned int kind, int fd)
 {
 	static const struct output *const formats[] = { &chrome_output, &et_output,
 							&timeline_output, &timeline_raw_output };
-	const struct output_args args = { .output = formats[kind], .s = s, .path = "a file", .fd = fd };
 	struct session_totals totals;
+	const struct output_args args = {
+		.output = formats[kind], .s = s, .path = "a file", .fd = fd, .totals = &totals
+	};
 	struct session_sink sink;
 	void *o = NULL;
 	int err = args.output->open(&args, &o);
@@ -81,7 +85,7 @@ static int write_file(struct session *s, unsigned int kind, int fd)
 		err = session__run(s, &sink, 1, &totals);
 	}
 	if (!err)
-		err = args.output->finish(o, &args, &totals);
+		err = args.output->finish(o, &args);
 	args.output->free(o);
 	return err;
 }

@@ -58,7 +58,7 @@ static int print_table(const cJSON *doc)
 					     .self_device_ns = (uint64_t)number_at(item, 12),
 					     .device_total_ns = (uint64_t)number_at(item, 13) };
 	}
-	err = table__print(rows, cnt, &opts, &args, NULL);
+	err = table__print(rows, cnt, &opts, &args);
 	putchar('\0');
 	free(rows);
 	return err;

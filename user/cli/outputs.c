@@ -189,11 +189,12 @@ static int open_sinks(struct sink_set *ss, const struct reader *r)
 /* What the child makes of a window, beside the files. */
 struct answer {
 	struct outputs_result result;
-	struct metrics_window metrics; /* its operators come behind the answer */
+	struct metrics_window metrics;
+	struct metrics_op ops[]; /* of it */
 };
 
 static int run_sinks(const struct reader *r, struct session_totals *totals, uint64_t *threads,
-		     struct answer *answer)
+		     struct metrics_window *metrics)
 {
 	struct sink_set ss = { .cnt = 0 };
 	int err = open_sinks(&ss, r);
@@ -201,9 +202,9 @@ static int run_sinks(const struct reader *r, struct session_totals *totals, uint
 	if (!err)
 		err = session__run(r->s, ss.sinks, ss.cnt, totals);
 	for (uint32_t i = 0; i < ss.list_cnt && !err; i++)
-		err = ss.list[i].args.output->finish(ss.list[i].o, &ss.list[i].args, totals);
+		err = ss.list[i].args.output->finish(ss.list[i].o, &ss.list[i].args);
 	if (!err && ss.wm)
-		window_metrics__finish(ss.wm, totals, &answer->metrics);
+		window_metrics__finish(ss.wm, totals, metrics);
 	*threads = ss.threads;
 	while (ss.list_cnt--)
 		ss.list[ss.list_cnt].args.output->free(ss.list[ss.list_cnt].o);
@@ -295,34 +296,30 @@ static struct outputs_result result_of(const struct session_info *info,
 	return r;
 }
 
-static void put_answer(const struct answer *answer, uint8_t **bytes, size_t *len)
-{
-	size_t ops = answer->metrics.op_cnt * sizeof(struct metrics_op);
-
-	*len = sizeof(*answer) + ops;
-	*bytes = xmalloc(*len);
-	memcpy(*bytes, answer, sizeof(*answer));
-	if (ops)
-		memcpy(*bytes + sizeof(*answer), answer->metrics.ops, ops);
-}
-
 static int write_outputs(struct reader *r, uint8_t **bytes, size_t *len)
 {
 	struct session_totals totals = { 0 };
-	struct answer answer = { .result = { 0 } };
+	struct metrics_window metrics = { 0 };
+	struct answer *answer;
 	uint64_t threads = 0;
 	char sort_by[64];
 	int err;
 
+	r->o.args.totals = &totals;
 	take_recorded(&r->o, r->s, sort_by, sizeof(sort_by));
-	err = run_sinks(r, &totals, &threads, &answer);
+	err = run_sinks(r, &totals, &threads, &metrics);
 	if (err)
 		return err;
 	if (r->o.summary)
 		print_summary(&r->o, r->s, &totals, threads,
 			      capture_reader__bytes(join__reader(r->j)));
-	answer.result = result_of(session__info(r->s), &totals);
-	put_answer(&answer, bytes, len);
+	*len = sizeof(*answer) + metrics.op_cnt * sizeof(*answer->ops);
+	answer = xcalloc(1, *len);
+	answer->result = result_of(session__info(r->s), &totals);
+	answer->metrics = metrics;
+	if (metrics.op_cnt)
+		memcpy(answer->ops, metrics.ops, metrics.op_cnt * sizeof(*answer->ops));
+	*bytes = (void *)answer;
 	return 0;
 }
 
@@ -383,36 +380,25 @@ int outputs__ask(const struct outputs *o, reader_fn fn, size_t max, uint8_t **an
 }
 
 /* The operators' names and numbers may be anything; no count or text leads beyond its end. */
-static bool take_metrics(struct metrics_window *w, const uint8_t *ops, size_t len)
+static bool take_answer(const struct outputs *o, const struct answer *a, size_t len,
+			struct outputs_result *result)
 {
-	if (w->op_cnt > METRICS_WINDOW_OPS || len != w->op_cnt * sizeof(struct metrics_op) ||
-	    w->gpu_cnt > METRICS_GPUS)
+	struct metrics_window *w = o->metrics;
+
+	if (len < sizeof(*a) || a->metrics.op_cnt > METRICS_WINDOW_OPS ||
+	    a->metrics.gpu_cnt > METRICS_GPUS ||
+	    len != sizeof(*a) + a->metrics.op_cnt * sizeof(*a->ops))
 		return false;
-	w->ops = xmalloc(len);
+	*result = a->result;
+	result->incomplete[sizeof(result->incomplete) - 1] = '\0';
+	if (!w)
+		return true;
+	*w = a->metrics;
+	w->ops = vec_dup(a->ops, w->op_cnt, sizeof(*w->ops));
 	w->op_cap = w->op_cnt;
-	if (len)
-		memcpy(w->ops, ops, len);
 	for (uint32_t i = 0; i < w->op_cnt; i++)
 		w->ops[i].name[sizeof(w->ops[i].name) - 1] = '\0';
 	return true;
-}
-
-static int take_answer(const struct outputs *o, const uint8_t *bytes, size_t len,
-		       struct outputs_result *result)
-{
-	struct answer answer;
-
-	if (len < sizeof(answer))
-		return -EPROTO;
-	memcpy(&answer, bytes, sizeof(answer));
-	answer.result.incomplete[sizeof(answer.result.incomplete) - 1] = '\0';
-	*result = answer.result;
-	if (o->metrics &&
-	    !take_metrics(&answer.metrics, bytes + sizeof(answer), len - sizeof(answer)))
-		return -EPROTO;
-	if (o->metrics)
-		*o->metrics = answer.metrics;
-	return 0;
 }
 
 void outputs__say_incomplete(const struct outputs_result *r)
@@ -432,10 +418,12 @@ int outputs__write(const struct outputs *o)
 			     sizeof(struct answer) + METRICS_WINDOW_OPS * sizeof(struct metrics_op),
 			     &answer, &len);
 
-	if (!err && (err = take_answer(o, answer, len, &result)))
+	bool good = !err && take_answer(o, (const void *)answer, len, &result);
+
+	if (!err && !good)
 		pr_error("'%s' has taken over the process that read it", o->captures[0]);
 	free(answer);
-	if (err)
+	if (!good)
 		return EXIT_FAILED;
 	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path && o->summary; i++) {
 		const struct output *f = o->files[i].output;

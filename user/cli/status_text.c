@@ -180,7 +180,7 @@ void status_text__put(FILE *out, const cJSON *status)
 	const struct output_args args = { .row_limit = -1, .out = out };
 	struct doc d;
 
-	doc__begin(&d, &args, NULL);
+	doc__begin(&d, &args);
 	say_head(&d, status);
 	add_targets(&d, status);
 	add_windows(&d, get(status, "windows"), number(get(status, "daemon"), "now_unix_ns"));

@@ -468,8 +468,7 @@ static void write_python_totals(struct jsonw *w, const struct chrome_python_tota
 	jsonw__end_obj(w);
 }
 
-static void write_tail(struct chrome_trace *ct, const char *path,
-		       const struct session_totals *totals)
+static void write_tail(struct chrome_trace *ct, const struct output_args *args)
 {
 	const struct session_info *info = ct->info;
 	struct jsonw *w = &ct->w;
@@ -480,21 +479,21 @@ static void write_tail(struct chrome_trace *ct, const char *path,
 	JSONW_OBJ(w, "ptbpf_totals");
 	if (ct->only)
 		JSONW_U64(w, "only_pid", ct->only);
-	session_json__write_totals(w, info, totals);
+	session_json__write_totals(w, info, args->totals);
 	if (info->has_gpu || info->has_cuda_calls)
 		write_gpu_totals(w, chrome_gpu__totals(ct->gpu));
 	if (info->has_py_stacks)
 		write_python_totals(w, chrome_python__totals(ct->python));
 	jsonw__end_obj(w);
 	jsonw__break(w);
-	JSONW_STR(w, "traceName", path);
+	JSONW_STR(w, "traceName", args->path);
 	jsonw__newline(w);
 	jsonw__end_obj(w);
 	jsonw__newline(w);
 }
 
 /* Thread names, span, window end, the loss account. */
-static int finish_trace(void *o, const struct output_args *args, struct session_totals *totals)
+static int finish_trace(void *o, const struct output_args *args)
 {
 	struct chrome_trace *ct = o;
 	uint64_t begin = trace_time(ct, ct->info->begin_ns), end = trace_time(ct, ct->info->end_ns);
@@ -511,7 +510,7 @@ static int finish_trace(void *o, const struct output_args *args, struct session_
 	}
 	chrome_gpu__finish(ct->gpu);
 	chrome_event__span(&ct->w, begin, end);
-	write_tail(ct, args->path, totals);
+	write_tail(ct, args);
 	return out_file__end_json(ct->of, &ct->w);
 }
 

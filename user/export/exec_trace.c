@@ -382,13 +382,11 @@ static int begin_exec_trace(struct exec_trace *et, const struct output_args *arg
 	return 0;
 }
 
-static int finish_et(void *o, const struct output_args *args, struct session_totals *totals)
+static int finish_et(void *o, const struct output_args *args)
 {
 	struct exec_trace *et = o;
 	struct jsonw *w = &et->w;
 
-	(void)args;
-	(void)totals;
 	put_label(et, ET_ROOT, "[pytorch|profiler|execution_trace|process]", 0);
 	jsonw__newline(w);
 	jsonw__end_arr(w);
@@ -397,7 +395,7 @@ static int finish_et(void *o, const struct output_args *args, struct session_tot
 	put_account(et);
 	jsonw__break(w);
 	JSONW_OBJ(w, "ptbpf_totals");
-	session_json__write_totals(w, et->info, totals);
+	session_json__write_totals(w, et->info, args->totals);
 	jsonw__end_obj(w);
 	jsonw__newline(w);
 	jsonw__end_obj(w);

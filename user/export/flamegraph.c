@@ -19,7 +19,7 @@
 #define JSON_BUF_SZ (64 * 1024)
 
 struct flame_session {
-	char *name;
+	const char *name;
 	double seconds;
 	uint32_t process_cnt, sample_hz;
 	bool has_stacks, incomplete;
@@ -29,8 +29,6 @@ struct flame_session {
 struct flamegraph {
 	struct out_file *of;
 	struct stack_tree *tree;
-	/* the current one, until its end: the second is gone when the page is made */
-	const struct session *s;
 	struct flame_session sessions[2];
 	uint32_t session_cnt;
 	bool metrics[STACK_METRIC_CNT]; /* that anything has */
@@ -234,8 +232,7 @@ static void begin_session(struct flamegraph *fg, const struct session *s, const 
 	struct flame_session *fs = &fg->sessions[fg->session_cnt++];
 	const char *slash = strrchr(name, '/');
 
-	fg->s = s;
-	fs->name = xstrdup(slash ? slash + 1 : name);
+	fs->name = slash ? slash + 1 : name;
 	fs->seconds = (double)(info->end_ns - info->begin_ns) / 1e9;
 	fs->process_cnt = info->process_cnt;
 	fs->sample_hz = info->sample_hz;
@@ -249,13 +246,13 @@ static struct session_sink flame_sink(void *o)
 }
 
 /* After its run, what it lacks. */
-static void end_session(struct flamegraph *fg, const struct session_totals *totals)
+static void end_session(struct flamegraph *fg, const struct session *s,
+			const struct session_totals *totals)
 {
 	struct flame_session *fs = &fg->sessions[fg->session_cnt - 1];
 
-	fs->incomplete = loss_account__incomplete(session__info(fg->s), totals, fs->lacks,
-						  sizeof(fs->lacks));
-	fg->s = NULL;
+	fs->incomplete =
+		loss_account__incomplete(session__info(s), totals, fs->lacks, sizeof(fs->lacks));
 }
 
 /* Metrics of which no node has any are not offered; if none has, the first is. */
@@ -277,9 +274,9 @@ static int add_second(struct flamegraph *fg, const struct output_args *args)
 {
 	const struct session_opts opts = { .no_steps = true };
 	struct session_totals totals = { 0 };
-	struct capture_reader *cr = NULL;
+	struct capture_reader *cr;
 	struct session_sink sink = flame_sink(fg);
-	struct session *s = NULL;
+	struct session *s;
 	int err = capture_reader__open(args->diff, args->diff_fd, &cr);
 
 	if (!err)
@@ -287,22 +284,20 @@ static int add_second(struct flamegraph *fg, const struct output_args *args)
 	if (!err) {
 		begin_session(fg, s, args->diff);
 		err = session__run(s, &sink, 1, &totals);
-		end_session(fg, &totals);
+		end_session(fg, s, &totals);
 	}
 	if (err && !log__has_error())
 		pr_error("'%s' cannot be read: %s", args->diff, errstr(err));
-	session__free(s);
-	capture_reader__close(cr);
-	return err;
+	return err; /* what it has goes with the process */
 }
 
-static int finish_flame(void *o, const struct output_args *args, struct session_totals *totals)
+static int finish_flame(void *o, const struct output_args *args)
 {
 	struct flamegraph *fg = o;
 	FILE *f;
 	int err;
 
-	end_session(fg, totals);
+	end_session(fg, args->s, args->totals);
 	err = args->diff ? add_second(fg, args) : 0;
 	if (err)
 		return err;
@@ -320,8 +315,6 @@ static void free_flame(void *o)
 		return;
 	out_file__free(fg->of);
 	stack_tree__free(fg->tree);
-	for (uint32_t i = 0; i < fg->session_cnt; i++)
-		free(fg->sessions[i].name);
 	free(fg);
 }
 

@@ -367,7 +367,7 @@ static void log_missing(const struct mem_timeline *mt, const struct mem_flow_acc
 			mt->path);
 }
 
-static int finish_timeline(void *o, const struct output_args *args, struct session_totals *totals)
+static int finish_timeline(void *o, const struct output_args *args)
 {
 	struct mem_timeline *mt = o;
 	const struct timeline_device *device = choose_device(mt);
@@ -381,7 +381,7 @@ static int finish_timeline(void *o, const struct output_args *args, struct sessi
 	tl.account = mem_flow__account(mt->flow);
 	log_missing(mt, &tl.account);
 	if (args->output == &timeline_html_output)
-		return timeline__write_html(&tl, totals, mt->of);
+		return timeline__write_html(&tl, args->totals, mt->of);
 	return write_json(mt, &tl, args->output == &timeline_raw_output);
 }
 

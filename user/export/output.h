@@ -40,7 +40,8 @@ struct output;
 struct output_args {
 	const struct output *output;
 	const struct session *s;
-	const char *capture; /* its name */
+	const char *capture;                 /* its name */
+	const struct session_totals *totals; /* after the run */
 	/* files */
 	const char *path; /* for messages and its suffix */
 	int fd;           /* where to write */
@@ -89,7 +90,7 @@ struct output {
 	int (*open)(const struct output_args *args, void **out);
 	struct session_sink (*sink)(void *o);
 	/* After the run: completes the file, prints the report. */
-	int (*finish)(void *o, const struct output_args *args, struct session_totals *totals);
+	int (*finish)(void *o, const struct output_args *args);
 	void (*free)(void *o); /* drops what was not finished; NULL is fine */
 };
 

@@ -253,11 +253,10 @@ static struct session_sink stacks_sink(void *o)
 	return st->tree ? stack_tree__sink(st->tree) : key_averages__sink(st->ka);
 }
 
-static int finish_stacks(void *o, const struct output_args *args, struct session_totals *totals)
+static int finish_stacks(void *o, const struct output_args *args)
 {
 	struct stacks *st = o;
 
-	(void)totals;
 	(void)args;
 	st->f = out_file__stream(st->of);
 	if (st->tree)

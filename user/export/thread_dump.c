@@ -191,13 +191,12 @@ static struct session_sink dump_sink(void *o)
 	return (struct session_sink){ .arg = o, .sample = take_sample };
 }
 
-static int finish_dump(void *o, const struct output_args *args, struct session_totals *totals)
+static int finish_dump(void *o, const struct output_args *args)
 {
 	struct thread_dump *td = o;
 	FILE *f = out_file__stream(td->of);
 
 	(void)args;
-	(void)totals;
 	sort__array(td->threads, td->thread_cnt, sizeof(*td->threads), by_thread);
 	for (uint32_t i = 0; i < td->thread_cnt; i++) {
 		if (!i || td->threads[i].tgid != td->threads[i - 1].tgid) {

@@ -184,20 +184,18 @@ void doc__next_line(struct doc *d)
 
 /* ---- the document ---- */
 
-void doc__begin(struct doc *d, const struct output_args *args, struct session_totals *totals)
+void doc__begin(struct doc *d, const struct output_args *args)
 {
-
-	*d = (struct doc){ .out = args->out ? args->out : stdout, .args = args, .totals = totals };
+	*d = (struct doc){ .out = args->out ? args->out : stdout, .args = args };
 	d->list = d->lists;
 	errno = 0;
-	if (!is_text(d))
-		jsonw__init(&d->w, jsonw__to_stream, d->out, 64 * 1024);
 	if (is_text(d))
 		return;
+	jsonw__init(&d->w, jsonw__to_stream, d->out, 64 * 1024);
 	jsonw__begin_obj(&d->w);
 	DOC(d, FACT("schema_version", 1));
 	session_json__write(&d->w, args->s);
-	session_json__write_totals(&d->w, session__info(args->s), totals);
+	session_json__write_totals(&d->w, session__info(args->s), args->totals);
 }
 
 static int finish_json(struct doc *d)
@@ -220,7 +218,8 @@ int doc__finish(struct doc *d)
 	if (!is_text(d))
 		err = finish_json(d);
 	else if (s && !d->torch &&
-		 loss_account__incomplete(session__info(s), d->totals, lacks, sizeof(lacks))) {
+		 loss_account__incomplete(session__info(s), d->args->totals, lacks,
+					  sizeof(lacks))) {
 		doc__gap(d);
 		doc__line(d, "The capture is incomplete and the figures are bounds: %s", lacks);
 	}

@@ -533,13 +533,13 @@ static void say_trust(struct doc *d, const struct gpu_report *gr)
 	doc__end_line(d);
 }
 
-int gr_doc__finish(void *o, const struct output_args *args, struct session_totals *totals)
+int gr_doc__finish(void *o, const struct output_args *args)
 {
 	struct gpu_report *gr = o;
 	struct doc d;
 
 	gr_rank__all(gr);
-	doc__begin(&d, args, totals);
+	doc__begin(&d, args);
 	say_head(&d, gr);
 	if (!gr->info->has_gpu && gr->info->has_cuda_calls)
 		say_host(&d, gr);

@@ -445,14 +445,13 @@ static void add_head(struct doc *d, const struct line_report *lr)
 	doc__gap(d);
 }
 
-static int print_doc(struct line_report *lr, const struct output_args *args,
-		     struct session_totals *totals)
+static int print_doc(struct line_report *lr, const struct output_args *args)
 {
 	const char *one = lr->modules ? "module" : lr->operators ? "operator" : "line";
 	struct doc_column columns[DOC_COLUMNS_MAX];
 	char many[16], count[16];
 	struct doc d;
-	doc__begin(&d, args, totals);
+	doc__begin(&d, args);
 
 	snprintf(many, sizeof(many), "%ss", one);
 	snprintf(count, sizeof(count), "%s_count", one);
@@ -477,11 +476,11 @@ static int print_doc(struct line_report *lr, const struct output_args *args,
 	return doc__finish(&d);
 }
 
-static int finish_report(void *o, const struct output_args *args, struct session_totals *totals)
+static int finish_report(void *o, const struct output_args *args)
 {
 	sum_rows(o);
 	order_rows(o, args->sort_by);
-	return print_doc(o, args, totals);
+	return print_doc(o, args);
 }
 
 #define LINES                                                                                      \

@@ -330,14 +330,14 @@ static void add_process(struct mr_printer *p)
 	add_calls(p);
 }
 
-int mr_doc__finish(void *o, const struct output_args *args, struct session_totals *totals)
+int mr_doc__finish(void *o, const struct output_args *args)
 {
 	struct mem_report *mr = o;
 	struct doc d;
 	struct mr_printer p = { .d = &d, .mr = mr };
 	struct mr_view *views = mr_rank__new(mr);
 
-	doc__begin(&d, args, totals);
+	doc__begin(&d, args);
 	DOC(&d, FACT("profile_memory", mr->info->has_memory),
 	    FACT("kernel_memory", mr->info->has_kernel_memory),
 	    FACT("growing_periods_min", MR_LEAK_PERIODS_MIN));

@@ -44,7 +44,7 @@ static struct session_sink report_sink(void *o)
 	return key_averages__sink(((struct operators *)o)->ka);
 }
 
-static int finish_report(void *o, const struct output_args *args, struct session_totals *totals)
+static int finish_report(void *o, const struct output_args *args)
 {
 	const struct session_info *info = session__info(args->s);
 	const struct table_opts opts = { .profile_memory = info->has_memory,
@@ -53,7 +53,7 @@ static int finish_report(void *o, const struct output_args *args, struct session
 	uint32_t cnt;
 	const struct ka_row *rows = key_averages__rows(((struct operators *)o)->ka, &cnt);
 
-	return table__print(rows, cnt, &opts, args, totals);
+	return table__print(rows, cnt, &opts, args);
 }
 
 const struct output operators_report = {

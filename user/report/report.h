@@ -63,7 +63,6 @@ struct doc_column {
 struct doc {
 	FILE *out;
 	const struct output_args *args;
-	struct session_totals *totals;
 	bool torch; /* the text's lists are laid out as torch lays out its table; set before them */
 	struct jsonw w;
 	struct doc_list { /* those that are open; the first one stands for the document */
@@ -83,11 +82,8 @@ struct doc {
  * As JSON or text, by args, whose session may be NULL where that is text. doc__finish() frees
  * what it needs: nothing, if it is text. 0 or negative errno.
  */
-void doc__begin(struct doc *d, const struct output_args *args, struct session_totals *totals);
-/*
- * Says what the capture lacks, and adds to the totals what the document had no room for. 0 or
- * negative errno, logged.
- */
+void doc__begin(struct doc *d, const struct output_args *args);
+/* Says what the capture lacks. 0 or negative errno, logged. */
 int doc__finish(struct doc *d);
 
 /* Facts: members of the innermost object; without a key elements of an array. */
@@ -197,6 +193,6 @@ struct table_opts {
 bool table__is_sort_key(const char *key);
 /* The table, as torch.profiler's key_averages().table() prints it. 0 or negative errno, logged. */
 int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
-		 const struct output_args *args, struct session_totals *totals);
+		 const struct output_args *args);
 
 #endif /* REPORT_REPORT_H */

@@ -242,7 +242,7 @@ struct mr_printer {
 	const struct mr_view *v;
 };
 
-int mr_doc__finish(void *o, const struct output_args *args, struct session_totals *totals);
+int mr_doc__finish(void *o, const struct output_args *args);
 
 /* ---- its sentences: mem_report_say.c ---- */
 
@@ -481,7 +481,7 @@ const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap,
 #define GR_COPY_MAX 160
 const char *gr__copy_text(const struct gpu_report *gr, char *buf, const struct gr_copy *c);
 
-int gr_doc__finish(void *o, const struct output_args *args, struct session_totals *totals);
+int gr_doc__finish(void *o, const struct output_args *args);
 
 static inline uint64_t gr__window_ns(const struct gpu_report *gr)
 {

@@ -189,7 +189,7 @@ static struct session_sink report_sink(void *o)
 	return rank_times__sink(o);
 }
 
-static int finish_report(void *o, const struct output_args *args, struct session_totals *totals)
+static int finish_report(void *o, const struct output_args *args)
 {
 	const struct rank_times_result *r = rank_times__finish(o);
 	struct doc d;
@@ -199,7 +199,7 @@ static int finish_report(void *o, const struct output_args *args, struct session
 		pr_hint("ptbpf report --skew takes the captures of several ranks");
 		return -ENODATA;
 	}
-	doc__begin(&d, args, totals);
+	doc__begin(&d, args);
 	say_verdict(&d, r);
 	doc__break(&d);
 	doc__object(&d, "compared");

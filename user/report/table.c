@@ -409,7 +409,7 @@ static void add_row(struct doc *d, const struct ka_row *r, const struct extent *
 }
 
 int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
-		 const struct output_args *args, struct session_totals *totals)
+		 const struct output_args *args)
 {
 	const struct ka_row **list;
 	struct doc_column columns[DOC_COLUMNS_MAX];
@@ -419,7 +419,7 @@ int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opt
 
 	if (!cnt && !args->json)
 		return 0; /* torch: the empty string */
-	doc__begin(&d, args, totals);
+	doc__begin(&d, args);
 	list = sorted_rows(rows, cnt, args->sort_by);
 	choose_columns(columns, &e, opts);
 	sums = sums_of(list, cnt);

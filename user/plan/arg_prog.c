@@ -21,7 +21,7 @@ static struct ptb_arg_op new_op(uint8_t opcode, uint8_t as)
 	return op;
 }
 
-/* The value's and the flag's offset behind a pointer, for a value of so many bytes. */
+/* Sets the offsets of value and flag behind a pointer, for a value of so many bytes. */
 static void set_optional(struct ptb_arg_op *op, uint8_t abi, uint8_t size, uint8_t align)
 {
 	if (abi == OPTIONAL_STD) {
@@ -68,7 +68,7 @@ static struct ptb_arg_op word(uint8_t as, const struct arg_type *t, const struct
 	return op;
 }
 
-/* What fits into a word together with its flag. */
+/* A value that shares a word with its flag. */
 static struct ptb_arg_op small(uint8_t as, const struct arg_type *t, const struct arg_location *pl,
 			       uint8_t size)
 {
@@ -81,7 +81,7 @@ static struct ptb_arg_op small(uint8_t as, const struct arg_type *t, const struc
 	return op;
 }
 
-/* ArrayRef: {pointer, count}, and the flag where it has one of its own. */
+/* ArrayRef: {pointer, count}, and a flag if it is a std::optional. */
 static struct ptb_arg_op array(uint8_t opcode, uint8_t as, const struct arg_type *t,
 			       const struct arg_location *pl)
 {
@@ -92,7 +92,7 @@ static struct ptb_arg_op array(uint8_t opcode, uint8_t as, const struct arg_type
 		op.flags |= PTB_ARG_F_NULL_NONE;
 	if (as == PTB_VAL_DOUBLES)
 		op.flags |= PTB_ARG_F_DOUBLE;
-	/* only lists of numbers are ever optional; the others' instructions know no flag */
+	/* only lists of numbers are ever optional; the instructions of other lists have no flag */
 	if (opcode != PTB_ARG_WORDS && t->optional)
 		return new_op(PTB_ARG_UNKNOWN, PTB_VAL_UNKNOWN);
 	return op;
@@ -163,19 +163,19 @@ static struct ptb_arg_op compile_arg(const struct arg_type *t, const struct arg_
 		return array(PTB_ARG_TENSORS, PTB_VAL_TENSORS, t, pl);
 	case ARG_SCALARS:
 		return array(PTB_ARG_SCALARS, PTB_VAL_LIST, t, pl);
-	default: /* a name or a type that torch reads through tables, or one byte of unknown sign */
+	default: /* torch reads these through tables, or they are one byte of unknown sign */
 		return op;
 	}
 }
 
 /* ---- results ---- */
 
-/* How a value is returned, alone or in a tuple. */
+/* How a value is returned. */
 struct returned {
 	uint8_t opcode, as, flags;
-	uint8_t size, align; /* in a tuple; 0: not known */
-	uint8_t reg;         /* enum arg_result, when it is returned alone in a register */
-	bool in_memory;      /* alone: through the hidden pointer */
+	uint8_t size, align; /* in a tuple; 0: unknown */
+	uint8_t reg;         /* enum arg_result, if it is the only result and in a register */
+	bool in_memory;      /* through the hidden pointer, if it is the only result */
 	bool known;
 };
 
@@ -202,7 +202,7 @@ static struct returned returned_as(const struct schema_arg *r)
 
 	if (r->opt || r->elem_opt)
 		return (struct returned){ .opcode = PTB_ARG_UNKNOWN };
-	if (r->lists) /* std::vector of something */
+	if (r->lists) /* a std::vector */
 		return (struct returned){ .opcode = r->lists == 1 && !strcmp(r->base, "Tensor") ?
 							    PTB_ARG_VECTOR :
 							    PTB_ARG_UNKNOWN,
@@ -237,7 +237,7 @@ static bool hidden_pointer(const struct schema *s, bool *known)
 	return r.in_memory;
 }
 
-/* The argument whose alias set the result is in. */
+/* The location of the argument with the result's alias set. */
 static uint8_t alias_loc(const struct schema *s, const struct ptb_arg_op *ops)
 {
 	for (uint32_t i = 0; i < s->arg_cnt; i++)
@@ -348,7 +348,7 @@ static void count_stack(struct ptb_arg_prog *p)
 			if (loc != PTB_LOC_NONE && loc >= PTB_LOC_STACK + words)
 				words = loc - PTB_LOC_STACK + 1;
 		}
-	p->stack_words = (uint8_t)words; /* result_loc is an argument's or rdi */
+	p->stack_words = (uint8_t)words; /* result_loc is rdi or an argument's */
 }
 
 static void count_unplaced(struct arg_compiled *c)
@@ -420,7 +420,7 @@ void arg_prog__result_slot(struct arg_compiled *c, uint16_t disp)
 	struct ptb_arg_op *op = &c->prog.ops[c->prog.in_cnt];
 	uint8_t as = op->as;
 
-	/* one byte as a number: no instruction reads that from memory */
+	/* no instruction reads a one-byte number from memory */
 	if (op->op == PTB_ARG_BYTE) {
 		arg_prog__no_result(c);
 		return;

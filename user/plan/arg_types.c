@@ -76,7 +76,7 @@ static uint8_t element_kind(struct text t)
 	return ARG_UNKNOWN;
 }
 
-/* Passed by value, as such or in an optional. */
+/* Types that are passed by value, alone or in an optional. */
 static uint8_t value_kind(struct text t, struct arg_type *out)
 {
 	static const struct {
@@ -119,7 +119,7 @@ static uint8_t value_kind(struct text t, struct arg_type *out)
 #define TENSOR_VECTOR "std::vector<at::Tensor,std::allocator<at::Tensor>>"
 #define TENSOR_LISTS "std::vector<" TENSOR_VECTOR ",std::allocator<" TENSOR_VECTOR ">>"
 
-/* Passed by reference: "at::Tensor const&". */
+/* Types that are passed by reference: "at::Tensor const&". */
 static uint8_t reference_kind(struct text t, struct arg_type *out)
 {
 	bool is_const = strip_back(&t, "const");
@@ -151,7 +151,7 @@ static uint8_t reference_kind(struct text t, struct arg_type *out)
 	return ARG_REFERENCE;
 }
 
-/* Blanks removed. */
+/* The text has no blanks. */
 static struct arg_type one_type(struct text t, enum optional_abi optional)
 {
 	struct arg_type out = { .kind = ARG_UNKNOWN };
@@ -171,7 +171,7 @@ static struct arg_type one_type(struct text t, enum optional_abi optional)
 			out.kind = ARG_UNKNOWN;
 		return out;
 	}
-	/* by the address of a copy */
+	/* passed by the address of a copy */
 	if (strip_front(&t, "std::vector<") || equals(t, "at::Tensor")) {
 		out.kind = ARG_REFERENCE;
 		return out;
@@ -233,7 +233,7 @@ int arg_types__list(const char *params, enum optional_abi optional,
 
 struct cursor {
 	uint32_t gpr, xmm, stack;
-	bool lost; /* an argument of unknown size: from here on nothing is known */
+	bool lost; /* an argument has an unknown size, so all later locations are unknown */
 };
 
 #define GPR_ARGS 6
@@ -249,8 +249,8 @@ static void put_stack(struct cursor *c, uint32_t words, struct arg_location *pl)
 	}
 }
 
-/* `words` INTEGER eightbytes, behind one SSE eightbyte if sse: all in registers or all on the
- * stack. */
+/* Places `words` INTEGER eightbytes behind one SSE eightbyte (if sse): all in registers or all on
+ * the stack. */
 static void put_words(struct cursor *c, uint32_t words, bool sse, struct arg_location *pl)
 {
 	uint32_t ints = words - sse;
@@ -265,7 +265,7 @@ static void put_words(struct cursor *c, uint32_t words, bool sse, struct arg_loc
 		pl->loc[i] = (uint8_t)c->gpr++;
 }
 
-/* How many eightbytes the type has, and whether the first is SSE; 0: not known. */
+/* The type's size in eightbytes and whether the first one is SSE; 0: unknown. */
 static uint32_t size_of(const struct arg_type *t, bool *sse)
 {
 	bool opt = t->optional != OPTIONAL_NONE;
@@ -294,7 +294,7 @@ static uint32_t size_of(const struct arg_type *t, bool *sse)
 	case ARG_SCALARS:
 	case ARG_DIMNAMES:
 		return t->optional == OPTIONAL_STD ? 3 : 2;
-	default: /* pointers, and what has a byte or two with its flag */
+	default: /* pointers, and types of one or two bytes with their flag */
 		return 1;
 	}
 }

@@ -24,7 +24,7 @@
 /* at::RecordScope, pytorch aten/src/ATen/record_function.h */
 enum { SCOPE_FUNCTION = 0, SCOPE_BACKWARD_FUNCTION = 1 };
 
-/* Functions that have been added by their own rules. */
+/* Has the function been added by a rule of its own? */
 static bool is_known(const struct lib_code *lc, uint64_t addr)
 {
 	return lib_code__has_sym(lc, TOPIC_OPS, addr) || lib_code__has_sym(lc, TOPIC_BOXED, addr) ||
@@ -32,12 +32,12 @@ static bool is_known(const struct lib_code *lc, uint64_t addr)
 }
 
 struct callers {
-	struct addr_name *funcs; /* start of the calling function, in address order */
+	struct addr_name *funcs; /* calling functions in the order of addresses */
 	uint32_t cnt, cap;
 };
 
-/* The functions that call getStepCallbacksUnlessEmpty and have not been added by their own
- * rules. */
+/* Finds the callers of getStepCallbacksUnlessEmpty that have not been added by rules of their
+ * own. */
 static void find_callers(struct plan_build *b, struct callers *c)
 {
 	uint64_t start, end;
@@ -55,13 +55,13 @@ static void find_callers(struct plan_build *b, struct callers *c)
 /* ---- what a register argument is used for ---- */
 
 /*
- * callBoxed(this, OperatorHandle const&, Stack*): the handle is read at once (`mov (%reg), ...`
- * gives the OperatorDef*), `this` never is. A clone without `this` has the handle in rdi. Returns 0
- * for rdi, 1 for rsi, -1 if neither is read from near the entry.
+ * callBoxed(this, OperatorHandle const&, Stack*) reads through the handle at once (`mov (%reg),
+ * ...` loads the OperatorDef*) and never through `this`. A clone without `this` has the handle in
+ * rdi. Returns 0 for rdi, 1 for rsi, -1 if neither is read near the entry.
  */
 static int handle_reg(const struct flow *f, uint64_t entry)
 {
-	uint8_t alias[2] = { arch.arg[0], arch.arg[1] }; /* where the argument lives now */
+	uint8_t alias[2] = { arch.arg[0], arch.arg[1] }; /* the argument's present register */
 	bool live[2][REG_CNT] = { { false } };
 	uint32_t at = flow__at(f, entry);
 
@@ -88,8 +88,8 @@ static int handle_reg(const struct flow *f, uint64_t entry)
 /* ---- boxed calls ---- */
 
 /*
- * All copies must agree on the register, because the programs know one per process. The first one
- * decides (they are of one compiler); others are refused.
+ * All copies must use the same register, because the programs know one per process. The first copy
+ * decides (all are from one compiler); others are refused.
  */
 static int add_boxed(struct plan_build *b, uint64_t addr, bool *decided)
 {
@@ -114,8 +114,8 @@ static int add_boxed(struct plan_build *b, uint64_t addr, bool *decided)
 	return plan_build__probe_built(b, &fp, why);
 }
 
-/* Is the register's value at the entry read from at displacement 8 (the end of the vector that the
- * stack is)? Through a copy that the prologue makes in a register that survives calls. */
+/* Does the function read at displacement 8 of the register's value at the entry (the end of the
+ * vector in a Stack)? The prologue may have copied that value to a register that survives calls. */
 static bool reads_vector_end(const struct flow *f, uint64_t entry, uint8_t reg)
 {
 	uint32_t at = flow__at(f, entry);
@@ -135,8 +135,8 @@ static bool reads_vector_end(const struct flow *f, uint64_t entry, uint8_t reg)
 	return false;
 }
 
-/* A function without a name that uses its arguments as callBoxed does: the handle, and the stack in
- * the next register. reg: where the handle is, if that is known already, else -1. */
+/* Does a function without a name use its arguments as callBoxed does, with the stack in the
+ * register after the handle's? reg: the handle's register if known, else -1. */
 static bool is_boxed_shape(struct plan_build *b, uint64_t addr, int reg)
 {
 	int found = handle_reg(&b->flow, addr);
@@ -180,9 +180,9 @@ static int add_node_call(struct plan_build *b, uint64_t addr)
 }
 
 /*
- * Node::operator() inlined into another function has no frame of its own: entry and exit would show
- * the same stack pointer, and it is what distinguishes frames. So it is listed, not probed; the
- * node as a whole is still seen through Engine::evaluate_function.
+ * Node::operator() that is inlined into another function has no frame of its own: its entry and
+ * exit would have the same stack pointer, which distinguishes frames. It is listed and not probed;
+ * Engine::evaluate_function still shows the node as a whole.
  */
 static void add_inlined_node(struct plan_build *b, uint64_t entry)
 {
@@ -192,8 +192,8 @@ static void add_inlined_node(struct plan_build *b, uint64_t entry)
 
 /* ---- typed calls of one operator ---- */
 
-/* A call after which the time is no longer the operator's own preparation: other operators, code
- * that cannot be seen. */
+/* Calls that are not part of the operator's preparation: other operators, and code that is not
+ * visible. */
 static bool does_other_work(struct plan_build *b, const struct insn *in)
 {
 	return in->cls == INSN_CALL_IND ||
@@ -203,9 +203,9 @@ static bool does_other_work(struct plan_build *b, const struct insn *in)
 }
 
 /*
- * Is a call of the function always one call of the operator, and little else? No: a path from the
- * entry to a return does not get the callbacks, or something is done before that is more than a
- * conversion of arguments.
+ * Does every call of the function call the operator once and do little else? No if a path from the
+ * entry to a return skips the callbacks, or if something other than a conversion of arguments
+ * precedes them.
  */
 static void is_one_dispatch(struct plan_build *b, bool *one)
 {
@@ -261,7 +261,7 @@ static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangl
 
 /* ---- all callers ---- */
 
-/* No branch between the entry and the call: the function is Node::operator() itself. */
+/* The function is Node::operator() itself if there is no branch between its entry and the call. */
 static bool begins_with(const struct flow *f, uint64_t entry, uint32_t call)
 {
 	uint32_t at = flow__at(f, entry);
@@ -286,7 +286,7 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 	if (why != PTB_REFUSE_NONE)
 		return 0;
 	call = lib_code__find_call(b->lc, &b->flow, CALLEE_GET_CALLBACKS);
-	/* No call: the bytes only resembled one, or an exception handler calls. */
+	/* The bytes only resemble a call, or an exception handler calls. */
 	if (call == FLOW_NONE ||
 	    flow__value_before(&b->flow, call, arch.arg[1], &scope) != VALUE_CONST)
 		return 0;

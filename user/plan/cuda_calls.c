@@ -22,12 +22,12 @@
 
 static const struct call_row {
 	uint8_t lib, shape, kind, unit;
-	/* exported; recorded without "__" and without "_v2", which marks the version with other
+	/* exported name; recorded without "__" and without "_v2", which marks a version with other
 	 * arguments */
 	const char *name;
 } rows[] = {
 	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "cudaLaunchKernel" },
-	/* what nvcc's stubs call from CUDA 13 */
+	/* called by nvcc's stubs from CUDA 13 on */
 	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "__cudaLaunchKernel" },
 	{ RT, PTB_CUDA_LAUNCH_CONFIG, ANY, 0, "cudaLaunchKernelExC" },
 	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "cudaLaunchCooperativeKernel" },
@@ -119,8 +119,7 @@ _Static_assert(ROW_CNT < 128, "the tag of a call has seven bits");
 
 /* ---- which functions ---- */
 
-/* What follows the name in variants with the same arguments: versions, and per-thread default
- * streams. */
+/* Suffixes of variants with the same arguments: versions, and per-thread default streams. */
 static bool is_variant(const char *rest)
 {
 	static const char *const ends[] = { "", "_v2", "_ptsz", "_ptds", "_v2_ptsz", "_v2_ptds" };
@@ -141,7 +140,7 @@ static bool is_work_call(enum torch_lib_role role, const char *symbol, uint32_t 
 
 /* ---- sites ---- */
 
-/* The site at a node that another function has already: two that work by the same code. */
+/* The site of another function at this node, which runs the same code. */
 static const struct plan_site *site_at(const struct plan_build *b, const struct flow_node *n)
 {
 	uint64_t off = elf_file__addr_to_off(b->lc->ef, n->in.addr);
@@ -152,7 +151,7 @@ static const struct plan_site *site_at(const struct plan_build *b, const struct 
 	return NULL;
 }
 
-/* Its end is only its own: an exit that is also another call's would end that one's calls. */
+/* An exit that is also another call's would end both calls. */
 static bool can_share(const struct plan_build *b, const struct exit_sites *ex, uint32_t args)
 {
 	const struct plan_site *s;
@@ -189,13 +188,13 @@ static int add_call_exits(struct cuda_ends *ce, uint32_t args)
 	return err;
 }
 
-/* Does the function in b->flow end in another one of the list? Then its calls are seen there. */
+/* Does the function in b->flow end in another one of the list? Its calls are seen there then. */
 static bool hands_over(const struct plan_build *b, const struct cuda_syms *cs, uint64_t self)
 {
 	const char *import;
 	uint64_t target;
 
-	/* a stripped file's functions may look like parts of each other */
+	/* functions of a stripped file may look like parts of each other */
 	for (uint32_t i = 0; i < cs->cnt; i++)
 		if (cs->items[i].addr != self && flow__at(&b->flow, cs->items[i].addr) != FLOW_NONE)
 			return true;
@@ -210,7 +209,7 @@ static bool hands_over(const struct plan_build *b, const struct cuda_syms *cs, u
 	return false;
 }
 
-/* The name that tools use, which see the function behind. */
+/* The name in other tools, which see the function behind the exported one. */
 static void public_name(const struct call_row *row, char *buf, size_t cap)
 {
 	snprintf(buf, cap, "%s", row->name + 2 * (row->name[0] == '_'));

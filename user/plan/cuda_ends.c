@@ -16,8 +16,9 @@
 
 #include "base/containers.h"
 
-#define FOLLOW_MAX 3 /* functions that hand the call on */
-#define REACH_MAX 96 /* functions that one may reach before it is taken to call out */
+#define FOLLOW_MAX 3 /* functions that pass the call on */
+/* a function that may reach more functions than these is assumed to call through a pointer */
+#define REACH_MAX 96
 
 enum { OUT_YES = 1, OUT_NO = 2 };
 
@@ -35,7 +36,7 @@ void cuda_ends__free(struct cuda_ends *ce)
 
 /* ---- which functions may call through a pointer ---- */
 
-/* The import that a call or jump leads to, NULL: code of this file, or a pointer's. */
+/* The import that a call or jump leads to; NULL: code of this file, or a pointer. */
 static const char *import_of(const struct plan_build *b, const struct flow_node *n)
 {
 	const struct insn_operand *to = &n->in.ops[0];
@@ -58,8 +59,7 @@ static void add_todo(struct cuda_ends *ce, uint32_t *cnt, uint64_t addr)
 	vec_push(ce->todo, *cnt, ce->todo_cap, addr);
 }
 
-/* One function of those that are reached: does it call out by itself? Those that it calls are
- * added. */
+/* Does the reached function itself call through a pointer? Adds the functions that it calls. */
 static void inspect_callee(struct cuda_ends *ce, uint64_t addr, uint32_t *cnt, bool *out)
 {
 	struct plan_build *b = ce->b;
@@ -121,7 +121,7 @@ void cuda_ends__mark(struct cuda_ends *ce)
 	}
 }
 
-/* ---- which function works for another ---- */
+/* ---- which function does the work of another ---- */
 
 static bool direct(const struct flow_node *n)
 {
@@ -133,8 +133,8 @@ static bool calls_it(const struct flow_node *n, uint64_t target)
 	return direct(n) && n->in.target == target;
 }
 
-/* Does the function do the work, whatever is called after it (a tool that is notified)? Every path
- * to the last work calls it, and none twice. */
+/* Does the function do the work, whatever follows it (as the notification of a tool)? Every path to
+ * the last work calls it, and none calls it twice. */
 static void is_worker(struct plan_build *b, const uint8_t *last, uint64_t target, bool *yes)
 {
 	uint8_t *seen = b->finder.late;
@@ -157,7 +157,7 @@ static void is_worker(struct plan_build *b, const uint8_t *last, uint64_t target
 			*yes = false;
 }
 
-/* After exit_sites__after_work() of the function. *target 0: there is none, or it is not sure. */
+/* After exit_sites__after_work() of the function. *target 0: no function, or an uncertain one. */
 static void find_worker(struct plan_build *b, uint64_t *target)
 {
 	const uint8_t *last = b->finder.last;
@@ -171,16 +171,16 @@ static void find_worker(struct plan_build *b, uint64_t *target)
 			continue;
 		is_worker(b, last, f->nodes[i].in.target, &yes);
 		if (yes && found)
-			return; /* two of them: ambiguous */
+			return; /* two functions: ambiguous */
 		if (yes)
 			found = f->nodes[i].in.target;
 	}
 	*target = found;
 }
 
-/* ---- what eax is at an exit ---- */
+/* ---- the contents of eax at an exit ---- */
 
-/* Is the last writer of eax before a node a call through a pointer, on every path? */
+/* Is the last writer of eax before the node a call through a pointer on every path? */
 static bool returns_result(struct plan_build *b, uint32_t node)
 {
 	struct flow *f = &b->flow;

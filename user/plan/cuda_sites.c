@@ -61,7 +61,7 @@ static const struct api_row {
 };
 
 #define ROW_CNT (sizeof(rows) / sizeof(rows[0]))
-#define FOLLOW_MAX 3 /* functions that hand the arguments on */
+#define FOLLOW_MAX 3 /* functions that pass the arguments on */
 
 _Static_assert(ROW_CNT < 128, "the tag of a call has seven bits");
 
@@ -112,16 +112,16 @@ static uint8_t arg_bit(uint8_t nr)
 	return (uint8_t)(nr < ARG_FLOW_ARGS ? 1u << nr : 0);
 }
 
-/* One API while it is analysed. */
+/* One function during its analysis. */
 struct api_call {
 	const struct api_row *row;
-	uint8_t result; /* the argument that identifies the work, as a bit */
-	/* arguments that a function must get in their places to be the one that works */
+	uint8_t result; /* bit of the argument that identifies the work */
+	/* bits of the arguments that the working function must get in their places */
 	uint8_t all;
 	struct arg_flow af;
 };
 
-/* Calls, jumps and stores that can have to do with the result. */
+/* Marks calls, jumps and stores that may concern the result. */
 static void mark_work(struct plan_build *b, struct api_call *c)
 {
 	exit_finder__prepare(&b->finder, &b->flow);
@@ -131,7 +131,7 @@ static void mark_work(struct plan_build *b, struct api_call *c)
 		b->finder.work[i] = arg_flow__uses(&c->af, &b->flow, i, c->result);
 }
 
-/* Calls another function, or ends by jumping to it, with all arguments in their places. */
+/* Does the node call or jump to another function with all arguments in their places? */
 static bool hands_on(const struct plan_build *b, const struct api_call *c, uint32_t node)
 {
 	const struct flow_node *n = &b->flow.nodes[node];
@@ -141,14 +141,13 @@ static bool hands_on(const struct plan_build *b, const struct api_call *c, uint3
 }
 
 /*
- * The one function to which all the arguments go unchanged. A function that is called before it and
- * gets them too (they are still where the caller put them) only prepares. 0: there is none, or
- * several, or it may be called twice (its first end would be taken for the last), or the result is
- * stored here.
+ * The only function that gets all arguments unchanged. A function that is called before it and gets
+ * them too only prepares the call. 0: there is none or several, it may be called twice (so that its
+ * first end would look like the last), or the result is stored here.
  */
 static void find_receiver(struct plan_build *b, const struct api_call *c, uint64_t *target)
 {
-	uint8_t *before = b->finder.late; /* free by now */
+	uint8_t *before = b->finder.late; /* unused at this time */
 	struct flow *f = &b->flow;
 	bool last;
 
@@ -170,14 +169,14 @@ static void find_receiver(struct plan_build *b, const struct api_call *c, uint64
 		if (last)
 			*target = f->nodes[i].in.target;
 	}
-	for (uint32_t i = 0; i < f->cnt && *target; i++) /* not in front of the last call, too */
+	for (uint32_t i = 0; i < f->cnt && *target; i++) /* none before the last call */
 		if (hands_on(b, c, i) && f->nodes[i].in.target == *target &&
 		    flow__leads_to(f, i, before))
 			*target = 0;
 }
 
-/* The exits of the function in b->flow, or of the one that works for it, which is in b->flow
- * then. */
+/* The exits of the function in b->flow, or of the function that works for it, which then is in
+ * b->flow. */
 static void find_memory_exits(struct plan_build *b, struct api_call *c, struct exit_sites *ex)
 {
 	enum ptb_refusal why = PTB_REFUSE_NONE;

@@ -9,7 +9,7 @@
 #include "plan/args_priv.h"
 
 #define BACKENDS_MAX 48
-#define KEYS_MAX 64 /* functionality keys come first, and all have a bit of 64 */
+#define KEYS_MAX 64 /* functionality keys come first, and each has a bit of 64 */
 #define NAME_MAX_LEN 64
 
 const char *leaf_run__text(const struct leaf_run *r, uint8_t reg, uint64_t max)
@@ -17,7 +17,7 @@ const char *leaf_run__text(const struct leaf_run *r, uint8_t reg, uint64_t max)
 	return r->unknown[reg] ? NULL : lib_code__text(r->lc, r->reg[reg], max);
 }
 
-/* What toString(number) returns: const char*. NULL: not known. */
+/* The const char* that toString(number) returns; NULL: unknown. */
 static const char *name_of(struct leaf_run *r, uint64_t func, uint32_t number)
 {
 	return leaf_run__call(r, func, number, 0, 0) == LEAF_RETURNED ?
@@ -25,7 +25,7 @@ static const char *name_of(struct leaf_run *r, uint64_t func, uint32_t number)
 		       NULL;
 }
 
-/* "CPUBit", "CUDABit", ...; what is no backend is "UNKNOWN_BACKEND_BIT". */
+/* Backends are "CPUBit", "CUDABit", ...; any other number is "UNKNOWN_BACKEND_BIT". */
 static uint32_t count_backends(struct leaf_run *r)
 {
 	uint64_t func = lib_code__function(r->lc, "_ZN3c108toStringENS_16BackendComponentE");

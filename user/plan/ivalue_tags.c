@@ -18,7 +18,7 @@
 #include "plan/args_priv.h"
 
 #define TAG_NAME_MAX 32
-#define NAMES_MIN 16 /* so many tags every version has */
+#define NAMES_MIN 16 /* every version has at least so many tags */
 #define REFS_MAX 256
 #define COPIES 2
 
@@ -40,7 +40,7 @@ static const struct tag_row {
 #undef X
 };
 
-/* 0: no such tag. The first row of a name counts. */
+/* 0: no such tag. The first row with the name counts. */
 static uint16_t kind_of(const char *name)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -107,7 +107,7 @@ static uint32_t run_copy(struct leaf_run *r, uint64_t func, bool by_value, const
 					   LEAF_STOPPED ?
 				   t.name :
 				   NULL;
-		for (uint32_t k = 0; k < i && names[i]; k++) /* every tag has its own name */
+		for (uint32_t k = 0; k < i && names[i]; k++) /* names must differ */
 			if (names[k] && !strcmp(names[k], names[i]))
 				return 0;
 		if (!names[i])
@@ -120,8 +120,7 @@ static uint32_t run_copy(struct leaf_run *r, uint64_t func, bool by_value, const
 	return n;
 }
 
-/* "InvalidTag(" is what tagKind() says of numbers that are none: it is no word, so the list
- * ends. */
+/* tagKind() returns "InvalidTag(" for other numbers. That is no word, so the list ends there. */
 static bool complete(const char **names, uint32_t n)
 {
 	static const char *const must[] = { "None",  "Tensor", "Double",      "Int",   "Bool",
@@ -180,7 +179,7 @@ static void try_copies(struct leaf_run *r, const struct refs *refs, struct ptb_t
 		first = n;
 		copies++;
 	}
-	if (!copies) /* one is enough where the compiler made only one */
+	if (!copies) /* one is enough if the compiler made only one */
 		return;
 	for (uint32_t got = 0; got < first; got++) {
 		cfg->ivalue_kind[got] = kind_of(names[0][got]);

@@ -102,7 +102,7 @@ static void learn_node_layout(struct plan_build *b)
 	l->node_thread_off = (uint16_t)(l->node_seq_off + 24);
 }
 
-/* A load of a pointer from a member of what a register points to; NULL: the instruction is none. */
+/* The load of a pointer from a member of an object; NULL: the instruction is no such load. */
 static const struct insn *member_load(const struct flow_node *n)
 {
 	return insn__is_load(&n->in) && n->in.ops[0].size == 8 &&
@@ -111,7 +111,7 @@ static const struct insn *member_load(const struct flow_node *n)
 		       NULL;
 }
 
-/* Does the node load from `off` in what the register of `from` points to? */
+/* Does the node load from `off` in the object that `from` loaded a pointer to? */
 static const struct insn *load_from(const struct flow_node *n, const struct insn *from, int64_t off)
 {
 	const struct insn *in = member_load(n);
@@ -119,7 +119,7 @@ static const struct insn *load_from(const struct flow_node *n, const struct insn
 	return in && in->ops[1].reg == from->ops[0].reg && in->ops[1].value == off ? in : NULL;
 }
 
-/* obj = disp(this); type = 8(obj); name = 24(type), with nothing in between that hides the
+/* Finds obj = disp(this); type = 8(obj); name = 24(type), where nothing in between hides the
  * chain. */
 static uint16_t find_type_name_chain(const struct flow *f)
 {
@@ -154,7 +154,8 @@ static void learn_pynode(struct plan_build *b)
 		b->plan->layout.pynode_obj_off = find_type_name_chain(&b->flow);
 }
 
-/* The last `lea disp(%reg),%rdi` before a call of the RecordFunction(RecordScope) constructor. */
+/* Finds the last `lea disp(%reg),%rdi` before a call of the RecordFunction(RecordScope)
+ * constructor. */
 static void learn_object_header(struct plan_build *b)
 {
 	const struct addr_name *fn = only(b, TOPIC_SCOPE_NEW);
@@ -200,14 +201,14 @@ void layout__finish(struct plan_build *b)
 {
 	struct torch_plan *p = b->plan;
 
-	/* where the engine calls the node's function in line, its inputs are those of the engine */
+	/* where the engine's code includes the node's call, the node's inputs are the engine's */
 	p->layout.node_inputs_from_buffer = true;
 	for (uint32_t i = 0; i < p->site_cnt; i++)
 		if (p->sites[i].prog == PTB_PROG_NODE_CALL)
 			p->layout.node_inputs_from_buffer = false;
 
-	/* Python's record_function calls the legacy operator on 1.13, and then its text is on the
-	 * boxed stack only. Where that operator is not called, the check costs nothing. */
+	/* On 1.13 Python's record_function calls the legacy operator, whose text is on the boxed
+	 * stack only. Where that operator is never called the check costs nothing. */
 	p->layout.scope_from_boxed = p->layout.string_ivalue_off != PTB_OFF_UNKNOWN;
 	tensor_layout__finish(&p->layout);
 	rf_layout__finish(&p->layout);

@@ -19,8 +19,8 @@
 #include "plan/plan_priv.h"
 
 /*
- * In a static build one file plays several roles; it is analysed for the first of them. Nothing but
- * the content decides, as the plan is for all processes whose libraries have it.
+ * In a static build one file has several roles; it is analysed for the first of them. Only the
+ * content decides, because the plan is for all processes with libraries of this content.
  */
 static bool is_analysed_before(const struct torch_lib *libs, const struct plan_key *key,
 			       enum torch_lib_role role)
@@ -34,7 +34,7 @@ static bool is_analysed_before(const struct torch_lib *libs, const struct plan_k
 	return !strcmp(first->access_path, libs[role].access_path);
 }
 
-/* What user/plan knows how to look for in the libraries of one role. */
+/* Which analyses exist for libraries of a role. */
 static bool has_layout(enum torch_lib_role role)
 {
 	return role == TORCH_LIB_CPU || role == TORCH_LIB_PYTHON || role == TORCH_LIB_C10;
@@ -107,7 +107,7 @@ static int make_plan(const struct torch_lib *libs, const struct plan_key *key,
 			continue;
 		err = analyse(&b, &libs[order[i]], order[i]);
 		if (is_optional(order[i]))
-			err = 0; /* said; the process can be traced without it */
+			err = 0; /* reported; the process can be traced without it */
 	}
 	if (!err) {
 		layout__finish(&b);
@@ -121,14 +121,14 @@ static int make_plan(const struct torch_lib *libs, const struct plan_key *key,
 
 struct analysis {
 	const struct plan_key *key;
-	/* shallow copies, each with an fd of what is analysed */
+	/* shallow copies, with descriptors of what is analysed */
 	struct torch_lib libs[TORCH_LIB_ROLES];
-	int fds[TORCH_LIB_ROLES]; /* they are ours to close */
+	int fds[TORCH_LIB_ROLES]; /* closed by make_in_child() */
 	uint32_t fd_cnt;
 	uint64_t file_bytes;
 };
 
-/* In the child. */
+/* Runs in the child. */
 static int encode_plan(void *arg, uint8_t **out, size_t *len)
 {
 	const struct analysis *a = arg;
@@ -142,9 +142,9 @@ static int encode_plan(void *arg, uint8_t **out, size_t *len)
 }
 
 /*
- * The bytes of a library in memory, where nobody changes them between the hash and the analysis.
- * Its owner could show the bytes of another user's library to the one and his own to the other, and
- * have his plan used for that library.
+ * Copies a library into memory, where nobody changes it between the hash and the analysis.
+ * Otherwise its owner could show another user's library to the hash and his own to the analysis,
+ * and his plan would be used for the other library.
  */
 static int copy_library(const struct torch_lib *lib, uint64_t size,
 			const uint8_t hash[FILE_HASH_SZ])
@@ -180,7 +180,7 @@ static int open_library(struct analysis *a, enum torch_lib_role role)
 			return -EFBIG;
 		}
 		lib->fd = copy_library(lib, a->key->files[role].size, a->key->hashes[role]);
-	} else { /* found by its name: a file of our own, in tests */
+	} else { /* a file of a test, by its name */
 		lib->fd = open(lib->access_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 		if (lib->fd < 0 || fstat(lib->fd, &st)) {
 			pr_error("cannot read %s: %s", lib->path, errstr(errno));
@@ -195,10 +195,9 @@ static int open_library(struct analysis *a, enum torch_lib_role role)
 }
 
 /*
- * Makes the plan in a child without privileges (base/sandbox.h): the files are their owner's work,
- * and the hundreds of megabytes that it walks through must not count as memory of a collector that
- * may run for hours. It can open no file. What it returns may be anything: plan_cache__decode()
- * checks it.
+ * Makes the plan in a child without privileges (base/sandbox.h), which opens no file: the files
+ * come from their owner, and the hundreds of megabytes that are read must not count as memory of a
+ * collector that may run for hours. plan_cache__decode() checks the result, which may be anything.
  */
 static int make_in_child(const struct torch_lib *libs, const struct plan_key *key, uint8_t **image,
 			 size_t *len)
@@ -231,7 +230,7 @@ static int make_in_child(const struct torch_lib *libs, const struct plan_key *ke
 
 /* ---- plans ---- */
 
-/* Of what is analysed: the library with the operators, or the only one. */
+/* The analysed library with the operators, or the only library. */
 static const char *main_path(const struct torch_lib *libs)
 {
 	for (uint32_t i = TORCH_LIB_CPU; i < TORCH_LIB_ROLES; i++)

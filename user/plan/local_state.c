@@ -17,10 +17,10 @@
 
 struct fake_state {
 	uint64_t off;  /* of the byte that is read last */
-	uint8_t value; /* what is there */
+	uint8_t value; /* its value */
 };
 
-/* The guards of lazily made objects are bytes before it and must read as "made". */
+/* The guards of lazily made objects precede the byte and must read as "made". */
 static uint64_t state_byte(void *arg, uint32_t obj, uint64_t off, uint32_t size)
 {
 	struct fake_state *f = arg;
@@ -69,7 +69,7 @@ static void learn_grad(struct leaf_run *r, struct plan_layout *l)
 	l->tensor.grad_mask = (uint8_t)mask;
 }
 
-/* Which bits are set by default; where the word is. */
+/* Finds the bits that are set by default, and the offset of the word. */
 static bool learn_word(struct leaf_run *r, const char *name, uint64_t *got, uint64_t *off,
 		       uint64_t *defaults)
 {
@@ -111,7 +111,7 @@ static void learn_keys(struct leaf_run *r, struct plan_layout *l)
 		return;
 	expect = 1ULL << select | 1ULL << inplace;
 	if (defaults[0] != expect)
-		memset(&l->keys, 0, sizeof(l->keys)); /* the bits are not what their names say */
+		memset(&l->keys, 0, sizeof(l->keys)); /* the bits do not match their names */
 	l->keys_tls_got = got[0];
 	l->tensor.keys_tls_off = off[0];
 	l->tensor.keys_default_included = defaults[0];

@@ -15,8 +15,8 @@
 #define ARG(nr) (1u << (nr))
 
 /*
- * Arguments as the programs read them, one letter each: p void*, i a 64-bit integer, d c10::Device.
- * `read`: arguments that the program reads.
+ * Arguments by letter: p void*, i a 64-bit integer, d c10::Device. `read`: the arguments that the
+ * program reads.
  */
 static const struct report_row {
 	uint8_t topic, prog;
@@ -34,7 +34,7 @@ static const struct report_row {
 	  ARG(0) | ARG(1) | ARG(2) | ARG(3) },
 };
 
-/* The letter of a demangled type, 0: another one. */
+/* The letter of a demangled type; 0: none. */
 static char type_letter(const char *type, size_t len)
 {
 	static const struct {
@@ -55,7 +55,7 @@ static char type_letter(const char *type, size_t len)
 	return 0;
 }
 
-/* Are the function's arguments those that the row's program reads? */
+/* Are the function's arguments those of the row? */
 static bool args_fit(const char *mangled, const char *want)
 {
 	char *text = demangle(mangled, NULL), *at = text ? strchr(text, '(') : NULL;

@@ -39,8 +39,8 @@ void op_args__free(struct op_args *a)
 
 /* ---- schema ---- */
 
-/* Among the texts that fit: those that fit best, then whole ones, then those of m.def (no
- * namespace), then with most defaults. */
+/* Orders the texts that fit: by the differences, then whole texts, then those of m.def (no
+ * namespace), then those with the most defaults. */
 static int32_t rank(const struct op_text_args *t, const struct schema *s, int differ)
 {
 	return (SCHEMA_ARGS_MAX - differ) * 16384 + t->whole * 4096 + !t->name_space * 1024 +
@@ -90,7 +90,7 @@ static uint32_t late_node(struct plan_build *b)
 	return at;
 }
 
-/* The register as argument programs number it; false: they do not know it. */
+/* Converts to the register's number in argument programs. False: it has none. */
 static bool prog_reg(uint8_t reg, uint8_t *out)
 {
 	for (*out = 0; *out < PTB_REG_CNT; (*out)++)
@@ -132,8 +132,7 @@ static int add_late(struct op_args *a, struct plan_build *b, uint32_t func, stru
 				args);
 }
 
-/* Where a result can be at an exit site: the registers that are tried, and their words
- * (ptb_args.h). */
+/* Possible locations of a result at an exit site: registers with their words (ptb_args.h). */
 
 #define RESULT_REGS (1 + ARCH_KEPT)
 
@@ -151,7 +150,7 @@ static uint8_t result_loc(uint32_t which)
 	return prog_reg(result_reg(which), &reg) ? (uint8_t)(PTB_LOC_KEPT + reg) : PTB_LOC_NONE;
 }
 
-/* Which of the values are, at the end of every path, what the function returns? */
+/* Which values does the function return at the end of every path? */
 static uint32_t returned(const struct op_args *a, const struct flow *f, uint32_t cnt,
 			 uint8_t result)
 {
@@ -170,7 +169,7 @@ static uint32_t returned(const struct op_args *a, const struct flow *f, uint32_t
 	return kept;
 }
 
-/* What is followed from a node on: the frame is as it is there. */
+/* Values to follow from a node on, with the frame at that node. */
 static int seeds_at(struct op_args *a, const struct plan_build *b, uint32_t node, uint8_t result,
 		    struct value_seeds *seeds)
 {
@@ -185,7 +184,7 @@ static int seeds_at(struct op_args *a, const struct plan_build *b, uint32_t node
 	return err;
 }
 
-/* Which of the registers before `node` hold what the function returns, on every path from there? */
+/* Which registers before `node` hold the function's result on every path from there? */
 static int kept_results(struct op_args *a, const struct plan_build *b, uint32_t node,
 			uint8_t result, uint32_t *kept)
 {
@@ -201,7 +200,7 @@ static int kept_results(struct op_args *a, const struct plan_build *b, uint32_t 
 	return err;
 }
 
-/* The same for the slot of the frame that the result is loaded from behind the node. */
+/* Likewise for the slot of the frame that the result is loaded from after the node. */
 static int kept_slot(struct op_args *a, const struct plan_build *b, uint32_t node, uint8_t result,
 		     int32_t *disp, bool *found)
 {
@@ -226,7 +225,8 @@ static int kept_slot(struct op_args *a, const struct plan_build *b, uint32_t nod
 	return err;
 }
 
-/* Finds the location that has the result at all exits of the function; else it cannot be read. */
+/* Finds a location that holds the result at all exits of the function. Without one it cannot be
+ * read. */
 static int locate_result(struct op_args *a, struct plan_build *b, uint32_t func,
 			 struct arg_compiled *c)
 {

@@ -35,7 +35,7 @@ static bool literal(const struct lib_code *lc, const struct flow *f, uint32_t at
 	return *out;
 }
 
-/* "aten::add" and the like: a namespace and a name. */
+/* Is it a namespace and a name, as in "aten::add"? */
 static bool plausible(const char *name)
 {
 	const char *p;
@@ -91,16 +91,16 @@ struct op_text {
 	uint16_t len;
 	uint16_t size; /* of the whole text */
 	bool name_space;
-	uint32_t next; /* with the same class hash, index + 1 */
+	uint32_t next; /* 1 + index of the next one with this class hash */
 };
 
 struct op_texts {
 	struct op_text *texts;
 	uint32_t cnt, cap, names;
-	struct hashmap by_class; /* hash of the class name -> first index + 1 */
+	struct hashmap by_class; /* hash of the class name -> 1 + index of the first */
 };
 
-/* Hash of a text with '.' as '_': the class name. */
+/* Hash of the class name: of the text with '_' for '.'. */
 static uint64_t hash_class(const char *s, size_t len)
 {
 	uint64_t h = 0xcbf29ce484222325ULL;
@@ -145,7 +145,7 @@ static void add_text(struct op_texts *t, const char *head, size_t len, size_t si
 
 #define TEXT_MAX 8192 /* longest schema text */
 
-/* The text around an occurrence of ") -> ": [start, arrow), then its results up to `end` at
+/* Adds the text around an occurrence of ") -> ": [start, arrow), and its results up to `end` at
  * most. */
 static void take_text(struct op_texts *t, const char *start, const char *arrow, const char *end)
 {
@@ -159,7 +159,7 @@ static void take_text(struct op_texts *t, const char *start, const char *arrow, 
 		return;
 	ns = memmem(start, (size_t)(p - start), "::", 2);
 	if (ns)
-		start = ns + 2; /* with a namespace it is the same operator once more */
+		start = ns + 2; /* a text with a namespace names the same operator */
 	if (start == p || !is_name_char(*start) || memchr(start, ':', (size_t)(p - start)))
 		return;
 	rest = strnlen(arrow, (size_t)(end - arrow));
@@ -179,7 +179,7 @@ static void scan_data(struct op_texts *t, const char *data, uint64_t len)
 			start--;
 		if (start != last)
 			take_text(t, start, p, end);
-		last = start; /* a text has one arrow; others make one of what is no text */
+		last = start; /* a text has one arrow; with more it is no schema */
 		p += sizeof(arrow) - 1;
 	}
 }
@@ -219,7 +219,7 @@ struct search {
 	enum op_text_match found;
 };
 
-/* want is "aten::add.Tensor"; the text has no namespace. */
+/* want has a namespace ("aten::add.Tensor"), the text has none. */
 static bool equals_want(const char *want, const char *text, size_t len)
 {
 	const char *colon = want ? strstr(want, "::") : NULL;
@@ -301,7 +301,7 @@ uint32_t op_texts__args(const struct op_texts *t, const char *name,
 		if (t->texts[i - 1].len == len && !memcmp(t->texts[i - 1].head, name, len))
 			n = append_args(&t->texts[i - 1], 0, args, n);
 	whole = n > 0;
-	for (uint32_t i = 0; !whole && i < t->cnt; i++) { /* longer texts that end so */
+	for (uint32_t i = 0; !whole && i < t->cnt; i++) { /* longer texts with this tail */
 		const struct op_text *x = &t->texts[i];
 
 		if (x->len > len && !memcmp(x->head + x->len - len, name, len))

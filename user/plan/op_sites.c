@@ -38,11 +38,11 @@ static bool parse_symbol(const char *mangled, struct op_class *cls)
 }
 
 struct name_stats {
-	uint32_t both, one_only_a, readings; /* agreements; no text; classes with two readings */
+	uint32_t both, one_only_a, readings; /* counts: both agree; no text; several readings */
 };
 
-/* Decides on the name: A's, confirmed by B; B's alone when it has one reading. "" if there is
- * none. */
+/* Chooses the name from the code if the schema texts confirm it, or the name from the texts if it
+ * is the only one. "": none. */
 static void choose_name(struct plan_build *b, const struct op_texts *texts,
 			const struct op_class *cls, struct op_name_a *a, struct name_stats *st)
 {

@@ -90,7 +90,7 @@ void plan_build__caller(struct plan_build *b, uint64_t addr, const char *name)
 	add_addr_name(b, addr, name, PLAN_ADDR_CALLER);
 }
 
-/* FNV-1a, from two starts: the map's key. */
+/* FNV-1a with two starts makes the two halves of the map's key. */
 static uint64_t hash_prog(const struct ptb_arg_prog *prog, uint64_t h)
 {
 	const uint8_t *p = (const uint8_t *)prog;
@@ -148,7 +148,7 @@ void plan_build__sort_sites(struct torch_plan *p)
 void plan_build__mark_after(struct plan_build *b, uint32_t anchors, uint32_t work, bool indirect)
 {
 	struct flow *f = &b->flow;
-	uint8_t *after = b->finder.late; /* free until the search begins */
+	uint8_t *after = b->finder.late; /* unused until the search begins */
 	bool any = false;
 
 	for (uint32_t i = 0; i < f->cnt; i++) {

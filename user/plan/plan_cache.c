@@ -94,7 +94,7 @@ static size_t prog_size(const struct ptb_arg_prog *prog)
 	return PROG_HEAD_SZ + ((size_t)prog->in_cnt + prog->out_cnt) * sizeof(prog->ops[0]);
 }
 
-/* A word of the call, as the BPF programs index them. */
+/* Is it a word of the call, as the BPF programs index them? */
 static bool loc_ok(uint8_t loc)
 {
 	return loc == PTB_LOC_NONE || loc < PTB_LOC_CNT;
@@ -155,7 +155,7 @@ static int take_classes(struct torch_plan *p, const uint8_t *rec, const char *te
 	return 0;
 }
 
-/* An argument program's number, or which arguments of a CUDA call are read (PTB_API_ARGS,
+/* The number of an argument program, or the arguments of a CUDA call (PTB_API_ARGS,
  * PTB_CUDA_ARGS). */
 static bool args_ok(const struct torch_plan *p, const struct plan_site *s)
 {
@@ -179,7 +179,7 @@ static int take_sites(struct torch_plan *p, const uint8_t *rec)
 	return 0;
 }
 
-/* Texts that end, and a RecordFunction whose layout fits into an agent's request. */
+/* Are the texts terminated, and does RecordFunction's layout fit into an agent's request? */
 static bool layout_ok(const struct plan_layout *l)
 {
 	return memchr(l->no_shapes_why, 0, sizeof(l->no_shapes_why)) &&
@@ -187,7 +187,7 @@ static bool layout_ok(const struct plan_layout *l)
 	       (!l->rf.size || rf_layout__plausible(&l->rf));
 }
 
-/* An empty plan with room for what the header announces. */
+/* An empty plan with the header's numbers of rows. */
 static struct torch_plan *new_plan(const struct cache_head *h)
 {
 	struct torch_plan *plan = xcalloc(1, sizeof(*plan));

@@ -25,7 +25,7 @@ struct file_key {
 /* ---- hashes by identity ---- */
 
 #define MEMO_CNT 64
-static struct file_key memo[MEMO_CNT]; /* of this process; a ring */
+static struct file_key memo[MEMO_CNT]; /* a ring */
 static uint32_t memo_next;
 
 static bool recall(struct file_key *fk)
@@ -77,7 +77,7 @@ static int hash_file(int dir, const struct torch_lib *lib, struct file_key *fk)
 	bool lasting;
 	int err = file_id__get(lib->fd, &fk->id);
 
-	lasting = !err && file_id__is_lasting(&fk->id); /* before it is read */
+	lasting = !err && file_id__is_lasting(&fk->id); /* to be checked before the file is read */
 	if (lasting && (recall(fk) || recall_from(dir, fk)))
 		return 0;
 	if (!err)
@@ -163,7 +163,7 @@ bool plan_key__holds(const struct torch_lib *libs, const struct plan_key *key)
 
 /* ---- analyses that failed ---- */
 
-#define FAILURES_MAX 64 /* the oldest goes */
+#define FAILURES_MAX 64 /* the oldest is replaced */
 #define VALID_NS 3600000000000ULL
 #define LONG_NS 100000000ULL /* shorter ones are simply repeated */
 

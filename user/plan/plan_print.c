@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* --dry-run: the plan as text, one line per probe, then the refusals, then a summary. */
+/* --dry-run: the plan as text: a line per probe, the refusals, a summary. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -48,7 +48,6 @@ static const char *lib_name(const struct torch_lib *libs, uint8_t lib)
 	return slash ? slash + 1 : fallback[lib];
 }
 
-/* Names are those of the target's files. */
 static void put_lib(FILE *out, const struct torch_lib *libs, uint8_t lib)
 {
 	size_t n = term_text__put(out, lib_name(libs, lib), SIZE_MAX);
@@ -76,7 +75,7 @@ static void print_sites(const struct torch_plan *p, const struct torch_lib *libs
 	}
 }
 
-/* Arguments and results whose place is not known, by operator. */
+/* Prints by operator how many arguments and results have unknown locations. */
 static void print_unplaced(const struct torch_plan *p, const struct torch_lib *libs, FILE *out)
 {
 	bool any = false;
@@ -95,7 +94,7 @@ static void print_unplaced(const struct torch_plan *p, const struct torch_lib *l
 	}
 }
 
-/* The figures of what is probed when memory is recorded. */
+/* Prints the figures of probes for memory. */
 static void print_memory(const struct torch_plan *p, FILE *out)
 {
 	uint32_t cuda = 0, ended = 0, reports = 0, probes = 0;
@@ -116,7 +115,7 @@ static void print_memory(const struct torch_plan *p, FILE *out)
 		probes, reports, cuda, ended);
 }
 
-/* The figures of what is probed when GPUs are seen from the host's side. */
+/* Prints the figures of probes for CUDA calls. */
 static void print_cuda_calls(const struct torch_plan *p, FILE *out)
 {
 	uint32_t calls = 0, ended = 0, probes = 0;
@@ -137,7 +136,7 @@ static void print_cuda_calls(const struct torch_plan *p, FILE *out)
 		probes, calls, ended);
 }
 
-/* The figures of what is read when arguments are recorded. */
+/* Prints the figures of arguments. */
 static void print_args(const struct torch_plan *p, FILE *out)
 {
 	uint32_t schemas = 0, late = 0, unplaced = 0, values = 0, doubles = 0;
@@ -186,7 +185,7 @@ static void print_refusals(const struct torch_plan *p, const struct torch_lib *l
 
 static void print_summary(const struct torch_plan *p, FILE *out)
 {
-	uint32_t kind, i, more = 0; /* probes that an option asks for */
+	uint32_t kind, i, more = 0; /* more: probes that an option requests */
 
 	fprintf(out, "\n%9s %9s %9s %9s %9s  %s\n", "functions", "enter", "exit", "point",
 		"refused", "kind");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The plan's layout as one live process has it: run-time addresses and what the loader wrote. */
+/* The plan's layout in one live process: run-time addresses and values from the loader. */
 #define LOG_DOMAIN "proc_cfg"
 #include "plan/plan.h"
 
@@ -10,7 +10,7 @@
 #include "target/proc.h"
 #include "target/proc_info.h"
 
-/* The GOT pair {module, offset} that __tls_get_addr takes; the loader fills it when it maps the
+/* Reads the GOT pair {module, offset} of __tls_get_addr, which the loader fills when it maps the
  * library. */
 static bool read_tls(const struct torch_proc *tp, enum torch_lib_role role, uint64_t got,
 		     __u64 *module, __u64 *offset)
@@ -30,13 +30,13 @@ static bool read_tls(const struct torch_proc *tp, enum torch_lib_role role, uint
 	if (!pair[0] || pair[0] > 1 << 20)
 		return false; /* not relocated yet */
 	*module = pair[0];
-	*offset += pair[1]; /* what the code adds to it is there already */
+	*offset += pair[1]; /* includes what the code adds to it */
 	return true;
 }
 
 #define PHDRS_MAX 64
 
-/* A byte of the image that the library's thread-local block begins as; 0 also where it has none. */
+/* A byte of the initial image of the library's thread-local block; 0 also where it has none. */
 static uint8_t tls_image_byte(const struct torch_proc *tp, enum torch_lib_role role, uint64_t off)
 {
 	const struct torch_lib *lib = &tp->libs[role];
@@ -77,8 +77,8 @@ static void fill_tensor(const struct torch_proc *tp, const struct plan_layout *l
 		cfg->keys_tls_module = 0;
 }
 
-/* What follows from the dispatcher's table: the operator whose boxed call carries the text of a
- * scope, where Python uses the legacy one, and where an operator's arguments are counted. */
+/* Facts from the dispatcher's table: the operator whose boxed call has the text of a scope, if
+ * Python uses the legacy one, and the member that counts an operator's arguments. */
 static void fill_from_ops(struct proc_ops *po, struct ptb_proc_cfg *cfg)
 {
 	const struct live_schema_layout *schemas;

@@ -18,7 +18,7 @@ static uint64_t variable_word(void *arg, uint32_t obj, uint64_t off, uint32_t si
 	return size == 8 ? MARK + off : 0;
 }
 
-/* Whatever it asks before (is there a __torch_function__?): no. */
+/* What the getter asks first (is there a __torch_function__?) is answered with no. */
 static enum leaf_call takes_impl(void *arg, struct leaf_run *r, const char *callee)
 {
 	uint64_t *off = arg;

@@ -26,21 +26,21 @@
 
 #define RF_MAX 1024 /* it has 264 to 344 bytes */
 #define RF LEAF_OBJ(0)
-#define ARG LEAF_OBJ(1)           /* what it is constructed from, or given */
-#define SLOT LEAF_OBJ(2)          /* where a result goes */
-#define TAG 0x5a5a00005a000000ULL /* words are this and their offset */
+#define ARG LEAF_OBJ(1)           /* the argument, or what it is constructed from */
+#define SLOT LEAF_OBJ(2)          /* where a result is stored */
+#define TAG 0x5a5a00005a000000ULL /* words hold this plus their offset */
 #define SEQ 0x5b5b5b5b0000ULL
 
 #define RF_NAME(len, name) "_ZNK2at14RecordFunction" #len name "Ev"
 
-/* What the made-up objects hold, and what was seen at calls. */
+/* The contents of the made-up objects, and what was observed at calls. */
 struct rf_run {
 	struct plan_layout *l;
 	struct leaf_run *r;
 	uint8_t bytes; /* bytes of the first object: fn_'s index; of the second: its flags */
 	uint8_t arg_bytes;
 	uint64_t size;  /* passed to operator delete */
-	uint64_t built; /* where Node::operator() constructs one */
+	uint64_t built; /* where Node::operator() constructs a RecordFunction */
 };
 
 void rf_layout__init(struct plan_layout *l)
@@ -97,7 +97,7 @@ static uint64_t member(const struct rf_run *run, const char *name)
 	return lib_code__function(run->r->lc, name);
 }
 
-/* What the next runs are given: calls of others, and bytes of the first object. */
+/* Sets the contents for the next runs: handlers of calls, and bytes of the first object. */
 static void set_world(struct rf_run *run,
 		      enum leaf_call (*on_call)(void *, struct leaf_run *, const char *),
 		      uint8_t bytes)
@@ -111,14 +111,14 @@ static void set_world(struct rf_run *run,
 	run->bytes = bytes;
 }
 
-/* Runs a member of the made-up object; LEAF_LOST, too, if there is none of that name. */
+/* Runs a member on the made-up object. LEAF_LOST: it fails, or there is no such member. */
 static enum leaf_end run_on_record(struct rf_run *run, const char *name, uint8_t bytes)
 {
 	set_world(run, rf_calls, bytes);
 	return leaf_run__call(run->r, member(run, name), RF, 0, 0);
 }
 
-/* The first read of the object with one of two sizes, UINT64_MAX: none. */
+/* The first read of the object with one of two sizes; UINT64_MAX: none. */
 static uint64_t first_read(const struct leaf_run *r, uint32_t size, uint32_t or_size)
 {
 	for (uint32_t i = 0; i < r->read_cnt; i++)
@@ -127,7 +127,7 @@ static uint64_t first_read(const struct leaf_run *r, uint32_t size, uint32_t or_
 	return UINT64_MAX;
 }
 
-/* ---- members that look ---- */
+/* ---- members that only read ---- */
 
 static void learn_name(struct rf_run *run)
 {
@@ -140,7 +140,7 @@ static void learn_name(struct rf_run *run)
 	agree_rf(run->l, &rf->fn_off, first_read(r, 8, 8), "fn_");
 }
 
-/* Asked of a RecordFunction without a schema, num_inputs() returns the length of inputs_. */
+/* Without a schema num_inputs() returns the length of inputs_. */
 static void learn_inputs(struct rf_run *run)
 {
 	struct ptb_rf_cfg *rf = &run->l->rf;
@@ -154,7 +154,7 @@ static void learn_inputs(struct rf_run *run)
 		agree_rf(run->l, &rf->inputs_off, r->reg[arch.result] - TAG - 8, "inputs_");
 }
 
-/* ... and num_outputs() the distance of outputs_'s first two words. */
+/* Without a schema num_outputs() returns the distance between outputs_'s first two words. */
 static void learn_outputs(struct rf_run *run)
 {
 	struct ptb_rf_cfg *rf = &run->l->rf;
@@ -214,8 +214,7 @@ static bool construct(struct rf_run *run, uint64_t func, uint8_t flags)
 	return leaf_run__call(run->r, func, RF, ARG, 0) == LEAF_RETURNED;
 }
 
-/* What was copied from the other object: 8 bytes are the thread's id, what is behind it the
- * scope. */
+/* Of the copied members the one of 8 bytes is the thread's id, and the scope follows it. */
 static void learn_copies(struct rf_run *run)
 {
 	struct ptb_rf_cfg *rf = &run->l->rf;
@@ -237,7 +236,7 @@ static void learn_copies(struct rf_run *run)
 	}
 }
 
-/* Asked for a unique id, it stores one more word than without, and that last. */
+/* With a unique id the constructor stores one more word, and stores it last. */
 static void learn_handle(struct rf_run *run, uint64_t func)
 {
 	uint32_t plain = run->r->write_cnt;
@@ -266,7 +265,7 @@ static void learn_constructor(struct rf_run *run)
 		if (w->obj)
 			continue;
 		if (w->size == 8 && w->known && w->v == UINT64_MAX && w->off < seq)
-			seq = w->off; /* debug_handle_ is -1 too, and behind it */
+			seq = w->off; /* debug_handle_ is -1, too, and follows it */
 		if (w->off + w->size > end)
 			end = w->off + w->size;
 	}
@@ -295,7 +294,7 @@ static void learn_stores(struct rf_run *run)
 	}
 }
 
-/* Of one that has a schema already, so that there is no text to free. */
+/* The object has a schema already, so that no text has to be freed. */
 static void learn_before(struct rf_run *run)
 {
 	uint64_t func = member(
@@ -316,7 +315,7 @@ static void learn_before(struct rf_run *run)
 			"traitsIcEESt17reference_wrapperIKN3c1014FunctionSchemaEEEEl");
 		r->reg[arch.arg[1]] = SEQ;
 		r->reg[arch.arg[2]] = 0;
-		/* the return address goes below */
+		/* room for the return address */
 		leaf_run__store(r, r->reg[arch.sp], 8, ARG, true);
 		leaf_run__store(r, r->reg[arch.sp] + 8, 8, 0, true);
 		leaf_run__store(r, r->reg[arch.sp] + 16, 8, 1, true);
@@ -334,8 +333,8 @@ static void fill_stack(struct leaf_run *r, uint64_t addr, uint64_t size, uint8_t
 		leaf_run__store(r, addr + i, 1, byte, true);
 }
 
-/* There are callbacks; they want no inputs; and then the node's thread is in the object before
- * before(). */
+/* There are callbacks, they need no inputs, and the node's thread is in the object before before()
+ * is called. */
 static enum leaf_call node_calls(void *arg, struct leaf_run *r, const char *name)
 {
 	struct rf_run *run = arg;
@@ -370,14 +369,14 @@ static void learn_from_node_call(struct rf_run *run)
 	leaf_run__call(run->r, nodes->syms[0].addr, SLOT, RF /* the node */, ARG);
 }
 
-/* ---- the whole ---- */
+/* ---- all of it ---- */
 
 void rf_layout__learn(struct plan_build *b, struct leaf_run *r)
 {
 	struct rf_run run = { .l = &b->plan->layout, .r = r };
 
 	if (!lib_code__function(b->lc, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE"))
-		return; /* not the library that has it */
+		return; /* another library has it */
 	learn_name(&run);
 	learn_inputs(&run);
 	learn_outputs(&run);

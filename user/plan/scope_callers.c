@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define LOOK_AHEAD 600   /* instructions behind the constructor */
-#define HAND_OVER_MAX 40 /* instructions of a function that only hands over to before() */
+#define HAND_OVER_MAX 40 /* longest function, in instructions, that only calls before() */
 #define TEXTS_MAX 8
 #define NAME_LEN_MAX 96
 
@@ -32,14 +32,14 @@ struct lookup {
 	struct plan_build *b;
 	struct literal texts[TEXTS_MAX];
 	uint32_t cnt;
-	const char *second_arg; /* literal in the second argument since the last call */
+	const char *second_arg; /* the literal in the second argument since the last call */
 	const char *name;
 	bool ambiguous;
 	int64_t imms[LOOK_AHEAD];
 	uint32_t imm_cnt;
 };
 
-/* A name that a person gave: printable, not a path, not a format. */
+/* Names that people write: printable, not a path, not a format. */
 static bool is_name(const char *text)
 {
 	const char *p;
@@ -58,8 +58,8 @@ static void found(struct lookup *l, const char *name)
 }
 
 /*
- * Is target before(), or a small function that hands over to it, by a tail jump mostly: up to 2.5
- * the macro calls record_function_with_scope(guard, literal, inputs).
+ * Is target before(), or a small function that leads to it, usually by a tail jump? Up to 2.5 the
+ * macro calls record_function_with_scope(guard, literal, inputs).
  */
 static bool leads_to_before(struct lookup *l, uint64_t target)
 {
@@ -108,7 +108,7 @@ static void on_insn(struct lookup *l, const struct insn *in)
 	}
 }
 
-/* string_view literals: a text and its length as constants of the same stretch of code. */
+/* string_view literals: a text and its length are constants in the same stretch of code. */
 static void match_lengths(struct lookup *l)
 {
 	for (uint32_t i = 0; i < l->cnt; i++)
@@ -131,7 +131,7 @@ static void add_caller_name(struct plan_build *b, const struct call_site *site)
 		if (!lib_code__decode(b->lc, b->flow.dec, addr, end, &in))
 			break;
 		if (n && lib_code__calls(b->lc, &in, CALLEE_RF_SCOPE))
-			break; /* the next macro of the same function */
+			break; /* the next macro in the same function */
 		on_insn(&l, &in);
 	}
 	if (!l.name)

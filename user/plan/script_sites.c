@@ -13,7 +13,7 @@
  */
 #include "plan/plan_priv.h"
 
-/* Where GraphExecutor::run jumps to; 0: not in that form. */
+/* The target of GraphExecutor::run's jump; 0: it has another form. */
 static uint64_t forwarded_to(const struct flow *f)
 {
 	uint32_t at = 0;
@@ -36,7 +36,7 @@ static uint64_t forwarded_to(const struct flow *f)
 	return 0;
 }
 
-/* The first comparison of a register with a member of `this`: num_inputs. */
+/* num_inputs is in the first comparison of a register with a member of `this`. */
 static uint16_t name_offset(const struct flow *f, bool old_string_abi)
 {
 	int64_t string_sz = old_string_abi ? 8 : 32;

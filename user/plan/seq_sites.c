@@ -15,7 +15,7 @@
 
 static const char name[] = "get_and_increment";
 
-/* The access behind the call: the first load through what it returned. */
+/* The access after the call: the first load through its result. */
 static bool find_disp(const struct flow *f, uint32_t call, int64_t *disp)
 {
 	uint32_t at = f->nodes[call].fall;
@@ -34,7 +34,7 @@ static bool find_disp(const struct flow *f, uint32_t call, int64_t *disp)
 	return false;
 }
 
-/* Where the number is stored; false: not in the form that is understood. */
+/* Finds the location of the number. False: the code has another form. */
 static bool find_storage(struct plan_build *b, uint32_t *call)
 {
 	struct flow *f = &b->flow;
@@ -50,7 +50,7 @@ static bool find_storage(struct plan_build *b, uint32_t *call)
 	return true;
 }
 
-/* An emulated instruction on every path before the number is read: straight from the entry. */
+/* An emulated instruction on every path before the number is read, straight behind the entry. */
 static uint32_t early_site(const struct flow *f, uint64_t entry, uint32_t call)
 {
 	uint32_t at = flow__at(f, entry);
@@ -64,7 +64,7 @@ static uint32_t early_site(const struct flow *f, uint64_t entry, uint32_t call)
 	return FLOW_NONE;
 }
 
-/* Every call of the function in this library. */
+/* Adds every call of the function in this library. */
 static int add_calls(struct plan_build *b, uint32_t func, uint32_t *added)
 {
 	struct lib_code *lc = b->lc;
@@ -84,7 +84,7 @@ static int add_calls(struct plan_build *b, uint32_t func, uint32_t *added)
 	return err;
 }
 
-/* The function itself, where its entry can be probed; else its calls. */
+/* Adds the function itself if its entry can be probed, or else its calls. */
 static int add_function(struct plan_build *b, uint64_t addr)
 {
 	uint32_t call, site = FLOW_NONE, idx, calls = 0;

@@ -6,7 +6,7 @@
 
 /* ---- what is measured ---- */
 
-/* Engine::evaluate_function: the node's own call, in line or in the function that the engine
+/* Engine::evaluate_function: the node's own call, inlined or in a function that the engine
  * calls. */
 static void mark_node_calls(struct plan_build *b)
 {
@@ -36,7 +36,7 @@ struct special_row {
 	uint8_t kind, prog;
 	const char *name;
 	mark_work_fn mark;
-	bool optional; /* absent from some versions by design */
+	bool optional; /* some versions lack it by design */
 };
 
 static const struct special_row rows[] = {
@@ -84,7 +84,7 @@ static int add_row(struct plan_build *b, const struct special_row *row)
 	return err;
 }
 
-/* RecordFunction::before(): what the overload takes decides the program. */
+/* RecordFunction::before(): the overload's argument decides the program. */
 static int add_before(struct plan_build *b)
 {
 	static const struct {

@@ -24,7 +24,7 @@
 #include "base/text.h"
 #include "plan/plan_priv.h"
 
-/* Distances from key_set_ down to the fields before it. */
+/* Distances from key_set_ back to the fields before it. */
 #define KS_SIZES 112
 #define KS_STORAGE_OFFSET 24
 #define KS_NUMEL 16
@@ -32,7 +32,7 @@
 #define KS_DEVICE 6
 
 #define VOTE_INSNS 96
-#define VOTE_MIN 50  /* functions that must have an opinion */
+#define VOTE_MIN 50  /* functions that must have been counted */
 #define IMPL_MAX 512 /* TensorImpl has 176 to 192 bytes */
 
 void tensor_layout__init(struct plan_layout *l)
@@ -59,9 +59,9 @@ static void agree_tensor(struct plan_layout *l, uint16_t *field, uint64_t off, c
 /* ---- libtorch_cpu ---- */
 
 /*
- * The first access to 8 bytes of the object that *(second argument) points to (the first is where
- * the result goes). Straight on: what an operator does before it asks for its key set has no
- * branches but to cold code.
+ * The first access to 8 bytes of the object that *(second argument) points to (the first argument
+ * is the result's address). No branches are followed: before an operator asks for its key set, it
+ * branches only to cold code.
  */
 static uint32_t first_impl_member(struct plan_build *b, uint64_t addr)
 {
@@ -119,14 +119,14 @@ static void learn_from_operators(struct plan_build *b)
 
 /* ---- libc10 ---- */
 
-/* A made-up object: words are MAGIC + their offset, bytes what the caller chose. */
+/* A made-up object: words are MAGIC + their offset, bytes are chosen. */
 #define MAGIC 0x5a000000u
 
 struct fake_impl {
-	uint64_t word; /* added to the offset, or the word itself if `plain` */
+	uint64_t word; /* added to the offset; with `plain` the word itself */
 	bool plain;
 	uint8_t byte;
-	uint32_t odd_byte; /* which of the bytes that are read is 1 instead; from 1 */
+	uint32_t odd_byte; /* number of the byte read, from 1, that is 1 instead */
 	uint32_t bytes_read;
 };
 
@@ -159,7 +159,7 @@ static uint64_t last_read(const struct leaf_run *r, uint32_t size)
 	return off;
 }
 
-/* What an accessor returns is the word at its field. */
+/* An accessor returns the word of its field. */
 static uint64_t returned_field(struct leaf_run *r, const char *name, uint8_t reg)
 {
 	struct fake_impl f = { .word = MAGIC };
@@ -169,7 +169,7 @@ static uint64_t returned_field(struct leaf_run *r, const char *name, uint8_t reg
 	return r->reg[reg] - MAGIC;
 }
 
-/* With the policy bits set, numel_custom() first asks whether Python is in key_set_. */
+/* With the policy bits set, numel_custom() first checks whether Python is in key_set_. */
 static uint64_t key_set_read(struct leaf_run *r)
 {
 	struct fake_impl f = { .plain = true, .byte = 0x18 };
@@ -178,7 +178,7 @@ static uint64_t key_set_read(struct leaf_run *r)
 	return r->read_cnt == 2 ? last_read(r, 8) : UINT64_MAX;
 }
 
-/* device_custom() returns *device_opt_, 2 bytes, after it saw that the optional's byte is not 0. */
+/* device_custom() returns *device_opt_, 2 bytes, after it has checked the optional's byte. */
 static void learn_device(struct leaf_run *r, struct plan_layout *l)
 {
 	uint64_t has, device;
@@ -306,13 +306,13 @@ void tensor_layout__learn(struct plan_build *b)
 	}
 	rf_layout__learn(b, r);
 	python_layout__learn(b, r);
-	/* libc10, or the one file of a static build */
+	/* libc10, or the only file of a static build */
 	if (lib_code__function(b->lc, "_ZN3c108GradMode10is_enabledEv"))
 		learn_c10(b, r);
 	free(r);
 }
 
-/* ---- the whole ---- */
+/* ---- all of it ---- */
 
 void tensor_layout__finish(struct plan_layout *l)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The names of PyTorch's functions that matter; see plan_priv.h. */
+/* The symbols of PyTorch's functions; see plan_priv.h. */
 #include "plan/plan_priv.h"
 
 #include <elf.h>

@@ -22,39 +22,39 @@
 #include "base/text.h"
 #include "code/code.h"
 
-#define OWN_ARGS 4    /* of callWithDispatchKeySlowPath, before the operator's */
-#define FIELDS_MAX 64 /* loads of what is behind an argument, addresses in the frame */
+#define OWN_ARGS 4    /* of callWithDispatchKeySlowPath, before the operator's own */
+#define FIELDS_MAX 64 /* loads from behind an argument, and addresses in the frame */
 #define FRAME_MAX 65536
 #define RESULTS_MAX 4
 #define FIELD_OFF_MAX 1024
 
-/* What a word of the call is: the entry's word `loc`, or what is behind it. */
+/* The origin of a word of the call: the entry's word `loc`, or memory behind it. */
 struct origin {
-	bool known, field, address; /* field: what is at loc + off; address: loc + off itself */
-	uint8_t loc, bytes;         /* how many arrive */
+	bool known, field, address; /* field: memory at loc + off; address: loc + off itself */
+	uint8_t loc, bytes;         /* bytes: the valid ones */
 	uint16_t off;
 };
 
-/* An instruction that loads a field or makes its address, or that of an object in the frame. */
+/* An instruction that loads a field, or makes its address or that of an object in the frame. */
 struct field {
 	struct origin from;
-	int32_t frame; /* less rsp at the entry; VALUE_NO_FRAME: it is a field */
+	int32_t frame; /* its address minus rsp at the entry; VALUE_NO_FRAME: it is a field */
 	uint32_t node;
-	uint8_t reg; /* it arrives there */
+	uint8_t reg; /* register that it arrives in */
 	int32_t sp, bp;
 };
 
 struct typed_call {
 	struct value_locations locations;
 	struct field fields[FIELDS_MAX];
-	uint32_t field_cnt, node; /* of the call */
+	uint32_t field_cnt, node; /* node: the call */
 	struct arg_type types[ARG_TYPES_MAX];
 	struct arg_location at[ARG_TYPES_MAX];
-	/* the first word of each argument, or of the ArrayRef that it refers to */
+	/* By argument: its first word, or that of the ArrayRef that it refers to. */
 	struct origin words[ARG_TYPES_MAX];
-	/* where in the frame that ArrayRef is, VALUE_NO_FRAME: not known */
+	/* By argument: that ArrayRef's location in the frame; VALUE_NO_FRAME: unknown. */
 	int32_t refs[ARG_TYPES_MAX];
-	uint32_t cnt;                 /* with OWN_ARGS */
+	uint32_t cnt;                 /* including OWN_ARGS */
 	uint8_t results[RESULTS_MAX]; /* opcodes */
 	uint8_t result_cnt;
 };
@@ -78,7 +78,7 @@ static const char *name_at(const struct sym_list *l, uint64_t addr)
 	return NULL;
 }
 
-/* The name of the slow path that the function calls in one place; NULL: it is not known. */
+/* The name of the only slow path that the function calls; NULL: unknown. */
 static const char *find_call(const struct plan_build *b, struct typed_call *c)
 {
 	const char *found = NULL;
@@ -99,8 +99,8 @@ static const char *find_call(const struct plan_build *b, struct typed_call *c)
 	return found;
 }
 
-/* "R c10::Dispatcher::callWithDispatchKeySlowPath<R, A...>(handle, callbacks, keys, kernel, A...)":
- * behind the '('. */
+/* The parameters in "R c10::Dispatcher::callWithDispatchKeySlowPath<R, A...>(handle, callbacks,
+ * keys, kernel, A...)", behind the '('. */
 static const char *parameters(const char *demangled)
 {
 	static const char func[] = "callWithDispatchKeySlowPath<";
@@ -112,8 +112,8 @@ static const char *parameters(const char *demangled)
 	return p && *p == '(' ? p + 1 : NULL;
 }
 
-/* Returned through a pointer that is passed first? An object that is not trivial to copy is, a
- * reference or number is not. */
+/* Is it returned through a pointer that is passed first? Objects that are not trivial to copy are;
+ * references and numbers are not. */
 static bool is_hidden(const char *demangled)
 {
 	return !strncmp(demangled, "std::tuple<", 11) || !strncmp(demangled, "std::vector<", 12) ||
@@ -127,7 +127,7 @@ static bool is_plain(const char *demangled)
 	       !strncmp(demangled, "long ", 5) || !strncmp(demangled, "at::Tensor& ", 12);
 }
 
-/* The operator's results: objects are only named, the others are not known. */
+/* The operator's results: only objects are named, the others are unknown. */
 static void read_results(const char *demangled, struct typed_call *c)
 {
 	static const char tuple[] = "std::tuple<", object[] = "c10::intrusive_ptr<";
@@ -146,7 +146,7 @@ static void read_results(const char *demangled, struct typed_call *c)
 	} while (many && *p++ == ',' && c->result_cnt < RESULTS_MAX);
 }
 
-/* Types and places of the arguments of the call; false: not understood. */
+/* Types and locations of the call's arguments. False: not understood. */
 static bool read_types(const struct plan_build *b, struct typed_call *c)
 {
 	const char *mangled = find_call(b, c), *params;
@@ -170,7 +170,7 @@ static bool read_types(const struct plan_build *b, struct typed_call *c)
 	return c->cnt != 0;
 }
 
-/* ---- where its words come from ---- */
+/* ---- origins of words ---- */
 
 static bool is_there(const struct typed_call *c, uint32_t value, uint8_t loc)
 {
@@ -181,7 +181,7 @@ static bool is_there(const struct typed_call *c, uint32_t value, uint8_t loc)
 					    8 * (loc - PTB_LOC_STACK));
 }
 
-/* Does the argument arrive in words? */
+/* Is the argument passed in words? */
 static bool has_place(const struct typed_call *c, uint32_t i)
 {
 	return c->at[i].known && c->at[i].loc[0] != PTB_LOC_NONE;
@@ -204,10 +204,10 @@ static void note_words(struct typed_call *c, uint32_t value, const struct origin
 			c->words[i] = *from;
 }
 
-/* The entry's words that are followed: the registers, and the first one on the stack. */
+/* The words of the entry that are followed: the registers, and the first one on the stack. */
 #define ENTRY_WORDS (PTB_LOC_STACK + 1)
 
-/* What the memory operand of node n is. False: no field, and no object in the frame. */
+/* The memory operand of node n. False: neither a field nor an object in the frame. */
 static bool find_origin(const struct typed_call *c, uint32_t n, const struct insn *in,
 			struct field *fd)
 {
@@ -256,7 +256,7 @@ static void find_fields(struct typed_call *c, const struct flow *f)
 	}
 }
 
-/* Does every path from the entry to the call run the instruction? */
+/* Does every path from the entry to the call contain the instruction? */
 static void is_before_call(struct plan_build *b, const struct typed_call *c, uint32_t node,
 			   bool *before)
 {
@@ -269,7 +269,7 @@ static void is_before_call(struct plan_build *b, const struct typed_call *c, uin
 	free(seen);
 }
 
-/* bytes: 4 for an int, which the operator takes as int64_t. */
+/* bytes: 4 for an int, which the operator gets as int64_t. */
 static int follow_entry(struct plan_build *b, struct typed_call *c, uint8_t bytes)
 {
 	struct value_seeds seeds = {
@@ -297,7 +297,7 @@ static void note_refs(struct typed_call *c, int32_t frame)
 			c->refs[i] = frame;
 }
 
-/* refs: addresses in the frame, which must be known before what is in the ArrayRefs there. */
+/* refs: addresses in the frame, which must be known before the contents of ArrayRefs there. */
 static int follow_fields(struct plan_build *b, struct typed_call *c, bool refs)
 {
 	int err = 0;
@@ -328,8 +328,9 @@ static int follow_fields(struct plan_build *b, struct typed_call *c, bool refs)
 
 /* ---- the program ---- */
 
-/* Is the function's word `loc` a std::vector<Tensor>&? A member function that returns an object:
- * its result's address, `this`, then its parameters, each a word as far as is asked. */
+/* Is the function's word `loc` a std::vector<Tensor>&? The function is a member that returns an
+ * object: its words are the result's address, `this`, then its parameters, of one word each as far
+ * as needed. */
 static bool is_tensor_vector(const char *demangled, uint8_t loc)
 {
 	static const char vec[] = "std::vector<at::Tensor, std::allocator<at::Tensor> >";
@@ -386,7 +387,7 @@ static void compile_vector(uint8_t kind, const struct origin *o, const char *dem
 	op->val_off = o->off;
 }
 
-/* What needs no place: UNKNOWN, or OPAQUE, which is an object. */
+/* A value without a location: UNKNOWN, or OPAQUE for an object. */
 static struct ptb_arg_op placeless(uint8_t opcode)
 {
 	struct ptb_arg_op op = { .op = opcode,

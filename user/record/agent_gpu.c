@@ -25,7 +25,7 @@ static void put_note(struct recorder *r, struct agent_proc *p, uint32_t what, ui
 	recorder__put_ring(r, AGENT_RING_GPU, &n.h);
 }
 
-/* The capture's name id; 0: none, or one that was not sent. */
+/* The capture's name id; 0: none, or its name was not sent. */
 static uint32_t name_id(const struct agent_proc *p, uint32_t id)
 {
 	const uint64_t *known = hashmap__get(&p->gpu.names, id, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * An agent's operators as RF_BEGIN and RF_END. The window's edges are as sharp as those of kernel
- * probes: what ended before the window or began after it is not recorded; what was open at its
- * begin is marked as such.
+ * Converts an agent's operators to RF_BEGIN and RF_END. The window's edges are as sharp as those of
+ * kernel probes: operators that ended before the window or began after it are not recorded, and
+ * those that were open at its begin are marked.
  */
 #define LOG_DOMAIN "agent"
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 /* ---- times ---- */
 
-#define NEAR_TICKS (1ULL << 62) /* further apart no two readings of one machine are */
+#define NEAR_TICKS (1ULL << 62) /* two readings on one machine are never further apart */
 
 int agent_clock__add(struct agent_clock *c, uint64_t ticks, uint64_t mono_ns)
 {
@@ -29,7 +29,7 @@ int agent_clock__add(struct agent_clock *c, uint64_t ticks, uint64_t mono_ns)
 	if (last &&
 	    (ticks <= last->ticks || mono_ns <= last->mono_ns || ticks - last->ticks > NEAR_TICKS))
 		return -EINVAL;
-	/* chunks that wait for a clock pair are later than these */
+	/* chunks that wait for a clock pair are later than the removed pairs */
 	if (c->cnt >= LIMIT_AGENT_CLOCKS) {
 		c->cnt -= LIMIT_AGENT_CLOCKS / 2;
 		memmove(c->pairs, c->pairs + LIMIT_AGENT_CLOCKS / 2, c->cnt * sizeof(*c->pairs));
@@ -44,7 +44,7 @@ bool agent_clock__covers(const struct agent_clock *c, uint64_t ticks)
 	return c->ns || (c->cnt > 1 && ticks <= c->pairs[c->cnt - 1].ticks);
 }
 
-/* The last pair before these ticks that has one behind it. */
+/* The last pair before these ticks that has a later one. */
 static uint32_t find_pair(struct agent_clock *c, uint64_t ticks)
 {
 	uint32_t first = 0, last = c->cnt - 2;
@@ -92,8 +92,8 @@ void agent_clock__free(struct agent_clock *c)
  * chooses the objects, streams and order of its records, so nothing here searches.
  */
 
-/* Keys in `ids`: (object, BY_OBJECT): the entry; (0, OF_ALL), (stream, OF_STREAM): the first one of
- * a circle. */
+/* Keys in `ids`: (object, BY_OBJECT) -> the entry; (0, OF_ALL), (stream, OF_STREAM) -> the first
+ * entry of a circle. */
 enum { OF_ALL, OF_STREAM, BY_OBJECT };
 
 static struct agent_open *find_open(const struct agent_opens *o, uint64_t key, int kind)
@@ -202,7 +202,7 @@ static uint64_t opdef_of(const struct agent_proc *p, uint64_t schema)
 {
 	if (!schema || schema & PTB_OPEN_NAME || p->schema_off < 0 ||
 	    schema < (uint64_t)p->schema_off)
-		return schema; /* whatever it is, it is the same for all calls of the operator */
+		return schema; /* still the same for all calls of the operator */
 	return schema - (uint64_t)p->schema_off;
 }
 
@@ -219,7 +219,7 @@ static bool sent_name(const struct ptb_arec_name *n, char *name, size_t cap)
 	return true;
 }
 
-/* The agent's own text counts only where the dispatcher does not have the whole name. */
+/* Adds the agent's text only if the dispatcher lacks the whole name. */
 static void learn_op_name(struct recorder *r, struct agent_proc *p, const struct ptb_arec *a)
 {
 	const struct ptb_arec_name *n = (const void *)a;
@@ -239,7 +239,7 @@ static void learn_op_name(struct recorder *r, struct agent_proc *p, const struct
 	recorder__opdef(r, p->tgid, opdef, name, 0);
 }
 
-/* All of a record's head but its length. */
+/* Sets all fields of a record's head except the length. */
 static void fill_op_head(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
 			 const struct ptb_arec *a, uint64_t ts, union rf_record *u)
 {
@@ -283,7 +283,7 @@ static bool make_begin(struct recorder *r, struct agent_proc *p, const struct pt
 	if (text > (size_t)(end - rest))
 		return false;
 	u->begin.text_len = text;
-	memcpy(&u->begin + 1, rest, (size_t)(end - rest)); /* the text, padded, and the values */
+	memcpy(&u->begin + 1, rest, (size_t)(end - rest)); /* the padded text, and the values */
 	u->h.len = (uint16_t)(sizeof(u->begin) + (size_t)(end - rest));
 	fill_op_head(r, p, c, a, ts, u);
 	return true;
@@ -330,7 +330,7 @@ void agent_ops__record_held(struct recorder *r, struct agent_proc *p, uint64_t s
 	struct agent_open *o;
 
 	while ((o = first_open(&p->now_open, 0))) {
-		if (o->rec.h.ts_ns < since_ns) { /* else its record is held */
+		if (o->rec.h.ts_ns < since_ns) { /* later ones have a record that is held */
 			o->rec.h.ts_ns = since_ns;
 			o->rec.h.flags |= PTB_F_OPEN;
 			put_op(r, &o->rec.h);
@@ -353,8 +353,8 @@ static void before_window(struct recorder *r, struct agent_proc *p, const struct
 }
 
 /*
- * The operator's Python stack, before it. None: it was begun before the window, which *op then
- * says, it has no frames, or was lost, which is counted where it was.
+ * Writes the operator's Python stack before the operator. There is none if the operator began
+ * before the window (*op marks that), has no frames, or lost its stack (counted at the loss).
  */
 static void put_stack_of(struct recorder *r, struct agent_proc *p, struct ptb_rec_hdr *op,
 			 uint64_t number)
@@ -363,8 +363,8 @@ static void put_stack_of(struct recorder *r, struct agent_proc *p, struct ptb_re
 	const uint64_t *least = hashmap__get(&p->streams, number >> 32, 3);
 	struct ptb_py_stack s = { .h = *op };
 
-	/* The agent reads its clock after the probe that reads the Python stack. Where the window
-	 * began between the two, the operator has no stack, and later ones of its thread do. */
+	/* The agent reads its clock after the probe has read the Python stack. If the window began
+	 * between the two, the operator has no stack, and later ones of its thread have. */
 	if (!id && least && number < *least) {
 		op->ts_ns = r->begin_ns;
 		op->flags |= PTB_F_OPEN;
@@ -379,7 +379,7 @@ static void put_stack_of(struct recorder *r, struct agent_proc *p, struct ptb_re
 	put_op(r, &s.h);
 }
 
-/* Those before the window, too, and those after it. */
+/* Steps count before and after the window, too. */
 static void count_step(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
 		       const struct ptb_arec *a, uint64_t ts)
 {
@@ -393,7 +393,7 @@ static void count_step(struct recorder *r, struct agent_proc *p, const struct pt
 	recorder__steps_record(r, &u.h);
 }
 
-/* Does it end with the next record, as most do? */
+/* Does it end with the next record, as most operators do? */
 static bool ends_next(const struct ptb_chunk *c, const struct ptb_arec *a, uint64_t rf)
 {
 	const char *next = (const char *)a + a->len, *end = (const char *)c + c->len;

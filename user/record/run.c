@@ -24,11 +24,12 @@
 
 #define PACE_MIN_MS 1
 #define PACE_MAX_MS 40
-#define PACE_STACKS_MS 10 /* code objects are read before they are freed, where possible */
-#define PACE_STEPS_MS 200 /* where only steps are followed */
-#define PACE_COST_MS 10   /* a window that costs too much, or that has its steps, ends soon */
-#define SAMPLE_EVERY_NS 100000000ULL  /* with memory: what /proc says of it */
-#define CLOCK_EVERY_NS 10000000000ULL /* a new clock pair: the wall clock may be slewed */
+#define PACE_STACKS_MS 10 /* code objects are read before they are freed, if possible */
+#define PACE_STEPS_MS 200 /* if only steps are followed */
+#define PACE_COST_MS 10   /* a window with a cost limit or steps must end soon after it may */
+#define SAMPLE_EVERY_NS 100000000ULL /* interval of the memory figures from /proc */
+/* interval of clock pairs, since the wall clock may be slewed */
+#define CLOCK_EVERY_NS 10000000000ULL
 
 struct pid_vec {
 	pid_t *pids;
@@ -105,7 +106,7 @@ int run__add_chosen(struct run *run, pid_t pid, uint64_t by_ns)
 		t = targets__add(&run->targets, pid, 0, 0);
 	if (!t)
 		return -E2BIG;
-	/* targets__add() holds the process, and targets__attach() asks last whether it still
+	/* targets__add() holds the process; targets__attach() checks at its end that it still
 	 * lives */
 	if (by_ns != UINT64_MAX && !pid_hold__began_by(pid, by_ns)) {
 		pr_warn("pid %d: the process that was chosen has ended", pid);
@@ -114,7 +115,7 @@ int run__add_chosen(struct run *run, pid_t pid, uint64_t by_ns)
 		err = cancel__pending() ? -ECANCELED : targets__attach(&run->targets, t);
 	}
 	if (!err && cancel__pending())
-		err = -ECANCELED; /* the probes go with the run */
+		err = -ECANCELED; /* free() of the run removes the probes */
 
 	t = targets__find(&run->targets, pid); /* targets__attach() may have moved it */
 	if (err && err != -EAGAIN && t)
@@ -141,7 +142,7 @@ void run__add_descendants(struct run *run, pid_t pid)
 			t = targets__add(&run->targets, kids[i], (uint32_t)pid, 0);
 		if (t && t->state == TARGET_WAITING) {
 			probe_set__watch_task(run->targets.ps, (uint32_t)kids[i]);
-			/* -EAGAIN: it has no torch; the loop tries again */
+			/* -EAGAIN: no torch yet; the loop tries again */
 			targets__attach(&run->targets, t);
 		}
 		run__add_descendants(run, kids[i]);
@@ -149,7 +150,7 @@ void run__add_descendants(struct run *run, pid_t pid)
 	free(kids);
 }
 
-/* Processes with an agent, which need hardly any probes, do not share those of others. */
+/* Processes with an agent need hardly any probes and share none. */
 static int expect_process(struct run *run, pid_t pid, struct pid_vec *v)
 {
 	pid_t *kids = NULL;
@@ -176,7 +177,7 @@ void run__expect(struct run *run, const pid_t *pids, uint32_t cnt)
 	int err = 0;
 
 	if (run->opts.sample_hz || run->opts.steps.only || run->opts.flight_ns)
-		return; /* no probes, few of them, or for hours */
+		return; /* no probes, few probes, or probes for hours */
 	for (uint32_t i = 0; i < cnt && !err; i++)
 		err = expect_process(run, pids[i], &v);
 	if (!err)
@@ -189,11 +190,11 @@ uint64_t run__counted(const struct run *run, uint32_t id)
 	return probe_set__counter(run->targets.ps, id) - run->before[id];
 }
 
-/* What is in the rings is not kept, nor what was lost of it. */
+/* Drops the contents of the rings and their losses. */
 static void end_warm_up(struct run *run)
 {
 	probe_set__deactivate(run->targets.ps);
-	run__drain_rings(run); /* an error comes again in the next round */
+	run__drain_rings(run); /* an error occurs again in the next round */
 	for (uint32_t id = 0; id < PTB_CNT_MAP; id++)
 		run->before[id] = probe_set__counter(run->targets.ps, id);
 	run->warming_up = false;
@@ -261,8 +262,7 @@ void run__refused(struct run *run, uint32_t cnt)
 	run->refused_pids = cnt;
 }
 
-/* The derived layout of tensors is wrong for this build: its process is traced on without
- * arguments. */
+/* If tensors do not match the derived layout, their process is traced on without arguments. */
 static void stop_bad_layouts(struct run *run)
 {
 	uint32_t tgid;
@@ -281,7 +281,7 @@ static void stop_bad_layouts(struct run *run)
 	}
 }
 
-/* Samples are few, and those who take them should not disturb. */
+/* Samples are few, and taking them should not disturb. */
 static int max_pace_ms(const struct run *run)
 {
 	if (run->opts.steps.only)
@@ -310,7 +310,7 @@ int run__drain(struct run *run)
 	return 0;
 }
 
-/* poll(); while it is time for samples only, they are taken and nothing else is done. */
+/* Like poll(), but takes samples that are due until another event or the timeout. */
 static int poll_and_sample(struct run *run, uint32_t n, int timeout_ms)
 {
 	uint64_t now, end = clock__mono_ns() + (uint64_t)timeout_ms * 1000000;
@@ -328,8 +328,8 @@ static int poll_and_sample(struct run *run, uint32_t n, int timeout_ms)
 	}
 }
 
-/* Waits for a signal, the end of a target, a filling ring, or the pace; keeps the ends of targets
- * in run->polls. */
+/* Waits for a signal, the end of a target, a filling ring, or the pace. run->polls then shows which
+ * targets have ended. */
 static int wait_events(struct run *run, int timeout_ms)
 {
 	struct targets *ts = &run->targets;
@@ -351,7 +351,7 @@ static int wait_events(struct run *run, int timeout_ms)
 	return 0;
 }
 
-/* Nothing left to trace: children that never loaded torch do not keep a recording alive. */
+/* Children that never loaded torch do not keep a recording alive. */
 static bool all_gone(const struct run *run)
 {
 	for (uint32_t i = 0; i < run->targets.cnt; i++) {
@@ -385,7 +385,7 @@ static int remaining_ms(const struct run *run, uint64_t now)
 								run->pace_ms;
 }
 
-/* The loop ends: all steps have ended, or none does. */
+/* Do steps end the loop: because all have ended, or because none ends in time? */
 static bool steps_end(struct run *run, uint64_t now)
 {
 	const struct step_opts *so = &run->opts.steps;
@@ -418,7 +418,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		run__try_waiting(run);
 		targets__renew_facts(&run->targets);
 		targets__settle_agents(&run->targets);
-		if (!run->signal) /* which ended the reading of a library that may never end */
+		if (!run->signal) /* a signal ended the reading of a library, which may never end */
 			targets__follow_cuda(&run->targets);
 		if (tick)
 			tick(arg, run);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The begin of a recording: what this machine and these rights allow for, programs, the capture;
- * see run.h. */
+/* The begin of a recording: checks of the machine and of rights, programs, the capture; see
+ * run.h. */
 #define LOG_DOMAIN "run"
 #include "record/run_priv.h"
 
@@ -28,14 +28,14 @@ static void on_task(void *arg, const struct ptb_task *task)
 	if (t)
 		t->main_ended_ns = task->h.ts_ns;
 	if (task->h.kind == PTB_REC_THREAD_NEW || task->h.kind == PTB_REC_EXIT)
-		return; /* ends of processes are seen by the pidfd */
+		return; /* pidfds show the ends of processes */
 	if (run->task_cnt >= LIMIT_TASK_EVENTS)
 		run->targets.over_processes++;
 	else
 		vec_push(run->tasks, run->task_cnt, run->task_cap, *task);
 }
 
-/* While a child reads a file, for seconds perhaps, the rings go on filling. */
+/* The rings go on filling while a child reads a file, which may take seconds. */
 static void drain_meanwhile(void *arg)
 {
 	struct run *run = arg;
@@ -44,17 +44,17 @@ static void drain_meanwhile(void *arg)
 		return;
 	probe_set__sample_now(run->targets.ps);
 	run->draining = true;
-	run__drain_rings(run); /* an error comes again in the next round */
+	run__drain_rings(run); /* an error occurs again in the next round */
 	run->draining = false;
 }
 
-/* Likewise what an agent has sent takes long. */
+/* Likewise while an agent's chunks are unpacked. */
 static void read_meanwhile(void *arg)
 {
 	struct run *run = arg;
 
 	probe_set__sample_now(run->targets.ps);
-	run__read_rings(run); /* an error comes again in the next round */
+	run__read_rings(run); /* an error occurs again in the next round */
 }
 
 int run__check(void)
@@ -69,7 +69,7 @@ int run__check(void)
 	return -EPERM;
 }
 
-/* Kernel probes read arguments with more of the kernel than names need; an agent decodes by
+/* Kernel probes need more kernel features for arguments than for names; an agent decodes arguments
  * itself. */
 static int choose_args(struct run *run)
 {
@@ -142,7 +142,7 @@ static struct run *new_run(const struct record_opts *opts)
 	return run;
 }
 
-/* Loads the programs, and measures what a probe costs. 0 or negative errno (reported). */
+/* Loads the programs and measures the cost of a probe. 0 or negative errno (reported). */
 static int load(struct run *run)
 {
 	const struct record_opts *opts = &run->opts;
@@ -169,7 +169,7 @@ static int load(struct run *run)
 	return err;
 }
 
-/* The rest, when programs and capture are there. */
+/* Needs the programs and the capture. */
 static int start(struct run *run)
 {
 	int err = probe_set__start(run->targets.ps);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What a recording costs its processes, each by itself, and what becomes of one that has cost what
- * it may; see run.h. */
+/* The cost of a recording for each of its processes, and the removal of probes at a cost limit; see
+ * run.h. */
 #define LOG_DOMAIN "run"
 #include "record/run_priv.h"
 
@@ -10,7 +10,7 @@
 #include "record/recorder.h"
 #include "steps/step_count.h"
 
-/* of a hit, where it cannot be measured: more than on any host so far */
+/* cost of a hit if it cannot be measured: more than on any host so far */
 #define COST_UNKNOWN_PS 5000000
 
 /* ---- hits by process ---- */
@@ -57,7 +57,7 @@ uint64_t run__hits_cost_ns(struct run *run, pid_t pid)
 	return cost_of_hits(run, hits) * RUN_COST_FACTOR;
 }
 
-/* Hits without a record: each process is asked for only when there are new ones. */
+/* Reads the hits without a record of each process, if there are new ones. */
 static void read_bare_hits(struct run *run)
 {
 	static const uint32_t kinds[] = { PTB_CNT_RING_FULL, PTB_CNT_OUT_OF_WINDOW,
@@ -76,7 +76,7 @@ static void read_bare_hits(struct run *run)
 	}
 }
 
-/* Of what samples have cost all, by their number. */
+/* The process's share of the time of all samples, by their number. */
 static uint64_t cost_of_samples(struct run *run, const struct target *t)
 {
 	uint64_t own = cost_meter__of(&run->hits, (uint32_t)t->pid);
@@ -87,7 +87,7 @@ static uint64_t cost_of_samples(struct run *run, const struct target *t)
 			  (double)own / (double)run->hits.cnt);
 }
 
-/* After read_bare_hits(). To remove probes costs what it has cost to place them. */
+/* After read_bare_hits(). Removing probes is assumed to cost as much as placing them. */
 static uint64_t cost_of(struct run *run, const struct target *t)
 {
 	uint64_t removal = t->state == TARGET_TRACED && !run->detached ? t->changes_ns : 0,
@@ -161,7 +161,7 @@ void run__limit_cost(struct run *run, pid_t pid, uint64_t max_ns)
 	run->limited = true;
 }
 
-/* Is there another one to record, and do the probes of this one go with it? */
+/* Does another process remain, and are the probes of this one its own? */
 static bool can_go_alone(const struct run *run, const struct target *t)
 {
 	bool others = false;
@@ -190,7 +190,7 @@ bool run__over_cost(struct run *run)
 		run__mark_gone(run, t);
 		t->cut_ns = clock__mono_ns();
 		recorder__unprobed(run->targets.rec, (uint32_t)t->pid);
-		if (run->opts.steps.name) /* nobody waits for its steps */
+		if (run->opts.steps.name) /* its steps are not waited for any more */
 			step_count__forget(recorder__steps(run->targets.rec), (uint32_t)t->pid);
 		run->cut_cnt++;
 		pr_warn("pid %d: its probes are removed before the window's end: it has cost this process what --max-overhead allows",

@@ -17,7 +17,7 @@
 #include "steps/step_count.h"
 #include "target/proc_info.h"
 
-/* For agents, after a signal: everything ends within a second. */
+/* for agents after a signal, which ends everything within a second */
 #define SIGNALLED_WAIT_NS 700000000ULL
 
 static void write_counters(struct run *run, uint64_t detach_ns)
@@ -79,9 +79,9 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 }
 
 /*
- * Agents stop and send what they have: they poll their semaphores every 50 ms. One that does not
- * within the time it has is left as it is; the kernel lowers its semaphores, and it stops when it
- * runs again.
+ * Waits until the agents have sent everything; they poll their semaphores every 50 ms. An agent
+ * that does not answer in time is left as it is: the kernel lowers its semaphores, and it stops
+ * when it runs again.
  */
 static void end_agents(struct run *run)
 {
@@ -106,7 +106,8 @@ static void end_agents(struct run *run)
 		recorder__meta(run->targets.rec, "cuda_calls", "true");
 }
 
-/* Hits after the last step are hits outside the window: so many as their share of the time. */
+/* Moves the hits after the last step, by their share of the time, to the hits outside the
+ * window. */
 static uint64_t cut_steps(struct run *run, uint64_t end)
 {
 	uint64_t surplus_ns = step_count__surplus_ns(recorder__steps(run->targets.rec));
@@ -119,14 +120,14 @@ static uint64_t cut_steps(struct run *run, uint64_t end)
 }
 
 /*
- * Where the window ends in the capture: where its records do. Those after that are of some threads
- * only, and an operator whose end is not there would seem to last.
+ * Ends the window in the capture where its records end. Later records are from some threads only,
+ * and an operator without its end would seem to last.
  */
 static uint64_t cut_window(struct run *run, uint64_t end)
 {
 	struct recorder_stats st;
 
-	/* records of later steps are in the file, too, which readers leave out */
+	/* the file also has records of later steps, which readers ignore */
 	if (run->opts.steps.name)
 		end = cut_steps(run, end);
 	recorder__flush(run->targets.rec);
@@ -143,7 +144,8 @@ static uint64_t cut_window(struct run *run, uint64_t end)
 	return st.covered_ns;
 }
 
-/* A version that cannot be read, perhaps: such processes were tried until now. */
+/* Refuses processes whose Python version cannot be read; until now they were tried again and
+ * again. */
 static void refuse_waiting(struct run *run)
 {
 	for (uint32_t i = 0; i < run->targets.cnt && run->opts.sample_hz; i++) {
@@ -157,8 +159,8 @@ static void refuse_waiting(struct run *run)
 	}
 }
 
-/* The kernel finds a process's memory by its main thread: it removes the probes of one that lives
- * on without, at once or at the next change of any. */
+/* The kernel finds a process's memory by its main thread. It removes the probes of a process that
+ * lives on without it, at once or at the next change of any probe. */
 static void count_headless(struct run *run, uint64_t end)
 {
 	for (uint32_t i = 0; i < run->targets.cnt && !run->opts.sample_hz; i++) {
@@ -200,7 +202,7 @@ int run__finish(struct run *run, int *capture)
 	probe_set__detach(run->targets.ps);
 	run__charge_detach(run, probe_set__changes_ns() - changes_ns);
 	t0 = clock__mono_ns() - t0;
-	run__drain(run); /* records of programs that ran when the window closed */
+	run__drain(run); /* programs may have been running when the window closed */
 	run__count_missed(run, end);
 	recorder__read_at_end(run->targets.rec);
 	end = cut_window(run, end);
@@ -210,6 +212,6 @@ int run__finish(struct run *run, int *capture)
 	*capture = recorder__dup_capture(run->targets.rec);
 	err = recorder__close(run->targets.rec);
 	run->targets.rec = NULL;
-	mem_limit__set(0); /* what is made of the capture has limits of its own */
+	mem_limit__set(0); /* exports of the capture have limits of their own */
 	return err;
 }

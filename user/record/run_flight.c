@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* A recording that is held in memory until somebody wants it: only the last seconds are kept. */
+/* A recording whose last seconds are held in memory until they are requested. */
 #define LOG_DOMAIN "run"
 #include "record/run_priv.h"
 
@@ -11,7 +11,7 @@
 #include "probe/probe_set.h"
 #include "record/recorder.h"
 
-#define CUT_NS 2000000000ULL /* blocks are a second long: less than this is missing anyway */
+#define CUT_NS 2000000000ULL /* blocks last a second, so less than this is always missing */
 
 int run__hold(struct run *run, uint64_t now)
 {
@@ -48,7 +48,7 @@ void run__take_snapshot(struct run *run, uint64_t now)
 		s->counters[id] = probe_set__counter(run->targets.ps, id);
 }
 
-/* What was counted before the window, as far as that is known, is not counted in it. */
+/* Excludes what was counted before the window, as far as snapshots show it. */
 static void set_counters(struct run *run)
 {
 	uint32_t last = run->snapshot_cnt;
@@ -69,7 +69,7 @@ void run__release(struct run *run, const char *why)
 	char text[160];
 	double held;
 
-	run__drain(run); /* an error comes again in the next round */
+	run__drain(run); /* an error occurs again in the next round */
 	now = clock__mono_ns();
 	recorder__release(run->targets.rec, &since);
 	run->holding = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The processes of a recording that fork, execute a program, load torch, or end. */
+/* Follows the processes of a recording that fork, execute a program, load torch, or end. */
 #define LOG_DOMAIN "run"
 #include "record/run_priv.h"
 
@@ -16,10 +16,10 @@
 #include "record/recorder_agent.h"
 #include "steps/step_count.h"
 
-#define CHILD_TRY_NS 20000000ULL /* how often a process without torch is polled */
-#define TRIES_SLOWER 6           /* of them, each after twice the time */
+#define CHILD_TRY_NS 20000000ULL /* interval of polls of a process without torch */
+#define TRIES_SLOWER 6           /* intervals double so many times */
 
-/* Probes that are placed from now on record nothing, and each keeps the window from ending. */
+/* Probes that are placed after the window record nothing and delay its end. */
 static bool is_over(const struct run *run)
 {
 	return run->signal || cancel__pending() || clock__mono_ns() >= run__window_end(run);
@@ -56,7 +56,7 @@ void run__end_agent(struct run *run, struct target *t)
 		t->agent->gpu = true; /* the process may have ended before its state was polled */
 }
 
-/* What was traced is no more: its probes go. */
+/* Removes the probes of a process that has ended or executes another program. */
 static void release_target(struct run *run, struct target *t)
 {
 	uint64_t share_ns = probe_set__share_ns(run->targets.ps);
@@ -71,7 +71,7 @@ static void release_target(struct run *run, struct target *t)
 	targets__charge(&run->targets, t, share_ns);
 }
 
-/* exec gives the process a new memory map: the old probes are gone with the old one. */
+/* exec replaces the memory map, and the old probes with it. */
 static void on_exec(struct run *run, const struct ptb_task *task)
 {
 	struct target *t = targets__find(&run->targets, (pid_t)task->h.tgid);
@@ -97,7 +97,7 @@ void run__mark_gone(struct run *run, struct target *t)
 	if (t->state == TARGET_TRACED)
 		release_target(run, t);
 	else if (t->state == TARGET_WAITING && t->inherits)
-		run->targets.children_missed++; /* too short-lived: whatever it ran was not seen */
+		run->targets.children_missed++; /* too short-lived to be seen */
 	t->state = TARGET_GONE;
 	if (t->pidfd >= 0)
 		close(t->pidfd);
@@ -111,11 +111,11 @@ static int by_time(const void *a, const void *b)
 	return (x->h.ts_ns > y->h.ts_ns) - (x->h.ts_ns < y->h.ts_ns);
 }
 
-/* In order of time: an exec may be in a ring that is read before the ring with its process's
+/* In the order of time: the ring with an exec may be read before the ring with the process's
  * fork. */
 void run__act_on_tasks(struct run *run)
 {
-	/* an attach may drain the rings, and add to the tasks */
+	/* an attach may drain the rings and add tasks */
 	uint64_t watermark = run->watermark;
 	uint32_t i, cnt = run->task_cnt;
 
@@ -134,7 +134,7 @@ void run__act_on_tasks(struct run *run)
 	memmove(run->tasks, run->tasks + i, run->task_cnt * sizeof(*run->tasks));
 }
 
-/* Those that execute another program are not forks any more. */
+/* A fork that executes another program is not counted. */
 void run__count_missed(struct run *run, uint64_t end)
 {
 	if (run->task_cnt)
@@ -170,7 +170,7 @@ void run__try_waiting(struct run *run)
 
 		if (t->state != TARGET_WAITING || now < t->next_try_ns)
 			continue;
-		/* Python is searched for in all files of a process, which costs more than a look
+		/* the search for Python reads all files of a process, which costs more than the one
 		 * for torch */
 		tries = run->opts.sample_hz ? t->tries++ : 0;
 		t->next_try_ns =
@@ -178,9 +178,9 @@ void run__try_waiting(struct run *run)
 		err = run->opts.sample_hz ? 1 : torch_proc__peek(t->pid);
 		if (err > 0)
 			err = targets__attach(&run->targets, t);
-		/* targets__attach() may move the array; the end of a process is reap_exited's,
-		 * unless it ended before it was found: then its exec may be among the tasks that
-		 * are left */
+		/* targets__attach() may move the array. run__reap_exited() handles the end of a
+		 * process, unless it ended before it was found: its exec may then be among the
+		 * tasks that are left. */
 		if (err < 0 && err != -EAGAIN &&
 		    (err != -ESRCH || (run->targets.items[i].pidfd < 0 && !run->task_cnt)))
 			run__mark_gone(run, &run->targets.items[i]);

@@ -21,12 +21,12 @@
 #include "target/proc_info.h"
 
 #define BIT(site) (1u << PTB_AGENT_SITE_##site)
-/* A program that is just being loaded: its agent waits, as its operators do, for the loader. */
+/* The agent of a program that is being loaded waits for the loader, as operators do. */
 #define PATIENCE_NS 60000000000ULL
-/* How often its control block is read for its GPUs, which takes a few microseconds. */
+/* Interval of reading the GPUs' state from the control block, which takes a few microseconds. */
 #define GPU_POLL_NS 20000000ULL
-#define PEEK_EVERY_NS 500000000ULL /* for torch, in a process that has none */
-#define PEEKS_SLOWER 4             /* each after twice the time; the next ones do not wait longer */
+#define PEEK_EVERY_NS 500000000ULL /* interval of searches for torch in a process that has none */
+#define PEEKS_SLOWER 4             /* intervals double so many times */
 
 int target_agent__file(char *buf, size_t cap)
 {
@@ -52,7 +52,7 @@ int target_agent__file(char *buf, size_t cap)
 	return -ENOENT;
 }
 
-/* Loads it into a process that was not prepared. 0 or negative errno (why). */
+/* Loads the agent into a process that was not prepared for it. 0 or negative errno (why). */
 static int inject(pid_t pid, struct remote_mem *mem, char *why, size_t cap)
 {
 	struct inject_opts opts = { .mem = mem };
@@ -176,7 +176,7 @@ void target_agent__free(struct target_agent *ta)
 	free(ta);
 }
 
-/* For samples: nothing of operators but which ones are open. */
+/* Samples need only the open operators. */
 static uint32_t choose_open(struct target_agent *ta, const struct torch_plan *plan)
 {
 	if (!ta->sites.site[PTB_AGENT_SITE_OPEN] || !ta->sites.semaphore[PTB_AGENT_SITE_OPEN] ||
@@ -190,7 +190,7 @@ static uint32_t choose_open(struct target_agent *ta, const struct torch_plan *pl
 	return 0;
 }
 
-/* What is requested of this agent: as far as it has the sites, and the plan the layouts. */
+/* Chooses what the agent has sites for and the plan has layouts for. */
 static uint32_t choose_requests(struct target_agent *ta, const struct record_opts *opts,
 				bool stacks, const struct torch_plan *plan)
 {
@@ -225,8 +225,8 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 }
 
 /*
- * Reads the control block, once no other tracer has requests that differ: with more requests the
- * agent begins anew, and both tracers miss what runs at that moment. 0, -EBUSY (ta->why) or
+ * Reads the control block once no other tracer has different requests. With more requests the agent
+ * begins anew, and both tracers miss what runs at that moment. 0; -EBUSY (ta->why); another
  * negative errno.
  */
 static int wait_for_others(struct target_agent *ta, pid_t pid, struct ptb_agent_ctl *ctl)
@@ -259,7 +259,7 @@ int target_agent__request(struct target_agent *ta, pid_t pid, const struct recor
 				     .schema_off = proc_ops__schema_offset(po),
 				     .old_string_abi = po->plan->layout.old_string_abi };
 	struct ptb_agent_cfg cfg;
-	/* one that sleeps: its pairs fit either clock */
+	/* the default is for an agent that sleeps: its pairs fit either clock */
 	struct ptb_agent_ctl ctl = { .state = PTB_AGENT_TSC };
 	int err;
 
@@ -289,14 +289,14 @@ int target_agent__request(struct target_agent *ta, pid_t pid, const struct recor
 	return err;
 }
 
-/* A process that does not use CUDA, or not yet, lacks nothing. */
+/* A process that does not use CUDA yet lacks nothing. */
 static bool gpu_answered(const struct target_agent *ta, const struct ptb_agent_ctl *ctl)
 {
 	return !(ta->requests & BIT(GPU)) || (ctl->state & PTB_AGENT_GPU_ON) || ctl->gpu_why;
 }
 
-/* Its state alone may be the result of another tracer's requests, or of only some of these. After a
- * fork it never acts. */
+/* Its state alone may result from another tracer's requests, or from only some of these. After a
+ * fork an agent never acts. */
 static bool has_acted(const struct target_agent *ta, const struct ptb_agent_ctl *ctl)
 {
 	return !(ta->requests & ~ctl->requests) || !(ctl->state & PTB_AGENT_ALIVE);
@@ -319,11 +319,11 @@ void target_agent__note_gpu(struct target_agent *ta, pid_t pid)
 		return;
 	ta->gpu_polled_ns = now;
 	if (agent_lib__read(pid, &ta->lib, &ctl) || !(ctl.state & PTB_AGENT_ALIVE))
-		return; /* it ends: as it was */
+		return; /* ended: its state stays */
 	take_gpu_state(ta, &ctl);
 }
 
-/* What says that it does what it was asked for. */
+/* The bit that reports the requested kind of operators. */
 static uint32_t on_bit(const struct target_agent *ta)
 {
 	return ta->requests & BIT(OPEN) ? PTB_AGENT_OPEN_ON : PTB_AGENT_OPS_ON;
@@ -337,7 +337,7 @@ bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, 
 	if (ta->answer != AGENT_DONE || !ta->ops || !(w.ever & on_bit(ta)))
 		return false;
 	if (!(w.state & on_bit(ta))) {
-		/* a process that ends says so too; one whose requests change is on again already */
+		/* also reported by a process that ends, and while requests change */
 		if (agent_lib__read(pid, &ta->lib, &ctl) || !(ctl.state & PTB_AGENT_ALIVE) ||
 		    ctl.state & on_bit(ta))
 			return false;
@@ -362,7 +362,7 @@ enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid)
 	bool ops_requested = ta->requests & (BIT(OPS) | BIT(OPEN)), late;
 	int err = agent_lib__read(pid, &ta->lib, &ctl);
 
-	if (err && ta->late) /* it sleeps still, or the process ends */
+	if (err && ta->late) /* the agent still sleeps, or the process ends */
 		return ta->answer;
 	if (err) {
 		snprintf(ta->why, sizeof(ta->why), "its control block cannot be read: %s",
@@ -450,7 +450,7 @@ static void read_open_ops(struct targets *ts, struct target *t)
 	int err = target_agent__open_ops(t->agent, t->pid, &layout);
 	uint64_t on = layout.open_on;
 
-	layout.open_on = 0; /* a sample may be taken while it is being written */
+	layout.open_on = 0; /* a sample may be taken during the update */
 	if (!err)
 		err = probe_set__python(ts->ps, t->proc_idx, &layout);
 	layout.open_on = on;
@@ -478,7 +478,7 @@ void target_open__begin(struct targets *ts, struct target *t, const struct torch
 			targets__say_agent(ts, t, t->agent_why);
 		return;
 	}
-	target_agent__free(found); /* a plan takes long, and only an agent needs it */
+	target_agent__free(found); /* making a plan takes long, and only an agent needs it */
 	sp = targets__plan(ts, tp->libs, ts->opts->no_cache);
 	if (!sp || targets__verify_plan(tp, sp))
 		return;
@@ -489,7 +489,7 @@ void target_open__begin(struct targets *ts, struct target *t, const struct torch
 		read_open_ops(ts, t);
 }
 
-/* Torch may be loaded at any time. */
+/* A process may load torch at any time. */
 static void search_torch(struct targets *ts, struct target *t)
 {
 	uint64_t now = clock__mono_ns();

@@ -15,8 +15,8 @@
 #include "target/proc_info.h"
 #include "target/torch.h"
 
-#define POLL_EVERY_NS 20000000ULL /* one poll reads a file of /proc, which costs some 30 us */
-#define POLLS_SHARED 16 /* so many processes are polled in that time; with more of them, later */
+#define POLL_EVERY_NS 20000000ULL /* a poll reads a file of /proc, which takes some 30 us */
+#define POLLS_SHARED 16           /* with more processes than these, each is polled less often */
 
 static bool is_purpose_active(enum cuda_purpose p, const struct target *t, const struct targets *ts)
 {
@@ -157,7 +157,7 @@ static void remove_probes(struct cuda_probes *cp, struct probe_set *ps)
 	*cp = (struct cuda_probes){ 0 };
 }
 
-/* Brings the probes to what is wanted now. True: something was attached. */
+/* Attaches and detaches as needed now. True: something was attached. */
 static bool settle(struct targets *ts, struct target *t)
 {
 	uint64_t t0 = clock__mono_ns();
@@ -174,7 +174,7 @@ static bool settle(struct targets *ts, struct target *t)
 		if (cp->done == t->cuda.cnt)
 			continue;
 		fill_cfg(t, &cfg);
-		if (cp->on) /* another libcudart, perhaps */
+		if (cp->on) /* perhaps another libcudart */
 			probe_set__update_process(ts->ps, cp->idx, &cfg);
 		for (; cp->done < t->cuda.cnt; cp->done++)
 			more |= attach_lib(ts, i, t, &t->cuda.libs[cp->done]) > 0;
@@ -189,15 +189,15 @@ void target_cuda__attach(struct targets *ts, struct target *t, const struct torc
 {
 	if (!ts->opts->gpu && !ts->opts->memory)
 		return;
-	/* with no digest: what was loaded since tp was made is found next time */
+	/* without a digest: the next poll finds what was loaded since tp was made */
 	t->cuda.polled_ns = clock__mono_ns();
 	add_libs(ts, &t->cuda, tp);
 	settle(ts, t);
 }
 
-/* ---- later ---- */
+/* ---- libraries that are loaded later ---- */
 
-/* Has the process loaded something that may be CUDA's since the last call? */
+/* Has the process mapped files that may be CUDA's since the last call? */
 static bool has_news(struct target_cuda *tc, pid_t pid)
 {
 	uint64_t code, digest;

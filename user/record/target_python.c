@@ -14,7 +14,7 @@
 #include "python/python.h"
 #include "target/proc.h"
 
-#define META_MAX 32 /* processes of which the capture says what they have */
+#define META_MAX 32 /* processes that the capture describes */
 
 static void say_python(struct target_python *py, const struct py_interp *pi, int err)
 {
@@ -89,7 +89,7 @@ int target_python__await(struct targets *ts, struct target *t)
 	return err;
 }
 
-/* A descriptor of the interpreter's file that sends no request to who serves its file system;
+/* Opens the interpreter's file without a request to the server of its file system. A descriptor or
  * negative errno. */
 static int open_interpreter(const struct target *t)
 {
@@ -105,8 +105,8 @@ static int open_interpreter(const struct target *t)
 	return err;
 }
 
-/* A probe where code objects end, so that stacks need not read those that are known. It makes no
- * record. */
+/* Attaches where code objects end, so that stacks need not read code objects again. The probe emits
+ * no records. */
 static bool probe_code_end(struct targets *ts, const struct target *t, uint32_t idx)
 {
 	const struct py_code_end *ce = &t->python.code_end;

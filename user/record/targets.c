@@ -27,7 +27,7 @@
 #include "target/proc.h"
 #include "target/proc_info.h"
 
-#define FACTS_EVERY_NS 500000000ULL /* how often a young process's dispatcher is polled */
+#define FACTS_EVERY_NS 500000000ULL /* interval of polls of a young process's dispatcher */
 
 void targets__free(struct targets *ts)
 {
@@ -67,7 +67,7 @@ void targets__charge(struct targets *ts, struct target *t, uint64_t share_ns)
 	t->changes_ns += probe_set__share_ns(ts->ps) - share_ns;
 }
 
-/* Is there something to report of its agent, or why it has none? */
+/* Is there a report on its agent, or a reason why it has none? */
 static bool has_agent_news(const struct target *t)
 {
 	return t->agent || t->agent_why[0];
@@ -86,7 +86,7 @@ struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint
 		if (old->state != TARGET_GONE)
 			alive++;
 		else if (old->pidfd < 0 && (!has_agent_news(old) || ts->cnt >= LIMIT_PROCESSES))
-			/* nothing is left to be said of it, or there is no room for that */
+			/* nothing more is reported about it */
 			t = old;
 	}
 	if (alive >= LIMIT_PROCESSES) {
@@ -111,7 +111,7 @@ struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint
 	    (parent && !born_ns && !pid_hold__has_parent(pid, (pid_t)parent))) {
 		if (t->pidfd >= 0)
 			close(t->pidfd);
-		t->pidfd = -ESRCH; /* it has ended, and its pid may be another's */
+		t->pidfd = -ESRCH; /* ended: its pid may belong to another process */
 	}
 	return t;
 }
@@ -170,7 +170,7 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
 			 pid);
 		break;
 	case TORCH_PROC_OK:
-		if (err != -ECANCELED) /* main() says that it was interrupted */
+		if (err != -ECANCELED) /* main() reports the interruption */
 			pr_error("cannot attach to pid %d: %s", pid, errstr(err));
 		break;
 	}
@@ -213,8 +213,8 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *li
 }
 
 /*
- * The argument programs of a plan, once a session, and whether this process's layout is good enough
- * for them. 0 or negative errno (reported).
+ * Loads the argument programs of a plan, once a session, if this process's layout allows arguments.
+ * 0 or negative errno (reported).
  */
 static int load_args(struct targets *ts, const struct target *t, struct shared_plan *sp)
 {
@@ -254,7 +254,7 @@ struct probe_site targets__site(const struct shared_plan *sp, uint32_t i)
 	return p;
 }
 
-/* A site of torch's, with its argument program. */
+/* A site of torch's libraries, with its argument program. */
 static struct probe_site site_with_args(const struct shared_plan *sp, uint32_t i,
 					enum probe_args args)
 {
@@ -265,14 +265,14 @@ static struct probe_site site_with_args(const struct shared_plan *sp, uint32_t i
 		return p;
 	if (s->args && sp->args_base)
 		p.args = sp->args_base + s->args - 1;
-	/* the results of a boxed call are where its arguments were */
+	/* the results of a boxed call replace its arguments */
 	if (args == PROBE_ARGS_FULL && s->role == PTB_ROLE_EXIT &&
 	    sp->plan->funcs[s->func].kind == PTB_FUNC_BOXED)
 		p.prog = PTB_PROG_BOXED_EXIT;
 	return p;
 }
 
-/* Is the function's probe needed, when the process's agent does its part? */
+/* Does the function need a probe in addition to what the process's agent records? */
 static bool needs_probe(const struct plan_func *pf, const struct target *t,
 			const struct targets *ts)
 {
@@ -280,19 +280,19 @@ static bool needs_probe(const struct plan_func *pf, const struct target *t,
 	if (ts->opts->steps.only)
 		return pf->kind == PTB_FUNC_SCOPE ||
 		       (pf->kind == PTB_FUNC_ALLOCATOR &&
-			ts->opts->steps.oom) || /* of these only what has a program */
+			ts->opts->steps.oom) || /* of these only sites with a program */
 		       (ts->opts->steps.ops && pf->kind == PTB_FUNC_OP &&
 			step_rule__is_op(ts->opts->steps.name, pf->name));
 	if (plan_func__is_memory(pf))
 		return true;
 	if (!ts->opts->ops)
 		return false;
-	if (plan_func__is_tensor(pf)) /* of an agent's tensors, too */
+	if (plan_func__is_tensor(pf)) /* also the tensors of an agent */
 		return ts->opts->args == PROBE_ARGS_FULL && !t->no_args;
 	return pf->kind == PTB_FUNC_REGISTRY || !target_agent__has_ops(t->agent);
 }
 
-/* The sites of one library that are to be probed. */
+/* Selects the sites of one library that are probed. */
 static void fill_torch_lib(const struct torch_proc *tp, const struct shared_plan *sp, uint8_t role,
 			   const struct target *t, const struct targets *ts, struct probe_lib *lib)
 {
@@ -303,7 +303,7 @@ static void fill_torch_lib(const struct torch_proc *tp, const struct shared_plan
 		const struct plan_site *s = &sp->plan->sites[i];
 		struct probe_site p = site_with_args(sp, i, ts->kernel_args);
 
-		/* where steps are followed and nothing is kept, names of annotations are enough */
+		/* following steps needs only the names of annotations */
 		if (ts->opts->steps.only &&
 		    (s->prog == PTB_PROG_SCOPE_CTOR || s->prog == PTB_PROG_SCOPE_END))
 			continue;
@@ -330,8 +330,7 @@ void targets__report_refusals(struct targets *ts, const struct shared_plan *sp,
 	ts->refused += n;
 }
 
-/* What the programs must know of the process, and whether some are not in the dispatcher's table
- * yet. */
+/* Sets the facts for the programs, and notes whether the dispatcher's table lacks some of them. */
 static void fill_facts(struct target *t, const struct targets *ts, struct proc_ops *po,
 		       struct ptb_proc_cfg *cfg)
 {
@@ -340,7 +339,7 @@ static void fill_facts(struct target *t, const struct targets *ts, struct proc_o
 	proc_cfg__fill(po, ts->kernel_args != PROBE_ARGS_NONE, cfg);
 	cfg->tgid = (uint32_t)t->pid;
 	if (!ts->opts->memory)
-		/* only a memory timeline asks, and it costs a read */
+		/* only a memory timeline needs it, and it costs a read */
 		cfg->tensor.parameter_type = 0;
 	if (t->no_args)
 		cfg->tensor.shapes_on = 0;
@@ -351,7 +350,7 @@ static void fill_facts(struct target *t, const struct targets *ts, struct proc_o
 	t->next_facts_ns = clock__mono_ns() + FACTS_EVERY_NS;
 }
 
-/* Of its probes, and of operators that its agent records. */
+/* Records stacks at the probes and for the agent's operators. */
 static void use_stacks(struct targets *ts, struct target *t)
 {
 	target_python__use(ts, t, t->proc_idx);
@@ -376,7 +375,7 @@ static int attach_probes(struct targets *ts, struct target *t, struct proc_ops *
 		err = probe_set__add_process(ts->ps, &cfg, NULL, 0, &t->proc_idx);
 	}
 	if (!err) {
-		use_stacks(ts, t); /* a fork's stacks are complete from its first probe on */
+		use_stacks(ts, t); /* complete from a fork's first probe on */
 		n = probe_set__add_libs(ts->ps, t->proc_idx, libs, TORCH_LIB_ROLES);
 		err = n < 0 ? n : 0;
 		if (err)
@@ -443,7 +442,7 @@ void targets__say_agent(const struct targets *ts, struct target *t, const char *
 {
 	if (why != t->agent_why)
 		snprintf(t->agent_why, sizeof(t->agent_why), "%s", why);
-	if (!t->inherits) /* a fork has the library and not its thread: nothing to do about it */
+	if (!t->inherits) /* a fork has the library and not its thread, which cannot be changed */
 		pr_warn(ts->opts->sample_hz ?
 				"pid %d: samples do not say which operator was open: its agent: %s" :
 				"pid %d: kernel probes, not its agent, record operators: %s",
@@ -458,14 +457,13 @@ static void drop_agent(struct targets *ts, struct target *t)
 	t->agent = NULL;
 }
 
-/* What the agent does not record is probed. */
+/* Probes record what the agent does not. */
 void targets__request_agent(struct targets *ts, struct target *t, struct proc_ops *po)
 {
 	const struct timespec nap = { .tv_nsec = 2000000 };
 	bool stacks;
 
-	target_agent__free(t->agent); /* of the program that it was before an exec */
-	t->agent = NULL;
+	target_agent__free(t->agent); /* of the program before an exec */
 	t->agent = target_agent__find(t->pid, t->mem, ts->opts, t->agent_why, sizeof(t->agent_why));
 	if (!t->agent) {
 		if (t->agent_why[0])
@@ -495,7 +493,7 @@ void targets__request_agent(struct targets *ts, struct target *t, struct proc_op
 		targets__say_agent(ts, t, t->agent->why);
 }
 
-/* It was expected to record the operators since then and does not: probes do, from now on. */
+/* Places probes for operators that the agent was expected to record and does not. */
 static void replace_agent(struct targets *ts, struct target *t, uint64_t since)
 {
 	struct torch_proc *tp = NULL;
@@ -503,13 +501,12 @@ static void replace_agent(struct targets *ts, struct target *t, uint64_t since)
 	struct proc_ops po;
 	enum torch_proc_why why;
 	uint64_t share_ns = probe_set__share_ns(ts->ps);
-	uint32_t idx = t->proc_idx;
 
 	targets__say_agent(ts, t, t->agent->why);
 	if (torch_proc__open_any(t->pid, &tp, &why))
-		return; /* it ended */
+		return; /* ended */
 	sp = targets__plan(ts, tp->libs, ts->opts->no_cache);
-	probe_set__remove_process(ts->ps, idx);
+	probe_set__remove_process(ts->ps, t->proc_idx);
 	if (sp) {
 		record_refusals(ts, t, sp);
 		proc_ops__init(&po, tp, sp->plan);
@@ -566,7 +563,7 @@ void targets__dismiss_agents(struct targets *ts)
 {
 	for (uint32_t i = 0; i < ts->cnt; i++)
 		if (ts->items[i].agent && ts->items[i].state == TARGET_TRACED) {
-			/* how it is at the end */
+			/* the final state */
 			target_agent__poll(ts->items[i].agent, ts->items[i].pid);
 			target_agent__dismiss(ts->items[i].agent, ts->ps);
 		}
@@ -605,8 +602,8 @@ int targets__verify_plan(const struct torch_proc *tp, const struct shared_plan *
 	return err;
 }
 
-/* Probes record stacks from now on, if not already, and the recorder can read them. A process that
- * is found in the window has probes first: what its interpreter is takes longer. */
+/* Records stacks at the probes from now on and makes them readable for the recorder. In the window
+ * a process gets its probes first, because finding its interpreter takes longer. */
 static void read_stacks(struct targets *ts, struct target *t)
 {
 	bool used = t->python.state == PYTHON_READ;
@@ -619,7 +616,7 @@ static void read_stacks(struct targets *ts, struct target *t)
 		use_stacks(ts, t);
 }
 
-/* Its probes are there. */
+/* After the probes have been placed. */
 static void begin_target(struct targets *ts, struct target *t, struct proc_ops *po)
 {
 	uint64_t now = clock__mono_ns(), gap = t->born_ns && ts->active ? now - t->born_ns : 0;
@@ -634,7 +631,7 @@ static void begin_target(struct targets *ts, struct target *t, struct proc_ops *
 	pr_debug("pid %d: its probes are in place", t->pid);
 }
 
-/* Samples of its Python stacks, without a plan and without probes. */
+/* Samples the process's Python stacks, without a plan and without probes. */
 static int begin_samples(struct targets *ts, struct target *t, const struct torch_proc *tp)
 {
 	static struct torch_plan none;
@@ -645,12 +642,12 @@ static int begin_samples(struct targets *ts, struct target *t, const struct torc
 
 	if (err)
 		return err;
-	target_agent__free(t->agent); /* of the program that it was before an exec */
+	target_agent__free(t->agent); /* of the program before an exec */
 	t->agent = NULL;
 	t->open_tried = t->open_known = false;
 	t->tries = 0;
 	err = probe_set__python(ts->ps, t->proc_idx, &t->python.layout);
-	proc_ops__init(&po, tp, &none); /* no operator needs a name */
+	proc_ops__init(&po, tp, &none); /* operators need no names */
 	recorder__learn(ts->rec, &po);
 	proc_ops__free(&po);
 	recorder__python(ts->rec, (uint32_t)t->pid, t->inherits ? t->parent : 0, &t->python.layout);
@@ -665,7 +662,8 @@ static int begin_samples(struct targets *ts, struct target *t, const struct torc
 		probe_set__remove_process(ts->ps, t->proc_idx);
 		return err;
 	}
-	ts->uncovered_ns += t->inherits ? gap : 0; /* else it had no Python before */
+	/* a process without a traced parent had no Python before */
+	ts->uncovered_ns += t->inherits ? gap : 0;
 	t->state = TARGET_TRACED;
 	t->sampled = true;
 	target_open__begin(ts, t, tp);
@@ -691,7 +689,7 @@ static int attach_samples(struct targets *ts, struct target *t)
 	return err;
 }
 
-/* Everything of PyTorch's in the process, by a plan that has been verified. 0 or negative errno
+/* Attaches to all of PyTorch's libraries in the process by a verified plan. 0 or negative errno
  * (reported). */
 static int attach_torch(struct targets *ts, struct target *t, struct proc_ops *po,
 			struct shared_plan *sp)
@@ -700,8 +698,8 @@ static int attach_torch(struct targets *ts, struct target *t, struct proc_ops *p
 
 	if (!sp->recorded.site_base)
 		recorder__plan(ts->rec, sp->plan, po->tp->libs, &sp->recorded);
-	/* before its probes, which cost the process something even outside the window; a young
-	 * process must be probed first */
+	/* probes cost the process something even outside the window, so they come later, except in
+	 * the window: a young process is probed first */
 	if (!ts->active && !ts->opts->steps.only) {
 		recorder__learn(ts->rec, po);
 		target_python__find(ts, t);
@@ -709,7 +707,7 @@ static int attach_torch(struct targets *ts, struct target *t, struct proc_ops *p
 	targets__request_agent(ts, t, po);
 	record_refusals(ts, t, sp);
 	err = attach_probes(ts, t, po, sp);
-	if (!err && !pid_hold__alive(t->pidfd)) { /* what has its pid now may be another process */
+	if (!err && !pid_hold__alive(t->pidfd)) { /* another process may have its pid now */
 		probe_set__remove_process(ts->ps, t->proc_idx);
 		drop_agent(ts, t);
 		err = -ESRCH;
@@ -719,7 +717,7 @@ static int attach_torch(struct targets *ts, struct target *t, struct proc_ops *p
 	return err;
 }
 
-/* The process with PyTorch, or with another source of GPU activities. 0, -EAGAIN: not yet, or
+/* Opens a process with PyTorch or another source of GPU activities. 0; -EAGAIN: not yet; another
  * negative errno (reported). */
 static int open_target(const struct targets *ts, const struct target *t, struct torch_proc **tp)
 {
@@ -730,12 +728,13 @@ static int open_target(const struct targets *ts, const struct target *t, struct 
 	if (err) {
 		if (why == TORCH_PROC_NO_TORCH)
 			return -EAGAIN;
-		if (!t->born_ns) /* a short-lived child may be gone: its EXIT record shows it */
+		/* a short-lived child may have ended, which its EXIT record shows */
+		if (!t->born_ns)
 			targets__say_why(t->pid, why, err);
 		return err;
 	}
-	/* Without PyTorch: is there a CUDA library to be probed, or an agent that listens? One that
-	 * sleeps is in any program, a shell perhaps that will be another one. */
+	/* A process without PyTorch needs a CUDA library to probe or an agent that listens. Agents
+	 * that sleep are in any program, such as a shell that will execute another one. */
 	if (torch_proc__has_torch(*tp) ? torch_proc__ready(*tp) :
 					 (*tp)->cuda_cnt || (ts->opts->agent == AGENT_AUTO &&
 							     target_agent__is_awake((*tp)->pid)))
@@ -744,7 +743,7 @@ static int open_target(const struct targets *ts, const struct target *t, struct 
 	return -EAGAIN;
 }
 
-/* Nobody is left to wonder why a window is empty. */
+/* Explains an empty window of a stopped process. */
 static void say_if_stopped(const struct targets *ts, const struct target *t)
 {
 	const char *by = ts->stopped || t->born_ns ? NULL : proc__stopped(t->pid);
@@ -791,7 +790,7 @@ int targets__attach(struct targets *ts, struct target *t)
 	int err;
 
 	if (ts->opts->agent == AGENT_INJECT)
-		/* whoever needs it says why it cannot be had */
+		/* its users report why it is missing */
 		remote_mem__open(t->pid, true, &mem);
 	t->mem = mem;
 	err = attach(ts, t);
@@ -813,7 +812,7 @@ static void renew_facts_of(struct targets *ts, struct target *t)
 		return;
 	t->facts_missing = false;
 	if (torch_proc__open(t->pid, &tp, &why))
-		return; /* it ended */
+		return; /* ended */
 	sp = targets__plan(ts, tp->libs, ts->opts->no_cache);
 	if (sp) {
 		proc_ops__init(&po, tp, sp->plan);
@@ -843,7 +842,7 @@ void targets__sample_memory(const struct targets *ts)
 			recorder__rss(ts->rec, (uint32_t)ts->items[i].pid, &mem);
 }
 
-/* ---- what the capture says of each target's sources ---- */
+/* ---- facts about each target's sources in the capture ---- */
 
 static void agent_json(struct jsonw *w, const struct target *t)
 {

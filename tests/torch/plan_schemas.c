@@ -30,11 +30,10 @@ static bool open_libs(char **paths, struct torch_proc *tp)
 
 int main(int argc, char **argv)
 {
-	const struct plan_opts opts = { .use_cache = false };
 	struct torch_plan *plan = NULL;
 	struct torch_proc tp;
 
-	if (argc != 4 || !open_libs(argv + 1, &tp) || torch_plan__new(tp.libs, &opts, &plan))
+	if (argc != 4 || !open_libs(argv + 1, &tp) || torch_plan__new(tp.libs, NULL, false, &plan))
 		return 1;
 	for (uint32_t i = 0; i < plan->func_cnt; i++) {
 		const struct plan_func *f = &plan->funcs[i];

@@ -19,13 +19,12 @@ struct planned {
 
 static inline bool planned__open(struct planned *p, char *path, enum torch_lib_role role)
 {
-	const struct plan_opts opts = { .use_cache = false };
 	struct torch_proc tp = { .pid = getpid() };
 
 	*p = (struct planned){ .role = role };
 	tp.libs[role].present = true;
 	tp.libs[role].path = tp.libs[role].access_path = path;
-	return !torch_plan__new(tp.libs, &opts, &p->plan) && !elf_file__open(path, &p->ef);
+	return !torch_plan__new(tp.libs, NULL, false, &p->plan) && !elf_file__open(path, &p->ef);
 }
 
 static inline void planned__close(struct planned *p)

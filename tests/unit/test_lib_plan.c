@@ -226,7 +226,6 @@ static void check_paths(const struct torch_proc *tp, const struct torch_plan *p,
 
 static void check_env(const struct torch_env *env)
 {
-	const struct plan_opts opts = { .use_cache = false };
 	const struct known *k = find_known(env->name);
 	struct torch_plan *p = NULL;
 	struct torch_proc tp;
@@ -235,7 +234,7 @@ static void check_env(const struct torch_env *env)
 
 	CU_ASSERT_FATAL(fake_proc(env, &tp));
 	begin = clock__mono_ns();
-	CU_ASSERT_EQUAL_FATAL(torch_plan__new(tp.libs, &opts, &p), 0);
+	CU_ASSERT_EQUAL_FATAL(torch_plan__new(tp.libs, NULL, false, &p), 0);
 	begin = clock__mono_ns() - begin;
 	check_table(p);
 	count_ops(p, k, env->name);
@@ -260,13 +259,12 @@ TEST("wheels")
 /* A library that is no torch must be refused, not planned. */
 TEST("a library that is no torch")
 {
-	const struct plan_opts opts = { .use_cache = false };
 	struct torch_proc tp = { .pid = getpid() };
 	struct torch_plan *p = NULL;
 
 	tp.libs[TORCH_LIB_CPU].present = true;
 	tp.libs[TORCH_LIB_CPU].path = tp.libs[TORCH_LIB_CPU].access_path = (char[]){ "/proc/self/exe" };
-	CU_ASSERT(torch_plan__new(tp.libs, &opts, &p) < 0);
+	CU_ASSERT(torch_plan__new(tp.libs, NULL, false, &p) < 0);
 	CU_ASSERT(p == NULL);
 }
 
@@ -291,7 +289,6 @@ static void damage(uint8_t *map, size_t len, uint32_t round)
 /* Any answer will do but a crash, which the child process turns into -EIO. */
 TEST("damaged libraries")
 {
-	const struct plan_opts opts = { .use_cache = false };
 	struct torch_proc tp = { .pid = getpid() };
 	char source[600];
 	struct damaged_lib d;
@@ -304,7 +301,7 @@ TEST("damaged libraries")
 		damage(d.map, d.len, round);
 		tp.libs[TORCH_LIB_CPU].present = true;
 		tp.libs[TORCH_LIB_CPU].path = tp.libs[TORCH_LIB_CPU].access_path = d.path;
-		CU_ASSERT_NOT_EQUAL(torch_plan__new(tp.libs, &opts, &p), -EIO);
+		CU_ASSERT_NOT_EQUAL(torch_plan__new(tp.libs, NULL, false, &p), -EIO);
 		torch_plan__free(p);
 		damaged_lib__close(&d);
 	}

@@ -286,7 +286,6 @@ static bool read_all(const char *path, uint8_t **data, size_t *len)
 /* Any answer will do but a crash of the child process that plans (-EIO), or an endless search. */
 static void damage_one(const char *source, enum torch_lib_role role, uint32_t rounds)
 {
-	const struct plan_opts opts = { .use_cache = false };
 	struct torch_proc tp = { .pid = getpid() };
 	struct torch_plan *plan;
 	char path[64];
@@ -309,7 +308,7 @@ static void damage_one(const char *source, enum torch_lib_role role, uint32_t ro
 		snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
 		tp.libs[role].present = true;
 		tp.libs[role].path = tp.libs[role].access_path = path;
-		CU_ASSERT_NOT_EQUAL(torch_plan__new(tp.libs, &opts, &plan), -EIO);
+		CU_ASSERT_NOT_EQUAL(torch_plan__new(tp.libs, NULL, false, &plan), -EIO);
 		torch_plan__free(plan);
 		close(fd);
 	}
@@ -339,14 +338,13 @@ TEST("damaged libraries")
 /* An optional library that cannot be analysed takes nothing else with it. */
 TEST("a library that cannot be read")
 {
-	const struct plan_opts opts = { .use_cache = false };
 	struct torch_proc tp = { .pid = getpid() };
 	struct torch_plan *plan = NULL;
 
 	tp.libs[TORCH_LIB_C10].present = tp.libs[TORCH_LIB_CUDA].present = true;
 	tp.libs[TORCH_LIB_C10].path = tp.libs[TORCH_LIB_C10].access_path = (char[]){ FAKE_ALLOC_LIB };
 	tp.libs[TORCH_LIB_CUDA].path = tp.libs[TORCH_LIB_CUDA].access_path = (char[]){ "/dev/null" };
-	CU_ASSERT_EQUAL_FATAL(torch_plan__new(tp.libs, &opts, &plan), 0);
+	CU_ASSERT_EQUAL_FATAL(torch_plan__new(tp.libs, NULL, false, &plan), 0);
 	CU_ASSERT_EQUAL(plan->site_cnt, 2);
 	torch_plan__free(plan);
 }

@@ -75,7 +75,6 @@ static const struct known *find_known(const char *name)
 static bool plan_of(const struct torch_env *env, struct torch_plan **p)
 {
 	static const char *const names[] = { "libc10.so", "libtorch_cpu.so", "libtorch_python.so" };
-	const struct plan_opts opts = { .use_cache = false };
 	static char paths[3][640];
 	struct torch_proc tp = { 0 };
 	struct elf_file *ef;
@@ -89,7 +88,7 @@ static bool plan_of(const struct torch_env *env, struct torch_plan **p)
 		tp.libs[role].build_id_sz = elf_file__build_id(ef, tp.libs[role].build_id, BUILD_ID_MAX);
 		elf_file__close(ef);
 	}
-	return !torch_plan__new(tp.libs, &opts, p);
+	return !torch_plan__new(tp.libs, NULL, false, p);
 }
 
 /* ---- what must hold ---- */

@@ -244,7 +244,6 @@ TEST("damage")
 static void check_live(const struct torch_env *env)
 {
 	static const char idle[] = "import torch\ntorch.ones(1)\n";
-	const struct plan_opts opts = { 0 };
 	struct ptb_agent_cfg agent;
 	struct ptb_proc_cfg probes;
 	struct torch_child child;
@@ -256,7 +255,7 @@ static void check_live(const struct torch_env *env)
 
 	CU_ASSERT_FATAL(torch_child__start(env, idle, &child));
 	CU_ASSERT_EQUAL_FATAL(torch_proc__open(child.pid, &tp, &why), 0);
-	CU_ASSERT_EQUAL_FATAL(torch_plan__new(tp->libs, &opts, &plan), 0);
+	CU_ASSERT_EQUAL_FATAL(torch_plan__new(tp->libs, NULL, false, &plan), 0);
 	proc_ops__init(&po, tp, plan);
 	proc_cfg__fill(&po, true, &probes);
 	proc_cfg__agent(&po, &agent);

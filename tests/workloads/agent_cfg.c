@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 
 	if (pid <= 0 || torch_proc__open(pid, &tp, &proc_why))
 		return 2;
-	if (torch_plan__new(tp->libs, &(struct plan_opts){ .use_cache = true }, &plan))
+	if (torch_plan__new(tp->libs, NULL, true, &plan))
 		return 3;
 	proc_ops__init(&po, tp, plan);
 	proc_cfg__agent(&po, &cfg);

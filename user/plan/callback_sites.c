@@ -179,17 +179,6 @@ static int add_node_call(struct plan_build *b, uint64_t addr)
 	return plan_build__probe(b, &fp);
 }
 
-/*
- * Node::operator() that is inlined into another function has no frame of its own: its entry and
- * exit would have the same stack pointer, which distinguishes frames. It is listed and not probed;
- * Engine::evaluate_function still shows the node as a whole.
- */
-static void add_inlined_node(struct plan_build *b, uint64_t entry)
-{
-	plan_build__func(b, "Node::operator() (inlined)", entry, PTB_FUNC_NODE_CALL,
-			 PTB_REFUSE_NO_ENTRY);
-}
-
 /* ---- typed calls of one operator ---- */
 
 /* Calls that are not part of the operator's preparation: other operators, and code that is not
@@ -293,7 +282,11 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 	if (scope == SCOPE_BACKWARD_FUNCTION) {
 		if (begins_with(&b->flow, fn->addr, call))
 			return add_node_call(b, fn->addr);
-		add_inlined_node(b, fn->addr);
+		/* inlined into another function it has no frame of its own: its entry and exit would
+		 * have the same stack pointer, which distinguishes frames;
+		 * Engine::evaluate_function still shows the node as a whole */
+		plan_build__func(b, "Node::operator() (inlined)", fn->addr, PTB_FUNC_NODE_CALL,
+				 PTB_REFUSE_NO_ENTRY);
 		return 0;
 	}
 	if (scope != SCOPE_FUNCTION)

@@ -239,11 +239,9 @@ static const char *main_path(const struct torch_lib *libs)
 	return "no library";
 }
 
-int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts,
+int torch_plan__new(const struct torch_lib *libs, const struct plan_key *known, bool use_cache,
 		    struct torch_plan **out)
 {
-	bool use_cache = !opts || opts->use_cache;
-	const char *dir = opts ? opts->cache_dir : NULL;
 	uint64_t begin = clock__mono_ns();
 	struct torch_plan *plan = NULL;
 	uint8_t *image = NULL;
@@ -252,13 +250,13 @@ int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts,
 	int err = 0;
 
 	*out = NULL;
-	if (opts && opts->key)
-		key = *opts->key;
+	if (known)
+		key = *known;
 	else
-		err = plan_key__get(libs, use_cache, dir, &key);
+		err = plan_key__get(libs, use_cache, NULL, &key);
 	if (err)
 		return err;
-	if (use_cache && !plan_cache__read(&key, dir, out)) {
+	if (use_cache && !plan_cache__read(&key, NULL, out)) {
 		(*out)->key = key;
 		pr_debug("plan from the cache in %llu us",
 			 (unsigned long long)(clock__mono_ns() - begin) / 1000);
@@ -281,7 +279,7 @@ int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts,
 		pr_debug("%u functions, %u sites in %llu us", plan->func_cnt, plan->site_cnt,
 			 (unsigned long long)(clock__mono_ns() - begin) / 1000);
 		if (use_cache && plan->site_cnt)
-			plan_cache__store(&key, dir, image, len);
+			plan_cache__store(&key, NULL, image, len);
 		plan->key = key;
 		*out = plan;
 	} else {

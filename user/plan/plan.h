@@ -135,17 +135,13 @@ struct torch_plan {
 	uint32_t observed_off;
 };
 
-struct plan_opts {
-	bool use_cache;             /* default true */
-	const char *cache_dir;      /* NULL: /var/cache/ptbpf */
-	const struct plan_key *key; /* of the libraries; NULL: not yet known */
-};
-
-/* Analyses libraries that belong together, or reads the cache. libs: an array by role, of all of
- * PyTorch's libraries in a process or one of CUDA's. 0 or negative errno (logged). -ENOTSUP: a
- * torch build without any usable site; -ESTALE: a file was written during the analysis. The caller
- * frees *out. */
-int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts,
+/*
+ * Analyses libraries that belong together, or reads the cache. libs: an array by role, of all of
+ * PyTorch's libraries in a process or one of CUDA's; key: theirs, NULL: not yet known. 0 or
+ * negative errno (logged). -ENOTSUP: a torch build without any usable site; -ESTALE: a file was
+ * written during the analysis. The caller frees *out.
+ */
+int torch_plan__new(const struct torch_lib *libs, const struct plan_key *key, bool use_cache,
 		    struct torch_plan **out);
 void torch_plan__free(struct torch_plan *plan);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * File: header | plan_layout | functions | sites | classes | argument programs | texts. Records are
- * this build's own structures with a text offset instead of a pointer. Their sizes are in the
- * header, so a file of another build of ptbpf does not match. A program ends after its last
- * instruction.
+ * this build's own structures with a text offset instead of a pointer; the key in the file's name
+ * is this build's, too. A program ends after its last instruction.
  */
 #define LOG_DOMAIN "plan_cache"
 #include "plan/plan_priv.h"
@@ -20,12 +19,7 @@
 #include "code/arch.h"
 #include "target/elf.h"
 
-#define CACHE_VERSION 7
-
 struct cache_head {
-	char magic[8];
-	uint32_t version;
-	uint32_t func_sz, site_sz, class_sz, layout_sz; /* of one record */
 	uint32_t func_cnt, site_cnt, class_cnt, text_sz;
 	uint32_t prog_cnt, prog_sz; /* all of them */
 	uint32_t names_a, names_b_only, names_disagree;
@@ -47,21 +41,15 @@ struct cache_class {
 #define NO_TEXT UINT32_MAX
 #define PROG_HEAD_SZ offsetof(struct ptb_arg_prog, ops)
 
-static const char cache_magic[8] = "ptbplan";
-
 /* ---- reading ---- */
 
 static bool head_ok(const struct cache_head *h, const uint8_t *body, uint64_t len)
 {
 	uint64_t need;
 
-	if (memcmp(h->magic, cache_magic, sizeof(h->magic)) || h->version != CACHE_VERSION ||
-	    h->func_sz != sizeof(struct cache_func) || h->site_sz != sizeof(struct plan_site) ||
-	    h->class_sz != sizeof(struct cache_class) || h->layout_sz != sizeof(struct plan_layout))
-		return false;
-	need = (uint64_t)h->layout_sz + (uint64_t)h->func_cnt * h->func_sz +
-	       (uint64_t)h->site_cnt * h->site_sz + (uint64_t)h->class_cnt * h->class_sz +
-	       h->prog_sz + h->text_sz;
+	need = sizeof(struct plan_layout) + (uint64_t)h->func_cnt * sizeof(struct cache_func) +
+	       (uint64_t)h->site_cnt * sizeof(struct plan_site) +
+	       (uint64_t)h->class_cnt * sizeof(struct cache_class) + h->prog_sz + h->text_sz;
 	return need == len && h->text_sz && h->prog_cnt <= h->prog_sz / PROG_HEAD_SZ &&
 	       !body[len - 1];
 }
@@ -321,11 +309,6 @@ static void put_plan(struct image *im, struct image *texts, const struct torch_p
 void plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len)
 {
 	struct cache_head h = {
-		.version = CACHE_VERSION,
-		.func_sz = sizeof(struct cache_func),
-		.site_sz = sizeof(struct plan_site),
-		.class_sz = sizeof(struct cache_class),
-		.layout_sz = sizeof(struct plan_layout),
 		.func_cnt = plan->func_cnt,
 		.site_cnt = plan->site_cnt,
 		.class_cnt = plan->class_cnt,
@@ -338,7 +321,6 @@ void plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *le
 
 	put(&im, &h, sizeof(h));
 	put_plan(&im, &texts, plan, &h.prog_sz);
-	memcpy(h.magic, cache_magic, sizeof(h.magic));
 	h.text_sz = texts.len;
 	memcpy(im.data, &h, sizeof(h));
 	*out = im.data;

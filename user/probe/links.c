@@ -64,12 +64,6 @@ static void close_link(const struct probe_link *link)
 		shielded__close(link->fd);
 }
 
-static void remove_event_of(const struct probe_link *link)
-{
-	if (link->trace)
-		trace_fs__remove_event(link->trace, link->event);
-}
-
 void link_list__add(struct link_list *l, struct probe_link link)
 {
 	vec_push(l->items, l->cnt, l->cap, link);
@@ -93,7 +87,8 @@ void link_list__clear(struct link_list *l)
 {
 	run_parallel(destroy_link, l, l->cnt);
 	for (uint32_t i = 0; i < l->cnt; i++)
-		remove_event_of(&l->items[i]);
+		if (l->items[i].trace)
+			trace_fs__remove_event(l->items[i].trace, l->items[i].event);
 	free(l->items);
 	memset(l, 0, sizeof(*l));
 }

@@ -43,11 +43,6 @@ static bool is_armed(const struct probe_site *s, const uint8_t *got)
 	       got[0] == 0xe8;
 }
 
-static bool in_memory(const struct probe_site *s, const uint8_t *got)
-{
-	return is_armed(s, got) || in_file(s, got);
-}
-
 static int differs(pid_t tgid, const struct probe_lib *lib, uint64_t offset, const char *where)
 {
 	pr_error("'%s' of process %d is not probed: the instruction at offset 0x%" PRIx64
@@ -100,7 +95,7 @@ static int check_bytes(const struct batch *b, uint32_t i)
 {
 	const struct probe_site *s = b->sites[i];
 
-	if (!in_memory(s, b->bytes[i]))
+	if (!is_armed(s, b->bytes[i]) && !in_file(s, b->bytes[i]))
 		return b->quiet ? -ESTALE : differs(b->tgid, b->lib, s->offset, "in its memory");
 	return has_probe(b, s) && !is_armed(s, b->bytes[i]) ? -ENOENT : 0;
 }

@@ -388,18 +388,6 @@ enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid)
 	return ta->answer;
 }
 
-int target_agent__open_ops(const struct target_agent *ta, pid_t pid, struct ptb_py_layout *layout)
-{
-	struct ptb_agent_open open;
-	int err = agent_lib__read_open(pid, &ta->lib, &open);
-
-	if (err)
-		return err;
-	layout->open_tls = open.tls;
-	layout->open_on = ta->lib.open + offsetof(struct ptb_agent_open, on);
-	return 0;
-}
-
 bool target_agent__gpu_refused(const struct target_agent *ta)
 {
 	switch (ta->gpu_why) {
@@ -446,14 +434,16 @@ bool target_agent__is_quiet(const struct target_agent *ta, pid_t pid)
 /* Reads open operators with each sample from now on, after the agent has answered. */
 static void read_open_ops(struct targets *ts, struct target *t)
 {
+	const struct agent_lib *lib = &t->agent->lib;
 	struct ptb_py_layout layout = t->python.layout;
-	int err = target_agent__open_ops(t->agent, t->pid, &layout);
-	uint64_t on = layout.open_on;
+	struct ptb_agent_open open = { .tls = 0 };
+	int err = agent_lib__read_open(t->pid, lib, &open);
 
+	layout.open_tls = open.tls;
 	layout.open_on = 0; /* a sample may be taken during the update */
 	if (!err)
 		err = probe_set__python(ts->ps, t->proc_idx, &layout);
-	layout.open_on = on;
+	layout.open_on = lib->open + offsetof(struct ptb_agent_open, on);
 	if (!err)
 		err = probe_set__python(ts->ps, t->proc_idx, &layout);
 	if (err)

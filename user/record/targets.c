@@ -179,7 +179,6 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
 struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *libs, bool no_cache)
 {
 	struct plan_key key;
-	struct plan_opts opts = { .use_cache = !no_cache, .key = &key };
 	uint64_t t0 = clock__mono_ns();
 	struct shared_plan *sp;
 	int err;
@@ -202,7 +201,7 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *li
 		    sizeof(*ts->plans));
 	sp = &ts->plans[ts->plan_cnt];
 	*sp = (struct shared_plan){ .plan = NULL };
-	err = torch_plan__new(libs, &opts, &sp->plan);
+	err = torch_plan__new(libs, &key, !no_cache, &sp->plan);
 	if (err) {
 		plan_failures__note(&key, err, clock__mono_ns() - t0, clock__mono_ns());
 		return NULL;

@@ -19,11 +19,12 @@
 #include "record/run.h"
 #include "target/torch.h"
 
+struct remote_mem;
+struct target;
+struct targets;
+
 /* The CPython of one target: the layout that its stacks are read with, or the reason why they are
  * not read. */
-
-struct targets;
-struct target;
 
 enum python_state {
 	PYTHON_UNKNOWN, /* not searched for yet, or stacks are not recorded */
@@ -58,10 +59,6 @@ void target_python__meta(const struct targets *ts);
  * The probes in CUDA's libraries of one target: in any number of libraries, whenever they are
  * loaded, as long as the agent does not record the GPUs. Never reads the target.
  */
-
-struct probe_set;
-struct target;
-struct targets;
 
 struct cuda_lib {
 	struct torch_lib lib; /* a copy */
@@ -105,10 +102,6 @@ void target_cuda__free(struct target_cuda *tc);
  * withdraws the requests. Decides what is requested, and keeps the reasons against it. Reads no
  * chunks and no records.
  */
-
-struct remote_mem;
-
-struct recorder;
 
 enum agent_answer {
 	AGENT_PENDING, /* it has not answered yet */
@@ -154,8 +147,6 @@ int target_agent__request(struct target_agent *ta, pid_t pid, const struct recor
 			  struct recorder *rec);
 /* The answer so far. */
 enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid);
-/* Sets where samples find the open operators, once the agent keeps them. 0 or negative errno. */
-int target_agent__open_ops(const struct target_agent *ta, pid_t pid, struct ptb_py_layout *layout);
 /* Has it stopped recording operators (ta->why)? Notes in ta->no_values that it has stopped
  * recording values. */
 bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Everything that is dispatched or scheduled calls at::getStepCallbacksUnlessEmpty(scope) first, so
- * its callers outside at::_ops are the other entries:
+ * Every dispatched or scheduled function calls at::getStepCallbacksUnlessEmpty(scope) first. Its
+ * callers outside at::_ops are:
  *
- * scope 0 (FUNCTION): callBoxed (by symbol; in stripped files by the shape of its arguments' use),
- *   and C++ functions with a typed handle in line, such as c10d::ProcessGroup::allreduce. Those
- *   name their operator as at::_ops::X::call does and are probed alike if every call of them
- *   dispatches it and does nothing before but convert arguments.
+ * scope 0 (FUNCTION): callBoxed (by its symbol, or in stripped files by its use of arguments), and
+ *   C++ functions with an inlined typed handle, such as c10d::ProcessGroup::allreduce. These name
+ *   their operator as at::_ops::X::call does. They are probed in the same way if every call of them
+ *   dispatches the operator and only converts arguments before.
  * scope 1 (BACKWARD_FUNCTION): Node::operator().
  *
- * The rest is listed with the reason NO_NAME.
+ * Other callers are listed with the reason NO_NAME.
  */
 #include "plan/plan_priv.h"
 
@@ -282,9 +282,8 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 	if (scope == SCOPE_BACKWARD_FUNCTION) {
 		if (begins_with(&b->flow, fn->addr, call))
 			return add_node_call(b, fn->addr);
-		/* inlined into another function it has no frame of its own: its entry and exit would
-		 * have the same stack pointer, which distinguishes frames;
-		 * Engine::evaluate_function still shows the node as a whole */
+		/* without a frame of its own its entry and exit would have the same stack pointer,
+		 * which distinguishes frames; Engine::evaluate_function still shows the node */
 		plan_build__func(b, "Node::operator() (inlined)", fn->addr, PTB_FUNC_NODE_CALL,
 				 PTB_REFUSE_NO_ENTRY);
 		return 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * CUDA's launches, copies, fills and synchronisation in libcudart and libcuda, found by their names
- * (local ones, where libcudart is linked into a library of torch's); their arguments are those of
- * the public prototypes (cuda_runtime_api.h, cuda.h). Each is probed at its entry, those of
- * libcudart at their end too, where the code shows it (plan_priv.h). libcuda's functions jump into
- * a table that tools may change: no end. They are attached only where CUDA calls are recorded
- * without the agent.
+ * (local names if libcudart is linked into a library of torch's). Their arguments are those of the
+ * public prototypes (cuda_runtime_api.h, cuda.h). Each is probed at its entry, and those of
+ * libcudart at their ends, too, if the code shows them (plan_priv.h). libcuda's functions jump into
+ * a table that tools may change, so they have no ends. They are attached only when CUDA calls are
+ * recorded without the agent.
  */
 #include "plan/plan_priv.h"
 

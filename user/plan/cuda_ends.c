@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * An exported function of libcudart checks whether a tool has subscribed. If not, it calls a local
- * function and returns that one's result, without an instruction that could be probed; if so, it
- * calls the tool before and after the same local function. The local function calls the driver
- * through a pointer and stores the driver's error.
+ * An exported function of libcudart checks whether a tool has subscribed. Without a tool it calls a
+ * local function and returns that function's result, without an instruction that could be probed.
+ * With one it calls the tool before and after the same local function. The local function calls the
+ * driver through a pointer and stores the driver's error.
  *
- * "Work" is a call through a pointer, or of a function of this file that may make one; functions of
- * other libraries (threads, memory, texts) are not the driver. Where that is not known, a call is
- * work.
+ * "Work" is a call through a pointer, or a call of a function of this file that may make one.
+ * Functions of other libraries (threads, memory, texts) are not the driver. A call of an unknown
+ * function is work.
  */
 #include "plan/plan_priv.h"
 

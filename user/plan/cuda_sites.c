@@ -4,17 +4,16 @@
  * public prototypes (cuda_runtime_api.h, cuda.h). Each is probed at its entry. Where the call ends
  * depends on what the code shows:
  *
- * libcudart: `cudaMalloc` asks whether a tool listens and hands its arguments on to a local
- *   function in either case, without an emulated instruction between the tool's end callback and
- *   the return. So the end is searched for in the function that does the work, if it is one and
- *   gets all arguments that matter.
- * libcuda: `cmpl $dead,state; je 1f; jmp *table(%rip)`: the entry is the `je`; what the table leads
- *   to may be changed by tools, and writes its result behind its last emulated instruction. No end.
+ * libcudart: `cudaMalloc` checks whether a tool has subscribed. In either case it passes its
+ *   arguments on to a local function, without an emulated instruction between the tool's end
+ *   callback and the return. So the end is searched for in the function that does the work, if
+ *   there is a single one and it gets all arguments that are recorded.
+ * libcuda: `cmpl $dead,state; je 1f; jmp *table(%rip)`. The entry is the `je`. Tools may change the
+ *   table, and its functions write their results after their last emulated instruction: no end.
  *
- * The work are the calls that get the pointer to the result (of a call without one: its first
- * argument), and stores through it; no site is before any of them. Code that does not use it is
- * error handling. A path that does no work (a refused argument) may have no site: the programs
- * notice and report that.
+ * Work are the calls that get the pointer to the result (or the first argument, without a result)
+ * and the stores through it. All sites are after the work. Code without the pointer handles errors.
+ * A path without work (a refused argument) may have no site, which the programs notice and report.
  */
 #include "plan/plan_priv.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Bits of TensorImpl::key_set_ (pytorch c10/core/DispatchKeySet.h): first one bit per backend, then
- * functionality k at bit backends + k - 1. How many backends there are and which number a key has
- * is what c10::toString(BackendComponent) and c10::toString(DispatchKey) answer, number by number.
+ * functionality k at bit backends + k - 1. c10::toString(BackendComponent) and
+ * c10::toString(DispatchKey) return the names of numbers, which give the count of backends and the
+ * number of each key.
  */
 #include <string.h>
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Reports of torch's allocators (pytorch c10/core/CPUAllocator.h, c10/core/Allocator.h). They are
- * called whether a profiler runs or not, and what is reported is in the argument registers, so one
- * site where those are still as the caller left them is enough. What the arguments are is read off
- * the mangled name.
+ * called whether a profiler runs or not, and the argument registers have all that is reported. One
+ * site at which they are unchanged is enough. The mangled name has the types of the arguments.
  */
 #include "plan/plan_priv.h"
 

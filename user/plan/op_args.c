@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * An operator's schema is the text that fits its C++ parameters; some are written down with int and
- * with SymInt, and again without defaults. Doubles that come in vector registers are read at the
- * call of getStepCallbacksUnlessEmpty, which every call of the operator runs once; a result that is
- * returned in a register is read at the exit sites.
+ * An operator's schema is the text that fits its C++ parameters. Some have a text with int, one
+ * with SymInt, and another one without defaults. Doubles in vector registers are read at the call
+ * of getStepCallbacksUnlessEmpty, which every call of the operator runs once. A result in a
+ * register is read at the exit sites.
  */
 #define LOG_DOMAIN "op_args"
 #include "plan/args_priv.h"

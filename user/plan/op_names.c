@@ -10,8 +10,8 @@
  *
  * Names from schema texts: every text of the form `name[.overload](arguments) -> result` in
  * read-only data is a reading of the class name with '.' written as '_'. The linker merges a text
- * into the tail of a longer one ("erfinv.out(" into "special_erfinv.out("), so classes without a
- * whole text are searched for among the tails.
+ * into the tail of a longer one ("erfinv.out(" into "special_erfinv.out("), so the tails are
+ * searched for classes without a whole text.
  */
 #include "plan/plan_priv.h"
 

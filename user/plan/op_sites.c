@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * at::_ops::X::call. X is the operator's class name; its name as torch reports it comes from the
- * code and is confirmed by the schema texts (plan_priv.h). A function whose name cannot be found is
- * listed, not probed.
+ * at::_ops::X::call, where X is the operator's class name. Its name in torch's reports comes from
+ * the code, and the schema texts confirm it (plan_priv.h). A function whose name cannot be found is
+ * listed and not probed.
  */
 #define LOG_DOMAIN "op_sites"
 #include "plan/plan_priv.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * torch.Tensor as a Python object (torch/csrc/autograd/python_variable.h, struct THPVariable).
- * Where it keeps its TensorImpl* (behind a flag of MaybeOwned up to 2.8 or so, directly later) is
- * derived from the getter of its attribute _cdata:
- * PyLong_FromVoidPtr(self->cdata.unsafeGetTensorImpl()).
+ * torch.Tensor as a Python object (torch/csrc/autograd/python_variable.h, struct THPVariable). The
+ * offset of its TensorImpl* (up to about 2.8 behind a flag of MaybeOwned) is derived from the
+ * getter of its attribute _cdata: PyLong_FromVoidPtr(self->cdata.unsafeGetTensorImpl()).
  */
 #include <string.h>
 

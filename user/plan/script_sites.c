@@ -9,7 +9,7 @@
  *
  * The function's name is a member, right before num_inputs (torch/csrc/jit/runtime/
  * graph_executor_impl.h: graph, function_name_, num_inputs), and run() begins by comparing the
- * stack's size with num_inputs. What the interpreter calls by itself is in line and not seen here.
+ * stack's size with num_inputs. The interpreter's own calls are inlined and not seen here.
  */
 #include "plan/plan_priv.h"
 

@@ -6,12 +6,12 @@
  *
  *	Dispatcher::callWithDispatchKeySlowPath<R, A...>(handle, callbacks, keys, kernel, A...)
  *
- * whose name has the types A, and whose call has each argument where the System V rules put it. So
- * what arrives there unchanged from the function's entry is read at the entry: an argument of the
- * function, or a field behind one, such as opts.timeout, or the reference to an ArrayRef that has
- * the begin of a vector behind one. What the function makes itself (barrier's tensor, copies of
- * vectors) is UNKNOWN, as is everything where the name or the call is missing. The function returns
- * the operator's Work only, so lists of tensors that it results in are UNKNOWN, too.
+ * The name has the types A, and the System V rules give the location of each argument of this call.
+ * A value that arrives there unchanged from the function's entry is read at the entry: an argument
+ * of the function, a field behind one, such as opts.timeout, or the reference to an ArrayRef with
+ * the begin of a vector behind one. Values that the function makes (barrier's tensor, copies of
+ * vectors) are UNKNOWN, and all are if the name or the call is missing. The function returns only
+ * the operator's Work, so resulting lists of tensors are UNKNOWN, too.
  */
 #include "plan/args_priv.h"
 

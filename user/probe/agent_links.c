@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Links to the USDT sites of the agent inside a target: one that copies its chunks, and those whose
- * only purpose is that the kernel raises the sites' semaphores while they exist, and lowers them
- * however they end (kernel kernel/events/uprobes.c, update_ref_ctr()). Never writes to the target
- * itself.
+ * Links to the USDT sites of the agent inside a target. One copies its chunks. The others only make
+ * the kernel raise the sites' semaphores while they exist, and lower them however they end (kernel
+ * kernel/events/uprobes.c, update_ref_ctr()). Never writes to the target itself.
  */
 #define LOG_DOMAIN "agent"
 #include "base/log.h"
@@ -23,7 +22,7 @@ static const char *const site_names[PTB_AGENT_SITE_CNT] = {
 #undef X
 };
 
-/* Sites of the agent that are to be attached together: bits 1 << enum ptb_agent_site. */
+/* Sites of the agent that are attached together: bits 1 << enum ptb_agent_site. */
 struct agent_req {
 	const struct probe_agent *pa;
 	uint32_t wanted;
@@ -47,7 +46,8 @@ static int check_request(const struct probe_set *ps, uint32_t proc_idx, const st
 	return 0;
 }
 
-/* An agent's sites are no-ops, whatever its notes say: breakpoints on nothing else. */
+/* An agent's sites are no-ops. Its notes are not trusted: no other instruction gets a
+ * breakpoint. */
 static int take_nops(pid_t tgid, struct probe_lib *lib)
 {
 	static const uint8_t nop1[] = { 0x90 }, nop5[] = { 0x0f, 0x1f, 0x44, 0x00, 0x00 };
@@ -73,7 +73,7 @@ static int take_nops(pid_t tgid, struct probe_lib *lib)
 	return err;
 }
 
-/* All of them or none. Their site id is 0: they are not of the plan. */
+/* Attaches all of them or none. Their site id is 0, because they are not in the plan. */
 static int attach_agent(struct probe_set *ps, uint32_t proc_idx, const struct agent_req *ar)
 {
 	struct probe_site sites[PTB_AGENT_SITE_CNT] = {}, *list[PTB_AGENT_SITE_CNT];
@@ -119,7 +119,7 @@ static int attach_agent(struct probe_set *ps, uint32_t proc_idx, const struct ag
 	if (err && err != -ESRCH && err != -ESTALE && err != -EUSERS)
 		pr_error("cannot attach to the agent of process %d: %s", (int)req.tgid,
 			 errstr(err));
-	link_list__clear(&links); /* what was not kept */
+	link_list__clear(&links);
 	return err;
 }
 
@@ -149,7 +149,7 @@ int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const stru
 		{ pa, stacks, PTB_PROG_AGENT_STACK, &links },
 		{ pa, edges, PTB_PROG_AGENT_EDGE, &links },
 		{ pa, requests & ~(stacks | edges | ops), PTB_PROG_AGENT_REQUEST, &links },
-		/* last, since the agent would begin anew with each of the others */
+		/* last: the agent would begin anew with each of the others */
 		{ pa, ops, PTB_PROG_AGENT_REQUEST, &ops_links },
 	};
 	const struct agent_req whole = { .pa = pa, .wanted = requests };
@@ -174,6 +174,6 @@ void probe_set__agent_withdraw(struct probe_set *ps, uint32_t proc_idx)
 {
 	if (proc_idx >= PTB_PROC_MAX)
 		return;
-	link_list__clear(&ps->procs[proc_idx].ops_links); /* first, as they came last */
+	link_list__clear(&ps->procs[proc_idx].ops_links); /* first: they were attached last */
 	link_list__clear(&ps->procs[proc_idx].request_links);
 }

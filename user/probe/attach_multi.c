@@ -68,8 +68,8 @@ int attach_multi__sites(struct attach_req *req)
 	return attach__bisect(req, link_multi, UPROBE_MULTI_MAX);
 }
 
-/* The smallest program, linked to an instruction of this process or, with another path, to nothing.
- * A descriptor or negative errno. */
+/* Links the smallest program to an instruction of this process or, with another path, to nothing. A
+ * descriptor or negative errno. */
 static int link_smallest(const char *path, unsigned long offset, pid_t pid)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
@@ -103,15 +103,16 @@ int attach_multi__try(void)
 	return attach_multi__supported() ? 0 : -ESRCH;
 }
 
-/* A kernel that knows these links refuses a directory as such (kernel/trace/bpf_trace.c,
- * bpf_uprobe_multi_link_attach()). To make and remove a real one waits for tens of milliseconds. */
+/* A kernel with these links refuses a directory with its own errno (kernel/trace/bpf_trace.c,
+ * bpf_uprobe_multi_link_attach()). Making and removing a real link waits for tens of
+ * milliseconds. */
 bool attach_multi__known(void)
 {
 	return link_smallest("/", 1, getpid()) == -EBADF;
 }
 
-/* Before commit 46ba0e49b642 (Linux 6.10) a link with a pid served that thread alone and not the
- * process: the same commit refuses negative pids, before it resolves the path. */
+/* Before commit 46ba0e49b642 (Linux 6.10) a link with a pid served only that thread and not the
+ * process. The same commit refuses negative pids before it resolves the path. */
 bool attach_multi__supported(void)
 {
 	return attach_multi__known() && link_smallest("/", 1, -1) == -EINVAL;

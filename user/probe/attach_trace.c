@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Many uprobes under one perf event, for kernels without uprobe_multi (Debian 12's 6.1): sites are
- * defined as one event of tracefs, opened once for the process. With a perf event for each site the
- * kernel would wait for a grace period for every single one that is closed: minutes for thousands,
- * while the target goes on paying, even after ptbpf is killed.
+ * Many uprobes under one perf event, for kernels without uprobe_multi (Debian 12's 6.1). Sites are
+ * defined as one event of tracefs, which is opened once for the process. With a perf event per site
+ * the kernel would wait for a grace period at each close: minutes for thousands of sites, in which
+ * the target goes on paying, even after ptbpf is killed.
  *
  * There is one cookie per event, so BPF finds the site by its address (map site_of_ip). tracefs is
- * mounted for this process alone, invisible to others. Definitions outlive a kill -9, disabled; the
- * next ptbpf that uses tracefs removes them. So nothing here may outlive ptbpf itself (shielded.c):
- * its events would be removed while they are in use.
+ * mounted for this process alone, invisible to others. Definitions survive a kill -9, disabled, and
+ * the next ptbpf that uses tracefs removes them. Therefore no link may survive ptbpf (shielded.c):
+ * its event would be removed while it is in use.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -35,7 +35,7 @@
 #include "probe/probe_impl.h"
 
 #define WRITE_MAX 4000 /* the kernel parses at most 4,095 bytes of a write */
-#define EVENT_MAX 4096 /* sites of one event: the search for duplicates is quadratic */
+#define EVENT_MAX 4096 /* sites per event: the search for duplicates is quadratic */
 
 struct trace_fs {
 	int dir;       /* root of tracefs */
@@ -79,9 +79,9 @@ void trace_fs__remove_event(const struct trace_fs *tf, uint32_t event)
 static uint32_t open_cnt; /* of this process */
 
 /*
- * Is it an event of a ptbpf of our pid namespace that is no more, or that had our pid? The kernel
- * refuses to remove an event in use only if it is of a single probe; of a group it frees what its
- * breakpoints still call (seen to crash Linux 6.1), so nothing may be removed that could be in use.
+ * Did a ptbpf make the event that has ended, or had our pid, in our pid namespace? The kernel
+ * refuses to remove an event in use only if it has a single probe. For a group it frees what its
+ * breakpoints still call (seen to crash Linux 6.1), so no event that may be in use is removed.
  */
 static bool is_stale(const char *name, uint32_t ns_inum)
 {
@@ -94,12 +94,12 @@ static bool is_stale(const char *name, uint32_t ns_inum)
 }
 
 struct stale {
-	struct strtab *names; /* of events */
-	uint32_t sites;       /* that they have */
+	struct strtab *names; /* of the events */
+	uint32_t sites;       /* of the events together */
 };
 
-/* The whole file is read before anything of it is removed: it is read by position, and what follows
- * moves up. */
+/* Reads the whole file before anything is removed, because it is read by position and later lines
+ * move up. */
 static int find_stale(int dir, uint32_t ns_inum, struct stale *st)
 {
 	int fd = openat(dir, "uprobe_events", O_RDONLY | O_CLOEXEC), err = 0;
@@ -124,7 +124,7 @@ static int find_stale(int dir, uint32_t ns_inum, struct stale *st)
 	return err;
 }
 
-/* Once more if there were any: another ptbpf may have changed the file between two reads of it. */
+/* Repeats until there are none: another ptbpf may have changed the file between two reads. */
 static void remove_stale(const struct trace_fs *tf, uint32_t ns_inum)
 {
 	struct stale st;
@@ -133,12 +133,12 @@ static void remove_stale(const struct trace_fs *tf, uint32_t ns_inum)
 	do {
 		n = find_stale(tf->dir, ns_inum, &st) ? 0 : strtab__cnt(st.names);
 		if (n >= left)
-			n = 0; /* what is still there cannot be removed */
+			n = 0; /* the rest cannot be removed */
 		left = n;
 		for (uint32_t i = 1; i <= n; i++) {
 			const char *name = strtab__text(st.names, i);
 
-			/* still: numbers of processes are used again */
+			/* checked again, because numbers of processes are reused */
 			if (is_stale(name, ns_inum))
 				remove_named(tf->events_fd, name);
 		}
@@ -201,7 +201,8 @@ void trace_fs__free(struct trace_fs *tf)
 
 /* ---- one event ---- */
 
-/* One line per site. The path is our own descriptor's: it may not hold blanks. */
+/* Writes a line per site. The path is that of ptbpf's own descriptor, because paths with blanks are
+ * not allowed. */
 static int define(struct trace_fs *tf, uint32_t event, int file, struct attach_req *req,
 		  uint32_t from, uint32_t cnt)
 {
@@ -263,7 +264,7 @@ int trace_fs__try(void)
 		err = probe_cost__sites(&req.path, &sites[0].offset, &sites[1].offset);
 	if (err)
 		return err;
-	tf = trace_fs__open(0); /* of no namespace, so that nothing stale is removed */
+	tf = trace_fs__open(0); /* for no namespace, so that nothing stale is removed */
 	if (!tf)
 		return -errno;
 	snprintf(tf->group, sizeof(tf->group), "ptbpf_%u_%d", inum, (int)getpid());
@@ -328,7 +329,7 @@ static int link_trace(struct attach_req *req, uint32_t from, uint32_t cnt, struc
 
 /* ---- all sites of a request ---- */
 
-/* Addresses of a site wherever the file's code is mapped. */
+/* Adds the addresses of each site, wherever the file's code is mapped. */
 static int describe_to_bpf(const struct attach_req *req, const struct code_maps *maps,
 			   const struct probe_site *site, bool *twice)
 {
@@ -350,14 +351,14 @@ static int describe_to_bpf(const struct attach_req *req, const struct code_maps 
 			if (errno != EEXIST)
 				return -errno;
 			if (!bpf_map_lookup_elem(req->trace->map_fd, &key, &other) &&
-			    other != cookie) /* else: tried again */
+			    other != cookie) /* a later round tries again */
 				*twice = true;
 		}
 	}
 	return 0;
 }
 
-/* Keeps the sites that BPF can distinguish: not two of one program at one address. */
+/* Keeps the sites that BPF can distinguish: no two of one program at one address. */
 static int number_sites(struct attach_req *req)
 {
 	struct code_maps maps;
@@ -383,7 +384,7 @@ static int number_sites(struct attach_req *req)
 
 int attach_trace__sites(struct attach_req *req)
 {
-	/* the sites of requests never run: nothing searches them by address */
+	/* no program searches for the sites of requests */
 	int err = req->prog_nr == PTB_PROG_AGENT_REQUEST ? 0 : number_sites(req);
 
 	return err ? err : attach__bisect(req, link_trace, EVENT_MAX);
@@ -397,7 +398,7 @@ void trace_fs__forget_process(struct trace_fs *tf, uint32_t proc)
 
 	while (!err) {
 		key = next;
-		err = bpf_map_get_next_key(tf->map_fd, &key, &next); /* before the key is gone */
+		err = bpf_map_get_next_key(tf->map_fd, &key, &next); /* before the key is deleted */
 		if (!bpf_map_lookup_elem(tf->map_fd, &key, &cookie) &&
 		    PTB_COOKIE_PROC(cookie) == proc)
 			bpf_map_delete_elem(tf->map_fd, &key);

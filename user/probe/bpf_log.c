@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Messages of libbpf into our log, domain "libbpf". Its warnings are expected while features are
- * tried and links bisected, so all are debug messages.
+ * Logs libbpf's messages in the domain "libbpf". Its warnings are expected while features are tried
+ * and links are bisected, so all are debug messages.
  */
 #define LOG_DOMAIN "libbpf"
 #include "base/log.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What BPF programs count for each processor: of all processes by kind, and of each process the
- * hits that have no record. */
+/* Counts of BPF programs per processor: by kind for all processes, and the hits without a record of
+ * each process. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Programs that are not attached to anything: one of the object loaded alone, and iterators, which
- * are read like files. */
+/* Programs without an attachment: one program of the object loaded alone, and iterators, which are
+ * read like files. */
 #include <errno.h>
 #include <unistd.h>
 

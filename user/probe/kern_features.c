@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The table of probe_set.h: each row tries the thing itself where that is possible without
- * harm, and reads what the kernel reports where it is not. Attaches only to ptbpf itself.
+ * The table in probe_set.h. A row tries its feature where that does no harm, or reads what the
+ * kernel reports. Attaches only to ptbpf itself.
  */
 #define LOG_DOMAIN "features"
 #include "base/log.h"
@@ -28,7 +28,7 @@
 #include "probe/probe_impl.h"
 #include "probe/probe_set.h"
 
-/* First line of a small file without its end; -1 and errno if it cannot be read. */
+/* Reads the first line of a small file without its newline. -1 and errno: it cannot be read. */
 static int read_line(const char *path, char *buf, size_t cap)
 {
 	FILE *f = fopen(path, "re");
@@ -69,7 +69,7 @@ static enum feature_state check_kernel(char *detail, size_t cap)
 		      "%s %s %s", u.sysname, u.release, u.machine);
 }
 
-/* What a probe's program knows its site by. */
+/* Cookies tell a program which site was hit. */
 static enum feature_state check_cookies(char *detail, size_t cap)
 {
 	int has = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_get_attach_cookie, NULL);
@@ -148,7 +148,8 @@ static enum feature_state check_ptrace_cap(char *detail, size_t cap)
 	return FEATURE_NO;
 }
 
-/* The mode in brackets: "none [integrity] confidentiality". No file: no lockdown in this kernel. */
+/* The mode in brackets: "none [integrity] confidentiality". Without the file the kernel has no
+ * lockdown. */
 static enum feature_state check_lockdown(char *detail, size_t cap)
 {
 	char line[128], *mode, *end;
@@ -165,12 +166,12 @@ static enum feature_state check_lockdown(char *detail, size_t cap)
 		return answer(FEATURE_UNKNOWN, detail, cap, "%s", line);
 	*end = '\0';
 	snprintf(detail, cap, "%s", mode + 1);
-	/* "integrity" still lets BPF read; "confidentiality" forbids bpf_probe_read_kernel() */
+	/* only "confidentiality" forbids bpf_probe_read_kernel() */
 	return strcmp(mode + 1, "confidentiality") ? FEATURE_YES : FEATURE_NO;
 }
 
-/* Its header only: libbpf parses the rest when programs are loaded, which takes as long as to load
- * them. */
+/* Reads only the header: libbpf parses the rest when programs are loaded, which takes as long as
+ * loading them. */
 static enum feature_state check_btf(char *detail, size_t cap)
 {
 	static const char path[] = "/sys/kernel/btf/vmlinux";
@@ -258,7 +259,7 @@ static enum feature_state check_trace_fs(char *detail, size_t cap)
 	return FEATURE_YES;
 }
 
-/* Disabled, they cost no hit; each keeps some kernel memory. */
+/* Disabled events cost nothing per hit, and some kernel memory each. */
 static enum feature_state check_left_over(char *detail, size_t cap)
 {
 	uint32_t level, inum;
@@ -284,12 +285,11 @@ static enum feature_state check_paranoid(char *detail, size_t cap)
 		return answer(FEATURE_UNKNOWN, detail, cap, "%s", errstr(errno));
 	snprintf(detail, cap, "kernel.perf_event_paranoid %s", level);
 	if (has_cap(set, CAP_SYS_ADMIN) || has_cap(set, CAP_NR_PERFMON))
-		return FEATURE_YES; /* the setting binds others */
+		return FEATURE_YES; /* the setting restricts others */
 	return atoi(level) > 0 ? FEATURE_NO : FEATURE_YES;
 }
 
-/* Loops over programs, lists and frames; what an exit must know of its entry, and what is known of
- * a thread's stacks. */
+/* Needs loops over programs, lists and frames, and storage from an entry to its exit. */
 static enum feature_state check_args(char *detail, size_t cap)
 {
 	int loop = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_loop, NULL);
@@ -305,7 +305,7 @@ static enum feature_state check_args(char *detail, size_t cap)
 	return FEATURE_NO;
 }
 
-/* good: the answer where it works. Where it does not, the kernel's messages are on stderr. */
+/* good: the answer on success. After a failure the kernel's messages are on stderr. */
 static enum feature_state try_set(const struct probe_set_opts *opts, const char *good, char *detail,
 				  size_t cap)
 {
@@ -376,7 +376,8 @@ static enum feature_state check_kmem(char *detail, size_t cap)
 	return answer(FEATURE_NO, detail, cap, "not reported: %s", names);
 }
 
-/* Kernels before 5.11 charge BPF maps to the limit of locked memory; libbpf raises it if it may. */
+/* Kernels before 5.11 charge BPF maps to the limit of locked memory, which libbpf raises if it
+ * may. */
 static enum feature_state check_memlock(char *detail, size_t cap)
 {
 	struct rlimit lim;
@@ -413,7 +414,7 @@ static enum feature_state check_pidns(char *detail, size_t cap)
 	return answer(FEATURE_YES, detail, cap, "initial");
 }
 
-/* Times of records are the kernel's clock; those of windows are read here. */
+/* Records have the kernel's clock, windows the one that is read here. */
 static enum feature_state check_clock(char *detail, size_t cap)
 {
 	int64_t seconds = 0, ns = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The tracepoints of kernel memory: which of them this kernel has, their links, and the passes over
- * all tasks that begin and end the threads' sums. Of a missing one the kinds of events that it
- * would report are named.
+ * all tasks that begin and end the threads' sums. Names the kinds of events that missing
+ * tracepoints would report.
  */
 #define LOG_DOMAIN "kmem"
 #include "base/log.h"
@@ -40,7 +40,7 @@ static const char *const kind_names[KMEM_KINDS] = {
 };
 
 static const struct {
-	const char *name; /* of a scheduler's, mm's tracepoint, or of a system call */
+	const char *name; /* of a tracepoint of the scheduler or of mm, or of a system call */
 	bool syscall;
 	uint8_t kind;
 } tracepoints[] = {
@@ -68,7 +68,8 @@ static const struct {
 
 /* ---- what this kernel has ---- */
 
-/* Arguments of a tracepoint without the first, which is the tracer's own; NULL: there is none. */
+/* Arguments of a tracepoint; the first one is the tracer's own. NULL: there is no such
+ * tracepoint. */
 static const struct btf_type *tracepoint_proto(const struct btf *btf, const char *name)
 {
 	const struct btf_type *t;
@@ -103,7 +104,7 @@ static int syscall_event(int tracefs, bool enter, const char *name)
 	return trace_fs__event_id(tracefs, event);
 }
 
-/* Bits of enum kmem_kind: those of which a tracepoint is not there. */
+/* Bits of enum kmem_kind whose tracepoint is missing. */
 static uint32_t find_missing(const struct btf *btf, int tracefs)
 {
 	uint32_t missing = 0;
@@ -163,8 +164,8 @@ int kmem__find_missing(char *buf, size_t cap)
 }
 
 /*
- * The processors of this machine, present ones: more may be possible, and every reading of a
- * process's memory pays for each. "0-3,8"; 0: more than max, or unreadable.
+ * Present processors. More may be possible, and every reading of a process's memory pays for each.
+ * The text is like "0-3,8". Returns 0 for more than max, or if it is unreadable.
  */
 static uint32_t read_cpus(__u64 *ids, uint32_t max)
 {
@@ -201,7 +202,7 @@ static void set_all(struct ptbpf_bpf *s, bool on)
 	bpf_map__set_autocreate(s->maps.kmem_seen, on);
 }
 
-/* Tracepoints whose arguments have changed over the years. */
+/* Selects the programs for tracepoints whose arguments differ between kernels. */
 static void choose_variants(struct ptbpf_bpf *s, const struct btf *btf, uint32_t missing)
 {
 	const struct btf_type *t;
@@ -221,7 +222,7 @@ static void choose_variants(struct ptbpf_bpf *s, const struct btf *btf, uint32_t
 	}
 }
 
-/* The tracepoint of a program, as its section names it; kind of event through *kind. */
+/* Finds the tracepoint in the program's section name; *kind: the kind of event. */
 static bool program_kind(const struct bpf_program *prog, uint8_t *kind)
 {
 	const char *sec = bpf_program__section_name(prog);
@@ -322,7 +323,7 @@ static int attach_kinds(struct kmem *k, struct ptbpf_bpf *s, bool life)
 	return err;
 }
 
-/* The kernel's own counters of this process against /proc: are they read correctly? */
+/* Compares the kernel's counters of this process with /proc. */
 static bool rss_is_right(const struct ptbpf_bpf *s)
 {
 	FILE *f = fopen("/proc/self/statm", "re");
@@ -335,7 +336,7 @@ static bool rss_is_right(const struct ptbpf_bpf *s)
 	got = (uint64_t)(s->bss->own_rss[PTB_RSS_FILE] + s->bss->own_rss[PTB_RSS_ANON] +
 			 s->bss->own_rss[PTB_RSS_SHMEM]);
 	pr_debug("resident pages of ptbpf: %" PRIu64 " read, %" PRIu64 " by /proc", got, resident);
-	/* /proc may leave out what the processors have not added up: 32 pages each, or twice their
+	/* /proc may lack what the processors have not added up: 32 pages each, or twice their
 	 * number */
 	slack = resident / 8 +
 		(uint64_t)s->rodata->nr_cpus * (32 + 2u * s->rodata->nr_cpus) * PTB_RSS_KINDS;
@@ -412,8 +413,8 @@ void kmem__join(const struct kmem *k, const struct ptbpf_bpf *s)
 		run_iterator(k);
 }
 
-/* Nothing is added to the sums while they are prepared: they begin up to a millisecond before the
- * window. */
+/* Nothing is added to the sums while they are prepared, so they begin up to a millisecond before
+ * the window. */
 void kmem__begin(const struct kmem *k, struct ptbpf_bpf *s, uint32_t window)
 {
 	struct ptbpf_bpf__bss *b = s->bss;
@@ -421,7 +422,7 @@ void kmem__begin(const struct kmem *k, struct ptbpf_bpf *s, uint32_t window)
 	if (!k->on)
 		return;
 	b->kmem_closing = 0;
-	b->kmem_shrinking = 0; /* calls that are under way now end unnoticed */
+	b->kmem_shrinking = 0; /* calls that are running now end unnoticed */
 	b->kmem_since = clock__mono_ns();
 	__atomic_store_n(&b->kmem_window, window, __ATOMIC_SEQ_CST);
 	if (run_iterator(k))

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Lists of links, and the search for sites that the kernel refuses: one refused offset fails all
- * that are attached together, so a failing range is halved until the refused ones are alone. The
- * caller attaches a range.
+ * Lists of links, and the search for sites that the kernel refuses. One refused offset fails all
+ * that are attached together, so a failing range is halved until the refused offsets are alone.
  */
 #define LOG_DOMAIN "attach"
 #include "base/cancel.h"
@@ -39,8 +38,8 @@ static void *work_on(void *arg)
 	return NULL;
 }
 
-/* For work of the kernel: each change of a probe waits for a grace period, and callers that wait
- * together share one. */
+/* Each change of a probe waits in the kernel for a grace period, and callers that wait at the same
+ * time share one. */
 static void run_parallel(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt)
 {
 	struct parallel p = { .fn = fn, .arg = arg, .cnt = cnt };
@@ -113,7 +112,7 @@ static bool is_hard_error(int err)
 	}
 }
 
-/* Sites [from, from + cnt) of the request: to be tried as one link. */
+/* Sites [from, from + cnt) of the request, to be attached by one link. */
 struct range {
 	uint32_t from, cnt;
 	struct probe_link link;
@@ -144,7 +143,8 @@ static void trial__add(struct trial *t, uint32_t from, uint32_t cnt)
 	vec_push(t->ranges, t->cnt, t->cap, (struct range){ .from = from, .cnt = cnt });
 }
 
-/* Takes what worked, refuses single sites, halves what failed; `next` is the following round. */
+/* Keeps what worked, refuses single sites, halves other failed ranges; `next` is the following
+ * round. */
 static int settle(struct trial *t, struct trial *next)
 {
 	struct attach_req *req = t->req;
@@ -171,7 +171,7 @@ static int settle(struct trial *t, struct trial *next)
 	return err;
 }
 
-/* A failing link waits for the kernel, so the ranges of a round are tried together. */
+/* A failing link waits for the kernel, so a round tries its ranges in parallel. */
 static int run_trials(struct trial *t)
 {
 	int err = 0;

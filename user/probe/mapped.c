@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Where a process has mapped a file's code, by inode as /proc shows it: to warn of probes that
- * cannot hit, and to turn file offsets into addresses where the kernel gives no cookies.
+ * Finds where a process has mapped a file's code, by the inode in /proc: to warn of probes that
+ * cannot hit, and to convert file offsets to addresses if the kernel has no cookies.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -18,16 +18,16 @@
 #include "base/proc_read.h"
 #include "probe/probe_impl.h"
 
-/* Inode numbers repeat on other file systems, and /proc/PID/maps shows another device than stat()
- * does for some (overlayfs, btrfs): the mapped file itself decides where its inode can be read. Its
- * file system is not asked: a process may serve it, and never answer. */
+/* Inode numbers repeat on other file systems, and for some (overlayfs, btrfs) /proc/PID/maps has
+ * another device than stat(). The mapped file itself decides if its inode can be read. Its file
+ * system is not asked, because the process that serves it may never answer. */
 static bool is_file(pid_t tgid, uint64_t start, uint64_t end, const struct stat *file)
 {
 	struct statx st;
 	int err = proc_map_file__stat(tgid, start, end, &st);
 
 	if (err)
-		/* which is a file system of FUSE that not even root may use */
+		/* a file system of FUSE that not even root may use */
 		return err != -EACCES;
 	return makedev(st.stx_dev_major, st.stx_dev_minor) == file->st_dev &&
 	       st.stx_ino == file->st_ino;
@@ -44,10 +44,11 @@ int code_maps__read_all(struct code_maps *m, pid_t tgid)
 	for (line = text; !err && line && *line; line = next) {
 		next = line + strcspn(line, "\n");
 		if (*next)
-			*next++ = 0; /* sscanf() looks for the end of its text */
+			*next++ = 0; /* sscanf() searches for the end of its text */
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64, &map.start,
 			   &map.end, perms, &map.off, &map.ino) == 5 &&
-		    map.ino && perms[2] == 'x' && perms[3] == 'p') /* the kernel probes no others */
+		    /* the kernel probes no other mappings */
+		    map.ino && perms[2] == 'x' && perms[3] == 'p')
 			vec_push(m->items, m->cnt, m->cap, map);
 	}
 	free(text);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * All processes of the machine that map a library. The kernel visits each of them, and takes the
- * lock of its memory, for every site of every link, whichever process the link is for
- * (kernel/events/uprobes.c, register_for_each_vma()). Meanwhile nothing on the machine can fork. So
- * there must not be too many, and none that holds its lock as long as it likes: by a page of a FUSE
- * file whose server is a user's and does not answer. One that does so later is guards.h's.
+ * All processes of the machine that map a library. The kernel visits each of them and takes the
+ * lock of its memory for every site of every link, whichever process the link is for
+ * (kernel/events/uprobes.c, register_for_each_vma()). Nothing on the machine can fork in the
+ * meantime. So there must be few of them, and none may hold its lock for long: a page of a FUSE
+ * file does that if a user's server does not answer. guards.h handles a process that does so later.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -52,7 +52,7 @@ int mappings__read(struct probe_set *ps)
 	int slot, err = fd < 0 ? -errno : 0;
 
 	ps->mappings.cnt = 0;
-	slot = link_guard__begin(); /* it takes the lock of each process, too */
+	slot = link_guard__begin(); /* takes the lock of each process */
 	if (!err)
 		err = read_all(&ps->mappings, fd);
 	link_guard__end(slot);
@@ -89,10 +89,10 @@ pid_t mappings__next(const struct mappings *all, uint64_t inode, uint32_t *i)
 	return 0;
 }
 
-/* ---- who could make it take long ---- */
+/* ---- processes that could make it take long ---- */
 
-/* The process whose mappings begin at *i, which goes behind them, maps the file, and one of FUSE
- * whose requests wait. */
+/* Does the process whose mappings begin at *i map the file, and a FUSE file whose requests wait?
+ * Moves *i behind its mappings. */
 static bool may_hold(const struct mappings *all, uint64_t inode, uint32_t *i)
 {
 	const uint32_t tgid = all->items[*i].tgid;
@@ -153,13 +153,13 @@ int mappings__check(struct probe_set *ps, pid_t tgid, const struct probe_lib *li
 	int err = 0;
 
 	if (!bpf_program__autoload(ps->skel->progs.mappings))
-		return 0; /* others cannot be seen here */
+		return 0; /* other processes are not visible here */
 	if (!ps->mappings.read_ns || clock__mono_ns() - ps->mappings.read_ns > FRESH_NS)
 		err = mappings__read(ps);
 	if (err) {
 		pr_debug("who maps the libraries of process %d is not known: %s", (int)tgid,
 			 errstr(err));
-		return 0; /* whoever holds its lock is found when it does (guards.h) */
+		return 0; /* a process that holds its lock is found when it does (guards.h) */
 	}
 	for (uint32_t l = 0; l < lib_cnt && !err; l++)
 		if (libs[l].cnt)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * How deep is our own pid namespace? /proc shows only what is below its own mount, so outside the
- * initial namespace the kernel is asked by a program that runs in our own context.
+ * The depth of ptbpf's pid namespace. /proc shows only what is below its own mount, so outside the
+ * initial namespace a program that runs in ptbpf's context asks the kernel.
  */
 #define LOG_DOMAIN "pidns"
 #include "base/log.h"

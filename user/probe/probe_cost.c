@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What one probe hit costs on this host: a child of ours calls a function that has one site of each
- * kind that ptbpf probes (`push`, conditional jump), with and without the probes. Times are
+ * Measures the cost of a probe hit on this host. A child calls a function with one site of each
+ * kind that ptbpf probes (`push`, conditional jump), with and without the probes. The times are
  * processor time of the child, so that a busy machine disturbs little. Never touches a target.
  */
 #define LOG_DOMAIN "cost"
@@ -25,10 +25,10 @@
 #define CALLS_PER_ROUND 1000
 #define HITS_PER_CALL 2
 #define ROUNDS 5
-#define DEADLINE_MS 2000 /* on a machine that is not overloaded all of it takes less than 30 ms */
+#define DEADLINE_MS 2000 /* all of it takes less than 30 ms unless the machine is overloaded */
 
-/* void ptb_cost_target(void): alone in its section, so that the compiler cannot copy or inline it
- */
+/* void ptb_cost_target(void) is alone in its section, so that the compiler cannot copy or inline
+ * it. */
 __asm__(".pushsection .text.ptb_cost,\"ax\",@progbits\n"
 	".balign 16\n"
 	".type ptb_cost_target, @function\n"
@@ -85,7 +85,7 @@ int probe_cost__sites(const char **path, uint64_t *push_off, uint64_t *jcc_off)
 	return 0;
 }
 
-/* ---- the child: one round for every byte that it reads; only async-signal-safe calls ---- */
+/* ---- the child: one round per byte that it reads, with async-signal-safe calls only ---- */
 
 static uint64_t thread_cpu_ns(void)
 {
@@ -150,7 +150,7 @@ static int runner__start(struct runner *r)
 
 static void runner__stop(struct runner *r)
 {
-	close(r->to); /* the child sees the end and leaves */
+	close(r->to); /* the child reads the end and exits */
 	if (r->pid > 0) {
 		if (clock__mono_ns() >= r->deadline_ns)
 			kill(r->pid, SIGKILL);
@@ -160,7 +160,7 @@ static void runner__stop(struct runner *r)
 	close(r->from);
 }
 
-/* Median of ROUNDS rounds in ns, negative errno on failure. */
+/* Median of ROUNDS rounds in ns; negative errno. */
 static int64_t runner__median(struct runner *r, const struct probe_cost_ops *ops)
 {
 	uint64_t ns[ROUNDS];

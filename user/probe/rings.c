@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The per-CPU ring buffers: made here, handed to BPF through the outer map, read here. The reader
- * works on the mapped pages itself (kernel Documentation/bpf/ringbuf.rst: consumer page, producer
- * page, data) so that it can stop at what was there when it began. Knows no
- * record kinds but the one that calibration leaves and the one that does not fill its reservation.
+ * The per-CPU ring buffers. BPF gets them through the outer map. The reader uses the mapped pages
+ * directly (kernel Documentation/bpf/ringbuf.rst: consumer page, producer page, data), so that it
+ * can stop at the records that were there when it began. Of record kinds it knows only the one of
+ * the calibration and the one that does not fill its reservation.
  *
- * The kernel zeroes all pages of a BPF ring buffer in one go; where it is not preemptible, whoever
- * is to run on that processor waits meanwhile: 20 to 40 ms for 64 MiB. So a ring consists of
- * pieces, each a ring buffer of BPF's, and they are made one after the other. The programs go on
- * with the next piece when one is full and the next is not (bpf/emit.bpf.h); the reader takes them
- * in that order.
+ * The kernel zeroes all pages of a BPF ring buffer at once. If it is not preemptible, everything
+ * else on that processor waits: 20 to 40 ms for 64 MiB. So a ring consists of pieces, each a ring
+ * buffer of BPF's, which are made one after the other. The programs continue with the next piece
+ * when one is full and the next is not (bpf/emit.bpf.h); the reader takes the pieces in that order.
  *
- * The data could be mapped twice in a row, so that no record is split; it is mapped once, because
+ * The data could be mapped twice in a row, so that no record is split. It is mapped once, because
  * its pages are entered one by one.
  */
 #define LOG_DOMAIN "rings"
@@ -33,10 +32,10 @@
 #include "probe/probe_impl.h"
 
 /*
- * Default sizes: a second of four threads that do nothing but operators, while the collector gets 5
- * % of a processor; with an agent half a second of them (tests/e2e/test_starved.py). Names make 25
+ * Default sizes. Without an agent: a second of four threads that run only operators, while ptbpf
+ * gets 5 % of a processor; with an agent: half a second (tests/e2e/test_starved.py). Names make 25
  * MB/s on a processor, arguments twice that. With an agent operators come three times as fast, and
- * CUPTI hands its records out by the megabyte, all on one processor.
+ * CUPTI delivers its records by the megabyte on one processor.
  */
 #define RING_BYTES_ALL (128u << 20)
 #define RING_BYTES_MIN (256u << 10)
@@ -44,33 +43,33 @@
 #define AGENT_BYTES_ALL (256u << 20)
 #define AGENT_BYTES_MIN (2u << 20)
 #define AGENT_BYTES_MAX (128u << 20)
-#define SHARE_OF_RAM 32  /* all rings take at most one part in so many */
+#define SHARE_OF_RAM 32  /* all rings take at most one part in so many of the memory */
 #define GIVE_BACK 256    /* records between two advances of the consumer position */
 #define RECORD_MAX 65536 /* a record's length has 16 bits */
 #define PIECE_BYTES (8u << 20)
-#define REST_NS 1000000 /* between two pieces that are made: others run */
+#define REST_NS 1000000 /* pause between two pieces that are made, in which others run */
 
 struct piece {
 	int fd;
-	uint64_t *cons;       /* own page, written by us */
-	const uint64_t *prod; /* read-only page; the data follows it */
+	uint64_t *cons;       /* a page of ptbpf's own */
+	const uint64_t *prod; /* a read-only page, followed by the data */
 	const uint8_t *data;
 };
 
 struct rings {
 	uint32_t cnt, piece_cnt;
-	uint64_t bytes; /* of a piece */
+	uint64_t bytes; /* of one piece */
 	size_t page;
 	int outer_fd;
 	int epoll_fd;
 	uint64_t delivered;
-	pthread_t maker; /* if being_made */
+	pthread_t maker; /* valid if being_made */
 	bool being_made;
 	int make_err;
-	const uint32_t *at; /* of each ring: the piece that the programs fill */
+	const uint32_t *at; /* by ring: the piece that the programs fill */
 	struct piece pieces[RINGS_MAX][PTB_RING_PIECES];
 	uint8_t split[RECORD_MAX]
-		__attribute__((aligned(8))); /* a record that lies at the end and the beginning */
+		__attribute__((aligned(8))); /* for a record that crosses the end of the ring */
 };
 
 uint32_t rings__choose_cnt(void)
@@ -113,7 +112,7 @@ static int piece__make(const struct rings *r, struct piece *piece)
 		return -errno;
 	piece->prod = p;
 	piece->data = (const uint8_t *)p + r->page;
-	/* each child would have its page tables copied */
+	/* otherwise page tables are copied for each child */
 	madvise(p, r->page + r->bytes, MADV_DONTFORK);
 	return 0;
 }
@@ -158,8 +157,8 @@ void rings__make(uint32_t cnt, uint64_t bytes, struct rings **out)
 }
 
 /*
- * In one batch, since each update of a map of maps waits for the programs that could still see the
- * old value, some 15 ms; kernels before 5.19 have no batches of it. 0 or negative errno.
+ * In one batch, since each update of a map of maps waits some 15 ms for programs that may still see
+ * the old value. Kernels before 5.19 have no such batches. 0 or negative errno.
  */
 static int put_pieces(const struct rings *r)
 {
@@ -180,7 +179,7 @@ static int put_pieces(const struct rings *r)
 
 int rings__connect(struct rings *r, int outer_map_fd, const uint32_t *at)
 {
-	/* edge-triggered: readable when a program asked for a wake-up, not whenever there is
+	/* edge-triggered: readable when a program requested a wake-up, and not whenever there is
 	 * data */
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
 	int err;
@@ -257,7 +256,7 @@ static void clear_wakeups(const struct rings *r)
 		;
 }
 
-/* len bytes from pos on; valid until the next call. */
+/* The len bytes from pos on; valid until the next call. */
 static const void *record_at(struct rings *r, const struct piece *piece, uint64_t pos, uint32_t len)
 {
 	uint64_t at = pos & (r->bytes - 1), left = r->bytes - at;
@@ -269,7 +268,7 @@ static const void *record_at(struct rings *r, const struct piece *piece, uint64_
 	return r->split;
 }
 
-/* Everything in the piece before `end`. Returns its bytes. */
+/* Delivers everything in the piece before `end`. Returns its bytes. */
 static uint64_t drain_piece(struct rings *r, uint32_t idx, const struct piece *piece, uint64_t end,
 			    ring_fn fn, void *arg)
 {
@@ -283,7 +282,7 @@ static uint64_t drain_piece(struct rings *r, uint32_t idx, const struct piece *p
 		uint32_t len = word & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
 
 		if (word & BPF_RINGBUF_BUSY_BIT)
-			break; /* its writer is not done; the rest waits behind it */
+			break; /* still being written; the rest waits behind it */
 		rec = len <= RECORD_MAX ? record_at(r, piece, pos + BPF_RINGBUF_HDR_SZ, len) : NULL;
 		pos += (len + BPF_RINGBUF_HDR_SZ + 7) & ~7ull;
 		if (!(word & BPF_RINGBUF_DISCARD_BIT) && rec && len >= sizeof(*rec) &&
@@ -300,8 +299,8 @@ static uint64_t drain_piece(struct rings *r, uint32_t idx, const struct piece *p
 	return pos - start;
 }
 
-/* How far the pieces of a ring are filled. Returns the one that is being filled then: the next
- * one is the oldest. */
+/* The ends of a ring's pieces. Returns the piece that is being filled; the one after it is the
+ * oldest. */
 static uint32_t ends_of(const struct rings *r, uint32_t idx, uint64_t *ends)
 {
 	uint32_t at;
@@ -349,8 +348,8 @@ double rings__fill(const struct rings *r)
 }
 
 /*
- * An update of a map of maps returns only after every program that could still see the old value is
- * done (kernel/bpf/syscall.c, maybe_wait_bpf_programs).
+ * An update of a map of maps returns only after every program that may still see the old value has
+ * ended (kernel/bpf/syscall.c, maybe_wait_bpf_programs).
  */
 void rings__wait_programs(const struct rings *r)
 {

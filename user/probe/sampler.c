@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Samples of threads (bpf/sample.bpf.c): by the tick of each processor for what runs there, or by a
- * timer of its own where more samples a second are requested than there are ticks, or these cannot
- * be had; and one run of an iterator in each period for the threads that do not run. When in the
- * period is random, so that ptbpf does not always run when a processor is interrupted, or when the
- * program does something of the same period.
+ * Samples of threads (bpf/sample.bpf.c). Running threads are sampled by the tick of each processor,
+ * or by a timer per processor if more samples a second are requested than there are ticks, or if
+ * ticks are not available. Other threads are sampled by one run of an iterator in each period, at a
+ * random moment: ptbpf must not always run when a processor is interrupted, nor in step with the
+ * program.
  *
- * The iterator's period is longer: each run wakes ptbpf, which makes a program on a neighbouring
- * processor slower, while a sample of a thread that has not run since the last one loses nothing by
+ * The iterator's period is longer, because each run wakes ptbpf, which slows down a program on a
+ * neighbouring processor. A sample of a thread that has not run since the last one loses nothing by
  * standing for a longer time.
  */
 #define LOG_DOMAIN "sampler"
@@ -37,8 +37,8 @@
 
 #define NICE_MOST (-20)
 #define SECOND_NS 1000000000ULL
-#define WAIT_EVERY 4   /* periods of the timers between two runs of the iterator, */
-#define WAIT_HZ_MIN 25 /* but not fewer runs a second than this or the timers' */
+#define WAIT_EVERY 4   /* periods of the timers between two runs of the iterator */
+#define WAIT_HZ_MIN 25 /* fewest runs a second, unless the timers are slower */
 
 static uint32_t wait_hz(uint32_t hz)
 {
@@ -58,8 +58,8 @@ static bool any_without_ticks(void)
 	return isdigit(first);
 }
 
-/* Ticks a second of a processor that is not idle; 0: they are not alike, or do not come by timers
- * of high resolution. */
+/* Ticks a second of a processor that is not idle; 0: they differ, or do not come from
+ * high-resolution timers. */
 static uint32_t tick_hz(void)
 {
 	struct timespec tick, resolution;
@@ -71,7 +71,7 @@ static uint32_t tick_hz(void)
 	return (uint32_t)(SECOND_NS / (uint64_t)tick.tv_nsec);
 }
 
-/* Address of the function of the timers that are the processors' ticks; 0: not known. */
+/* Address of the function of the ticks' timers; 0: unknown. */
 static uint64_t tick_function(void)
 {
 	FILE *f = fopen("/proc/kallsyms", "re");
@@ -116,7 +116,7 @@ int sampler__configure(struct sampler *sa, struct ptbpf_bpf *s, uint32_t hz)
 	return bpf_map__set_max_entries(s->maps.py_samplers, (uint32_t)cpus + 1);
 }
 
-/* 1: there is a timer now; 0: the processor is not there; negative errno. */
+/* 1: the timer runs; 0: there is no such processor; negative errno. */
 static int open_cpu(struct sampler *sa, struct ptbpf_bpf *s, int cpu)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE,
@@ -162,7 +162,7 @@ static int open_ticks(struct sampler *sa, struct ptbpf_bpf *s)
 	return 0;
 }
 
-/* Before Linux 6.1 it cannot be had for one process. */
+/* Before Linux 6.1 there is no iterator over one process. */
 static int try_iterator(const struct sampler *sa, struct ptbpf_bpf *s)
 {
 	struct proc self = { .tgid = getpid() };
@@ -231,12 +231,12 @@ void sampler__remove(const struct ptbpf_bpf *s, struct proc *p)
 
 	if (!p->threads)
 		return;
-	bpf_map_delete_elem(bpf_map__fd(s->maps.sampled), &tgid); /* not there: exec took it out */
+	bpf_map_delete_elem(bpf_map__fd(s->maps.sampled), &tgid); /* missing after an exec */
 	bpf_link__destroy(p->threads);
 	p->threads = NULL;
 }
 
-/* ---- when ---- */
+/* ---- periods ---- */
 
 static uint64_t next_random(uint64_t *x)
 {
@@ -246,7 +246,7 @@ static uint64_t next_random(uint64_t *x)
 	return *x;
 }
 
-/* At a random moment of the period after the last one that has had its run; at once if that is
+/* Arms the timer for a random moment of the next period that has had no run, or for now if that is
  * over. */
 static void arm(struct sampler *sa)
 {
@@ -266,7 +266,7 @@ void sampler__begin(struct sampler *sa)
 	sa->random |= 1;
 	sa->slot = clock__mono_ns() / sa->wait_ns;
 	arm(sa);
-	/* so that it is not late where all processors are busy */
+	/* so that the runs are not late when all processors are busy */
 	sa->nice = getpriority(PRIO_PROCESS, 0);
 	if (setpriority(PRIO_PROCESS, 0, NICE_MOST))
 		pr_debug("ptbpf keeps its priority: %s", errstr(errno));
@@ -281,7 +281,7 @@ void sampler__end(struct sampler *sa)
 	setpriority(PRIO_PROCESS, 0, sa->nice);
 }
 
-/* Samples that stand for so many periods each. */
+/* Takes samples that stand for so many periods each. */
 static void sample_blocked(struct ptbpf_bpf *s, const struct proc *procs, uint32_t cnt,
 			   uint64_t ticks)
 {
@@ -295,7 +295,7 @@ static void sample_blocked(struct ptbpf_bpf *s, const struct proc *procs, uint32
 			__atomic_store_n(&s->bss->sample_room, (LIMIT_SAMPLED_THREADS - looked) / 2,
 					 __ATOMIC_RELAXED);
 			stall__begin(procs[i].tgid);
-			iter__run(procs[i].threads); /* an error: the process has ended */
+			iter__run(procs[i].threads); /* an error means that the process has ended */
 			stall__end();
 		}
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * One set of links to a library for several processes. With links for each process the kernel
- * visits every process that maps the library for every site of every one of them, and at each hit
- * asks all of them whose it is. Links without a process put breakpoints into all processes that map
- * the library, so they are made only where these are known, and all of them are to be traced. Which
- * process has hit is found in BPF by its pid; hits of others, which have mapped the library later
- * or are forks, are counted and dropped.
+ * One set of links to a library for several processes. With links per process the kernel visits
+ * every process that maps the library for every site of every one of them, and at each hit asks
+ * each link whether the process is its own. Links without a process put breakpoints into all
+ * processes that map the library. They are made only if these processes are known and all of them
+ * are traced. BPF finds the process of a hit by its pid. Hits of other processes, which mapped the
+ * library later or are forks, are counted and dropped.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -22,9 +22,9 @@
 #include "base/containers.h"
 #include "probe/probe_state.h"
 
-#define SHARE_MIN 4 /* processes that map the library: with fewer, each has its own links */
+#define SHARE_MIN 4 /* with fewer processes that map the library each has its own links */
 
-/* ---- which processes map what ---- */
+/* ---- processes that map a library ---- */
 
 static bool is_expected(const struct shared *sh, pid_t pid)
 {
@@ -41,7 +41,7 @@ void shared__forget(struct shared *sh)
 	sh->expected_cnt = 0;
 }
 
-/* Outside of the machine's pid namespace there may be processes that are not seen. */
+/* Outside the machine's pid namespace there may be processes that ptbpf does not see. */
 bool probe_set__can_share(void)
 {
 	uint32_t level, inum;
@@ -62,12 +62,12 @@ void probe_set__expect(struct probe_set *ps, const pid_t *pids, uint32_t cnt)
 	err = mappings__read(ps);
 	if (!err)
 		return;
-	/* who maps the libraries is not known */
+	/* the processes that map the libraries are unknown */
 	pr_debug("each process has its own probes: %s", errstr(err));
 	shared__forget(sh);
 }
 
-/* How many processes that are expected map the file; 0: another process does, too. */
+/* Number of expected processes that map the file; 0: another process maps it, too. */
 static uint32_t count_mappers(const struct probe_set *ps, uint64_t inode,
 			      const struct probe_lib *lib)
 {
@@ -86,8 +86,7 @@ static uint32_t count_mappers(const struct probe_set *ps, uint64_t inode,
 	return n;
 }
 
-/* Before a breakpoint comes into any of them: each process has the instructions that were
- * analysed. */
+/* Has each process the analysed instructions? Checked before any of them gets a breakpoint. */
 static bool all_match(const struct mappings *all, uint64_t inode, const struct probe_lib *lib)
 {
 	for (uint32_t i = 0; i < all->cnt; i++) {
@@ -110,7 +109,7 @@ static bool all_match(const struct mappings *all, uint64_t inode, const struct p
 
 /* ---- members ---- */
 
-/* What the programs know of the process: after each change. 0 or negative errno. */
+/* Writes what the programs know of the process. 0 or negative errno. */
 static int publish(struct probe_set *ps, pid_t tgid)
 {
 	int fd = bpf_map__fd(ps->skel->maps.shared_procs);
@@ -129,7 +128,7 @@ static int publish(struct probe_set *ps, pid_t tgid)
 				value.proc[l] = (uint16_t)(i + 1);
 	}
 	if (!any) {
-		/* not there: it has ended, or executes another program */
+		/* missing: the process has ended or executes another program */
 		bpf_map_delete_elem(fd, &key);
 		return 0;
 	}
@@ -187,7 +186,7 @@ static bool same_sites(const struct shared_lib *sl, const struct probe_lib *lib)
 	return true;
 }
 
-/* The links of this library; else, with room, where they may be; PTB_SHARED_MAX: nowhere. */
+/* The links of this library, or a free entry, or PTB_SHARED_MAX. */
 static uint32_t find_lib(const struct shared *sh, const struct stat *st,
 			 const struct probe_lib *lib)
 {
@@ -204,22 +203,22 @@ static uint32_t find_lib(const struct shared *sh, const struct stat *st,
 	return room;
 }
 
-/* Links that can serve this library: by their file. */
+/* Finds links that serve this library, by its file. */
 static uint32_t find_shared(const struct probe_set *ps, const struct probe_lib *lib,
 			    struct stat *st)
 {
 	if (!ps->skel->rodata->by_tgid || !lib->cnt || stat(lib->access_path, st))
 		return PTB_SHARED_MAX;
 	for (uint32_t i = 0; i < lib->cnt; i++)
-		/* which is raised in each process that has a probe */
+		/* every process with a probe has it raised */
 		if (lib->sites[i].semaphore ||
 		    lib->sites[i].prog ==
-			    PTB_PROG_CODE_END) /* its place is what one process's memory says */
+			    PTB_PROG_CODE_END) /* the site depends on one process's memory */
 			return PTB_SHARED_MAX;
 	return find_lib(&ps->shared, st, lib);
 }
 
-/* The process has the breakpoints already, unless it maps the library in a way of its own. */
+/* The process has the breakpoints already, unless it maps the library differently. */
 int shared__join(struct probe_set *ps, uint32_t proc_idx, const struct code_maps *all,
 		 struct probe_lib *lib)
 {
@@ -251,17 +250,17 @@ int shared__join(struct probe_set *ps, uint32_t proc_idx, const struct code_maps
 	return 0;
 }
 
-/* The programs know them from the first hit on, though it is not recorded until they are added. */
+/* The programs know the processes from the first hit on, and record hits after they are added. */
 static void announce(const struct probe_set *ps, uint64_t inode)
 {
 	static const struct ptb_shared_proc none;
 	uint32_t key, i = 0;
 
 	while ((key = (uint32_t)mappings__next(&ps->mappings, inode, &i))) {
-		/* without it they count when the process is added */
+		/* on failure hits count after the process is added */
 		(void)hit_counts__add(ps, key);
 		bpf_map_update_elem(bpf_map__fd(ps->skel->maps.shared_procs), &key, &none,
-				    BPF_NOEXIST); /* there already: with another library */
+				    BPF_NOEXIST); /* may exist for another library */
 	}
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * System calls that a SIGKILL of ptbpf does not interrupt. The kernel changes a process's code page
- * by page and gives up where the caller has a SIGKILL pending (kernel mm/gup.c,
- * __get_user_pages()): it then says "failed to unregister, leaking uprobe", and the breakpoints
- * stay in the target until it ends. So what sets or removes probes runs in a process of its own,
- * which shares memory and descriptors with this thread, as after vfork(), and lives on when ptbpf
- * is killed. A process that is ending has no signal pending any more: descriptors that are still
- * open then are closed well.
+ * by page and gives up if the caller has a pending SIGKILL (kernel mm/gup.c, __get_user_pages()):
+ * it logs "failed to unregister, leaking uprobe", and the breakpoints stay in the target until it
+ * ends. So calls that set or remove probes run in a process of their own. It shares memory and
+ * descriptors with this thread, as after vfork(), and survives when ptbpf is killed. An ending
+ * process has no pending signal any more, so descriptors that are still open then are closed
+ * properly.
  */
 #include <errno.h>
 #include <sched.h>
@@ -20,7 +20,7 @@
 
 #define STACK_BYTES 65536
 
-static uint64_t cpu_ns; /* of all such processes */
+static uint64_t cpu_ns; /* of all calls */
 
 struct call {
 	void (*fn)(void *arg);
@@ -46,7 +46,8 @@ void shielded__run(void (*fn)(void *arg), void *arg)
 	int pid;
 
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old); /* no handler runs twice */
+	/* signal handlers must not run in both processes */
+	pthread_sigmask(SIG_SETMASK, &all, &old);
 	pid = clone(child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS,
 		    &c);
 	if (pid < 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Are the instructions that were analysed still where the probes go? The kernel copies the
- * instruction from the file's page cache and puts its breakpoint into the process's memory without
- * comparing the two (kernel/events/uprobes.c, copy_insn() and uprobe_write_opcode()), so both are
- * compared here: the file, through the descriptor that is probed, and every executable mapping of
- * it in the process, which the process may have changed.
+ * Checks that the analysed instructions are still at the sites. The kernel copies the instruction
+ * from the file's page cache and puts its breakpoint into the process's memory without comparing
+ * the two (kernel/events/uprobes.c, copy_insn() and uprobe_write_opcode()). So both are compared
+ * here: the file, through the descriptor that is probed, and every executable mapping of it in the
+ * process, which the process may have changed.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -80,8 +80,8 @@ struct batch {
 	uint8_t bytes[BATCH][PROBE_INSN_MAX];
 	uint32_t cnt;
 	size_t len;
-	struct remote_mem *mem; /* where process_vm_readv() is not allowed */
-	/* those that are linked; NULL: their sites need no breakpoint */
+	struct remote_mem *mem; /* used if process_vm_readv() is not allowed */
+	/* By program: the linked ones, whose sites need breakpoints; NULL: none. */
 	struct bpf_program *const *armed;
 	bool quiet;
 };
@@ -100,7 +100,7 @@ static int check_bytes(const struct batch *b, uint32_t i)
 	return has_probe(b, s) && !is_armed(s, b->bytes[i]) ? -ENOENT : 0;
 }
 
-/* One by one: slower, and in system-call filters that do not know process_vm_readv(). */
+/* One by one: slower, but works under system-call filters that do not know process_vm_readv(). */
 static int read_each(struct batch *b)
 {
 	int err = b->mem ? 0 : remote_mem__open(b->tgid, false, &b->mem);
@@ -156,7 +156,7 @@ static int check_mapping(struct batch *b, const struct code_map *m)
 	return err ? err : flush(b);
 }
 
-/* A part of the code may be elsewhere: some programs copy theirs to huge pages. */
+/* Some programs copy a part of their code to huge pages. */
 static int find_unmapped(const struct batch *b, const struct code_maps *maps)
 {
 	for (uint32_t i = 0; i < b->lib->cnt; i++) {
@@ -170,7 +170,7 @@ static int find_unmapped(const struct batch *b, const struct code_maps *maps)
 	return 0;
 }
 
-/* A process that executes another program meanwhile has lost the mapping. */
+/* False if the process has executed another program in the meantime. */
 static bool is_mapped(pid_t tgid, const struct probe_lib *lib)
 {
 	struct code_maps maps;
@@ -204,8 +204,8 @@ int site_check__memory(pid_t tgid, const struct code_maps *maps, const struct pr
 	return compare_memory(tgid, maps, lib, true, armed);
 }
 
-/* The kernel places breakpoints where the file of this name is mapped, and reports no error where
- * the process has mapped another. */
+/* The kernel places breakpoints wherever the file of this name is mapped, and reports no error if
+ * the process has mapped another file. */
 static int not_armed(pid_t tgid, const struct probe_lib *lib)
 {
 	pr_error(
@@ -222,7 +222,7 @@ static int check_memory(pid_t tgid, const struct code_maps *all, const struct pr
 	struct code_maps maps = { 0 };
 	int err = code_maps__pick(all, tgid, lib->access_path, &maps);
 
-	/* else it has executed another program, or it was said that probes do not hit */
+	/* otherwise it has executed another program, or a warning has been printed */
 	if (!err && maps.cnt)
 		err = compare_memory(tgid, &maps, lib, false, armed);
 	code_maps__free(&maps);

@@ -265,9 +265,9 @@ static void say_cut(uint32_t cnt)
 		cnt, SCOUT_USER_NS / 1000000);
 }
 
-typedef int (*answer_fn)(void *arg, const struct answer *a);
+typedef void (*answer_fn)(void *arg, const struct answer *a);
 
-/* Takes what is answered until ANSWER_END. 0; -ETIMEDOUT, -EIO: there is no end; an error of fn. */
+/* Takes what is answered until ANSWER_END. 0; -ETIMEDOUT, -EIO: there is no end. */
 static int take_answers(int fd, answer_fn fn, void *arg)
 {
 	uint64_t end = clock__mono_ns() + SCOUT_NS, now;
@@ -276,7 +276,6 @@ static int take_answers(int fd, answer_fn fn, void *arg)
 
 	while ((now = clock__mono_ns()) < end) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int err = 0;
 
 		if (poll(&p, 1, (int)((end - now) / 1000000) + 1) <= 0)
 			continue;
@@ -292,9 +291,7 @@ static int take_answers(int fd, answer_fn fn, void *arg)
 		else if (a.kind == ANSWER_CUT)
 			say_cut(a.nr);
 		else
-			err = fn(arg, &a);
-		if (err)
-			return err;
+			fn(arg, &a);
 	}
 	return -ETIMEDOUT;
 }
@@ -348,13 +345,12 @@ static int ask(struct question *q, answer_fn fn, void *arg)
 	return err;
 }
 
-static int add_to_list(void *arg, const struct answer *a)
+static void add_to_list(void *arg, const struct answer *a)
 {
 	struct proc_list *list = arg;
 
 	proc_list__add(list, a->facts.id.pid, a->facts.id.uid);
 	list->items[list->cnt - 1].id = a->facts.id;
-	return 0;
 }
 
 int proc_scout__select(const struct proc_select *sel, struct proc_list *list)
@@ -371,11 +367,10 @@ int proc_scout__select(const struct proc_select *sel, struct proc_list *list)
 	return err;
 }
 
-static int note_any(void *arg, const struct answer *a)
+static void note_any(void *arg, const struct answer *a)
 {
 	(void)a;
 	*(bool *)arg = true;
-	return 0;
 }
 
 bool proc_scout__others(const struct proc_select *sel)
@@ -388,12 +383,11 @@ bool proc_scout__others(const struct proc_select *sel)
 	return ask(&q, note_any, &any) || any;
 }
 
-static int keep_facts(void *arg, const struct answer *a)
+static void keep_facts(void *arg, const struct answer *a)
 {
 	struct proc_facts *facts = arg;
 
 	facts[a->nr] = a->facts;
-	return 0;
 }
 
 void proc_scout__facts(const pid_t *pids, uint32_t cnt, struct proc_facts *facts)

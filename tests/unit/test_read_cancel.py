@@ -50,7 +50,7 @@ def run(args, cwd, at, sig):
 
 def test_signals(ws, detail):
     capture, interrupted = os.path.join(ws, "capture.ptb"), 0
-    make("honest_launches", capture, 1)
+    make("honest_launches", capture, 100)
     for command, at in RUNS:
         for sig in (signal.SIGINT, signal.SIGTERM):
             code, took, text = run([os.path.abspath(PTBPF), command[0], capture] + command[1:], ws, at, sig)

@@ -28,7 +28,7 @@ def is_valid(path):
 
 def ready_ranks(p):
     """pids by rank"""
-    found = {int(rank): int(pid) for pid, rank in re.findall(r"^ready (\d+) (\d)", p.text(), re.M)}
+    found = {int(rank): int(pid) for pid, rank in re.findall(r"^ready (\d+) (\d)", "\n".join(p.out), re.M)}
     return [found[0], found[1]] if len(found) == 2 else None
 
 
@@ -38,7 +38,11 @@ def test_torchrun(ws):
     with Process([PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", WORKLOADS + "/rank_work.py", ws],
                  env=env) as p:
         pids = wait_for(lambda: ready_ranks(p), "both ranks")
-        run_ptbpf("attach", "--pid", f"{pids[1]},{pids[0]}", "-d", "500ms", "-o", ws + "/a.ptb", "--trace", ws + "/a.json")
+        with Tracer("attach", "--pid", f"{pids[1]},{pids[0]}", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
+            t.wait_attached()
+            at = len(p.out)
+            wait_for(lambda: all(p.out[at:].count(f"at {pid} {rank}") > 1 for rank, pid in enumerate(pids)), "fifty rounds of each rank")
+            t.stop()
         run_ptbpf("sample", "--pid", f"{pids[0]},{pids[1]}", "--dir", ws + "/w", "--schedule", "active=300ms,repeat=1")
     both = load_trace(ws + "/a.json")
     for rank, pid in enumerate(pids):

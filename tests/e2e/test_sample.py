@@ -174,7 +174,7 @@ def test_killed(ws, spin):
 def sampled(ws, start, jobs, *selection):
     """Jobs, one after the other, are in windows of one sample."""
     folder = ws + "/w"
-    with Tracer("sample", *selection, "--dir", folder, "--schedule", "wait=300ms,active=300ms") as t:
+    with Tracer("sample", *selection, "--dir", folder, "--schedule", "wait=5s,active=1s,skip_first_wait=1") as t:
         for _ in range(jobs):
             with start() as job:
                 w = wait_logged(folder, lambda w, pid=job.pid: pid in w["pids"] and w["exit"] == 0, "a window of the job")

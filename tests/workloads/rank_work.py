@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """
 rank_work.py FOLDER [RANK]: a rank of a job of torchrun, or of two without a launcher. Exports torch.profiler's trace as FOLDER/torch-RANK.json,
-prints `ready PID RANK`, then reduces a tensor with the others again and again, until its parent has ended. Where FOLDER/more is, it makes one more group,
+prints `ready PID RANK`, then reduces a tensor with the others until its parent has ended, and prints `at PID RANK` every
+50 times. Where FOLDER/more is, it makes one more group,
 exports FOLDER/more-RANK.json, and prints `more PID RANK`.
 """
 
@@ -34,7 +35,7 @@ def main():
     export("torch", x)
     dist.barrier()
     say("ready")
-    more = False
+    more, cnt = False, 0
     while os.getppid() == launcher:
         wanted = torch.tensor(float(os.path.exists(sys.argv[1] + "/more")))
         dist.all_reduce(wanted)
@@ -43,6 +44,9 @@ def main():
             export("more", x)
             say("more")
         torch.neg(x)
+        cnt += 1
+        if cnt % 50 == 0:
+            say("at")
         time.sleep(0.001)
 
 

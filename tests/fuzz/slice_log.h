@@ -16,7 +16,8 @@ struct slice_log {
 	struct session_totals totals;
 };
 
-/* Runs the session; aborts on an error, and on a slice whose values, schema or number make no sense. */
+/* Runs the session; aborts on an error, and on a slice whose values, schema or number make no
+ * sense. */
 struct slice_log *slice_log__run(struct session *s);
 void slice_log__free(struct slice_log *log);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * One CUnit suite as a program: TEST("what it shows") { ... } for each test, and SUITE("name") at the end of the file, or a main() that
- * returns run_suite("name"). The tests run in the order of the file.
+ * One CUnit suite as a program: TEST("what it shows") { ... } for each test, and
+ * SUITE("name") at the end of the file, or a main() that returns run_suite("name"). The tests run in
+ * the order of the file.
  */
 #ifndef TESTS_SUITE_H
 #define TESTS_SUITE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * record/recorder_agent, agent_ops, agent_gpu: what agents send becomes records of a capture, in the
- * order of time, at the window's edges, and with any bytes.
+ * record/recorder_agent, agent_ops, agent_gpu: what agents send becomes records of a capture, in
+ * the order of time, at the window's edges, and with any bytes.
  *
  * Longer than 600 lines because all cases use the one agent that is simulated here.
  */

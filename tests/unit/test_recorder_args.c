@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* record/recorder_args.c: the layout's check on the first live tensors of a process, and what a capture keeps. */
+/* record/recorder_args.c: the layout's check on the first live tensors of a process, and what a
+ * capture keeps. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """
 rank_work.py FOLDER [RANK]: a rank of a job of torchrun, or of two without a launcher. Exports torch.profiler's trace as FOLDER/torch-RANK.json,
-prints `ready PID RANK`, then reduces a tensor with the others until its parent has ended, and prints `at PID RANK` every
-50 times. Where FOLDER/more is, it makes one more group,
-exports FOLDER/more-RANK.json, and prints `more PID RANK`.
+prints `ready PID RANK`, then reduces a tensor with the others until its parent has ended, and prints `at PID RANK` every 50 times. Where
+FOLDER/more is, it makes one more group, exports FOLDER/more-RANK.json, and prints `more PID RANK`.
 """
 
 import os

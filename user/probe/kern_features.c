@@ -69,7 +69,7 @@ static enum feature_state check_kernel(char *detail, size_t cap)
 		      "%s %s %s", u.sysname, u.release, u.machine);
 }
 
-/* Cookies tell a program which site was hit. */
+/* A cookie identifies the site that was hit. */
 static enum feature_state check_cookies(char *detail, size_t cap)
 {
 	int has = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_get_attach_cookie, NULL);

@@ -332,8 +332,9 @@ struct mr_view *mr_rank__new(struct mem_report *mr)
 		mr->groups[i].kept = mr->groups[i].kept_cnt = mr->groups[i].kept_before =
 			mr->groups[i].periods = mr->groups[i].periods_before = 0;
 	live = session__live_blocks(mr->s, &live_cnt);
-	for (i = 0; i < live_cnt && mr->info->has_memory; i++)
-		keep(&k, &live[i]);
+	if (mr->info->has_memory)
+		for (i = 0; i < live_cnt; i++)
+			keep(&k, &live[i]);
 	for (i = 0; i < k.item_cnt; i++)
 		add_kept(&mr->groups[k.items[i].group], &k.items[i],
 			 last_period(&mr->procs[k.items[i].proc]));

@@ -210,7 +210,7 @@ void mapped_file__clear(struct mapped_file *mf);
  * errno. The file may be another one than the mapped one where /proc/PID/map_files is closed. */
 ssize_t mapped_file__head(pid_t pid, const struct proc_map *map, void *buf, size_t cap);
 /* The name of an open file for functions that take a path, the kernel's among them; from malloc,
- * valid while fd is open. NULL: no memory. */
+ * valid while fd is open. */
 char *mapped_file__fd_path(int fd);
 /* Where the file's byte map->off is linked; UINT64_MAX: in no executable segment. */
 uint64_t mapped_file__linked_addr(const struct elf_outline *o, const struct proc_map *map);

@@ -69,10 +69,10 @@ def planned(spin):
 def test_windows(ws, planned):
     spin = planned
     run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--traces", "json.gz", "--schedule",
-              "wait=2500ms,warmup=100ms,active=300ms,repeat=3",
+              "wait=9500ms,warmup=100ms,active=300ms,repeat=2,skip_first_wait=1",
               "--on-window", f"echo $PTBPF_WINDOW $PTBPF_EXIT $PTBPF_CAPTURE $PTBPF_TRACE >>{ws}/hook")
     log = log_of(ws + "/w")
-    check([w["window"] for w in log] == [0, 1, 2], f"windows: {log}")
+    check([w["window"] for w in log] == [0, 1], f"windows: {log}")
     host = re.sub("[^A-Za-z0-9-]", "_", socket.gethostname())
     for w in log:
         stem = f"{ws}/w/{host}_{spin.pid}.{w['begin_unix_ns']}"
@@ -81,9 +81,9 @@ def test_windows(ws, planned):
         check(w["pids"] == [spin.pid] and w["exit"] == 0 and w["lost"] == 0 and whole, f"window: {w}")
         check(len(slices(load_trace(w["trace"]), "aten::neg")) > 50, "the trace lacks operators")
         check("aten::neg" in str(report_json(w["capture"])), "the capture lacks operators")
-    gaps = [b["begin_unix_ns"] - a["begin_unix_ns"] for a, b in zip(log, log[1:])]
-    check(all(g >= 2800e6 for g in gaps), f"windows are {gaps} ns apart, not 2.9 s")
-    lines = wait_for(lambda: (read(ws + "/hook") or "").count("\n") == 3 and read(ws + "/hook").splitlines(), "the commands")
+    gap = log[1]["begin_unix_ns"] - log[0]["begin_unix_ns"]
+    check(gap >= 9.8e9, f"windows are {gap} ns apart, not 9.9 s")
+    lines = wait_for(lambda: (read(ws + "/hook") or "").count("\n") == 2 and read(ws + "/hook").splitlines(), "the commands")
     check(sorted(lines) == [f"{w['window']} 0 {w['capture']} {w['trace']}" for w in log], f"commands: {lines}")
 
 
@@ -106,9 +106,9 @@ def test_nothing_attached_between(ws, spin, detail):
 
 def test_quota(ws, spin):
     spin.wait_line("rate")
-    run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--max-disk", "1", "--schedule", "wait=2500ms,active=200ms,repeat=3")
+    run_ptbpf("sample", "--pid", spin.pid, "--dir", ws + "/w", "--max-disk", "1", "--schedule", "wait=9s,active=200ms,repeat=2,skip_first_wait=1")
     log = log_of(ws + "/w")
-    check(len(log) == 3, f"the log: {log}")
+    check(len(log) == 2, f"the log: {log}")
     left = sorted(f for f in os.listdir(ws + "/w") if f.endswith(".ptb"))
     check([os.path.join(ws, "w", f) for f in left] == [log[-1]["capture"]], f"not the newest window alone: {left}")
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from environments import Environment
-from support import ENVS, ROOT, check, load_trace, run_ptbpf, slices, workload, workspace
+from support import ENVS, ROOT, Tracer, check, load_trace, slices, workload, workspace
 
 FRAMEWORKS = Environment("frameworks", os.path.join(ENVS, "frameworks", "bin", "python"))
 
@@ -39,7 +39,7 @@ def jobs():
 
 @pytest.fixture
 def job(jobs, request):
-    jobs[request.param].wait_line("^ready")
+    jobs[request.param].wait_line("^.* steps$")
     return jobs[request.param]
 
 
@@ -47,9 +47,12 @@ def of(name):
     return pytest.mark.parametrize("job", [name], indirect=True)
 
 
-def traced(ws, job, *options):
-    """The trace of half a second, and the summary."""
-    t = run_ptbpf("attach", "--pid", job.pid, "-d", "500ms", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table", *options)
+def traced(ws, job):
+    """The trace of two whole rounds of the job at least, and the summary."""
+    with Tracer("attach", "--pid", job.pid, "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table") as t:
+        t.wait_attached()
+        job.wait_news("^.* steps$", 3)
+        t.stop()
     return load_trace(ws + "/a.json"), next(line for line in t.err if " slices, " in line)
 
 

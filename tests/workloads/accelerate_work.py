@@ -2,7 +2,6 @@
 """A job of Accelerate that accumulates the gradients of two batches for each step of its optimizer, and evaluates after ten of
 these."""
 
-import itertools
 import time
 
 import torch
@@ -17,7 +16,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
     data = torch.utils.data.DataLoader(torch.randn(80, 16), batch_size=4)
     model, optimizer, data = accelerator.prepare(model, optimizer, data)
-    for epoch in itertools.count(1):
+    while True:
         for batch in data:
             time.sleep(0.002)
             with accelerator.accumulate(model):
@@ -27,8 +26,7 @@ def main():
         with record_function("evaluate"), torch.no_grad():
             for batch in data:
                 model(batch).neg().mean()
-        if epoch == 2:
-            print("ready", flush=True)
+        print("ten steps", flush=True)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,7 @@ class Model(pl.LightningModule):
         return self.layer(batch).neg().mean()
 
     def on_validation_end(self):
-        if self.current_epoch == 1:
-            print("ready", flush=True)
+        print("twenty steps", flush=True)
 
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.001)

@@ -19,8 +19,8 @@ def main():
         optimizers.step()
         optimizers.zero_grad()
         time.sleep(0.002)
-        if step == 3:
-            print("ready", flush=True)
+        if step % 5 == 4:
+            print("five steps", flush=True)
 
 
 if __name__ == "__main__":

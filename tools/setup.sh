@@ -13,7 +13,7 @@ set -euo pipefail
 . "$(dirname "$0")/env.sh"
 . "$PTBPF_ROOT/tools/apt.sh"
 
-PACKAGES="build-essential cmake pkg-config clang libelf-dev libdw-dev libcapstone-dev libcjson-dev libcunit1-dev
+PACKAGES="build-essential cmake pkg-config clang libelf-dev libdw-dev libcapstone-dev libcjson-dev libutf8proc-dev libcunit1-dev
 	libzstd-dev libssl-dev zlib1g-dev libmicrohttpd-dev python3 python3-venv ca-certificates util-linux libseccomp2"
 TEST_PACKAGES="curl mandoc man-db zsh fish systemd python3-pytest python3-yaml python3-prometheus-client"
 VENV_GIB=7

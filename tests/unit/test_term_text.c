@@ -97,10 +97,14 @@ TEST("cuts between characters")
 {
 	char buf[6];
 	size_t done;
-	char *out = printed("\xe6\xbc\xa2\xe6\xbc\xa2z", 2, &done);
+	char *out = printed("\xe6\xbc\xa2\xe6\xbc\xa2z", 4, &done); /* two columns each */
 
 	CU_ASSERT_STRING_EQUAL(out, "\xe6\xbc\xa2\xe6\xbc\xa2");
-	CU_ASSERT_EQUAL(done, 2);
+	CU_ASSERT_EQUAL(done, 4);
+	free(out);
+	out = printed("e\xcc\x81\xe6\xbc\xa2", 2, &done); /* an accent takes none */
+	CU_ASSERT_STRING_EQUAL(out, "e\xcc\x81");
+	CU_ASSERT_EQUAL(done, 1);
 	free(out);
 	CU_ASSERT_STRING_EQUAL(term_text__copy(buf, sizeof(buf), "\xe6\xbc\xa2\xe6\xbc\xa2"),
 			       "\xe6\xbc\xa2");

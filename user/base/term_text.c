@@ -2,7 +2,11 @@
 /* Texts of others on a terminal; see text.h. */
 #include "base/text.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <utf8proc.h>
 
 size_t utf8__decode(const char *text, const char *end, uint32_t *out)
 {
@@ -60,64 +64,133 @@ bool term_char__plain(uint32_t c)
 	return true;
 }
 
-/* Bytes of the character at p, and whether they may be printed. */
-static size_t next(const char *p, const char *end, bool *plain)
+/* The character at p: its bytes, the columns it takes, and whether it is shown as it is. */
+struct shown {
+	size_t bytes, columns;
+	bool plain;
+};
+
+static struct shown next(const char *p, const char *end)
 {
 	uint32_t c;
 	size_t n = utf8__decode(p, end, &c);
+	int columns;
 
-	*plain = n && term_char__plain(c);
-	return n ? n : 1;
+	if (!n || !term_char__plain(c))
+		return (struct shown){ n ? n : 1, 1, false };
+	columns = utf8proc_charwidth((utf8proc_int32_t)c);
+	return (struct shown){ n, columns > 0 ? (size_t)columns : 0, true };
+}
+
+size_t utf8__chars(const char *text)
+{
+	const char *end = text + strlen(text);
+	size_t n = 0;
+
+	for (; text < end; text += next(text, end).bytes)
+		n++;
+	return n;
 }
 
 size_t term_text__width(const char *text)
 {
 	const char *end = text + strlen(text);
-	size_t n = 0;
-	bool plain;
+	size_t width = 0;
 
-	for (; text < end; text += next(text, end, &plain))
-		n++;
-	return n;
+	while (text < end) {
+		struct shown c = next(text, end);
+
+		width += c.columns;
+		text += c.bytes;
+	}
+	return width;
 }
 
-size_t term_text__put(FILE *out, const char *text, size_t chars)
+size_t term_text__fit(const char *text, size_t columns)
 {
-	const char *end = text + strlen(text);
-	size_t done;
-	bool plain;
+	const char *p = text, *end = text + strlen(text);
 
-	for (done = 0; done < chars && text < end; done++) {
-		size_t n = next(text, end, &plain);
+	while (p < end) {
+		struct shown c = next(p, end);
 
-		if (plain)
-			fwrite(text, 1, n, out);
+		if (c.columns > columns)
+			break;
+		columns -= c.columns;
+		p += c.bytes;
+	}
+	return (size_t)(p - text);
+}
+
+size_t term_text__put(FILE *out, const char *text, size_t columns)
+{
+	const char *end = text + term_text__fit(text, columns);
+	size_t width = 0;
+
+	while (text < end) {
+		struct shown c = next(text, text + strlen(text));
+
+		if (c.plain)
+			fwrite(text, 1, c.bytes, out);
 		else
 			fputc('?', out);
-		text += n;
+		width += c.columns;
+		text += c.bytes;
 	}
-	return done;
+	return width;
 }
 
 char *term_text__copy(char *buf, size_t cap, const char *text)
 {
 	const char *end = text + strlen(text);
 	size_t len = 0;
-	bool plain;
 
 	while (cap && text < end) {
-		size_t n = next(text, end, &plain), need = plain ? n : 1;
+		struct shown c = next(text, end);
+		size_t need = c.plain ? c.bytes : 1;
 
 		if (len + need >= cap)
 			break;
-		if (plain)
-			memcpy(buf + len, text, n);
+		if (c.plain)
+			memcpy(buf + len, text, need);
 		else
 			buf[len] = '?';
 		len += need;
-		text += n;
+		text += c.bytes;
 	}
 	if (cap)
 		buf[len] = '\0';
 	return buf;
+}
+
+/* A terminal that says nothing else, or nothing believable. */
+#define COLUMNS_ASSUMED 80
+#define COLUMNS_MIN 40
+#define COLUMNS_MAX 500
+
+int terminal__assumed(void)
+{
+	const char *env = getenv("COLUMNS");
+	long n = env ? strtol(env, NULL, 10) : 0;
+
+	return n >= COLUMNS_MIN && n <= COLUMNS_MAX ? (int)n : COLUMNS_ASSUMED;
+}
+
+int terminal__columns(int fd)
+{
+	struct winsize size;
+
+	if (!isatty(fd))
+		return 0;
+	if (ioctl(fd, TIOCGWINSZ, &size) || !size.ws_col)
+		return terminal__assumed();
+	return size.ws_col < COLUMNS_MIN ? COLUMNS_MIN :
+	       size.ws_col > COLUMNS_MAX ? COLUMNS_MAX :
+					   size.ws_col;
+}
+
+bool terminal__colour(int fd)
+{
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return !(no && *no) && term && strcmp(term, "dumb") != 0 && isatty(fd);
 }

@@ -81,9 +81,16 @@ int quantity__percent(const char *text, double *share);
 /*
  * Texts of others (targets, their files, captures, command lines) on a terminal: each character
  * that could steer it, hide, or turn the order of its neighbours becomes one '?', and so does each
- * byte that is no UTF-8. What is printed has as many characters as term_text__width() says. Line
+ * byte that is no UTF-8. What is printed takes as many columns as term_text__width() says. Line
  * ends are escaped, too: a name has one line.
  */
+
+/* The width of the terminal that fd is, in columns; 0: it is none. */
+int terminal__columns(int fd);
+/* It is a terminal that shows colours, and NO_COLOR (no-color.org) does not forbid them. */
+bool terminal__colour(int fd);
+/* Columns without a terminal: $COLUMNS, else 80. */
+int terminal__assumed(void);
 
 /* The UTF-8 sequence at p, before end: its length (1..4) and its character; 0 where none starts. */
 size_t utf8__decode(const char *p, const char *end, uint32_t *c);
@@ -92,10 +99,15 @@ size_t utf8__decode(const char *p, const char *end, uint32_t *c);
  * line. */
 bool term_char__plain(uint32_t c);
 
-/* Characters that the text takes when printed. */
+/* Its characters, each byte that is none counted as one. */
+size_t utf8__chars(const char *text);
+/* Columns that the text takes when printed: two for a wide character, none for an accent that
+ * combines with the one before it. */
 size_t term_text__width(const char *text);
-/* The first `chars` characters of the text to out; returns how many there were. */
-size_t term_text__put(FILE *out, const char *text, size_t chars);
+/* The bytes of the text that take at most so many columns. */
+size_t term_text__fit(const char *text, size_t columns);
+/* Of the text what takes at most so many columns to out; returns how many it took. */
+size_t term_text__put(FILE *out, const char *text, size_t columns);
 /* The escaped text into buf, NUL-terminated, cut between characters where it is too long. Returns
  * buf. */
 char *term_text__copy(char *buf, size_t cap, const char *text);

@@ -23,6 +23,8 @@ static const struct opt_def report_opts[] = {
 	  ")" },
 	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, out.args.row_limit), "N",
 	  "rows, -1: all (default: as recorded, else 100; of --by: 25; of each list of --memory, --gpu and --skew: 10)" },
+	{ OPT_CHOICE, 0, "table", offsetof(struct report_cfg, out.table), "FORM=" OUTPUTS_TABLES,
+	  OUTPUTS_TABLE_HELP },
 	{ OPT_SWITCH, 0, "group-by-input-shape", offsetof(struct report_cfg, out.args.by_shape),
 	  NULL, "one row per operator and input shape (needs --record-shapes in the recording)" },
 	{ OPT_INT, 0, "group-by-stack-n", offsetof(struct report_cfg, out.args.group_by_stack_n),

@@ -360,6 +360,7 @@ int live__export(struct live *live)
 				       .row_limit = cfg->row_limit == OUTPUT_ROWS_DEFAULT ?
 							    20 :
 							    cfg->row_limit },
+			     .table = cfg->table,
 			     .step_on = cfg->step_on,
 			     .no_steps = cfg->no_steps,
 			     .summary = !live->no_summary,

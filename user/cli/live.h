@@ -28,6 +28,7 @@ struct run_cfg {
 	bool dry_run;
 	const char *sort_by;
 	int row_limit; /* OUTPUT_ROWS_DEFAULT: 20 */
+	const char *table;
 	bool no_table;
 	bool quiet;
 	const char *log;
@@ -102,6 +103,8 @@ struct run_cfg {
 	  "order of the table (default: " OUTPUTS_SORTED ")" },                                        \
 	{ OPT_INT, 0, "row-limit", offsetof(struct run_cfg, row_limit), "N",                            \
 	  "rows of the table, -1: all (default: 20)" },                                                 \
+	{ OPT_CHOICE, 0, "table", offsetof(struct run_cfg, table), "FORM=" OUTPUTS_TABLES,                      \
+	  OUTPUTS_TABLE_HELP },                                                                         \
 	{ OPT_FLAG, 0, "no-table", offsetof(struct run_cfg, no_table), NULL, "do not print the table" },        \
 	{ OPT_FLAG, 'q', "quiet", offsetof(struct run_cfg, quiet), NULL,                                \
 	  "print only warnings, errors and the summary on stderr" }, \

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/containers.h"
 #include "base/log.h"
@@ -354,6 +355,16 @@ static void put_name(const struct outputs *o, char *buf, size_t cap)
 		snprintf(buf, cap, "%s", o->captures[0]);
 }
 
+static void choose_width(struct output_args *a, const char *table)
+{
+	if (a->json || (table && !strcmp(table, "torch")))
+		return;
+	a->columns = terminal__columns(STDOUT_FILENO);
+	a->colour = a->columns && terminal__colour(STDOUT_FILENO);
+	if (!a->columns && table)
+		a->columns = terminal__assumed();
+}
+
 int outputs__ask(const struct outputs *o, reader_fn fn, size_t max, uint8_t **answer, size_t *len)
 {
 	char name[PATH_MAX + 32];
@@ -370,6 +381,7 @@ int outputs__ask(const struct outputs *o, reader_fn fn, size_t max, uint8_t **an
 
 	put_name(o, name, sizeof(name));
 	r.o.args.capture = name;
+	choose_width(&r.o.args, o->table);
 	for (uint32_t i = 0; i < OUTPUTS_FILES; i++)
 		job.outputs[i] = o->files[i].path;
 	if (o->metrics)

@@ -43,6 +43,8 @@ struct outputs {
 	/* What is requested of each of them: its sort_by may be OUTPUTS_UNSORTED, NULL is as
 	 * recorded; `output`, `s` and `path` are filled in. */
 	struct output_args args;
+	/* of OUTPUTS_TABLES: how wide reports are; NULL: as the terminal, torch's form without one */
+	const char *table;
 	const char *when;    /* only what ran in annotations of that name; NULL: all */
 	const char *align;   /* of several: by OUTPUTS_ALIGN, NULL: clocks */
 	const char *step_on; /* NULL and not no_steps: as recorded */
@@ -66,6 +68,11 @@ struct outputs {
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct cfg, out.no_steps), NULL,                        \
 	  "do not derive ProfilerStep slices" }
 /* clang-format on */
+
+#define OUTPUTS_TABLES "fit, torch"
+#define OUTPUTS_TABLE_HELP                                                                              \
+	"fit: as wide as the terminal, or as COLUMNS says; torch: the text that torch.profiler prints " \
+	"(default: fit on a terminal)"
 
 #define OUTPUTS_UNSORTED "none"
 #define OUTPUTS_SORTED "self_cpu_time_total" /* unless an option or the recording says otherwise */

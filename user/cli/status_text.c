@@ -111,10 +111,10 @@ static void add_members(struct doc *d, const cJSON *row)
 static void add_targets(struct doc *d, const cJSON *status)
 {
 	static const struct doc_column columns[] = {
-		{ "pid", "PID", 10, NULL, 0 },
-		{ "name", "NAME", -15, NULL, 0 },
-		{ "rank", "RANK", 6, NULL, 0 },
-		{ "job", "JOB", 0, NULL, 0 },
+		{ "pid", "PID", 10, NULL, 0, 0 },
+		{ "name", "NAME", -15, NULL, 0, 0 },
+		{ "rank", "RANK", 6, NULL, 0, 0 },
+		{ "job", "JOB", 0, NULL, 0, 0 },
 		{ 0 },
 	};
 	const cJSON *targets = get(status, "targets");
@@ -135,14 +135,14 @@ static void add_targets(struct doc *d, const cJSON *status)
 static void add_windows(struct doc *d, const cJSON *windows, double now_ns)
 {
 	static const struct doc_column columns[] = {
-		{ "window", "WINDOW", 10, NULL, 0 },
-		{ "begin_unix_ns", "BEGIN", -14, clock_time, 0 },
-		{ "trigger", "TRIGGER", -10, NULL, 0 },
-		{ "state", "STATE", -11, NULL, 0 },
-		{ "seconds", "TIME", 9, span, 0 },
-		{ "slices", "SLICES", 10, unit__count, 0 },
-		{ "lost", "LOST", 7, NULL, 0 },
-		{ "cost_share", "COST", -1, percent, 0 },
+		{ "window", "WINDOW", 10, NULL, 0, 0 },
+		{ "begin_unix_ns", "BEGIN", -14, clock_time, 0, 0 },
+		{ "trigger", "TRIGGER", -10, NULL, 0, 0 },
+		{ "state", "STATE", -11, NULL, 0, 0 },
+		{ "seconds", "TIME", 9, span, 0, 0 },
+		{ "slices", "SLICES", 10, unit__count, 0, 0 },
+		{ "lost", "LOST", 7, NULL, 0, 0 },
+		{ "cost_share", "COST", -1, percent, 0, 0 },
 		{ 0 },
 	};
 	static const char *const ended[] = { "complete", "failed", "failed", "incomplete" };
@@ -184,4 +184,5 @@ void status_text__put(FILE *out, const cJSON *status)
 	say_head(&d, status);
 	add_targets(&d, status);
 	add_windows(&d, get(status, "windows"), number(get(status, "daemon"), "now_unix_ns"));
+	doc__finish(&d);
 }

@@ -55,6 +55,8 @@ struct output_args {
 	/* reports */
 	FILE *out; /* NULL: standard output */
 	bool json;
+	int columns; /* of the terminal that it fits; 0: there is none */
+	bool colour;
 	int row_limit;       /* -1: all rows; OUTPUT_ROWS_DEFAULT: not given */
 	const char *sort_by; /* NULL: order of first appearance */
 	/* the table's rows and columns: 1, -1: not, 0: as recorded */

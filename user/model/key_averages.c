@@ -337,7 +337,7 @@ static void on_slice(void *arg, const struct slice *sl)
 		kids = take_children(t, sl->parent);
 	kids.cnt += sl->call_cnt; /* if one of them is the only child, kids.last has no key */
 	kids.ns += sl->call_ns;
-	if (!key) {
+	if (!key || sl->flags & SLICE_PARTIAL) { /* part of a step is none */
 		add_children(t, sl->parent, &kids);
 		return;
 	}

@@ -265,7 +265,10 @@ uint32_t session__open_slices(const struct session *s, uint32_t tgid, uint32_t t
 static void count_slice(struct session_totals *n, const struct slice *sl, const struct entry *e)
 {
 	n->slices++;
-	n->partial_steps += !!(sl->flags & SLICE_PARTIAL);
+	if (sl->flags & SLICE_PARTIAL) {
+		n->partial_steps++;
+		n->partial_ns += sl->end_ns - sl->begin_ns;
+	}
 	n->own_steps += e->is_step &&
 			!(sl->flags & (SLICE_DERIVED | SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED |
 				       SLICE_TRUNCATED | SLICE_END_LOST));

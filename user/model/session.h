@@ -464,7 +464,7 @@ struct session_totals {      /* after a run */
 	uint64_t late_records;     /* emitted after later ones */
 	uint64_t tensors_over;     /* tensors and storages beyond LIMIT_TENSORS */
 	uint64_t steps;            /* derived; partial ones are among them */
-	uint64_t partial_steps;
+	uint64_t partial_steps, partial_ns;
 	uint64_t own_steps;             /* whole ProfilerStep#N of the program's own */
 	uint64_t truncated_annotations; /* cut where they cross one that began earlier */
 	/* operators and scopes of torch cut where they cross an annotation */

@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "report/report.h"
 
+#define CUT_MARK 3 /* "..." */
+
 struct cell cell__format(const char *fmt, ...)
 {
 	struct cell c;
@@ -48,22 +50,27 @@ struct cell cell__change(double v)
 
 struct cell cell__duration(uint64_t ns)
 {
-	if (ns >= 1000000000)
-		return cell__format("%.3f s", (double)ns / 1e9);
-	if (ns >= 1000000)
-		return cell__format("%.3f ms", (double)ns / 1e6);
-	return cell__format("%.1f us", (double)ns / 1e3);
+	const char *unit = ns < 999500 ? "us" : ns < 999500000 ? "ms" : "s";
+	double v = (double)ns / (ns < 999500 ? 1e3 : ns < 999500000 ? 1e6 : 1e9);
+
+	return cell__format("%.*f %s", v < 9.995 ? 2 : v < 99.95 ? 1 : 0, v, unit);
 }
 
 size_t cell__put_text(FILE *out, const char *text, size_t max)
 {
-	size_t width = term_text__width(text);
-	bool cut = width > max;
+	size_t width = term_text__width(text), head, room, tail;
 
-	width = term_text__put(out, text, cut ? (max > 3 ? max - 3 : 0) : max);
-	if (cut)
-		fputs("...", out);
-	return width + (cut ? 3 : 0);
+	if (width <= max)
+		return term_text__put(out, text, max);
+	/* what tells names apart is mostly at their end: "torch/nn/.../linear.py:125 in forward" */
+	head = max > CUT_MARK ? (max - CUT_MARK) / 2 : 0;
+	room = max > CUT_MARK ? max - CUT_MARK - head : 0;
+	tail = term_text__fit(text, width - room);
+	while (text[tail] && term_text__width(text + tail) > room) /* half of a wide character */
+		tail += term_text__fit(text + tail, 2);
+	width = term_text__put(out, text, head);
+	fputs("...", out);
+	return width + CUT_MARK + term_text__put(out, text + tail, SIZE_MAX);
 }
 
 struct cell unit__ns(double v)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "export/facts_json.h"
 #include "report/report_priv.h"
 
@@ -141,6 +142,8 @@ static void open_list(struct doc *d, const char *key, uint32_t cnt, uint32_t sho
 					.shown = json || is_text(d) ? shown : 0,
 					.indent = *d->title ? 2 : indent,
 					.of_json = json };
+	if (is_text(d) && columns)
+		doc_text__open_list(d);
 }
 
 void doc__list(struct doc *d, const char *key, uint32_t cnt, const struct doc_column *columns)
@@ -189,8 +192,10 @@ void doc__begin(struct doc *d, const struct output_args *args)
 	*d = (struct doc){ .out = args->out ? args->out : stdout, .args = args };
 	d->list = d->lists;
 	errno = 0;
-	if (is_text(d))
+	if (is_text(d)) {
+		d->line = xmemstream(&d->line_text, &d->line_len);
 		return;
+	}
 	jsonw__init(&d->w, jsonw__to_stream, d->out, 64 * 1024);
 	jsonw__begin_obj(&d->w);
 	DOC(d, FACT("schema_version", 1));
@@ -221,7 +226,12 @@ int doc__finish(struct doc *d)
 		 loss_account__incomplete(session__info(s), d->args->totals, lacks,
 					  sizeof(lacks))) {
 		doc__gap(d);
+		doc__style(d, DOC_ALERT);
 		doc__line(d, "The capture is incomplete and the figures are bounds: %s", lacks);
+	}
+	if (is_text(d)) {
+		fclose(d->line);
+		free(d->line_text);
 	}
 	if (!d->args->out)
 		return std_out__end("the report", err);

@@ -3,6 +3,7 @@
  * Documents as text: sentences, and rows of columns. All of it does nothing in a document that is
  * JSON.
  */
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,38 +12,111 @@
 #include "base/text.h"
 #include "report/report_priv.h"
 
-#define LINE 100      /* characters */
+#define LINE 100      /* columns, where there is no terminal */
 #define LAST_LEAST 20 /* that the last column has, however long the line */
+#define TEXT_LEAST 16 /* that a column of texts is cut to at most, */
+#define TEXT_FAIR 32  /* and to which before another column goes */
+#define HANG_MAX 24   /* how far the lines below a sentence's first one are indented at most */
+#define DROPPED INT_MIN
+
+static size_t line_width(const struct doc *d)
+{
+	return d->args->columns ? (size_t)d->args->columns : LINE;
+}
+
+/* ---- lines ---- */
+
+/* How far the rest of a sentence is indented: as what follows its first words and blanks. */
+static size_t hanging(const char *text)
+{
+	size_t lead = strspn(text, " ");
+	const char *at = strstr(text + lead, "  ");
+	size_t hang = at ? (size_t)(at - text) + strspn(at, " ") : SIZE_MAX;
+
+	return hang <= HANG_MAX ? hang : lead + 2;
+}
+
+/* Bytes of the text that go on a line of so many columns: up to the last blank, if it has one. */
+static size_t bytes_of_line(const char *text, size_t columns)
+{
+	size_t fit = term_text__fit(text, columns), n = fit;
+
+	if (!text[fit])
+		return fit;
+	while (n && text[n] != ' ')
+		n--;
+	return n > strspn(text, " ") ? n : fit ? fit : 1;
+}
+
+static void write_wrapped(struct doc *d, const char *text)
+{
+	size_t columns = line_width(d), hang = hanging(text), indent = 0;
+
+	if (hang > columns / 2)
+		hang = 2;
+	while (d->args->columns) {
+		size_t n = bytes_of_line(text, columns - indent);
+
+		fprintf(d->out, "%*s%.*s", (int)indent, "", (int)n, text);
+		text += n;
+		text += strspn(text, " ");
+		if (!*text)
+			return;
+		fputc('\n', d->out);
+		indent = hang;
+	}
+	fputs(text, d->out);
+}
+
+void doc__end_line(struct doc *d)
+{
+	static const char *const styles[] = {
+		[DOC_PLAIN] = "",
+		[DOC_HEADING] = "\033[1m",
+		[DOC_TOP] = "\033[36m",
+		[DOC_ALERT] = "\033[31m",
+	};
+	const char *style = d->args->colour ? styles[d->style] : "";
+
+	if (d->args->json)
+		return;
+	fflush(d->line);
+	d->line_text[ftell(d->line)] = '\0';
+	fputs(style, d->out);
+	write_wrapped(d, d->line_text);
+	fputs(*style ? "\033[0m\n" : "\n", d->out);
+	rewind(d->line);
+	d->used = 0;
+	d->style = DOC_PLAIN;
+}
+
+void doc__style(struct doc *d, enum doc_style style)
+{
+	d->style = style;
+}
 
 /* ---- pieces of lines ---- */
 
 static void put(struct doc *d, int blanks, const char *text)
 {
-	d->used += (size_t)fprintf(d->out, "%*s", blanks, "");
-	d->used += term_text__put(d->out, text, SIZE_MAX);
-}
-
-void doc__end_line(struct doc *d)
-{
-	if (d->args->json)
-		return;
-	fputc('\n', d->out);
-	d->used = 0;
+	d->used += (size_t)fprintf(d->line, "%*s", blanks, "");
+	d->used += term_text__put(d->line, text, SIZE_MAX);
 }
 
 static void put_title(struct doc *d)
 {
 	if (!*d->title)
 		return;
-	fputc('\n', d->out);
+	doc__end_line(d);
 	put(d, 0, d->title);
+	doc__style(d, DOC_HEADING);
 	doc__end_line(d);
 	*d->title = '\0';
 }
 
 static size_t rest_of_line(const struct doc *d)
 {
-	return d->used + LAST_LEAST < LINE ? LINE - d->used : LAST_LEAST;
+	return d->used + LAST_LEAST < line_width(d) ? line_width(d) - d->used : LAST_LEAST;
 }
 
 static void put_cut(struct doc *d, const char *text, const char *tail, size_t max)
@@ -50,8 +124,77 @@ static void put_cut(struct doc *d, const char *text, const char *tail, size_t ma
 	size_t room = term_text__width(tail);
 
 	room = room > max / 2 ? max / 2 : room;
-	d->used += cell__put_text(d->out, text, max - room);
-	d->used += cell__put_text(d->out, tail, room);
+	d->used += cell__put_text(d->line, text, max - room);
+	d->used += cell__put_text(d->line, tail, room);
+}
+
+/* ---- columns ---- */
+
+static bool is_last(const struct doc_column *c)
+{
+	return !c[1].key;
+}
+
+/* Of a text, or the number of its columns that stay whatever happens. */
+static int least(const struct doc_column *c, int width, int text_least)
+{
+	if (width == DROPPED)
+		return 0;
+	if (!width || (width == -1 && is_last(c)))
+		return text_least > LAST_LEAST ? text_least : LAST_LEAST;
+	return width < 0 && -width > text_least ? text_least : abs(width);
+}
+
+/* Columns that the list's rows take if each text is cut to so many. */
+static int sum_of(const struct doc_list *l, int text_least)
+{
+	int sum = l->indent;
+
+	for (uint32_t n = 0; l->columns[n].key; n++)
+		if (l->widths[n] != DROPPED)
+			sum += least(&l->columns[n], l->widths[n], text_least) +
+			       (!n                      ? 0 :
+				l->columns[n].width > 0 ? 1 :
+							  2);
+	return sum;
+}
+
+/* The column that goes first, -1: all that are left stay. */
+static int first_to_go(const struct doc_list *l)
+{
+	int best = -1;
+
+	for (uint32_t n = 0; l->columns[n].key; n++)
+		if (l->columns[n].drop && l->widths[n] != DROPPED &&
+		    (best < 0 || l->columns[n].drop > l->columns[best].drop))
+			best = (int)n;
+	return best;
+}
+
+/* Makes the list's rows as wide as the terminal at most. */
+void doc_text__open_list(struct doc *d)
+{
+	struct doc_list *l = d->list;
+	int columns = d->args->columns, text_least = TEXT_FAIR, room, go;
+
+	for (uint32_t n = 0; l->columns[n].key; n++)
+		l->widths[n] = l->columns[n].width;
+	if (!columns || d->torch)
+		return;
+	while (sum_of(l, TEXT_FAIR) > columns && (go = first_to_go(l)) >= 0)
+		l->widths[go] = DROPPED;
+	while (text_least > TEXT_LEAST && sum_of(l, text_least) > columns)
+		text_least--;
+	room = columns - sum_of(l, text_least);
+	for (uint32_t n = 0; l->columns[n].key; n++) {
+		const struct doc_column *c = &l->columns[n];
+		int min = least(c, l->widths[n], text_least), max = -l->widths[n];
+
+		if (c->width >= 0 || l->widths[n] == DROPPED || max <= min)
+			continue;
+		l->widths[n] = max - min > room && room >= 0 ? -min - room : room < 0 ? -min : -max;
+		room -= -l->widths[n] - min;
+	}
 }
 
 /* ---- rows ---- */
@@ -64,7 +207,7 @@ static void put_last(struct doc *d, const char *text)
 	if (!d->below[0])
 		return;
 	width = term_text__width(d->below[0]) + term_text__width(d->below[1]);
-	if (d->used + 1 + width > LINE) {
+	if (d->used + 1 + width > line_width(d)) {
 		doc__end_line(d);
 		put(d, (int)begin + 2, "");
 	} else {
@@ -78,11 +221,11 @@ static void put_torch_cells(struct doc *d, char *const *cells)
 {
 	for (const struct doc_column *c = d->list->columns; c->key; c++) {
 		const char *text = cells && *cells ? *cells : "";
-		int pad = abs(c->width) - (int)term_text__width(text);
+		int pad = abs(c->width) - (int)utf8__chars(text);
 
 		pad = pad > 0 ? pad : 0;
 		for (int i = 0; !cells && i < pad; i++)
-			fputc('-', d->out);
+			fputc('-', d->line);
 		if (cells)
 			put(d, c->width > 0 ? pad : 0, text);
 		put(d, cells && c->width < 0 ? pad + 2 : 2, "");
@@ -91,28 +234,43 @@ static void put_torch_cells(struct doc *d, char *const *cells)
 	doc__end_line(d);
 }
 
+/* A text that is longer than its column would move what follows. */
+static void put_cell(struct doc *d, int blanks, const char *text, int width)
+{
+	put(d, blanks, "");
+	if (d->args->columns && width < -1)
+		put_cut(d, text, "", (size_t)-width);
+	else
+		put(d, 0, text);
+}
+
 static void put_cells(struct doc *d, char *const *cells)
 {
+	const struct doc_column *columns = d->list->columns;
 	int blanks = d->list->indent;
 
 	if (d->torch) {
 		put_torch_cells(d, cells);
 		return;
 	}
-	for (const struct doc_column *c = d->list->columns; c->key; c++, cells++) {
-		const char *text = *cells ? *cells : "";
-		int pad = abs(c->width) - (int)term_text__width(text);
+	for (uint32_t n = 0; columns[n].key; n++) {
+		const char *text = cells[n] ? cells[n] : "";
+		int width = d->list->widths[n], pad = abs(width) - (int)term_text__width(text);
 
+		if (width == DROPPED)
+			continue;
+		if (width == -1 && d->args->columns && is_last(&columns[n]))
+			width = 0;
 		pad = pad > 0 ? pad : 0;
-		blanks += c == d->list->columns ? 0 : c->width > 0 ? 1 : 2;
-		blanks += c->width > 0 ? pad : 0;
+		blanks += !n ? 0 : columns[n].width > 0 ? 1 : 2;
+		blanks += width > 0 ? pad : 0;
 		if (*text) {
-			put(d, blanks, c->width ? text : "");
+			put_cell(d, blanks, width ? text : "", width);
 			blanks = 0;
 		}
-		if (*text && !c->width)
+		if (*text && !width)
 			put_last(d, text);
-		blanks += c->width < 0 ? pad : 0;
+		blanks += width < 0 ? pad : 0;
 	}
 	doc__end_line(d);
 }
@@ -132,6 +290,8 @@ void doc_text__head(struct doc *d)
 	}
 	if (d->torch)
 		put_torch_cells(d, NULL);
+	if (any)
+		doc__style(d, DOC_HEADING);
 	if (any)
 		put_cells(d, headings);
 	if (d->torch)
@@ -153,6 +313,8 @@ void doc_text__row(struct doc *d)
 		return;
 	for (uint32_t n = 0; l->row && l->columns && l->columns[n].key; n++)
 		any |= d->cells[n] != NULL;
+	if (any && l->next == 1 && l == &d->lists[1] && d->style == DOC_PLAIN)
+		doc__style(d, DOC_TOP);
 	if (any)
 		put_cells(d, d->cells);
 	for (uint32_t n = 0; n < DOC_COLUMNS_MAX; n++)
@@ -199,7 +361,7 @@ void doc_text__close_list(struct doc *d)
 	if (d->torch)
 		put_torch_cells(d, NULL);
 	else
-		fprintf(d->out, "  ... %u more (--row-limit)\n", l->cnt - l->shown);
+		doc__line(d, "  ... %u more (--row-limit)", l->cnt - l->shown);
 }
 
 void doc__cell(struct doc *d, const char *key, const char *fmt, ...)

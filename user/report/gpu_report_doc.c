@@ -158,9 +158,9 @@ static void add_devices(struct doc *d, const struct gpu_report *gr)
 static void add_cause_table(struct doc *d, const struct gpu_report *gr)
 {
 	static const struct doc_column columns[] = {
-		{ ".gpu", "GPU", 3, NULL, 0 },      { ".share", "share", 7, unit__share, 0 },
-		{ ".ns", "time", 11, unit__ns, 0 }, { ".gaps", "gaps", 8, NULL, 0 },
-		{ ".cause", "cause", -1, NULL, 0 }, { 0 },
+		{ ".gpu", "GPU", 3, NULL, 0, 0 },      { ".share", "share", 7, unit__share, 0, 0 },
+		{ ".ns", "time", 11, unit__ns, 0, 0 }, { ".gaps", "gaps", 8, NULL, 0, 0 },
+		{ ".cause", "cause", -1, NULL, 0, 0 }, { 0 },
 	};
 
 	doc__title(d, "Time without a kernel, by cause (%u gaps of %d us or more)", gr->gap_cnt,
@@ -189,12 +189,12 @@ static void add_cause_table(struct doc *d, const struct gpu_report *gr)
 static void add_latency_table(struct doc *d, const struct gpu_report *gr)
 {
 	static const struct doc_column columns[] = {
-		{ ".gpu", "GPU", 3, NULL, 0 },
-		{ ".launches", "launches", 9, NULL, 0 },
-		{ ".median", "median", 11, unit__ns, 0 },
-		{ ".p90", "p90", 11, unit__ns, 0 },
-		{ ".p99", "p99", 11, unit__ns, 0 },
-		{ ".what", NULL, -1, NULL, 0 },
+		{ ".gpu", "GPU", 3, NULL, 0, 0 },
+		{ ".launches", "launches", 9, NULL, 0, 0 },
+		{ ".median", "median", 11, unit__ns, 0, 0 },
+		{ ".p90", "p90", 11, unit__ns, 0, 0 },
+		{ ".p99", "p99", 11, unit__ns, 0, 0 },
+		{ ".what", NULL, -1, NULL, 0, 0 },
 		{ 0 },
 	};
 
@@ -230,18 +230,18 @@ static void add_reason(struct doc *d, const struct gpu_report *gr, const struct 
 static void add_gaps(struct doc *d, const struct gpu_report *gr)
 {
 	static const struct doc_column reasons[] = {
-		{ "device", "GPU", 3, NULL, 0 },
-		{ "ns", "time", 11, unit__ns, 0 },
-		{ "count", "gaps", 8, NULL, 0 },
-		{ "longest_ns", "longest", 11, unit__ns, 0 },
-		{ ".reason", "cause: where", 0, NULL, 0 },
+		{ "device", "GPU", 3, NULL, 0, 0 },
+		{ "ns", "time", 11, unit__ns, 0, 0 },
+		{ "count", "gaps", 8, NULL, 0, 0 },
+		{ "longest_ns", "longest", 11, unit__ns, 0, 0 },
+		{ ".reason", "cause: where", 0, NULL, 0, 0 },
 		{ 0 },
 	};
 	static const struct doc_column gaps[] = {
-		{ "device", "GPU", 3, NULL, 0 },
-		{ "ns", "time", 11, unit__ns, 0 },
-		{ ".at", "at", 14, NULL, 0 },
-		{ ".reason", "cause: where", 0, NULL, 0 },
+		{ "device", "GPU", 3, NULL, 0, 0 },
+		{ "ns", "time", 11, unit__ns, 0, 0 },
+		{ ".at", "at", 14, NULL, 0, 0 },
+		{ ".reason", "cause: where", 0, NULL, 0, 0 },
 		{ 0 },
 	};
 
@@ -275,18 +275,18 @@ static void add_gaps(struct doc *d, const struct gpu_report *gr)
 static void add_kernels(struct doc *d, const struct gpu_report *gr)
 {
 	const struct doc_column work[] = {
-		{ "ns", "share", 7, NULL, (double)gr->kernel_ns },
-		{ "ns", "total", 11, unit__ns, 0 },
-		{ "count", "count", 8, NULL, 0 },
-		{ ".mean", "mean", 10, unit__ns, 0 },
-		{ "longest_ns", "longest", 10, unit__ns, 0 },
-		{ "name", "name, operator that launches most of it", 0, NULL, 0 },
+		{ "ns", "share", 7, NULL, (double)gr->kernel_ns, 0 },
+		{ "ns", "total", 11, unit__ns, 0, 0 },
+		{ "count", "count", 8, NULL, 0, 0 },
+		{ ".mean", "mean", 10, unit__ns, 0, 0 },
+		{ "longest_ns", "longest", 10, unit__ns, 0, 0 },
+		{ "name", "name, operator that launches most of it", 0, NULL, 0, 0 },
 		{ 0 },
 	};
 	static const struct doc_column launches[] = {
-		{ "count", "launches", 8, NULL, 0 },
-		{ "ns", "in the call", 11, unit__ns, 0 },
-		{ "name", "name, operator that launches most", 0, NULL, 0 },
+		{ "count", "launches", 8, NULL, 0, 0 },
+		{ "ns", "in the call", 11, unit__ns, 0, 0 },
+		{ "name", "name, operator that launches most", 0, NULL, 0, 0 },
 		{ 0 },
 	};
 	char below[512];
@@ -329,10 +329,10 @@ static void add_graphs(struct doc *d, const struct gpu_report *gr)
 {
 	const struct gr_graphs *gs = &gr->graphs;
 	const struct doc_column columns[] = {
-		{ "ns", "share", 7, NULL, (double)gs->ns },
-		{ "ns", "total", 11, unit__ns, 0 },
-		{ "count", "count", 8, NULL, 0 },
-		{ ".what", "captured in", 0, NULL, 0 },
+		{ "ns", "share", 7, NULL, (double)gs->ns, 0 },
+		{ "ns", "total", 11, unit__ns, 0, 0 },
+		{ "count", "count", 8, NULL, 0, 0 },
+		{ ".what", "captured in", 0, NULL, 0, 0 },
 		{ 0 },
 	};
 	struct doc_column origins[sizeof(columns) / sizeof(*columns)];
@@ -370,11 +370,11 @@ static void add_graphs(struct doc *d, const struct gpu_report *gr)
 static void add_copies(struct doc *d, const struct gpu_report *gr)
 {
 	static const struct doc_column columns[] = {
-		{ "ns", "total", 11, unit__ns, 0 },
-		{ "count", "count", 8, NULL, 0 },
-		{ "bytes", "bytes", 11, cell__bytes, 0 },
-		{ ".bandwidth", "bandwidth", 13, NULL, 0 },
-		{ "name", "direction", -1, NULL, 0 },
+		{ "ns", "total", 11, unit__ns, 0, 0 },
+		{ "count", "count", 8, NULL, 0, 0 },
+		{ "bytes", "bytes", 11, cell__bytes, 0, 0 },
+		{ ".bandwidth", "bandwidth", 13, NULL, 0, 0 },
+		{ "name", "direction", -1, NULL, 0, 0 },
 		{ 0 },
 	};
 	char name[GR_COPY_MAX];
@@ -397,12 +397,12 @@ static void add_streams(struct doc *d, const struct gpu_report *gr)
 {
 	const double window = (double)gr__window_ns(gr);
 	const struct doc_column columns[] = {
-		{ "device", "GPU", 3, NULL, 0 },
-		{ "stream", "stream", 7, NULL, 0 },
-		{ "kernels", "kernels", 9, NULL, 0 },
-		{ "kernel_busy_ns", "busy", 9, NULL, window },
-		{ "busy_ns", "all work", 9, NULL, window },
-		{ "copies", "copies", 9, NULL, 0 },
+		{ "device", "GPU", 3, NULL, 0, 0 },
+		{ "stream", "stream", 7, NULL, 0, 0 },
+		{ "kernels", "kernels", 9, NULL, 0, 0 },
+		{ "kernel_busy_ns", "busy", 9, NULL, window, 0 },
+		{ "busy_ns", "all work", 9, NULL, window, 0 },
+		{ "copies", "copies", 9, NULL, 0, 0 },
 		{ 0 },
 	};
 
@@ -444,14 +444,17 @@ static void add_call(struct doc *d, const struct gpu_report *gr, const struct gr
 static void add_calls(struct doc *d, const struct gpu_report *gr)
 {
 	static const struct doc_column columns[] = {
-		{ "ns", "total", 11, unit__ns, 0 },   { "count", "count", 8, NULL, 0 },
-		{ ".mean", "mean", 10, unit__ns, 0 }, { ".bytes", "bytes", 11, cell__bytes, 0 },
-		{ ".where", "call", 0, NULL, 0 },     { 0 },
+		{ "ns", "total", 11, unit__ns, 0, 0 },
+		{ "count", "count", 8, NULL, 0, 0 },
+		{ ".mean", "mean", 10, unit__ns, 0, 0 },
+		{ ".bytes", "bytes", 11, cell__bytes, 0, 0 },
+		{ ".where", "call", 0, NULL, 0, 0 },
+		{ 0 },
 	};
 	static const struct doc_column overheads[] = {
-		{ "ns", NULL, 11, unit__ns, 0 },
-		{ "count", NULL, 8, NULL, 0 },
-		{ "name", NULL, 0, NULL, 0 },
+		{ "ns", NULL, 11, unit__ns, 0, 0 },
+		{ "count", NULL, 8, NULL, 0, 0 },
+		{ "name", NULL, 0, NULL, 0, 0 },
 		{ 0 },
 	};
 

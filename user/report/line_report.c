@@ -318,21 +318,22 @@ static const struct line_column {
 	enum stack_metric metric;
 	bool total, share;
 	struct cell (*unit)(double v);
+	int drop;
 } line_columns[] = {
-	{ "self CPU", STACK_CPU, false, true, ns_or_dash },
-	{ "total CPU", STACK_CPU, true, true, ns_or_dash },
-	{ "self GPU", STACK_GPU, false, true, ns_or_dash },
-	{ "total GPU", STACK_GPU, true, true, ns_or_dash },
-	{ "allocated", STACK_CPU_ALLOC, false, false, bytes_or_dash },
-	{ "not freed", STACK_CPU_LIVE, false, false, bytes_or_dash },
-	{ "GPU alloc", STACK_GPU_ALLOC, false, false, bytes_or_dash },
-	{ "not freed", STACK_GPU_LIVE, false, false, bytes_or_dash },
-	{ "faults", STACK_FAULTS, false, false, count_or_dash },
-	{ "on CPU", STACK_RUNNING, false, true, ns_or_dash },
-	{ "total", STACK_RUNNING, true, true, ns_or_dash },
-	{ "off CPU", STACK_WAITING, false, true, ns_or_dash },
-	{ "total", STACK_WAITING, true, true, ns_or_dash },
-	{ "calls", STACK_CALLS, false, false, count_or_dash },
+	{ "self CPU", STACK_CPU, false, true, ns_or_dash, 0 },
+	{ "total CPU", STACK_CPU, true, true, ns_or_dash, 6 },
+	{ "self GPU", STACK_GPU, false, true, ns_or_dash, 0 },
+	{ "total GPU", STACK_GPU, true, true, ns_or_dash, 5 },
+	{ "allocated", STACK_CPU_ALLOC, false, false, bytes_or_dash, 8 },
+	{ "not freed", STACK_CPU_LIVE, false, false, bytes_or_dash, 2 },
+	{ "GPU alloc", STACK_GPU_ALLOC, false, false, bytes_or_dash, 7 },
+	{ "not freed", STACK_GPU_LIVE, false, false, bytes_or_dash, 1 },
+	{ "faults", STACK_FAULTS, false, false, count_or_dash, 9 },
+	{ "on CPU", STACK_RUNNING, false, true, ns_or_dash, 0 },
+	{ "total", STACK_RUNNING, true, true, ns_or_dash, 5 },
+	{ "off CPU", STACK_WAITING, false, true, ns_or_dash, 4 },
+	{ "total", STACK_WAITING, true, true, ns_or_dash, 6 },
+	{ "calls", STACK_CALLS, false, false, count_or_dash, 3 },
 };
 #define LINE_COLUMN_CNT (sizeof(line_columns) / sizeof(*line_columns))
 
@@ -340,6 +341,8 @@ static const struct line_column {
 static void find_columns(const struct line_report *lr, const char *what,
 			 struct doc_column columns[DOC_COLUMNS_MAX])
 {
+	const struct session_info *info = session__info(lr->s);
+	double window = (double)(info->end_ns - info->begin_ns);
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < LINE_COLUMN_CNT; i++) {
@@ -349,12 +352,15 @@ static void find_columns(const struct line_report *lr, const char *what,
 
 		if (!sum || (lr->operators && c->total))
 			continue;
-		columns[n] = (struct doc_column){ key, c->heading, n ? 11 : 10, c->unit, 0 };
+		columns[n] =
+			(struct doc_column){ key, c->heading, n ? 10 : 9, c->unit, 0, c->drop * 2 };
 		n++;
 		if (c->share)
-			columns[n++] = (struct doc_column){ key, "%", 7, NULL, (double)sum };
+			columns[n++] = (struct doc_column){ key,    "%",
+							    7,      NULL,
+							    window, c->drop ? c->drop * 2 + 1 : 0 };
 	}
-	columns[n++] = (struct doc_column){ ".what", what, -1, NULL, 0 };
+	columns[n++] = (struct doc_column){ ".what", what, -1, NULL, 0, 0 };
 	columns[n] = (struct doc_column){ 0 };
 }
 
@@ -431,7 +437,7 @@ static void add_head(struct doc *d, const struct line_report *lr)
 			     ": it has begun none since the request, or has no agent.");
 	else
 		doc__line(
-			d, "self: %s; total: all that is below it.",
+			d, "self: %s; total: all that is below it; %%: of the window.",
 			lr->modules ?
 				"in the module and in no module within it" :
 			lr->all_lines ?

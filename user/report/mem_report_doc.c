@@ -102,11 +102,12 @@ static void add_growing(struct mr_printer *p)
 {
 	const struct mr_view *v = p->v;
 	const struct doc_column columns[] = {
-		{ "bytes_per_period", v->by_step ? "per step" : "per tenth", 10, cell__bytes, 0 },
-		{ "bytes", "kept", 10, cell__bytes, 0 },
-		{ "blocks", "blocks", 8, NULL, 0 },
-		{ ".periods", v->by_step ? "steps" : "tenths", 9, NULL, 0 },
-		{ ".who", "operator in annotation, input shapes", 0, NULL, 0 },
+		{ "bytes_per_period", v->by_step ? "per step" : "per tenth", 10, cell__bytes, 0,
+		  0 },
+		{ "bytes", "kept", 10, cell__bytes, 0, 0 },
+		{ "blocks", "blocks", 8, NULL, 0, 0 },
+		{ ".periods", v->by_step ? "steps" : "tenths", 9, NULL, 0, 0 },
+		{ ".who", "operator in annotation, input shapes", 0, NULL, 0, 0 },
 		{ 0 },
 	};
 
@@ -141,10 +142,10 @@ static void add_live(struct mr_printer *p)
 {
 	const struct mr_view *v = p->v;
 	const struct doc_column columns[] = {
-		{ "bytes", "bytes", 10, cell__bytes, 0 },
-		{ "blocks", "blocks", 8, NULL, 0 },
-		{ ".periods", v->by_step ? "of step" : "of tenth", 12, NULL, 0 },
-		{ ".who", "operator in annotation, input shapes", 0, NULL, 0 },
+		{ "bytes", "bytes", 10, cell__bytes, 0, 0 },
+		{ "blocks", "blocks", 8, NULL, 0, 0 },
+		{ ".periods", v->by_step ? "of step" : "of tenth", 12, NULL, 0, 0 },
+		{ ".who", "operator in annotation, input shapes", 0, NULL, 0, 0 },
 		{ 0 },
 	};
 	uint64_t bytes = 0, blocks = 0;
@@ -244,18 +245,18 @@ static void add_kernel_list(struct mr_printer *p, const char *key, const struct 
 static void add_kernel(struct mr_printer *p)
 {
 	static const struct doc_column faults[] = {
-		{ "fault_bytes", "brought in", 10, cell__bytes, 0 },
-		{ ".faults", "faults", 9, NULL, 0 },
-		{ "major_faults", "major", 7, NULL, 0 },
-		{ ".net", "mapped, net", 11, cell__change, 0 },
-		{ ".who", "operator in annotation", 0, NULL, 0 },
+		{ "fault_bytes", "brought in", 10, cell__bytes, 0, 0 },
+		{ ".faults", "faults", 9, NULL, 0, 0 },
+		{ "major_faults", "major", 7, NULL, 0, 0 },
+		{ ".net", "mapped, net", 11, cell__change, 0, 0 },
+		{ ".who", "operator in annotation", 0, NULL, 0, 0 },
 		{ 0 },
 	}, stalls[] = {
-		{ "reclaim_ns", "reclaim", 11, unit__ns, 0 },
-		{ "compaction_ns", "compaction", 11, unit__ns, 0 },
-		{ ".stalls", "times", 8, NULL, 0 },
-		{ ".longest", "longest", 11, unit__ns, 0 },
-		{ ".who", "operator in annotation", 0, NULL, 0 },
+		{ "reclaim_ns", "reclaim", 11, unit__ns, 0, 0 },
+		{ "compaction_ns", "compaction", 11, unit__ns, 0, 0 },
+		{ ".stalls", "times", 8, NULL, 0, 0 },
+		{ ".longest", "longest", 11, unit__ns, 0, 0 },
+		{ ".who", "operator in annotation", 0, NULL, 0, 0 },
 		{ 0 },
 	};
 	const struct mr_kernel *sum = &p->v->proc->sum;
@@ -286,11 +287,11 @@ static void add_kernel(struct mr_printer *p)
 static void add_calls(struct mr_printer *p)
 {
 	static const struct doc_column columns[] = {
-		{ "name", "call", -24, NULL, 0 },
-		{ "calls", "times", 8, NULL, 0 },
-		{ ".bytes", "asked for", 11, cell__bytes, 0 },
-		{ "ns", "time", 11, unit__ns, 0 },
-		{ ".note", NULL, -1, NULL, 0 },
+		{ "name", "call", -24, NULL, 0, 0 },
+		{ "calls", "times", 8, NULL, 0, 0 },
+		{ ".bytes", "asked for", 11, cell__bytes, 0, 0 },
+		{ "ns", "time", 11, unit__ns, 0, 0 },
+		{ ".note", NULL, -1, NULL, 0, 0 },
 		{ 0 },
 	};
 

@@ -239,11 +239,11 @@ static void balance_rows(struct mr_printer *p, const struct mr_device *cpu)
 {
 	static const uint32_t kinds[] = { PTB_RSS_ANON, PTB_RSS_FILE, PTB_RSS_SHMEM, PTB_RSS_SWAP };
 	static const struct doc_column columns[] = {
-		{ ".name", "", -22, NULL, 0 },
-		{ ".begin", "begin", 12, cell__bytes, 0 },
-		{ ".peak", "torch's peak", 12, cell__bytes, 0 },
-		{ ".end", "end", 12, cell__bytes, 0 },
-		{ ".change", "change", 12, cell__change, 0 },
+		{ ".name", "", -22, NULL, 0, 0 },
+		{ ".begin", "begin", 12, cell__bytes, 0, 0 },
+		{ ".peak", "torch's peak", 12, cell__bytes, 0, 0 },
+		{ ".end", "end", 12, cell__bytes, 0, 0 },
+		{ ".change", "change", 12, cell__change, 0, 0 },
 		{ 0 },
 	}, without_torch[] = { columns[0], columns[1], columns[3], columns[4], columns[5] };
 	const struct mr_proc *pr = p->v->proc;

@@ -26,16 +26,16 @@ __attribute__((format(printf, 1, 2))) struct cell cell__format(const char *fmt, 
 struct cell cell__bytes(double v);       /* "1.5 GiB" */
 struct cell cell__count(uint64_t v);     /* "140.5 k" */
 struct cell cell__change(double v);      /* "+1.5 GiB" */
-struct cell cell__duration(uint64_t ns); /* "1.234 ms" */
+struct cell cell__duration(uint64_t ns); /* "1.23 ms" */
 
 /*
- * The target's text, escaped (base/text.h), in at most `max` characters, "..." where it is
- * cut; returns how many.
+ * The target's text, escaped (base/text.h), in at most `max` columns, "..." in its midst
+ * where it is cut; returns how many.
  */
 size_t cell__put_text(FILE *out, const char *text, size_t max);
 
 /* Units of columns, beside cell__bytes() and cell__change(). */
-struct cell unit__ns(double v);    /* "1.234 ms" */
+struct cell unit__ns(double v);    /* "1.23 ms" */
 struct cell unit__count(double v); /* "140.5 k" */
 struct cell unit__share(double v); /* 0.125: "12.5 %" */
 
@@ -48,17 +48,30 @@ struct cell unit__share(double v); /* 0.125: "12.5 %" */
  * fact or list whose key is NULL or begins with '.' is of the text only.
  */
 
-/* A column of a list in text. The list ends with a row of zeroes. */
+/* A column of a list in text, without `drop` where it stays. The list ends with a row of zeroes. */
 struct doc_column {
 	const char *key;     /* of a row's fact; "self.ns": of one in its object "self" */
 	const char *heading; /* NULL in all columns: they have none */
-	int width;           /* < 0: to the left; 0: the rest of the line, as the last column */
+	/* < 0: to the left; 0: the rest of the line, as the last column; there -1: the same on a
+	 * terminal, else as long as it is */
+	int width;
 	struct cell (*unit)(double v); /* how a number is shown; NULL: as a whole number */
 	double whole;                  /* what the number is shown as a share of; 0: as it is */
+	/* on a terminal that has no room for all: the columns with the highest number go first, and
+	 * texts are cut. 0: it stays */
+	int drop;
 };
 
 #define DOC_DEPTH 8
 #define DOC_COLUMNS_MAX 40
+
+/* Of a line, by colours where the terminal has some. */
+enum doc_style {
+	DOC_PLAIN,
+	DOC_HEADING,
+	DOC_TOP,   /* the row that matters most */
+	DOC_ALERT, /* something is wrong, or lost */
+};
 
 struct doc {
 	FILE *out;
@@ -71,16 +84,21 @@ struct doc {
 		uint32_t cnt, shown, next;
 		int indent;
 		bool row, headed, of_json;
+		int widths[DOC_COLUMNS_MAX]; /* of its columns; INT_MIN: it is left out */
 	} lists[DOC_DEPTH], *list;
 	char *cells[DOC_COLUMNS_MAX]; /* of the row, until it is written */
 	char *tail, *below[2];
 	char title[256]; /* "": none that waits for its list */
-	size_t used;     /* characters of the open line */
+	FILE *line;      /* of text: the open line, */
+	char *line_text;
+	size_t line_len;
+	size_t used; /* of which so many columns are taken, */
+	enum doc_style style;
 };
 
 /*
  * As JSON or text, by args, whose session may be NULL where that is text. doc__finish() frees
- * what it needs: nothing, if it is text. 0 or negative errno.
+ * what it needs. 0 or negative errno.
  */
 void doc__begin(struct doc *d, const struct output_args *args);
 /* Says what the capture lacks. 0 or negative errno, logged. */
@@ -152,7 +170,8 @@ __attribute__((format(printf, 2, 3))) void doc__title(struct doc *d, const char 
 __attribute__((format(printf, 2, 3))) void doc__say(struct doc *d, const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) void doc__line(struct doc *d, const char *fmt, ...);
 void doc__end_line(struct doc *d);
-void doc__gap(struct doc *d); /* an empty line */
+void doc__style(struct doc *d, enum doc_style style); /* of the open line */
+void doc__gap(struct doc *d);                         /* an empty line */
 /*
  * A text with its tail in at most `max` characters, 0: in the rest of the line; cut as in a last
  * column.

@@ -18,6 +18,7 @@
 
 /* The fact in all columns that show it: a text, or a number. */
 void doc_text__set(struct doc *d, const char *key, const char *text, double v);
+void doc_text__open_list(struct doc *d);
 void doc_text__head(struct doc *d); /* the list's title and headings, once */
 void doc_text__row(struct doc *d);  /* the open row, if it has cells that are not written */
 void doc_text__close_list(struct doc *d);

@@ -126,12 +126,12 @@ static void add_verdict(struct doc *d, const struct rank_times_result *r, const 
 static void add_ranks(struct doc *d, const struct rank_times_result *r)
 {
 	const struct doc_column columns[] = {
-		{ ".rank", "", -16, NULL, 0 },
-		{ "own_ns", r->by_steps ? "own time of step" : "own time", 16, ms, 0 },
-		{ "waited_ns", "waited", 16, ms, 0 },
-		{ "caused_ns", "others waited", 18, ms, 0 },
-		{ "last_in", "last in", 10, NULL, 0 },
-		{ ".from", NULL, -1, NULL, 0 },
+		{ ".rank", "", -15, NULL, 0, 0 },
+		{ "own_ns", "own time", 11, ms, 0, 0 },
+		{ "waited_ns", "waited", 11, ms, 0, 0 },
+		{ "caused_ns", "others waited", 14, ms, 0, 0 },
+		{ "last_in", "last in", 7, NULL, 0, 0 },
+		{ ".from", NULL, -1, NULL, 0, 0 },
 		{ 0 },
 	};
 	char from[128];
@@ -153,8 +153,8 @@ static void add_ranks(struct doc *d, const struct rank_times_result *r)
 static void add_waits(struct doc *d, const struct rank_times_result *r)
 {
 	static const struct doc_column columns[] = {
-		{ "ns", NULL, 14, ms, 0 },
-		{ ".what", NULL, 0, NULL, 0 },
+		{ "ns", NULL, 14, ms, 0, 0 },
+		{ ".what", NULL, 0, NULL, 0, 0 },
 		{ 0 },
 	};
 

@@ -167,6 +167,11 @@ static struct cell percent_text(double v)
 	return isnan(v) ? cell__format("NaN") : cell__format("%.2f%%", v);
 }
 
+static struct cell short_percent(double v)
+{
+	return isnan(v) ? cell__format("-") : cell__format("%.1f%%", v);
+}
+
 static struct cell memory_text(double bytes)
 {
 	static const char *const units[] = { "KB", "MB", "GB" };
@@ -217,7 +222,7 @@ static size_t longest_frame(const char *stack)
 		n = strcspn(stack, "\n");
 		snprintf(text, sizeof(text), "%.*s", (int)n, stack);
 		stack += n;
-		n = term_text__width(text);
+		n = utf8__chars(text);
 		longest = n > longest ? n : longest;
 	}
 	return longest;
@@ -241,8 +246,8 @@ static struct extent extent_of(const struct ka_row *rows, uint32_t cnt)
 	struct extent e = { 0 };
 
 	for (const struct ka_row *r = rows; r < rows + cnt; r++) {
-		size_t name = term_text__width(r->key), source = longest_frame(r->stack);
-		size_t shapes = r->shapes ? term_text__width(r->shapes) : 0;
+		size_t name = utf8__chars(r->key), source = longest_frame(r->stack);
+		size_t shapes = r->shapes ? utf8__chars(r->shapes) : 0;
 
 		e.name = name > e.name ? name : e.name;
 		e.shapes = shapes > e.shapes ? shapes : e.shapes;
@@ -260,23 +265,43 @@ static struct extent extent_of(const struct ka_row *rows, uint32_t cnt)
 #define W COLUMN_WIDTH
 
 static const struct doc_column cpu_columns[] = {
-	{ "self_cpu_percent", "Self CPU %", W, percent_text, 0 },
-	{ "self_cpu_ns", "Self CPU", W, ns_text, 0 },
-	{ "cpu_total_percent", "CPU total %", W, percent_text, 0 },
-	{ "cpu_total_ns", "CPU total", W, ns_text, 0 },
-	{ ".cpu_avg", "CPU time avg", W, time_text, 0 },
+	{ "self_cpu_percent", "Self CPU %", W, percent_text, 0, 0 },
+	{ "self_cpu_ns", "Self CPU", W, ns_text, 0, 0 },
+	{ "cpu_total_percent", "CPU total %", W, percent_text, 0, 0 },
+	{ "cpu_total_ns", "CPU total", W, ns_text, 0, 0 },
+	{ ".cpu_avg", "CPU time avg", W, time_text, 0, 0 },
 };
 static const struct doc_column device_columns[] = {
-	{ "self_device_ns", "Self CUDA", W, ns_text, 0 },
-	{ "self_device_percent", "Self CUDA %", W, percent_text, 0 },
-	{ "device_total_ns", "CUDA total", W, ns_text, 0 },
-	{ ".device_avg", "CUDA time avg", W, time_text, 0 },
+	{ "self_device_ns", "Self CUDA", W, ns_text, 0, 0 },
+	{ "self_device_percent", "Self CUDA %", W, percent_text, 0, 0 },
+	{ "device_total_ns", "CUDA total", W, ns_text, 0, 0 },
+	{ ".device_avg", "CUDA time avg", W, time_text, 0, 0 },
+};
+/* The same for a terminal, which has the name first. */
+static const struct doc_column fit_cpu_columns[] = {
+	{ "self_cpu_ns", "Self CPU", 9, unit__ns, 0, 0 },
+	{ "self_cpu_percent", "%", 6, short_percent, 0, 0 },
+	{ "cpu_total_ns", "CPU total", 9, unit__ns, 0, 3 },
+	{ "cpu_total_percent", "%", 6, short_percent, 0, 7 },
+	{ "cpu_avg_ns", "CPU avg", 9, unit__ns, 0, 9 },
+};
+static const struct doc_column fit_device_columns[] = {
+	{ "self_device_ns", "Self CUDA", 9, unit__ns, 0, 0 },
+	{ "self_device_percent", "%", 6, short_percent, 0, 6 },
+	{ "device_total_ns", "CUDA total", 10, unit__ns, 0, 4 },
+	{ "device_avg_ns", "CUDA avg", 9, unit__ns, 0, 8 },
+};
+static const struct doc_column fit_memory_columns[] = {
+	{ "cpu_mem_bytes", "CPU Mem", 10, cell__bytes, 0, 5 },
+	{ "self_cpu_mem_bytes", "Self CPU Mem", 12, cell__bytes, 0, 0 },
+	{ "device_mem_bytes", "CUDA Mem", 10, cell__bytes, 0, 5 },
+	{ "self_device_mem_bytes", "Self CUDA Mem", 13, cell__bytes, 0, 0 },
 };
 static const struct doc_column memory_columns[] = {
-	{ "cpu_mem_bytes", "CPU Mem", W, memory_text, 0 },
-	{ "self_cpu_mem_bytes", "Self CPU Mem", W, memory_text, 0 },
-	{ "device_mem_bytes", "CUDA Mem", W, memory_text, 0 },
-	{ "self_device_mem_bytes", "Self CUDA Mem", W, memory_text, 0 },
+	{ "cpu_mem_bytes", "CPU Mem", W, memory_text, 0, 0 },
+	{ "self_cpu_mem_bytes", "Self CPU Mem", W, memory_text, 0, 0 },
+	{ "device_mem_bytes", "CUDA Mem", W, memory_text, 0, 0 },
+	{ "self_device_mem_bytes", "Self CUDA Mem", W, memory_text, 0, 0 },
 };
 
 #define ADD(to, list, cnt) (memcpy(to, list, (cnt) * sizeof(*(list))), (to) += (cnt))
@@ -290,20 +315,56 @@ static void choose_columns(struct doc_column *to, struct extent *e, const struct
 	int source_width = -text_column(e->source, SOURCE_WIDTH_MAX);
 	const char *flops = e->flops ? choose_flops(e->flops, &e->flops_scale) : NULL;
 
-	*to++ = (struct doc_column){ ".name", "Name", text_column(e->name, NAME_WIDTH_MAX), NULL,
-				     0 };
+	*to++ = (struct doc_column){ ".name", "Name", text_column(e->name, NAME_WIDTH_MAX),
+				     NULL,    0,      0 };
 	ADD(to, cpu_columns, 5);
 	ADD(to, device_columns, opts->device_time && e->device_time ? 4 : 0);
 	ADD(to, memory_columns, !opts->profile_memory ? 0 : e->device_mem ? 4 : 2);
-	*to++ = (struct doc_column){ "count", "# of Calls", W, NULL, 0 };
+	*to++ = (struct doc_column){ "count", "# of Calls", W, NULL, 0, 0 };
 	if (e->any_shapes)
-		*to++ = (struct doc_column){ ".shapes", "Input Shapes",
-					     text_column(e->shapes, SHAPES_WIDTH_MAX), NULL, 0 };
+		*to++ = (struct doc_column){ ".shapes",
+					     "Input Shapes",
+					     text_column(e->shapes, SHAPES_WIDTH_MAX),
+					     NULL,
+					     0,
+					     0 };
 	if (e->source)
-		*to++ = (struct doc_column){ e->flops ? ".flops" : ".source", "Source Location",
-					     source_width, NULL, 0 };
+		*to++ = (struct doc_column){
+			e->flops ? ".flops" : ".source", "Source Location", source_width, NULL, 0, 0
+		};
 	if (e->flops)
-		*to++ = (struct doc_column){ e->source ? ".source" : ".flops", flops, W, NULL, 0 };
+		*to++ = (struct doc_column){
+			e->source ? ".source" : ".flops", flops, W, NULL, 0, 0
+		};
+	*to = (struct doc_column){ 0 };
+}
+
+/* Its texts have the width of the rows that are shown. */
+static void choose_fit_columns(struct doc_column *to, struct extent *e,
+			       const struct table_opts *opts, const struct ka_row *const *rows,
+			       uint32_t shown)
+{
+	size_t name = sizeof("Name"), shapes = sizeof("Input Shapes"), width;
+
+	for (uint32_t i = 0; i < shown; i++) {
+		width = term_text__width(rows[i]->key);
+		name = width > name ? width : name;
+		width = rows[i]->shapes ? term_text__width(rows[i]->shapes) : 0;
+		shapes = width > shapes ? width : shapes;
+	}
+	*to++ = (struct doc_column){ ".key", "Name", -(int)name, NULL, 0, 0 };
+	ADD(to, fit_cpu_columns, 5);
+	ADD(to, fit_device_columns, opts->device_time && e->device_time ? 4 : 0);
+	ADD(to, fit_memory_columns, !opts->profile_memory ? 0 : e->device_mem ? 4 : 2);
+	*to++ = (struct doc_column){ "count", "Calls", 7, unit__count, 0, 0 };
+	if (e->flops)
+		*to++ = (struct doc_column){ ".flops", choose_flops(e->flops, &e->flops_scale),
+					     12,       NULL,
+					     0,        2 };
+	if (e->any_shapes)
+		*to++ = (struct doc_column){
+			".all_shapes", "Input Shapes", -(int)shapes, NULL, 0, 1
+		};
 	*to = (struct doc_column){ 0 };
 }
 
@@ -335,7 +396,7 @@ static void add_source(struct doc *d, const char *stack, const struct extent *e)
 
 		snprintf(text, sizeof(text), "%.*s", (int)n, stack);
 		stack += n + (stack[n] == '\n');
-		n = term_text__width(text);
+		n = utf8__chars(text);
 		doc__cell(d, ".source", "%s%s", n > width ? "..." : "",
 			  text + (n > width ? bytes_of(text, n - width + 3) : 0));
 		doc__next_line(d);
@@ -343,16 +404,32 @@ static void add_source(struct doc *d, const char *stack, const struct extent *e)
 	doc__cell(d, ".source", "%s", "");
 }
 
+/* On a terminal: below the row. */
+static void say_source(struct doc *d, const char *stack)
+{
+	for (; *stack; stack += strspn(stack, "\n")) {
+		size_t n = strcspn(stack, "\n");
+		char *text = xstrndup(stack, n);
+
+		doc__say(d, "    ");
+		doc__cut(d, text, "", 0);
+		doc__end_line(d);
+		free(text);
+		stack += n;
+	}
+}
+
 /* What only the text shows, or shows in its own way. */
 static void add_text_cells(struct doc *d, const struct ka_row *r, const struct extent *e)
 {
 	const char *shapes = r->shapes ? r->shapes : "";
-	bool cut = term_text__width(r->key) >= NAME_CUT;
+	bool cut = utf8__chars(r->key) >= NAME_CUT;
 
 	doc__cell(d, ".name", "%.*s%s", bytes_of(r->key, cut ? NAME_CUT : SIZE_MAX), r->key,
 		  cut ? "..." : "");
 	DOC(d, FACT(".cpu_avg", average_us(r, r->cpu_total_ns)),
 	    FACT(".device_avg", average_us(r, r->device_total_ns)));
+	DOC(d, FACT(".key", r->key), FACT(".all_shapes", shapes));
 	doc__cell(d, ".shapes", "%.*s", bytes_of(shapes, SHAPES_WIDTH_MAX), shapes);
 	if (r->flops)
 		doc__cell(d, ".flops", "%8.3f", (double)r->flops * e->flops_scale);
@@ -404,8 +481,10 @@ static void add_row(struct doc *d, const struct ka_row *r, const struct extent *
 		    FACT("self_cpu_mem_bytes", r->self_cpu_mem),
 		    FACT("device_mem_bytes", r->device_mem),
 		    FACT("self_device_mem_bytes", r->self_device_mem));
-	if (e->source)
+	if (e->source && d->torch)
 		add_source(d, r->stack ? r->stack : "", e);
+	else if (e->source && !d->args->json)
+		say_source(d, r->stack ? r->stack : "");
 }
 
 int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
@@ -421,9 +500,12 @@ int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opt
 		return 0; /* torch: the empty string */
 	doc__begin(&d, args);
 	list = sorted_rows(rows, cnt, args->sort_by);
-	choose_columns(columns, &e, opts);
+	d.torch = !args->columns;
+	if (d.torch)
+		choose_columns(columns, &e, opts);
+	else
+		choose_fit_columns(columns, &e, opts, list, report__shown(cnt, args->row_limit));
 	sums = sums_of(list, cnt);
-	d.torch = true;
 	DOC(&d, args->sort_by ? FACT("sort_by", args->sort_by) : fact__null("sort_by"),
 	    FACT("row_count", cnt));
 	doc__list(&d, "rows", cnt, columns);
@@ -432,6 +514,9 @@ int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opt
 	doc__line(&d, "Self CPU time total: %s", time_text(sums.self_cpu).text);
 	if (opts->device_time && e.device_time)
 		doc__line(&d, "Self CUDA time total: %s", time_text(sums.device).text);
+	if (!d.torch && args->totals->partial_ns)
+		doc__line(&d, "Before the first whole step and after the last one: %s",
+			  cell__duration(args->totals->partial_ns).text);
 	free(list);
 	return doc__finish(&d);
 }

@@ -254,9 +254,10 @@ static void take_libc(pid_t pid, struct target_code *cp, const struct code_objec
 	if (!elf_answer__get(a, &f, sizeof(f)))
 		return;
 	take_busy(cp, o, &f);
-	if (f.dlopen && cp->dlopen)
-		cp->two_dlopens = true; /* one of them is not the C library's, whatever its name */
-	if (f.dlopen && !cp->dlopen) {
+	if (f.dlopen) {
+		/* one of them is not the C library's, whatever its name; libc's own is for where
+		 * libdl is not loaded */
+		cp->two_dlopens |= cp->dlopen && !(cp->dlopen_flags & OLD_DLOPEN_FLAG);
 		cp->dlopen = o->load_bias + f.dlopen;
 		cp->dlopen_flags = RTLD_NOW_FLAG;
 	}

@@ -32,7 +32,8 @@ typedef struct {
 } atomic_t;
 
 struct signal_struct {
-	atomic_t live; /* threads that have not begun to exit */
+	atomic_t live;       /* threads that have not begun to exit */
+	int group_exit_code; /* as wait() reports it, 0: the last thread's own holds */
 } KTYPE;
 
 struct thread_struct {
@@ -154,6 +155,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct thread_struct thread;
 	unsigned int self_exec_id;
+	int exit_code;
 	unsigned long min_flt, maj_flt;
 	unsigned long long start_time; /* CLOCK_MONOTONIC */
 	struct mm_struct *mm;

@@ -139,9 +139,9 @@ struct ptb_task {
 	struct ptb_rec_hdr h; /* h.tgid, h.tid: the task (FORK: the parent) */
 	__u32 child_tgid;     /* FORK: new process; THREAD_NEW: same as h.tgid */
 	__u32 child_tid;
-	__u32 group_dead; /* EXIT: 1 when the whole process is gone */
-	__u32 pad;
-	char comm[16]; /* of the task (THREAD_NEW, FORK: of the child) */
+	__u32 group_dead; /* EXIT: 1 when the whole process is gone, */
+	__u32 status;     /* ... and how, as wait() reports it */
+	char comm[16];    /* of the task (THREAD_NEW, FORK: of the child) */
 };
 
 /* ---- memory ---- */

@@ -11,7 +11,7 @@ static __always_inline bool is_watched(__u32 tgid)
 }
 
 static __always_inline void emit_task(__u8 kind, struct task_struct *who, struct task_struct *child,
-				      __u32 group_dead)
+				      __u32 group_dead, __u32 status)
 {
 	struct ptb_task r = {};
 	struct hit hit = {
@@ -26,6 +26,7 @@ static __always_inline void emit_task(__u8 kind, struct task_struct *who, struct
 		r.child_tid = task_tid(child);
 	}
 	r.group_dead = group_dead;
+	r.status = status;
 	BPF_CORE_READ_STR_INTO(&r.comm, child ?: who, comm);
 	emit_copy(&hit, &r, sizeof(r));
 }
@@ -41,12 +42,12 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	child_tgid = task_tgid(child);
 	if (child_tgid == tgid) {
-		emit_task(PTB_REC_THREAD_NEW, parent, child, 0);
+		emit_task(PTB_REC_THREAD_NEW, parent, child, 0, 0);
 		return 0;
 	}
 	if (watch_children && child_tgid)
 		bpf_map_update_elem(&watched, &child_tgid, &one, BPF_ANY);
-	emit_task(PTB_REC_FORK, parent, child, 0);
+	emit_task(PTB_REC_FORK, parent, child, 0, 0);
 	return 0;
 }
 
@@ -61,7 +62,7 @@ int BPF_PROG(task_exec, struct task_struct *task)
 	if (by_tgid)
 		/* what it maps next is another program's */
 		bpf_map_delete_elem(&shared_procs, &tgid);
-	emit_task(PTB_REC_EXEC, task, NULL, 0);
+	emit_task(PTB_REC_EXEC, task, NULL, 0, 0);
 	return 0;
 }
 
@@ -72,7 +73,7 @@ int BPF_PROG(task_exec, struct task_struct *task)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(task_exit, struct task_struct *task)
 {
-	__u32 tgid = task_tgid(task), dead = 0;
+	__u32 tgid = task_tgid(task), dead = 0, status = 0;
 
 	if (!is_watched(tgid))
 		return 0;
@@ -83,8 +84,11 @@ int BPF_PROG(task_exit, struct task_struct *task)
 			/* before another process has its pid */
 			bpf_map_delete_elem(&shared_procs, &tgid);
 		dead = 1;
+		status = (__u32)BPF_CORE_READ(task, signal, group_exit_code);
+		if (!status)
+			status = (__u32)BPF_CORE_READ(task, exit_code);
 	}
-	emit_task(PTB_REC_EXIT, task, NULL, dead);
+	emit_task(PTB_REC_EXIT, task, NULL, dead, status);
 	return 0;
 }
 

@@ -93,7 +93,7 @@ def test_lightning_annotated(ws, job, detail):
     evaluated = slices(trace, "[Strategy]SingleDeviceStrategy.validation_step")
     each_has(evaluated[1:-1], slices(trace, "aten::neg"), 1)
     check(trace["ptbpf"]["targets"][0]["step_on"] == "run_training_batch", f"targets: {trace['ptbpf']['targets']}")
-    check("; steps end with 'run_training_batch' (PTBPF_STEP_ON)" in line, f"the summary: {line}")
+    check("Steps end with 'run_training_batch' (PTBPF_STEP_ON)." in line, f"the summary: {line}")
     check(not [e for e in slices(trace) if "ptbpf.truncated" in e["args"]], "annotations that cross each other")
     detail(line)
 

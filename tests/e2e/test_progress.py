@@ -35,7 +35,7 @@ def test_lines(ws, spin):
     check(sealed["capture"] == ws + "/a.ptb" and [c["pid"] for c in sealed["charged"]] == [spin.pid], sealed)
     check(sealed["charged_seconds"] == sealed["charged"][0]["seconds"] > 0, sealed)
     check(end["exit"] == 0 and 0.3 <= end["seconds"] < 5 and end["slices"] > 50 and end["stopped_by"] == "duration reached", end)
-    check("slices" in done.text(), "the summary")
+    check("Cost to the job" in done.text(), "the summary")
 
 
 def test_nothing_recorded(ws):

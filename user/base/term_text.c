@@ -194,3 +194,39 @@ bool terminal__colour(int fd)
 
 	return !(no && *no) && term && strcmp(term, "dumb") != 0 && isatty(fd);
 }
+
+/* Appends the last part of the path that the word is. */
+static void add_word(char *buf, size_t cap, const char *word, size_t len)
+{
+	size_t used = strlen(buf);
+
+	for (size_t n = len; n--;)
+		if (word[n] == '/') {
+			word += n + 1;
+			len -= n + 1;
+			break;
+		}
+	snprintf(buf + used, cap - used, "%s%.*s", used ? " " : "", (int)len, word);
+}
+
+char *command__short(char *buf, size_t cap, const char *cmdline)
+{
+	size_t len = strcspn(cmdline, " ");
+
+	buf[0] = '\0';
+	add_word(buf, cap, cmdline, len);
+	if (strncmp(buf, "python", 6) != 0)
+		return buf;
+	while (cmdline[len]) {
+		cmdline += len;
+		cmdline += strspn(cmdline, " ");
+		len = strcspn(cmdline, " ");
+		bool named = len == 2 && (!strncmp(cmdline, "-m", 2) || !strncmp(cmdline, "-c", 2));
+		if (*cmdline == '-' && !named)
+			continue;
+		add_word(buf, cap, cmdline, len);
+		if (!named || cmdline[1] == 'c')
+			return buf;
+	}
+	return buf;
+}

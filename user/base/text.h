@@ -112,6 +112,10 @@ size_t term_text__put(FILE *out, const char *text, size_t columns);
  * buf. */
 char *term_text__copy(char *buf, size_t cap, const char *text);
 
+/* Of a command line its program and, of Python, its script or module, without their folders:
+ * "python train.py". Returns buf. */
+char *command__short(char *buf, size_t cap, const char *cmdline);
+
 /*
  * Demangling of C++ names that others have made: the demangler of libstdc++, which __cxa_demangle()
  * is, but with bounds on what comes out and on the time. Substitutions let a name of 200 bytes

@@ -144,6 +144,8 @@ static int check_target(const struct run_cfg *cfg, pid_t pid)
 	if (!err || (why == TORCH_PROC_NO_TORCH && (cfg->wait || cfg->rec.children)))
 		return 0;
 	targets__say_why(pid, why, err);
+	if (why == TORCH_PROC_NO_TORCH)
+		no_operators__say_children(pid);
 	return err;
 }
 

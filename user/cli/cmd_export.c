@@ -84,7 +84,7 @@ static const struct file_output *choose_format(const struct export_cfg *cfg)
 
 int cmd_export(int argc, char **argv)
 {
-	struct export_cfg cfg = { .out.summary = true };
+	struct export_cfg cfg = { .out.summary = OUTPUTS_IF_MISSING };
 	struct outputs *o = &cfg.out;
 	const struct file_output *format;
 	char path[PATH_MAX];

@@ -102,7 +102,7 @@ static const struct output *choose_report(const struct report_cfg *cfg)
 
 int cmd_report(int argc, char **argv)
 {
-	struct report_cfg cfg = { .out = { .summary = true,
+	struct report_cfg cfg = { .out = { .summary = OUTPUTS_IF_MISSING,
 					   .args.row_limit = OUTPUT_ROWS_DEFAULT } };
 	struct outputs *o = &cfg.out;
 	const struct output_args *a = &o->args;

@@ -347,6 +347,7 @@ int live__export(struct live *live)
 {
 	const struct run_cfg *cfg = live->cfg;
 	const char *captures[] = { live->capture };
+	struct outputs_result result = { .window_ns = 0 };
 	struct outputs o = { .captures = captures,
 			     .capture_cnt = 1,
 			     .capture_fd = live->capture_fd,
@@ -363,8 +364,9 @@ int live__export(struct live *live)
 			     .table = cfg->table,
 			     .step_on = cfg->step_on,
 			     .no_steps = cfg->no_steps,
-			     .summary = !live->no_summary,
-			     .result = live->result,
+			     .summary = live->no_summary ? OUTPUTS_QUIET : OUTPUTS_SUMMARY,
+			     .requested_ns = cfg->rec.duration_ns,
+			     .result = &result,
 			     .metrics = live->metrics };
 	const struct output_file files[] = {
 		{ .output = &chrome_output, .path = live->trace },
@@ -391,6 +393,12 @@ int live__export(struct live *live)
 		if (files[i].path && *files[i].path)
 			o.files[n++] = files[i];
 	code = outputs__write(&o);
+	if (live->result)
+		*live->result = result;
+	if (result.nothing && cfg->rec.ops && !live->no_summary && code == EXIT_DONE) {
+		no_operators__say(cfg, result.window_ns);
+		code = EXIT_INCOMPLETE;
+	}
 	if (live->write_err && code == EXIT_DONE)
 		code = EXIT_INCOMPLETE;
 	return live->run_err && !live->write_err ? EXIT_FAILED : code;

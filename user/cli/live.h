@@ -143,6 +143,11 @@ int live__loop(struct live *live, run_tick_fn tick, void *arg);
 int live__seal(struct live *live);
 /* Writes the outputs. Exit code. */
 int live__export(struct live *live);
+/* When a window has nothing in it: what its processes do, and which of their children may be
+ * meant. */
+void no_operators__say(const struct run_cfg *cfg, uint64_t window_ns);
+/* The second part, of one process. */
+void no_operators__say_children(pid_t pid);
 /* All three. Exit code. */
 int live__record(struct live *live, run_tick_fn tick, void *arg);
 /* A capture whose window never began is removed; what stood at its path is as it was. */

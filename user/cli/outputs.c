@@ -21,109 +21,6 @@
 #include "report/report.h"
 #include "sample/metrics.h"
 
-/*
- * What the window cost the target: every hit times the measured cost of one. A lower bound: it was
- * measured in a tight loop, and a job's caches are colder. The sentence of the summary line; the
- * trace's metadata carries the same figures.
- */
-static void cost_text(const struct session_info *info, char *buf, size_t cap)
-{
-	uint64_t hits = session_info__hits(info), ps = session_info__counter(info, PTB_CNT_COST_PS);
-	double window = (double)(info->end_ns - info->begin_ns);
-	double cost = session_info__cost_ns(info);
-
-	if (info->sample_hz) {
-		cost = (double)session_info__counter(info, PTB_CNT_SAMPLES_NS);
-		snprintf(buf, cap,
-			 "samples took %.1f ms of the target's threads (%.2f %% of the window)",
-			 cost / 1e6, window > 0 ? 100.0 * cost / window : 0.0);
-		return;
-	}
-	if (!ps || window <= 0) {
-		snprintf(buf, cap, "cost per probe hit not measured");
-		return;
-	}
-	snprintf(
-		buf, cap,
-		"%s hits x %.2f us = at least %.0f ms of the target's threads (%.1f %% of the window)",
-		cell__count(hits).text, (double)ps / 1e6, cost / 1e6, 100.0 * cost / window);
-}
-
-/* "; operators of 2 processes by the agent", whose cost is not in the hits; "" where there is
- * none. */
-static void agent_text(const struct session_info *info, char *buf, size_t cap)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < info->process_cnt; i++)
-		n += info->processes[i].source == 1;
-	buf[0] = '\0';
-	if (n && n == info->process_cnt)
-		snprintf(buf, cap, "operators by the agent; ");
-	else if (n)
-		snprintf(buf, cap, "operators of %u process%s by the agent; ", n,
-			 n == 1 ? "" : "es");
-}
-
-/* "; steps end with 'train' (PTBPF_STEP_ON)"; nothing where no process's environment names what. */
-static void print_step_on(const struct session_info *info)
-{
-	const char *first = NULL;
-	bool others = false;
-
-	for (uint32_t i = 0; i < info->process_cnt; i++) {
-		const char *name = info->processes[i].step_on;
-
-		first = first ? first : name;
-		others |= name && strcmp(name, first) != 0;
-	}
-	if (!first || info->sample_hz)
-		return;
-	fputs("; steps end with '", stderr);
-	term_text__put(stderr, first, SIZE_MAX);
-	fputs(others ? "' and others (PTBPF_STEP_ON)" : "' (PTBPF_STEP_ON)", stderr);
-}
-
-static void print_summary(const struct outputs *o, const struct session *s,
-			  const struct session_totals *t, uint64_t threads, uint64_t file_bytes)
-{
-	const struct session_info *info = session__info(s);
-	char cost[160], agent[96];
-	uint64_t lost = session_info__counter(info, PTB_CNT_RING_FULL);
-	uint32_t unseen = loss_account__unseen_operators(info);
-	struct unseen_open open = loss_account__unseen_open(info, t);
-
-	cost_text(info, cost, sizeof(cost));
-	agent_text(info, agent, sizeof(agent));
-	if (info->sample_hz)
-		snprintf(agent, sizeof(agent), "%s samples%s; ", cell__count(t->samples).text,
-			 t->samples_ops ? ", open operators by the agent" : "");
-	term_text__put(stderr, o->args.capture, SIZE_MAX);
-	fprintf(stderr,
-		": %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
-		"%llu; operators not visible %u; %s%s",
-		(double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
-		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads,
-		threads == 1 ? "" : "s", cell__count(t->slices).text,
-		cell__bytes((double)file_bytes).text, (unsigned long long)lost,
-		(unsigned long long)t->unwound, unseen, agent, cost);
-	if (t->when) {
-		fputs("; in '", stderr);
-		term_text__put(stderr, t->when, SIZE_MAX);
-		fprintf(stderr, "' only (%llu annotation%s): %s slices and events left out",
-			(unsigned long long)t->when_found, t->when_found == 1 ? "" : "s",
-			cell__count(t->when_left_out).text);
-	}
-	print_step_on(info);
-	if (t->truncated_annotations || t->truncated_ops)
-		fprintf(stderr,
-			"; cut where they cross an annotation: %llu annotation%s, %llu operator%s",
-			(unsigned long long)t->truncated_annotations,
-			t->truncated_annotations == 1 ? "" : "s",
-			(unsigned long long)t->truncated_ops, t->truncated_ops == 1 ? "" : "s");
-	fprintf(stderr, "%s%s\n", open.text[0] ? "; " : "", open.text);
-}
-
 static void count_thread(void *arg, uint32_t tgid, uint32_t tid)
 {
 	(void)tgid;
@@ -283,6 +180,8 @@ static struct outputs_result result_of(const struct session_info *info,
 		.slices = totals->slices,
 		.steps = totals->steps - totals->partial_steps + totals->own_steps,
 		.lost = session_info__counter(info, PTB_CNT_RING_FULL),
+		.nothing = !totals->slices && !totals->gpu_work && !totals->gpu_calls &&
+			   !totals->samples,
 		.stop_reason = info->stop_reason,
 		.cost_share = -1,
 	};
@@ -295,6 +194,29 @@ static struct outputs_result result_of(const struct session_info *info,
 	if (!loss_account__incomplete(info, totals, r.incomplete, sizeof(r.incomplete)))
 		r.incomplete[0] = '\0';
 	return r;
+}
+
+/* In one write, so that no other output comes between its parts. */
+static void put_summary(const struct reader *r, const struct session_totals *totals,
+			uint64_t threads)
+{
+	struct output_args args = r->o.args;
+	size_t len = 0;
+	char *text = NULL;
+
+	if (r->o.summary == OUTPUTS_QUIET ||
+	    (r->o.summary == OUTPUTS_IF_MISSING && !r->o.when &&
+	     !loss_account__incomplete(session__info(r->s), totals, NULL, 0)))
+		return;
+	args.out = xmemstream(&text, &len);
+	args.json = false;
+	args.columns = r->err_columns;
+	args.colour = r->err_colour;
+	summary__put(&args, threads, r->o.requested_ns);
+	fclose(args.out);
+	fflush(stdout);
+	fwrite(text, 1, len, stderr);
+	free(text);
 }
 
 static int write_outputs(struct reader *r, uint8_t **bytes, size_t *len)
@@ -311,12 +233,11 @@ static int write_outputs(struct reader *r, uint8_t **bytes, size_t *len)
 	err = run_sinks(r, &totals, &threads, &metrics);
 	if (err)
 		return err;
-	if (r->o.summary)
-		print_summary(&r->o, r->s, &totals, threads,
-			      capture_reader__bytes(join__reader(r->j)));
+	put_summary(r, &totals, threads);
 	*len = sizeof(*answer) + metrics.op_cnt * sizeof(*answer->ops);
 	answer = xcalloc(1, *len);
 	answer->result = result_of(session__info(r->s), &totals);
+	answer->result.capture_bytes = capture_reader__bytes(join__reader(r->j));
 	answer->metrics = metrics;
 	if (metrics.op_cnt)
 		memcpy(answer->ops, metrics.ops, metrics.op_cnt * sizeof(*answer->ops));
@@ -382,6 +303,8 @@ int outputs__ask(const struct outputs *o, reader_fn fn, size_t max, uint8_t **an
 	put_name(o, name, sizeof(name));
 	r.o.args.capture = name;
 	choose_width(&r.o.args, o->table);
+	r.err_columns = terminal__columns(STDERR_FILENO);
+	r.err_colour = terminal__colour(STDERR_FILENO);
 	for (uint32_t i = 0; i < OUTPUTS_FILES; i++)
 		job.outputs[i] = o->files[i].path;
 	if (o->metrics)
@@ -437,6 +360,9 @@ int outputs__write(const struct outputs *o)
 	free(answer);
 	if (!good)
 		return EXIT_FAILED;
+	if (o->summary == OUTPUTS_SUMMARY)
+		pr_info("capture: %s (%s)", o->captures[0],
+			cell__bytes((double)result.capture_bytes).text);
 	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path && o->summary; i++) {
 		const struct output *f = o->files[i].output;
 
@@ -447,7 +373,7 @@ int outputs__write(const struct outputs *o)
 		*o->result = result;
 	if (!result.incomplete[0])
 		return EXIT_DONE;
-	if (o->summary || !o->result)
+	if (o->summary)
 		outputs__say_incomplete(&result);
 	return EXIT_INCOMPLETE;
 }

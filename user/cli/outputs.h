@@ -21,6 +21,8 @@ struct metrics_window;
 /* What the summary line says, for other programs. */
 struct outputs_result {
 	uint64_t window_ns, slices, lost;
+	uint64_t capture_bytes;
+	bool nothing;         /* no operator, annotation, GPU activity or sample */
 	uint64_t steps;       /* whole ones */
 	uint32_t stop_reason; /* enum ptb_stop_reason */
 	double cost_share;    /* of the window, at least that; negative: not measured */
@@ -49,7 +51,9 @@ struct outputs {
 	const char *align;   /* of several: by OUTPUTS_ALIGN, NULL: clocks */
 	const char *step_on; /* NULL and not no_steps: as recorded */
 	bool no_steps;
-	bool summary;                   /* one line on stderr, and what is missing */
+	/* on stderr: the summary and what is missing, the first only where something is, nothing */
+	enum { OUTPUTS_QUIET, OUTPUTS_IF_MISSING, OUTPUTS_SUMMARY } summary;
+	uint64_t requested_ns;          /* how long the window should have been, 0: not known */
 	struct outputs_result *result;  /* NULL: not requested */
 	struct metrics_window *metrics; /* likewise */
 };
@@ -70,8 +74,8 @@ struct outputs {
 /* clang-format on */
 
 #define OUTPUTS_TABLES "fit, torch"
-#define OUTPUTS_TABLE_HELP                                                                              \
-	"fit: as wide as the terminal, or as COLUMNS says; torch: the text that torch.profiler prints " \
+#define OUTPUTS_TABLE_HELP                                                                         \
+	"fit: as wide as the terminal, or as COLUMNS says; torch: as torch.profiler prints it "    \
 	"(default: fit on a terminal)"
 
 #define OUTPUTS_UNSORTED "none"
@@ -92,6 +96,8 @@ struct reader {
 	reader_fn fn;
 	const struct read_files *files;
 	struct hashmap users; /* of metrics: process -> uid */
+	int err_columns;      /* of stderr, as in struct output_args */
+	bool err_colour;
 	struct join *j;
 	struct session *s;
 };

@@ -80,7 +80,7 @@ int split_ranks__write(const struct outputs *asked, const char *dir)
 		pr_error("cannot make the directory %s: %s", dir, errstr(errno));
 		code = EXIT_FAILED;
 	}
-	o.summary = false;
+	o.summary = OUTPUTS_QUIET;
 	o.result = &result;
 	for (size_t i = 0; i < cnt && code != EXIT_FAILED; i += OUTPUTS_FILES)
 		code = write_some(&o, dir, ranks + i, (uint32_t)(cnt - i));

@@ -824,6 +824,16 @@ bool facts__has_func(const struct facts *f, enum ptb_func_kind kind, const char 
 	return false;
 }
 
+void facts__process_ended(struct facts *f, uint32_t tgid, uint32_t status)
+{
+	const uint64_t *i = hashmap__get(&f->process_by_tgid, tgid, 0);
+
+	if (!i)
+		return;
+	f->processes[*i].ended = true;
+	f->processes[*i].status = status;
+}
+
 void facts__thread_seen(struct facts *f, uint32_t tgid, uint32_t tid, const char comm[16])
 {
 	const uint64_t *known = hashmap__get(&f->thread_comm, tgid, tid);

@@ -207,6 +207,8 @@ void facts__node_names(struct facts *f, const char *cls, size_t len, const char 
 		       const char **inner);
 /* Is it the name of a backward node's slice, or the begin of it? */
 bool facts__names_node(const char *text, size_t len);
+/* How a process ended, as wait() reports it. */
+void facts__process_ended(struct facts *f, uint32_t tgid, uint32_t status);
 /* Remembers a thread's name unless a control record gave one; comm as in struct ptb_task. */
 void facts__thread_seen(struct facts *f, uint32_t tgid, uint32_t tid, const char comm[16]);
 

@@ -36,6 +36,9 @@ struct session_process {
 	uint32_t pid, input;       /* its number there; which of the captures, from 0 */
 	uint64_t begin_ns, end_ns; /* the window of that one */
 	uint64_t unprobed_ns;      /* when it lost its probes; 0: it did not */
+	/* after a run: it ended in the window, with this status of wait() */
+	bool ended;
+	uint32_t status;
 };
 
 struct session_lost {

@@ -141,8 +141,10 @@ void model__task(struct model *m, const struct ptb_task *r)
 		t = t ? t : new_thread(m, tgid, r->h.tid);
 		if (t)
 			end_thread(m, t, r->h.ts_ns);
-		if (r->group_dead)
+		if (r->group_dead) {
 			end_process(m, tgid, r->h.ts_ns);
+			facts__process_ended(m->f, tgid, r->status);
+		}
 		return;
 	}
 }

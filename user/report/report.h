@@ -183,6 +183,12 @@ void doc__cut(struct doc *d, const char *text, const char *tail, size_t max);
 extern const struct output operators_report, memory_report, gpus_report, skew_report, lines_report,
 	modules_report, sampled_operators_report;
 
+/*
+ * The last sentences of a command, by args, whose `out` has them. requested_ns: how long the window
+ * should have been, 0: not known. 0 or negative errno.
+ */
+int summary__put(const struct output_args *args, uint64_t threads, uint64_t requested_ns);
+
 /* Can its rows be sorted by that? */
 bool report__is_sort_key(const struct output *report, const char *key);
 

@@ -47,6 +47,7 @@ static void say_slow(struct doc *d, const struct rank_times_result *r, const str
 	char from[128];
 
 	doc__gap(d);
+	doc__style(d, DOC_ALERT);
 	doc__say(d, "%s %s is slow: %s%s", rank_name(t).text, origin(t, from),
 		 v->first ? "since " : "in the whole window",
 		 v->first ? step_name(r, v->first).text : "");

@@ -53,7 +53,7 @@ def traced(ws, job):
         t.wait_attached()
         job.wait_news("^.* steps$", 3)
         t.stop()
-    return load_trace(ws + "/a.json"), next(line for line in t.err if " slices, " in line)
+    return load_trace(ws + "/a.json"), next(line for line in t.err if "Cost to the job" in line)
 
 
 def whole_steps(trace):

@@ -45,7 +45,7 @@ struct outputs {
 	/* What is requested of each of them: its sort_by may be OUTPUTS_UNSORTED, NULL is as
 	 * recorded; `output`, `s` and `path` are filled in. */
 	struct output_args args;
-	/* of OUTPUTS_TABLES: how wide reports are; NULL: as the terminal, torch's form without one */
+	/* of OUTPUTS_TABLES: how wide reports are; NULL: as the terminal, without one as torch */
 	const char *table;
 	const char *when;    /* only what ran in annotations of that name; NULL: all */
 	const char *align;   /* of several: by OUTPUTS_ALIGN, NULL: clocks */

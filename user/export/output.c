@@ -4,24 +4,34 @@
 #include "export/output.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include "base/log.h"
 
+/* The first that is missing is named: what implies others comes before them. */
 static const struct {
 	uint32_t what;
 	const char *sentence; /* behind the capture's name */
+	const char *options;  /* of a recording that has it, each with a blank behind it */
 } needs[] = {
-	{ NEEDS_SHAPES, "contains no shapes: it was recorded without --record-shapes" },
-	{ NEEDS_ALLOCATIONS, "contains no allocations: it was recorded without --profile-memory" },
+	{ NEEDS_SHAPES, "contains no shapes: it was recorded without --record-shapes",
+	  "--record-shapes " },
+	{ NEEDS_ALLOCATIONS, "contains no allocations: it was recorded without --profile-memory",
+	  "--profile-memory " },
 	{ NEEDS_MEMORY,
-	  "contains no memory events: it was recorded with neither --profile-memory nor --kernel-memory" },
-	{ NEEDS_STACKS, "contains no Python stacks: it was recorded without --with-stack" },
-	{ NEEDS_SAMPLES, "contains no samples: it was recorded without --sample-stacks" },
-	{ NEEDS_MODULES, "contains no modules: it was recorded without --with-modules" },
+	  "contains no memory events: it was recorded with neither --profile-memory nor --kernel-memory",
+	  "--profile-memory " },
+	{ NEEDS_MODULES, "contains no modules: it was recorded without --with-modules",
+	  "--with-modules " },
 	{ NEEDS_SAMPLED_OPERATORS,
-	  "has no samples; its table of operators is that of report without --by" },
-	{ NEEDS_GPU,
-	  "contains no GPU activity: it was recorded with --gpu off or --activities cpu" },
+	  "has no samples; its table of operators is that of report without --by",
+	  "--sample-stacks 99 --activities cpu " },
+	{ NEEDS_STACKS, "contains no Python stacks: it was recorded without --with-stack",
+	  "--with-stack " },
+	{ NEEDS_SAMPLES, "contains no samples: it was recorded without --sample-stacks",
+	  "--sample-stacks 99 " },
+	{ NEEDS_GPU, "contains no GPU activity: it was recorded with --gpu off or --activities cpu",
+	  "" },
 };
 
 static uint32_t recorded(const struct session_info *i)
@@ -32,6 +42,19 @@ static uint32_t recorded(const struct session_info *i)
 	       (i->sample_hz ? NEEDS_SAMPLES | NEEDS_SAMPLED_OPERATORS : 0U) |
 	       (i->has_modules ? NEEDS_MODULES : 0U) |
 	       (i->has_gpu || i->has_cuda_calls ? NEEDS_GPU : 0U);
+}
+
+/* The command of a recording like that one, but with these options. */
+static void hint_record(const struct session *s, const char *options)
+{
+	const struct session_info *info = session__info(s);
+	uint64_t seconds = (info->end_ns - info->begin_ns + 500000000) / 1000000000;
+
+	if (session__meta(s, "started"))
+		pr_hint("record it again: ptbpf record %s-o run.ptb -- COMMAND", options);
+	else
+		pr_hint("record it again: ptbpf attach --pid PID -d %" PRIu64 "s %s-o run.ptb",
+			seconds ? seconds : 1, options);
 }
 
 int output__check_recorded(const struct output_args *args)
@@ -48,6 +71,7 @@ int output__check_recorded(const struct output_args *args)
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
 		if (missing & needs[i].what) {
 			pr_error("'%s' %s", args->capture, needs[i].sentence);
+			hint_record(args->s, needs[i].options);
 			return -ENODATA;
 		}
 	return 0;

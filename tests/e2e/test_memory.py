@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -274,6 +275,20 @@ def test_planted_leak(ws, detail):
     process, _ = leak(ws, "healthy")
     check(not process["growing"], f"a healthy loop has candidates: {process['growing']}")
     detail(f"{first['bytes_per_period']:.0f} bytes a step over {steps} steps; healthy: none of {process['period_count']}")
+
+
+def test_planted_leak_of_strings(ws, detail):
+    """Strings that a training loop keeps are not torch's: the report says what grows, and blames no operator and no line."""
+    process, text = leak(ws, "strings", "--kernel-memory", "--with-stack")
+    beside = process["rss"]["growth_beside_torch"]
+    check(not process["growing"] and beside, f"what grows: {process['growing']}, {beside}")
+    check(0.5 < beside["bytes_per_period"] / (400 * 480) < 2, f"{beside['bytes_per_period']} bytes a step")
+    first = next(i for i, line in enumerate(text) if "GROWS          RSS" in line)
+    said = " ".join(text[first:first + 3])
+    check("not PyTorch's" in said and "Python objects or a library" in said, said)
+    check(re.search(r"(heap \(brk\)|anonymous mappings) \+", said), said)
+    check("aten::" not in said and "Optimizer" not in said and ".py" not in said, said)
+    detail(" ".join(said.split()))
 
 
 def test_children(ws):

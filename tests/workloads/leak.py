@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A training loop that keeps one tensor of every step, as users do by accident, or the same loop without the mistake.
+"""A training loop that keeps one tensor, or a list of strings, of every step, as users do by accident, or the same loop without the mistake.
 
-  leak.py leak|healthy [STEPS]     STEPS 0: until it is stopped; prints `step N` every 20 steps
+  leak.py leak|strings|healthy [STEPS]     STEPS 0: until it is stopped; prints `step N` every 20 steps
 """
 
 import sys
@@ -31,6 +31,8 @@ def main():
             recent.append(kept.mean())
             if mode == "leak":
                 history.append(kept)
+            if mode == "strings":
+                history.append([f"step {done}, line {i}: {'x' * 400}" for i in range(400)])
         if len(recent) > 8:  # so that a window of the last few steps has no leak
             recent.pop(0)
         done += 1

@@ -218,6 +218,10 @@ static void rss_at(struct mem_report *mr, struct mr_proc *p, uint64_t ts, int64_
 		return;
 	if (!p->has_rss)
 		memcpy(p->rss_begin, rss, sizeof(p->rss_begin));
+	if (!p->has_rss || !p->runs) {
+		memcpy(p->rss_before, rss, sizeof(p->rss_before));
+		p->brk_before = p->sum.brk_bytes;
+	}
 	mr_growth__at(&p->growth, step, mr__time_period(mr, ts), mr__resident(p->rss));
 	memcpy(p->rss, rss, sizeof(p->rss));
 	if (!p->has_rss || mr__resident(rss) > mr__resident(p->rss_peak)) {

@@ -193,6 +193,21 @@ static void add_ooms(struct mr_printer *p)
 	}
 }
 
+static void add_other(struct mr_printer *p)
+{
+	const struct mr_other *o = &p->v->other;
+
+	if (o->per_period <= 0) {
+		DOC(p->d, fact__null("growth_beside_torch"));
+		return;
+	}
+	doc__object(p->d, "growth_beside_torch");
+	DOC(p->d, FACT("bytes_per_period", o->per_period - o->torch),
+	    p->mr->info->has_kernel_memory ? FACT("heap", o->heap) : fact__null("heap"),
+	    FACT("anonymous", o->anonymous), FACT("shared", o->shared), FACT("file", o->file));
+	doc__end(p->d);
+}
+
 static void add_sizes(struct mr_printer *p)
 {
 	const struct mr_proc *pr = p->v->proc;
@@ -209,6 +224,7 @@ static void add_sizes(struct mr_printer *p)
 	add_rss(p, "peak", true, pr->rss_peak);
 	DOC(p->d, FACT("peak_ns", mr__since_begin(p->mr, pr->rss_peak_ts)),
 	    step_fact("peak_step", pr->rss_peak_step), slope_fact(p, &pr->growth));
+	add_other(p);
 	doc__end(p->d);
 }
 
@@ -337,6 +353,7 @@ int mr_doc__finish(void *o, const struct output_args *args)
 	struct doc d;
 	struct mr_printer p = { .d = &d, .mr = mr };
 	struct mr_view *views = mr_rank__new(mr);
+	bool grows = false;
 
 	doc__begin(&d, args);
 	DOC(&d, FACT("profile_memory", mr->info->has_memory),
@@ -348,6 +365,7 @@ int mr_doc__finish(void *o, const struct output_args *args)
 		if (i)
 			doc__gap(&d);
 		add_process(&p);
+		grows = grows || p.v->leak_cnt;
 	}
 	mr_rank__free(views, mr->proc_cnt);
 	if (!mr->info->has_memory) {
@@ -360,6 +378,10 @@ int mr_doc__finish(void *o, const struct output_args *args)
 		doc__line(
 			&d,
 			"The kernel's part (faults, maps, reclaim) was not recorded: attach with --kernel-memory");
+	}
+	if (grows && !mr->info->has_py_stacks) {
+		doc__gap(&d);
+		doc__line(&d, "for the line of code: record with --with-stack");
 	}
 	return doc__finish(&d);
 }

@@ -203,6 +203,39 @@ static void find_leaks(struct mem_report *mr, struct mr_view *v, struct keeper *
 	sort__array(v->leaks, v->leak_cnt, sizeof(*v->leaks), cmp_leak);
 }
 
+/* ---- what grows beside torch's blocks ---- */
+
+static double grown(const struct mr_proc *p, uint32_t kind)
+{
+	return (double)p->rss[kind] - (double)p->rss_before[kind];
+}
+
+static void find_other(const struct mem_report *mr, struct mr_view *v)
+{
+	const struct mr_proc *p = v->proc;
+	struct mr_other o = { 0 };
+	double one;
+
+	if (!p->runs || !mr_growth__noisy_slope(&p->growth, v->by_step, &o.per_period))
+		return;
+	for (uint32_t i = 0; i < v->device_cnt; i++)
+		if (!v->devices[i]->type &&
+		    mr_growth__slope(&v->devices[i]->growth, v->by_step, &one))
+			o.torch += one;
+	if (o.per_period < 0 || o.torch * 2 > o.per_period)
+		return;
+	o.torch = o.torch > 0 ? o.torch : 0; /* what it gives back, others take */
+	o.anonymous = grown(p, PTB_RSS_ANON);
+	o.shared = grown(p, PTB_RSS_SHMEM);
+	o.file = grown(p, PTB_RSS_FILE);
+	if (mr->info->has_kernel_memory && p->sum.brk_bytes > p->brk_before && o.anonymous > 0) {
+		o.heap = (double)(p->sum.brk_bytes - p->brk_before);
+		o.heap = o.heap < o.anonymous ? o.heap : o.anonymous;
+		o.anonymous -= o.heap;
+	}
+	v->other = o;
+}
+
 /* ---- lists ---- */
 
 static int cmp_live(const void *a, const void *b)
@@ -297,6 +330,7 @@ static void fill_view(struct mem_report *mr, struct mr_view *v, uint32_t nr, str
 	SORT(v->stalls, v->stall_cnt, cmp_stalls);
 	SORT(v->apis, v->api_cnt, cmp_apis);
 	find_leaks(mr, v, k);
+	find_other(mr, v);
 }
 
 static int cmp_view(const void *a, const void *b)

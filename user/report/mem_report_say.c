@@ -130,28 +130,43 @@ static void say_growing(struct mr_printer *p)
 	doc__end_line(p->d);
 }
 
-/* The size of the process grows, but torch's blocks do not: names who touched new pages. */
+/*
+ * The size of the process grows, but torch's blocks do not: which mappings did. Who touched new
+ * pages first says nothing about who keeps them.
+ */
 static void say_other_growth(struct mr_printer *p)
 {
-	const struct mr_view *v = p->v;
-	double rss, torch = 0.0, one;
+	const struct mr_other *o = &p->v->other;
+	bool torch = p->mr->info->has_memory, kernel = p->mr->info->has_kernel_memory;
+	const struct {
+		const char *name;
+		double bytes;
+	} all[] = {
+		{ "heap (brk)", o->heap },
+		{ kernel ? "anonymous mappings" : "heap or anonymous mappings", o->anonymous },
+		{ "shared memory", o->shared },
+		{ "pages of files", o->file },
+	};
+	double most = o->heap + o->anonymous + o->shared + o->file;
+	const char *sep = "";
 
-	if (!v->proc->runs || !mr_growth__noisy_slope(&v->proc->growth, v->by_step, &rss) ||
-	    rss < 0)
+	if (o->per_period <= 0)
 		return;
-	for (uint32_t i = 0; i < v->device_cnt; i++)
-		if (!v->devices[i]->type &&
-		    mr_growth__slope(&v->devices[i]->growth, v->by_step, &one))
-			torch += one;
-	if (torch * 2 > rss)
-		return;
-	doc__say(p->d, "  GROWS          RSS by %s a %s, outside of torch's blocks",
-		 cell__change(rss).text, period(p));
-	doc__line(p->d, "%s", v->fault_cnt ? ";" : "");
-	if (!v->fault_cnt)
-		return;
-	doc__say(p->d, "%17smost pages came in by ", "");
-	end_with_who(p, &v->faults[0]->who);
+	doc__say(p->d, "  GROWS          RSS by %s a %s, ", cell__change(o->per_period).text,
+		 period(p));
+	if (torch && o->torch > 0)
+		doc__say(p->d, "%s of it ", cell__bytes(o->per_period - o->torch).text);
+	doc__line(p->d, torch ? "not PyTorch's tensors:" : "PyTorch's or others':");
+	doc__line(p->d, "%17s%s. What grew:", "",
+		  torch ? "Python objects or a library" : "--profile-memory tells");
+	doc__say(p->d, "%17s", "");
+	for (uint32_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		if (all[i].bytes * 10 < most)
+			continue;
+		doc__say(p->d, "%s%s %s", sep, all[i].name, cell__change(all[i].bytes).text);
+		sep = ", ";
+	}
+	doc__end_line(p->d);
 }
 
 void mr_say__device(struct mr_printer *p, const struct mr_device *d)

@@ -145,7 +145,9 @@ struct mr_proc {
 	uint64_t rss_begin[PTB_RSS_KINDS], rss[PTB_RSS_KINDS], rss_peak[PTB_RSS_KINDS];
 	uint64_t rss_peak_ts;
 	int64_t rss_peak_step;
-	bool runs; /* an operator or annotation of it was recorded */
+	bool runs;                          /* an operator or annotation of it was recorded */
+	uint64_t rss_before[PTB_RSS_KINDS]; /* and the heap's sum: until it runs */
+	int64_t brk_before;
 	/* of the resident size, from then on: what a program imports before is no leak */
 	struct mr_growths growth;
 	uint64_t freed_unknown;
@@ -212,8 +214,16 @@ uint32_t mr__time_period(const struct mem_report *mr, uint64_t ts);
 
 /* ---- conclusions: lists of one process, in the order in which they are to be read ---- */
 
+/* How the process grows beside torch's blocks. per_period 0: it does not, or it is not known. */
+struct mr_other {
+	double per_period, torch; /* of the resident size, of torch's CPU blocks */
+	/* since it runs; with --kernel-memory anonymous is without the heap */
+	double heap, anonymous, shared, file;
+};
+
 struct mr_view {
 	struct mr_proc *proc;
+	struct mr_other other;
 	uint32_t nr;             /* its number in procs */
 	bool by_step;            /* periods are steps, else parts of the window */
 	uint32_t periods_before; /* that the window saw, the last one not counted */

@@ -30,7 +30,7 @@ static void count_thread(void *arg, uint32_t tgid, uint32_t tid)
 
 /* What one pass over the capture feeds. */
 struct sink_set {
-	struct session_sink sinks[OUTPUTS_FILES + 2 + WINDOW_METRICS_SINKS];
+	struct session_sink sinks[OUTPUTS_FILES + 3 + OVERVIEW_SINKS + WINDOW_METRICS_SINKS];
 	uint32_t cnt;
 	uint64_t threads;
 	struct {
@@ -38,6 +38,8 @@ struct sink_set {
 		void *o;
 	} list[OUTPUTS_FILES + 1];
 	uint32_t list_cnt;
+	struct thread_times *times;
+	struct overview *overview;
 	struct window_metrics *wm;
 };
 
@@ -51,6 +53,7 @@ static int open_output(struct sink_set *ss, const struct reader *r, const struct
 
 	*args = r->o.args;
 	args->output = output;
+	args->times = ss->times;
 	args->diff_fd = r->files->diff;
 	if (file < OUTPUTS_FILES) {
 		args->path = r->o.files[file].path;
@@ -75,8 +78,15 @@ static int open_sinks(struct sink_set *ss, const struct reader *r)
 	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->threads, .thread = count_thread };
 	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path && !err; i++)
 		err = open_output(ss, r, o->files[i].output, i);
+	if (o->report) {
+		ss->times = thread_times__new(r->s);
+		ss->sinks[ss->cnt++] = thread_times__sink(ss->times);
+	}
 	if (!err && o->report)
 		err = open_output(ss, r, o->report, OUTPUTS_FILES);
+	if (!err && o->report && o->summary != OUTPUTS_QUIET && !o->when)
+		ss->overview = overview__new(&ss->list[ss->list_cnt - 1].args);
+	ss->cnt += overview__sinks(ss->overview, &ss->sinks[ss->cnt]);
 	if (err || !o->metrics)
 		return err;
 	ss->wm = window_metrics__new(r->s, &r->users);
@@ -91,6 +101,45 @@ struct answer {
 	struct metrics_op ops[]; /* of it */
 };
 
+/* Arguments of a text on stderr, which is made in memory. */
+static struct output_args on_stderr(const struct reader *r, const struct output_args *args,
+				    char **text, size_t *len)
+{
+	struct output_args err = *args;
+
+	err.out = xmemstream(text, len);
+	err.json = false;
+	err.columns = r->err_columns;
+	err.colour = r->err_colour;
+	return err;
+}
+
+/* In one write, so that no other output comes between its parts. */
+static void write_stderr(FILE *f, char *const *text, const size_t *len)
+{
+	fclose(f);
+	fflush(stdout);
+	fwrite(*text, 1, *len, stderr);
+	free(*text);
+}
+
+/* On standard output, unless that has torch's text and nothing else. */
+static void put_overview(const struct reader *r, struct overview *ov,
+			 const struct output_args *args)
+{
+	struct output_args err;
+	char *text = NULL;
+	size_t len = 0;
+
+	if (args->output != &operators_report || args->columns) {
+		overview__put(ov, args);
+		return;
+	}
+	err = on_stderr(r, args, &text, &len);
+	overview__put(ov, &err);
+	write_stderr(err.out, &text, &len);
+}
+
 static int run_sinks(const struct reader *r, struct session_totals *totals, uint64_t *threads,
 		     struct metrics_window *metrics)
 {
@@ -99,6 +148,8 @@ static int run_sinks(const struct reader *r, struct session_totals *totals, uint
 
 	if (!err)
 		err = session__run(r->s, ss.sinks, ss.cnt, totals);
+	if (!err && ss.overview)
+		put_overview(r, ss.overview, &ss.list[ss.list_cnt - 1].args);
 	for (uint32_t i = 0; i < ss.list_cnt && !err; i++)
 		err = ss.list[i].args.output->finish(ss.list[i].o, &ss.list[i].args);
 	if (!err && ss.wm)
@@ -106,6 +157,8 @@ static int run_sinks(const struct reader *r, struct session_totals *totals, uint
 	*threads = ss.threads;
 	while (ss.list_cnt--)
 		ss.list[ss.list_cnt].args.output->free(ss.list[ss.list_cnt].o);
+	overview__free(ss.overview);
+	thread_times__free(ss.times);
 	window_metrics__free(ss.wm);
 	return err;
 }
@@ -196,11 +249,10 @@ static struct outputs_result result_of(const struct session_info *info,
 	return r;
 }
 
-/* In one write, so that no other output comes between its parts. */
 static void put_summary(const struct reader *r, const struct session_totals *totals,
 			uint64_t threads)
 {
-	struct output_args args = r->o.args;
+	struct output_args args;
 	size_t len = 0;
 	char *text = NULL;
 
@@ -208,15 +260,9 @@ static void put_summary(const struct reader *r, const struct session_totals *tot
 	    (r->o.summary == OUTPUTS_IF_MISSING && !r->o.when &&
 	     !loss_account__incomplete(session__info(r->s), totals, NULL, 0)))
 		return;
-	args.out = xmemstream(&text, &len);
-	args.json = false;
-	args.columns = r->err_columns;
-	args.colour = r->err_colour;
+	args = on_stderr(r, &r->o.args, &text, &len);
 	summary__put(&args, threads, r->o.requested_ns);
-	fclose(args.out);
-	fflush(stdout);
-	fwrite(text, 1, len, stderr);
-	free(text);
+	write_stderr(args.out, &text, &len);
 }
 
 static int write_outputs(struct reader *r, uint8_t **bytes, size_t *len)
@@ -360,6 +406,9 @@ int outputs__write(const struct outputs *o)
 	free(answer);
 	if (!good)
 		return EXIT_FAILED;
+	if (o->report && o->summary == OUTPUTS_IF_MISSING && result.nothing)
+		pr_warn("there is no operator, annotation, GPU activity or sample in '%s'",
+			o->captures[0]);
 	if (o->summary == OUTPUTS_SUMMARY)
 		pr_info("capture: %s (%s)", o->captures[0],
 			cell__bytes((double)result.capture_bytes).text);

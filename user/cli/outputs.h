@@ -51,7 +51,7 @@ struct outputs {
 	const char *align;   /* of several: by OUTPUTS_ALIGN, NULL: clocks */
 	const char *step_on; /* NULL and not no_steps: as recorded */
 	bool no_steps;
-	/* on stderr: the summary and what is missing, the first only where something is, nothing */
+	/* on stderr: nothing; what is missing and, where something is, the summary; both */
 	enum { OUTPUTS_QUIET, OUTPUTS_IF_MISSING, OUTPUTS_SUMMARY } summary;
 	uint64_t requested_ns;          /* how long the window should have been, 0: not known */
 	struct outputs_result *result;  /* NULL: not requested */

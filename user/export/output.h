@@ -35,6 +35,7 @@ int out_file__end_stream(struct out_file *of, FILE *f); /* of out_file__stream()
 void out_file__free(struct out_file *of);               /* NULL is fine */
 
 struct output;
+struct thread_times;
 
 /* What the user requested; each output takes what concerns it. */
 struct output_args {
@@ -57,8 +58,9 @@ struct output_args {
 	bool json;
 	int columns; /* of the terminal that it fits; 0: there is none */
 	bool colour;
-	int row_limit;       /* -1: all rows; OUTPUT_ROWS_DEFAULT: not given */
-	const char *sort_by; /* NULL: order of first appearance */
+	struct thread_times *times; /* report/report.h; NULL: not counted */
+	int row_limit;              /* -1: all rows; OUTPUT_ROWS_DEFAULT: not given */
+	const char *sort_by;        /* NULL: order of first appearance */
 	/* the table's rows and columns: 1, -1: not, 0: as recorded */
 	int by_shape, with_flops, exact_memory;
 	int group_by_stack_n; /* of the table: that many frames, 0: not */

@@ -21,9 +21,12 @@ struct line_row {
 	uint32_t outer; /* of a module: the row, + 1, of the module that called it first; 0: none */
 	uint32_t nr;    /* order of first appearance */
 	bool library;
+	enum line_special { LINE_OF_PROGRAM, LINE_LOADER, LINE_OUTSIDE } special;
 	uint64_t seen; /* the node that was last added to its total, + 1 */
 	int64_t self[STACK_METRIC_CNT], total[STACK_METRIC_CNT];
 };
+
+#define LOADER "enumerate(DataLoader)" /* pytorch torch/utils/data/dataloader.py */
 
 struct line_report {
 	const struct session *s;
@@ -151,6 +154,39 @@ static void add_node(struct line_report *lr, uint32_t i, const int64_t *values)
 	}
 }
 
+/*
+ * Rows of time that no operator has.
+ */
+static struct line_row *special_row(struct line_report *lr, uint32_t file, uint32_t line,
+				    enum line_special kind)
+{
+	struct line_row *r =
+		list__keyed(KEYED_LIST(lr, rows, row), file, (uint64_t)kind << 32 | line);
+
+	r->file = file;
+	r->line = line;
+	r->special = kind;
+	r->nr = (uint32_t)(r - lr->rows);
+	return r;
+}
+
+/* What of its time the main thread waited for the data loader, at the line of its loop. */
+static void add_loader(struct line_report *lr, const struct stack_node *nodes,
+		       const struct stack_frame *frames, uint32_t i)
+{
+	uint32_t n = own_frame(lr, nodes, frames, nodes[i].python);
+	const struct stack_frame *f = n ? &frames[nodes[n].frame] : NULL;
+	struct line_row *r;
+
+	if (lr->modules || lr->operators || !nodes[i].self[0][STACK_CPU] ||
+	    strncmp(stack_tree__text(lr->tree, frames[nodes[i].frame].name), LOADER,
+		    sizeof(LOADER) - 1) != 0)
+		return;
+	r = special_row(lr, f ? f->file : 0, f ? (uint32_t)f->line : 0, LINE_LOADER);
+	r->self[STACK_CPU] += nodes[i].self[0][STACK_CPU];
+	r->total[STACK_CPU] = r->self[STACK_CPU];
+}
+
 static void sum_rows(struct line_report *lr)
 {
 	uint32_t cnt, frame_cnt;
@@ -165,6 +201,8 @@ static void sum_rows(struct line_report *lr)
 		memcpy(values, nodes[i].self[0], sizeof(values));
 		if (around == STACK_OPERATOR || around == STACK_ANNOTATION)
 			values[STACK_CALLS] = 0; /* Python did not call it */
+		if (frames[nodes[i].frame].kind == STACK_ANNOTATION)
+			add_loader(lr, nodes, frames, i);
 		/* the program's own code between operators */
 		if (frames[nodes[i].frame].kind == STACK_ANNOTATION)
 			values[STACK_CALLS] = values[STACK_CPU] = 0;
@@ -380,6 +418,12 @@ static void add_values(struct doc *d, const struct line_report *lr, const char *
 	doc__end(d);
 }
 
+/* What stands in the place of a function. */
+static const char *const specials[] = {
+	[LINE_LOADER] = "(data loader)",
+	[LINE_OUTSIDE] = "(Python, outside operators)",
+};
+
 static void add_place(struct doc *d, const struct line_report *lr, const struct line_row *r)
 {
 	const char *file = stack_tree__text(lr->tree, r->file);
@@ -389,9 +433,15 @@ static void add_place(struct doc *d, const struct line_report *lr, const struct 
 		DOC(d, FACT("operator", func), FACT(".what", func));
 		return;
 	}
+	if (r->special)
+		func = specials[r->special];
 	DOC(d, FACT("file", file), FACT("line", r->line), FACT("function", func),
 	    FACT("library", r->library));
-	if (!r->file)
+	if (r->special && r->line)
+		doc__cell(d, ".what", "%s:%u %s", file, r->line, func);
+	else if (r->special)
+		doc__cell(d, ".what", "%s", func);
+	else if (!r->file)
 		doc__cell(d, ".what", "(no Python frames)");
 	else if (r->line)
 		doc__cell(d, ".what", "%s:%u in %s", file, r->line, func);
@@ -482,9 +532,23 @@ static int print_doc(struct line_report *lr, const struct output_args *args)
 	return doc__finish(&d);
 }
 
+/* Of the main thread, of the busiest process. */
+static void add_outside(struct line_report *lr, const struct output_args *args)
+{
+	struct thread_time t;
+	struct line_row *r;
+
+	if (lr->modules || lr->operators || !args->times || session__info(lr->s)->sample_hz ||
+	    !thread_times__busiest(args->times, &t) || !t.python_ns)
+		return;
+	r = special_row(lr, 0, 0, LINE_OUTSIDE);
+	r->self[STACK_CPU] = r->total[STACK_CPU] = (int64_t)t.python_ns;
+}
+
 static int finish_report(void *o, const struct output_args *args)
 {
 	sum_rows(o);
+	add_outside(o, args);
 	order_rows(o, args->sort_by);
 	return print_doc(o, args);
 }

@@ -189,6 +189,48 @@ extern const struct output operators_report, memory_report, gpus_report, skew_re
  */
 int summary__put(const struct output_args *args, uint64_t threads, uint64_t requested_ns);
 
+/*
+ * ---- where the time of each process's main thread went ----
+ *
+ * A sink of the session. Of nested classes the outermost one counts, but for operators, in which
+ * the others keep theirs. What autograd's threads run counts for the thread that waits for them.
+ */
+
+enum time_class { TIME_OPERATORS, TIME_LOADER, TIME_OPTIMIZER, TIME_COLLECTIVES, TIME_CLASSES };
+
+struct thread_time {
+	uint32_t tgid, tid;
+	uint64_t window_ns;
+	uint64_t ns[TIME_CLASSES];
+	uint64_t python_ns;                         /* the rest of the window */
+	uint64_t running_ns, queued_ns, blocked_ns; /* of samples */
+	const char *loader;    /* the longest wait for a data loader: its annotation, NULL: none */
+	uint32_t loader_stack; /* ... and Python's stack there, 0: not recorded */
+};
+
+struct thread_times;
+struct thread_times *thread_times__new(const struct session *s);
+void thread_times__free(struct thread_times *tt); /* NULL is fine */
+struct session_sink thread_times__sink(struct thread_times *tt);
+/* After the run: of the process the main thread, or the busiest one where nothing is known of
+ * that. False: nothing is known of the process. */
+bool thread_times__main(struct thread_times *tt, uint32_t tgid, struct thread_time *out);
+/* That of the process which has most of it; NULL: nothing is known of any. */
+const struct session_process *thread_times__busiest(struct thread_times *tt,
+						    struct thread_time *out);
+
+/*
+ * What stands above a table of operators, lines or modules: where the time went, what stands out,
+ * and the commands that show more. new: args has the `times`; NULL: its report has none. put:
+ * after the run.
+ */
+struct overview;
+#define OVERVIEW_SINKS 4
+struct overview *overview__new(const struct output_args *args);
+void overview__free(struct overview *ov);
+uint32_t overview__sinks(struct overview *ov, struct session_sink sinks[OVERVIEW_SINKS]);
+int overview__put(struct overview *ov, const struct output_args *args);
+
 /* Can its rows be sorted by that? */
 bool report__is_sort_key(const struct output *report, const char *key);
 

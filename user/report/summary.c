@@ -30,7 +30,7 @@ static void say_who(struct doc *d, const struct session_info *info)
 
 /* "59.7 k operators, 1 thread, nothing lost." Of what there is none is not mentioned. */
 static void say_what(struct doc *d, const struct session_info *info, const struct session_totals *t,
-		     uint64_t threads)
+		     uint64_t threads, bool incomplete)
 {
 	const struct {
 		uint64_t cnt;
@@ -56,6 +56,7 @@ static void say_what(struct doc *d, const struct session_info *info, const struc
 			 rows[i].rest);
 		sep = ", ";
 	}
+	doc__say(d, "%s%s.", incomplete ? "" : sep, incomplete ? "" : "nothing lost");
 }
 
 /*
@@ -72,13 +73,13 @@ static void say_cost(struct doc *d, const struct session_info *info)
 	if (window <= 0)
 		return;
 	if (info->sample_hz)
-		doc__say(d, " Cost to the job: %.2f %%.",
+		doc__say(d, " Cost to the job: %.2f%%.",
 			 100 * (double)session_info__counter(info, PTB_CNT_SAMPLES_NS) / window);
 	else if (agents)
-		doc__say(d, " Operators of %u process%s by the agent; cost of probes: %.1f %%.",
+		doc__say(d, " Operators of %u process%s by the agent; cost of probes: %.1f%%.",
 			 agents, plural(agents, "es"), 100 * session_info__cost_ns(info) / window);
 	else if (session_info__counter(info, PTB_CNT_COST_PS))
-		doc__say(d, " Cost to the job: at least %.1f %%.",
+		doc__say(d, " Cost to the job: at least %.1f%%.",
 			 100 * session_info__cost_ns(info) / window);
 	else
 		doc__say(d, " Cost to the job: not measured.");
@@ -154,12 +155,11 @@ int summary__put(const struct output_args *args, uint64_t threads, uint64_t requ
 	say_ends(&d, info, requested_ns);
 	doc__say(&d, "%.2f s of ", (double)(info->end_ns - info->begin_ns) / 1e9);
 	say_who(&d, info);
-	say_what(&d, info, t, threads);
-	doc__say(&d, "%s.", incomplete ? "" : ", nothing lost");
+	say_what(&d, info, t, threads, incomplete);
 	say_cost(&d, info);
 	say_steps(&d, info);
 	say_left_out(&d, t);
-	if (open.text[0] && !incomplete)
+	if (open.text[0] && !incomplete && t->slices)
 		doc__say(&d, " %c%s.", open.text[0] - 'a' + 'A', open.text + 1);
 	doc__end_line(&d);
 	return doc__finish(&d);

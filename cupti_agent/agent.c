@@ -402,6 +402,19 @@ static bool start_thread(void)
 	return ok;
 }
 
+/* What pthread_atfork() calls in glibc. Programs of another C library (musl) load the agent, too;
+ * it does nothing there. */
+typedef void fork_handler(void);
+int __register_atfork(fork_handler *before, fork_handler *parent, fork_handler *child, void *lib)
+	__attribute__((weak));
+extern void *__dso_handle;
+
+static bool watch_forks(void)
+{
+	return __register_atfork &&
+	       !__register_atfork(before_fork, after_fork, in_child, &__dso_handle);
+}
+
 static void start_agent(void)
 {
 	if (atomic_exchange(&agent.started, true))
@@ -410,7 +423,7 @@ static void start_agent(void)
 	agent.state = stream__new(PTB_CHUNK_STATE, 0);
 	/* the thread's, but poll_in_init() does not wait for it */
 	agent__set_state(PTB_AGENT_ALIVE, true);
-	if (agent.state && !pthread_atfork(before_fork, after_fork, in_child) && start_thread())
+	if (agent.state && watch_forks() && start_thread())
 		ptbpf_agent_ctl.magic[7] = 'T';
 	else
 		agent__set_state(PTB_AGENT_ALIVE, false);

@@ -59,3 +59,14 @@ apt_source() {
 			if ($(i + 1) == suite) { print $i "|" key; exit }
 		}'
 }
+
+# debian_source PACKAGE...: unpacks these source packages of this release here; the machine's own list may have binaries only.
+debian_source() {
+	local uri key apt=(-qq -o "Dir::Etc::sourcelist=$PWD/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$PWD/lists")
+	IFS='|' read -r uri key < <(apt_source "$(codename)") || true
+	[ -n "${uri:-}" ] || return 1
+	[ "$key" = - ] || key="[signed-by=$key]"
+	mkdir -p lists/partial
+	echo "deb-src ${key#-} $uri $(codename) main" >sources.list
+	apt-get "${apt[@]}" update && apt-get "${apt[@]}" source "$@"
+}

@@ -1,19 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# Builds Debian packages from the tree as it is, in build-package/RELEASE, and checks them with lintian: ptbpf,
-# ptbpf-agent, and the debug symbols of both. As root, on Debian 12 or 13 or Ubuntu 24.04.
+# Builds packages from the tree as it is, in build-package. As root, on Debian 12 or 13 or Ubuntu 24.04.
 #
-#   tools/package.sh               for the release of this machine, with its own compiler and libraries
+#   tools/package.sh               Debian packages, in build-package/RELEASE, for the release of this machine, with its own compiler
+#                                  and libraries: ptbpf, ptbpf-agent, and the debug symbols of both, checked with lintian
 #   tools/package.sh RELEASE...    for these releases of Debian (bookworm, trixie), each in a new chroot of it
+#   tools/package.sh static        ptbpf-VERSION-x86_64-linux.tar.zst: the program with all libraries in it and the agent, for any
+#                                  distribution; on Debian 12 or 13
+#   tools/package.sh wheel         the same for pip: ptbpf-VERSION-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 . "$PTBPF_ROOT/tools/apt.sh"
 . "$PTBPF_ROOT/tools/chroot.sh"
 
 OUT=$PTBPF_ROOT/build-package
-TREE="CMakeLists.txt README.md HACKING.md bpf user cupti_agent schemas tools docs" # all but tests
+TREE="CMakeLists.txt LICENSE README.md HACKING.md CHANGELOG.md bpf user cupti_agent schemas tools docs" # all but tests
 
 version() { sed -n 's/^project(ptbpf VERSION \([0-9.]*\) .*/\1/p' "$PTBPF_ROOT/CMakeLists.txt"; }
+
+check_version() {
+	grep -qF "ptbpf ($1) " "$PTBPF_ROOT/tools/package/debian/changelog" && grep -qF "## [$1] " "$PTBPF_ROOT/CHANGELOG.md" ||
+		die "CHANGELOG.md or tools/package/debian/changelog has no entry for version $1 of CMakeLists.txt"
+}
 
 # copy_tree DIR: what packages are made of, without anything that was built.
 copy_tree() {
@@ -30,8 +38,7 @@ build_here() {
 	number=$(. /etc/os-release && echo "$VERSION_ID")
 	upstream=$(version)
 	dir=$OUT/$release
-	grep -qF "ptbpf ($upstream) " "$PTBPF_ROOT/tools/package/debian/changelog" ||
-		die "tools/package/debian/changelog has no entry for version $upstream of CMakeLists.txt"
+	check_version "$upstream"
 	"$PTBPF_ROOT/tools/setup.sh" build
 	apt_install debhelper dpkg-dev lintian
 	rm -rf "$dir"
@@ -65,12 +72,67 @@ build_in_chroot() {
 	return $status
 }
 
+# licenses_of LINES: what Debian says of the packages of the static libraries in a linker's command, and of those built for it.
+licenses_of() {
+	local package file
+	for package in $({ grep -o '/usr/lib/[^ ]*\.a\b' "$1" | xargs dpkg -S && echo libc6-dev; } | cut -d: -f1 | sort -u); do
+		printf '\n==== %s ====\n\n' "$package"
+		cat "/usr/share/doc/$package/copyright"
+	done
+	for file in "$PTBPF_ENV_DIR"/static/share/doc/*/copyright; do
+		printf '\n==== %s ====\n\n' "$(basename "$(dirname "$file")")"
+		cat "$file"
+	done
+}
+
+# Installs in build-package/static/root, as below /usr.
+build_static() {
+	local dir=$OUT/static
+	check_version "$(version)"
+	"$PTBPF_ROOT/tools/setup.sh" static
+	mkdir -p "$dir"
+	note "building the static program"
+	{
+		PKG_CONFIG_PATH=$PTBPF_ENV_DIR/static/lib/pkgconfig cmake -S "$PTBPF_ROOT" -B "$dir/build" -DPTBPF_STATIC=ON -DBUILD_TESTING=OFF &&
+			cmake --build "$dir/build" -j"$(nproc)" && rm -rf "$dir/root" && cmake --install "$dir/build" --strip --prefix "$dir/root"
+	} >"$dir/build.log" 2>&1 || {
+		tail -n 40 "$dir/build.log" >&2
+		die "the static program could not be built: $dir/build.log"
+	}
+	licenses_of "$dir/build/CMakeFiles/ptbpf.dir/link.txt" >"$dir/LICENSE.libraries"
+}
+
+pack_static() {
+	local root=$OUT/static/root name top
+	name=ptbpf-$(version)-x86_64-linux
+	top=$OUT/static/$name
+	rm -rf "$top"
+	mkdir "$top"
+	cp -r "$root/bin/ptbpf" "$root/lib/ptbpf/libptbpf_agent.so" "$root/share" "$OUT/static/LICENSE.libraries" "$top"
+	(cd "$PTBPF_ROOT" && cp -r LICENSE CHANGELOG.md README.md docs "$top")
+	tar --create --zstd --sort=name --owner=0 --group=0 --file "$OUT/$name.tar.zst" -C "$OUT/static" "$name"
+	rm -rf "$top"
+	ls -1 "$OUT/$name.tar.zst"
+}
+
 need_root "tools/package.sh"
-if [ $# = 0 ]; then
+case ${1:-} in
+'')
 	build_here
-else
+	ls -1 "$OUT"/*/*.deb
+	;;
+static)
+	build_static
+	pack_static
+	;;
+wheel)
+	build_static
+	python3 "$PTBPF_ROOT/tools/package/wheel.py" "$(version)" "$OUT/static/root" "$OUT/static/LICENSE.libraries" "$OUT"
+	;;
+*)
 	for release; do
 		build_in_chroot "$release" || die "no packages for $release"
 	done
-fi
-ls -1 "$OUT"/*/*.deb
+	ls -1 "$OUT"/*/*.deb
+	;;
+esac

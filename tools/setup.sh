@@ -5,6 +5,7 @@
 #
 #   tools/setup.sh fuzz         packages to build the fuzzers with libFuzzer
 #   tools/setup.sh build        packages to build and run ptbpf
+#   tools/setup.sh static       static libraries for the program of tools/package.sh static, in $PTBPF_ENV_DIR/static
 #   tools/setup.sh torch        + a PyTorch for the demo: the machine's own, else the main wheel
 #   tools/setup.sh main         + the main wheel (fails when it cannot be installed)
 #   tools/setup.sh legs         + what tests use beside it, and the other PyTorch legs; one that cannot be had leaves its reason in
@@ -15,7 +16,7 @@ set -euo pipefail
 
 PACKAGES="build-essential cmake pkg-config clang libelf-dev libdw-dev libcapstone-dev libcjson-dev libutf8proc-dev libcunit1-dev
 	libzstd-dev libssl-dev zlib1g-dev libmicrohttpd-dev python3 python3-venv ca-certificates util-linux libseccomp2"
-TEST_PACKAGES="curl mandoc man-db zsh fish systemd python3-pytest python3-yaml python3-prometheus-client"
+TEST_PACKAGES="curl sudo mandoc man-db zsh fish systemd python3-pytest python3-yaml python3-prometheus-client"
 VENV_GIB=7
 
 libbpf_new_enough() {
@@ -81,6 +82,37 @@ setup_build() {
 setup_fuzz() {
 	setup_build
 	apt_install "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+}
+
+# What Debian has no static library of (cJSON), or one that needs libraries for TLS that it has no static ones of (libmicrohttpd).
+# Made anew when they are older than a month, as the machine's own would be.
+setup_static() {
+	local dir=$PTBPF_ENV_DIR/static work
+	setup_build
+	apt_install dpkg-dev libbz2-dev liblzma-dev zstd
+	[ -z "$(find "$dir/$PTBPF_STAMP" -mtime -30 2>/dev/null)" ] || return 0
+	note "building cJSON and libmicrohttpd in $dir"
+	work=$(mktemp -d "$PTBPF_ENV_DIR/static.XXXXXX")
+	if ! (
+		set -e
+		cd "$work"
+		debian_source cjson libmicrohttpd
+		cmake -S cjson-*/ -B cjson -DCMAKE_INSTALL_PREFIX="$dir" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_BUILD_TYPE=Release \
+			-DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF -DENABLE_CJSON_TEST=OFF
+		make -C cjson install
+		cd libmicrohttpd-*/
+		./configure --prefix="$dir" --disable-shared --with-pic --disable-https --disable-doc --disable-examples --disable-curl
+		make -j"$(nproc)" install
+		cd ..
+		for name in cjson libmicrohttpd; do
+			install -D -m 644 "$name"-*/debian/copyright "$dir/share/doc/$name/copyright"
+		done
+	) >"$dir.log" 2>&1; then
+		rm -rf "$work"
+		die "the static libraries cannot be built: $(tail -n 1 "$dir.log")"
+	fi
+	rm -rf "$work"
+	env_stamp static
 }
 
 # venv NAME VERSION: a virtual environment with the official wheel. Says why not in $why.
@@ -253,6 +285,7 @@ need_root "tools/setup.sh"
 case ${1:-build} in
 build) setup_build ;;
 fuzz) setup_fuzz ;;
+static) setup_static ;;
 torch)
 	setup_build
 	python3 -I -c 'import torch' >/dev/null 2>&1 || setup_main
@@ -266,5 +299,5 @@ legs)
 	setup_main
 	setup_legs
 	;;
-*) die "usage: tools/setup.sh [build|fuzz|torch|main|legs]" ;;
+*) die "usage: tools/setup.sh [build|fuzz|static|torch|main|legs]" ;;
 esac

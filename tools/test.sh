@@ -5,15 +5,15 @@
 #
 #   tools/test.sh [--all|--soak] [checks|unit|kernels|e2e|torch|consumers|fuzz|package]...
 #
-# Only these parts; default all, without --soak all but fuzz and package.
+# Only these parts; default all, without --soak all but fuzz.
 #
 # Of the tests that take minutes on one subject, or need a guest, a chroot or another environment than the main one, a quarter runs
 # each time (turn() in tests/CMakeLists.txt): which one the hash of the commit decides, and it is printed.
 #
 # --all: all four quarters.
 # --soak: the campaigns that take hours. Tests that count attaches, kills, injections or faults do all of them
-# (PTBPF_SOAK), packages are built and tried in clean Debians, and each fuzzer runs for PTBPF_FUZZ_SECONDS (3600) with
-# the corpus kept in $PTBPF_ENV_DIR/corpus.
+# (PTBPF_SOAK), Debian packages are built and tried in clean Debians, the static program in other distributions, and each fuzzer
+# runs for PTBPF_FUZZ_SECONDS (3600) with the corpus kept in $PTBPF_ENV_DIR/corpus.
 # $PTBPF_BUILD_DIR: where to build (build).
 set -uo pipefail
 . "$(dirname "$0")/env.sh"
@@ -28,14 +28,10 @@ esac
 case ${1:-} in --*) shift ;; esac
 BUILD=$PTBPF_ROOT/${PTBPF_BUILD_DIR:-build}
 LABELS=
-for part in ${*:-checks unit kernels e2e torch consumers $([ $SOAK = OFF ] || echo fuzz package)}; do
+for part in ${*:-checks unit kernels e2e torch consumers package $([ $SOAK = OFF ] || echo fuzz)}; do
 	case $part in
 	unit) LABELS+="|unit|sanitized" ;;
-	checks | kernels | e2e | torch | consumers | fuzz) LABELS+="|$part" ;;
-	package)
-		[ $SOAK = ON ] || die "package takes minutes and downloads compilers: --soak package"
-		LABELS+="|package"
-		;;
+	checks | kernels | e2e | torch | consumers | fuzz | package) LABELS+="|$part" ;;
 	*) die "no part is called $part: checks unit kernels e2e torch consumers fuzz package" ;;
 	esac
 done

@@ -264,7 +264,8 @@ def test_clients(ws):
 @pytest.mark.parametrize("address, code, text", [
     ("9464x", 2, "'9464x' is not a valid value for --metrics"),
     ("::1:9464", 2, "'::1:9464' is not a valid value"),
-    ("no.such.host.invalid:9464", 1, "metrics cannot be served at no.such.host.invalid:9464: "),
+    ("a.host:9464", 2, "'a.host:9464' is not a valid value"),
+    ("192.0.2.1:9464", 1, "metrics cannot be served at 192.0.2.1:9464: "),
     (None, 1, "Address already in use"),
 ])
 def test_addresses(address, code, text):

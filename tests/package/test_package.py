@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 
 import pytest
 import yaml
@@ -64,14 +63,6 @@ def build(release):
 @pytest.fixture
 def packages(release):
     return build(release)
-
-
-@pytest.fixture
-def tree():
-    """An empty folder outside of /tmp, which may be small."""
-    path = tempfile.mkdtemp(prefix="ptbpf-package-", dir="/var/tmp")
-    yield path
-    subprocess.run(["rm", "-rf", "--one-file-system", path], check=True)
 
 
 @pytest.mark.soak

@@ -26,10 +26,10 @@ TEST("addresses")
 	static const char *const good[] = { "9464",           ":9464",       "0",
 					    "127.0.0.1:9464", "localhost:1", "[::1]:9464",
 					    "[::]:65535" };
-	static const char *const bad[] = { "",          ":",          "x",        "65536",
-					   "127.0.0.1", "127.0.0.1:", "::1:9464", "[::1]",
-					   "[]:1",      "[::1:9464",  "a:-1",     "a:1x",
-					   "1 ",        "/run/socket" };
+	static const char *const bad[] = { "",          ":",           "x",        "65536",
+					   "127.0.0.1", "127.0.0.1:",  "::1:9464", "[::1]",
+					   "[]:1",      "[::1:9464",   "a:-1",     "a:1x",
+					   "1 ",        "/run/socket", "host:9464" };
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
 		CU_ASSERT(http_listen__valid(good[i]));

@@ -85,7 +85,7 @@ static const struct opt_def sample_opts[] = {
 	{ OPT_STR, 0, "on-window", offsetof(struct sample_cfg, set.on_window), "COMMAND",
 	  "run by sh after each window, with PTBPF_WINDOW, PTBPF_CAPTURE, PTBPF_TRACE and PTBPF_EXIT in its environment" },
 	{ OPT_STR, 0, "metrics", offsetof(struct sample_cfg, set.metrics), "ADDRESS",
-	  "serve OpenMetrics at http://ADDRESS/metrics: PORT or :PORT (on 127.0.0.1), HOST:PORT, [::1]:PORT" },
+	  "serve OpenMetrics at http://ADDRESS/metrics: PORT or :PORT (on 127.0.0.1), 0.0.0.0:PORT, [::1]:PORT" },
 	{ OPT_STR, 0, "control", offsetof(struct sample_cfg, set.control), "PATH",
 	  "Unix socket of an HTTP server for ptbpf trigger, ptbpf status and others; off: none (default: in " CONTROL_DIR ", by the name of --dir)" },
 	{ OPT_FLAG, 'q', "quiet", offsetof(struct sample_cfg, run.quiet), NULL, "print only warnings and errors" },

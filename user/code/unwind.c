@@ -46,6 +46,18 @@ struct unwinding {
 
 /* ---- in the child: what libdwfl asks for ---- */
 
+#ifdef PTBPF_STATIC
+/* In place of dlopen() (CMakeLists.txt): when the process starts, libdwfl loads libdebuginfod,
+ * which would need another C library than this program's. */
+void *__wrap_dlopen(const char *path, int mode);
+
+void *__wrap_dlopen(const char *path, int mode)
+{
+	(void)path, (void)mode;
+	return NULL;
+}
+#endif
+
 static int no_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base, char **file,
 		  Elf **elf)
 {

@@ -47,7 +47,7 @@ static bool recall_from(int dir, struct file_key *fk)
 
 	if (dir < 0 || fk->id.mount)
 		return false;
-	SHA256((const uint8_t *)&fk->id, sizeof(fk->id), digest);
+	bytes_hash__get(&fk->id, sizeof(fk->id), digest);
 	if (cache_dir__read(dir, digest, ".hash", FILE_HASH_SZ, &data, &len))
 		return false;
 	whole = len == FILE_HASH_SZ;
@@ -66,7 +66,7 @@ static void remember(int dir, const struct file_key *fk)
 		memo_next = MEMO_CNT;
 	if (dir < 0 || fk->id.mount)
 		return;
-	SHA256((const uint8_t *)&fk->id, sizeof(fk->id), digest);
+	bytes_hash__get(&fk->id, sizeof(fk->id), digest);
 	cache_dir__write(dir, digest, ".hash", fk->hash, sizeof(fk->hash));
 }
 

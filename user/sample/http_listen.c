@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,8 +21,14 @@
 
 /* ---- a port ---- */
 
+/* Numbers and localhost: what resolves other names (NSS) is in libraries of the system. */
 struct address {
-	char host[256], port[8];
+	char host[INET6_ADDRSTRLEN];
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} at;
 };
 
 static bool is_port(const char *text)
@@ -37,21 +42,25 @@ static bool parse_address(const char *text, struct address *a)
 {
 	const char *colon = strrchr(text, ':'), *port = colon ? colon + 1 : text;
 	size_t n = colon ? (size_t)(colon - text) : 0;
+	bool brackets = n > 2 && text[0] == '[' && text[n - 1] == ']';
 
-	if (!is_port(port) || n >= sizeof(a->host))
-		return false;
-	if (n && text[0] == '[') {
-		if (n < 4 || text[n - 1] != ']')
-			return false;
+	if (brackets) {
 		text++;
 		n -= 2;
-	} else if (n && memchr(text, ':', n)) {
-		return false; /* IPv6 without brackets */
 	}
-	snprintf(a->host, sizeof(a->host), "%.*s", n ? (int)n : (int)strlen(LOOPBACK),
-		 n ? text : LOOPBACK);
-	snprintf(a->port, sizeof(a->port), "%s", port);
-	return true;
+	if (!is_port(port) || n >= sizeof(a->host))
+		return false;
+	snprintf(a->host, sizeof(a->host), "%.*s", (int)n, text);
+	if (!n || !strcmp(a->host, "localhost"))
+		strcpy(a->host, LOOPBACK);
+	memset(&a->at, 0, sizeof(a->at));
+	a->at.any.sa_family = brackets ? AF_INET6 : AF_INET;
+	if (brackets)
+		a->at.v6.sin6_port = htons((uint16_t)atoi(port));
+	else
+		a->at.v4.sin_port = htons((uint16_t)atoi(port));
+	return inet_pton(a->at.any.sa_family, a->host,
+			 brackets ? (void *)&a->at.v6.sin6_addr : &a->at.v4.sin_addr) == 1;
 }
 
 bool http_listen__valid(const char *address)
@@ -62,55 +71,38 @@ bool http_listen__valid(const char *address)
 }
 
 /* A socket or negative errno. */
-static int listen_at(const struct addrinfo *ai)
+static int listen_at(struct address *a)
 {
 	const int one = 1;
-	int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
+	socklen_t len = sizeof(a->at);
+	int fd = socket(a->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
 
 	if (fd < 0)
 		return -errno;
 	if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) &&
-	    !bind(fd, ai->ai_addr, ai->ai_addrlen) && !listen(fd, BACKLOG))
+	    !bind(fd, &a->at.any, len) && !listen(fd, BACKLOG) &&
+	    !getsockname(fd, &a->at.any, &len))
 		return fd;
 	err = -errno;
 	close(fd);
 	return err;
 }
 
-static uint16_t port_of(int fd)
-{
-	struct sockaddr_storage at = { 0 };
-	socklen_t len = sizeof(at);
-
-	getsockname(fd, (struct sockaddr *)&at, &len);
-	return ntohs(at.ss_family == AF_INET6 ?
-			     ((const struct sockaddr_in6 *)(const void *)&at)->sin6_port :
-			     ((const struct sockaddr_in *)(const void *)&at)->sin_port);
-}
-
 int http_listen__port(const char *address, char url[HTTP_URL_MAX])
 {
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
-	struct addrinfo *list = NULL;
 	struct address a;
-	int err, fd = -EINVAL;
+	bool v6;
+	int fd;
 
 	if (!parse_address(address, &a))
 		return -EINVAL;
-	err = getaddrinfo(a.host, a.port, &hints, &list);
-	if (err) {
-		pr_error("metrics cannot be served at %s: %s", address, gai_strerror(err));
-		return -EADDRNOTAVAIL;
-	}
-	for (const struct addrinfo *ai = list; ai && fd < 0; ai = ai->ai_next)
-		fd = listen_at(ai);
-	freeaddrinfo(list);
+	v6 = a.at.any.sa_family == AF_INET6;
+	fd = listen_at(&a);
 	if (fd < 0)
 		pr_error("metrics cannot be served at %s: %s", address, errstr(fd));
 	else
-		snprintf(url, HTTP_URL_MAX,
-			 strchr(a.host, ':') ? "http://[%s]:%u/metrics" : "http://%s:%u/metrics",
-			 a.host, port_of(fd));
+		snprintf(url, HTTP_URL_MAX, v6 ? "http://[%s]:%u/metrics" : "http://%s:%u/metrics",
+			 a.host, ntohs(v6 ? a.at.v6.sin6_port : a.at.v4.sin_port));
 	return fd;
 }
 

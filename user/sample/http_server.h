@@ -20,7 +20,7 @@
 
 #define HTTP_URL_MAX 300
 
-/* "9464", ":9464" (127.0.0.1), "HOST:9464", "[::1]:9464"; port 0: any that is free. */
+/* "9464", ":9464", "localhost:9464" (127.0.0.1), "192.0.2.1:9464", "[::1]:9464"; port 0: any that is free. */
 bool http_listen__valid(const char *address);
 /* A socket or negative errno (reported). url: "http://127.0.0.1:9464/metrics" */
 int http_listen__port(const char *address, char url[HTTP_URL_MAX]);

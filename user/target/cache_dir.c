@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define OPENSSL_SUPPRESS_DEPRECATED /* as in plan/plan_key.c */
-#include <openssl/sha.h>
 
 #include "base/containers.h"
 #include "base/limits.h"
@@ -101,7 +100,7 @@ static int read_all(int fd, size_t max, uint8_t **out, size_t *len)
 	if (err)
 		return err;
 	*len -= FILE_HASH_SZ;
-	SHA256(*out, *len, sum);
+	bytes_hash__get(*out, *len, sum);
 	return memcmp(*out + *len, sum, FILE_HASH_SZ) ? -EINVAL : 0;
 }
 
@@ -216,7 +215,7 @@ void cache_dir__write(int dir, const uint8_t *digest, const char *suffix, const 
 	int fd, err;
 
 	file_name(digest, suffix, name);
-	SHA256(data, len, sum);
+	bytes_hash__get(data, len, sum);
 	if (getrandom(&salt, sizeof(salt), 0) != (ssize_t)sizeof(salt))
 		return;
 	snprintf(tmp, sizeof(tmp), "new.%016llx", (unsigned long long)salt);

@@ -67,6 +67,8 @@ bool file_id__is_lasting(const struct file_id *id);
  * file makes the hash another one.
  */
 int file_hash__get(int fd, uint64_t size, int copy, uint8_t hash[FILE_HASH_SZ]);
+/* SHA256() itself has OpenSSL load its settings and its whole library. */
+void bytes_hash__get(const void *data, size_t len, uint8_t hash[FILE_HASH_SZ]);
 
 /*
  * A mapped ELF x86-64 shared object or executable: symbols, sections, program headers, relocations

@@ -126,6 +126,15 @@ static int hash_all(void *arg, uint8_t **out, size_t *len)
 	return err;
 }
 
+void bytes_hash__get(const void *data, size_t len, uint8_t hash[FILE_HASH_SZ])
+{
+	SHA256_CTX ctx;
+
+	SHA256_Init(&ctx);
+	SHA256_Update(&ctx, data, len);
+	SHA256_Final(hash, &ctx);
+}
+
 int file_hash__get(int fd, uint64_t size, int copy, uint8_t hash[FILE_HASH_SZ])
 {
 	struct hashing h = { .fds = { fd, copy }, .size = size };

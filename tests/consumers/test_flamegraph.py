@@ -146,6 +146,28 @@ def test_content_security_policy(browser, ws, form):
     check(styled, "its own style or script does not run")
 
 
+@pytest.mark.parametrize("form", ("flamegraph", "memory-html"))
+def test_width_and_darkness(browser, ws, form):
+    """Both pages fit a phone and a wide screen, and are dark where the system is."""
+    page = page_of(ws)
+    if form == "memory-html":
+        run_ptbpf("export", ws + "/a.ptb", "--format", form, "-o", page, expect=(0, 3))
+    backs = []
+    for width, scheme in ((400, "light"), (1110, "dark"), (2000, "light")):
+        browser.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
+        browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        browser.call("Page.navigate", url="file://" + page)
+        browser.wait_for("document.readyState === 'complete'", "the page does not load")
+        title, needed, drawn, back = browser.js("[document.title, document.documentElement.scrollWidth, document.querySelector('canvas, #plot')"
+                                                ".getBoundingClientRect().width, getComputedStyle(document.body).backgroundColor]")
+        check(needed == width and width * 0.75 < drawn < width, f"{needed} wide on {width}, the picture {drawn}")
+        check(" (10)" in title or "(1)" in title, f"no process in the title: {title}")
+        backs.append(back)
+    for call in ("Emulation.clearDeviceMetricsOverride", "Emulation.setEmulatedMedia"):
+        browser.call(call)
+    check(backs[0] == backs[2] == "rgb(255, 255, 255)" != backs[1], f"backgrounds {backs}")
+
+
 def test_many_nodes(browser, ws):
     """100,000 nodes: those narrower than a pixel are left out, and a deep chain is drawn."""
     page = page_of(ws)

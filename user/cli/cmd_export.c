@@ -114,6 +114,7 @@ int cmd_export(int argc, char **argv)
 		pr_error("export: --diff and --when exclude each other");
 		return EXIT_USAGE;
 	}
+	o->args.headline = &memory_headline;
 	if (cfg.split && (format->output != &chrome_output || cfg.output || cfg.pid)) {
 		pr_error(
 			"export: --split-ranks is for --format chrome, without --output and --pid");

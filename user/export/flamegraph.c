@@ -19,9 +19,9 @@
 #define JSON_BUF_SZ (64 * 1024)
 
 struct flame_session {
+	const struct session *s;
 	const char *name;
-	double seconds;
-	uint32_t process_cnt, sample_hz;
+	uint32_t sample_hz;
 	bool has_stacks, incomplete;
 	char lacks[1024];
 };
@@ -126,10 +126,10 @@ static void put_data(struct flamegraph *fg, FILE *f)
 
 static void put_title(const struct flamegraph *fg, FILE *f)
 {
-	html__put_text(f, fg->sessions[0].name);
-	if (fg->session_cnt > 1) {
-		fputs(" and ", f);
-		html__put_text(f, fg->sessions[1].name);
+	html__put_process(f, fg->sessions[0].s, 0);
+	for (uint32_t i = 0; i < fg->session_cnt; i++) {
+		fputs(i ? " and " : ", ", f);
+		html__put_text(f, fg->sessions[i].name);
 	}
 }
 
@@ -140,12 +140,12 @@ static void put_heading(const struct flamegraph *fg, FILE *f)
 
 		if (i)
 			fputs(" &rarr; ", f);
+		html__put_process(f, fs->s, 0);
+		fputs(" <small>", f);
+		html__put_when(f, fs->s, 0);
+		fputs(fg->session_cnt < 2 ? "; " : i ? "; second, " : "; first, ", f);
 		html__put_text(f, fs->name);
-		fprintf(f, " <small>%s%.2f s, %u process%s</small>",
-			fg->session_cnt < 2 ? "" :
-			i                   ? "second, " :
-					      "first, ",
-			fs->seconds, fs->process_cnt, fs->process_cnt == 1 ? "" : "es");
+		fputs("</small>", f);
 	}
 }
 
@@ -214,7 +214,7 @@ static void put_flame_field(void *arg, FILE *f, const char *name, size_t len)
 	else if (len == 7 && !memcmp(name, "heading", len))
 		put_heading(fg, f);
 	else if (len == 5 && !memcmp(name, "style", len))
-		fputs(css, f);
+		fprintf(f, "%s%s", html_style, css);
 	else if (len == 6 && !memcmp(name, "script", len))
 		fputs(script, f);
 	else if (len == 5 && !memcmp(name, "notes", len))
@@ -233,8 +233,7 @@ static void begin_session(struct flamegraph *fg, const struct session *s, const 
 	const char *slash = strrchr(name, '/');
 
 	fs->name = slash ? slash + 1 : name;
-	fs->seconds = (double)(info->end_ns - info->begin_ns) / 1e9;
-	fs->process_cnt = info->process_cnt;
+	fs->s = s;
 	fs->sample_hz = info->sample_hz;
 	fs->has_stacks = info->has_py_stacks;
 	stack_tree__begin(fg->tree, s);

@@ -22,6 +22,7 @@
 #define DEVICE_CPU 0 /* c10::DeviceType */
 #define DEVICE_CUDA 1
 #define DEVICE_TYPES 32
+#define HEADLINE_CHARS 400 /* of a line: nothing is cut that a person would read */
 
 struct mem_timeline {
 	const struct session *s;
@@ -35,8 +36,12 @@ struct mem_timeline {
 
 	struct timeline_owner *owners;
 	uint32_t owner_cnt, owner_cap;
-	struct text_ids texts;    /* of them */
-	struct hashmap owner_ids; /* ids of both texts -> index */
+	struct text_ids texts; /* of them */
+	struct py_lines lines;
+	struct hashmap owner_ids;      /* ids of the texts -> index */
+	const struct output *headline; /* of a page */
+	struct output_args headline_args;
+	void *headline_out;
 	struct timeline_device *devices;
 	uint32_t device_cnt, device_cap;
 	struct hashmap device_ids; /* type, index -> index in devices */
@@ -278,10 +283,14 @@ static uint32_t block_owner(struct mem_timeline *mt, const struct memory_event *
 	const char *annotation = ev->block ? ev->block->annotation : ev->at.annotation;
 	uint32_t op_id = text_ids__get(&mt->texts, op),
 		 annotation_id = text_ids__get(&mt->texts, annotation);
-	struct timeline_owner *o = list__keyed(KEYED_LIST(mt, owners, owner), op_id, annotation_id);
+	uint32_t stack = ev->block ? ev->block->stack : ev->at.stack,
+		 line_id = py_lines__id(&mt->lines, mt->s, &mt->texts, stack);
+	struct timeline_owner *o = list__keyed(KEYED_LIST(mt, owners, owner),
+					       (uint64_t)line_id << 32 | op_id, annotation_id);
 
 	*o = (struct timeline_owner){ text_ids__text(&mt->texts, op_id),
-				      text_ids__text(&mt->texts, annotation_id) };
+				      text_ids__text(&mt->texts, annotation_id),
+				      text_ids__text(&mt->texts, line_id) };
 	return (uint32_t)(o - mt->owners);
 }
 
@@ -307,6 +316,8 @@ static void follow_memory(void *arg, const struct memory_event *ev)
 
 	if (ev->at.tgid == mt->tgid)
 		follow_block(mt, ev);
+	if (mt->headline)
+		mt->headline->sink(mt->headline_out).memory(mt->headline_out, ev);
 }
 
 static void follow_slice(void *arg, const struct slice *sl)
@@ -315,18 +326,30 @@ static void follow_slice(void *arg, const struct slice *sl)
 
 	if (sl->tgid == mt->tgid)
 		mem_flow__slice(mt->flow, sl);
+	if (mt->headline)
+		mt->headline->sink(mt->headline_out).slice(mt->headline_out, sl);
+}
+
+static void follow_kernel(void *arg, const struct kernel_event *ev)
+{
+	struct mem_timeline *mt = arg;
+
+	if (mt->headline)
+		mt->headline->sink(mt->headline_out).kernel(mt->headline_out, ev);
 }
 
 static struct session_sink timeline_sink(void *o)
 {
-	return (struct session_sink){ .arg = o, .slice = follow_slice, .memory = follow_memory };
+	return (struct session_sink){
+		.arg = o, .slice = follow_slice, .memory = follow_memory, .kernel = follow_kernel
+	};
 }
 
 /* ---- open, finish ---- */
 
 static int begin_timeline(struct mem_timeline *mt, const struct output_args *args)
 {
-	const struct timeline_owner before_window = { "", "" };
+	const struct timeline_owner before_window = { "", "", "" };
 	int err;
 
 	mt->s = args->s;
@@ -334,12 +357,40 @@ static int begin_timeline(struct mem_timeline *mt, const struct output_args *arg
 	mt->path = args->path;
 	mt->flow = mem_flow__new(mt->info->has_results);
 	text_ids__init(&mt->texts);
+	py_lines__init(&mt->lines, mt->s);
 	vec_push(mt->owners, mt->owner_cnt, mt->owner_cap, before_window);
 	err = output__choose_process(args, &mt->tgid);
 	if (!err && args->device)
 		err = parse_device(mt, args->device);
+	if (!err && args->output == &timeline_html_output && args->headline) {
+		mt->headline_args = *args;
+		mt->headline_args.tgid = mt->tgid;
+		err = args->headline->open(&mt->headline_args, &mt->headline_out);
+		mt->headline = err ? NULL : args->headline;
+	}
 	if (!err)
 		out_file__open(args, &mt->of);
+	return err;
+}
+
+static int write_page(struct mem_timeline *mt, struct timeline *tl, const struct output_args *args)
+{
+	struct output_args *ha = &mt->headline_args;
+	char *text = NULL;
+	size_t len = 0;
+	int err = 0;
+
+	if (mt->headline) {
+		ha->s = NULL; /* the page says itself what the capture lacks */
+		ha->columns = HEADLINE_CHARS;
+		ha->out = xmemstream(&text, &len);
+		err = mt->headline->finish(mt->headline_out, ha);
+		fclose(ha->out);
+	}
+	tl->headline = text ? text : "";
+	if (!err)
+		err = timeline__write_html(tl, args->totals, mt->of);
+	free(text);
 	return err;
 }
 
@@ -371,7 +422,9 @@ static int finish_timeline(void *o, const struct output_args *args)
 {
 	struct mem_timeline *mt = o;
 	const struct timeline_device *device = choose_device(mt);
-	struct timeline tl = { .s = mt->s, .owners = mt->owners, .owner_cnt = mt->owner_cnt };
+	struct timeline tl = {
+		.s = mt->s, .tgid = mt->tgid, .owners = mt->owners, .owner_cnt = mt->owner_cnt
+	};
 
 	if (!device)
 		return -ENODATA;
@@ -381,7 +434,7 @@ static int finish_timeline(void *o, const struct output_args *args)
 	tl.account = mem_flow__account(mt->flow);
 	log_missing(mt, &tl.account);
 	if (args->output == &timeline_html_output)
-		return timeline__write_html(&tl, args->totals, mt->of);
+		return write_page(mt, &tl, args);
 	return write_json(mt, &tl, args->output == &timeline_raw_output);
 }
 
@@ -392,6 +445,9 @@ static void free_timeline(void *o)
 	if (!mt)
 		return;
 	out_file__free(mt->of);
+	if (mt->headline)
+		mt->headline->free(mt->headline_out);
+	py_lines__free(&mt->lines);
 	mem_flow__free(mt->flow);
 	hashmap__clear(&mt->owner_ids);
 	hashmap__clear(&mt->device_ids);

@@ -16,24 +16,20 @@
 #include "export/stack_tree.h"
 
 #define COLUMNS 1000 /* of the picture; each shows its highest state */
-#define PLOT_X 80
-#define PLOT_Y 30
-#define PLOT_H 420
-#define PLOT_W COLUMNS
+#define PLOT_H 420   /* heights in its own unit */
 #define TICKS_MAX 8
 #define OWNER_ROWS 30
 
-static const struct {
-	const char *name, *color; /* torch's _CATEGORY_TO_COLORS */
-} categories[MEM_CATEGORY_CNT] = {
-	[MEM_PARAMETER] = { "PARAMETER", "darkgreen" },
-	[MEM_OPTIMIZER_STATE] = { "OPTIMIZER_STATE", "goldenrod" },
-	[MEM_INPUT] = { "INPUT", "black" },
-	[MEM_TEMPORARY] = { "TEMPORARY", "mediumpurple" },
-	[MEM_ACTIVATION] = { "ACTIVATION", "red" },
-	[MEM_GRADIENT] = { "GRADIENT", "mediumblue" },
-	[MEM_AUTOGRAD_DETAIL] = { "AUTOGRAD_DETAIL", "royalblue" },
-	[MEM_UNKNOWN] = { "Unknown", "grey" },
+static const char *const categories[MEM_CATEGORY_CNT] = {
+	/* the page's style has torch's _CATEGORY_TO_COLORS, by number */
+	[MEM_PARAMETER] = "PARAMETER",
+	[MEM_OPTIMIZER_STATE] = "OPTIMIZER_STATE",
+	[MEM_INPUT] = "INPUT",
+	[MEM_TEMPORARY] = "TEMPORARY",
+	[MEM_ACTIVATION] = "ACTIVATION",
+	[MEM_GRADIENT] = "GRADIENT",
+	[MEM_AUTOGRAD_DETAIL] = "AUTOGRAD_DETAIL",
+	[MEM_UNKNOWN] = "Unknown",
 };
 
 struct column { /* the state at a time within it */
@@ -203,7 +199,7 @@ static void put_bytes(FILE *f, uint64_t bytes)
 
 static double y_of(const struct page *p, int64_t bytes)
 {
-	return PLOT_Y + PLOT_H - (p->peak ? (double)bytes / (double)p->peak * PLOT_H : 0);
+	return PLOT_H - (p->peak ? (double)bytes / (double)p->peak * PLOT_H : 0);
 }
 
 static int64_t stacked(const struct column *c, int upto)
@@ -220,24 +216,26 @@ static void put_edge(const struct page *p, uint32_t i, int category, bool back)
 	const struct column *c = &p->columns[i];
 	double y = y_of(p, stacked(c, category));
 
-	fprintf(p->f, "%u,%.1f %u,%.1f ", PLOT_X + i + (back ? 1 : 0), y,
-		PLOT_X + i + (back ? 0 : 1), y);
+	fprintf(p->f, "%u,%.1f %u,%.1f ", i + (back ? 1 : 0), y, i + (back ? 0 : 1), y);
+}
+
+static bool occurs(const struct page *p, uint32_t category)
+{
+	for (uint32_t i = 0; i < COLUMNS; i++)
+		if (p->columns[i].sizes[category] > 0)
+			return true;
+	return false;
 }
 
 static void put_areas(const struct page *p)
 {
-	uint32_t i;
-	bool any;
-
 	for (uint32_t k = 0; k < MEM_CATEGORY_CNT; k++) {
-		for (i = 0, any = false; i < COLUMNS && !any; i++)
-			any = p->columns[i].sizes[k] > 0;
-		if (!any)
+		if (!occurs(p, k))
 			continue;
-		fprintf(p->f, "<polygon class='area' fill='%s' points='", categories[k].color);
-		for (i = 0; i < COLUMNS; i++)
+		fprintf(p->f, "<polygon class='area c%u' points='", k);
+		for (uint32_t i = 0; i < COLUMNS; i++)
 			put_edge(p, i, (int)k + 1, false);
-		for (i = COLUMNS; i-- > 0;)
+		for (uint32_t i = COLUMNS; i-- > 0;)
 			put_edge(p, i, (int)k, true);
 		fprintf(p->f, "'/>\n");
 	}
@@ -269,43 +267,30 @@ static void put_axes(const struct page *p)
 	double ms = (double)p->span_ns / 1e6, most = (double)p->peak / p->unit_bytes, step;
 	int decimals;
 
-	fprintf(p->f, "<rect class='frame' x='%d' y='%d' width='%d' height='%d'/>\n", PLOT_X,
-		PLOT_Y, PLOT_W, PLOT_H);
 	step = tick_step(ms, &decimals);
-	for (int i = 0; has_tick(step, i, ms); i++) {
-		double x = PLOT_X + PLOT_W * step * i / ms;
-
-		fprintf(p->f,
-			"<line class='tick' x1='%.1f' y1='%d' x2='%.1f' y2='%d'/>\n<text class='x' x='%.1f' y='%d'>%.*f</text>\n",
-			x, PLOT_Y + PLOT_H, x, PLOT_Y + PLOT_H + 5, x, PLOT_Y + PLOT_H + 18,
-			decimals, step * i);
-	}
+	for (int i = 0; has_tick(step, i, ms); i++)
+		fprintf(p->f, "<span class='x' style='left:%.2f%%'>%.*f</span>\n",
+			100 * step * i / ms, decimals, step * i);
 	step = tick_step(most, &decimals);
-	for (int i = 0; has_tick(step, i, most); i++) {
-		double y = PLOT_Y + PLOT_H - (most > 0 ? PLOT_H * step * i / most : 0);
+	for (int i = 0; has_tick(step, i, most); i++)
+		fprintf(p->f, "<span class='y' style='bottom:%.2f%%'>%.*f</span>\n",
+			most > 0 ? 100 * step * i / most : 0, decimals, step * i);
+}
 
-		fprintf(p->f,
-			"<line class='tick' x1='%d' y1='%.1f' x2='%d' y2='%.1f'/>\n<text class='y' x='%d' y='%.1f'>%.*f</text>\n",
-			PLOT_X - 5, y, PLOT_X, y, PLOT_X - 8, y + 4, decimals, step * i);
-	}
-	fprintf(p->f, "<text class='x' x='%d' y='%d'>Time (ms)</text>\n", PLOT_X + PLOT_W / 2,
-		PLOT_Y + PLOT_H + 40);
-	fprintf(p->f,
-		"<text class='x' transform='translate(16 %d) rotate(-90)'>Memory (%s)</text>\n",
-		PLOT_Y + PLOT_H / 2, p->unit);
+static void put_unit(const struct page *p)
+{
+	fputs(p->unit, p->f);
 }
 
 static void put_peak_mark(const struct page *p)
 {
-	uint32_t x = PLOT_X + column_of(p, p->peak_ns);
-	bool right = x > PLOT_X + PLOT_W / 2;
+	double left = 100.0 * column_of(p, p->peak_ns) / COLUMNS;
+	bool right = left > 50;
 
-	fprintf(p->f,
-		"<line class='peak' x1='%u' y1='%d' x2='%u' y2='%d'/>\n<text class='%s' x='%u' y='%d'>peak: ",
-		x, PLOT_Y - 6, x, PLOT_Y + PLOT_H, right ? "y" : "peak", right ? x - 4 : x + 4,
-		PLOT_Y - 8);
+	fprintf(p->f, "<div id='peak' style='left:%.2f%%'><span class='%s'>peak: ", left,
+		right ? "before" : "behind");
 	put_bytes(p->f, (uint64_t)p->peak);
-	fprintf(p->f, "</text>\n");
+	fprintf(p->f, "</span></div>\n");
 }
 
 /* ---- script: what the pointer shows ---- */
@@ -313,7 +298,7 @@ static void put_peak_mark(const struct page *p)
 static void put_names(const struct page *p)
 {
 	for (int k = 0; k < MEM_CATEGORY_CNT; k++)
-		fprintf(p->f, "%s'%s'", k ? "," : "", categories[k].name);
+		fprintf(p->f, "%s'%s'", k ? "," : "", categories[k]);
 }
 
 /* [ns since the begin, bytes of each category] for each column */
@@ -348,16 +333,56 @@ static void put_max_allocated(const struct page *p)
 static void put_max_reserved(const struct page *p)
 {
 	if (p->tl->device.max_reserved) {
-		fprintf(p->f, "<br>Max memory reserved: ");
+		fprintf(p->f, ", reserved ");
 		put_bytes(p->f, p->tl->device.max_reserved);
 	}
 }
 
 static void put_categories(const struct page *p)
 {
-	for (int k = 0; k < MEM_CATEGORY_CNT; k++)
-		fprintf(p->f, "<span class='key' style='background:%s'></span>%s",
-			categories[k].color, categories[k].name);
+	for (uint32_t k = 0; k < MEM_CATEGORY_CNT; k++)
+		if (occurs(p, k))
+			fprintf(p->f,
+				"<span class='key'><svg class='area c%u' viewBox='0 0 1 1'><rect "
+				"width='1' height='1'/></svg>%s</span>\n",
+				k, categories[k]);
+}
+
+static void put_process(const struct page *p)
+{
+	html__put_process(p->f, p->tl->s, p->tl->tgid);
+}
+
+static void put_when(const struct page *p)
+{
+	html__put_when(p->f, p->tl->s, p->tl->tgid);
+}
+
+/* The report's sentences, of which each begins a paragraph and goes on in indented lines. */
+static void put_headline(const struct page *p)
+{
+	const char *text = p->tl->headline;
+	bool open = false, ended = false; /* ended: no comma is needed before the next line */
+
+	while (*text) {
+		size_t blanks = strspn(text, " "), len = strcspn(text + blanks, "\n");
+		char *line = xstrndup(text + blanks, len);
+		bool begins = !strncmp(line, "GROWS", 5);
+
+		if (begins)
+			fprintf(p->f, "%s<p class='grows'><strong>GROWS</strong> ",
+				open ? "</p>\n" : "");
+		else
+			fputs(ended ? " " : ", ", p->f);
+		open |= begins;
+		html__put_text(p->f, line + (begins ? 5 + strspn(line + 5, " ") : 0));
+		ended = *line && strchr(".:;,", line[strlen(line) - 1]);
+		free(line);
+		text += blanks + len;
+		text += *text == '\n';
+	}
+	if (open)
+		fputs("</p>\n", p->f);
 }
 
 static void put_peak_ms(const struct page *p)
@@ -370,28 +395,49 @@ static void put_peak(const struct page *p)
 	put_bytes(p->f, (uint64_t)p->peak);
 }
 
+static bool has_lines(const struct page *p)
+{
+	return session__info(p->tl->s)->has_py_stacks;
+}
+
+static void put_line_heading(const struct page *p)
+{
+	if (has_lines(p))
+		fputs("<th>Line</th>", p->f);
+}
+
+static void put_cell(const struct page *p, const char *text)
+{
+	fputs("<td>", p->f);
+	html__put_text(p->f, text);
+	fputs("</td>", p->f);
+}
+
+static void put_share(const struct page *p, int64_t bytes)
+{
+	fputs("<td class='n'>", p->f);
+	put_bytes(p->f, (uint64_t)bytes);
+	fprintf(p->f, "</td><td class='n'>%.1f %%</td></tr>\n",
+		p->peak ? 100.0 * (double)bytes / (double)p->peak : 0.0);
+}
+
 static void put_owner(const struct page *p, const struct owned *o)
 {
 	const struct timeline_owner *who = &p->tl->owners[o->owner];
 
-	fprintf(p->f, "<tr><td>");
-	if (!o->owner) {
-		fprintf(p->f, "<i>from before the window</i>");
-	} else if (!*who->op) {
-		fprintf(p->f, "<i>no operator</i>");
+	fputs("<tr>", p->f);
+	if (!o->owner || !*who->op) {
+		fprintf(p->f, "<td><i>%s</i></td><td></td>",
+			o->owner ? "no operator" : "from before the window");
 	} else {
-		html__put_text(p->f, *o->within ? o->within : who->op);
-		fprintf(p->f, "</td><td>");
-		html__put_text(p->f, who->op);
+		put_cell(p, *o->within ? o->within : who->op);
+		put_cell(p, who->op);
 	}
-	if (!o->owner || !*who->op)
-		fprintf(p->f, "</td><td>");
-	fprintf(p->f, "</td><td>");
-	html__put_text(p->f, who->annotation);
-	fprintf(p->f, "</td><td>%s</td><td class='n'>", categories[o->category].name);
-	put_bytes(p->f, (uint64_t)o->bytes);
-	fprintf(p->f, "</td><td class='n'>%.1f %%</td></tr>\n",
-		p->peak ? 100.0 * (double)o->bytes / (double)p->peak : 0.0);
+	put_cell(p, who->annotation);
+	if (has_lines(p))
+		put_cell(p, who->line);
+	put_cell(p, categories[o->category]);
+	put_share(p, o->bytes);
 }
 
 static void put_owners(const struct page *p)
@@ -404,11 +450,9 @@ static void put_owners(const struct page *p)
 	for (; i < p->owned_cnt; i++)
 		rest += p->owned[i].bytes;
 	if (rest) {
-		fprintf(p->f, "<tr><td colspan='4'>%u more</td><td class='n'>",
+		fprintf(p->f, "<tr><td colspan='%d'>%u more</td>", has_lines(p) ? 5 : 4,
 			p->owned_cnt - OWNER_ROWS);
-		put_bytes(p->f, (uint64_t)rest);
-		fprintf(p->f, "</td><td class='n'>%.1f %%</td></tr>\n",
-			100.0 * (double)rest / (double)p->peak);
+		put_share(p, rest);
 	}
 }
 
@@ -469,27 +513,34 @@ static const char script[] = {
 #include "export/html/mem_timeline.js.inc"
 };
 
+static void put_style(const struct page *p)
+{
+	fprintf(p->f, "%s%s", html_style, css);
+}
+
 static const struct field {
 	const char *name;
 	void (*put)(const struct page *p); /* or */
 	const char *template;              /* or */
 	int number;
 } fields[] = {
-	{ "style", .template = css },
+	{ "style", .put = put_style },
+	{ "process", .put = put_process },
+	{ "when", .put = put_when },
+	{ "headline", .put = put_headline },
 	{ "device", .put = put_device_name },
 	{ "max_allocated", .put = put_max_allocated },
 	{ "max_reserved", .put = put_max_reserved },
 	{ "categories", .put = put_categories },
-	{ "width", .number = PLOT_X + PLOT_W + 30 },
-	{ "height", .number = PLOT_Y + PLOT_H + 50 },
-	{ "left", .number = PLOT_X },
-	{ "top", .number = PLOT_Y },
-	{ "bottom", .number = PLOT_Y + PLOT_H },
+	{ "width", .number = COLUMNS },
+	{ "height", .number = PLOT_H },
 	{ "areas", .put = put_areas },
 	{ "axes", .put = put_axes },
+	{ "unit", .put = put_unit },
 	{ "peak_mark", .put = put_peak_mark },
 	{ "peak_ms", .put = put_peak_ms },
 	{ "peak", .put = put_peak },
+	{ "line_heading", .put = put_line_heading },
 	{ "owners", .put = put_owners },
 	{ "notes", .put = put_notes },
 	{ "script", .template = script },

@@ -6,8 +6,8 @@
 #include "export/output.h"
 #include "model/mem_flow.h"
 
-struct timeline_owner { /* where blocks came from; texts of the session */
-	const char *op, *annotation;
+struct timeline_owner {                     /* where blocks came from; texts of the session */
+	const char *op, *annotation, *line; /* line: "": not known */
 };
 
 /* The rows of one device. */
@@ -19,6 +19,8 @@ struct timeline_device {
 
 struct timeline {
 	const struct session *s;
+	uint32_t tgid;
+	const char *headline; /* lines; "": none */
 	const struct mem_row *rows;
 	uint32_t row_cnt;
 	struct timeline_device device;

@@ -51,6 +51,8 @@ struct output_args {
 	const char *device;
 	/* of folded stacks, of STACKS_METRICS; NULL: time, as it was recorded */
 	const char *metric;
+	/* of a memory timeline: a report of one process (tgid), its text is above the chart */
+	const struct output *headline;
 	const char *diff; /* the second capture of a flame graph; NULL: none */
 	int diff_fd;      /* of which this is the open file */
 	/* reports */

@@ -126,6 +126,32 @@ char *py_text__line(const struct py_paths *paths, const struct session *s, uint3
 	return buf;
 }
 
+void py_lines__init(struct py_lines *pl, const struct session *s)
+{
+	*pl = (struct py_lines){ 0 };
+	py_paths__find(&pl->paths, s);
+}
+
+void py_lines__free(struct py_lines *pl)
+{
+	hashmap__clear(&pl->ids);
+}
+
+uint32_t py_lines__id(struct py_lines *pl, const struct session *s, struct text_ids *texts,
+		      uint32_t stack)
+{
+	const uint64_t *known = stack ? hashmap__get(&pl->ids, stack, 0) : NULL;
+	char text[PY_TEXT_MAX];
+	uint32_t id;
+
+	if (!stack || known)
+		return known ? (uint32_t)*known : 0;
+	py_text__line(&pl->paths, s, stack, text, sizeof(text));
+	id = *text ? strtab__add(texts->texts, text, strlen(text)) : 0;
+	hashmap__put(&pl->ids, stack, 0, id);
+	return id;
+}
+
 bool py_text__is_dropped(const char *text)
 {
 	static const char *const dropped[][2] = {

@@ -103,6 +103,12 @@ void html__put_template(FILE *f, const char *text, html_field put, void *arg);
  * of its number, and what is not plain text as U+FFFD.
  */
 void html__put_text(FILE *f, const char *text);
+/* Whose page it is: "python train.py (4242)", "... and 2 more"; where and when: "on HOST, DATE,
+ * 4.01 s". tgid: of this process; 0: of all. */
+void html__put_process(FILE *f, const struct session *s, uint32_t tgid);
+void html__put_when(FILE *f, const struct session *s, uint32_t tgid);
+/* The style that all pages share. */
+extern const char html_style[];
 /* A jsonw_out into the stream (arg) for JSON inside <script>: nothing in it ends that. */
 int html__put_json(void *arg, const void *data, size_t len);
 

@@ -94,6 +94,17 @@ char *py_text__torch(const struct py_paths *paths, const struct py_frame *frame,
  * no stack. Returns buf. */
 char *py_text__line(const struct py_paths *paths, const struct session *s, uint32_t stack,
 		    char *buf, size_t cap);
+/* The same as a number in `texts`, each stack looked up once; 0: no stack, or no line of it. */
+struct py_lines {
+	struct py_paths paths;
+	struct hashmap ids; /* number of a stack -> text */
+};
+void py_lines__init(struct py_lines *pl, const struct session *s);
+void py_lines__free(struct py_lines *pl);
+struct text_ids;
+uint32_t py_lines__id(struct py_lines *pl, const struct session *s, struct text_ids *texts,
+		      uint32_t stack);
+
 /* Does torch leave such a frame out of its stacks? */
 bool py_text__is_dropped(const char *text);
 

@@ -21,7 +21,7 @@ static int open_report(const struct output_args *args, void **out)
 
 	mr->s = args->s;
 	mr->info = session__info(args->s);
-	py_paths__find(&mr->paths, args->s);
+	py_lines__init(&mr->lines, args->s);
 	text_ids__init(&mr->texts);
 	*out = mr;
 	return 0;
@@ -34,7 +34,7 @@ static void free_report(void *o)
 	if (!mr)
 		return;
 	text_ids__free(&mr->texts);
-	hashmap__clear(&mr->line_ids);
+	py_lines__free(&mr->lines);
 	hashmap__clear(&mr->who_ids);
 	hashmap__clear(&mr->group_ids);
 	hashmap__clear(&mr->kernel_ids);
@@ -51,27 +51,12 @@ static void free_report(void *o)
 	free(mr);
 }
 
-/* Text of the line of the program that has this stack; 0: none. */
-static uint32_t line_of(struct mem_report *mr, uint32_t stack)
-{
-	const uint64_t *known = stack ? hashmap__get(&mr->line_ids, stack, 0) : NULL;
-	char text[PY_TEXT_MAX];
-	uint32_t id;
-
-	if (!stack || known)
-		return known ? (uint32_t)*known : 0;
-	py_text__line(&mr->paths, mr->s, stack, text, sizeof(text));
-	id = *text ? strtab__add(mr->texts.texts, text, strlen(text)) : 0;
-	hashmap__put(&mr->line_ids, stack, 0, id);
-	return id;
-}
-
 static struct mr_who who_of(struct mem_report *mr, const char *op, const char *outer,
 			    const char *annotation, uint32_t stack)
 {
 	struct mr_who who = { .op = text_ids__get(&mr->texts, op),
 			      .annotation = text_ids__get(&mr->texts, annotation),
-			      .line = line_of(mr, stack) };
+			      .line = py_lines__id(&mr->lines, mr->s, &mr->texts, stack) };
 
 	who.outer = outer && op && !strcmp(outer, op) ? who.op : text_ids__get(&mr->texts, outer);
 	return who;
@@ -522,5 +507,12 @@ const struct output memory_report = {
 	.open = open_report,
 	.sink = report_sink,
 	.finish = mr_doc__finish,
+	.free = free_report,
+};
+
+const struct output memory_headline = {
+	.open = open_report,
+	.sink = report_sink,
+	.finish = mr_doc__headline,
 	.free = free_report,
 };

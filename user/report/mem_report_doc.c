@@ -385,3 +385,20 @@ int mr_doc__finish(void *o, const struct output_args *args)
 	}
 	return doc__finish(&d);
 }
+
+int mr_doc__headline(void *o, const struct output_args *args)
+{
+	struct mem_report *mr = o;
+	struct mr_view *views = mr_rank__new(mr);
+	struct doc d;
+	struct mr_printer p = { .d = &d, .mr = mr };
+
+	doc__begin(&d, args);
+	for (uint32_t i = 0; i < mr->proc_cnt; i++) {
+		p.v = &views[i];
+		if (p.v->proc->tgid == args->tgid)
+			mr_say__growth(&p);
+	}
+	mr_rank__free(views, mr->proc_cnt);
+	return doc__finish(&d);
+}

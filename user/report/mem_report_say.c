@@ -169,6 +169,12 @@ static void say_other_growth(struct mr_printer *p)
 	doc__end_line(p->d);
 }
 
+void mr_say__growth(struct mr_printer *p)
+{
+	say_growing(p);
+	say_other_growth(p);
+}
+
 void mr_say__device(struct mr_printer *p, const struct mr_device *d)
 {
 	struct mr_group top[PEAK_TOP];
@@ -225,8 +231,7 @@ void mr_say__head(struct mr_printer *p)
 		doc__say(p->d, ", no steps known (--step-on NAME)");
 	doc__end_line(p->d);
 	say_ooms(p);
-	say_growing(p);
-	say_other_growth(p);
+	mr_say__growth(p);
 }
 
 /*

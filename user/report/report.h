@@ -182,6 +182,8 @@ void doc__cut(struct doc *d, const char *text, const char *tail, size_t max);
 
 extern const struct output operators_report, memory_report, gpus_report, skew_report, lines_report,
 	modules_report, sampled_operators_report;
+/* What grows in one process, the memory report's first sentences: for a page, see output.h. */
+extern const struct output memory_headline;
 
 /*
  * The last sentences of a command, by args, whose `out` has them. requested_ns: how long the window

@@ -170,8 +170,7 @@ struct mem_report {
 	uint32_t proc_cnt, proc_cap, device_cnt, device_cap, group_cnt, group_cap, kernel_cnt,
 		kernel_cap;
 	uint32_t api_cnt, api_cap, oom_cnt, oom_cap;
-	struct py_paths paths;
-	struct hashmap line_ids; /* number of a Python stack -> text of its line */
+	struct py_lines lines;
 	/* (op, outer), (line, annotation) -> small number, so that two words name a group */
 	struct hashmap who_ids;
 	struct hashmap group_ids, kernel_ids;
@@ -254,6 +253,7 @@ struct mr_printer {
 };
 
 int mr_doc__finish(void *o, const struct output_args *args);
+int mr_doc__headline(void *o, const struct output_args *args); /* what grows, of one process */
 
 /* ---- its sentences: mem_report_say.c ---- */
 
@@ -264,6 +264,7 @@ struct mr_who_text mr_say__who(const struct mr_printer *p, const struct mr_who *
 /* Shapes of an operator without tensors among its inputs say nothing: "". */
 const char *mr_say__shapes(const struct mr_printer *p, uint32_t id);
 void mr_say__head(struct mr_printer *p); /* of a process: what matters most */
+void mr_say__growth(struct mr_printer *p);
 void mr_say__device(struct mr_printer *p, const struct mr_device *d);
 void mr_say__rss(struct mr_printer *p);
 /*

@@ -32,13 +32,28 @@ def test_directory_missing(ws, spin):
     check(not glob.glob(ws + "/*"), f"files left: {os.listdir(ws)}")
 
 
+def test_suffix_of_output(ws, spin):
+    """-o FILE is what its suffix says, and the capture is beside it; what is replaced is mentioned."""
+    spin.wait_line("rate")
+    for name, begin, said in (("a.html", b"<!DOCTYPE html>", "flame graph: a.html"), ("a.json", b"{", "'a.ptb' replaces an older file"),
+                              ("a.ptb", b"PTBCAP", "no trace: ptbpf export a.ptb writes one")):
+        done = run_ptbpf("attach", "--pid", spin.pid, "-d", "300ms", "-o", name, cwd=ws)
+        with open(f"{ws}/{name}", "rb") as f:
+            check(f.read(len(begin)) == begin, f"{name} is something else")
+        check(any(said in line for line in done.err), done.text())
+    run_ptbpf("attach", "--pid", spin.pid, "-d", "300ms", "--flamegraph", "b.html", cwd=ws)
+    check("--with-stack" not in run_ptbpf("report", "b.ptb", "--by", "line", cwd=ws).text(), "no stacks were recorded")
+    run_ptbpf("export", "a.ptb", cwd=ws)
+    check(sorted(os.listdir(ws)) == ["a.html", "a.json", "a.pt.trace.json.gz", "a.ptb", "b.html", "b.ptb"], f"{os.listdir(ws)}")
+
+
 def test_other_file_is_kept(ws, spin):
     """-o never overwrites a file that is not a capture."""
     spin.wait_line("rate")
-    path = ws + "/thesis.txt"
+    path = ws + "/thesis"
     with open(path, "w") as f:
         f.write("years of work\n")
-    run_ptbpf("attach", "--pid", spin.pid, "-d", "500ms", "-o", path, cwd=ws, expect=(1, 2))
+    run_ptbpf("attach", "--pid", spin.pid, "-d", "500ms", "-o", path, cwd=ws, expect=1)
     with open(path) as f:
         check(f.read() == "years of work\n", "the user's file was destroyed")
 

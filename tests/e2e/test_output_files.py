@@ -148,15 +148,15 @@ def test_capture_is_not_replaced_by_an_export(ws):
     """Neither by an export of itself, under any name, nor by a trace that attach writes."""
     with workload("spin.py") as p:
         p.wait_line("rate")
-        done = run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/a.ptb", "--trace", ws + "/./a.ptb", expect=1)
+        done = run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/a", "--trace", ws + "/./a", expect=1)
         printed(done, "is not replaced")
-        with open(ws + "/a.ptb", "rb") as f:
+        with open(ws + "/a", "rb") as f:
             old = f.read()
         for form in ("chrome", "et", "memory"):
-            run_ptbpf("export", ws + "/a.ptb", "--format", form, "-o", ws + "/a.ptb", expect=1)
-        with open(ws + "/a.ptb", "rb") as f:
+            run_ptbpf("export", ws + "/a", "--format", form, "-o", ws + "/a", expect=1)
+        with open(ws + "/a", "rb") as f:
             check(f.read() == old, "the capture was changed")
-        check(os.listdir(ws) == ["a.ptb"], f"left behind: {os.listdir(ws)}")
+        check(os.listdir(ws) == ["a"], f"left behind: {os.listdir(ws)}")
 
 
 def test_replaced_when_it_is_named(ws):

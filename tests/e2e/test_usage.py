@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Wrong usage ends with 2 and a sentence on stderr; help ends with 0 on stdout."""
 
+import json
 import os
 import subprocess
 
@@ -23,6 +24,8 @@ WRONG = [
     ["export", "a.ptb", "b.ptb", "--format", "et", "--split-ranks", "x"], ["report", "a.ptb", "b.ptb", "--align", "stars"],
     ["report", "a.ptb", "b.ptb", "--skew", "--gpu"],
     ["doctor", "--pid", "x"], ["attach", "--pid=1", "--children=yes"],
+    ["attach", "--pid=1", "-o", "a.txt"], ["attach", "--pid=1", "-o", "-"], ["attach", "--pid=1", "--trace", "a.txt"], ["record", "--trace", "-", "true"],
+    ["attach", "--pid=1", "-o", "a.json", "--trace", "a.json"], ["attach", "--pid=1", "-o", "a.threads.txt"], ["export", "a.ptb", "-o", "-"],
 ]
 
 
@@ -73,6 +76,15 @@ def test_closed_stdout(ws):
     for words in (["report", capture], ["--version"]):
         done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", PTBPF, *words], capture_output=True, text=True)
         check(done.returncode == 1 and "standard output is closed" in done.stderr, f"{words}: exit {done.returncode}: {done.stderr}")
+
+
+def test_export_to_stdout(ws):
+    case_captures(ws, "report/table_gpu")
+    command = [PTBPF, "export", ws + "/a.ptb", "--format", "chrome", "-o", "-"]
+    trace = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    check(trace["traceEvents"] and os.listdir(ws) == ["a.ptb"], f"{os.listdir(ws)}")
+    done = subprocess.run(command, stdout=no_reader(), stderr=subprocess.PIPE, text=True)
+    check((done.returncode, done.stderr) == (0, ""), f"no reader: {done.returncode}, {done.stderr}")
 
 
 def test_version():

@@ -447,6 +447,8 @@ int new_file__commit(struct new_file *nf)
 		return err;
 	}
 	nf->temp[0] = '\0';
+	if (nf->replaces)
+		pr_info("'%s' replaces an older file", nf->path);
 	return 0;
 }
 

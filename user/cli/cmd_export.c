@@ -25,9 +25,10 @@ struct export_cfg {
 static const struct opt_def export_opts[] = {
 	{ OPT_CHOICE, 'f', "format", offsetof(struct export_cfg, format),
 	  "FORMAT=" FILE_OUTPUTS(FIRST_NAME, NAME),
-	  FILE_OUTPUTS(FIRST_HELP, HELP) " (default: the one whose suffix --output has)" },
+	  FILE_OUTPUTS(FIRST_HELP,
+		       HELP) " (default: the one whose suffix --output has, else chrome)" },
 	{ OPT_STR, 'o', "output", offsetof(struct export_cfg, output), "FILE",
-	  "file to write, gzip if it ends in .gz (default: CAPTURE with the format's suffix)" },
+	  "file to write, gzip if it ends in .gz; -: standard output (default: CAPTURE with the format's suffix)" },
 	{ OPT_INT, 'p', "pid", offsetof(struct export_cfg, pid), "PID",
 	  "chrome, et, memory: the process to export (default: chrome: all of them; et, memory: the first in the capture)" },
 	{ OPT_STR, 0, "split-ranks", offsetof(struct export_cfg, split), "DIR",
@@ -45,7 +46,7 @@ static const struct opt_def export_opts[] = {
 
 const struct cmd_usage export_usage = {
 	.name = "export",
-	.synopsis = "CAPTURE... [--format FORMAT] [-o FILE]",
+	.synopsis = "CAPTURE... [-o FILE] [--format FORMAT]",
 	.summary =
 		"Converts a capture to another format. Operators have the same ids in every format. Several captures, of ranks and\n"
 		"machines, are read as one session on one time axis.",
@@ -54,29 +55,25 @@ const struct cmd_usage export_usage = {
 		"  ptbpf export rank*.ptb -o job.pt.trace.json.gz\n"
 		"  ptbpf export rank*.ptb --format chrome --split-ranks traces\n"
 		"  ptbpf export run.ptb --format et\n"
-		"  ptbpf export run.ptb --format memory-html -o run.memory.html\n"
-		"  ptbpf export run.ptb --format flamegraph -o run.html\n"
-		"  ptbpf export before.ptb --format flamegraph --diff after.ptb -o diff.html\n"
+		"  ptbpf export run.ptb -o run.memory.html\n"
+		"  ptbpf export run.ptb -o run.html                     a flame graph\n"
+		"  ptbpf export before.ptb --diff after.ptb -o diff.html\n"
 		"  ptbpf export run.ptb --format stacks --metric self_cuda_time_total -o stacks.txt\n",
 	.opts = export_opts,
 };
 
-/* As --format says, else the suffix of --output; NULL (reported): neither does. */
+/* As --format says, else the suffix of --output; NULL (reported): it is nobody's. */
 static const struct file_output *choose_format(const struct export_cfg *cfg)
 {
-	const struct file_output *format = cfg->format ? file_output__find(cfg->format) :
-					   cfg->output ? file_output__of_path(cfg->output) :
-							 NULL;
+	const struct file_output *format = file_output__find(cfg->format ? cfg->format : "chrome");
+	size_t stem;
 
+	if (cfg->output && !cfg->format)
+		format = file_output__of_path(cfg->output, &stem);
 	if (format)
 		return format;
-	if (cfg->output)
-		pr_error(
-			"export: '%s' has the suffix of no format; give one of these with --format:",
-			cfg->output);
-	else
-		pr_error(
-			"export: --format or --output is required; the formats, with suffixes of their files:");
+	pr_error("export: '%s' has the suffix of no format; give one of these with --format:",
+		 cfg->output);
 	for (const struct file_output *f = file_outputs; f->output; f++)
 		pr_error("  %-11s %s: %s", f->name, f->suffixes, f->help);
 	return NULL;

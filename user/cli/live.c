@@ -24,11 +24,6 @@
 #define FLIGHT_BYTES (64ULL << 20)
 #define FLIGHT_BYTES_MIN (4ULL << 20)
 
-static bool same(const char *a, const char *b)
-{
-	return a && b && !strcmp(a, b);
-}
-
 /* Is the word in a list like "cpu,cuda"? */
 static bool has_word(const char *list, const char *word)
 {
@@ -54,7 +49,7 @@ static bool activities_ok(const char *list)
 
 static enum probe_args args_of(const struct run_cfg *cfg)
 {
-	if (cfg->execution_trace || cfg->et)
+	if (cfg->execution_trace)
 		return PROBE_ARGS_FULL;
 	return cfg->record_shapes || cfg->with_flops || cfg->by_shape ? PROBE_ARGS_SHAPES :
 									PROBE_ARGS_NONE;
@@ -103,8 +98,8 @@ static int resolve_samples(struct run_cfg *cfg)
 		{ cfg->record_shapes, "record-shapes" },
 		{ cfg->with_flops, "with-flops" },
 		{ cfg->by_shape, "group-by-input-shape" },
-		{ cfg->execution_trace, "execution-trace" },
 		{ cfg->et, "et" },
+		{ cfg->execution_trace, "execution-trace" },
 		{ cfg->rec.memory, "profile-memory" },
 		{ cfg->rec.kernel_memory, "kernel-memory" },
 		{ cfg->activities && strcmp(cfg->activities, "cpu") != 0,
@@ -139,24 +134,14 @@ int live__check(struct run_cfg *cfg)
 {
 	log__enable_domains(cfg->log);
 	log__set_quiet(cfg->quiet);
-	if (resolve_options(cfg) || resolve_samples(cfg))
+	if (live_files__check(cfg) || resolve_options(cfg) || resolve_samples(cfg))
 		return -EINVAL;
 	if (cfg->exact_memory && !cfg->rec.memory) {
 		pr_error("--exact-memory needs --profile-memory");
 		return -EINVAL;
 	}
-	if (cfg->threads && !cfg->rec.sample_hz) {
-		pr_error("--threads needs --sample-stacks");
-		return -EINVAL;
-	}
-	cfg->rec.native_stacks = cfg->threads != NULL;
 	if (cfg->step_on && cfg->no_steps) {
 		pr_error("--step-on and --no-steps exclude each other");
-		return -EINVAL;
-	}
-	if (same(cfg->output, cfg->trace) || same(cfg->output, cfg->et) ||
-	    same(cfg->trace, cfg->et)) {
-		pr_error("--output, --trace and --et must name different files");
 		return -EINVAL;
 	}
 	return 0;
@@ -186,58 +171,6 @@ int live__check_flight(struct run_cfg *cfg)
 	if (!rec->max_memory)
 		rec->max_memory = LIMIT_MEMORY + rec->flight_bytes;
 	return 0;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-	size_t n = strlen(text), m = strlen(end);
-
-	return n >= m && !strcmp(text + n - m, end);
-}
-
-/* Length of a trace's path without its suffixes, for the capture beside it. */
-static size_t stem_len(const char *trace)
-{
-	static const char *const suffixes[] = { ".gz", ".json", ".trace", ".pt", ".et" };
-	char buf[PATH_MAX];
-
-	snprintf(buf, sizeof(buf), "%s", trace);
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++)
-		if (ends_with(buf, suffixes[i]))
-			buf[strlen(buf) - strlen(suffixes[i])] = '\0';
-	return strlen(buf);
-}
-
-/*
- * No output option: ptbpf-PID-TIME.ptb and its trace, with --execution-trace also its Execution
- * Trace. -o alone: only the capture. --trace or --et alone: that and its capture beside it. Else
- * what is named.
- */
-static void choose_files(struct live *live, const struct run_cfg *cfg, pid_t pid)
-{
-	char stamp[32] = "";
-	time_t now = time(NULL);
-	const char *named = cfg->trace ? cfg->trace : cfg->et;
-	struct tm tm;
-
-	if (localtime_r(&now, &tm))
-		strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
-	if (cfg->output)
-		snprintf(live->capture, sizeof(live->capture), "%s", cfg->output);
-	else if (named)
-		snprintf(live->capture, sizeof(live->capture), "%.*s.ptb", (int)stem_len(named),
-			 named);
-	else
-		snprintf(live->capture, sizeof(live->capture), "ptbpf-%d-%s.ptb", pid, stamp);
-	if (cfg->trace)
-		snprintf(live->trace, sizeof(live->trace), "%s", cfg->trace);
-	else if (!cfg->output && !named)
-		snprintf(live->trace, sizeof(live->trace), "ptbpf-%d-%s.pt.trace.json.gz", pid,
-			 stamp);
-	if (cfg->et)
-		snprintf(live->et, sizeof(live->et), "%s", cfg->et);
-	else if (cfg->execution_trace && !cfg->output && !named)
-		snprintf(live->et, sizeof(live->et), "ptbpf-%d-%s.et.json", pid, stamp);
 }
 
 /* Options that later reports and exports take for theirs. */
@@ -275,10 +208,9 @@ int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid)
 	int err;
 
 	live->cfg = cfg;
-	choose_files(live, cfg, pid);
+	live_files__choose(live, cfg, pid);
 	/* written last; what cannot be created must be known before the window, not after it */
-	if ((live->trace[0] && new_file__check(live->trace, NEW_FILE_ANY)) ||
-	    (live->et[0] && new_file__check(live->et, NEW_FILE_ANY)))
+	if (live_files__can_write(live))
 		return EXIT_FAILED;
 	err = run__open(&cfg->rec, live->capture, &live->run);
 	if (!err)
@@ -368,12 +300,6 @@ int live__export(struct live *live)
 			     .requested_ns = cfg->rec.duration_ns,
 			     .result = &result,
 			     .metrics = live->metrics };
-	const struct output_file files[] = {
-		{ .output = &chrome_output, .path = live->trace },
-		{ .output = &et_output, .path = live->et },
-		{ .output = &threads_output, .path = cfg->threads },
-	};
-	uint32_t n = 0;
 	int code;
 
 	if (!live->write_err && !live->run_err && cancel__pending()) {
@@ -389,9 +315,7 @@ int live__export(struct live *live)
 		pr_error("'%s' could not be written completely: %s; the part already written is "
 			 "readable",
 			 live->capture, errstr(live->write_err));
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		if (files[i].path && *files[i].path)
-			o.files[n++] = files[i];
+	memcpy(o.files, live->files, sizeof(o.files));
 	code = outputs__write(&o);
 	if (live->result)
 		*live->result = result;

@@ -19,7 +19,9 @@
 struct run_cfg {
 	struct record_opts rec;
 	struct pid_list pids;
-	const char *output, *trace, *et;
+	const char *output; /* "": in memory */
+	const char *trace, *et, *flamegraph;
+	struct output_file files[OUTPUTS_FILES]; /* beside the capture, all that are named */
 	bool record_shapes, with_flops, by_shape, execution_trace, exact_memory;
 	const char *activities, *gpu, *agent;
 	const char *step_on;
@@ -90,11 +92,14 @@ struct run_cfg {
 	RECORDING_OPTS, \
 	{ OPT_GROUP, 0, "", 0, NULL, "output" },                                                        \
 	{ OPT_STR, 'o', "output", offsetof(struct run_cfg, output), "FILE",                             \
-	  "capture file (default: ptbpf-PID-TIME.ptb)" },                                               \
+	  "capture file, .ptb, or what its suffix says with the capture beside it: .json or .json.gz a trace, .et.json an Execution Trace, " \
+	  ".html a flame graph (default: ptbpf-PID-TIME.ptb)" },                                        \
 	{ OPT_STR, 0, "trace", offsetof(struct run_cfg, trace), "FILE",                                 \
 	  "Chrome trace, .json or .json.gz (default without -o: next to the capture)" },                 \
 	{ OPT_STR, 0, "et", offsetof(struct run_cfg, et), "FILE",                                       \
 	  "Execution Trace, .json or .json.gz (implies --execution-trace)" },                           \
+	{ OPT_STR, 0, "flamegraph", offsetof(struct run_cfg, flamegraph), "FILE",                       \
+	  "flame graph, .html: of samples with --sample-stacks, else of operators (implies --with-stack)" }, \
 	{ OPT_FLAG, 0, "group-by-input-shape", offsetof(struct run_cfg, by_shape), NULL,                \
 	  "one table row per operator and input shape (implies --record-shapes)" },      \
 	{ OPT_FLAG, 0, "exact-memory", offsetof(struct run_cfg, exact_memory), NULL,                    \
@@ -115,8 +120,8 @@ struct live {
 	const struct run_cfg *cfg;
 	struct run *run;
 	char capture[PATH_MAX];
-	char trace[PATH_MAX]; /* "": none */
-	char et[PATH_MAX];    /* likewise */
+	struct output_file files[OUTPUTS_FILES];
+	char trace[PATH_MAX], et[PATH_MAX]; /* names that were chosen */
 	bool announced;
 	struct progress progress;
 	bool no_summary;
@@ -133,6 +138,12 @@ struct live {
 int live__check(struct run_cfg *cfg);
 /* Of --flight: 0, or -EINVAL (reported). */
 int live__check_flight(struct run_cfg *cfg);
+/* What their names mean: cfg->files, what these need to be recorded. 0 or -EINVAL (reported). */
+int live_files__check(struct run_cfg *cfg);
+/* Of a recording, whose process gives a file without a name one. */
+void live_files__choose(struct live *live, const struct run_cfg *cfg, pid_t pid);
+/* 0 or negative errno (logged). */
+int live_files__can_write(const struct live *live);
 /* Chooses the files and opens the recording. Exit code (0: go on). */
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid);
 /* Opens the window, with a message. */

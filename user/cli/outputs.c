@@ -412,9 +412,13 @@ int outputs__write(const struct outputs *o)
 	if (o->summary == OUTPUTS_SUMMARY)
 		pr_info("capture: %s (%s)", o->captures[0],
 			cell__bytes((double)result.capture_bytes).text);
+	if (o->summary == OUTPUTS_SUMMARY && !o->files[0].path)
+		pr_info("no trace: ptbpf export %s writes one", o->captures[0]);
 	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path && o->summary; i++) {
 		const struct output *f = o->files[i].output;
 
+		if (!strcmp(o->files[i].path, OUTPUT_STDOUT))
+			continue;
 		pr_info("%s: %s%s%s%s", f->title, o->files[i].path, f->viewer ? " (" : "",
 			f->viewer ? f->viewer : "", f->viewer ? ")" : "");
 	}

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "base/new_file.h"
 #include "base/sandbox.h"
 #include "capture/capture.h"
+#include "export/output.h"
 
 struct reading {
 	const struct read_job *job;
@@ -62,6 +64,11 @@ static int open_outputs(struct reading *r)
 	for (uint32_t i = 0; i < READ_CHILD_FILES && r->job->outputs[i] && !err; i++) {
 		const char *path = r->job->outputs[i];
 
+		r->files.outputs[i] = STDOUT_FILENO;
+		if (!strcmp(path, OUTPUT_STDOUT)) {
+			r->output_cnt++;
+			continue;
+		}
 		err = new_file__open(path, NEW_FILE_ANY, &r->outputs[i]);
 		if (err)
 			return err;
@@ -137,7 +144,7 @@ int read_child__run(const struct read_job *job, uint8_t **answer, size_t *len)
 	if (!err)
 		err = run_child(&r, answer, len);
 	for (uint32_t i = 0; i < r.output_cnt && !err; i++)
-		err = new_file__commit(r.outputs[i]);
+		err = r.outputs[i] ? new_file__commit(r.outputs[i]) : 0;
 	for (uint32_t i = 0; i < READ_CHILD_FILES; i++)
 		new_file__free(r.outputs[i]);
 	while (r.fd_cnt--)

@@ -25,8 +25,9 @@ struct read_job {
 	const char *const *captures;
 	uint32_t capture_cnt;
 	int capture_fd; /* of one: the open file, which is taken; 0: what has that name is opened */
-	const char *diff;                      /* another capture; NULL: none */
-	const char *outputs[READ_CHILD_FILES]; /* up to the first NULL: files to write */
+	const char *diff; /* another capture; NULL: none */
+	const char *
+		outputs[READ_CHILD_FILES]; /* up to the first NULL: files to write; OUTPUT_STDOUT */
 	/* Runs in the child, and logs why it fails. *answer: from malloc, up to answer_max
 	 * bytes. */
 	int (*fn)(void *arg, const struct read_files *files, uint8_t **answer, size_t *len);

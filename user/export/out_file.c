@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "base/log.h"
@@ -25,7 +26,7 @@
 struct out_file {
 	const char *path;
 	int fd, err;
-	bool gzip;
+	bool gzip, reader_left;
 	z_stream z;
 	unsigned char *zbuf;
 };
@@ -64,8 +65,12 @@ void out_file__open(const struct output_args *args, struct out_file **out)
 
 static int write_all(struct out_file *of, const void *data, size_t len)
 {
-	int err = of->err ? 0 : new_file__write(of->fd, data, len);
+	int err = of->err || of->reader_left ? 0 : new_file__write(of->fd, data, len);
 
+	if (err == -EPIPE && of->fd == STDOUT_FILENO) { /* as in std_out__end() */
+		of->reader_left = true;
+		err = 0;
+	}
 	return err ? log_first(of, err, "cannot write") : of->err;
 }
 

@@ -44,7 +44,7 @@ struct output_args {
 	const char *capture;                 /* its name */
 	const struct session_totals *totals; /* after the run */
 	/* files */
-	const char *path; /* for messages and its suffix */
+	const char *path; /* for messages and its suffix; OUTPUT_STDOUT */
 	int fd;           /* where to write */
 	uint32_t tgid;    /* of which process it is; 0: Chrome trace: all, others: the first */
 	/* of a memory timeline: "cpu", "cuda:0"; NULL: cuda:0 if it allocated there, else cpu */
@@ -70,6 +70,7 @@ struct output_args {
 	bool all_lines;
 };
 #define OUTPUT_ROWS_DEFAULT INT_MIN
+#define OUTPUT_STDOUT "-"
 
 /* What must have been recorded. */
 enum output_needs {
@@ -104,7 +105,7 @@ struct output {
  * is not named; with and without ".gz"), help. */
 /* clang-format off */
 #define FILE_OUTPUTS(FIRST, X)                                                                      \
-	FIRST(chrome_output, "chrome", ".pt.trace.json.gz .trace.json",                             \
+	FIRST(chrome_output, "chrome", ".pt.trace.json.gz .trace.json .json",                       \
 	      "Chrome trace as torch.profiler writes it (Perfetto, HTA, TensorBoard)")              \
 	X(et_output, "et", ".et.json",                                                              \
 	  "Execution Trace as torch's ExecutionTraceObserver writes it (Chakra, et_replay, HTA)")   \
@@ -118,7 +119,7 @@ struct output {
 	  "folded stacks of Python with a metric, as torch's export_stacks() (flamegraph.pl, speedscope)") \
 	X(threads_output, "threads", ".threads.txt",                                                \
 	  "the last sampled Python stack of each thread, as text (--sample-stacks)")                \
-	X(flamegraph_output, "flamegraph", ".flamegraph.html",                                      \
+	X(flamegraph_output, "flamegraph", ".flamegraph.html .html",                                \
 	  "a page with the calls of Python and operators, or with the difference of two captures")
 /* clang-format on */
 
@@ -139,8 +140,9 @@ extern const struct file_output {
 
 /* That of the name; NULL: there is none such. */
 const struct file_output *file_output__find(const char *name);
-/* That whose suffix the path has; NULL: nobody's. */
-const struct file_output *file_output__of_path(const char *path);
+/* That whose suffix the path has, the longest one; NULL: nobody's. *stem: length of the path
+ * without it. */
+const struct file_output *file_output__of_path(const char *path, size_t *stem);
 /* Requesting what was not recorded gets a sentence, not an empty column. 0 or -ENODATA, logged. */
 int output__check_recorded(const struct output_args *args);
 /* Whose file it is, in a format of one process: args->tgid, or the first one for 0. 0 or

@@ -12,13 +12,13 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-COMMANDS = ("attach", "record", "sample", "trigger", "status", "report", "export", "doctor")
+COMMANDS = ("ps", "attach", "record", "sample", "trigger", "status", "report", "export", "doctor")
 README_LINES = 150
 USER_DOCS = ["README.md", *sorted(os.path.relpath(p, ROOT) for p in glob.glob(ROOT + "/docs/*.md"))]
 ALL_DOCS = [*USER_DOCS, "HACKING.md", "tests/README.md", "schemas/README.md"]
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*[a-z0-9]|-[a-z])(?![\w-])")
 COMMON = {"--help", "-h"}
-GLOBAL = {"--help", "-h", "--version"}
+GLOBAL = {"--help", "-h", "--version", "-V"}
 
 
 def options_of(ptbpf, command):

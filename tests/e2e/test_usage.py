@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Wrong usage ends with 2 and a sentence on stderr; help ends with 0 on stdout."""
 
+import glob
 import json
 import os
+import re
 import subprocess
 
 import pytest
 
-from support import PTBPF, case_captures, check, run_ptbpf
+from support import PTBPF, ROOT, case_captures, check, run_ptbpf
+from test_docs import COMMANDS
 
 pytestmark = pytest.mark.unprivileged
 
@@ -43,11 +46,38 @@ def test_wrong_usage():
     check(not bad, "\n".join(bad))
 
 
+HINTS = [
+    (["atach"], "did you mean attach?"), (["attach", "1", "--record-shape"], "did you mean --record-shapes?"), (["attach", "1", "-d", "5x"], "1m30s"),
+    (["attach", "1", "--max-memory", "5x"], "4MiB"), (["attach", "1", "--log", "beauty"], "recorder"), (["attach", "train.py"], "--name"),
+    (["attach", "1", "--name", "x"], "exclude each other"), (["report", "a.ptb", "--sort-by", "x"], "cuda_time_total"),
+    (["record", __file__], f"ptbpf record -- python {__file__}"),
+]
+
+
+def test_hints():
+    """A message says what would be right."""
+    for args, hint in HINTS:
+        done = run_ptbpf(*args, expect=2)
+        check(hint in done.text(), f"{args}: {done.text()}")
+
+
 def test_help_texts():
-    for args in (["--help"], ["attach", "--help"], ["record", "--help"], ["report", "--help"], ["export", "--help"],
-                 ["doctor", "--help"]):
-        done = run_ptbpf(*args)
-        check(len(done.out) > 3 and not done.err, f"{args}: help is on stdout alone\n{done.text()}")
+    """On stdout alone, in 80 columns; -h is a part of it."""
+    for command in (None, *COMMANDS):
+        done, short = (run_ptbpf(*filter(None, [command]), option, env=dict(os.environ, COLUMNS="80")) for option in ("--help", "-h"))
+        check(len(done.out) > 3 and not done.err, f"{command}: help is on stdout alone\n{done.text()}")
+        check(max(map(len, done.out)) <= 80, f"{command}: {max(done.out, key=len)}")
+        check(short.out == done.out if command not in ("attach", "record", "sample", "report", "export") else len(short.out) < len(done.out), short.text())
+
+
+def test_log_domains():
+    """Those of all debug messages have names that --log takes."""
+    for path in glob.glob(ROOT + "/user/*/*.c"):
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        name = re.search(r'#define LOG_DOMAIN "(\w+)"', text)
+        if name and "pr_debug(" in text:
+            check(f" {name[1]}," in "".join(run_ptbpf("attach", "1", "--log", "?", expect=2).err).replace("(", " "), f"{path}: {name[1]} is no value")
 
 
 def test_unwritable():
@@ -89,4 +119,4 @@ def test_export_to_stdout(ws):
 
 def test_version():
     done = run_ptbpf("--version")
-    check(any(c.isdigit() for c in "".join(done.out)), f"no version: {done.out}")
+    check(done.out == run_ptbpf("-V").out and any(c.isdigit() for c in "".join(done.out)), f"no version: {done.out}")

@@ -26,9 +26,30 @@ static struct repeat {
 } repeats[REPEATS];
 static bool repeated; /* the last error or warning was left out, and so is the hint that follows */
 
-void log__enable_domains(const char *domains)
+/* Is the word in a list that is separated by `sep`? */
+static bool is_listed(const char *list, const char *sep, const char *word, size_t len)
 {
+	size_t n;
+
+	for (; list && *list; list += n + strspn(list + n, sep)) {
+		n = strcspn(list, sep);
+		if (n == len && !memcmp(list, word, n))
+			return true;
+	}
+	return false;
+}
+
+bool log__enable_domains(const char *domains)
+{
+	size_t n;
+
 	debug_domains = domains;
+	for (const char *at = domains; at && *at; at += n + (at[n] == ',')) {
+		n = strcspn(at, ",");
+		if (!is_listed(LOG_DOMAINS ", all", ", ", at, n))
+			return false;
+	}
+	return true;
 }
 
 void log__set_quiet(bool q)
@@ -88,17 +109,8 @@ static bool is_repeated(const char *text, uint32_t *more)
 
 static bool domain_enabled(const char *domain)
 {
-	const char *p = debug_domains;
-	size_t len = strlen(domain);
-
-	while (p && *p) {
-		size_t n = strcspn(p, ",");
-
-		if ((n == len && !memcmp(p, domain, n)) || (n == 3 && !memcmp(p, "all", 3)))
-			return true;
-		p += n + (p[n] == ',');
-	}
-	return false;
+	return is_listed(debug_domains, ",", domain, strlen(domain)) ||
+	       is_listed(debug_domains, ",", "all", 3);
 }
 
 #define TIMES_MAX 96

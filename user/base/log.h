@@ -27,8 +27,14 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_HINT, LOG_INFO, LOG_DEBUG };
 
 void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Debug messages of these comma-separated domains ("all": every one) are shown; NULL: none. */
-void log__enable_domains(const char *domains);
+/* The domains of files that have debug messages. */
+#define LOG_DOMAINS                                                                                \
+	"agent, attach, capture_writer, cuda, elf_child, inject, kmem, libbpf, live_ops, "         \
+	"op_args, op_sites, plan, plan_cache, plan_key, proc_cfg, proc_ops, progress, "            \
+	"python, recorder, run, sample, sampler, targets, torch_libs, unwind"
+/* Debug messages of these comma-separated domains ("all": every one) are shown; NULL: none. False:
+ * a word is none of them. */
+bool log__enable_domains(const char *domains);
 void log__set_quiet(bool quiet); /* no info messages */
 /*
  * From now on an error or warning that names a process ("pid 4242") is printed once in

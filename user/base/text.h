@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/types.h>
 
 /* Integers as decimal text, without printf(): a trace has millions of them. Nothing is
  * NUL-terminated. */
@@ -70,13 +71,16 @@ static inline size_t numbered__prefix(const char *text, size_t len)
 
 /* Numbers with units, as people write them in options. */
 
-/* "5s", "250ms", "2m", plain number: seconds. 0 or -EINVAL. */
+/* "5s", "250ms", "1m30s", plain number: seconds. 0 or -EINVAL. */
 int quantity__duration(const char *text, uint64_t *ns);
 /* "4MiB", "64k", plain number: bytes. 0 or -EINVAL. */
 int quantity__size(const char *text, uint64_t *bytes);
 
 /* "0.5%": 0.005. 0 or -EINVAL. */
 int quantity__percent(const char *text, double *share);
+
+/* The user's name in /etc/passwd (no other source is asked), else the number. Returns buf. */
+char *user_name(uid_t uid, char *buf, size_t cap);
 
 /*
  * Texts of others (targets, their files, captures, command lines) on a terminal: each character

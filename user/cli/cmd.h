@@ -17,9 +17,10 @@ struct command {
 };
 extern const struct command commands[]; /* ends with a row without usage */
 
-extern const struct cmd_usage attach_usage, record_usage, sample_usage, trigger_usage, status_usage,
-	report_usage, export_usage, doctor_usage, follow_usage;
+extern const struct cmd_usage ps_usage, attach_usage, record_usage, sample_usage, trigger_usage,
+	status_usage, report_usage, export_usage, doctor_usage, follow_usage;
 
+int cmd_ps(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_sample(int argc, char **argv);
@@ -36,6 +37,7 @@ int cmd_follow(int argc, char **argv);
 /* "man" (ptbpf.1), "man-attach" (ptbpf-attach.1) and so on for each command, "bash", "zsh", "fish".
  * -EINVAL, with a sentence, for anything else. */
 int docs__print(const char *what, FILE *out);
+int completion__print(const char *shell, FILE *out); /* -EINVAL: of no such shell */
 
 /*
  * A configuration file: lines NAME=VALUE with the long options of a command, yes or no for one that

@@ -14,6 +14,7 @@
 #include "cli/cmd.h"
 #include "cli/live.h"
 #include "cli/outputs.h"
+#include "cli/which.h"
 #include "record/run.h"
 #include "record/targets.h"
 #include "sample/metrics.h"
@@ -22,9 +23,13 @@
 static const struct opt_def attach_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "target" },
 	{ OPT_PIDS, 'p', "pid", offsetof(struct run_cfg, pids), "PID[,PID...]",
-	  "processes to attach to" },
+	  "processes to attach to; the option's name may be left out", OPT_BASIC },
+	{ OPT_STR, 0, "name", offsetof(struct run_cfg, name), "TEXT",
+	  "the one process with PyTorch whose script has this name, or whose command line contains it",
+	  OPT_BASIC },
 	{ OPT_FLAG, 0, "children", offsetof(struct run_cfg, rec.children), NULL,
-	  "also trace their child processes, existing and new (data loader workers, ranks)" },
+	  "also trace their child processes, existing and new (data loader workers, ranks)",
+	  OPT_BASIC },
 	{ OPT_FLAG, 0, "wait", offsetof(struct run_cfg, wait), NULL,
 	  "if the process has not loaded PyTorch yet, wait until it does" },
 	{ OPT_FLAG, 0, "dry-run", offsetof(struct run_cfg, dry_run), NULL,
@@ -35,7 +40,7 @@ static const struct opt_def attach_opts[] = {
 	{ OPT_SIZE, 0, "flight-buffer", offsetof(struct run_cfg, rec.flight_bytes), "SIZE",
 	  "memory for it; what does not fit is dropped, the oldest first (default: 64MiB)" },
 	RUN_OPTS,
-	{ OPT_GROUP, 0, "", 0, NULL, "for the program that starts it" },
+	EXPERT_OPTS,
 	{ OPT_INT, 0, "progress-fd", offsetof(struct run_cfg, progress_fd), "N",
 	  "write lines of JSON to this descriptor: attached, begun, sealed, done" },
 	{ OPT_INT, 0, "notes-fd", offsetof(struct run_cfg, notes_fd), "N",
@@ -51,16 +56,16 @@ static const struct opt_def attach_opts[] = {
 
 const struct cmd_usage attach_usage = {
 	.name = "attach",
-	.synopsis = "--pid PID[,PID...] [options]",
+	.synopsis = "PID[,PID...] | --name TEXT [options]",
 	.summary =
 		"Traces running PyTorch processes, which need no preparation and keep running. Writes a capture\n"
 		"and a Chrome trace, and prints a table of operators.",
-	.examples =
-		"  sudo ptbpf attach --pid 4242 -d 5s\n"
-		"  sudo ptbpf attach --pid 4242 -d 10s --trace step.pt.trace.json.gz\n"
-		"  sudo ptbpf attach --pid 4242 -d 5s --et run.et.json --trace run.pt.trace.json\n"
-		"  sudo ptbpf attach --pid 4242 --children        until Ctrl-C\n",
+	.examples = "  sudo ptbpf attach                   lists processes with PyTorch\n"
+		    "  sudo ptbpf attach 4242 -d 5s\n"
+		    "  sudo ptbpf attach --name train.py -d 10s --trace step.pt.trace.json.gz\n"
+		    "  sudo ptbpf attach 4242 --children   until Ctrl-C\n",
 	.opts = attach_opts,
+	.pids = true,
 };
 
 static void dry_run_cuda(const struct run_cfg *cfg, struct targets *ts, const struct torch_proc *tp)
@@ -263,6 +268,20 @@ static int attach(const struct run_cfg *cfg, struct live *live)
 	return code;
 }
 
+/* Exit code; 0: the process is known. */
+static int choose_process(struct run_cfg *cfg)
+{
+	if (cfg->name && cfg->pids.cnt) {
+		pr_error("attach: --name and --pid exclude each other");
+		return EXIT_USAGE;
+	}
+	if (cfg->name) {
+		cfg->pids.cnt = 1;
+		return which__named("attach", cfg->name, cfg->pids.pids);
+	}
+	return cfg->pids.cnt ? EXIT_DONE : which__offer("attach");
+}
+
 int cmd_attach(int argc, char **argv)
 {
 	struct run_cfg cfg = { .row_limit = OUTPUT_ROWS_DEFAULT };
@@ -274,10 +293,9 @@ int cmd_attach(int argc, char **argv)
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
-	if (!cfg.pids.cnt) {
-		pr_error("attach: --pid is required; see 'ptbpf attach --help'");
-		return EXIT_USAGE;
-	}
+	code = choose_process(&cfg);
+	if (code)
+		return code;
 	if (live__check(&cfg) || check_flight(&cfg) ||
 	    progress__open(&live.progress, cfg.progress_fd) ||
 	    (cfg.window && window_opts__parse(cfg.window, &wo)))

@@ -31,13 +31,14 @@ static const struct opt_def doctor_opts[] = {
 
 const struct cmd_usage doctor_usage = {
 	.name = "doctor",
-	.synopsis = "[--pid PID[,PID...]]",
+	.synopsis = "[PID[,PID...]] [options]",
 	.summary =
 		"Checks what works on this machine and, with --pid, for a process. Prints the reason for what does\n"
 		"not work, and how to fix it. Attaches only to a child process that it starts, to measure the cost\n"
 		"of a probe on this host.",
-	.examples = "  sudo ptbpf doctor --pid 4242\n",
+	.examples = "  sudo ptbpf doctor 4242\n",
 	.opts = doctor_opts,
+	.pids = true,
 };
 
 __attribute__((format(printf, 3, 4))) static void row(const char *mark, const char *title,

@@ -14,6 +14,7 @@
 struct export_cfg {
 	struct outputs out;
 	const char *format, *output, *split;
+	bool quiet;
 	int pid;
 };
 
@@ -26,27 +27,30 @@ static const struct opt_def export_opts[] = {
 	{ OPT_CHOICE, 'f', "format", offsetof(struct export_cfg, format),
 	  "FORMAT=" FILE_OUTPUTS(FIRST_NAME, NAME),
 	  FILE_OUTPUTS(FIRST_HELP,
-		       HELP) " (default: the one whose suffix --output has, else chrome)" },
+		       HELP) " (default: the one whose suffix --output has, else chrome)", OPT_BASIC },
 	{ OPT_STR, 'o', "output", offsetof(struct export_cfg, output), "FILE",
-	  "file to write, gzip if it ends in .gz; -: standard output (default: CAPTURE with the format's suffix)" },
+	  "file to write, gzip if it ends in .gz; -: standard output (default: CAPTURE with the format's suffix)", OPT_BASIC },
 	{ OPT_INT, 'p', "pid", offsetof(struct export_cfg, pid), "PID",
-	  "chrome, et, memory: the process to export (default: chrome: all of them; et, memory: the first in the capture)" },
+	  "chrome, et, memory: the process to export (default: chrome: all of them; et, memory: the first in the capture)",
+	  OPT_BASIC },
 	{ OPT_STR, 0, "split-ranks", offsetof(struct export_cfg, split), "DIR",
-	  "chrome: a trace of each rank, DIR/rankN.pt.trace.json.gz" },
+	  "chrome: a trace of each rank, DIR/rankN.pt.trace.json.gz", OPT_BASIC },
 	{ OPT_STR, 0, "device", offsetof(struct export_cfg, out.args.device), "DEVICE",
 	  "memory: the device to export (default: cuda:0 if anything was allocated there, else cpu)" },
 	{ OPT_CHOICE, 0, "metric", offsetof(struct export_cfg, out.args.metric),
 	  "METRIC=" STACKS_METRICS,
-	  "stacks: what to count (default: self_cpu_time_total, in us; of --sample-stacks sampled_cpu_time)" },
+	  "stacks: what to count (default: self_cpu_time_total, in us; of --sample-stacks sampled_cpu_time)",
+	  OPT_BASIC },
 	{ OPT_STR, 0, "diff", offsetof(struct export_cfg, out.args.diff), "CAPTURE",
-	  "flamegraph: a second capture, to compare with" },
+	  "flamegraph: a second capture, to compare with", OPT_BASIC },
+	QUIET_OPT(export_cfg),
 	READING_OPTS(export_cfg),
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
 const struct cmd_usage export_usage = {
 	.name = "export",
-	.synopsis = "CAPTURE... [-o FILE] [--format FORMAT]",
+	.synopsis = "CAPTURE... [options]",
 	.summary =
 		"Converts a capture to another format. Operators have the same ids in every format. Several captures, of ranks and\n"
 		"machines, are read as one session on one time axis.",
@@ -56,9 +60,9 @@ const struct cmd_usage export_usage = {
 		"  ptbpf export rank*.ptb --format chrome --split-ranks traces\n"
 		"  ptbpf export run.ptb --format et\n"
 		"  ptbpf export run.ptb -o run.memory.html\n"
-		"  ptbpf export run.ptb -o run.html                     a flame graph\n"
+		"  ptbpf export run.ptb -o run.html   a flame graph\n"
 		"  ptbpf export before.ptb --diff after.ptb -o diff.html\n"
-		"  ptbpf export run.ptb --format stacks --metric self_cuda_time_total -o stacks.txt\n",
+		"  ptbpf export run.ptb -f stacks --metric self_cuda_time_total -o stacks.txt\n",
 	.opts = export_opts,
 };
 
@@ -92,6 +96,7 @@ int cmd_export(int argc, char **argv)
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
+	log__set_quiet(cfg.quiet);
 	if (outputs__take(o, "export", &words))
 		return EXIT_USAGE;
 	if (cfg.pid < 0) {

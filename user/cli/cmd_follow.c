@@ -57,6 +57,7 @@ static const struct opt_def follow_opts[] = {
 	  "lines of what is to be done" },
 	STEP_OPTS,
 	SOURCE_OPTS,
+	EXPERT_OPTS,
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -36,8 +37,9 @@
 static const struct opt_def record_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "target" },
 	{ OPT_FLAG, 0, "children", offsetof(struct run_cfg, rec.children), NULL,
-	  "also trace its child processes (data loader workers, ranks)" },
+	  "also trace its child processes (data loader workers, ranks)", OPT_BASIC },
 	RUN_OPTS,
+	EXPERT_OPTS,
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
@@ -47,7 +49,7 @@ const struct cmd_usage record_usage = {
 	.summary =
 		"Starts a program and traces it from its first operator until it exits (or for -d TIME after PyTorch\n"
 		"is loaded). The program is started with ptbpf's agent, which records operators and GPU activities\n"
-		"at a fraction of the cost of kernel probes (--agent off: without the agent).",
+		"at a fraction of the cost of uprobes (--agent off: without the agent).",
 	.examples =
 		"  sudo ptbpf record -- python train.py\n"
 		"  sudo ptbpf record -d 30s --trace start.pt.trace.json.gz -- python serve.py\n",
@@ -78,7 +80,7 @@ static void prepare_agent(const struct run_cfg *cfg)
 	if (target_agent__file(path, sizeof(path))) {
 		pr_warn("the agent's file " PTB_AGENT_FILE " was not found; %s",
 			cfg->rec.sample_hz ? "samples do not say which operator was open" :
-					     "kernel probes are used");
+					     "uprobes are used");
 		return;
 	}
 	prepend_env("LD_PRELOAD", path);
@@ -351,6 +353,18 @@ static void report_end(pid_t pid)
 		pr_info("the program ended with exit code %d", WEXITSTATUS(status));
 }
 
+/* A script in place of a program: "train.py", or a file that cannot be executed. */
+static bool is_script(const char *word)
+{
+	size_t len = strlen(word);
+	struct stat st;
+
+	if (stat(word, &st) || !S_ISREG(st.st_mode))
+		return false;
+	return access(word, X_OK) ||
+	       (len > 3 && !strcmp(word + len - 3, ".py") && !strchr(word, '/'));
+}
+
 int cmd_record(int argc, char **argv)
 {
 	struct run_cfg cfg = { .row_limit = OUTPUT_ROWS_DEFAULT };
@@ -363,6 +377,11 @@ int cmd_record(int argc, char **argv)
 		return first == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
 	if (first >= argc) {
 		pr_error("record: a command is required; see 'ptbpf record --help'");
+		return EXIT_USAGE;
+	}
+	if (is_script(argv[first])) {
+		pr_error("record: '%s' is no program", argv[first]);
+		pr_hint("ptbpf record -- python %s", argv[first]);
 		return EXIT_USAGE;
 	}
 	if (live__check(&cfg))

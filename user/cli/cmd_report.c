@@ -12,7 +12,7 @@
 
 struct report_cfg {
 	struct outputs out;
-	bool memory, gpu, skew;
+	bool memory, gpu, skew, quiet;
 	const char *by;
 };
 
@@ -20,13 +20,16 @@ static const struct opt_def report_opts[] = {
 	{ OPT_CHOICE, 0, "sort-by", offsetof(struct report_cfg, out.args.sort_by),
 	  "KEY=" OUTPUTS_SORT_KEYS,
 	  "order of the rows; none: order of first appearance (default: as recorded, else " OUTPUTS_SORTED
-	  ")" },
+	  ")",
+	  OPT_BASIC },
 	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, out.args.row_limit), "N",
-	  "rows, -1: all (default: as recorded, else 100; of --by: 25; of each list of --memory, --gpu and --skew: 10)" },
+	  "rows, -1: all (default: as recorded, else 100; of --by: 25; of each list of --memory, --gpu and --skew: 10)",
+	  OPT_BASIC },
 	{ OPT_CHOICE, 0, "table", offsetof(struct report_cfg, out.table), "FORM=" OUTPUTS_TABLES,
 	  OUTPUTS_TABLE_HELP },
 	{ OPT_SWITCH, 0, "group-by-input-shape", offsetof(struct report_cfg, out.args.by_shape),
-	  NULL, "one row per operator and input shape (needs --record-shapes in the recording)" },
+	  NULL, "one row per operator and input shape (needs --record-shapes in the recording)",
+	  OPT_BASIC },
 	{ OPT_INT, 0, "group-by-stack-n", offsetof(struct report_cfg, out.args.group_by_stack_n),
 	  "N",
 	  "one row per operator and the N innermost frames of its Python stack (needs --with-stack in the "
@@ -34,22 +37,27 @@ static const struct opt_def report_opts[] = {
 	{ OPT_CHOICE, 0, "by", offsetof(struct report_cfg, by), "WHAT=line, module, operator",
 	  "line: what operators did by the line of Python that called them: time, GPU time, memory, page faults "
 	  "(needs --with-stack in the recording); module: by the nn.Module that they ran in (needs --with-modules); operator: "
-	  "samples by the operator that was open (needs --sample-stacks with --activities cpu, and the agent)" },
+	  "samples by the operator that was open (needs --sample-stacks with --activities cpu, and the agent)",
+	  OPT_BASIC },
 	{ OPT_FLAG, 0, "all-lines", offsetof(struct report_cfg, out.args.all_lines), NULL,
 	  "--by line: lines of installed code have rows, too; else they count as the line that called them" },
 	{ OPT_SWITCH, 0, "with-flops", offsetof(struct report_cfg, out.args.with_flops), NULL,
 	  "a column of floating point operations, as torch counts them (needs --record-shapes in "
 	  "the recording)" },
 	{ OPT_FLAG, 0, "memory", offsetof(struct report_cfg, memory), NULL,
-	  "memory report: peak, leaks, live blocks by operator, page faults and stalls in the kernel" },
+	  "memory report: peak, leaks, live blocks by operator, page faults and stalls in the Linux kernel",
+	  OPT_BASIC },
 	{ OPT_FLAG, 0, "gpu", offsetof(struct report_cfg, gpu), NULL,
-	  "GPU report: utilization, idle time by cause, top kernels, copies, launches, gaps" },
+	  "GPU report: utilization, idle time by cause, top GPU kernels, copies, launches, gaps",
+	  OPT_BASIC },
 	{ OPT_FLAG, 0, "skew", offsetof(struct report_cfg, skew), NULL,
-	  "report of several ranks: which one the others wait for, since which step, in what; who waited for whom" },
+	  "report of several ranks: which one the others wait for, since which step, in what; who waited for whom",
+	  OPT_BASIC },
 	{ OPT_SWITCH, 0, "exact-memory", offsetof(struct report_cfg, out.args.exact_memory), NULL,
 	  "memory columns: count only what the operator's thread allocates (torch: all threads)" },
 	{ OPT_FLAG, 0, "json", offsetof(struct report_cfg, out.args.json), NULL,
-	  "print JSON instead of text" },
+	  "print JSON instead of text", OPT_BASIC },
+	QUIET_OPT(report_cfg),
 	READING_OPTS(report_cfg),
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
@@ -59,7 +67,8 @@ const struct cmd_usage report_usage = {
 	.synopsis = "CAPTURE... [options]",
 	.summary =
 		"Prints the operator table of a capture, as torch.profiler's key_averages().table() does; with\n"
-		"--by line lines of Python code, with --by module modules, with --by operator samples, with --memory the memory report, with --gpu the GPU report, with --skew a comparison of ranks. Several captures, of ranks and machines, are read as one session on one time axis. Options that were given to the recording\n"
+		"--by lines of Python code, modules or samples, with --memory, --gpu or --skew (of ranks) another report.\n"
+		"Several captures, of ranks and machines, are read as one session on one time axis. Options that were given to the recording\n"
 		"(--step-on, --group-by-input-shape, ...) are the defaults.",
 	.examples = "  ptbpf report run.ptb --sort-by cpu_time_total --row-limit 10\n"
 		    "  ptbpf report run.ptb --group-by-input-shape --with-flops\n"
@@ -112,6 +121,7 @@ int cmd_report(int argc, char **argv)
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
+	log__set_quiet(cfg.quiet);
 	if (outputs__take(o, "report", &words))
 		return EXIT_USAGE;
 	o->report = choose_report(&cfg);

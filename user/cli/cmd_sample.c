@@ -28,6 +28,8 @@
 #define OPEN_INTERVAL_NS 600000000000ULL
 #define OPEN_INTERVAL_UNSET UINT64_MAX
 #define PROCESS_LIMIT_UNSET INT32_MIN
+#define MAX_OVERHEAD "1%"
+#define UNLIMITED "off"
 
 _Static_assert(OPT_PIDS_MAX <= PROC_SELECT_MAX, "named processes fit into a window");
 
@@ -47,41 +49,41 @@ struct sample_cfg {
 
 static const struct opt_def sample_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "targets" },
-	{ OPT_PIDS, 'p', "pid", offsetof(struct sample_cfg, run.pids), "PID[,PID...]", "these processes, until all have ended" },
+	{ OPT_PIDS, 'p', "pid", offsetof(struct sample_cfg, run.pids), "PID[,PID...]", "these processes, until all have ended", OPT_BASIC },
 	{ OPT_FLAG, 0, "all-torch", offsetof(struct sample_cfg, set.select.all_torch), NULL,
-	  "every process that has PyTorch loaded when a window begins" },
+	  "every process that has PyTorch loaded when a window begins", OPT_BASIC },
 	{ OPT_STR, 0, "comm", offsetof(struct sample_cfg, set.select.comm), "PATTERN",
-	  "likewise those whose name (/proc/PID/comm) matches, as in 'pt_*'" },
+	  "likewise those whose name (/proc/PID/comm) matches, as in 'pt_*'", OPT_BASIC },
 	{ OPT_STR, 0, "cgroup", offsetof(struct sample_cfg, set.select.cgroup), "PATH",
 	  "likewise those in this control group or below it" },
 	{ OPT_INT, 0, "process-limit", offsetof(struct sample_cfg, process_limit), "N",
 	  "so many of them in a window, others in the next ones, in turn (default: 32 if no other process has PyTorch, else 16)" },
 	CHILDREN_OPT,
 	{ OPT_STR, 0, "config", offsetof(struct sample_cfg, config), "FILE",
-	  "read options from it, too, in lines NAME=VALUE; the command line wins; SIGHUP reads it again" },
+	  "read options from it, too, in lines NAME=VALUE; the command line wins; SIGHUP reads it again", OPT_BASIC },
 	{ OPT_GROUP, 0, "", 0, NULL, "windows" },
 	{ OPT_STR, 0, "schedule", offsetof(struct sample_cfg, set.schedule_text), "LIST",
-	  "wait=TIME,warmup=TIME,active=TIME,repeat=N,skip_first=TIME,skip_first_wait=0 or 1, as torch.profiler.schedule; numbers without units are steps; none: only windows that ptbpf trigger requests (default: wait=55s,active=5s)" },
+	  "as torch.profiler.schedule has it: wait=10m,warmup=1s,active=2s, and repeat=N, skip_first=TIME, skip_first_wait=1; numbers without units are steps; none: only windows that ptbpf trigger requests (default: wait=55s,active=5s)", OPT_BASIC },
 	{ OPT_STR, 0, "open-on", offsetof(struct sample_cfg, set.open_on), "LIST",
-	  "open a window when it happens in a process: slow=1.5x (a step takes so many times the median of the last ones), grows=1GiB (its resident memory does), hang=60s (no step ends for so long: a window of samples), annotation=NAME (it begins), oom (PyTorch cannot allocate memory); without --schedule there are no other windows" },
+	  "open a window when it happens in a process: slow=1.5x (a step takes so many times the median of the last ones), grows=1GiB (its resident memory does), hang=60s (no step ends for so long: a window of samples), annotation=NAME (it begins), oom (PyTorch cannot allocate memory); without --schedule there are no other windows", OPT_BASIC },
 	{ OPT_DURATION, 0, "open-interval", offsetof(struct sample_cfg, set.open_interval_ns), "TIME",
-	  "at least so long between two such windows for one kind of event in one process (10m)" },
+	  "at least so long between two such windows for one kind of event in one process (default: 10m)" },
 	{ OPT_DURATION, 0, "flight", offsetof(struct sample_cfg, run.rec.flight_ns), "TIME",
 	  "with --pid: these windows begin so long before the event; all that a window records is then recorded all the time, at the cost of that, and kept in memory" },
 	{ OPT_SIZE, 0, "flight-buffer", offsetof(struct sample_cfg, run.rec.flight_bytes), "SIZE",
 	  "memory for it; what does not fit is dropped, the oldest first (default: 64MiB)" },
 	{ OPT_DURATION, 0, "step-timeout", offsetof(struct sample_cfg, run.rec.steps.timeout_ns), "TIME",
-	  "in steps: end a window in which none ends for so long (60s)" },
+	  "in steps: end a window in which none ends for so long (default: 60s)" },
 	{ OPT_STR, 0, "max-overhead", offsetof(struct sample_cfg, max_overhead), "PERCENT",
-	  "record a process for a shorter time, and in fewer windows, so that kernel probes cost it no more of its time than this on average (0.5%)" },
+	  "record a process for a shorter time, and in fewer windows, so that uprobes cost it no more of its time than this on average; off: no limit (default: " MAX_OVERHEAD "; none with --flight)", OPT_BASIC },
 	STEP_OPTS,
 	{ OPT_GROUP, 0, "", 0, NULL, "files" },
 	{ OPT_STR, 0, "dir", offsetof(struct sample_cfg, set.dir), "DIR",
-	  "directory of captures, traces and the log " WINDOW_LOG },
+	  "directory of captures, traces and the log " WINDOW_LOG, OPT_BASIC },
 	{ OPT_CHOICE, 0, "traces", offsetof(struct sample_cfg, set.traces), "FORMAT=none, json, json.gz",
-	  "write a Chrome trace of each window, named as tensorboard_trace_handler names it (default: none)" },
+	  "write a Chrome trace of each window, named as tensorboard_trace_handler names it (default: none)", OPT_BASIC },
 	{ OPT_SIZE, 0, "max-disk", offsetof(struct sample_cfg, set.max_disk), "SIZE",
-	  "delete the oldest windows when all take more than this" },
+	  "delete the oldest windows when all take more than this", OPT_BASIC },
 	{ OPT_STR, 0, "on-window", offsetof(struct sample_cfg, set.on_window), "COMMAND",
 	  "run by sh after each window, with PTBPF_WINDOW, PTBPF_CAPTURE, PTBPF_TRACE and PTBPF_EXIT in its environment" },
 	{ OPT_STR, 0, "metrics", offsetof(struct sample_cfg, set.metrics), "ADDRESS",
@@ -91,6 +93,7 @@ static const struct opt_def sample_opts[] = {
 	{ OPT_FLAG, 'q', "quiet", offsetof(struct sample_cfg, run.quiet), NULL, "print only warnings and errors" },
 	RECORDING_OPTS,
 	SOURCE_OPTS,
+	EXPERT_OPTS,
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 /* clang-format on */
@@ -98,14 +101,15 @@ static const struct opt_def sample_opts[] = {
 const struct cmd_usage sample_usage = {
 	.name = "sample",
 	.synopsis =
-		"--pid PID[,PID...] | --all-torch | --comm PATTERN | --cgroup PATH  --dir DIR [options] | --config FILE",
+		"PID[,PID...] | --all-torch | --comm PATTERN | --cgroup PATH --dir DIR [options] | --config FILE",
 	.summary =
 		"Records windows by a schedule, for as long as the processes live. Between windows nothing is attached,\n"
 		"and the processes run at their own speed. SIGTERM and Ctrl-C end it after the window in hand.",
 	.examples =
-		"  sudo ptbpf sample --pid 4242 --dir /var/tmp/windows\n"
-		"  sudo ptbpf sample --all-torch --schedule wait=10m,warmup=1s,active=2s --dir /var/lib/ptbpf --max-disk 2GiB\n",
+		"  sudo ptbpf sample 4242 --dir /var/tmp/windows\n"
+		"  sudo ptbpf sample --all-torch --schedule wait=5m,active=2s --dir /var/tmp/w\n",
 	.opts = sample_opts,
+	.pids = true,
 };
 
 static bool selects(const struct sample_settings *set)
@@ -119,14 +123,15 @@ static bool selects(const struct sample_settings *set)
  */
 static void set_words(struct sample_cfg *cfg)
 {
-	static const struct opt_def recording[] = { CHILDREN_OPT,
-						    STEP_OPTS,
-						    RECORDING_OPTS,
-						    SOURCE_OPTS,
-						    { OPT_GROUP, 0, NULL, 0, NULL, NULL } };
-	static const struct opt_def sampling[] = {
-		CHILDREN_OPT, STEP_OPTS, SOURCE_OPTS, { OPT_GROUP, 0, NULL, 0, NULL, NULL }
+	static const struct opt_def recording[] = {
+		CHILDREN_OPT, STEP_OPTS,   RECORDING_OPTS,
+		SOURCE_OPTS,  EXPERT_OPTS, { OPT_GROUP, 0, NULL, 0, NULL, NULL }
 	};
+	static const struct opt_def sampling[] = { CHILDREN_OPT,
+						   STEP_OPTS,
+						   SOURCE_OPTS,
+						   EXPERT_OPTS,
+						   { OPT_GROUP, 0, NULL, 0, NULL, NULL } };
 	static const struct opt_def *const following = sampling + 1; /* no children */
 	struct sample_settings *set = &cfg->set;
 
@@ -231,7 +236,7 @@ static int check_values(struct sample_cfg *cfg)
 	log__set_context(conf__where(cfg->conf, cfg->max_overhead));
 	if (cfg->max_overhead &&
 	    (quantity__percent(cfg->max_overhead, &set->max_overhead) || !set->max_overhead)) {
-		pr_error("sample: '%s' is not a valid value for --max-overhead (0.5%%)",
+		pr_error("sample: '%s' is not a valid value for --max-overhead (0.5%%, off)",
 			 cfg->max_overhead);
 		return -EINVAL;
 	}
@@ -257,6 +262,10 @@ static int check(struct sample_cfg *cfg)
 	log__set_context(cfg->config);
 	if (check_targets(cfg))
 		return -EINVAL;
+	if (!cfg->max_overhead && !cfg->run.rec.flight_ns)
+		cfg->max_overhead = MAX_OVERHEAD;
+	else if (cfg->max_overhead && !strcmp(cfg->max_overhead, UNLIMITED))
+		cfg->max_overhead = NULL;
 	set_words(cfg);
 	return live__check(&cfg->run) || check_events(cfg) || check_flight(cfg) ||
 			       check_schedule(cfg) || check_values(cfg) ?

@@ -32,7 +32,7 @@ static const struct opt_def status_opts[] = {
 
 const struct cmd_usage status_usage = {
 	.name = "status",
-	.synopsis = "[--dir DIR | --control PATH] [options]",
+	.synopsis = "[options]",
 	.summary =
 		"Prints what each running ptbpf sample does: its processes, its windows (the last ones, those in hand, the next ones),\n"
 		"what they cost and lack, and the disk space that they take.",

@@ -42,15 +42,16 @@ static const struct opt_def trigger_opts[] = {
 
 const struct cmd_usage trigger_usage = {
 	.name = "trigger",
-	.synopsis = "[--pid PID[,PID...] | --toggle LIST] [--dir DIR | --control PATH] [options]",
+	.synopsis = "[PID[,PID...] | --toggle LIST] [options]",
 	.summary =
 		"Requests a window of a running ptbpf sample, beside those of its schedule, and prints its number. Windows do\n"
 		"not overlap: while one is recorded, the request is refused. With --toggle changes what its windows record.",
 	.examples = "  sudo ptbpf trigger --wait\n"
-		    "  sudo ptbpf trigger --dir /var/lib/ptbpf --pid 4242 -d 2s\n"
+		    "  sudo ptbpf trigger 4242 --dir /var/lib/ptbpf -d 2s\n"
 		    "  sudo ptbpf trigger --start-at $(date -d '+10 seconds' +%s000)\n"
 		    "  sudo ptbpf trigger --toggle cuda=off\n",
 	.opts = trigger_opts,
+	.pids = true,
 };
 
 /* The only one that runs. 0 or negative errno (reported). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* See cmd.h. Man pages are in mdoc(7). */
+/* See cmd.h. Man pages are in mdoc(7); their sections that are no options are in man_pages.h. */
 #include "cli/cmd.h"
 
 #include <ctype.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "cli/man_pages.h"
 
 /* ---- roff ---- */
 
@@ -80,10 +81,12 @@ static void put_lines(const char *text, FILE *out)
 
 static void put_head(const char *command, const char *summary, FILE *out)
 {
-	fprintf(out, ".Dd %s\n.Dt PTBPF%s", PTBPF_DATE, command ? "-" : "");
+	/* groff's headline would begin with "BSD" */
+	fprintf(out, ".Dd %s\n.ds doc-volume-operating-system ptbpf\n.Dt PTBPF%s", PTBPF_DATE,
+		command ? "-" : "");
 	put_capital(command ? command : "", out);
-	fprintf(out, " 1\n.Os\n.Sh NAME\n.Nm ptbpf%s%s\n.Nd %s\n", command ? "-" : "",
-		command ? command : "", summary);
+	fprintf(out, " 1\n.Os ptbpf " PTBPF_VERSION "\n.Sh NAME\n.Nm ptbpf%s%s\n.Nd %s\n",
+		command ? "-" : "", command ? command : "", summary);
 }
 
 /* The command that follows `after` in the alphabet; "" comes before the first. NULL: none. */
@@ -112,20 +115,41 @@ static void put_see_also(const char *but, FILE *out)
 	fputc('\n', out);
 }
 
-static void put_exit_status(FILE *out)
+/* Is it the command of one of the words "attach record", or the main page? */
+static bool concerns(const struct man_row *row, const char *command)
 {
-	static const char *const meaning[] = {
-		"Done.", "Failed, or interrupted before a result was complete.", "Wrong usage.",
-		"Done, but something is missing; the last line on standard error says what."
-	};
+	size_t len;
 
-	fputs(".Sh EXIT STATUS\n.Bl -tag -width Ds -compact\n", out);
-	for (size_t i = 0; i < sizeof(meaning) / sizeof(*meaning); i++) {
-		fprintf(out, ".It %zu\n", i);
-		put_text(meaning[i], out);
+	for (const char *at = row->commands; command && *at; at += len + (at[len] == ' ')) {
+		len = strcspn(at, " ");
+		if (len == strlen(command) && !memcmp(at, command, len))
+			return true;
 	}
-	fputs(".El\n", out);
+	return !command || !*row->commands;
 }
+
+/* command: of its page; NULL: the main one. */
+static void put_sections(const struct man_row *rows, size_t cnt, const char *command, FILE *out)
+{
+	const char *section = NULL;
+
+	for (size_t i = 0; i < cnt; i++) {
+		if (!concerns(&rows[i], command))
+			continue;
+		if (!section || strcmp(section, rows[i].section) != 0)
+			fprintf(out, "%s.Sh %s\n.Bl -tag -width Ds\n", section ? ".El\n" : "",
+				rows[i].section);
+		section = rows[i].section;
+		fputs(".It ", out);
+		put_text(rows[i].tag, out);
+		put_text(rows[i].text, out);
+	}
+	if (section)
+		fputs(".El\n", out);
+}
+
+#define PUT_SECTIONS(rows, command, out)                                                           \
+	put_sections(rows, sizeof(rows) / sizeof(*(rows)), command, out)
 
 static void put_option(const struct opt_def *d, FILE *out)
 {
@@ -158,7 +182,13 @@ static void put_options(const struct cmd_usage *usage, FILE *out)
 		if (d->type != OPT_GROUP)
 			put_option(d, out);
 	}
-	fputs(".It Fl h , Fl -help\nPrint a summary of the options.\n.El\n", out);
+	fputs(".It Fl h\nPrint the options that are needed most.\n"
+	      ".It Fl -help\nPrint all options.\n.El\n",
+	      out);
+	if (opts__has_type(usage, true, OPT_DURATION))
+		fputs(".Pp\nTIME: " OPTS_TIME ".\n", out);
+	if (opts__has_type(usage, true, OPT_SIZE))
+		fputs(".Pp\nSIZE: " OPTS_SIZE ".\n", out);
 }
 
 static void put_command_page(const struct command *c, FILE *out)
@@ -169,7 +199,8 @@ static void put_command_page(const struct command *c, FILE *out)
 	fputs(".Sh DESCRIPTION\n", out);
 	put_text(c->usage->summary, out);
 	put_options(c->usage, out);
-	put_exit_status(out);
+	PUT_SECTIONS(man_reading, c->usage->name, out);
+	PUT_SECTIONS(man_around, c->usage->name, out);
 	if (c->usage->examples) {
 		fputs(".Sh EXAMPLES\n", out);
 		put_lines(c->usage->examples, out);
@@ -194,259 +225,10 @@ static void put_main_page(FILE *out)
 		fprintf(out, ".It Xr ptbpf-%s 1\n", c->usage->name);
 		put_text(c->summary, out);
 	}
-	fputs(".El\n.Sh FILES\n.Bl -tag -width Ds\n.It Pa /var/cache/ptbpf\n", out);
-	put_text("The cached analysis of libraries: which instructions are probed.", out);
 	fputs(".El\n", out);
-	put_exit_status(out);
+	PUT_SECTIONS(man_reading, NULL, out);
+	PUT_SECTIONS(man_around, NULL, out);
 	put_see_also(NULL, out);
-}
-
-/* ---- completions: commands, their options, and what is known of the options' values ---- */
-
-/* The commands that read a capture. */
-static bool reads_capture(const struct cmd_usage *usage)
-{
-	return !strncmp(usage->synopsis, "CAPTURE", strlen("CAPTURE"));
-}
-
-static bool reads_captures(const struct cmd_usage *usage)
-{
-	return !strncmp(usage->synopsis, "CAPTURE CAPTURE", strlen("CAPTURE CAPTURE"));
-}
-
-static bool is_file(const struct opt_def *d)
-{
-	return d->arg && !strcmp(d->arg, "FILE");
-}
-
-static bool is_pid(const struct opt_def *d)
-{
-	return d->arg && !strncmp(d->arg, "PID", strlen("PID"));
-}
-
-/* "a, b, c" as "a b c" */
-static void put_words(const char *list, FILE *out)
-{
-	for (; *list; list++)
-		if (*list != ',')
-			fputc(*list, out);
-}
-
-/* Inside single quotes; characters of `special` are preceded by a backslash. */
-static void put_quoted(const char *text, const char *special, FILE *out)
-{
-	for (; *text; text++) {
-		if (*text == '\'') {
-			fputs("'\\''", out);
-			continue;
-		}
-		if (strchr(special, *text))
-			fputc('\\', out);
-		fputc(*text, out);
-	}
-}
-
-/* ---- bash ---- */
-
-static void bash_values(const struct cmd_usage *usage, FILE *out)
-{
-	const struct opt_def *d;
-
-	for (d = usage->opts; !opts__is_end(d); d++) {
-		if (d->type == OPT_GROUP || !opts__takes_value(d))
-			continue;
-		fprintf(out, "\t'%s --%s'", usage->name, d->name);
-		if (d->letter)
-			fprintf(out, "|'%s -%c'", usage->name, d->letter);
-		if (d->type == OPT_CHOICE) {
-			fputs(") words='", out);
-			put_words(opts__choices(d), out);
-			fputs("' ;;\n", out);
-		} else if (is_pid(d)) {
-			fputs(") words=$(cd /proc && echo [0-9]*) ;;\n", out);
-		} else {
-			fputs(is_file(d) ? ") compopt -o default; return ;;\n" : ") return ;;\n",
-			      out);
-		}
-	}
-}
-
-static void bash_options(const struct cmd_usage *usage, FILE *out)
-{
-	const struct opt_def *d;
-
-	fprintf(out, "\t%s' '*)\n\t\twords='--help", usage->name);
-	for (d = usage->opts; !opts__is_end(d); d++) {
-		if (d->type != OPT_GROUP)
-			fprintf(out, " --%s", d->name);
-		if (d->type == OPT_SWITCH)
-			fprintf(out, " --no-%s", d->name);
-	}
-	fputs("'\n", out);
-	if (reads_capture(usage) || usage->command)
-		fputs("\t\t[[ $cur == -* ]] || { compopt -o default; return; }\n", out);
-	fputs("\t\t;;\n", out);
-}
-
-static void put_bash(FILE *out)
-{
-	const struct command *c;
-
-	fputs("# bash completion of ptbpf\n_ptbpf()\n{\n"
-	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words= i\n"
-	      "\tCOMPREPLY=()\n"
-	      "\tif ((COMP_CWORD == 1)); then\n"
-	      "\t\tCOMPREPLY=($(compgen -W '--help --version",
-	      out);
-	for (c = commands; c->usage; c++)
-		fprintf(out, " %s", c->usage->name);
-	fputs("' -- \"$cur\"))\n\t\treturn\n\tfi\n"
-	      "\tfor ((i = 2; i < COMP_CWORD; i++)); do\n" /* a command line of another program */
-	      "\t\t[[ ${COMP_WORDS[i]} == -- ]] && { compopt -o default; return; }\n"
-	      "\tdone\n"
-	      "\tif [[ $cur == = ]]; then\n\t\tcur=\n" /* bash splits --name=value at the sign */
-	      "\telif [[ $prev == = ]]; then\n\t\tprev=${COMP_WORDS[COMP_CWORD-2]}\n\tfi\n"
-	      "\tcase \"${COMP_WORDS[1]} $prev\" in\n",
-	      out);
-	for (c = commands; c->usage; c++)
-		bash_values(c->usage, out);
-	for (c = commands; c->usage; c++)
-		bash_options(c->usage, out);
-	fputs("\tesac\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -F _ptbpf ptbpf\n",
-	      out);
-}
-
-/* ---- zsh ---- */
-
-static void zsh_option(const struct opt_def *d, FILE *out)
-{
-	fputs(" \\\n\t\t\t", out);
-	if (d->type == OPT_PIDS)
-		fputs("'*'", out); /* may be repeated */
-	else if (d->letter)
-		fprintf(out, "'(-%c --%s)'", d->letter, d->name);
-	if (d->letter)
-		fprintf(out, "{-%c,--%s}'[", d->letter, d->name);
-	else
-		fprintf(out, "'--%s[", d->name);
-	put_quoted(d->help, "[]\\", out);
-	fputc(']', out);
-	if (opts__takes_value(d)) {
-		fprintf(out, ":%.*s:", opts__arg_len(d), d->arg);
-		if (d->type == OPT_CHOICE) {
-			fputc('(', out);
-			put_words(opts__choices(d), out);
-			fputc(')', out);
-		} else {
-			fputs(is_file(d) ? "_files" : is_pid(d) ? "_pids" : " ", out);
-		}
-	}
-	fputc('\'', out);
-	if (d->type == OPT_SWITCH)
-		fprintf(out, " '--no-%s[not --%s]'", d->name, d->name);
-}
-
-static void put_zsh(FILE *out)
-{
-	const struct command *c;
-	const struct opt_def *d;
-
-	fputs("#compdef ptbpf\n_ptbpf() {\n"
-	      "\tlocal curcontext=\"$curcontext\" state line\n"
-	      "\tlocal -a commands=(\n",
-	      out);
-	for (c = commands; c->usage; c++) {
-		fprintf(out, "\t\t'%s:", c->usage->name);
-		put_quoted(c->summary, ":\\", out);
-		fputs("'\n", out);
-	}
-	fputs("\t)\n\t_arguments -C '--help[print this help]' '--version[version]' "
-	      "'1:command:->command' '*::argument:->argument'\n"
-	      "\tcase $state in\n\tcommand) _describe command commands ;;\n\targument)\n\t\tcase $line[1] in\n",
-	      out);
-	for (c = commands; c->usage; c++) {
-		fprintf(out,
-			"\t\t%s) _arguments '(-h --help)'{-h,--help}'[print this "
-			"help]'",
-			c->usage->name);
-		for (d = c->usage->opts; !opts__is_end(d); d++)
-			if (d->type != OPT_GROUP)
-				zsh_option(d, out);
-		if (reads_capture(c->usage))
-			fprintf(out, " \\\n\t\t\t'%c:capture:_files -g \"*.ptb\"'",
-				reads_captures(c->usage) ? '*' : '1');
-		if (c->usage->command)
-			fputs(" \\\n\t\t\t'*:::command:_normal'", out);
-		fputs(" ;;\n", out);
-	}
-	fputs("\t\tesac ;;\n\tesac\n}\n_ptbpf \"$@\"\n", out);
-}
-
-/* ---- fish ---- */
-
-static void fish_option(const char *command, const struct opt_def *d, FILE *out)
-{
-	fprintf(out, "complete -c ptbpf -n '__fish_seen_subcommand_from %s' -l %s", command,
-		d->name);
-	if (d->letter)
-		fprintf(out, " -s %c", d->letter);
-	if (opts__takes_value(d) && is_file(d)) {
-		fputs(" -r -F", out);
-	} else if (opts__takes_value(d)) {
-		fputs(" -x", out);
-		if (d->type == OPT_CHOICE) {
-			fputs(" -a '", out);
-			put_words(opts__choices(d), out);
-			fputc('\'', out);
-		} else if (is_pid(d)) {
-			fputs(" -a '(__fish_complete_pids)'", out);
-		}
-	}
-	fputs(" -d '", out);
-	put_quoted(d->help, "\\", out);
-	fputs("'\n", out);
-	if (d->type == OPT_SWITCH)
-		fprintf(out,
-			"complete -c ptbpf -n '__fish_seen_subcommand_from %s' -l no-%s -d 'not --%s'\n",
-			command, d->name, d->name);
-}
-
-static void put_fish(FILE *out)
-{
-	const struct command *c;
-	const struct opt_def *d;
-
-	fputs("# fish completion of ptbpf\ncomplete -c ptbpf -f\n"
-	      "complete -c ptbpf -n __fish_use_subcommand -l version -d 'version'\n"
-	      "complete -c ptbpf -l help -s h -d 'summary of the options'\n",
-	      out);
-	for (c = commands; c->usage; c++) {
-		fprintf(out, "complete -c ptbpf -n __fish_use_subcommand -a %s -d '",
-			c->usage->name);
-		put_quoted(c->summary, "\\", out);
-		fputs("'\n", out);
-		for (d = c->usage->opts; !opts__is_end(d); d++)
-			if (d->type != OPT_GROUP)
-				fish_option(c->usage->name, d, out);
-		if (reads_capture(c->usage) || c->usage->command)
-			fprintf(out, "complete -c ptbpf -n '__fish_seen_subcommand_from %s' -F\n",
-				c->usage->name);
-	}
-}
-
-static int print_completion(const char *shell, FILE *out)
-{
-	static const struct {
-		const char *name;
-		void (*put)(FILE *out);
-	} shells[] = { { "bash", put_bash }, { "zsh", put_zsh }, { "fish", put_fish } };
-
-	for (size_t i = 0; i < sizeof(shells) / sizeof(*shells); i++)
-		if (!strcmp(shell, shells[i].name)) {
-			shells[i].put(out);
-			return 0;
-		}
-	return -EINVAL;
 }
 
 int docs__print(const char *what, FILE *out)
@@ -462,7 +244,7 @@ int docs__print(const char *what, FILE *out)
 			put_command_page(c, out);
 			return 0;
 		}
-	if (!print_completion(what, out))
+	if (!completion__print(what, out))
 		return 0;
 	pr_error("--print-docs: '%s' is none of man, man-COMMAND, bash, zsh, fish", what);
 	return -EINVAL;

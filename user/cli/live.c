@@ -132,7 +132,10 @@ static int resolve_samples(struct run_cfg *cfg)
 
 int live__check(struct run_cfg *cfg)
 {
-	log__enable_domains(cfg->log);
+	if (!log__enable_domains(cfg->log)) {
+		pr_error("'%s' is not a valid value for --log (" LOG_DOMAINS ", all)", cfg->log);
+		return -EINVAL;
+	}
 	log__set_quiet(cfg->quiet);
 	if (live_files__check(cfg) || resolve_options(cfg) || resolve_samples(cfg))
 		return -EINVAL;

@@ -19,6 +19,7 @@
 struct run_cfg {
 	struct record_opts rec;
 	struct pid_list pids;
+	const char *name; /* instead of a pid; NULL: none */
 	const char *output; /* "": in memory */
 	const char *trace, *et, *flamegraph;
 	struct output_file files[OUTPUTS_FILES]; /* beside the capture, all that are named */
@@ -51,19 +52,19 @@ struct run_cfg {
 	{ OPT_STR, 0, "activities", offsetof(struct run_cfg, activities), "LIST",                       \
 	  "comma-separated: cpu (operators), cuda (GPU activities), sync (waits for GPUs), graphs (which operators CUDA graphs captured) (default: cpu,cuda)" },                                 \
 	{ OPT_FLAG, 0, "record-shapes", offsetof(struct run_cfg, record_shapes), NULL,                  \
-	  "record arguments of operators: shapes, strides, types, scalar values" },                        \
+	  "record arguments of operators: shapes, strides, types, scalar values", OPT_BASIC },                        \
 	{ OPT_FLAG, 0, "with-flops", offsetof(struct run_cfg, with_flops), NULL,                        \
 	  "a column of floating point operations, as torch counts them (implies --record-shapes)" },  \
 	{ OPT_FLAG, 0, "execution-trace", offsetof(struct run_cfg, execution_trace), NULL,              \
 	  "record arguments, results and their identities, for an Execution Trace" },                      \
 	{ OPT_FLAG, 0, "with-stack", offsetof(struct run_cfg, rec.stacks), NULL,                        \
-	  "record the Python stack of every operator, annotation, allocation and launch" },             \
+	  "record the Python stack of every operator, annotation, allocation and launch", OPT_BASIC },             \
 	{ OPT_INT, 0, "sample-stacks", offsetof(struct run_cfg, rec.sample_hz), "HZ",                   \
-	  "sample the Python stack of every thread HZ times a second, running or not, and record nothing else: no probes, the lowest cost; with --activities cpu also the operator that is open, from the agent" },             \
+	  "sample the Python stack of every thread HZ times a second, running or not, and record nothing else: no probes, the lowest cost; with --activities cpu also the operator that is open, from the agent", OPT_BASIC },             \
 	{ OPT_FLAG, 0, "with-modules", offsetof(struct run_cfg, rec.modules), NULL,                     \
 	  "record which module (nn.Module) each call of one in these stacks is (implies --with-stack)" }, \
 	{ OPT_FLAG, 0, "profile-memory", offsetof(struct run_cfg, rec.memory), NULL,                \
-	  "record allocations and frees of tensor memory, CUDA memory calls, out-of-memory errors" },       \
+	  "record allocations and frees of tensor memory, CUDA memory calls, out-of-memory errors", OPT_BASIC },       \
 	{ OPT_FLAG, 0, "kernel-memory", offsetof(struct run_cfg, rec.kernel_memory), NULL,                  \
 	  "record page faults, mappings, resident memory, reclaim stalls, OOM kills, by operator" }
 #define SOURCE_OPTS \
@@ -71,35 +72,37 @@ struct run_cfg {
 	{ OPT_CHOICE, 0, "agent", offsetof(struct run_cfg, agent), "MODE=auto, off, inject",                         \
 	  "ptbpf's agent in the process: auto (use it if loaded), off, inject (load it)" },       \
 	{ OPT_CHOICE, 0, "gpu", offsetof(struct run_cfg, gpu), "MODE=auto, off",                                \
-	  "GPU activities: auto (from the agent; without one, CUDA calls by kernel probes), off" },                                     \
-	{ OPT_GROUP, 0, "", 0, NULL, "probing" },                                                       \
+	  "GPU activities: auto (from the agent; without one, CUDA calls by uprobes), off" }
+/* After all other options. */
+#define EXPERT_OPTS \
+	{ OPT_GROUP, 0, "", 0, NULL, "for experts" },                                                   \
 	{ OPT_SIZE, 0, "ringbuf", offsetof(struct run_cfg, rec.ring_bytes), "SIZE",                         \
 	  "size of the ring buffer of each CPU (default: by the number of CPUs, at most 128 MiB in all, 256 with the agent)" },         \
 	{ OPT_SIZE, 0, "max-memory", offsetof(struct run_cfg, rec.max_memory), "SIZE",                      \
 	  "memory limit while recording, ring buffers not included; records beyond it are dropped and counted (default: 512 MiB)" }, \
 	{ OPT_FLAG, 0, "perf-uprobes", offsetof(struct run_cfg, rec.perf_uprobes), NULL,                    \
-	  "use perf-event uprobes, as on kernels before 6.6 (slower to attach)" },                          \
+	  "use perf-event uprobes, as before Linux 6.6 (slower to attach)" },                          \
 	{ OPT_FLAG, 0, "no-cache", offsetof(struct run_cfg, rec.no_cache), NULL,                            \
 	  "analyse the libraries again; do not use /var/cache/ptbpf" },                            \
 	{ OPT_STR, 0, "log", offsetof(struct run_cfg, log), "DOMAINS",                                  \
-	  "print debug messages of these parts (comma-separated, or 'all')" }
+	  "print debug messages of these parts, comma-separated: " LOG_DOMAINS ", or all" }
 /* Of attach and record. */
 #define RUN_OPTS \
 	{ OPT_GROUP, 0, "", 0, NULL, "window" },                                                        \
 	{ OPT_DURATION, 'd', "duration", offsetof(struct run_cfg, rec.duration_ns), "TIME",                 \
-	  "stop after this time (5s, 500ms, 2m); default: at Ctrl-C or when the target exits" },                \
+	  "stop after this time (default: at Ctrl-C or when the target exits)", OPT_BASIC },                \
 	STEP_OPTS, \
 	RECORDING_OPTS, \
 	{ OPT_GROUP, 0, "", 0, NULL, "output" },                                                        \
 	{ OPT_STR, 'o', "output", offsetof(struct run_cfg, output), "FILE",                             \
 	  "capture file, .ptb, or what its suffix says with the capture beside it: .json or .json.gz a trace, .et.json an Execution Trace, " \
-	  ".html a flame graph (default: ptbpf-PID-TIME.ptb)" },                                        \
+	  ".html a flame graph (default: ptbpf-PID-TIME.ptb)", OPT_BASIC },                                        \
 	{ OPT_STR, 0, "trace", offsetof(struct run_cfg, trace), "FILE",                                 \
-	  "Chrome trace, .json or .json.gz (default without -o: next to the capture)" },                 \
+	  "Chrome trace, .json or .json.gz (default without -o: next to the capture)", OPT_BASIC },                 \
 	{ OPT_STR, 0, "et", offsetof(struct run_cfg, et), "FILE",                                       \
 	  "Execution Trace, .json or .json.gz (implies --execution-trace)" },                           \
 	{ OPT_STR, 0, "flamegraph", offsetof(struct run_cfg, flamegraph), "FILE",                       \
-	  "flame graph, .html: of samples with --sample-stacks, else of operators (implies --with-stack)" }, \
+	  "flame graph, .html: of samples with --sample-stacks, else of operators (implies --with-stack)", OPT_BASIC }, \
 	{ OPT_FLAG, 0, "group-by-input-shape", offsetof(struct run_cfg, by_shape), NULL,                \
 	  "one table row per operator and input shape (implies --record-shapes)" },      \
 	{ OPT_FLAG, 0, "exact-memory", offsetof(struct run_cfg, exact_memory), NULL,                    \
@@ -107,12 +110,12 @@ struct run_cfg {
 	{ OPT_CHOICE, 0, "sort-by", offsetof(struct run_cfg, sort_by), "KEY=" OUTPUTS_SORT_KEYS,                              \
 	  "order of the table (default: " OUTPUTS_SORTED ")" },                                        \
 	{ OPT_INT, 0, "row-limit", offsetof(struct run_cfg, row_limit), "N",                            \
-	  "rows of the table, -1: all (default: 20)" },                                                 \
+	  "rows of the table, -1: all (default: 20)", OPT_BASIC },                                                 \
 	{ OPT_CHOICE, 0, "table", offsetof(struct run_cfg, table), "FORM=" OUTPUTS_TABLES,                      \
 	  OUTPUTS_TABLE_HELP },                                                                         \
 	{ OPT_FLAG, 0, "no-table", offsetof(struct run_cfg, no_table), NULL, "do not print the table" },        \
 	{ OPT_FLAG, 'q', "quiet", offsetof(struct run_cfg, quiet), NULL,                                \
-	  "print only warnings, errors and the summary on stderr" }, \
+	  "print only warnings, errors and the summary on stderr", OPT_BASIC }, \
 	SOURCE_OPTS
 /* clang-format on */
 

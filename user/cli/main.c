@@ -14,6 +14,7 @@
 #include "cli/cmd.h"
 
 const struct command commands[] = {
+	{ &ps_usage, cmd_ps, "list the processes with PyTorch" },
 	{ &attach_usage, cmd_attach, "trace a running PyTorch process" },
 	{ &record_usage, cmd_record, "start a program and trace it from its first operator" },
 	{ &sample_usage, cmd_sample, "record windows of running processes by a schedule" },
@@ -34,19 +35,36 @@ static void help(FILE *out)
 {
 	const struct command *c;
 
-	fprintf(out,
-		"ptbpf " PTBPF_VERSION
-		": a system profiler for PyTorch, from outside the process\n\n"
-		"usage: ptbpf COMMAND [options]       (ptbpf COMMAND --help for its options)\n\n"
-		"  sudo ptbpf attach --pid 4242 -d 5s        five seconds of a running job: table and trace\n"
-		"  sudo ptbpf record -- python train.py      a program from its first operator on\n"
-		"  ptbpf report ptbpf-4242-*.ptb             the table again, no root needed\n\n"
-		"commands:\n");
-	for (c = commands; c->usage; c++)
-		fprintf(out, "  %-8s %s\n", c->usage->name, c->summary);
-	fprintf(out,
-		"\nexit codes: 0 done, 1 failed or interrupted, 2 usage, 3 done but incomplete (the last line "
-		"says what is missing)\n");
+	fputs("ptbpf " PTBPF_VERSION ": a system profiler for PyTorch, from outside the process\n\n"
+	      "usage: ptbpf COMMAND [options]\n\n"
+	      "examples:\n"
+	      "  ptbpf ps                              the processes with PyTorch\n"
+	      "  sudo ptbpf attach 4242 -d 5s          five seconds of one: table and trace\n"
+	      "  sudo ptbpf record -- python train.py  a program from its first operator on\n"
+	      "  ptbpf report ptbpf-4242-*.ptb         the table again; needs no root\n\n"
+	      "commands:\n",
+	      out);
+	for (c = commands; c->usage; c++) {
+		fprintf(out, "  %-8s ", c->usage->name);
+		help__text(out, c->summary, 11, 11);
+	}
+	fputs("\nptbpf COMMAND -h: its most needed options; --help: all of them. -V: the version.\n"
+	      "Exit codes: 0 done, 1 failed or interrupted, 2 usage, 3 done but incomplete (the\n"
+	      "last line says what is missing).\n",
+	      out);
+}
+
+/* Another spelling of a command. */
+static void say_unknown(const char *word)
+{
+	struct guess g = { .word = word, .len = strlen(word) };
+
+	for (const struct command *c = commands; c->usage; c++)
+		guess__try(&g, c->usage->name);
+	if (g.best)
+		pr_error("unknown command '%s'; did you mean %s?", word, g.best);
+	else
+		pr_error("unknown command '%s'; see 'ptbpf --help'", word);
 }
 
 static int run_command(const struct command *c, int argc, char **argv)
@@ -75,7 +93,7 @@ static int dispatch(int argc, char **argv)
 		help(stdout);
 		return EXIT_DONE;
 	}
-	if (!strcmp(argv[1], "--version")) {
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
 		puts("ptbpf " PTBPF_VERSION);
 		return EXIT_DONE;
 	}
@@ -86,7 +104,7 @@ static int dispatch(int argc, char **argv)
 			return run_command(c, argc, argv);
 	if (!strcmp(argv[1], follow.usage->name))
 		return run_command(&follow, argc, argv);
-	pr_error("unknown command '%s'; see 'ptbpf --help'", argv[1]);
+	say_unknown(argv[1]);
 	return EXIT_USAGE;
 }
 

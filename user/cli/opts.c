@@ -181,10 +181,20 @@ static const struct opt_def *match(const struct opt_def *defs, const char *word,
 	return NULL;
 }
 
-/* The valid values, for a message. */
-static const char *expected(const struct opt_def *d)
+const char *opts__expected(const struct opt_def *d)
 {
-	return d->type == OPT_CHOICE ? opts__choices(d) : d->arg;
+	switch (d->type) {
+	case OPT_CHOICE:
+		return opts__choices(d);
+	case OPT_DURATION:
+		return OPTS_TIME;
+	case OPT_SIZE:
+		return OPTS_SIZE;
+	case OPT_INT:
+		return "a whole number";
+	default:
+		return d->arg;
+	}
 }
 
 const struct opt_def *opts__find(const struct cmd_usage *usage, const char *name)
@@ -209,8 +219,22 @@ int opts__set(const struct opt_def *d, void *cfg, const char *value)
 		ok = (d->type == OPT_FLAG && no) || !store(d, cfg, no ? "no" : NULL);
 	if (!ok)
 		pr_error("'%s' is not a valid value for %s (%s)", value, d->name,
-			 opts__takes_value(d) ? expected(d) : "yes or no");
+			 opts__takes_value(d) ? opts__expected(d) : "yes or no");
 	return ok ? 0 : -EINVAL;
+}
+
+static void say_unknown(const struct cmd_usage *usage, const char *word)
+{
+	struct guess g = { .word = word + 2, .len = strcspn(word, "=") - 2 };
+
+	for (const struct opt_def *d = usage->opts; word[1] == '-' && !opts__is_end(d); d++)
+		if (d->type != OPT_GROUP)
+			guess__try(&g, d->name);
+	if (g.best)
+		pr_error("%s: unknown option '%s'; did you mean --%s?", usage->name, word, g.best);
+	else
+		pr_error("%s: unknown option '%s'; see 'ptbpf %s --help'", usage->name, word,
+			 usage->name);
 }
 
 /* One option at argv[*i], which moves on when the value is the next word. */
@@ -221,8 +245,7 @@ static int parse_option(const struct cmd_usage *usage, void *cfg, int argc, char
 	const struct opt_def *d = match(usage->opts, argv[*i], &value, &off);
 
 	if (!d) {
-		pr_error("%s: unknown option '%s'; see 'ptbpf %s --help'", usage->name, argv[*i],
-			 usage->name);
+		say_unknown(usage, argv[*i]);
 		return OPTS_ERROR;
 	}
 	if (!opts__takes_value(d) && value) {
@@ -232,7 +255,7 @@ static int parse_option(const struct cmd_usage *usage, void *cfg, int argc, char
 	if (opts__takes_value(d) && !value) {
 		if (*i + 1 >= argc) {
 			pr_error("%s: option --%s needs a value (%s)", usage->name, d->name,
-				 expected(d));
+				 opts__expected(d));
 			return OPTS_ERROR;
 		}
 		value = argv[++*i];
@@ -240,35 +263,26 @@ static int parse_option(const struct cmd_usage *usage, void *cfg, int argc, char
 	if (store(d, cfg, off ? "no" : value)) {
 		pr_error("%s: '%s' is not a valid value for --%s "
 			 "(%s)",
-			 usage->name, value, d->name, expected(d));
+			 usage->name, value, d->name, opts__expected(d));
 		return OPTS_ERROR;
 	}
 	return 0;
 }
 
-static void print_help(const struct cmd_usage *usage, FILE *out)
+/* A word where pids may stand. */
+static int take_pids(const struct cmd_usage *usage, void *cfg, const char *word)
 {
-	const struct opt_def *d;
-
-	fprintf(out, "usage: ptbpf %s %s\n\n%s\n", usage->name, usage->synopsis, usage->summary);
-	if (usage->examples)
-		fprintf(out, "\n%s", usage->examples);
-	for (d = usage->opts; !opts__is_end(d); d++) {
-		char left[64];
-
-		if (d->type == OPT_GROUP) {
-			fprintf(out, "\n%s:\n", d->help);
-			continue;
-		}
-		snprintf(left, sizeof(left), "%c%c%c --%s%s%.*s", d->letter ? '-' : ' ',
-			 d->letter ? d->letter : ' ', d->letter ? ',' : ' ', d->name,
-			 d->arg ? " " : "", opts__arg_len(d), d->arg ? d->arg : "");
-		fprintf(out, "  %-28s %s", left, d->help);
-		if (d->type == OPT_SWITCH)
-			fprintf(out, "; --no-%s: off", d->name);
-		fputc('\n', out);
-	}
-	fprintf(out, "  %-28s %s\n", "-h, --help", "print this help");
+	if (!store(opts__find(usage, "pid"), cfg, word))
+		return 0;
+	if (*word < '0' || *word > '9')
+		pr_error("%s: '%s' is no pid%s; 'ptbpf ps' lists processes with PyTorch",
+			 usage->name, word,
+			 opts__find(usage, "name") ?
+				 ": by its script a process is named with --name" :
+				 "");
+	else
+		pr_error("%s: '%s' is not a valid pid (PID[,PID...])", usage->name, word);
+	return OPTS_ERROR;
 }
 
 int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv,
@@ -278,7 +292,7 @@ int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv,
 		if (!strcmp(argv[i], "--"))
 			return i + 1;
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-			print_help(usage, stdout);
+			opts__help(usage, argv[i][1] == '-', stdout);
 			return OPTS_HELP;
 		}
 		if (argv[i][0] == '-' && argv[i][1]) {
@@ -286,6 +300,9 @@ int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv,
 				return OPTS_ERROR;
 		} else if (usage->command) {
 			return i;
+		} else if (usage->pids) {
+			if (take_pids(usage, cfg, argv[i]))
+				return OPTS_ERROR;
 		} else if (words && words->cnt < words->max) {
 			words->list[words->cnt++] = argv[i];
 		} else {

@@ -59,11 +59,14 @@ struct outputs {
 };
 
 #define OUTPUTS_ALIGN "clocks, collectives"
-/* Options of report and export; cfg has a struct outputs `out`. */
+/* Options of report and export; cfg has a struct outputs `out`, and `quiet`. */
 /* clang-format off */
+#define QUIET_OPT(cfg)                                                                              \
+	{ OPT_FLAG, 'q', "quiet", offsetof(struct cfg, quiet), NULL,                                \
+	  "print no messages but warnings and errors", OPT_BASIC }
 #define READING_OPTS(cfg)                                                                           \
 	{ OPT_STR, 0, "when", offsetof(struct cfg, out.when), "NAME",                               \
-	  "only what ran in annotations (record_function, ProfilerStep) of that name, backward and on GPUs, too" }, \
+	  "only what ran in annotations (record_function, ProfilerStep) of that name, backward and on GPUs, too", OPT_BASIC }, \
 	{ OPT_CHOICE, 0, "align", offsetof(struct cfg, out.align), "BY=" OUTPUTS_ALIGN,             \
 	  "of several captures: collectives: where collectives contradict a machine's clock, its times are moved; clocks (default): " \
 	  "a warning says by how much" },                                                           \

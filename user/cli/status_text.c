@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "report/report.h"
 
 #define TARGETS_SHOWN 32
@@ -111,10 +112,10 @@ static void add_members(struct doc *d, const cJSON *row)
 static void add_targets(struct doc *d, const cJSON *status)
 {
 	static const struct doc_column columns[] = {
-		{ "pid", "PID", 10, NULL, 0, 0 },
-		{ "name", "NAME", -15, NULL, 0, 0 },
-		{ "rank", "RANK", 6, NULL, 0, 0 },
-		{ "job", "JOB", 0, NULL, 0, 0 },
+		{ "pid", "PID", 7, NULL, 0, 0 },
+		{ "rank", "RANK", 5, NULL, 0, 0 },
+		{ "job", "JOB", -20, NULL, 0, 1 },
+		{ "script", "SCRIPT", -1, NULL, 0, 0 },
 		{ 0 },
 	};
 	const cJSON *targets = get(status, "targets");
@@ -123,11 +124,13 @@ static void add_targets(struct doc *d, const cJSON *status)
 	doc__gap(d);
 	doc__all(d, "targets", cnt < TARGETS_SHOWN ? cnt : TARGETS_SHOWN, columns);
 	for (uint32_t i; doc__next(d, &i);) {
-		add_members(d, cJSON_GetArrayItem(targets, (int)i));
-		DOC(d, FACT("rank", "-"), FACT("job", "-"));
+		const cJSON *target = cJSON_GetArrayItem(targets, (int)i);
+
+		add_members(d, target);
+		DOC(d, FACT("rank", "-"), FACT("job", "-"), FACT("script", text(target, "name")));
 	}
 	if (number(status, "selected") > TARGETS_SHOWN)
-		doc__line(d, "%10s  %.0f more", "", number(status, "selected") - TARGETS_SHOWN);
+		doc__line(d, "%7s  %.0f more", "", number(status, "selected") - TARGETS_SHOWN);
 	else if (!cnt)
 		doc__line(d, "no process is selected now");
 }
@@ -135,14 +138,15 @@ static void add_targets(struct doc *d, const cJSON *status)
 static void add_windows(struct doc *d, const cJSON *windows, double now_ns)
 {
 	static const struct doc_column columns[] = {
-		{ "window", "WINDOW", 10, NULL, 0, 0 },
+		{ "window", "WINDOW", 7, NULL, 0, 0 },
 		{ "begin_unix_ns", "BEGIN", -14, clock_time, 0, 0 },
-		{ "trigger", "TRIGGER", -10, NULL, 0, 0 },
+		{ "trigger", "TRIGGER", -10, NULL, 0, 1 },
 		{ "state", "STATE", -11, NULL, 0, 0 },
-		{ "seconds", "TIME", 9, span, 0, 0 },
-		{ "slices", "SLICES", 10, unit__count, 0, 0 },
-		{ "lost", "LOST", 7, NULL, 0, 0 },
-		{ "cost_share", "COST", -1, percent, 0, 0 },
+		{ "seconds", "TIME", 8, span, 0, 0 },
+		{ "slices", "SLICES", 8, unit__count, 0, 0 },
+		{ "lost", "LOST", 5, NULL, 0, 0 },
+		{ "cost_share", "COST", 8, percent, 0, 0 },
+		{ ".note", "", -1, NULL, 0, 0 },
 		{ 0 },
 	};
 	static const char *const ended[] = { "complete", "failed", "failed", "incomplete" };
@@ -160,14 +164,14 @@ static void add_windows(struct doc *d, const cJSON *windows, double now_ns)
 		code = number(w, "exit");
 		if (get(w, "exit"))
 			doc__cell(d, "state", "%s", ended[code >= 0 && code <= 3 ? (int)code : 1]);
-		else if (get(w, "state"))
-			doc__cell(d, "state", "%-11s  %.0f processes", text(w, "state"),
-				  number(w, "processes"));
-		else if (get(w, "begin_unix_ns"))
-			doc__cell(d, "state", "%-11s  in %s", "due",
-				  span((number(w, "begin_unix_ns") - now_ns) / 1e9).text);
-		else
+		else if (!get(w, "state"))
 			doc__cell(d, "state", "due");
+		if (get(w, "state"))
+			doc__cell(d, ".note", "%.0f process%s", number(w, "processes"),
+				  number(w, "processes") == 1 ? "" : "es");
+		else if (!get(w, "exit") && get(w, "begin_unix_ns"))
+			doc__cell(d, ".note", "in %s",
+				  span((number(w, "begin_unix_ns") - now_ns) / 1e9).text);
 		add_members(d, w);
 		DOC(d, FACT("begin_unix_ns", "-"),
 		    get(w, "slices") ? FACT("cost_share", "-") : NO_FACT);
@@ -177,7 +181,10 @@ static void add_windows(struct doc *d, const cJSON *windows, double now_ns)
 
 void status_text__put(FILE *out, const cJSON *status)
 {
-	const struct output_args args = { .row_limit = -1, .out = out };
+	const struct output_args args = { .row_limit = -1,
+					  .out = out,
+					  .columns = terminal__columns(fileno(out)),
+					  .colour = terminal__colour(fileno(out)) };
 	struct doc d;
 
 	doc__begin(&d, &args);

@@ -125,57 +125,6 @@ uint32_t targets__count(const struct targets *ts, enum target_state state)
 	return n;
 }
 
-void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
-{
-	switch (why) {
-	case TORCH_PROC_NO_SUCH_PID:
-		pr_error("cannot attach to pid %d: there is no such process", pid);
-		break;
-	case TORCH_PROC_NO_ACCESS:
-		pr_error("cannot attach to pid %d: its memory map cannot be read (%s)", pid,
-			 errstr(err));
-		pr_hint("run as root, or with CAP_SYS_PTRACE; for details see 'ptbpf doctor --pid %d'",
-			pid);
-		break;
-	case TORCH_PROC_NO_TORCH:
-		pr_error(
-			"cannot attach to pid %d: it has not loaded PyTorch (no libtorch_cpu in its "
-			"memory map)",
-			pid);
-		pr_hint("use --wait to attach once it does; to trace its workers, give their pids "
-			"or use --children");
-		break;
-	case TORCH_PROC_BAD_LIB:
-		if (err == -EXDEV) {
-			pr_error(
-				"cannot attach to pid %d: its PyTorch library is on a file "
-				"system that a process of another user serves (FUSE) or may serve (an "
-				"overlay that a user mounted)",
-				pid);
-			break;
-		}
-		pr_error(
-			"cannot attach to pid %d: its PyTorch library cannot be read as an x86-64 ELF "
-			"file (%s)",
-			pid, errstr(err));
-		break;
-	case TORCH_PROC_MAIN_ENDED:
-		pr_error(
-			"cannot attach to pid %d: its main thread has ended, and the kernel finds no memory of it "
-			"although other threads run",
-			pid);
-		break;
-	case TORCH_PROC_IS_KTHREAD:
-		pr_error("cannot attach to pid %d: it is a kernel thread or has no address space",
-			 pid);
-		break;
-	case TORCH_PROC_OK:
-		if (err != -ECANCELED) /* main() reports the interruption */
-			pr_error("cannot attach to pid %d: %s", pid, errstr(err));
-		break;
-	}
-}
-
 struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *libs, bool no_cache)
 {
 	struct plan_key key;

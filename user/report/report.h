@@ -97,8 +97,8 @@ struct doc {
 };
 
 /*
- * As JSON or text, by args, whose session may be NULL where that is text. doc__finish() frees
- * what it needs. 0 or negative errno.
+ * As JSON or text, by args, whose session is NULL where the document is of no capture.
+ * doc__finish() frees what it needs. 0 or negative errno.
  */
 void doc__begin(struct doc *d, const struct output_args *args);
 /* Says what the capture lacks. 0 or negative errno, logged. */

@@ -41,7 +41,7 @@ int control_socket__connect(const char *path);
 /* ---- control_msg.c: the bodies of requests and answers ---- */
 
 #define CONTROL_VERSION 1
-#define CONTROL_ANSWER_MAX (160 << 10)
+#define CONTROL_ANSWER_MAX (256 << 10)
 #define CONTROL_PIDS_MAX 256
 #define CONTROL_AHEAD_MAX_NS (3600ULL * 1000000000) /* of --start-at */
 

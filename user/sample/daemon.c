@@ -277,6 +277,7 @@ enum sample_code sample__run(const struct sample_settings *set, sample_reload_fn
 	d.start_ns = clock__mono_ns();
 	step_wait__begin(&d.step_wait, d.start_ns);
 	pr_info("sampling into %s; Ctrl-C ends it", d.dir.path);
+	selected__say(&d);
 	err = run_loop(&d);
 	hold__end(&d);
 	events__stop(&d);

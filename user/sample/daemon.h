@@ -338,6 +338,10 @@ uint64_t begin__follow_schedule(struct daemon *d);
 /* When the next window of the schedule begins, in Unix time; 0: not known, or there is none. */
 uint64_t begin__next_real_ns(const struct daemon *d);
 
+/* ---- selected.c ---- */
+
+void selected__say(const struct daemon *d); /* whose processes the windows will have */
+
 /* ---- budget.c, cost_account.c: --max-overhead ---- */
 
 /*

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/containers.h"
 #include "base/log.h"
 #include "base/proc_read.h"
 #include "base/shared_mem.h"
@@ -32,24 +34,28 @@
 #define LOST_MAX 32 /* children that are waited for */
 #define REAP_MS 20
 #define CUT_SAY_NS 3600000000000ULL
+#define CPU_MS 250 /* in which the use of processors is measured */
 
-enum scout_task { SCOUT_SELECT, SCOUT_OTHERS, SCOUT_FACTS };
+enum scout_task { SCOUT_SELECT, SCOUT_OTHERS, SCOUT_FACTS, SCOUT_LIST };
 
 struct question {
 	enum scout_task task;
+	enum scout_depth depth;
 	const struct proc_select *sel;
 	const pid_t *pids;
 	uint32_t cnt;
 	pid_t parent;
 };
 
-enum answer_kind { ANSWER_PROCESS, ANSWER_SLOW, ANSWER_CUT, ANSWER_END };
+enum answer_kind { ANSWER_PROCESS, ANSWER_SLOW, ANSWER_CUT, ANSWER_UNSEEN, ANSWER_END };
 
 struct answer {
 	enum answer_kind kind;
-	uint32_t nr; /* of SCOUT_FACTS: in its list */
-	struct proc_facts facts;
+	/* in the list of SCOUT_FACTS, SCOUT_LIST: the last answer with a number counts */
+	uint32_t nr;
+	struct proc_view view;
 };
+_Static_assert(sizeof(struct answer) <= PIPE_BUF, "it is written whole");
 
 static struct left_out left_out;
 static struct proc_id *shared_at; /* which one the child inspects */
@@ -67,37 +73,44 @@ struct scout {
 		uid_t uid;
 		uint64_t cpu_ns;
 	} users[USERS_MAX];
-	uint32_t user_cnt, cut;
+	uint32_t user_cnt, cut, unseen;
+	/* of SCOUT_LIST: what was found, and the parents of all processes */
+	struct found {
+		struct proc_view view;
+		uint64_t cpu, ns; /* processor time until then */
+	} * found;
+	uint32_t found_cnt, found_cap;
+	pid_t *parents;
+	uint32_t parent_cnt, parent_cap;
 };
 
 static void say(const struct scout *c, enum answer_kind kind, uint32_t nr,
-		const struct proc_facts *facts)
+		const struct proc_view *view)
 {
 	struct answer a;
 
 	memset(&a, 0, sizeof(a));
 	a.kind = kind;
 	a.nr = nr;
-	if (facts)
-		a.facts = *facts;
+	if (view)
+		a.view = *view;
 	if (write(c->fd, &a, sizeof(a)) != sizeof(a))
 		_exit(1); /* nobody listens */
 }
 
 /* False: there is no such process any more. */
-static bool identify(pid_t pid, struct proc_id *id)
+static bool identify(pid_t pid, struct proc_id *id, struct proc_stat *st)
 {
 	char path[32];
-	struct proc_stat st;
 	struct stat dir;
 	struct statx exe;
 
 	*id = (struct proc_id){ .pid = pid };
 	snprintf(path, sizeof(path), "/proc/%d", pid);
-	if (stat(path, &dir) || proc_stat__read(pid, &st))
+	if (stat(path, &dir) || proc_stat__read(pid, st))
 		return false;
 	id->uid = dir.st_uid;
-	id->start = st.start;
+	id->start = st->start;
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	/* whoever serves it is not asked */
 	if (!statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &exe)) {
@@ -118,37 +131,105 @@ static uint64_t *spent_of(struct scout *c, uid_t uid)
 }
 
 /* Does it have PyTorch, within its time and its user's? */
-static bool has_torch(struct scout *c, const struct proc_facts *f)
+static bool has_torch(struct scout *c, struct proc_view *v, const struct proc_stat *st)
 {
-	uint64_t *spent = spent_of(c, f->id.uid), begin = clock__cpu_ns();
-	int found;
+	uint64_t *spent = spent_of(c, v->facts.id.uid), begin = clock__cpu_ns();
+	int err;
 
 	if (*spent >= SCOUT_USER_NS) {
 		c->cut++;
 		return false;
 	}
-	*shared_at = f->id;
+	*shared_at = v->facts.id;
 	proc_read__limit(begin + SCOUT_PROC_NS);
-	found = torch_proc__peek(f->id.pid);
+	err = torch_proc__look(v->facts.id.pid, &v->has);
 	proc_read__limit(0);
 	*spent += clock__cpu_ns() - begin;
-	if (found == -ETIME)
-		say(c, ANSWER_SLOW, 0, f);
-	return found > 0;
+	if (err == -ETIME)
+		say(c, ANSWER_SLOW, 0, v);
+	c->unseen += (err == -EACCES || err == -EPERM) && !(st->flags & PROC_KTHREAD);
+	return !err && v->has.torch;
+}
+
+static void find_texts(struct proc_view *v)
+{
+	pid_t pid = v->facts.id.pid;
+	ssize_t len;
+
+	proc__comm(pid, 0, v->facts.comm);
+	len = proc_file__read_some(pid, "cmdline", v->command, sizeof(v->command) - 1);
+	if (len < 0)
+		len = 0;
+	proc_script__of(v->command, (size_t)len, v->facts.script, sizeof(v->facts.script));
+	if (!*v->facts.script)
+		memcpy(v->facts.script, v->facts.comm, sizeof(v->facts.comm));
+	while (len && !v->command[len - 1])
+		len--;
+	for (ssize_t i = 0; i < len; i++)
+		if (!v->command[i])
+			v->command[i] = ' ';
+}
+
+/*
+ * Its rank, and the launcher's name of its job, else where it runs. torchrun calls a job "none"
+ * that was given no id.
+ */
+static void find_job(struct proc_view *v)
+{
+	struct proc_facts *pf = &v->facts;
+	const char *run_id;
+	struct job_facts f;
+	struct job_rank r;
+
+	job_facts__read(pf->id.pid, &f);
+	run_id = f.texts[JOB_TORCHELASTIC_RUN_ID];
+	if (job_vars__rank(f.numbers, &r))
+		pf->rank = (int32_t)r.rank;
+	if (f.numbers[JOB_SLURM_JOB_ID] >= 0)
+		snprintf(pf->job, sizeof(pf->job), "slurm:%" PRId64, f.numbers[JOB_SLURM_JOB_ID]);
+	else if (run_id && *run_id && strcmp(run_id, "none") != 0)
+		snprintf(pf->job, sizeof(pf->job), "torchrun:%.64s", run_id);
+	else if (*f.pod_uid)
+		snprintf(pf->job, sizeof(pf->job), "pod:%s", f.pod_uid);
+	else if (*f.container_id)
+		snprintf(pf->job, sizeof(pf->job), "container:%s", f.container_id);
+	snprintf(v->container, sizeof(v->container), "%.12s", f.container_id);
+	job_facts__clear(&f);
+}
+
+static void keep_found(struct scout *c, struct proc_view *v, const struct proc_stat *st)
+{
+	struct found f;
+
+	find_texts(v);
+	find_job(v);
+	v->parent = st->parent;
+	v->threads = st->threads;
+	v->gpus = proc__gpus(v->facts.id.pid);
+	f = (struct found){ *v, st->cpu, clock__mono_ns() };
+	say(c, ANSWER_PROCESS, c->found_cnt, v);
+	vec_push(c->found, c->found_cnt, c->found_cap, f);
 }
 
 /* True: that is all. */
 static bool look_at(struct scout *c, pid_t pid)
 {
-	struct proc_facts f = { .rank = -1 };
-	bool wanted = c->q->task == SCOUT_SELECT;
+	struct proc_view v = { .facts.rank = -1, .cpu = -1 };
+	bool list = c->q->task == SCOUT_LIST, others = c->q->task == SCOUT_OTHERS;
+	struct proc_stat st;
 
-	if (pid == c->q->parent || !identify(pid, &f.id) ||
-	    proc_select__matches(c->q->sel, pid) != wanted ||
-	    left_out__has(&left_out, &f.id, c->now_ns) || !has_torch(c, &f))
+	if (pid == c->q->parent || !identify(pid, &v.facts.id, &st))
 		return false;
-	say(c, ANSWER_PROCESS, 0, &f);
-	return !wanted;
+	if (list)
+		vec_push(c->parents, c->parent_cnt, c->parent_cap, st.parent);
+	if (proc_select__matches(c->q->sel, pid) == others ||
+	    left_out__has(&left_out, &v.facts.id, c->now_ns) || !has_torch(c, &v, &st))
+		return false;
+	if (list)
+		keep_found(c, &v, &st);
+	else
+		say(c, ANSWER_PROCESS, 0, &v);
+	return others;
 }
 
 static void look_at_all(struct scout *c)
@@ -167,43 +248,41 @@ static void look_at_all(struct scout *c)
 	closedir(d);
 }
 
-/*
- * Its rank, and the launcher's name of its job, else where it runs. torchrun calls a job "none"
- * that was given no id.
- */
-static void find_job(struct proc_facts *pf)
+/* What is known of it when all have been seen, and some time has passed. */
+static void look_again(struct scout *c)
 {
-	const char *run_id;
-	struct job_facts f;
-	struct job_rank r;
+	const double tick_ns = 1e9 / (double)sysconf(_SC_CLK_TCK);
 
-	job_facts__read(pf->id.pid, &f);
-	run_id = f.texts[JOB_TORCHELASTIC_RUN_ID];
-	if (job_vars__rank(f.numbers, &r))
-		pf->rank = (int32_t)r.rank;
-	if (f.numbers[JOB_SLURM_JOB_ID] >= 0)
-		snprintf(pf->job, sizeof(pf->job), "slurm:%" PRId64, f.numbers[JOB_SLURM_JOB_ID]);
-	else if (run_id && *run_id && strcmp(run_id, "none") != 0)
-		snprintf(pf->job, sizeof(pf->job), "torchrun:%.64s", run_id);
-	else if (*f.pod_uid)
-		snprintf(pf->job, sizeof(pf->job), "pod:%s", f.pod_uid);
-	else if (*f.container_id)
-		snprintf(pf->job, sizeof(pf->job), "container:%s", f.container_id);
-	job_facts__clear(&f);
+	poll(NULL, 0, CPU_MS);
+	for (uint32_t i = 0; i < c->found_cnt; i++) {
+		struct found *f = &c->found[i];
+		pid_t pid = f->view.facts.id.pid;
+		struct proc_stat st;
+
+		for (uint32_t k = 0; k < c->parent_cnt; k++)
+			f->view.children += c->parents[k] == pid;
+		if (!proc_stat__read(pid, &st) && st.start == f->view.facts.id.start)
+			f->view.cpu = (double)(st.cpu - f->cpu) * tick_ns /
+				      (double)(clock__mono_ns() - f->ns);
+		say(c, ANSWER_PROCESS, i, &f->view);
+	}
 }
 
 static void find_facts(struct scout *c)
 {
 	for (uint32_t i = 0; i < c->q->cnt; i++) {
-		struct proc_facts f = { .rank = -1 };
+		struct proc_view v = { .facts.rank = -1 };
+		struct proc_facts *f = &v.facts;
+		struct proc_stat st;
 
-		if (!identify(c->q->pids[i], &f.id) || left_out__has(&left_out, &f.id, c->now_ns))
+		if (!identify(c->q->pids[i], &f->id, &st) ||
+		    left_out__has(&left_out, &f->id, c->now_ns))
 			continue;
-		f.torch = has_torch(c, &f);
-		*shared_at = f.id;
-		proc__comm(f.id.pid, 0, f.comm);
-		find_job(&f);
-		say(c, ANSWER_PROCESS, i, &f);
+		f->torch = has_torch(c, &v, &st);
+		*shared_at = f->id;
+		find_texts(&v);
+		find_job(&v);
+		say(c, ANSWER_PROCESS, i, &v);
 	}
 }
 
@@ -222,13 +301,17 @@ static _Noreturn void child_main(const struct question *q, int fd)
 		find_facts(&c);
 	else
 		look_at_all(&c);
+	if (q->task == SCOUT_LIST)
+		say(&c, ANSWER_UNSEEN, c.unseen, NULL);
+	if (q->task == SCOUT_LIST && q->depth == SCOUT_WHOLE)
+		look_again(&c);
 	if (c.cut)
 		say(&c, ANSWER_CUT, c.cut, NULL);
 	say(&c, ANSWER_END, 0, NULL);
 	_exit(0);
 }
 
-/* ---- in ptbpf sample ---- */
+/* ---- in the program that asks ---- */
 
 static void reap_lost(void)
 {
@@ -286,7 +369,7 @@ static int take_answers(int fd, answer_fn fn, void *arg)
 			return 0;
 		if (a.kind == ANSWER_SLOW)
 			proc_scout__strike(
-				&a.facts.id, LEFT_OUT_STRIKES,
+				&a.view.facts.id, LEFT_OUT_STRIKES,
 				"its mappings are so many that to read them takes too long");
 		else if (a.kind == ANSWER_CUT)
 			say_cut(a.nr);
@@ -349,8 +432,8 @@ static void add_to_list(void *arg, const struct answer *a)
 {
 	struct proc_list *list = arg;
 
-	proc_list__add(list, a->facts.id.pid, a->facts.id.uid);
-	list->items[list->cnt - 1].id = a->facts.id;
+	proc_list__add(list, a->view.facts.id.pid, a->view.facts.id.uid);
+	list->items[list->cnt - 1].id = a->view.facts.id;
 }
 
 int proc_scout__select(const struct proc_select *sel, struct proc_list *list)
@@ -387,7 +470,7 @@ static void keep_facts(void *arg, const struct answer *a)
 {
 	struct proc_facts *facts = arg;
 
-	facts[a->nr] = a->facts;
+	facts[a->nr] = a->view.facts;
 }
 
 void proc_scout__facts(const pid_t *pids, uint32_t cnt, struct proc_facts *facts)
@@ -398,4 +481,35 @@ void proc_scout__facts(const pid_t *pids, uint32_t cnt, struct proc_facts *facts
 		facts[i] = (struct proc_facts){ .rank = -1 };
 	if (cnt)
 		ask(&q, keep_facts, facts); /* what is missing is not known */
+}
+
+struct listing {
+	struct proc_view *views;
+	uint32_t cnt, cap, unseen;
+};
+
+static void keep_view(void *arg, const struct answer *a)
+{
+	struct listing *l = arg;
+
+	if (a->kind == ANSWER_UNSEEN)
+		l->unseen = a->nr;
+	else if (a->nr < l->cnt)
+		l->views[a->nr] = a->view;
+	else
+		vec_push(l->views, l->cnt, l->cap, a->view);
+}
+
+int proc_scout__list(enum scout_depth depth, struct proc_view **views, uint32_t *cnt,
+		     uint32_t *unseen)
+{
+	static const struct proc_select all = { .all_torch = true };
+	struct question q = { .task = SCOUT_LIST, .depth = depth, .sel = &all };
+	struct listing l = { .cnt = 0 };
+	int err = ask(&q, keep_view, &l);
+
+	*views = l.views;
+	*cnt = l.cnt;
+	*unseen = l.unseen;
+	return err == -ETIMEDOUT ? 0 : err;
 }

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "target/torch.h"
+
 #define PROC_SELECT_MAX 256 /* processes of a window; others have their turn later */
 
 /* A process is known by its pid and start, a file by device and inode, which stay when it is
@@ -99,6 +101,7 @@ bool left_out__has(const struct left_out *lo, const struct proc_id *id, uint64_t
 #define SCOUT_NS 3000000000ULL
 #define SCOUT_PROC_NS 200000000ULL
 #define SCOUT_USER_NS 1000000000ULL
+#define PROC_SCRIPT_MAX 128
 
 struct proc_facts {
 	struct proc_id id; /* pid 0: nothing is known */
@@ -106,7 +109,31 @@ struct proc_facts {
 	int32_t rank;      /* -1: none */
 	char comm[16];     /* "": not known, as below */
 	char job[80];      /* "slurm:42", "torchrun:ID" (cut), "pod:UID", "container:ID" */
+	char script[PROC_SCRIPT_MAX]; /* proc_script__of() */
 };
+
+/* And what people choose a process by. */
+struct proc_view {
+	struct proc_facts facts;
+	struct torch_seen has;
+	pid_t parent;
+	uint32_t threads, children;
+	double cpu;         /* processors that it keeps busy now; negative: not known */
+	uint64_t gpus;      /* proc__gpus() */
+	char container[13]; /* the begin of its id; "": none */
+	char command[1024]; /* its arguments, cut */
+};
+
+enum scout_depth {
+	SCOUT_BRIEF, /* without `cpu`, which takes a moment, and `children` */
+	SCOUT_WHOLE,
+};
+/*
+ * All processes that have PyTorch mapped now, by their pids, from malloc. *unseen: that may not be
+ * looked at, threads of the kernel aside. 0 or negative errno.
+ */
+int proc_scout__list(enum scout_depth depth, struct proc_view **views, uint32_t *cnt,
+		     uint32_t *unseen);
 
 /*
  * The list becomes all matching processes that have PyTorch mapped now. 0, or negative errno: the

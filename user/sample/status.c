@@ -50,13 +50,15 @@ static void put_daemon(const struct daemon *d, struct jsonw *w)
  * fit into an answer. */
 static void put_name(struct jsonw *w, const char *text)
 {
-	char plain[sizeof(((struct proc_facts *)0)->job)];
+	char plain[PROC_SCRIPT_MAX];
 
 	jsonw__str(w, term_text__copy(plain, sizeof(plain), text));
 }
 
 #define TARGET_BYTES                                                                               \
-	(2 * (sizeof(((struct proc_facts *)0)->comm) + sizeof(((struct proc_facts *)0)->job)) + 80)
+	(2 * (sizeof(((struct proc_facts *)0)->comm) + sizeof(((struct proc_facts *)0)->job) +     \
+	      PROC_SCRIPT_MAX) +                                                                   \
+	 96)
 _Static_assert(DAEMON_LINES_MAX * sizeof(((struct jsonw_text *)0)->text) +
 			       PROC_SELECT_MAX * TARGET_BYTES + 4 * PATH_MAX <=
 		       CONTROL_ANSWER_MAX,
@@ -75,6 +77,10 @@ static void put_targets(const struct daemon *d, struct jsonw *w)
 		if (*facts[i].comm) {
 			JSONW_KEY(w, "name");
 			put_name(w, facts[i].comm);
+		}
+		if (*facts[i].script) {
+			JSONW_KEY(w, "script");
+			put_name(w, facts[i].script);
 		}
 		if (facts[i].rank >= 0)
 			JSONW_I64(w, "rank", facts[i].rank);

@@ -29,8 +29,6 @@
 #define MAGIC "PTBAGENT"
 /* clang-format off */
 #define TLS_MAX (1 << 24)
-/* of PTB_AGENT_FILE: copies may have a version or a hash after it */
-#define FILE_STEM "libptbpf_agent"
 /* clang-format on */
 
 static const char *const site_names[PTB_AGENT_SITE_CNT] = {
@@ -336,7 +334,7 @@ static bool names_ctl(pid_t pid, const struct proc_map *code)
 static bool may_be_agent(const struct search *s, uint32_t i, bool by_name)
 {
 	const struct proc_map *map = &s->maps.items[i];
-	bool named = strstr(proc_map__base(map), FILE_STEM);
+	bool named = strstr(proc_map__base(map), AGENT_LIB_STEM);
 
 	if (!map->exec || named != by_name)
 		return false;

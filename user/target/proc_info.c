@@ -17,6 +17,7 @@
 #include "base/proc_read.h"
 
 #define CMDLINE_MAX 4096
+#define FDS_MAX 4096 /* that are looked at */
 
 /* ---- texts ---- */
 
@@ -64,6 +65,7 @@ bool proc_cgroup__next(const char **at, struct proc_cgroup *cg)
 int proc_stat__read(pid_t pid, struct proc_stat *out)
 {
 	char *text, *p;
+	uint64_t user, kernel;
 	size_t len;
 	int err = proc_file__read(pid, 0, "stat", &text, &len);
 
@@ -72,10 +74,11 @@ int proc_stat__read(pid_t pid, struct proc_stat *out)
 	p = strrchr(text, ')'); /* the name before it may hold blanks and parentheses */
 	if (!p || sscanf(p + 1,
 			 " %c %d %*d %*d %*d %*d %" SCNu32 " %" SCNu64 " %*u %" SCNu64
-			 " %*u %*u %*u %*d %*d %*d %*d %" SCNu32 " %*d %" SCNu64,
-			 &out->state, &out->parent, &out->flags, &out->minor, &out->major,
-			 &out->threads, &out->start) != 7)
+			 " %*u %" SCNu64 " %" SCNu64 " %*d %*d %*d %*d %" SCNu32 " %*d %" SCNu64,
+			 &out->state, &out->parent, &out->flags, &out->minor, &out->major, &user,
+			 &kernel, &out->threads, &out->start) != 9)
 		err = -EPROTO;
+	out->cpu = err ? 0 : user + kernel;
 	free(text);
 	return err;
 }
@@ -203,6 +206,30 @@ static int list_numbers(const char *path, struct pid_list *list)
 	}
 	closedir(dir);
 	return 0;
+}
+
+uint64_t proc__gpus(pid_t pid)
+{
+	uint32_t left = FDS_MAX, n;
+	char path[64], file[64];
+	struct dirent *de;
+	uint64_t gpus = 0;
+	DIR *fds;
+	int dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/", pid);
+	fds = opendir(path);
+	dir = fds ? dirfd(fds) : -1;
+	while (fds && left-- && (de = readdir(fds))) {
+		ssize_t len = readlinkat(dir, de->d_name, file, sizeof(file) - 1);
+
+		file[len > 0 ? len : 0] = '\0';
+		if (sscanf(file, "/dev/nvidia%" SCNu32, &n) == 1 && n < 64)
+			gpus |= 1ULL << n;
+	}
+	if (fds)
+		closedir(fds);
+	return gpus;
 }
 
 static int finish_list(struct pid_list *list, int err, pid_t **out)

@@ -52,12 +52,15 @@ bool proc_cgroup__next(const char **at, struct proc_cgroup *cg);
 
 /* ---- /proc/PID/stat ---- */
 
+#define PROC_KTHREAD 0x00200000 /* of `flags`: linux/sched.h PF_KTHREAD */
+
 struct proc_stat {
 	char state; /* 'R', 'S', 'Z', ... */
 	pid_t parent;
 	uint32_t flags;        /* PF_* of the kernel */
 	uint64_t minor, major; /* page faults of the process since it began */
 	uint32_t threads;      /* one that has ended is among them if it is the first */
+	uint64_t cpu;          /* time of a processor, in clock ticks */
 	uint64_t start;        /* clock ticks since boot */
 };
 
@@ -98,6 +101,14 @@ int proc_memory__code(pid_t pid, uint64_t *bytes);
 
 char *proc_info__exe_name(pid_t pid); /* base name, "" if unknown; NULL: out of memory */
 char *proc_info__cmdline(pid_t pid);  /* control characters replaced; NULL: out of memory */
+
+/* What it runs, of its arguments, each of which ends with a NUL: of Python the script or module and
+ * what follows ("train.py --lr 3", "-m pkg.train"), cut to cap bytes. */
+void proc_script__of(const char *args, size_t len, char *buf, size_t cap);
+/* Of such a text the length of the script's or module's name, at *name. */
+size_t proc_script__name(const char *script, const char **name);
+/* Numbers of NVIDIA's devices (/dev/nvidiaN) that it has open, by bits. 0: none, or not known. */
+uint64_t proc__gpus(pid_t pid);
 
 /* Thread ids of pid; *tids from malloc. Count or negative errno. */
 int proc__threads(pid_t pid, pid_t **tids);

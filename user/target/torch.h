@@ -109,6 +109,12 @@ bool torch_proc__ready(const struct torch_proc *tp);
 /* Cheap test for waiting loops: does /proc/PID/maps name a torch library? 1, 0, or negative
  * errno. */
 int torch_proc__peek(pid_t pid);
+/* What of interest a process has mapped, by the names of files alone. 0 or negative errno. */
+#define AGENT_LIB_STEM "libptbpf_agent" /* copies may have a version or a hash after it */
+struct torch_seen {
+	bool torch, cuda, agent; /* cuda: the driver's library */
+};
+int torch_proc__look(pid_t pid, struct torch_seen *seen);
 
 /* Finds the torch libraries among the mappings of a process. Private to target. */
 

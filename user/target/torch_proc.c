@@ -23,7 +23,6 @@ static enum torch_proc_why why_of(int err)
 /* Reads names and maps. */
 static int read_process(struct torch_proc *tp, struct proc_maps *maps, enum torch_proc_why *why)
 {
-	const uint32_t pf_kthread = 0x00200000; /* linux/sched.h PF_KTHREAD */
 	struct thread_status status;
 	struct proc_stat stat;
 	int err;
@@ -42,7 +41,7 @@ static int read_process(struct torch_proc *tp, struct proc_maps *maps, enum torc
 		return -ESRCH;
 	}
 	*why = TORCH_PROC_OK;
-	if (stat.flags & pf_kthread) {
+	if (stat.flags & PROC_KTHREAD) {
 		*why = TORCH_PROC_IS_KTHREAD;
 		return -EINVAL;
 	}
@@ -173,18 +172,32 @@ bool torch_proc__ready(const struct torch_proc *tp)
 	return tp->libs[TORCH_LIB_PYTHON].present || strncmp(tp->exe, "python", 6) != 0;
 }
 
-int torch_proc__peek(pid_t pid)
+int torch_proc__look(pid_t pid, struct torch_seen *seen)
 {
 	struct proc_maps maps;
-	int err, found = 0;
+	int err;
 
+	*seen = (struct torch_seen){ .torch = false };
 	err = proc_maps__read(pid, &maps);
 	if (err)
 		return err;
-	for (uint32_t i = 0; i < maps.cnt && !found; i++)
-		found = torch_libs__may_be(&maps.items[i]);
+	for (uint32_t i = 0; i < maps.cnt; i++) {
+		const struct proc_map *m = &maps.items[i];
+
+		seen->torch |= torch_libs__may_be(m);
+		seen->cuda |= m->exec && strstr(proc_map__base(m), "libcuda.so");
+		seen->agent |= m->exec && strstr(proc_map__base(m), AGENT_LIB_STEM);
+	}
 	proc_maps__free(&maps);
-	return found;
+	return 0;
+}
+
+int torch_proc__peek(pid_t pid)
+{
+	struct torch_seen seen;
+	int err = torch_proc__look(pid, &seen);
+
+	return err ? err : seen.torch;
 }
 
 static void mix_digest(uint64_t *h, uint64_t v)

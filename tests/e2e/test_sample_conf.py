@@ -69,7 +69,7 @@ def test_hangup_without_a_file(ws, spin):
     ("--dir=/x\n", ":1: '--dir' is no option of ptbpf sample"),
     ("\n\nall-torch\n", ":3: 'all-torch' is no NAME=VALUE"),
     ("all-torch=1\n", ":1: '1' is not a valid value for all-torch (yes or no)"),
-    ("max-disk=much", ":1: 'much' is not a valid value for max-disk (SIZE)"),
+    ("max-disk=much", ":1: 'much' is not a valid value for max-disk (64k, 4MiB"),
     ("traces=xml\n", ":1: 'xml' is not a valid value for traces (none, json, json.gz)"),
     ("dir=/x\n\ndir=/y\n", ":3: 'dir' is already in line 1"),
     ("config=/x\n", ":1: 'config' is an option of the command line only"),

@@ -19,7 +19,7 @@
 struct run_cfg {
 	struct record_opts rec;
 	struct pid_list pids;
-	const char *name; /* instead of a pid; NULL: none */
+	const char *name;   /* instead of a pid; NULL: none */
 	const char *output; /* "": in memory */
 	const char *trace, *et, *flamegraph;
 	struct output_file files[OUTPUTS_FILES]; /* beside the capture, all that are named */

@@ -6,7 +6,7 @@
 #                                  and libraries: ptbpf, ptbpf-agent, and the debug symbols of both, checked with lintian
 #   tools/package.sh RELEASE...    for these releases of Debian (bookworm, trixie), each in a new chroot of it
 #   tools/package.sh static        ptbpf-VERSION-x86_64-linux.tar.zst: the program with all libraries in it and the agent, for any
-#                                  distribution; on Debian 12 or 13
+#                                  distribution; made in a chroot unless this is Debian 12 (Debian 13's libelf.a lacks functions)
 #   tools/package.sh wheel         the same for pip: ptbpf-VERSION-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
@@ -56,17 +56,20 @@ build_here() {
 	lintian --allow-root --fail-on error,warning ./*.changes || die "lintian objects to the packages in $dir"
 }
 
-# The same, by this script, in a chroot that lives no longer than that.
+# build_in_chroot RELEASE [static|wheel]: the same, by this script, in a chroot that lives no longer than that.
 build_in_chroot() {
-	local release=$1 dir status=0
+	local release=$1 made dir status=0
 	dir=$(mktemp -d "${TMPDIR:-/var/tmp}/ptbpf-package.XXXXXX")
 	debian_tree "$release" "$dir" || status=1
 	if [ $status = 0 ]; then
 		copy_tree "$dir/ptbpf"
-		in_chroot "$dir" /ptbpf/tools/package.sh || status=1
-		rm -rf "${OUT:?}/$release"
+		in_chroot "$dir" /ptbpf/tools/package.sh ${2:+"$2"} >&2 || status=1
 		mkdir -p "$OUT"
-		[ ! -d "$dir/ptbpf/build-package/$release" ] || cp -r "$dir/ptbpf/build-package/$release" "$OUT/$release"
+		for made in "$dir"/ptbpf/build-package/{"$release",*.zst,*.whl}; do
+			[ -e "$made" ] || continue
+			rm -rf "${OUT:?}/$(basename "$made")"
+			cp -r "$made" "$OUT"
+		done
 	fi
 	rm -rf --one-file-system "$dir"
 	return $status
@@ -112,7 +115,10 @@ pack_static() {
 	(cd "$PTBPF_ROOT" && cp -r LICENSE CHANGELOG.md README.md docs "$top")
 	tar --create --zstd --sort=name --owner=0 --group=0 --file "$OUT/$name.tar.zst" -C "$OUT/static" "$name"
 	rm -rf "$top"
-	ls -1 "$OUT/$name.tar.zst"
+}
+
+pack_wheel() {
+	python3 "$PTBPF_ROOT/tools/package/wheel.py" "$(version)" "$OUT/static/root" "$OUT/static/LICENSE.libraries" "$OUT"
 }
 
 need_root "tools/package.sh"
@@ -121,13 +127,14 @@ case ${1:-} in
 	build_here
 	ls -1 "$OUT"/*/*.deb
 	;;
-static)
-	build_static
-	pack_static
-	;;
-wheel)
-	build_static
-	python3 "$PTBPF_ROOT/tools/package/wheel.py" "$(version)" "$OUT/static/root" "$OUT/static/LICENSE.libraries" "$OUT"
+static | wheel)
+	if [ "$(codename)" = bookworm ]; then
+		build_static
+		"pack_$1"
+	else
+		build_in_chroot bookworm "$1" || die "no static program"
+	fi
+	ls -1 "$OUT/ptbpf-$(version)-"*."$([ "$1" = wheel ] && echo whl || echo zst)"
 	;;
 *)
 	for release; do

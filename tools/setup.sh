@@ -84,37 +84,6 @@ setup_fuzz() {
 	apt_install "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
 }
 
-# What Debian has no static library of (cJSON), or one that needs libraries for TLS that it has no static ones of (libmicrohttpd).
-# Made anew when they are older than a month, as the machine's own would be.
-setup_static() {
-	local dir=$PTBPF_ENV_DIR/static work
-	setup_build
-	apt_install dpkg-dev libbz2-dev liblzma-dev zstd
-	[ -z "$(find "$dir/$PTBPF_STAMP" -mtime -30 2>/dev/null)" ] || return 0
-	note "building cJSON and libmicrohttpd in $dir"
-	work=$(mktemp -d "$PTBPF_ENV_DIR/static.XXXXXX")
-	if ! (
-		set -e
-		cd "$work"
-		debian_source cjson libmicrohttpd
-		cmake -S cjson-*/ -B cjson -DCMAKE_INSTALL_PREFIX="$dir" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_BUILD_TYPE=Release \
-			-DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF -DENABLE_CJSON_TEST=OFF
-		make -C cjson install
-		cd libmicrohttpd-*/
-		./configure --prefix="$dir" --disable-shared --with-pic --disable-https --disable-doc --disable-examples --disable-curl
-		make -j"$(nproc)" install
-		cd ..
-		for name in cjson libmicrohttpd; do
-			install -D -m 644 "$name"-*/debian/copyright "$dir/share/doc/$name/copyright"
-		done
-	) >"$dir.log" 2>&1; then
-		rm -rf "$work"
-		die "the static libraries cannot be built: $(tail -n 1 "$dir.log")"
-	fi
-	rm -rf "$work"
-	env_stamp static
-}
-
 # venv NAME VERSION: a virtual environment with the official wheel. Says why not in $why.
 why=
 venv() {
@@ -139,6 +108,32 @@ venv() {
 		return 1
 	fi
 	env_stamp "$name"
+}
+
+# What Debian has no static library of (cJSON), or one that needs libraries for TLS that it has no static ones of (libmicrohttpd).
+# They are made anew when they are older than a month. Says why not in $why.
+setup_static() {
+	local dir=$PTBPF_ENV_DIR/static work
+	apt_install dpkg-dev libbz2-dev liblzma-dev zstd
+	[ -z "$(find "$dir/$PTBPF_STAMP" -mtime -30 2>/dev/null)" ] || return 0
+	note "building cJSON and libmicrohttpd in $dir"
+	work=$(mktemp -d "$PTBPF_ENV_DIR/static.XXXXXX")
+	if ! (
+		cd "$work" && debian_source cjson libmicrohttpd &&
+			cmake -S cjson-*/ -B cjson -DCMAKE_INSTALL_PREFIX="$dir" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_BUILD_TYPE=Release \
+				-DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF -DENABLE_CJSON_TEST=OFF &&
+			make -C cjson install && cd libmicrohttpd-*/ &&
+			./configure --prefix="$dir" --disable-shared --with-pic --disable-https --disable-doc --disable-examples --disable-curl &&
+			make -j"$(nproc)" install && cd .. &&
+			install -D -m 644 cjson-*/debian/copyright "$dir/share/doc/cjson/copyright" &&
+			install -D -m 644 libmicrohttpd-*/debian/copyright "$dir/share/doc/libmicrohttpd/copyright"
+	) >"$dir.log" 2>&1; then
+		why="static libraries cannot be built: $(tail -n 1 "$dir.log")"
+		rm -rf "$work"
+		return 1
+	fi
+	rm -rf "$work"
+	env_stamp static
 }
 
 # The distribution's own PyTorch, for its own /usr/bin/python3.
@@ -274,6 +269,7 @@ setup_legs() {
 	apt_install chromium || note "chromium cannot be installed: traces and flame graphs are not viewed"
 	leg "torch-$PTBPF_OLD_TORCH" venv "torch-$PTBPF_OLD_TORCH" "$PTBPF_OLD_TORCH"
 	leg distribution distribution_torch
+	leg static setup_static
 	leg prometheus prometheus_env
 	leg frameworks frameworks_env
 	leg chroot-trixie chroot_env chroot-trixie trixie
@@ -285,7 +281,10 @@ need_root "tools/setup.sh"
 case ${1:-build} in
 build) setup_build ;;
 fuzz) setup_fuzz ;;
-static) setup_static ;;
+static)
+	setup_build
+	setup_static || die "$why"
+	;;
 torch)
 	setup_build
 	python3 -I -c 'import torch' >/dev/null 2>&1 || setup_main

@@ -61,7 +61,6 @@ def main():
             record += f"{name},sha256={digest},{len(data)}\n"
         info = f"ptbpf-{version}.dist-info/RECORD"
         add(info, 0o100644, (record + f"{info},,\n").encode())
-    print(path)
 
 
 main()

@@ -703,13 +703,13 @@ enum ptb_site_role { PTB_ROLE_ENTER = 1, PTB_ROLE_EXIT = 2, PTB_ROLE_POINT = 3 }
 /* clang-format off */
 #define PTB_REFUSALS(X)                                                                         \
 	X(NONE,           0, "")                                                                \
-	X(NO_ENTRY,       1, "no instruction near the entry that the kernel emulates")          \
+	X(NO_ENTRY,       1, "no instruction near the entry that the Linux kernel emulates")          \
 	X(NO_EXIT,        2, "no set of emulated instructions that every return path crosses once") \
 	X(COMPUTED_JUMP,  3, "a computed jump whose table could not be resolved")               \
 	X(UNDECODED,      4, "bytes that could not be decoded as instructions")                 \
 	X(NO_NAME,        5, "no operator name could be derived for it")                        \
 	X(TOO_LARGE,      6, "larger than the analysis allows")                                 \
-	X(KERNEL_REFUSED, 7, "the kernel refused the probe")                                    \
+	X(KERNEL_REFUSED, 7, "the Linux kernel refused the probe")                                    \
 	X(NO_SYMBOL,      8, "this build of torch has no such symbol")                          \
 	X(LAYOUT_UNKNOWN, 9, "a structure offset could not be derived from this build")         \
 	X(SIGNATURE,     10, "its arguments are not the expected ones")
@@ -764,7 +764,7 @@ enum ptb_stop_reason {
 	X(CHUNK_FAULT,      12, BPF,  1, "chunks of the agent that could not be copied") \
 	X(CUDA_NESTED,      13, BPF,  0, "CUDA calls made by other CUDA calls, which are recorded instead") \
 	X(CUDA_NO_END,      14, BPF,  0, "CUDA calls whose return was not seen") \
-	X(MISSED,           16, USER, 1, "probe hits that the kernel skipped (program recursion)") \
+	X(MISSED,           16, USER, 1, "probe hits that the Linux kernel skipped (program recursion)") \
 	X(CAPTURE_DROPPED,  17, USER, 1, "records lost: the capture file could not be written") \
 	X(COST_PS,          18, USER, 0, "cost of one probe hit on this host, picoseconds") \
 	X(ATTACH_NS,        19, USER, 0, "time to attach, ns") \
@@ -779,7 +779,7 @@ enum ptb_stop_reason {
 	X(CHILDREN_MISSED,  28, USER, 1, "child processes that had no probes before they exited or the window ended") \
 	X(NO_SHAPES,        29, USER, 1, "processes without shapes: the layout of their tensors failed its check") \
 	X(ARGS_UNPLACED,    30, USER, 0, "arguments and results whose location in a call is not known") \
-	X(NO_TRACEPOINT,    31, USER, 0, "kinds of kernel memory events that this kernel does not report") \
+	X(NO_TRACEPOINT,    31, USER, 0, "kinds of kernel memory events that this Linux kernel does not report") \
 	X(AGENT_LOST,       32, USER, 1, "chunks of the agent that did not arrive") \
 	X(AGENT_DROPPED,    33, USER, 1, "records that the agent dropped because its buffers were full") \
 	X(AGENT_LATE,       34, USER, 1, "records that arrived too late to be sorted") \

@@ -109,7 +109,7 @@ def refused(env, why, mode="late", **kw):
         first = from_then_on(fills(run.trace), run.sides, why)
         agents = run.trace.agents()
         check(len(agents) == 1 and why in agents[0]["gpu_why"] and agents[0]["host_calls"], f"{agents}")
-        check(any("CUDA calls are recorded by kernel probes" in line for line in run.err), f"no message: {run.err}")
+        check(any("CUDA calls are recorded by uprobes" in line for line in run.err), f"no message: {run.err}")
         check(any("could not record" in line for line in run.err[-3:]), f"not in the last lines: {run.err[-3:]}")
         return run, first
 

@@ -68,7 +68,7 @@ static int check_machine(void)
 	int missing = 0;
 
 	if (!uname(&u))
-		row("", "kernel", "%s %s", u.release, u.machine);
+		row("", "Linux", "%s %s", u.release, u.machine);
 	for (size_t i = 0; i < kern_feature_cnt; i++) {
 		const struct feature *f = &kern_features[i];
 		enum feature_state st;
@@ -142,7 +142,7 @@ static void check_agent(pid_t pid, const struct torch_plan *plan)
 
 	if (err == -ENOENT) {
 		row("no", "agent",
-		    "not loaded: kernel probes record operators and CUDA calls, but no GPU activities");
+		    "not loaded: uprobes record operators and CUDA calls, but no GPU activities");
 		advice("start it with LD_PRELOAD=.../" PTB_AGENT_FILE
 		       " (see docs/gpu-and-agent.md), or attach --agent=inject");
 		return;
@@ -150,7 +150,7 @@ static void check_agent(pid_t pid, const struct torch_plan *plan)
 	if (!err)
 		err = agent_lib__read(pid, &lib, &ctl);
 	if (!proc__same_timens(pid)) {
-		row("no", "agent", "loaded, but in another time namespace: kernel probes are used");
+		row("no", "agent", "loaded, but in another time namespace: uprobes are used");
 	} else if (err) {
 		row("no", "agent", "loaded, but not usable: %s", why[0] ? why : errstr(err));
 	} else if (!(ctl.state & PTB_AGENT_ALIVE)) {

@@ -53,7 +53,7 @@ static const char *advice(uint32_t id)
 	case PTB_CNT_RECURSION:
 		return "another tracer's probes run inside ptbpf's: stop it";
 	case PTB_CNT_MISSED:
-		return "another tracer's probes run inside ptbpf's, or the kernel preempts "
+		return "another tracer's probes run inside ptbpf's, or the Linux kernel preempts "
 		       "programs at system calls";
 	case PTB_CNT_CAPTURE_DROPPED:
 	case PTB_CNT_UNWRITTEN_NS:

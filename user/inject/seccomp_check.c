@@ -222,7 +222,7 @@ static void describe_refusal(const char *name, const uint32_t *ret, char *why, s
 	if (!ret) {
 		what = "decides by arguments that are not known in advance about";
 	} else if ((*ret & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO) {
-		what = "returns a result instead of the kernel for";
+		what = "returns a result instead of the Linux kernel for";
 		data = (int)(*ret & SECCOMP_RET_DATA);
 		snprintf(buf, sizeof(buf), ": %s", data ? errstr(-data) : "done");
 		error = buf;

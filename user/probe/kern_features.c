@@ -395,7 +395,7 @@ static enum feature_state check_seccomp(char *detail, size_t cap)
 	int mode = prctl(PR_GET_SECCOMP, 0, 0, 0, 0);
 
 	if (mode < 0)
-		return answer(FEATURE_YES, detail, cap, "not in this kernel");
+		return answer(FEATURE_YES, detail, cap, "not in this Linux kernel");
 	return answer(mode ? FEATURE_UNKNOWN : FEATURE_YES, detail, cap,
 		      mode ? "a filter is active: it may forbid bpf() and perf_event_open()" :
 			     "no filter");
@@ -426,9 +426,10 @@ static enum feature_state check_clock(char *detail, size_t cap)
 	free(text);
 	if (seconds || ns)
 		return answer(FEATURE_NO, detail, cap,
-			      "this time namespace differs from the kernel's time by %" PRId64 " s",
+			      "this time namespace differs from the Linux kernel's time by %" PRId64
+			      " s",
 			      seconds);
-	return answer(FEATURE_YES, detail, cap, "CLOCK_MONOTONIC is the kernel's");
+	return answer(FEATURE_YES, detail, cap, "CLOCK_MONOTONIC is the Linux kernel's");
 }
 
 const struct feature kern_features[] = {
@@ -437,18 +438,19 @@ const struct feature kern_features[] = {
 	  "install libbpf 1.3 or later (Debian 12: from its backports)" },
 	{ "capabilities", true, check_caps, "run ptbpf as root (in a container: --privileged)" },
 	{ "clock", true, check_clock, "run ptbpf outside of this time namespace" },
-	{ "kernel lockdown", true, check_lockdown,
+	{ "lockdown of Linux", true, check_lockdown,
 	  "boot without lockdown=confidentiality (or turn secure boot's lockdown off)" },
-	{ "kernel types (BTF)", true, check_btf,
-	  "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y" },
+	{ "types of Linux (BTF)", true, check_btf,
+	  "boot a Linux kernel built with CONFIG_DEBUG_INFO_BTF=y" },
 	{ "BPF programs", true, check_prog_load,
 	  "allow bpf(): as root, outside a container that filters it; CONFIG_BPF_EVENTS=y" },
 	{ "BPF ring buffers", true, check_ringbuf, "boot Linux 5.8 or later" },
 	{ "cookies of probes", true, check_cookies, "boot Linux 5.15 or later" },
-	{ "uprobes", true, check_uprobe_pmu, "boot a kernel built with CONFIG_UPROBE_EVENTS=y" },
+	{ "uprobes", true, check_uprobe_pmu,
+	  "boot a Linux kernel built with CONFIG_UPROBE_EVENTS=y" },
 	{ "uprobe_multi links", false, check_uprobe_multi, "boot Linux 6.10 or later" },
 	{ "probes in groups (tracefs)", false, check_trace_fs,
-	  "boot a kernel built with CONFIG_UPROBE_EVENTS=y; run ptbpf with CAP_SYS_ADMIN" },
+	  "boot a Linux kernel built with CONFIG_UPROBE_EVENTS=y; run ptbpf with CAP_SYS_ADMIN" },
 	{ "left-over probes in groups", false, check_left_over,
 	  "the next attach that uses groups removes them (attach --perf-uprobes)" },
 	{ "agents", false, check_agents, "use --agent off" },
@@ -457,7 +459,7 @@ const struct feature kern_features[] = {
 	{ "arguments, Python stacks", false, check_args_load, "boot Linux 5.17 or later" },
 	{ "samples of Python stacks", false, check_samples,
 	  "boot Linux 6.1 or later, and run ptbpf as root" },
-	{ "kernel memory events", false, check_kmem,
+	{ "memory events of Linux", false, check_kmem,
 	  "--kernel-memory reports the others; for all of them: CONFIG_FTRACE_SYSCALLS, CONFIG_COMPACTION, "
 	  "CONFIG_TRANSPARENT_HUGEPAGE, CONFIG_MIGRATION, CONFIG_MEMCG" },
 	{ "reading the target's memory", false, check_ptrace_cap,

@@ -315,7 +315,7 @@ static int attach_kinds(struct kmem *k, struct ptbpf_bpf *s, bool life)
 			link_list__add(&k->links, (struct probe_link){ .lib = link });
 		} else {
 			err = -errno;
-			pr_error("cannot attach to the kernel's tracepoint %s: %s",
+			pr_error("cannot attach to the Linux kernel's tracepoint %s: %s",
 				 strrchr(bpf_program__section_name(prog), '/') + 1, errstr(err));
 			pr_hint("run without --kernel-memory");
 		}

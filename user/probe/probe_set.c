@@ -112,9 +112,8 @@ static int choose_links(struct probe_set *ps, const struct probe_set_opts *opts,
 		if (!ps->trace) {
 			int err = -errno;
 
-			pr_error(
-				"probes cannot be defined in tracefs, as on kernels before 6.10: %s",
-				errstr(err));
+			pr_error("probes cannot be defined in tracefs, as before Linux 6.10: %s",
+				 errstr(err));
 			pr_hint("run ptbpf with CAP_SYS_ADMIN, or boot Linux 6.10 or later");
 			return err;
 		}
@@ -168,7 +167,7 @@ static void report_load_failure(int err, const struct probe_set_opts *opts)
 	const struct feature *f = kern_features__blocker(detail, sizeof(detail));
 
 	if (!f && opts->sample_hz) {
-		pr_error("this kernel cannot sample Python stacks: %s", errstr(err));
+		pr_error("this Linux kernel cannot sample Python stacks: %s", errstr(err));
 		pr_hint("boot Linux 6.1 or later");
 		return;
 	}
@@ -179,7 +178,7 @@ static void report_load_failure(int err, const struct probe_set_opts *opts)
 		pr_hint("%s", f->hint);
 	} else {
 		pr_error("cannot load the BPF programs: %s", errstr(err));
-		pr_hint("for the kernel's messages use --log=libbpf");
+		pr_hint("for the Linux kernel's messages use --log=libbpf");
 	}
 }
 

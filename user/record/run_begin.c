@@ -82,12 +82,11 @@ static int choose_args(struct run *run)
 	if (!f)
 		return 0;
 	if (run->opts.agent == AGENT_OFF) {
-		pr_error("kernel probes cannot read arguments on this machine: %s: %s", f->title,
-			 detail);
+		pr_error("uprobes cannot read arguments on this machine: %s: %s", f->title, detail);
 		pr_hint("%s, or use the agent", f->hint);
 		return -ENOTSUP;
 	}
-	pr_warn("kernel probes cannot read arguments on this machine (%s): only agents record them",
+	pr_warn("uprobes cannot read arguments on this machine (%s): only agents record them",
 		detail);
 	run->targets.kernel_args = PROBE_ARGS_NONE;
 	return 0;
@@ -120,7 +119,7 @@ static void write_meta(struct run *run)
 		run->no_tracepoint =
 			probe_set__missing_kmem(run->targets.ps, missing, sizeof(missing));
 		if (run->no_tracepoint) {
-			pr_warn("this kernel does not report: %s", missing);
+			pr_warn("this Linux kernel does not report: %s", missing);
 			recorder__meta_text(run->targets.rec, "kernel_memory_missing", missing);
 		}
 	}

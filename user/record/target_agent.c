@@ -205,7 +205,7 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 	} else if (!no_ops && opts->kernel_memory && !ta->sites.site[PTB_AGENT_SITE_EDGES]) {
 		snprintf(
 			ta->why, sizeof(ta->why),
-			"its library is an older one, without the edges of operators that kernel memory needs");
+			"its library is an older one, without the edges of operators that --kernel-memory needs");
 	} else if (plan->layout.rf.size && !no_ops) {
 		w |= BIT(OPS) | (stacks ? BIT(STACKS) : 0) | (opts->kernel_memory ? BIT(EDGES) : 0);
 		if (opts->args != PROBE_ARGS_NONE && plan->layout.tensor.shapes_on)

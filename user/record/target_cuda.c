@@ -220,7 +220,7 @@ static void say_refused(struct target *t)
 		return;
 	t->cuda.warned = true;
 	pr_warn("pid %d: its agent does not record GPU activities: %s; CUDA calls are recorded by "
-		"kernel probes",
+		"uprobes",
 		t->pid, agent__why_text(t->agent->gpu_why));
 }
 

@@ -100,7 +100,7 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
 		break;
 	case TORCH_PROC_MAIN_ENDED:
 		pr_error(
-			"cannot attach to pid %d: its main thread has ended, and the kernel finds no memory of it "
+			"cannot attach to pid %d: its main thread has ended, and the Linux kernel finds no memory of it "
 			"although other threads run",
 			pid);
 		break;

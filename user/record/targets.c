@@ -274,7 +274,7 @@ void targets__report_refusals(struct targets *ts, const struct shared_plan *sp,
 				n++;
 			}
 	if (n)
-		pr_warn("the kernel refused %u probes; the trace lists the functions", n);
+		pr_warn("the Linux kernel refused %u probes; the trace lists the functions", n);
 	ts->refused += n;
 }
 
@@ -393,7 +393,7 @@ void targets__say_agent(const struct targets *ts, struct target *t, const char *
 	if (!t->inherits) /* a fork has the library and not its thread, which cannot be changed */
 		pr_warn(ts->opts->sample_hz ?
 				"pid %d: samples do not say which operator was open: its agent: %s" :
-				"pid %d: kernel probes, not its agent, record operators: %s",
+				"pid %d: uprobes, not its agent, record operators: %s",
 			t->pid, why);
 }
 

@@ -458,8 +458,7 @@ static void add_calls(struct doc *d, const struct gpu_report *gr)
 		{ 0 },
 	};
 
-	doc__title(d, "Calls of CUDA on the host%s",
-		   gr->info->has_gpu ? "" : ", seen by kernel probes");
+	doc__title(d, "Calls of CUDA on the host%s", gr->info->has_gpu ? "" : ", seen by uprobes");
 	DOC(d, FACT("launch_count", gr->launches), FACT("launch_ns", gr->launch_ns),
 	    FACT("call_count", gr->api_cnt));
 	doc__list(d, "calls", gr->api_cnt, columns);
@@ -494,7 +493,7 @@ static void say_agents(struct doc *d, const struct gpu_report *gr)
 			 recorded ? "stopped reporting" : "reported no");
 		doc__cut(d, why, "", 300);
 		if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a, "host_calls")))
-			doc__say(d, "; CUDA calls are from kernel probes");
+			doc__say(d, "; CUDA calls are from uprobes");
 		doc__end_line(d);
 	}
 	cJSON_Delete(agents);
@@ -510,7 +509,7 @@ static void say_host(struct doc *d, const struct gpu_report *gr)
 	}
 	doc__line(
 		d,
-		"  No agent recorded the GPU's work. CUDA calls of the host, recorded by kernel probes:");
+		"  No agent recorded the GPU's work. CUDA calls of the host, recorded by uprobes:");
 	doc__line(d, "  %" PRIu64 " launches, copies and fills, %.0f per second, %s in them",
 		  gr->launches, (double)gr->launches / ((double)gr__window_ns(gr) / 1e9),
 		  cell__duration(gr->launch_ns).text);

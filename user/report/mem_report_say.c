@@ -76,8 +76,8 @@ static void say_oom(struct mr_printer *p, const struct mr_oom *o)
 			  cell__bytes((double)o->allocated).text);
 		doc__say(p->d, "%17sasked by ", "");
 	} else {
-		doc__line(p->d, "the kernel killed process %u (%s resident)", p->v->proc->tgid,
-			  cell__bytes((double)o->bytes).text);
+		doc__line(p->d, "the Linux kernel killed process %u (%s resident)",
+			  p->v->proc->tgid, cell__bytes((double)o->bytes).text);
 		doc__say(p->d, "%17swhen ", "");
 		if (o->by_tid)
 			doc__say(p->d, "thread %u %s", o->by_tid,
@@ -295,7 +295,7 @@ static void say_kernel_sums(struct mr_printer *p, double rss_change)
 
 	if (!p->mr->info->has_kernel_memory)
 		return;
-	doc__say(p->d, "  The kernel: page faults brought in %s",
+	doc__say(p->d, "  The Linux kernel: page faults brought in %s",
 		 cell__bytes((double)k->fault_bytes).text);
 	if (gone > NOISE_BYTES)
 		doc__say(p->d, ", %s were released", cell__bytes(gone).text);

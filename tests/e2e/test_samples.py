@@ -5,6 +5,7 @@ import collections
 import glob
 import json
 import math
+import os
 import re
 import subprocess
 
@@ -200,3 +201,13 @@ def test_thousands_of_threads(ws, detail):
     runs = left_out / (threads + 1 - limit)
     check(left_out > 0 and abs(runs - round(runs)) < 0.01, f"{left_out} samples left out, of {runs} runs")
     detail(f"{runs:.0f} runs, {left_out} samples left out")
+
+
+def test_dump(ws):
+    """Where each thread is, on standard output; no file is left."""
+    with workload("spin.py") as p:
+        p.wait_line("rate")
+        for words in ((p.pid,), ("--pid", p.pid)):
+            text = "\n".join(run_ptbpf("dump", *words, "-d", "500ms", cwd=ws, expect=(0, 3)).out)
+            check(re.search(rf"^thread {p.pid} .*(running|blocked|waiting)", text, re.M) and "spin.py:" in text and "C++:" in text, text)
+        check(not os.listdir(ws), f"left behind: {os.listdir(ws)}")

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -348,6 +349,25 @@ static int create_temp(struct new_file *nf, const char *path)
 	return 0;
 }
 
+/* 0 or negative errno. */
+static int create(struct new_file *nf, enum new_file_kind kind, struct walk *w)
+{
+	int err;
+
+	if (kind == NEW_FILE_MEMORY) {
+		nf->fd = memfd_create(nf->path, MFD_CLOEXEC);
+		nf->in_place = true;
+		return nf->fd < 0 ? -errno : 0;
+	}
+	err = resolve_path(nf->path, kind, w);
+	nf->dir = w->dir;
+	if (err)
+		return err;
+	strcpy(nf->name, w->name);
+	nf->replaces = w->exists;
+	return is_special(w) ? open_special(nf, w) : create_temp(nf, nf->path);
+}
+
 int new_file__open(const char *path, enum new_file_kind kind, struct new_file **out)
 {
 	struct new_file *nf = xcalloc(1, sizeof(*nf));
@@ -360,18 +380,11 @@ int new_file__open(const char *path, enum new_file_kind kind, struct new_file **
 	nf->next = open_files;
 	open_files = nf;
 	mem__set_cleanup(remove_unfinished);
-	err = resolve_path(path, kind, &w);
-	nf->dir = w.dir;
-	if (err)
-		goto fail;
-	strcpy(nf->name, w.name);
-	nf->replaces = w.exists;
-	err = is_special(&w) ? open_special(nf, &w) : create_temp(nf, path);
-	if (err)
-		goto fail;
-	*out = nf;
-	return 0;
-fail:
+	err = create(nf, kind, &w);
+	if (!err) {
+		*out = nf;
+		return 0;
+	}
 	log_failure(path, &w, err);
 	new_file__free(nf);
 	return err;
@@ -403,10 +416,12 @@ int new_file__write(int fd, const void *data, size_t len)
 
 int new_file__old(const struct new_file *nf)
 {
-	int fd = openat(nf->dir, nf->name,
-			O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
+	int fd;
 
+	if (nf->dir < 0)
+		return -ENOENT;
+	fd = openat(nf->dir, nf->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode))

@@ -31,9 +31,11 @@ struct new_file;
 enum new_file_kind {
 	NEW_FILE_REGULAR, /* nothing but a regular file */
 	NEW_FILE_ANY,     /* or an existing device or pipe, which is written in place */
+	NEW_FILE_MEMORY,  /* in memory: it has no name and goes with its last descriptor */
 };
 
-/* 0 or negative errno, with a sentence logged that names the path and the reason. */
+/* 0 or negative errno, with a sentence logged that names the path and the reason. path: of one in
+ * memory for messages. */
 int new_file__open(const char *path, enum new_file_kind kind, struct new_file **out);
 /* Could it be opened? The same sentences; nothing is created. */
 int new_file__check(const char *path, enum new_file_kind kind);

@@ -32,7 +32,7 @@ struct capture_writer;
 
 /* Begins a file that will replace `path` when it is closed (base/new_file.h). -EEXIST: what stands
  * there is neither empty nor a capture. Until then `path` is as it was, and the blocks written so
- * far can be read at the partial name, also after a crash. */
+ * far can be read at the partial name, also after a crash. "": it is in memory only. */
 int capture_writer__open(const char *path, struct capture_writer **out);
 /* Appends one user-space record (control stream). Bytes are copied. */
 int capture_writer__control(struct capture_writer *cw, const struct ptb_rec_hdr *rec);

@@ -132,7 +132,7 @@ int capture_writer__open(const char *path, struct capture_writer **out)
 	cw->path = xstrdup(path);
 	cw->zstd = mem__check(ZSTD_createCCtx());
 	cw->out = xmalloc(cw->out_cap);
-	err = new_file__open(path, NEW_FILE_REGULAR, &cw->nf);
+	err = new_file__open(path, *path ? NEW_FILE_REGULAR : NEW_FILE_MEMORY, &cw->nf);
 	if (err) {
 		writer_free(cw);
 		return err;

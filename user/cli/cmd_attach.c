@@ -246,8 +246,7 @@ static void begin_when_traced(void *arg, struct run *run)
 	attach_flight__tick(live->cfg, run);
 }
 
-/* Exit code. */
-static int attach(const struct run_cfg *cfg, struct live *live)
+int attach__run(const struct run_cfg *cfg, struct live *live)
 {
 	struct named_list list = { .cnt = 0 };
 	uint64_t since = clock__mono_ns();
@@ -310,7 +309,7 @@ int cmd_attach(int argc, char **argv)
 	live.no_summary = cfg.window != NULL;
 	if (cfg.window)
 		window_opts__apply(&wo, &cfg);
-	code = cfg.window ? attach_window__run(&cfg, &wo, &live) : attach(&cfg, &live);
+	code = cfg.window ? attach_window__run(&cfg, &wo, &live) : attach__run(&cfg, &live);
 	progress__done(&live.progress, code,
 		       code == EXIT_DONE || code == EXIT_INCOMPLETE ? &result : NULL, live.metrics);
 	free(metrics.ops);

@@ -164,6 +164,8 @@ void no_operators__say(const struct run_cfg *cfg, uint64_t window_ns);
 void no_operators__say_children(pid_t pid);
 /* All three. Exit code. */
 int live__record(struct live *live, run_tick_fn tick, void *arg);
+/* All of `attach`, of the processes of cfg. Exit code. */
+int attach__run(const struct run_cfg *cfg, struct live *live);
 /* A capture whose window never began is removed; what stood at its path is as it was. */
 void live__free(struct live *live);
 

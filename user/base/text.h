@@ -69,6 +69,12 @@ static inline size_t numbered__prefix(const char *text, size_t len)
 	return at;
 }
 
+/* "1 process", "2 processes": the ending where there are several. */
+static inline const char *plural(uint64_t n, const char *ending)
+{
+	return n == 1 ? "" : ending;
+}
+
 /* Numbers with units, as people write them in options. */
 
 /* "5s", "250ms", "1m30s", plain number: seconds. 0 or -EINVAL. */

@@ -171,8 +171,8 @@ static bool may_add(const struct window *w, uint64_t begin_ns, uint32_t left)
 		return false; /* reported later */
 	if (now < begin_ns + ADD_MAX_NS)
 		return true;
-	pr_warn("%u processes are not recorded: the others have taken %llu s", left,
-		ADD_MAX_NS / 1000000000);
+	pr_warn("%u process%s not recorded: the others have taken %llu s", left,
+		left == 1 ? " is" : "es are", ADD_MAX_NS / 1000000000);
 	return false;
 }
 

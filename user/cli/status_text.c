@@ -168,7 +168,7 @@ static void add_windows(struct doc *d, const cJSON *windows, double now_ns)
 			doc__cell(d, "state", "due");
 		if (get(w, "state"))
 			doc__cell(d, ".note", "%.0f process%s", number(w, "processes"),
-				  number(w, "processes") == 1 ? "" : "es");
+				  plural((uint64_t)number(w, "processes"), "es"));
 		else if (!get(w, "exit") && get(w, "begin_unix_ns"))
 			doc__cell(d, ".note", "in %s",
 				  span((number(w, "begin_unix_ns") - now_ns) / 1e9).text);

@@ -15,6 +15,7 @@
 #include "base/jsonw.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "export/mem_timeline_priv.h"
 #include "export/texts.h"
 
@@ -404,14 +405,14 @@ static void log_missing(const struct mem_timeline *mt, const struct mem_flow_acc
 			" operators were cut: some categories may be wrong",
 			mt->path, a->cut_ops);
 	if (a->leftovers)
-		pr_warn("'%s': %" PRIu64 " blocks from before the window may be inputs or belong "
+		pr_warn("'%s': %" PRIu64 " block%s from before the window may be inputs or belong "
 			"to a training step that had begun: their category is "
 			"unknown",
-			mt->path, a->leftovers);
+			mt->path, a->leftovers, plural(a->leftovers, "s"));
 	if (a->undecided)
-		pr_warn("'%s': %" PRIu64 " blocks may be gradients, parameters or optimizer "
+		pr_warn("'%s': %" PRIu64 " block%s may be gradients, parameters or optimizer "
 			"state, which only Python knows: their category is unknown",
-			mt->path, a->undecided);
+			mt->path, a->undecided, plural(a->undecided, "s"));
 	if (!mt->info->has_results)
 		pr_hint("'%s' has no categories: they follow from tensors that operators take; record with "
 			"--execution-trace as well",

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "export/texts.h"
 #include "report/report_priv.h"
 
@@ -154,8 +155,8 @@ static void add_live(struct mr_printer *p)
 		bytes += v->live[i]->kept;
 		blocks += v->live[i]->kept_cnt;
 	}
-	doc__title(p->d, "Live at the end, allocated in the window: %s in %" PRIu64 " blocks",
-		   cell__bytes((double)bytes).text, blocks);
+	doc__title(p->d, "Live at the end, allocated in the window: %s in %" PRIu64 " block%s",
+		   cell__bytes((double)bytes).text, blocks, plural(blocks, "s"));
 	DOC(p->d, FACT("live_bytes", bytes), FACT("live_blocks", blocks),
 	    FACT("live_count", v->live_cnt));
 	doc__list(p->d, "live", v->live_cnt, columns);

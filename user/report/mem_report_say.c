@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "export/texts.h"
 #include "report/report_priv.h"
 
@@ -106,8 +107,8 @@ static void say_growing(struct mr_printer *p)
 	if (!p->mr->info->has_memory || !v->device_cnt)
 		return;
 	if (v->by_step && v->periods_before < MR_LEAK_PERIODS_MIN) {
-		doc__line(p->d, "  GROWS          unknown: %u steps are too few, record longer",
-			  v->proc->steps);
+		doc__line(p->d, "  GROWS          unknown: %u step%s too few, record longer",
+			  v->proc->steps, v->proc->steps == 1 ? " is" : "s are");
 		return;
 	}
 	if (!v->leak_cnt) {
@@ -225,8 +226,8 @@ void mr_say__head(struct mr_printer *p)
 	doc__cut(p->d, comm, "", 32);
 	doc__say(p->d, "), %.3f s", (double)mr__since_begin(p->mr, info->end_ns) / 1e9);
 	if (pr->steps)
-		doc__say(p->d, ", %u steps (%" PRId64 " to %" PRId64 ")", pr->steps, pr->first_step,
-			 pr->last_step);
+		doc__say(p->d, ", %u step%s (%" PRId64 " to %" PRId64 ")", pr->steps,
+			 plural(pr->steps, "s"), pr->first_step, pr->last_step);
 	else if (info->has_memory)
 		doc__say(p->d, ", no steps known (--step-on NAME)");
 	doc__end_line(p->d);

@@ -11,11 +11,6 @@
 #include "export/texts.h"
 #include "report/report_priv.h"
 
-static const char *plural(uint64_t n, const char *ending)
-{
-	return n == 1 ? "" : ending;
-}
-
 static void say_who(struct doc *d, const struct session_info *info)
 {
 	char name[128];

@@ -344,8 +344,8 @@ static void say_cut(uint32_t cnt)
 	if (cut_said_ns && now < cut_said_ns + CUT_SAY_NS)
 		return;
 	cut_said_ns = now;
-	pr_warn("%u processes are not searched for PyTorch: others of their user have taken %llu ms of processor time for that",
-		cnt, SCOUT_USER_NS / 1000000);
+	pr_warn("%u process%s not searched for PyTorch: others of that user have taken %llu ms of processor time for that",
+		cnt, cnt == 1 ? " is" : "es are", SCOUT_USER_NS / 1000000);
 }
 
 typedef void (*answer_fn)(void *arg, const struct answer *a);

@@ -48,7 +48,7 @@ void selected__say(const struct daemon *d)
 	say_users(&procs, text, sizeof(text));
 	if (procs.cnt)
 		pr_info("%u process%s with PyTorch will be sampled: %s; later ones, too", procs.cnt,
-			procs.cnt == 1 ? "" : "es", text);
+			plural(procs.cnt, "es"), text);
 	else
 		pr_info("no process with PyTorch is there to be sampled; later ones will be");
 	proc_list__free(&procs);

@@ -117,6 +117,23 @@ def test_export_to_stdout(ws):
     check((done.returncode, done.stderr) == (0, ""), f"no reader: {done.returncode}, {done.stderr}")
 
 
+def test_doctor_without_root():
+    """One advice, a conclusion, and the same as JSON."""
+    nobody = ["setpriv", "--reuid=65534", "--clear-groups"] if not os.geteuid() else []
+    done = subprocess.run([*nobody, PTBPF, "doctor"], stdout=subprocess.PIPE, text=True)
+    advices = [line for line in done.stdout.splitlines() if " -> " in line]
+    check(done.returncode == 1 and len(advices) == 1 and "run ptbpf as root" in advices[0], done.stdout)
+    check(re.search(r"\nready: nothing; not: operators, .*stacks.* \(needs root\)\n$", done.stdout), done.stdout)
+    document = json.loads(subprocess.run([*nobody, PTBPF, "doctor", "--json"], stdout=subprocess.PIPE).stdout)
+    with open(os.path.join(ROOT, "schemas", "formats", "doctor.schema.json"), encoding="utf-8") as f:
+        schema = json.load(f)
+    check(set(document) == set(schema["required"]), f"{set(document)}")
+    for key in ("rows", "abilities"):
+        items = schema["properties"][key]["items"]
+        check(all(set(items["required"]) <= set(x) <= set(items["properties"]) for x in document[key]), f"{document[key]}")
+    check(not any(a["ready"] for a in document["abilities"]), f"{document['abilities']}")
+
+
 def test_version():
     done = run_ptbpf("--version")
     check(done.out == run_ptbpf("-V").out and any(c.isdigit() for c in "".join(done.out)), f"no version: {done.out}")

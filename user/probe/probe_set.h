@@ -28,10 +28,13 @@ struct feature {
 	bool needed;       /* without it attach cannot work (else: slower, or less) */
 	enum feature_state (*check)(char *detail, size_t cap); /* detail: one line for the user */
 	const char *hint;                                      /* the one action that fixes a NO */
+	bool privileged;   /* without the capabilities it says nothing */
+	const char *gives; /* what can be recorded then; NULL: nothing of its own */
 };
 
 extern const struct feature kern_features[];
 extern const size_t kern_feature_cnt;
+#define KERN_CAPABILITIES "capabilities" /* a title */
 
 /* First needed feature that is missing, or NULL; detail as above. */
 const struct feature *kern_features__blocker(char *detail, size_t cap);

@@ -40,6 +40,7 @@ def use(root, pid):
     run("tar", "--extract", "--file", package("static"), "-C", root, "--strip-components=1")
     check(in_root(root, "/ptbpf", "--version").stdout.startswith("ptbpf "), "--version")
     check("a program loads" in in_root(root, "/ptbpf", "doctor").stdout, "doctor")
+    check(f" {pid} " in in_root(root, "/ptbpf", "ps").stdout, "ps")
     for command in (("attach", "--pid", str(pid), "-d", "500ms", "-o", "/a.ptb"), ("report", "/a.ptb")):
         check("aten::neg" in in_root(root, "/ptbpf", *command).stdout, command)
     in_root(root, "/ptbpf", "sample", "--pid", str(pid), "--schedule", "active=300ms,repeat=1", "--dir", "/windows", "--metrics", "0")

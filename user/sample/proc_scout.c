@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -290,10 +291,10 @@ static _Noreturn void child_main(const struct question *q, int fd)
 {
 	struct scout c = { .q = q, .fd = 0, .now_ns = clock__mono_ns() };
 
-	/* it may be lost, with all that it has open: that is nothing but its pipe */
-	if (dup2(fd, 0) || syscall(SYS_close_range, 1, ~0U, 0) || open("/dev/null", O_RDWR) != 1 ||
-	    dup2(1, 2) != 2 || setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) ||
-	    getppid() != q->parent)
+	/* it may be lost, with all that it has open: its pipe and its messages */
+	if (dup2(fd, 0) || syscall(SYS_close_range, 1, ~0U, 0) ||
+	    memfd_create("messages", 0) != 1 || dup2(1, 2) != 2 || setpgid(0, 0) ||
+	    prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != q->parent)
 		_exit(1);
 	cancel__child();
 	signal(SIGPIPE, SIG_IGN);

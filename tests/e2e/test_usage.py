@@ -61,6 +61,16 @@ def test_hints():
         check(hint in done.text(), f"{args}: {done.text()}")
 
 
+def test_value_left_out():
+    """--sample-stacks before another option, or at the end, is --sample-stacks 99."""
+    done = run_ptbpf("attach", "1", "--with-modules", "--sample-stacks", expect=2)
+    check("excludes --with-modules" in done.text(), done.text())
+    done = run_ptbpf("attach", "--sample-stacks", "--with-modules", "1", expect=2)
+    check("excludes --with-modules" in done.text(), done.text())
+    done = run_ptbpf("attach", "--sample-stacks", "4242", expect=2)
+    check("--sample-stacks 4242: valid values are" in done.text() or "which process" in done.text(), done.text())
+
+
 def test_help_texts():
     """On stdout alone, in 80 columns; -h is a part of it."""
     for command in (None, *COMMANDS):

@@ -59,8 +59,8 @@ struct run_cfg {
 	  "record arguments, results and their identities, for an Execution Trace" },                      \
 	{ OPT_FLAG, 0, "with-stack", offsetof(struct run_cfg, rec.stacks), NULL,                        \
 	  "record the Python stack of every operator, annotation, allocation and launch", OPT_BASIC },             \
-	{ OPT_INT, 0, "sample-stacks", offsetof(struct run_cfg, rec.sample_hz), "HZ",                   \
-	  "sample the Python stack of every thread HZ times a second, running or not, and record nothing else: no probes, the lowest cost; with --activities cpu also the operator that is open, from the agent", OPT_BASIC },             \
+	{ OPT_INT, 0, "sample-stacks", offsetof(struct run_cfg, rec.sample_hz), "HZ=99",                   \
+	  "sample the Python stack of every thread HZ times a second (without a value: 99), running or not, and record nothing else: no probes, the lowest cost; with --activities cpu also the operator that is open, from the agent", OPT_BASIC },             \
 	{ OPT_FLAG, 0, "with-modules", offsetof(struct run_cfg, rec.modules), NULL,                     \
 	  "record which module (nn.Module) each call of one in these stacks is (implies --with-stack)" }, \
 	{ OPT_FLAG, 0, "profile-memory", offsetof(struct run_cfg, rec.memory), NULL,                \

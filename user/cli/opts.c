@@ -253,7 +253,13 @@ static int parse_option(const struct cmd_usage *usage, void *cfg, int argc, char
 		return OPTS_ERROR;
 	}
 	if (opts__takes_value(d) && !value) {
-		if (*i + 1 >= argc) {
+		bool last = *i + 1 >= argc;
+
+		if (d->type == OPT_INT && strchr(d->arg, '=') && (last || argv[*i + 1][0] == '-')) {
+			value = strchr(d->arg, '=') + 1;
+			return store(d, cfg, value);
+		}
+		if (last) {
 			pr_error("%s: option --%s needs a value (%s)", usage->name, d->name,
 				 opts__expected(d));
 			return OPTS_ERROR;

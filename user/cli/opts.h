@@ -28,7 +28,7 @@ enum opt_type {
 	OPT_SWITCH,   /* int: 1 for --name, -1 for --no-name, 0 for neither */
 	OPT_STR,      /* const char * */
 	OPT_CHOICE,   /* const char *: one of a list */
-	OPT_INT,      /* int */
+	OPT_INT,      /* int; "HZ=99": that without a value, at the end or before an option */
 	OPT_DURATION, /* uint64_t ns: "5s", "250ms", "1m30s", plain number: seconds */
 	OPT_SIZE,     /* uint64_t bytes: "4MiB", "64k" */
 	OPT_PIDS,     /* struct pid_list: "12,34"; repeatable */

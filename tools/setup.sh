@@ -16,7 +16,7 @@ set -euo pipefail
 
 PACKAGES="build-essential cmake pkg-config clang libelf-dev libdw-dev libcapstone-dev libcjson-dev libutf8proc-dev libcunit1-dev
 	libzstd-dev libssl-dev zlib1g-dev libmicrohttpd-dev python3 python3-venv ca-certificates util-linux libseccomp2"
-TEST_PACKAGES="curl sudo mandoc man-db zsh fish systemd python3-pytest python3-yaml python3-prometheus-client"
+TEST_PACKAGES="curl sudo tmux mandoc man-db zsh fish systemd python3-pytest python3-yaml python3-prometheus-client"
 VENV_GIB=7
 
 libbpf_new_enough() {

@@ -17,6 +17,11 @@ static const char *debug_domains;
 static const char *error_context;
 static bool quiet, has_error;
 
+static int columns; /* of the terminal, 0: there is none */
+static bool coloured;
+static bool line_shown; /* of log__line() */
+static uint64_t line_ns;
+
 static bool limited; /* repeats are left out */
 static struct repeat {
 	uint64_t said; /* a hash of what is said */
@@ -55,6 +60,33 @@ bool log__enable_domains(const char *domains)
 void log__set_quiet(bool q)
 {
 	quiet = q;
+}
+
+void log__set_terminal(int width, bool colour)
+{
+	columns = width;
+	coloured = colour;
+}
+
+void log__line(const char *fmt, ...)
+{
+	uint64_t now = columns && !quiet ? clock__mono_ns() : 0;
+	char text[512];
+	va_list ap;
+
+	if (!fmt && line_shown)
+		fputs("\r\033[K", stderr);
+	if (!fmt)
+		line_shown = false;
+	if (!fmt || !now || (line_shown && now < line_ns + LOG_LINE_NS))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "\r\033[K");
+	term_text__put(stderr, text, (size_t)columns - 1);
+	line_shown = true;
+	line_ns = now;
 }
 
 bool log__has_error(void)
@@ -136,6 +168,7 @@ void log__forward(const char *line)
 			return;
 	}
 	say_times(more, times);
+	log__line(NULL);
 	fprintf(stderr, "%s%s\n", line, times);
 }
 
@@ -165,9 +198,12 @@ void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 	}
 	say_times(more, times);
 	term_text__copy(line, sizeof(line), text); /* names and paths in it are others' */
+	log__line(NULL);
 	/* one write per message, so that messages of several processes do not mix */
 	if (level == LOG_DEBUG)
 		fprintf(stderr, "%s%s: %s\n", prefix[level], domain, line);
+	else if (coloured && level <= LOG_WARN)
+		fprintf(stderr, "\033[31m%s%s%s\033[0m\n", prefix[level], line, times);
 	else
 		fprintf(stderr, "%s%s%s\n", prefix[level], line, times);
 }

@@ -35,7 +35,16 @@ void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 /* Debug messages of these comma-separated domains ("all": every one) are shown; NULL: none. False:
  * a word is none of them. */
 bool log__enable_domains(const char *domains);
-void log__set_quiet(bool quiet); /* no info messages */
+void log__set_quiet(bool quiet); /* no info messages, and no line of progress */
+/* stderr is a terminal of so many columns, 0: it is none; errors and warnings have a colour. */
+void log__set_terminal(int columns, bool colour);
+/*
+ * One line on the terminal that the next one replaces, and that goes before anything else is
+ * written: what ptbpf does now. NULL: it goes. Without a terminal there is none. It may be called
+ * often: a line stays for LOG_LINE_NS at least.
+ */
+#define LOG_LINE_NS 200000000ULL
+void log__line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /*
  * From now on an error or warning that names a process ("pid 4242") is printed once in
  * LOG_REPEAT_NS, with the hint that follows; the next one says how many were left out.

@@ -244,6 +244,7 @@ static void begin_when_traced(void *arg, struct run *run)
 	if (!live->announced && run__traced(run))
 		live__announce(live);
 	attach_flight__tick(live->cfg, run);
+	live__show(live, run);
 }
 
 int attach__run(const struct run_cfg *cfg, struct live *live)

@@ -5,19 +5,23 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/cancel.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/new_file.h"
+#include "base/text.h"
 #include "capture/capture.h"
 #include "cli/cmd.h"
 #include "cli/outputs.h"
 #include "record/recorder.h"
 #include "report/report.h"
+#include "target/proc_info.h"
 
 #define SAMPLE_HZ_MAX 1000
 #define FLIGHT_MAX_NS 3600000000000ULL
@@ -206,11 +210,26 @@ static void write_output_opts(struct recorder *rec, const struct run_cfg *cfg)
 		recorder__meta(rec, "row_limit", num);
 }
 
+/* "python train.py (4242)" */
+static void put_who(struct live *live, const struct run_cfg *cfg, pid_t pid)
+{
+	char *cmdline = cfg->pids.cnt > 1 ? NULL : proc_info__cmdline(pid);
+	char name[128];
+
+	if (cmdline)
+		snprintf(live->who, sizeof(live->who), "%s (%d)",
+			 command__short(name, sizeof(name), cmdline), pid);
+	else
+		snprintf(live->who, sizeof(live->who), "%u processes", cfg->pids.cnt);
+	free(cmdline);
+}
+
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid)
 {
 	int err;
 
 	live->cfg = cfg;
+	put_who(live, cfg, pid);
 	live_files__choose(live, cfg, pid);
 	/* written last; what cannot be created must be known before the window, not after it */
 	if (live_files__can_write(live))
@@ -241,10 +260,32 @@ void live__announce(struct live *live)
 			live->cfg->rec.duration_ns ? "" : " until Ctrl-C or the target's end");
 }
 
+/* "python train.py (4242): 12 of 45 s, 98 k records, 3 MiB, lost 0; Ctrl-C ends it" */
+void live__show(struct live *live, struct run *run)
+{
+	const struct run_cfg *cfg = live->cfg;
+	uint64_t now_ns = clock__mono_ns();
+	struct run_status s;
+	char of[32] = "";
+
+	if (now_ns < live->shown_ns + LOG_LINE_NS)
+		return;
+	live->shown_ns = now_ns;
+	s = run__status(run);
+
+	if (cfg->rec.duration_ns)
+		snprintf(of, sizeof(of), " of %.3g", (double)cfg->rec.duration_ns / 1e9);
+	if (s.begin_ns && !run__is_holding(run))
+		log__line("%s: %.0f%s s, %s records, %s, lost %llu; Ctrl-C ends it", live->who,
+			  (double)(now_ns - s.begin_ns) / 1e9, of, cell__count(s.records).text,
+			  cell__bytes((double)s.bytes).text, (unsigned long long)s.lost);
+}
+
 int live__loop(struct live *live, run_tick_fn tick, void *arg)
 {
 	if (!live->run_err)
 		live->run_err = run__loop(live->run, tick, arg);
+	log__line(NULL);
 	if (!live->announced && run__stop_reason(live->run) == PTB_STOP_NO_STEP)
 		return EXIT_FAILED; /* the caller reports it */
 	if (!live->announced) {

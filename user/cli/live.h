@@ -125,6 +125,8 @@ struct live {
 	char capture[PATH_MAX];
 	struct output_file files[OUTPUTS_FILES];
 	char trace[PATH_MAX], et[PATH_MAX]; /* names that were chosen */
+	char who[160];                      /* whose progress is shown */
+	uint64_t shown_ns;
 	bool announced;
 	struct progress progress;
 	bool no_summary;
@@ -151,6 +153,8 @@ int live_files__can_write(const struct live *live);
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid);
 /* Opens the window, with a message. */
 void live__announce(struct live *live);
+/* A line on the terminal with what was recorded until now. */
+void live__show(struct live *live, struct run *run);
 /* Runs the loop. Exit code (0: go on with live__seal()). */
 int live__loop(struct live *live, run_tick_fn tick, void *arg);
 /* Seals the capture. Exit code (0: go on with live__export()). */

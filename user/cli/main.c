@@ -11,6 +11,7 @@
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "cli/cmd.h"
 
 const struct command commands[] = {
@@ -126,6 +127,7 @@ int main(int argc, char **argv)
 	int code;
 
 	fill_closed();
+	log__set_terminal(terminal__columns(STDERR_FILENO), terminal__colour(STDERR_FILENO));
 	cJSON_InitHooks(&(cJSON_Hooks){ xmalloc, free });
 
 	/* a full disk or a closed pipe is an error of a write, not a reason to die half-way */

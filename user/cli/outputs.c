@@ -28,9 +28,37 @@ static void count_thread(void *arg, uint32_t tgid, uint32_t tid)
 	++*(uint64_t *)arg;
 }
 
+/* How far the pass over the capture is, on a terminal. */
+struct pass {
+	uint64_t begin_ns, window_ns;
+	uint32_t cnt;
+	const char *title;
+};
+
+static void show_pass(struct pass *p, uint64_t ts_ns)
+{
+	uint64_t done = ts_ns > p->begin_ns ? ts_ns - p->begin_ns : 0;
+
+	if (++p->cnt % 4096 || !p->window_ns)
+		return;
+	log__line("%s %.0f%%", p->title,
+		  100 * (double)(done < p->window_ns ? done : p->window_ns) / (double)p->window_ns);
+}
+
+static void pass_slice(void *arg, const struct slice *sl)
+{
+	show_pass(arg, sl->end_ns);
+}
+
+static void pass_sample(void *arg, const struct py_sample *ps)
+{
+	show_pass(arg, ps->ts_ns);
+}
+
 /* What one pass over the capture feeds. */
 struct sink_set {
-	struct session_sink sinks[OUTPUTS_FILES + 3 + OVERVIEW_SINKS + WINDOW_METRICS_SINKS];
+	struct pass pass;
+	struct session_sink sinks[OUTPUTS_FILES + 4 + OVERVIEW_SINKS + WINDOW_METRICS_SINKS];
 	uint32_t cnt;
 	uint64_t threads;
 	struct {
@@ -76,6 +104,9 @@ static int open_sinks(struct sink_set *ss, const struct reader *r)
 	int err = 0;
 
 	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->threads, .thread = count_thread };
+	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->pass,
+						      .slice = pass_slice,
+						      .sample = pass_sample };
 	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path && !err; i++)
 		err = open_output(ss, r, o->files[i].output, i);
 	if (o->report) {
@@ -143,11 +174,16 @@ static void put_overview(const struct reader *r, struct overview *ov,
 static int run_sinks(const struct reader *r, struct session_totals *totals, uint64_t *threads,
 		     struct metrics_window *metrics)
 {
-	struct sink_set ss = { .cnt = 0 };
+	const struct session_info *info = session__info(r->s);
+	struct sink_set ss = {
+		.pass = { info->begin_ns, info->end_ns - info->begin_ns, 0,
+			  r->o.files[0].path ? "writing the files" : "reading the capture" },
+	};
 	int err = open_sinks(&ss, r);
 
 	if (!err)
 		err = session__run(r->s, ss.sinks, ss.cnt, totals);
+	log__line(NULL);
 	if (!err && ss.overview)
 		put_overview(r, ss.overview, &ss.list[ss.list_cnt - 1].args);
 	for (uint32_t i = 0; i < ss.list_cnt && !err; i++)

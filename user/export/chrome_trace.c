@@ -545,7 +545,7 @@ static int open_trace(const struct output_args *args, void **out)
 
 const struct output chrome_output = {
 	.title = "trace",
-	.viewer = "open it in ui.perfetto.dev or chrome://tracing",
+	.viewer = "ui.perfetto.dev",
 	.open = open_trace,
 	.sink = trace_sink,
 	.finish = finish_trace,

@@ -194,6 +194,15 @@ static int open_library(struct analysis *a, enum torch_lib_role role)
 	return 0;
 }
 
+/* The analysed library with the operators, or the only library. */
+static const char *main_path(const struct torch_lib *libs)
+{
+	for (uint32_t i = TORCH_LIB_CPU; i < TORCH_LIB_ROLES; i++)
+		if (libs[i].present)
+			return libs[i].path;
+	return "no library";
+}
+
 /*
  * Makes the plan in a child without privileges (base/sandbox.h), which opens no file: the files
  * come from their owner, and the hundreds of megabytes that are read must not count as memory of a
@@ -221,23 +230,18 @@ static int make_in_child(const struct torch_lib *libs, const struct plan_key *ke
 			err = open_library(&a, i);
 	job.fd_cnt = a.fd_cnt;
 	job.limits.mem_bytes += a.file_bytes;
+	log__line("reading %s (once for this build, some seconds)",
+		  strrchr(main_path(libs), '/') ? strrchr(main_path(libs), '/') + 1 :
+						  main_path(libs));
 	if (!err)
 		err = sandbox__run(&job, image, len);
+	log__line(NULL);
 	while (a.fd_cnt)
 		close(a.fds[--a.fd_cnt]);
 	return err;
 }
 
 /* ---- plans ---- */
-
-/* The analysed library with the operators, or the only library. */
-static const char *main_path(const struct torch_lib *libs)
-{
-	for (uint32_t i = TORCH_LIB_CPU; i < TORCH_LIB_ROLES; i++)
-		if (libs[i].present)
-			return libs[i].path;
-	return "no library";
-}
 
 int torch_plan__new(const struct torch_lib *libs, const struct plan_key *known, bool use_cache,
 		    struct torch_plan **out)

@@ -459,6 +459,16 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 	}
 }
 
+struct run_status run__status(const struct run *run)
+{
+	struct recorder_stats s = recorder__stats(run->targets.rec);
+
+	return (struct run_status){ .begin_ns = run->targets.active ? run->opened_ns : 0,
+				    .records = s.records,
+				    .bytes = s.bytes,
+				    .lost = run__counted(run, PTB_CNT_RING_FULL) };
+}
+
 const char *run__no_python(struct run *run, pid_t pid)
 {
 	const struct target *t = targets__find(&run->targets, pid);

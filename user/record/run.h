@@ -125,6 +125,12 @@ bool run__is_holding(const struct run *run);
 /* Writes the held records. The window begins with the first of them and lasts opts->duration_ns
  * from now on. why: the reason, for the capture. */
 void run__release(struct run *run, const char *why);
+/* What was recorded until now. */
+struct run_status {
+	uint64_t begin_ns; /* of the window, CLOCK_MONOTONIC; 0: not yet */
+	uint64_t records, bytes, lost;
+};
+struct run_status run__status(const struct run *run);
 /* Called in every round of the loop. */
 typedef void (*run_tick_fn)(void *arg, struct run *run);
 /* Moves records until the window ends. 0 or negative errno. */

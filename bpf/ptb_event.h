@@ -459,7 +459,7 @@ struct ptb_process {          /* h.tgid: the process; comm also of its threads b
 struct ptb_thread { /* h.tgid, h.tid */
 	struct ptb_rec_hdr h;
 	__u32 comm; /* name id */
-	__u32 pad;
+	__u32 name; /* threading.Thread.name, a name id; 0: not read */
 };
 
 struct ptb_clock { /* one simultaneous reading: h.ts_ns is CLOCK_MONOTONIC */
@@ -652,6 +652,7 @@ enum ptb_reader {
 	X(PROCESS,       ptb_process,       cmdline,     NAME)          \
 	X(PROCESS,       ptb_process,       exe,         NAME)          \
 	X(THREAD,        ptb_thread,        comm,        NAME)          \
+	X(THREAD,        ptb_thread,        name,        NAME)          \
 	X(LOST,          ptb_lost,          end_ns,      TIME)          \
 	X(PY_LINE,       ptb_py_line,       func,        NAME)          \
 	X(PY_LINE,       ptb_py_line,       file,        NAME)

@@ -63,6 +63,7 @@ struct ptb_py_layout {
 	__s64 open_tls;
 	struct ptb_py_offsets off;
 	__u64 code_type; /* address of PyCode_Type */
+	__u64 interp;    /* of the main interpreter's state */
 };
 
 /* What a walk (py_walk.h) reads at once of a thread state, of a frame, of a frame up to 3.10; */

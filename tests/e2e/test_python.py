@@ -109,6 +109,8 @@ def test_stacks(where, detail):
             check(found["version"].startswith("3." + minor_version) and found["why"] == "the layout of this version is not known", f"{found}")
             return
         found, frames = compare(p.pid, waiting(p))
+        named = subprocess.run([TOOL, "threads", str(p.pid)], capture_output=True, text=True, check=True).stdout.split()[1::2]
+        check({"MainThread", "spin", "report"} <= set(named), f"names of {found['threads']} threads: {named}")
     check(version.startswith(found["version"]), f"version {found['version']}, {version} expected")
     detail(f"{version}: {frames} frames of {found['threads']} threads")
 

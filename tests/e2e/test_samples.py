@@ -85,6 +85,8 @@ def test_known_threads(ws, python, detail):
     trace = export(ws)
     found = samples_of(trace)
     late = loss_counters(trace).get("SAMPLES_LATE", 0)
+    named = {e["tid"]: e["args"].get("ptbpf.name") for e in trace["traceEvents"] if e["name"] == "thread_name"}
+    check(all(named[tid] == name for name, tid in tids.items()), f"names {named} of {tids}")
     window = trace["ptbpf"]["window"]["duration_ns"] / 1e9
     check(not {k for k in links if "uprobe" in k or "kprobe" in k}, f"links {links}")
     check(not loss_counters(trace).get("PROBES"), "probes were attached")

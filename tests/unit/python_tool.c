@@ -159,6 +159,25 @@ static int print_dict(pid_t pid, uint64_t addr)
 	return 0;
 }
 
+static void print_thread(void *arg, uint32_t native_id, const char *name)
+{
+	(void)arg;
+	printf("%u %s\n", native_id, name);
+}
+
+static int print_threads(pid_t pid)
+{
+	struct py_objects po = { .pid = pid, .reads_left = 1u << 20 };
+	struct py_interp pi;
+	int err = py_interp__find(pid, &pi);
+
+	if (!err)
+		py_threads__names(&po, py_modules__of_interp(&po, pi.main), print_thread, NULL);
+	fprintf(stderr, "%u reads left\n", po.reads_left);
+	py_interp__clear(&pi);
+	return err ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct py_interp pi;
@@ -172,6 +191,8 @@ int main(int argc, char **argv)
 		return print_all_lines();
 	if (argc == 4 && !strcmp(argv[1], "dict"))
 		return print_dict(atoi(argv[2]), strtoull(argv[3], NULL, 0));
+	if (argc == 3 && !strcmp(argv[1], "threads"))
+		return print_threads(atoi(argv[2]));
 	if (argc != 2)
 		return 2;
 	log__enable_domains(getenv("PTBPF_DEBUG"));

@@ -186,7 +186,7 @@ def main():
     kept = new_interpreter() if "subinterpreter" in sys.argv else None
     threading.stack_size(16 << 20)
     for target in [spin, report, *THREADS]:
-        threading.Thread(target=target, daemon=True).start()
+        threading.Thread(target=target, daemon=True, name=getattr(target, "__name__", None)).start()
     wait()
     del kept
 

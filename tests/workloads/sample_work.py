@@ -69,7 +69,7 @@ def begin(name, work):
         work()
         CPU[name] = time.thread_time()
 
-    t = threading.Thread(target=run, daemon=True)
+    t = threading.Thread(target=run, daemon=True, name=name)
     t.start()
     known.wait()
     return t

@@ -108,6 +108,8 @@ void chrome_event__meta(struct jsonw *w, uint64_t ts, const struct chrome_meta *
 		jsonw__str(w, m->text);
 	else
 		jsonw__u64(w, m->number);
+	if (m->python_name && *m->python_name)
+		JSONW_STR(w, "ptbpf.name", m->python_name);
 	chrome_event__end(w);
 }
 
@@ -118,22 +120,24 @@ void chrome_event__process(struct jsonw *w, uint32_t pid, const struct session_p
 
 	chrome_event__meta(w, ts,
 			   &(struct chrome_meta){ "process_name", pid, 0, "name",
-						  name && *name ? name : "python", 0 });
+						  name && *name ? name : "python", 0, NULL });
 	chrome_event__meta(w, ts,
-			   &(struct chrome_meta){ "process_labels", pid, 0, "labels", label, 0 });
+			   &(struct chrome_meta){ "process_labels", pid, 0, "labels", label, 0,
+						  NULL });
 	chrome_event__meta(w, ts,
 			   &(struct chrome_meta){ "process_sort_index", pid, 0, "sort_index", NULL,
-						  sort_index });
+						  sort_index, NULL });
 }
 
 void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *name,
-			  uint64_t ts)
+			  const char *python_name, uint64_t ts)
 {
 	chrome_event__meta(w, ts,
-			   &(struct chrome_meta){ "thread_name", pid, tid, "name", name, 0 });
+			   &(struct chrome_meta){ "thread_name", pid, tid, "name", name, 0,
+						  python_name });
 	chrome_event__meta(w, ts,
 			   &(struct chrome_meta){ "thread_sort_index", pid, tid, "sort_index", NULL,
-						  tid });
+						  tid, NULL });
 }
 
 /*

@@ -389,7 +389,7 @@ static void put_row(struct chrome_gpu *cg, const struct row *r)
 	if (r->owner && n > 0)
 		snprintf(name + n, sizeof(name) - (size_t)n, "%sprocess %u",
 			 r->sync || r->annotation ? " " : "", cg->owners[r->owner].tgid);
-	chrome_event__thread(cg->w, device_pid(cg, r->device), r->tid, name,
+	chrome_event__thread(cg->w, device_pid(cg, r->device), r->tid, name, "",
 			     gpu_time(cg, cg->info->begin_ns));
 }
 
@@ -426,8 +426,8 @@ void chrome_gpu__finish(struct chrome_gpu *cg)
 		return;
 	chrome_event__meta(cg->w, begin,
 			   &(struct chrome_meta){ "process_name", OVERHEAD_PID, 0, "name",
-						  "CUPTI Overhead", 0 });
+						  "CUPTI Overhead", 0, NULL });
 	chrome_event__meta(cg->w, begin,
 			   &(struct chrome_meta){ "process_sort_index", OVERHEAD_PID, 0,
-						  "sort_index", NULL, OVERHEAD_SORT_INDEX });
+						  "sort_index", NULL, OVERHEAD_SORT_INDEX, NULL });
 }

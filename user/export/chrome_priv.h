@@ -68,19 +68,21 @@ struct chrome_flow {
 	uint64_t ts;
 };
 void chrome_event__flow(struct jsonw *w, const char *cat, bool begin, const struct chrome_flow *f);
-struct chrome_meta { /* metadata with one argument: the text, or the number where there is none */
+struct chrome_meta { /* metadata with one argument: the text, or the number where there is none; */
 	const char *what;
 	int64_t pid;
 	uint32_t tid;
 	const char *key, *text;
 	uint64_t number;
+	const char *python_name; /* and for people; NULL: none */
 };
 void chrome_event__meta(struct jsonw *w, uint64_t ts, const struct chrome_meta *m);
 /* A process, or a device that is shown as one; p: whose name it has, NULL: not known. */
 void chrome_event__process(struct jsonw *w, uint32_t pid, const struct session_process *p,
 			   const char *label, uint64_t sort_index, uint64_t ts);
+/* name: as torch writes it; python_name: that of threading.Thread, "": not known. */
 void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *name,
-			  uint64_t ts);
+			  const char *python_name, uint64_t ts);
 void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost *lost,
 			uint64_t begin, uint64_t end);
 void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end);

@@ -506,7 +506,8 @@ static int finish_trace(void *o, const struct output_args *args)
 
 		snprintf(name, sizeof(name), "thread %u (%s)", t->tid,
 			 session__thread_comm(ct->s, t->tgid, t->tid));
-		chrome_event__thread(&ct->w, t->tgid, t->tid, name, begin);
+		chrome_event__thread(&ct->w, t->tgid, t->tid, name,
+				     session__thread_name(ct->s, t->tgid, t->tid), begin);
 	}
 	chrome_gpu__finish(ct->gpu);
 	chrome_event__span(&ct->w, begin, end);

@@ -154,7 +154,7 @@ static void put_thread(const struct thread_dump *td, FILE *f, const struct dumpe
 	const char *native = session__native_stack(td->s, t->tgid, t->tid);
 	struct py_stack stack = session__py_stack(td->s, t->last.stack);
 
-	const char *comm = session__thread_comm(td->s, t->tgid, t->tid);
+	const char *comm = session__thread_label(td->s, t->tgid, t->tid);
 
 	fprintf(f, "\nthread %u%s", t->tid, *comm ? " " : "");
 	term_text__put(f, comm, NAME_CHARS);

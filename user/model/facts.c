@@ -288,6 +288,8 @@ static void on_thread(struct facts *f, const struct ptb_thread *r)
 	if (process && r->h.tid == r->h.tgid) /* its first thread's name is the process's */
 		f->process_names[*process * 3] = r->comm;
 	hashmap__put(&f->thread_comm, r->h.tgid, r->h.tid, r->comm);
+	if (r->name)
+		hashmap__put(&f->thread_name, r->h.tgid, r->h.tid, r->name);
 }
 
 static void on_schema(struct facts *f, const struct ptb_schema *r)
@@ -620,12 +622,12 @@ static int cmp_rss(const void *a, const void *b)
 	return x->ts_ns != y->ts_ns ? sort__cmp(x->ts_ns, y->ts_ns) : sort__cmp(x->tgid, y->tgid);
 }
 
-static void resolve_threads(struct facts *f)
+static void resolve_names(const struct facts *f, struct hashmap *ids)
 {
 	struct hashmap_slot *slot;
 	uint64_t pos = 0;
 
-	while ((slot = hashmap__next(&f->thread_comm, &pos)))
+	while ((slot = hashmap__next(ids, &pos)))
 		slot->val = slot->val && slot->val < f->name_cnt ? f->names[slot->val] : 0;
 }
 
@@ -682,7 +684,8 @@ static void resolve_ids(struct facts *f)
 	resolve_schemas(f);
 	resolve_node_types(f);
 	resolve_processes(f);
-	resolve_threads(f);
+	resolve_names(f, &f->thread_comm);
+	resolve_names(f, &f->thread_name);
 	sort__array(f->lost, f->lost_cnt, sizeof(*f->lost), cmp_lost);
 	sort__array(f->rss, f->rss_cnt, sizeof(*f->rss), cmp_rss);
 }
@@ -713,6 +716,7 @@ void facts__clear(struct facts *f)
 	hashmap__clear(&f->opdef_by_addr);
 	hashmap__clear(&f->node_by_addr);
 	hashmap__clear(&f->thread_comm);
+	hashmap__clear(&f->thread_name);
 	hashmap__clear(&f->caller_name);
 	hashmap__clear(&f->kernel_name);
 	hashmap__clear(&f->bad_layout);

@@ -135,6 +135,7 @@ struct facts {
 	struct hashmap split_names;  /* (interned full name, 0: name, 1: overload) -> those texts */
 	uint32_t opdefs_left;        /* some operators left the dispatcher */
 	struct hashmap thread_comm;  /* (tgid, tid) -> id in texts */
+	struct hashmap thread_name;  /* the same of the names that Python gives */
 	struct hashmap bad_layout;   /* (tgid, 0): what was read of its arguments means nothing */
 	struct hashmap caller_name;  /* (tgid, return address) -> name id */
 	struct hashmap kernel_name;  /* (tgid, host address of a kernel) -> name id */

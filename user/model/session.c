@@ -200,6 +200,20 @@ const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_
 	return id ? strtab__text(s->facts.texts, (uint32_t)*id) : "";
 }
 
+const char *session__thread_name(const struct session *s, uint32_t tgid, uint32_t tid)
+{
+	const uint64_t *id = hashmap__get(&s->facts.thread_name, tgid, tid);
+
+	return id ? strtab__text(s->facts.texts, (uint32_t)*id) : "";
+}
+
+const char *session__thread_label(const struct session *s, uint32_t tgid, uint32_t tid)
+{
+	const char *name = session__thread_name(s, tgid, tid);
+
+	return *name ? name : session__thread_comm(s, tgid, tid);
+}
+
 const char *session__native_stack(const struct session *s, uint32_t tgid, uint32_t tid)
 {
 	const uint64_t *id = hashmap__get(&s->facts.native_stacks, tgid, tid);

@@ -132,6 +132,10 @@ const char *session__native_stack(const struct session *s, uint32_t tgid, uint32
 uint64_t session__native_ns(const struct session *s, uint32_t tgid, uint32_t tid);
 /* Name of a thread ("python", "pt_autograd_0"), "" if not known. */
 const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_t tid);
+/* The name that Python gives to it (threading.Thread.name), "" if not known; that or else the
+ * other one. */
+const char *session__thread_name(const struct session *s, uint32_t tgid, uint32_t tid);
+const char *session__thread_label(const struct session *s, uint32_t tgid, uint32_t tid);
 /* Text of a name id in a record (struct ptb_gpu_device.name), "" if not known. */
 const char *session__name(const struct session *s, uint32_t name_id);
 

@@ -80,6 +80,7 @@ static bool find_main(pid_t pid, struct py_interp *pi)
 			return false;
 	}
 	pi->sub_cnt = (uint32_t)cnt - found;
+	pi->layout.interp = pi->main;
 	return found;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See python.h. Sources: cpython Include/internal/pycore_dict.h and, in Include/cpython, object.h,
- * dictobject.h, unicodeobject.h, longintrepr.h and tupleobject.h, of 3.9 to 3.14.
+ * See python.h. Sources: cpython Include/internal/pycore_dict.h, pycore_object.h and, in
+ * Include/cpython, object.h, dictobject.h, unicodeobject.h, longintrepr.h and tupleobject.h, of 3.9
+ * to 3.15.
  */
 #include "python/python.h"
 
@@ -120,7 +121,7 @@ static bool find_entries(struct py_objects *po, uint64_t keys, struct py_dict *d
 		return false;
 	memcpy(byte, &words[1], sizeof(byte));
 	size = words[1];
-	if (byte[0] && byte[1] >= byte[0] && byte[1] < 32 && byte[2] <= 1) {
+	if (byte[0] && byte[1] >= byte[0] && byte[1] < 32 && byte[2] <= 2) {
 		d->at = keys + 32 + (1ull << byte[1]);
 		d->size = byte[2] ? 16 : 24; /* with the hash where keys are of any type */
 		cnt = words[3];
@@ -136,6 +137,21 @@ static bool find_entries(struct py_objects *po, uint64_t keys, struct py_dict *d
 	return cnt <= ENTRIES_MAX;
 }
 
+/*
+ * Where values are that keys share (PyDictValues). From 3.13 on four bytes are before them: room
+ * and number of values, two flags.
+ */
+static uint64_t first_value(struct py_objects *po, uint64_t values)
+{
+	uint64_t head = py_objects__word(po, values);
+	uint8_t byte[8];
+
+	memcpy(byte, &head, sizeof(byte));
+	return byte[0] && byte[0] <= 30 && byte[1] <= byte[0] && byte[2] <= 1 && byte[3] <= 1 ?
+		       values + 8 :
+		       values;
+}
+
 bool py_dict__begin(struct py_objects *po, uint64_t obj, struct py_dict *d)
 {
 	uint64_t words[6];
@@ -145,7 +161,58 @@ bool py_dict__begin(struct py_objects *po, uint64_t obj, struct py_dict *d)
 		return false;
 	d->used = (uint32_t)words[DICT_USED];
 	/* an empty one has keys of another form, and up to 3.10 its values are not NULL */
-	return !words[DICT_USED] || (!words[DICT_VALUES] && find_entries(po, words[DICT_KEYS], d));
+	if (!words[DICT_USED])
+		return true;
+	d->values = words[DICT_VALUES] ? first_value(po, words[DICT_VALUES]) : 0;
+	return find_entries(po, words[DICT_KEYS], d);
+}
+
+/* PyTypeObject and PyHeapTypeObject */
+#define TYPE_SIZE_OFF 32      /* tp_basicsize */
+#define TYPE_DICTOFFSET 288   /* > 0: where the dict is in an object; < 0: before it */
+#define TYPE_QUALNAME_OFF 864 /* ht_qualname; a word later from 3.12 on, another one in 3.15 */
+#define TYPE_QUALNAME_MAX 880
+#define BEFORE_DICT 24   /* of an object: the dict; in 3.12 the values, if bit 0 is set */
+#define BEFORE_VALUES 32 /* in 3.11 */
+
+/* The last str among its fields, before the keys that its objects share (ht_cached_keys). */
+static uint64_t qualname_off(struct py_objects *po, uint64_t type)
+{
+	for (uint64_t off = TYPE_QUALNAME_MAX; off >= TYPE_QUALNAME_OFF; off -= 8)
+		if (is_a(po, py_objects__word(po, type + off), "str"))
+			return off;
+	return 0;
+}
+
+/* Values without a dict: in 3.11 and 3.12 a pointer before the object, from 3.13 on in it. */
+static uint64_t find_values(struct py_objects *po, uint64_t obj, uint64_t type, uint64_t before)
+{
+	uint64_t in = obj + py_objects__word(po, type + TYPE_SIZE_OFF), first;
+
+	if (before & 1)
+		return before + 1;
+	if (qualname_off(po, type) == TYPE_QUALNAME_OFF)
+		return py_objects__word(po, obj - BEFORE_VALUES);
+	first = first_value(po, in);
+	return first != in ? first : 0;
+}
+
+bool py_object__attributes(struct py_objects *po, uint64_t obj, struct py_dict *d)
+{
+	uint64_t type = py_objects__word(po, obj + TYPE_OFF), before, keys;
+	int64_t at = (int64_t)py_objects__word(po, type + TYPE_DICTOFFSET);
+
+	*d = (struct py_dict){ .po = po };
+	if (at > 0 && at < 4096)
+		return py_dict__begin(po, py_objects__word(po, obj + (uint64_t)at), d);
+	if (at >= 0)
+		return false;
+	before = py_objects__word(po, obj - BEFORE_DICT);
+	if (before && !(before & 1))
+		return py_dict__begin(po, before, d);
+	*d = (struct py_dict){ .po = po, .values = find_values(po, obj, type, before) };
+	keys = type + qualname_off(po, type) + 8;
+	return d->values && find_entries(po, py_objects__word(po, keys), d);
 }
 
 static bool read_chunk(struct py_dict *d)
@@ -166,7 +233,8 @@ bool py_dict__next(struct py_dict *d, uint64_t *key, uint64_t *value)
 		const uint64_t *pair = &d->words[++d->pos * (d->size / 8) - 2];
 
 		*key = pair[0];
-		*value = pair[1];
+		*value = d->values ? py_objects__word(d->po, d->values) : pair[1];
+		d->values += d->values ? 8 : 0;
 		if (*key && *value) /* a deleted one has none */
 			return true;
 	}
@@ -174,18 +242,16 @@ bool py_dict__next(struct py_dict *d, uint64_t *key, uint64_t *value)
 }
 
 /* Only texts of the same length are read. */
-uint64_t py_dict__by_name(struct py_objects *po, uint64_t obj, const char *name)
+static uint64_t find_name(struct py_dict *d, const char *name)
 {
+	struct py_objects *po = d->po;
 	struct remote_piece pieces[PY_DICT_CHUNK];
 	uint64_t keys[PY_DICT_CHUNK], values[PY_DICT_CHUNK], lens[PY_DICT_CHUNK];
 	char text[TEXT_MAX + 1];
-	struct py_dict d;
 	uint32_t n;
 
-	if (!py_dict__begin(po, obj, &d))
-		return 0;
 	do {
-		for (n = 0; n < PY_DICT_CHUNK && py_dict__next(&d, &keys[n], &values[n]); n++)
+		for (n = 0; n < PY_DICT_CHUNK && py_dict__next(d, &keys[n], &values[n]); n++)
 			pieces[n] = (struct remote_piece){ .addr = keys[n] + STR_LENGTH_OFF,
 							   .buf = &lens[n],
 							   .len = sizeof(lens[n]) };
@@ -198,6 +264,20 @@ uint64_t py_dict__by_name(struct py_objects *po, uint64_t obj, const char *name)
 				return values[i];
 	} while (n == PY_DICT_CHUNK);
 	return 0;
+}
+
+uint64_t py_dict__by_name(struct py_objects *po, uint64_t obj, const char *name)
+{
+	struct py_dict d;
+
+	return py_dict__begin(po, obj, &d) ? find_name(&d, name) : 0;
+}
+
+uint64_t py_object__attribute(struct py_objects *po, uint64_t obj, const char *name)
+{
+	struct py_dict d;
+
+	return py_object__attributes(po, obj, &d) ? find_name(&d, name) : 0;
 }
 
 uint64_t py_dict__by_object(struct py_objects *po, uint64_t obj, uint64_t wanted)

@@ -166,8 +166,7 @@ bool py_str__read(struct py_objects *po, uint64_t obj, char *buf, size_t cap);
 bool py_int__read(struct py_objects *po, uint64_t obj, uint32_t *v); /* from 0 to 2^30 - 1 */
 uint64_t py_tuple__first(struct py_objects *po, uint64_t obj); /* its first item; 0: it is empty */
 
-/* The entries of a dict, in order of insertion. A dict of attributes, whose values are in their
- * object, is not read. */
+/* The entries of a dict, in order of insertion, or the attributes of an object. */
 #define PY_DICT_CHUNK 64u
 struct py_dict {
 	struct py_objects *po;
@@ -176,13 +175,28 @@ struct py_dict {
 	uint32_t used;     /* of all entries, those that were not deleted */
 	uint32_t size;     /* of an entry, bytes */
 	uint32_t pos, cnt; /* of those that were read */
+	uint64_t values;   /* not 0: the next value is there, its key is one that objects share */
 	uint64_t words[PY_DICT_CHUNK * 3];
 };
 
 bool py_dict__begin(struct py_objects *po, uint64_t obj, struct py_dict *d);
 bool py_dict__next(struct py_dict *d, uint64_t *key, uint64_t *value);
-/* The value of the key; 0: there is none. */
+/* Of an object of a class that is written in Python and has no __slots__. */
+bool py_object__attributes(struct py_objects *po, uint64_t obj, struct py_dict *d);
+/* The value of the key or attribute; 0: there is none. */
+uint64_t py_object__attribute(struct py_objects *po, uint64_t obj, const char *name);
 uint64_t py_dict__by_name(struct py_objects *po, uint64_t obj, const char *name);
 uint64_t py_dict__by_object(struct py_objects *po, uint64_t obj, uint64_t key);
+
+/* sys.modules: by a function whose globals have the module `sys`, or of an interpreter (layout).
+ * 0: not found. */
+uint64_t py_modules__of_func(struct py_objects *po, uint64_t func);
+uint64_t py_modules__of_interp(struct py_objects *po, uint64_t interp);
+
+/* Names that Python gives to its threads (threading.Thread.name), ASCII alone. */
+#define PY_THREAD_NAME 64
+/* Of each running one its number in the process's pid namespace and its name. */
+typedef void (*py_thread_fn)(void *arg, uint32_t native_id, const char *name);
+void py_threads__names(struct py_objects *po, uint64_t modules, py_thread_fn fn, void *arg);
 
 #endif /* PYTHON_PYTHON_H */

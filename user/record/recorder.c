@@ -198,6 +198,7 @@ static void recorder_free(struct recorder *r)
 {
 	strtab__free(r->names);
 	hashmap__clear(&r->threads);
+	hashmap__clear(&r->thread_names);
 	hashmap__clear(&r->opdefs);
 	hashmap__clear(&r->classes);
 	hashmap__clear(&r->shares);
@@ -410,8 +411,10 @@ void recorder__refused_site(struct recorder *r, const struct torch_plan *plan,
 
 void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid, uint32_t name)
 {
-	if (r->threads.live >= LIMIT_THREADS)
+	if (r->threads.live >= LIMIT_THREADS) {
 		hashmap__clear(&r->threads);
+		hashmap__clear(&r->thread_names);
+	}
 	hashmap__try_put(&r->threads, tgid, tid, name);
 }
 

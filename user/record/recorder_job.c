@@ -289,6 +289,7 @@ void recorder__watch_groups(struct recorder *r, struct recorder_proc *p, bool at
 		return;
 	p->groups_wait_ns *= 2;
 	p->next_groups_ns = now + p->groups_wait_ns;
+	recorder__thread_names(r, p);
 	groups = read_groups((pid_t)p->tgid, p->tensor_class, p->old_string_abi);
 	if (!groups || (p->groups && !strcmp(groups, p->groups))) {
 		free(groups);

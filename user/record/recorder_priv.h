@@ -58,11 +58,12 @@ struct recorder {
 	recorder_drain_fn drain_fn;
 	void *task_arg;
 	struct strtab *names;
-	struct hashmap threads; /* (tgid, tid) -> name id */
-	struct hashmap opdefs;  /* (tgid, address) -> name id */
-	struct hashmap schemas; /* (tgid, OperatorDef*) of schemas in the capture */
-	struct hashmap planned; /* name ids of operators with a schema in the plan */
-	struct hashmap classes; /* (tgid, vptr) of known classes */
+	struct hashmap threads;      /* (tgid, tid) -> name id */
+	struct hashmap thread_names; /* the same for Python's own names of threads */
+	struct hashmap opdefs;       /* (tgid, address) -> name id */
+	struct hashmap schemas;      /* (tgid, OperatorDef*) of schemas in the capture */
+	struct hashmap planned;      /* name ids of operators with a schema in the plan */
+	struct hashmap classes;      /* (tgid, vptr) of known classes */
 	/* (tgid, address of a map of all processes) -> this process's entries in it */
 	struct hashmap shares;
 	struct recorder_proc *procs;
@@ -150,6 +151,10 @@ void recorder__job(struct recorder *r, uint32_t tgid);
 #define GROUPS_WAIT_NS 500000000u
 void recorder__watch_groups(struct recorder *r, struct recorder_proc *p, bool at_end);
 
+/* ---- recorder_threads.c ---- */
+/* Names that Python gives to the process's threads, as far as they are new. */
+void recorder__thread_names(struct recorder *r, struct recorder_proc *p);
+
 /* ---- recorder_args.c ---- */
 void recorder__plan_schemas(struct recorder *r, const struct torch_plan *plan, uint32_t func_base);
 void recorder__keys(struct recorder *r, const struct torch_plan *plan, uint32_t tgid);
@@ -162,6 +167,8 @@ void recorder__check_layout(struct recorder *r, const struct ptb_rec_hdr *h);
  * not belong to the program. 0; -EINVAL: the record is damaged. */
 int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def);
 void recorder__py_forget(struct recorder *r, struct recorder_proc *p);
+/* Address of the main interpreter's state; 0: its stacks are not read. */
+uint64_t recorder__interp(const struct recorder_proc *p);
 
 /* ---- recorder_steps.c ---- */
 void recorder__steps_open(struct recorder *r, const struct step_opts *opts);

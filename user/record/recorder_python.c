@@ -67,6 +67,11 @@ void recorder__py_forget(struct recorder *r, struct recorder_proc *p)
 	p->py = NULL;
 }
 
+uint64_t recorder__interp(const struct recorder_proc *p)
+{
+	return p->py ? p->py->layout.interp : 0;
+}
+
 /* Afterwards all lines are read and written again. */
 static void forget_all(struct recorder *r)
 {

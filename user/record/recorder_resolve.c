@@ -294,6 +294,7 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 			recorder__thread(r, t->h.tgid, t->h.tid, comm);
 		/* another thread may get its number */
 		hashmap__del(&r->threads, t->h.tgid, t->h.tid);
+		hashmap__del(&r->thread_names, t->h.tgid, t->h.tid);
 		if (p)
 			p->gone = true;
 	}

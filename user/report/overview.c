@@ -417,7 +417,7 @@ static void say_thread(struct doc *d, const struct thread_time *t, const struct 
 		doc__say(d, "Main thread of %s (%u)", name, p->pid);
 	else
 		doc__say(d, "Thread %u (%s) of %s (%u)", t->tid,
-			 session__thread_comm(s, t->tgid, t->tid), name, p->pid);
+			 session__thread_label(s, t->tgid, t->tid), name, p->pid);
 	if (session__info(s)->process_cnt > 1)
 		doc__say(d, ", the busiest of %u processes", session__info(s)->process_cnt);
 	say_shares(d, t, session__info(s)->sample_hz);

@@ -154,7 +154,7 @@ int summary__put(const struct output_args *args, uint64_t threads, uint64_t requ
 	say_cost(&d, info);
 	say_steps(&d, info);
 	say_left_out(&d, t);
-	if (open.text[0] && !incomplete && t->slices)
+	if (open.text[0] && !incomplete)
 		doc__say(&d, " %c%s.", open.text[0] - 'a' + 'A', open.text + 1);
 	doc__end_line(&d);
 	return doc__finish(&d);

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Man pages and completions: installed, well-formed, complete, and usable in their shells."""
+"""Man pages and completions: installed, well-formed, complete, and usable in their shells. The commands of README.md: they run."""
 
 import os
 import re
+import shlex
 import subprocess
 
 import pytest
 
-from support import PTBPF, check, run_ptbpf
-
-pytestmark = pytest.mark.unprivileged
+from support import PTBPF, PYTHON, ROOT, WORKLOADS, check, run_ptbpf
+from test_ranks import job
 
 COMMANDS = ("ps", "attach", "record", "sample", "trigger", "status", "report", "export", "dump", "doctor")
 BASH = """
@@ -52,6 +52,7 @@ def run(*args):
     return done.stdout
 
 
+@pytest.mark.unprivileged
 def test_man_pages(ws):
     install(ws)
     pages = {f"ptbpf{'-' + c if c else ''}": c for c in ("", *COMMANDS)}
@@ -73,6 +74,7 @@ def test_man_pages(ws):
         check(not missing and "BSD" not in text, f"{page} lacks {missing}, or is of another project")
 
 
+@pytest.mark.unprivileged
 def test_completions(ws):
     install(ws)
     got = run("bash", "-c", BASH, "bash", ws + "/share/bash-completion/completions/ptbpf").splitlines()
@@ -85,6 +87,28 @@ def test_completions(ws):
         check(any(line.startswith(begin) and line.endswith(end) for line in got), f"zsh: no {begin} in {got}")
 
 
+@pytest.mark.unprivileged
 def test_unknown():
     done = run_ptbpf("--print-docs", "tcsh", expect=2)
     check("none of" in done.text(), done.text())
+
+
+def readme_commands():
+    """Words of each command of ptbpf, without the name, in the order of the text."""
+    with open(ROOT + "/README.md", encoding="utf-8") as f:
+        shown = re.findall(r"^(?:sudo )?ptbpf ([^#\n]+)|`(?:sudo )?ptbpf ([^`]+)`", f.read(), re.M)
+    return dict.fromkeys(a.strip() or b for a, b in shown if "COMMAND" not in b)
+
+
+def test_readme_commands(ws):
+    """As shown, but for the pids, a directory, shorter windows, one window of a schedule, and no job of others."""
+    with job(ws, 2) as (first, second):
+        here = {"4242": first, "4243": second, r"-d \d+s": "-d 2s", "--all-torch": f"--pid {first}", "wait=10m": "wait=1s,repeat=1", "/var/lib/ptbpf": ws + "/windows",
+                "python train.py": f"{PYTHON} {WORKLOADS}/train_loop.py 20"}
+        subprocess.run(["tar", "xf", ROOT + "/tests/golden/captures.tar.xz", "-C", ws, "gpu.ptb"], check=True)
+        commands = list(readme_commands())
+        check(len(commands) > 10, str(commands))
+        for command in commands:
+            for word, actual in here.items():
+                command = re.sub(word, str(actual), command)
+            run_ptbpf(*shlex.split(command), cwd=ws, expect=(0, 3))  # 3: a machine too busy to record all

@@ -6,12 +6,14 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/guards.h"
 #include "base/jsonw.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
@@ -57,11 +59,22 @@ static struct {
 	uint32_t cnt;
 } out = { .abilities = { { .what = "operators" } }, .cnt = 1 };
 
+#define DETAIL_AT 34 /* columns before what a row says */
+
+/* The end of a line, which fits a terminal. */
+static void put_text(const char *text, int at)
+{
+	if (terminal__columns(STDOUT_FILENO))
+		help__text(stdout, text, at, at);
+	else
+		puts(text);
+}
+
 /* advice: NULL: none */
 __attribute__((format(printf, 4, 5))) static void row(const char *mark, const char *title,
 						      const char *advice, const char *fmt, ...)
 {
-	char detail[512];
+	char detail[512], plain[512];
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -79,11 +92,13 @@ __attribute__((format(printf, 4, 5))) static void row(const char *mark, const ch
 		jsonw__end_obj(out.json);
 		return;
 	}
+	term_text__copy(plain, sizeof(plain), detail); /* command lines and paths of others */
 	printf("%-4s %-28s ", mark, title);
-	term_text__put(stdout, detail, SIZE_MAX); /* command lines and paths of others */
-	putchar('\n');
-	if (advice)
-		printf("     %-28s -> %s\n", "", advice);
+	put_text(plain, DETAIL_AT);
+	if (advice) {
+		printf("%*s -> ", DETAIL_AT - 1, "");
+		put_text(advice, DETAIL_AT + 3);
+	}
 }
 
 static void conclude(const char *what, const char *why)
@@ -104,24 +119,29 @@ static const struct ability *next_missing(const struct ability *a)
 static void print_conclusion(void)
 {
 	const char *sep = "ready: ";
+	size_t len = 0;
+	char *text = NULL;
+	FILE *f = xmemstream(&text, &len);
 
-	putchar('\n');
 	for (uint32_t i = 0; i < out.cnt; i++) {
 		if (out.abilities[i].why)
 			continue;
-		printf("%s%s", sep, out.abilities[i].what);
+		fprintf(f, "%s%s", sep, out.abilities[i].what);
 		sep = ", ";
 	}
 	sep = *sep == ',' ? "; not: " : "ready: nothing; not: ";
 	for (const struct ability *a = next_missing(out.abilities), *next; a; a = next) {
 		next = next_missing(a + 1);
-		printf("%s%s", sep, a->what);
+		fprintf(f, "%s%s", sep, a->what);
 		/* the reason of several stands behind the last of them */
 		if (!next || strcmp(a->why, next->why) != 0)
-			printf(" (%s)", a->why);
+			fprintf(f, " (%s)", a->why);
 		sep = ", ";
 	}
+	fclose(f);
 	putchar('\n');
+	put_text(text, 0);
+	free(text);
 }
 
 static void write_conclusion(struct jsonw *w)

@@ -69,6 +69,7 @@ const char *mr_say__shapes(const struct mr_printer *p, uint32_t id)
 
 static void say_oom(struct mr_printer *p, const struct mr_oom *o)
 {
+	doc__style(p->d, DOC_ALERT);
 	doc__say(p->d, "  OUT OF MEMORY  %s: ", when(p, o->ts, o->step).text);
 	if (!o->kill) {
 		doc__line(p->d, "%s refused on %s, which had %s",
@@ -117,6 +118,7 @@ static void say_growing(struct mr_printer *p)
 			  period(p));
 		return;
 	}
+	doc__style(p->d, DOC_ALERT);
 	doc__say(p->d, "  GROWS          ");
 	end_with_who(p, &g->who);
 	doc__say(p->d, "%17s%s a %s: %s kept from %u of %u", "",
@@ -153,6 +155,7 @@ static void say_other_growth(struct mr_printer *p)
 
 	if (o->per_period <= 0)
 		return;
+	doc__style(p->d, DOC_ALERT);
 	doc__say(p->d, "  GROWS          RSS by %s a %s, ", cell__change(o->per_period).text,
 		 period(p));
 	if (torch && o->torch > 0)

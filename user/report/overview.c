@@ -245,7 +245,6 @@ static void judge_leak(struct overview *ov, const struct mr_printer *p)
 	const struct mr_view *v = p->v;
 	const struct mr_group *g = v->leaks;
 	struct mr_who_text who;
-	double slope;
 
 	if (v->leak_cnt && v->periods_before >= MR_LEAK_PERIODS_MIN) {
 		who = mr_say__who(p, &g->who);
@@ -254,11 +253,11 @@ static void judge_leak(struct overview *ov, const struct mr_printer *p)
 			 v->by_step ? "step" : "tenth of the window",
 			 cell__bytes((double)g->kept).text, g->periods, v->periods_before + 1),
 		     "ptbpf report %s --memory", ov->args->capture);
-	} else if (v->proc->runs && mr_growth__noisy_slope(&v->proc->growth, v->by_step, &slope) &&
-		   slope > 0) {
+	} else if (v->other.per_period > 0) {
 		next(add(ov, 0.8,
-			 "GROWS the process by %s a %s, but not torch's blocks: Python objects, or a library",
-			 cell__change(slope).text, v->by_step ? "step" : "tenth of the window"),
+			 "GROWS the process by %s a %s, not PyTorch's tensors: Python objects or a library",
+			 cell__change(v->other.per_period).text,
+			 v->by_step ? "step" : "tenth of the window"),
 		     "ptbpf report %s --memory", ov->args->capture);
 	}
 }

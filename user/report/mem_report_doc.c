@@ -378,7 +378,7 @@ int mr_doc__finish(void *o, const struct output_args *args)
 		doc__gap(&d);
 		doc__line(
 			&d,
-			"The kernel's part (faults, maps, reclaim) was not recorded: attach with --kernel-memory");
+			"The Linux kernel's part (faults, maps, reclaim) was not recorded: attach with --kernel-memory");
 	}
 	if (grows && !mr->info->has_py_stacks) {
 		doc__gap(&d);

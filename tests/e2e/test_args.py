@@ -98,7 +98,7 @@ def test_several_recordings(ws):
         check(p.alive(), "the target died")
     with workload("scripted.py", ws + "/go") as p:
         p.wait_line("ready")
-        run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "--et", ws + "/e.et.json", "--no-table")
+        run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "--et", ws + "/e.et.json", "--no-table", expect=3)
         check([n["name"] for n in valid_et(ws + "/e.et.json")["nodes"]] == [ROOT_NODE], "not empty")
 
 

@@ -111,6 +111,25 @@ TEST("cuts between characters")
 	CU_ASSERT_STRING_EQUAL(term_text__copy(buf, 1, "abc"), "");
 }
 
+TEST("short commands")
+{
+	static const struct {
+		const char *cmdline, *text;
+	} rows[] = {
+		{ "/usr/bin/python3 -u /work/train.py --lr 1", "python3 train.py" },
+		{ "python -m torch.distributed.run train.py", "python -m torch.distributed.run" },
+		{ "python -c import torch", "python -c" },
+		{ "python", "python" },
+		{ "/opt/server --port 1", "server" },
+		{ "", "" },
+	};
+	char buf[64], small[4];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		CU_ASSERT_STRING_EQUAL(command__short(buf, sizeof(buf), rows[i].cmdline), rows[i].text);
+	CU_ASSERT_STRING_EQUAL(command__short(small, sizeof(small), "python a.py"), "pyt");
+}
+
 /* A foreign text in a message of any level: one line of plain text. */
 TEST("messages")
 {

@@ -218,10 +218,12 @@ char *command__short(char *buf, size_t cap, const char *cmdline)
 	if (strncmp(buf, "python", 6) != 0)
 		return buf;
 	while (cmdline[len]) {
+		bool named; /* by the next word, or by nothing that has a name */
+
 		cmdline += len;
 		cmdline += strspn(cmdline, " ");
 		len = strcspn(cmdline, " ");
-		bool named = len == 2 && (!strncmp(cmdline, "-m", 2) || !strncmp(cmdline, "-c", 2));
+		named = len == 2 && (!strncmp(cmdline, "-m", 2) || !strncmp(cmdline, "-c", 2));
 		if (*cmdline == '-' && !named)
 			continue;
 		add_word(buf, cap, cmdline, len);

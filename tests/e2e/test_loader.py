@@ -38,7 +38,7 @@ def test_started_by_the_loader(ws):
                         "--agent", "inject", "--no-table", expect=(0, 3))
         check(target.alive(), target.text())
     text = "\n".join(run.err)
-    check("static" not in text and "operators by the agent" in text, f"not by the agent: {text}")
+    check("static" not in text and "Operators by the agent" in text, f"not by the agent: {text}")
     trace = load_trace(ws + "/t.json")
     names = process_names(trace, target.pid)
     check(names == {os.path.basename(program)[:15]}, f"it is called {names}")

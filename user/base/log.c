@@ -12,6 +12,7 @@
 #include "base/text.h"
 
 #define REPEATS 1024
+#define LINE_SPARE 3 /* for the "^C" that the terminal shows at Ctrl-C, and the cursor */
 
 static const char *debug_domains;
 static const char *error_context;
@@ -84,7 +85,7 @@ void log__line(const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	fprintf(stderr, "\r\033[K");
-	term_text__put(stderr, text, (size_t)columns - 1);
+	term_text__put(stderr, text, (size_t)columns - LINE_SPARE);
 	line_shown = true;
 	line_ns = now;
 }

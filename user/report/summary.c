@@ -70,6 +70,9 @@ static void say_cost(struct doc *d, const struct session_info *info)
 	if (info->sample_hz)
 		doc__say(d, " Cost to the job: %.2f%%.",
 			 100 * (double)session_info__counter(info, PTB_CNT_SAMPLES_NS) / window);
+	else if (agents && agents == info->process_cnt)
+		doc__say(d, " Operators by the agent; cost of probes: %.1f%%.",
+			 100 * session_info__cost_ns(info) / window);
 	else if (agents)
 		doc__say(d, " Operators of %u process%s by the agent; cost of probes: %.1f%%.",
 			 agents, plural(agents, "es"), 100 * session_info__cost_ns(info) / window);

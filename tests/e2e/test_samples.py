@@ -169,7 +169,7 @@ def test_record(ws):
 
 
 def test_usage(ws):
-    for words, text in ((("--sample-stacks", "0.5"), "not a valid value"), (("--sample-stacks", "-1"), "1 to 1000"),
+    for words, text in ((("--sample-stacks", "0.5"), "not a valid value"), (("--sample-stacks=-1",), "1 to 1000"),
                         (("--sample-stacks", "1001"), "1 to 1000"), (("--sample-stacks", "99", "--with-stack"), "excludes --with-stack"),
                         (("--sample-stacks", "99", "--profile-memory"), "excludes --profile-memory")):
         done = run_ptbpf("attach", "--pid", "1", *words, "-o", ws + "/a.ptb", expect=2)

@@ -498,7 +498,8 @@ struct ptb_rss_sample {
 };
 
 /* What a frame of PY_STACK_DEFs of process h.tgid is, by the frame's three fields (without
- * PTB_PY_NATIVE). PTB_PY_CLASS: func is the class. */
+ * PTB_PY_NATIVE). PTB_PY_CLASS: func is the class; first 1: file is the module's attribute path
+ * from the outermost module on (0: it is that one). A later record has a better path. */
 struct ptb_py_line {
 	struct ptb_rec_hdr h;
 	struct ptb_py_frame frame;

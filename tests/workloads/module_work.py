@@ -66,6 +66,10 @@ def model():
         net(batch).sum().backward()
 
 
+def part():
+    net.nested(batch)
+
+
 def threads():
     many = [threading.Thread(target=net, args=(batch,)) for _ in range(4)]
     for t in many:
@@ -120,7 +124,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 for case in cases:
     case()
-print("done", flush=True)
+print("done", json.dumps({path: type(m).__name__ for path, m in net.named_modules()}), flush=True)
 sys.stdin.readline()
 print("profiled", json.dumps(profiled()), flush=True)
 sys.stdin.readline()

@@ -71,7 +71,9 @@ static void put_frames(struct jsonw *w, const struct stack_tree *tree)
 	for (uint32_t i = 0; i < cnt; i++) {
 		jsonw__begin_arr(w);
 		jsonw__u64(w, frames[i].kind);
-		jsonw__u64(w, frames[i].module ? frames[i].module : frames[i].name);
+		jsonw__u64(w, frames[i].shown  ? frames[i].shown :
+			      frames[i].module ? frames[i].module :
+						 frames[i].name);
 		jsonw__u64(w, frames[i].file);
 		jsonw__i64(w, frames[i].line);
 		jsonw__end_arr(w);

@@ -61,7 +61,8 @@ void stack_tree__free(struct stack_tree *st)
 
 static uint32_t find_frame(struct stack_tree *st, const struct stack_frame *f)
 {
-	uint64_t k0 = (uint64_t)(f->module ? f->module : f->name) << 32 | f->file;
+	uint64_t k0 = f->module ? (uint64_t)f->module << 32 | f->path :
+				  (uint64_t)f->name << 32 | f->file;
 	uint64_t k1 = (uint64_t)f->kind << 60 | (uint64_t)(uint32_t)f->line << 30 |
 		      (uint32_t)f->first;
 	struct stack_frame *at = list__keyed(KEYED_LIST(st, frames, frame), k0, k1);
@@ -133,6 +134,12 @@ static uint32_t python_frame(struct stack_tree *st, uint32_t number)
 	if (pf.module) {
 		py_text__torch(&st->paths, &pf, text, sizeof(text));
 		f.module = text_id(st, text);
+	}
+	f.has_path = pf.module && pf.module_path;
+	if (f.has_path && *pf.module_path) {
+		snprintf(text, sizeof(text), "%s (%s)", pf.module_path, pf.module);
+		f.shown = text_id(st, text);
+		f.path = text_id(st, pf.module_path);
 	}
 	frame = find_frame(st, &f);
 	hashmap__put(&st->py_frames, number, 0, frame);

@@ -48,7 +48,10 @@ enum stack_kind {
 struct stack_frame {
 	/* of Python: the qualified name, and the file as py_text__file() has it */
 	uint32_t kind, name, file;
-	uint32_t module;     /* the call of a module: "nn.Module: Linear_0"; 0: it is none */
+	uint32_t module; /* the call of a module: "nn.Module: Linear_0"; 0: it is none */
+	/* of a module whose attribute path is known: that, and for people with its class */
+	uint32_t path, shown; /* both 0: of the outermost one */
+	bool has_path;
 	int32_t line, first; /* of the instruction, of the def; 0: none */
 };
 static inline bool stack_frame__is_python(const struct stack_frame *f)

@@ -29,7 +29,7 @@ struct raw_stack {
 
 struct py_frame_fact {
 	uint32_t func, file; /* NAME ids, 0: not known */
-	int32_t line, first;
+	int32_t line, first; /* of PTB_PY_CLASS: first says that file is a path */
 	bool ambiguous;
 };
 
@@ -121,6 +121,11 @@ void py_stacks__line(struct py_stacks *ps, const struct ptb_py_line *r)
 	known = &ps->facts[id - 1];
 	if (!now.func || known->ambiguous)
 		return;
+	if (r->frame.code & PTB_PY_CLASS && known->func == now.func) {
+		if (now.first)
+			*known = now;
+		return;
+	}
 	if (known->func && memcmp(known, &now, sizeof(now)))
 		*known = (struct py_frame_fact){ .ambiguous = true };
 	else
@@ -229,6 +234,8 @@ struct py_frame py_stacks__frame(const struct py_stacks *ps, const struct facts 
 		pf.module = facts__name(f, ps->facts[raw.module - 1].func);
 		pf.module_nr = ps->modules[*module].nr;
 		pf.module_id = raw.module;
+		if (ps->facts[raw.module - 1].first)
+			pf.module_path = facts__name(f, ps->facts[raw.module - 1].file);
 	}
 	fact = &ps->facts[(raw.plain ? raw.plain : frame) - 1];
 	if (!*facts__name(f, fact->func))

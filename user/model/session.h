@@ -157,6 +157,8 @@ struct py_frame {
 	const char *module;
 	uint32_t module_nr; /* which of that class's modules, from 0 in order of appearance */
 	uint32_t module_id; /* which module of all; 0: none */
+	/* its attribute path from the outermost module on, of that ""; NULL: not known */
+	const char *module_path;
 };
 #define PY_UNKNOWN "unknown"
 /* In py_stack.frames: native frames lie between this frame and its caller. */

@@ -12,7 +12,7 @@
 
 #define TYPE_OFF 8
 #define TYPE_NAME_OFF 24
-#define TYPE_NAME_MAX 16
+#define TYPE_NAME_MAX 32
 #define TEXT_MAX 255 /* bytes of a str */
 
 static bool read_object(struct py_objects *po, uint64_t addr, void *buf, size_t len)
@@ -157,7 +157,8 @@ bool py_dict__begin(struct py_objects *po, uint64_t obj, struct py_dict *d)
 	uint64_t words[6];
 
 	*d = (struct py_dict){ .po = po };
-	if (!is_a(po, obj, "dict") || !read_object(po, obj, words, sizeof(words)))
+	if ((!is_a(po, obj, "dict") && !is_a(po, obj, "collections.OrderedDict")) ||
+	    !read_object(po, obj, words, sizeof(words)))
 		return false;
 	d->used = (uint32_t)words[DICT_USED];
 	/* an empty one has keys of another form, and up to 3.10 its values are not NULL */

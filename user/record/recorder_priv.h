@@ -50,6 +50,7 @@ struct recorder_proc {
 	struct py_codes *py; /* NULL: its Python stacks are not read */
 	/* (code, at and check) of frames whose PY_LINE is in the capture */
 	struct hashmap py_frames;
+	struct py_modules *py_modules; /* recorder_modules.c; NULL: none yet */
 };
 
 struct recorder {
@@ -169,6 +170,14 @@ int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def);
 void recorder__py_forget(struct recorder *r, struct recorder_proc *p);
 /* Address of the main interpreter's state; 0: its stacks are not read. */
 uint64_t recorder__interp(const struct recorder_proc *p);
+
+/* ---- recorder_modules.c ---- */
+/* Finds the paths of the modules in the outermost one of a stack, whose frame this is. */
+void recorder__module_root(struct recorder *r, struct recorder_proc *p,
+			   const struct ptb_py_frame *f);
+/* Adds the path to the line of a module's frame. */
+void recorder__module_line(struct recorder *r, struct recorder_proc *p, struct ptb_py_line *rec);
+void recorder__modules_forget(struct recorder_proc *p);
 
 /* ---- recorder_steps.c ---- */
 void recorder__steps_open(struct recorder *r, const struct step_opts *opts);

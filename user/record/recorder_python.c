@@ -60,6 +60,7 @@ static void forget_frames(struct recorder *r, struct recorder_proc *p)
 void recorder__py_forget(struct recorder *r, struct recorder_proc *p)
 {
 	forget_frames(r, p);
+	recorder__modules_forget(p);
 	if (p->py && !--p->py->users) {
 		forget_codes(r, p->py);
 		free(p->py);
@@ -223,6 +224,8 @@ static bool resolve_frame(struct recorder *r, struct recorder_proc *p, const str
 		rec.first = k->first;
 		rec.line = line == PY_NO_LINE ? 0 : line;
 	}
+	if (k && f->code & PTB_PY_CLASS)
+		recorder__module_line(r, p, &rec);
 	recorder__put(r, PTB_REC_PY_LINE, &rec.h, sizeof(rec));
 	return true;
 }
@@ -262,8 +265,8 @@ static const struct known_code *function_of(struct recorder *r, struct recorder_
 
 /* The walk in the kernel recognises nn.Module's functions only by their names, so their file is
  * checked here. */
-static bool is_module(struct recorder *r, struct recorder_proc *p, const struct ptb_py_frame *class,
-		      const struct ptb_py_frame *end)
+static bool is_call(struct recorder *r, struct recorder_proc *p, const struct ptb_py_frame *class,
+		    const struct ptb_py_frame *end)
 {
 	const struct known_code *k = function_of(r, p, class, end);
 	bool wrapped = k && k->wrapped_call;
@@ -271,7 +274,22 @@ static bool is_module(struct recorder *r, struct recorder_proc *p, const struct 
 	if (!k || (!k->wrapped_call && !k->module_call))
 		return false;
 	k = wrapped ? NULL : function_of(r, p, class + 2, end);
-	return !(k && k->wrapped_call) && is_of_program(r, p, *class);
+	return !(k && k->wrapped_call);
+}
+
+/* What a stack that is cut has outermost may be in another module. */
+static void find_root(struct recorder *r, struct recorder_proc *p,
+		      const struct ptb_py_stack_def *def)
+{
+	const struct ptb_py_frame *frames = (const void *)(def + 1), *end = frames + def->frame_cnt;
+
+	if (def->flags & (PTB_PY_CUT | PTB_PY_FAULT))
+		return;
+	for (uint32_t i = def->frame_cnt; i--;)
+		if (frames[i].code & PTB_PY_CLASS && is_call(r, p, &frames[i], end)) {
+			recorder__module_root(r, p, &frames[i]);
+			return;
+		}
 }
 
 int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def)
@@ -288,10 +306,11 @@ int recorder__py_stack(struct recorder *r, struct ptb_py_stack_def *def)
 		r->py_codes_gone += def->frame_cnt;
 		return 0;
 	}
+	find_root(r, p, def);
 	for (uint32_t i = 0; i < def->frame_cnt; i++)
-		if (frames[i].code & PTB_PY_CLASS ?
-			    is_module(r, p, &frames[i], frames + def->frame_cnt) :
-			    is_of_program(r, p, frames[i]))
+		if ((!(frames[i].code & PTB_PY_CLASS) ||
+		     is_call(r, p, &frames[i], frames + def->frame_cnt)) &&
+		    is_of_program(r, p, frames[i]))
 			frames[cnt++] = frames[i];
 	def->frame_cnt = cnt;
 	def->h.len = (uint16_t)(sizeof(*def) + cnt * sizeof(*frames));

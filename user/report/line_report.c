@@ -18,6 +18,8 @@ struct line_row {
 		/* texts of the tree; of a module: func is its name; all 0: operators in no such
 		 * frame */
 		func;
+	uint32_t path, shown; /* of a module, as the tree's */
+	bool has_path;
 	uint32_t outer; /* of a module: the row, + 1, of the module that called it first; 0: none */
 	uint32_t nr;    /* order of first appearance */
 	bool library;
@@ -33,7 +35,7 @@ struct line_report {
 	struct stack_tree *tree;
 	struct line_row *rows;
 	uint32_t row_cnt, row_cap;
-	struct hashmap row_ids; /* file, line; module, 0 -> index */
+	struct hashmap row_ids; /* file, line; module, path -> index */
 	uint32_t *order;        /* of the rows that are printed: indices */
 	/* which report it is; of its lines those of libraries, too */
 	bool modules, operators, all_lines;
@@ -81,12 +83,15 @@ static struct line_row *find_row(struct line_report *lr, const struct stack_fram
 {
 	uint32_t before = lr->row_cnt;
 	uint32_t k0 = !f ? 0 : lr->modules ? f->module : lr->operators ? f->name : f->file;
-	uint32_t k1 = !f || lr->modules || lr->operators ? 0 : (uint32_t)f->line;
+	uint32_t k1 = !f || lr->operators ? 0 : lr->modules ? f->path : (uint32_t)f->line;
 	struct line_row *r = list__keyed(KEYED_LIST(lr, rows, row), k0, k1);
 
 	if (lr->row_cnt > before && f)
 		*r = (struct line_row){ .file = lr->operators ? 0 : f->file,
-					.line = k1,
+					.line = lr->modules ? 0 : k1,
+					.path = f->path,
+					.shown = f->shown,
+					.has_path = f->has_path,
 					.func = lr->modules ? f->module : f->name,
 					.library = f->kind == STACK_LIBRARY };
 	r->nr = (uint32_t)(r - lr->rows);
@@ -460,7 +465,12 @@ static void add_module(struct doc *d, const struct line_report *lr, const struct
 		DOC(d, FACT(NULL, module_name(lr, path[i])));
 	doc__end_array(d);
 	path_text(lr, r, text, sizeof(text));
-	DOC(d, FACT(".what", r->func ? text : "(in no module)"));
+	DOC(d,
+	    r->has_path ? FACT("attribute_path", stack_tree__text(lr->tree, r->path)) :
+			  fact__null("attribute_path"),
+	    FACT(".what", !r->func ? "(in no module)" :
+			  r->shown ? stack_tree__text(lr->tree, r->shown) :
+				     text));
 }
 
 static void add_head(struct doc *d, const struct line_report *lr)

@@ -40,7 +40,7 @@ class Window:
             t.wait_attached()
             for c in commands:
                 shared(Target).ask(*c.split())
-            t.stop((0,))
+            t.stop((0,) if commands else (3,))
 
     def nodes(self):
         """E1, E2 hold for every file: an object with named nodes and one root with id 1."""

@@ -169,9 +169,7 @@ void chrome_python__call_stack(struct chrome_python *cp, uint32_t stack)
 void chrome_python__sample(struct chrome_python *cp, const struct py_sample *sample)
 {
 	struct py_stack ps = session__py_stack(cp->s, sample->stack);
-	const char *state = sample->flags & PTB_SAMPLE_RAN    ? "running" :
-			    sample->flags & PTB_SAMPLE_WAITED ? "waiting for a CPU" :
-								"blocked";
+	const char *state = py_sample__state_name(py_sample__state(sample));
 
 	chrome_event__head(cp->w, "i");
 	JSONW_STR(cp->w, "s", "t");

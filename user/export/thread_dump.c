@@ -13,11 +13,9 @@
 
 #define NAME_CHARS 4096
 
-enum { RUNNING, WAITING, BLOCKED, STATES };
-
 struct dumped_thread {
 	uint32_t tgid, tid;
-	uint64_t ns[STATES];
+	uint64_t ns[SAMPLE_STATES];
 	uint64_t native_ns;    /* when its C++ stack was read; 0: never */
 	struct py_sample last; /* whose stack was read, if any was; the first one since then */
 };
@@ -31,13 +29,6 @@ struct thread_dump {
 	struct hashmap thread_ids;
 };
 
-static int state_of(const struct py_sample *ps)
-{
-	return ps->flags & PTB_SAMPLE_RAN    ? RUNNING :
-	       ps->flags & PTB_SAMPLE_WAITED ? WAITING :
-					       BLOCKED;
-}
-
 static void take_sample(void *arg, const struct py_sample *ps)
 {
 	struct thread_dump *td = arg;
@@ -45,7 +36,7 @@ static void take_sample(void *arg, const struct py_sample *ps)
 
 	t->tgid = ps->tgid;
 	t->tid = ps->tid;
-	t->ns[state_of(ps)] += ps->ns;
+	t->ns[py_sample__state(ps)] += ps->ns;
 	if (!t->last.ts_ns)
 		t->native_ns = session__native_ns(td->s, ps->tgid, ps->tid);
 	if (t->native_ns && t->last.ts_ns >= t->native_ns)
@@ -83,13 +74,12 @@ static void put_process(const struct thread_dump *td, FILE *f, uint32_t tgid)
 
 static void put_states(FILE *f, const struct dumped_thread *t)
 {
-	static const char *const names[STATES] = { "running", "waiting for a CPU", "blocked" };
-	uint64_t all = t->ns[RUNNING] + t->ns[WAITING] + t->ns[BLOCKED];
+	uint64_t all = t->ns[SAMPLE_RUNNING] + t->ns[SAMPLE_QUEUED] + t->ns[SAMPLE_BLOCKED];
 	const char *sep = ": ";
 
-	for (int i = 0; i < STATES; i++)
+	for (enum py_sample_state i = 0; i < SAMPLE_STATES; i++)
 		if (t->ns[i]) {
-			fprintf(f, "%s%s %.0f %%", sep, names[i],
+			fprintf(f, "%s%s %.0f %%", sep, py_sample__state_name(i),
 				100 * (double)t->ns[i] / (double)all);
 			sep = ", ";
 		}

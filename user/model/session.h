@@ -368,6 +368,23 @@ struct py_sample {
 	const char *op;
 };
 
+enum py_sample_state { SAMPLE_RUNNING, SAMPLE_QUEUED, SAMPLE_BLOCKED, SAMPLE_STATES };
+
+static inline enum py_sample_state py_sample__state(const struct py_sample *ps)
+{
+	return ps->flags & PTB_SAMPLE_RAN    ? SAMPLE_RUNNING :
+	       ps->flags & PTB_SAMPLE_WAITED ? SAMPLE_QUEUED :
+					       SAMPLE_BLOCKED;
+}
+
+/* How people call it: "waiting for a CPU". */
+static inline const char *py_sample__state_name(enum py_sample_state state)
+{
+	return state == SAMPLE_RUNNING ? "running" :
+	       state == SAMPLE_QUEUED  ? "waiting for a CPU" :
+					 "blocked";
+}
+
 /* ---- GPU ---- */
 
 enum gpu_what {
@@ -448,6 +465,9 @@ struct session_opts {
 	const char *when;
 };
 #define SESSION_STEP_ON "Optimizer.step"
+/* The annotation in which a program waits for its data loader, before a '#': pytorch
+ * torch/utils/data/dataloader.py. */
+#define SESSION_LOADER "enumerate(DataLoader)"
 /* With a number behind it, the name of a step: torch's profiler's or a derived one. */
 #define SESSION_STEP_NAME STEP_OWN_NAME
 

@@ -50,7 +50,7 @@ void rank_times__free(struct rank_times *rt)
 
 static bool is_loading(const char *name)
 {
-	static const char loader[] = "enumerate(DataLoader)#";
+	static const char loader[] = SESSION_LOADER "#";
 
 	return *name == 'e' && !strncmp(name, loader, sizeof(loader) - 1);
 }

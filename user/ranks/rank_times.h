@@ -54,7 +54,7 @@ struct rank_what {                /* of a slow rank's own time, per step in whic
 	const char *name;         /* operator, RANK_LOADING, RANK_OUTSIDE */
 	double own_ns, excess_ns; /* less the median of the others */
 };
-#define RANK_LOADING "data loading"         /* enumerate(DataLoader)#... */
+#define RANK_LOADING "data loading"         /* SESSION_LOADER */
 #define RANK_OUTSIDE "outside of operators" /* Python, and what else no operator shows */
 #define RANK_WHATS 25
 

@@ -28,8 +28,6 @@ struct line_row {
 	int64_t self[STACK_METRIC_CNT], total[STACK_METRIC_CNT];
 };
 
-#define LOADER "enumerate(DataLoader)" /* pytorch torch/utils/data/dataloader.py */
-
 struct line_report {
 	const struct session *s;
 	struct stack_tree *tree;
@@ -184,8 +182,8 @@ static void add_loader(struct line_report *lr, const struct stack_node *nodes,
 	struct line_row *r;
 
 	if (lr->modules || lr->operators || !nodes[i].self[0][STACK_CPU] ||
-	    strncmp(stack_tree__text(lr->tree, frames[nodes[i].frame].name), LOADER,
-		    sizeof(LOADER) - 1) != 0)
+	    strncmp(stack_tree__text(lr->tree, frames[nodes[i].frame].name), SESSION_LOADER,
+		    sizeof(SESSION_LOADER) - 1) != 0)
 		return;
 	r = special_row(lr, f ? f->file : 0, f ? (uint32_t)f->line : 0, LINE_LOADER);
 	r->self[STACK_CPU] += nodes[i].self[0][STACK_CPU];

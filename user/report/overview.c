@@ -42,9 +42,8 @@ struct overview {
 	const struct output_args *args;
 	void *memory, *gpus;
 	struct rank_times *ranks;
-	struct py_paths paths;
+	struct py_lines lines;
 	struct text_ids texts;
-	struct hashmap line_ids; /* number of a Python stack -> text of its line, + 1 */
 	struct item_line *items; /* by process and line */
 	uint32_t item_cnt, item_cap;
 	struct hashmap item_ids;
@@ -69,7 +68,7 @@ struct overview *overview__new(const struct output_args *args)
 	ov = xcalloc(1, sizeof(*ov));
 	ov->args = args;
 	text_ids__init(&ov->texts);
-	py_paths__find(&ov->paths, args->s);
+	py_lines__init(&ov->lines, args->s);
 	if (info->has_memory)
 		memory_report.open(args, &ov->memory);
 	if (info->has_gpu)
@@ -87,7 +86,7 @@ void overview__free(struct overview *ov)
 	gpus_report.free(ov->gpus);
 	rank_times__free(ov->ranks);
 	text_ids__free(&ov->texts);
-	hashmap__clear(&ov->line_ids);
+	py_lines__free(&ov->lines);
 	hashmap__clear(&ov->item_ids);
 	free(ov->items);
 	free(ov);
@@ -98,16 +97,7 @@ void overview__free(struct overview *ov)
 /* The line of Python, as a number of ov->texts; 0: not recorded. */
 static uint32_t line_of(struct overview *ov, uint32_t stack)
 {
-	const uint64_t *known = hashmap__get(&ov->line_ids, stack, 0);
-	char text[PY_TEXT_MAX];
-	uint32_t id;
-
-	if (!stack || known)
-		return stack ? (uint32_t)*known : 0;
-	py_text__line(&ov->paths, ov->args->s, stack, text, sizeof(text));
-	id = *text ? strtab__add(ov->texts.texts, text, strlen(text)) : 0;
-	hashmap__put(&ov->line_ids, stack, 0, id);
-	return id;
+	return py_lines__id(&ov->lines, ov->args->s, &ov->texts, stack);
 }
 
 /* A tensor's value is fetched: on a GPU the program waits for all that was launched. */
@@ -185,12 +175,18 @@ static double share(uint64_t ns, uint64_t window)
 	return window ? (double)ns / (double)window : 0;
 }
 
+static uint64_t all_samples(const struct thread_time *t)
+{
+	return t->sampled_ns[SAMPLE_RUNNING] + t->sampled_ns[SAMPLE_QUEUED] +
+	       t->sampled_ns[SAMPLE_BLOCKED];
+}
+
 static void judge_thread(struct overview *ov, const struct thread_time *t)
 {
 	bool sampled = session__info(ov->args->s)->sample_hz;
 	double loader = share(t->ns[TIME_LOADER], t->window_ns);
 	double python = share(t->python_ns, t->window_ns);
-	double queued = share(t->queued_ns, t->running_ns + t->queued_ns + t->blocked_ns);
+	double queued = share(t->sampled_ns[SAMPLE_QUEUED], all_samples(t));
 	uint32_t pid = pid_of(ov, t->tgid), line = line_of(ov, t->loader_stack);
 	bool workers = t->loader && strstr(t->loader, "MultiProcessing");
 
@@ -374,7 +370,12 @@ static int by_weight(const void *a, const void *b)
 
 /* ---- the text ---- */
 
-/* "operators 8.1 %, data loader 91.0 %", most first. */
+#define STATE(s)                                                                                   \
+	{                                                                                          \
+		py_sample__state_name(SAMPLE_##s), t->sampled_ns[SAMPLE_##s]                       \
+	}
+
+/* "operators 8.1%, data loader 91.0%", most first. */
 static void say_shares(struct doc *d, const struct thread_time *t, bool sampled)
 {
 	struct part {
@@ -385,11 +386,11 @@ static void say_shares(struct doc *d, const struct thread_time *t, bool sampled)
 		      { "optimizer", t->ns[TIME_OPTIMIZER] },
 		      { "collectives", t->ns[TIME_COLLECTIVES] },
 		      { "outside of operators", sampled ? 0 : t->python_ns },
-		      { "running", t->running_ns },
-		      { "waiting for a CPU", t->queued_ns },
-		      { "blocked", t->blocked_ns } };
+		      STATE(RUNNING),
+		      STATE(QUEUED),
+		      STATE(BLOCKED) };
 	size_t cnt = sizeof(parts) / sizeof(*parts);
-	uint64_t window = sampled ? t->running_ns + t->queued_ns + t->blocked_ns : t->window_ns;
+	uint64_t window = sampled ? all_samples(t) : t->window_ns;
 	const char *sep = ": ";
 
 	for (size_t n = 0; n < cnt; n++) {
@@ -449,7 +450,7 @@ int overview__put(struct overview *ov, const struct output_args *args)
 		say_thread(&d, &t, proc);
 		judge_thread(ov, &t);
 	}
-	qsort(ov->findings, ov->finding_cnt, sizeof(*ov->findings), by_weight);
+	sort__array(ov->findings, ov->finding_cnt, sizeof(*ov->findings), by_weight);
 	for (uint32_t i = 0; i < report__shown(ov->finding_cnt, FINDINGS_SHOWN); i++) {
 		const struct finding *f = &ov->findings[i];
 

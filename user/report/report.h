@@ -204,8 +204,8 @@ struct thread_time {
 	uint32_t tgid, tid;
 	uint64_t window_ns;
 	uint64_t ns[TIME_CLASSES];
-	uint64_t python_ns;                         /* the rest of the window */
-	uint64_t running_ns, queued_ns, blocked_ns; /* of samples */
+	uint64_t python_ns; /* the rest of the window */
+	uint64_t sampled_ns[SAMPLE_STATES];
 	const char *loader;    /* the longest wait for a data loader: its annotation, NULL: none */
 	uint32_t loader_stack; /* ... and Python's stack there, 0: not recorded */
 };

@@ -60,7 +60,7 @@ static enum time_class find_class(const struct slice *sl)
 {
 	/* clang-format off */
 	static const struct { const char *prefix; enum time_class class; bool op; } rows[] = {
-		{ "enumerate(DataLoader)", TIME_LOADER, false }, /* torch/utils/data/dataloader.py */
+		{ SESSION_LOADER, TIME_LOADER, false },
 		{ "Optimizer.", TIME_OPTIMIZER, false },         /* torch/optim/optimizer.py */
 		{ "c10d::", TIME_COLLECTIVES, true },
 		{ "gloo:", TIME_COLLECTIVES, false },
@@ -130,9 +130,7 @@ static void take_sample(void *arg, const struct py_sample *ps)
 {
 	struct timed_thread *t = thread_of(arg, ps->tgid, ps->tid);
 
-	*(ps->flags & PTB_SAMPLE_RAN    ? &t->t.running_ns :
-	  ps->flags & PTB_SAMPLE_WAITED ? &t->t.queued_ns :
-					  &t->t.blocked_ns) += ps->ns;
+	t->t.sampled_ns[py_sample__state(ps)] += ps->ns;
 }
 
 struct session_sink thread_times__sink(struct thread_times *tt)
@@ -177,9 +175,10 @@ bool thread_times__main(struct thread_times *tt, uint32_t tgid, struct thread_ti
 				t->t.ns[c] += t->levels[t->level_cnt - 1].ns[c];
 		if (t->t.tgid != tgid || (t->backward && t->t.tid != tgid))
 			continue;
-		sum = sum_of(&t->t) + t->t.running_ns + t->t.queued_ns;
+		sum = sum_of(&t->t) + t->t.sampled_ns[SAMPLE_RUNNING] +
+		      t->t.sampled_ns[SAMPLE_QUEUED];
 		if (t->t.tid == tgid) /* unless another thread does nearly everything */
-			sum = sum * 10 + t->t.blocked_ns / 1000;
+			sum = sum * 10 + t->t.sampled_ns[SAMPLE_BLOCKED] / 1000;
 		if (sum > most) {
 			most = sum;
 			best = t;
@@ -208,7 +207,7 @@ const struct session_process *thread_times__busiest(struct thread_times *tt,
 
 		if (!thread_times__main(tt, info->processes[i].tgid, &t))
 			continue;
-		idle = info->sample_hz ? t.blocked_ns : t.python_ns;
+		idle = info->sample_hz ? t.sampled_ns[SAMPLE_BLOCKED] : t.python_ns;
 		if (!best || idle < least) {
 			best = &info->processes[i];
 			least = idle;

@@ -122,8 +122,13 @@ size_t term_text__put(FILE *out, const char *text, size_t columns);
  * buf. */
 char *term_text__copy(char *buf, size_t cap, const char *text);
 
-/* Of a command line its program and, of Python, its script or module, without their folders:
- * "python train.py". Returns buf. */
+/* What a process runs, of its arguments, each of which ends with a NUL: of Python the script or
+ * module and what follows ("train.py --lr 3", "-m pkg.train"), cut to cap bytes. */
+void command__script(const char *args, size_t len, char *buf, size_t cap);
+/* Of such a text the length of the script's or module's name, at *name. */
+size_t command__name(const char *script, const char **name);
+/* Of a command line whose arguments a blank separates its program and, of Python, its script or
+ * module, without their folders: "python train.py". Returns buf. */
 char *command__short(char *buf, size_t cap, const char *cmdline);
 
 /*

@@ -164,7 +164,7 @@ int which__offer(const char *command)
 static bool is_called(const struct proc_view *v, const char *name)
 {
 	const char *script;
-	size_t len = proc_script__name(v->facts.script, &script);
+	size_t len = command__name(v->facts.script, &script);
 
 	return len == strlen(name) && !memcmp(script, name, len);
 }

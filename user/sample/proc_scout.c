@@ -23,6 +23,7 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/containers.h"
 #include "base/log.h"
 #include "base/proc_read.h"
@@ -161,7 +162,7 @@ static void find_texts(struct proc_view *v)
 	len = proc_file__read_some(pid, "cmdline", v->command, sizeof(v->command) - 1);
 	if (len < 0)
 		len = 0;
-	proc_script__of(v->command, (size_t)len, v->facts.script, sizeof(v->facts.script));
+	command__script(v->command, (size_t)len, v->facts.script, sizeof(v->facts.script));
 	if (!*v->facts.script)
 		memcpy(v->facts.script, v->facts.comm, sizeof(v->facts.comm));
 	while (len && !v->command[len - 1])

@@ -109,7 +109,7 @@ struct proc_facts {
 	int32_t rank;      /* -1: none */
 	char comm[16];     /* "": not known, as below */
 	char job[80];      /* "slurm:42", "torchrun:ID" (cut), "pod:UID", "container:ID" */
-	char script[PROC_SCRIPT_MAX]; /* proc_script__of() */
+	char script[PROC_SCRIPT_MAX]; /* command__script() */
 };
 
 /* And what people choose a process by. */

@@ -102,11 +102,6 @@ int proc_memory__code(pid_t pid, uint64_t *bytes);
 char *proc_info__exe_name(pid_t pid); /* base name, "" if unknown; NULL: out of memory */
 char *proc_info__cmdline(pid_t pid);  /* control characters replaced; NULL: out of memory */
 
-/* What it runs, of its arguments, each of which ends with a NUL: of Python the script or module and
- * what follows ("train.py --lr 3", "-m pkg.train"), cut to cap bytes. */
-void proc_script__of(const char *args, size_t len, char *buf, size_t cap);
-/* Of such a text the length of the script's or module's name, at *name. */
-size_t proc_script__name(const char *script, const char **name);
 /* Numbers of NVIDIA's devices (/dev/nvidiaN) that it has open, by bits. 0: none, or not known. */
 uint64_t proc__gpus(pid_t pid);
 

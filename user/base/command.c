@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What a process runs, by its arguments; see proc_info.h. Their form: CPython's Python/getopt.c. */
+/* What a process runs, by its arguments; see text.h. Their form: CPython's Python/getopt.c. */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "target/proc_info.h"
+#include "base/text.h"
 
 #define PYTHON "python"
+#define SHORT_MAX 4096 /* bytes of a command line in which the script is searched */
 
 /* The arguments that are left, each ends with a NUL. */
 struct args {
@@ -69,7 +71,7 @@ static void append(char *buf, size_t cap, const char *word)
 	buf[len] = '\0';
 }
 
-void proc_script__of(const char *text, size_t len, char *buf, size_t cap)
+void command__script(const char *text, size_t len, char *buf, size_t cap)
 {
 	struct args a = { text, text + len };
 	const char *word = base_of(take(&a)), *value = NULL;
@@ -89,8 +91,37 @@ void proc_script__of(const char *text, size_t len, char *buf, size_t cap)
 		append(buf, cap, take(&a));
 }
 
-size_t proc_script__name(const char *script, const char **name)
+size_t command__name(const char *script, const char **name)
 {
 	*name = script + (strncmp(script, "-m ", 3) ? 0 : 3);
 	return strcspn(*name, " ");
+}
+
+/* Arguments that a blank separates, each ended by a NUL; their length. */
+static size_t split(const char *cmdline, char args[SHORT_MAX])
+{
+	size_t len = 0;
+
+	while (*cmdline && len + 1 < SHORT_MAX) {
+		args[len] = *cmdline == ' ' ? '\0' : *cmdline;
+		len += args[len] || (len && args[len - 1]); /* one NUL for several blanks */
+		cmdline++;
+	}
+	args[len] = '\0';
+	return len + 1;
+}
+
+char *command__short(char *buf, size_t cap, const char *cmdline)
+{
+	char args[SHORT_MAX], script[SHORT_MAX];
+	size_t len = split(cmdline, args), name_len;
+	const char *program = base_of(args), *name;
+
+	command__script(args, len, script, sizeof(script));
+	name_len = command__name(script, &name) + (size_t)(name - script);
+	if (name_len == strlen(program) && !strncmp(script, program, name_len))
+		snprintf(buf, cap, "%s", program);
+	else
+		snprintf(buf, cap, "%s %.*s", program, (int)name_len, script);
+	return buf;
 }

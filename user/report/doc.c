@@ -224,7 +224,7 @@ int doc__finish(struct doc *d)
 
 	if (!is_text(d))
 		err = finish_json(d);
-	else if (s && !d->torch &&
+	else if (s && !d->no_losses &&
 		 loss_account__incomplete(session__info(s), d->args->totals, lacks,
 					  sizeof(lacks))) {
 		doc__gap(d);

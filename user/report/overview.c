@@ -444,7 +444,7 @@ int overview__put(struct overview *ov, const struct output_args *args)
 	struct doc d;
 
 	doc__begin(&d, args);
-	d.torch = true; /* what is missing has its own line */
+	d.no_losses = true;
 	judge(ov);
 	if (proc) {
 		say_thread(&d, &t, proc);

@@ -77,6 +77,7 @@ struct doc {
 	FILE *out;
 	const struct output_args *args;
 	bool torch; /* the text's lists are laid out as torch lays out its table; set before them */
+	bool no_losses; /* the text does not say at its end what the capture lacks */
 	struct jsonw w;
 	struct doc_list { /* those that are open; the first one stands for the document */
 		const struct doc_column *columns;

@@ -29,26 +29,24 @@ static void say_what(struct doc *d, const struct session_info *info, const struc
 {
 	const struct {
 		uint64_t cnt;
-		const char *noun, *ending, *rest;
+		const char *one, *several;
 	} rows[] = {
-		{ t->samples, "sample", "s", "" },
-		{ t->ops, "operator", "s", "" },
-		{ t->gpu_work, "GPU activit", "ies", "" },
-		{ threads, "thread", "s", "" },
-		{ t->unwound, "call", "s", " left by an exception" },
-		{ loss_account__unseen_operators(info), "operator", "s", " not visible" },
-		{ session_info__counter(info, PTB_CNT_RING_FULL), "record", "s", " lost" },
+		{ t->samples, "sample", "samples" },
+		{ t->ops, "operator", "operators" },
+		{ t->gpu_work, "GPU activity", "GPU activities" },
+		{ threads, "thread", "threads" },
+		{ t->unwound, "call left by an exception", "calls left by an exception" },
+		{ loss_account__unseen_operators(info), "operator not visible",
+		  "operators not visible" },
+		{ session_info__counter(info, PTB_CNT_RING_FULL), "record lost", "records lost" },
 	};
 	const char *sep = ": ";
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		if (!rows[i].cnt)
 			continue;
-		doc__say(d, "%s%s %s%s%s", sep, cell__count(rows[i].cnt).text, rows[i].noun,
-			 rows[i].cnt == 1 && rows[i].ending[0] == 'i' ?
-				 "y" :
-				 plural(rows[i].cnt, rows[i].ending),
-			 rows[i].rest);
+		doc__say(d, "%s%s %s", sep, cell__count(rows[i].cnt).text,
+			 rows[i].cnt == 1 ? rows[i].one : rows[i].several);
 		sep = ", ";
 	}
 	doc__say(d, "%s%s.", incomplete ? "" : sep, incomplete ? "" : "nothing lost");
@@ -149,7 +147,7 @@ int summary__put(const struct output_args *args, uint64_t threads, uint64_t requ
 	struct doc d;
 
 	doc__begin(&d, args);
-	d.torch = true; /* what is missing has its own line */
+	d.no_losses = true;
 	say_ends(&d, info, requested_ns);
 	doc__say(&d, "%.2f s of ", (double)(info->end_ns - info->begin_ns) / 1e9);
 	say_who(&d, info);

@@ -500,7 +500,7 @@ int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opt
 		return 0; /* torch: the empty string */
 	doc__begin(&d, args);
 	list = sorted_rows(rows, cnt, args->sort_by);
-	d.torch = !args->columns;
+	d.torch = d.no_losses = !args->columns;
 	if (d.torch)
 		choose_columns(columns, &e, opts);
 	else

@@ -98,6 +98,13 @@ static int open_output(struct sink_set *ss, const struct reader *r, const struct
 	return 0;
 }
 
+/* Of what is in some annotations only, the rest of the window would be called Python's. */
+static bool needs_times(const struct outputs *o)
+{
+	return !o->when &&
+	       (o->report == &lines_report || (overview__has(o->report) && !o->args.json));
+}
+
 static int open_sinks(struct sink_set *ss, const struct reader *r)
 {
 	const struct outputs *o = &r->o;
@@ -109,13 +116,13 @@ static int open_sinks(struct sink_set *ss, const struct reader *r)
 						      .sample = pass_sample };
 	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path && !err; i++)
 		err = open_output(ss, r, o->files[i].output, i);
-	if (o->report) {
+	if (o->report && needs_times(o)) {
 		ss->times = thread_times__new(r->s);
 		ss->sinks[ss->cnt++] = thread_times__sink(ss->times);
 	}
 	if (!err && o->report)
 		err = open_output(ss, r, o->report, OUTPUTS_FILES);
-	if (!err && o->report && o->summary != OUTPUTS_QUIET && !o->when)
+	if (!err && ss->times && o->summary != OUTPUTS_QUIET)
 		ss->overview = overview__new(&ss->list[ss->list_cnt - 1].args);
 	ss->cnt += overview__sinks(ss->overview, &ss->sinks[ss->cnt]);
 	if (err || !o->metrics)

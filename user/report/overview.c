@@ -52,10 +52,10 @@ struct overview {
 	uint32_t finding_cnt;
 };
 
-static bool fits(const struct output_args *args)
+bool overview__has(const struct output *report)
 {
-	return args->output == &operators_report || args->output == &lines_report ||
-	       args->output == &modules_report || args->output == &sampled_operators_report;
+	return report == &operators_report || report == &lines_report ||
+	       report == &modules_report || report == &sampled_operators_report;
 }
 
 struct overview *overview__new(const struct output_args *args)
@@ -63,7 +63,7 @@ struct overview *overview__new(const struct output_args *args)
 	const struct session_info *info = session__info(args->s);
 	struct overview *ov;
 
-	if (!fits(args) || args->json || !args->times)
+	if (!overview__has(args->output) || args->json)
 		return NULL;
 	ov = xcalloc(1, sizeof(*ov));
 	ov->args = args;

@@ -224,10 +224,11 @@ const struct session_process *thread_times__busiest(struct thread_times *tt,
 
 /*
  * What stands above a table of operators, lines or modules: where the time went, what stands out,
- * and the commands that show more. new: args has the `times`; NULL: its report has none. put:
- * after the run.
+ * and the commands that show more. new: args has the `times`; NULL: it is JSON, or a report that
+ * has none. put: after the run.
  */
 struct overview;
+bool overview__has(const struct output *report);
 #define OVERVIEW_SINKS 4
 struct overview *overview__new(const struct output_args *args);
 void overview__free(struct overview *ov);

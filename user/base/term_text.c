@@ -139,6 +139,34 @@ size_t term_text__put(FILE *out, const char *text, size_t columns)
 	return width;
 }
 
+/* Bytes of the text that go on a line of so many columns: up to the last blank, if it has one. */
+static size_t bytes_of_line(const char *text, size_t columns)
+{
+	size_t fit = term_text__fit(text, columns), n = fit;
+
+	if (!text[fit])
+		return fit;
+	while (n && !strchr(" \n", text[n]))
+		n--;
+	return n > strspn(text, " \n") ? n : fit ? fit : 1;
+}
+
+void term_text__wrap(FILE *out, const char *text, size_t columns, size_t at, size_t hang)
+{
+	for (;;) {
+		size_t n = bytes_of_line(text, columns > at ? columns - at : 1);
+
+		for (size_t i = 0; i < n; i++)
+			fputc(text[i] == '\n' ? ' ' : text[i], out);
+		text += n;
+		text += strspn(text, " \n");
+		if (!*text)
+			return;
+		fprintf(out, "\n%*s", (int)hang, "");
+		at = hang;
+	}
+}
+
 char *term_text__copy(char *buf, size_t cap, const char *text)
 {
 	const char *end = text + strlen(text);

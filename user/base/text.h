@@ -118,6 +118,12 @@ size_t term_text__width(const char *text);
 size_t term_text__fit(const char *text, size_t columns);
 /* Of the text what takes at most so many columns to out; returns how many it took. */
 size_t term_text__put(FILE *out, const char *text, size_t columns);
+/*
+ * The text, which is plain, in lines of at most so many columns, broken at blanks and, where a word
+ * is longer than a line, in it. The first line has `at` columns already, the others begin with
+ * `hang` blanks. A line end in the text is a blank; none is written behind it.
+ */
+void term_text__wrap(FILE *out, const char *text, size_t columns, size_t at, size_t hang);
 /* The escaped text into buf, NUL-terminated, cut between characters where it is too long. Returns
  * buf. */
 char *term_text__copy(char *buf, size_t cap, const char *text);

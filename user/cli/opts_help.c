@@ -14,20 +14,10 @@
 
 void help__text(FILE *out, const char *text, int at, int hang)
 {
-	int columns = terminal__columns(STDOUT_FILENO), indent = at;
-	size_t len;
+	int columns = terminal__columns(STDOUT_FILENO);
 
-	if (!columns)
-		columns = terminal__assumed();
-	for (; *text; text += len) {
-		text += strspn(text, " \n");
-		len = strcspn(text, " \n");
-		if (at > indent && at + 1 + (int)len > columns) {
-			fprintf(out, "\n%*s", hang, "");
-			at = indent = hang;
-		}
-		at += fprintf(out, "%s%.*s", at > indent ? " " : "", (int)len, text);
-	}
+	term_text__wrap(out, text, (size_t)(columns ? columns : terminal__assumed()), (size_t)at,
+			(size_t)hang);
 	fputc('\n', out);
 }
 

@@ -36,36 +36,14 @@ static size_t hanging(const char *text)
 	return hang <= HANG_MAX ? hang : lead + 2;
 }
 
-/* Bytes of the text that go on a line of so many columns: up to the last blank, if it has one. */
-static size_t bytes_of_line(const char *text, size_t columns)
+static void write_line(struct doc *d, const char *text)
 {
-	size_t fit = term_text__fit(text, columns), n = fit;
+	size_t hang = hanging(text), columns = line_width(d);
 
-	if (!text[fit])
-		return fit;
-	while (n && text[n] != ' ')
-		n--;
-	return n > strspn(text, " ") ? n : fit ? fit : 1;
-}
-
-static void write_wrapped(struct doc *d, const char *text)
-{
-	size_t columns = line_width(d), hang = hanging(text), indent = 0;
-
-	if (hang > columns / 2)
-		hang = 2;
-	while (d->args->columns) {
-		size_t n = bytes_of_line(text, columns - indent);
-
-		fprintf(d->out, "%*s%.*s", (int)indent, "", (int)n, text);
-		text += n;
-		text += strspn(text, " ");
-		if (!*text)
-			return;
-		fputc('\n', d->out);
-		indent = hang;
-	}
-	fputs(text, d->out);
+	if (d->args->columns)
+		term_text__wrap(d->out, text, columns, 0, hang > columns / 2 ? 2 : hang);
+	else
+		fputs(text, d->out);
 }
 
 void doc__end_line(struct doc *d)
@@ -83,7 +61,7 @@ void doc__end_line(struct doc *d)
 	fflush(d->line);
 	d->line_text[ftell(d->line)] = '\0';
 	fputs(style, d->out);
-	write_wrapped(d, d->line_text);
+	write_line(d, d->line_text);
 	fputs(*style ? "\033[0m\n" : "\n", d->out);
 	rewind(d->line);
 	d->used = 0;

@@ -96,4 +96,4 @@ def test_without_root(job):
     done = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", "--inh-caps=-all", PTBPF, "ps"], capture_output=True, text=True)
     if done.returncode == 127:
         raise Skip("no other user may run ptbpf here")
-    check(str(job.pid) not in done.stdout and "could not be looked at: that needs root" in done.stdout, done.stdout + done.stderr)
+    check(str(job.pid) not in done.stdout and "could not be inspected: that needs root" in done.stdout, done.stdout + done.stderr)

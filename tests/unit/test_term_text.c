@@ -116,7 +116,7 @@ TEST("short commands")
 	static const struct {
 		const char *cmdline, *text;
 	} rows[] = {
-		{ "/usr/bin/python3 -u /work/train.py --lr 1", "python3 train.py" },
+		{ "/usr/bin/python3 -u /home/me/train.py --lr 1", "python3 train.py" },
 		{ "python -m torch.distributed.run train.py", "python -m torch.distributed.run" },
 		{ "python -c import torch", "python -c" },
 		{ "python", "python" },

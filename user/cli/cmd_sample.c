@@ -49,7 +49,8 @@ struct sample_cfg {
 
 static const struct opt_def sample_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "targets" },
-	{ OPT_PIDS, 'p', "pid", offsetof(struct sample_cfg, run.pids), "PID[,PID...]", "these processes, until all have ended", OPT_BASIC },
+	{ OPT_PIDS, 'p', "pid", offsetof(struct sample_cfg, run.pids), "PID[,PID...]",
+	  "these processes, until all have ended", OPT_BASIC },
 	{ OPT_FLAG, 0, "all-torch", offsetof(struct sample_cfg, set.select.all_torch), NULL,
 	  "every process that has PyTorch loaded when a window begins", OPT_BASIC },
 	{ OPT_STR, 0, "comm", offsetof(struct sample_cfg, set.select.comm), "PATTERN",

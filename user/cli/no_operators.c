@@ -6,13 +6,14 @@
 
 #include "base/log.h"
 #include "base/proc_read.h"
+#include "base/text.h"
 #include "cli/live.h"
 #include "target/proc_info.h"
 #include "target/torch.h"
 
 #define KIDS_MAX 16 /* that are named */
 #define CALLS_MAX 4 /* where threads wait, that are named */
-#define DEPTH_MAX 8 /* of descendants that are looked at */
+#define DEPTH_MAX 8 /* of descendants that are inspected */
 #define THREADS_MAX 4096
 
 struct kids {
@@ -93,7 +94,7 @@ static void say_states(pid_t pid)
 					i ? ", " : " in the Linux kernel's ", s.calls[i]);
 	if (s.threads)
 		pr_info("pid %d: of its %u thread%s %u run%s and %u wait%s%s", pid, s.threads,
-			s.threads == 1 ? "" : "s", s.running, s.running == 1 ? "s" : "", s.waiting,
+			plural(s.threads, "s"), s.running, s.running == 1 ? "s" : "", s.waiting,
 			s.waiting == 1 ? "s" : "", calls);
 }
 

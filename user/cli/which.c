@@ -115,7 +115,7 @@ int which__print(const struct output_args *args, const struct proc_view *views, 
 	if (!cnt)
 		doc__line(&d, "no process with PyTorch was found");
 	if (unseen)
-		doc__line(&d, "%u process%s could not be looked at: %s", unseen,
+		doc__line(&d, "%u process%s could not be inspected: %s", unseen,
 			  plural(unseen, "es"),
 			  geteuid() ? "that needs root" :
 				      "the machine's security policy forbids it");

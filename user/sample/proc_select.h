@@ -130,7 +130,7 @@ enum scout_depth {
 };
 /*
  * All processes that have PyTorch mapped now, by their pids, from malloc. *unseen: that may not be
- * looked at, threads of the kernel aside. 0 or negative errno.
+ * inspected, threads of the kernel aside. 0 or negative errno.
  */
 int proc_scout__list(enum scout_depth depth, struct proc_view **views, uint32_t *cnt,
 		     uint32_t *unseen);

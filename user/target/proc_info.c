@@ -17,7 +17,7 @@
 #include "base/proc_read.h"
 
 #define CMDLINE_MAX 4096
-#define FDS_MAX 4096 /* that are looked at */
+#define FDS_MAX 4096 /* that are inspected */
 
 /* ---- texts ---- */
 

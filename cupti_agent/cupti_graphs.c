@@ -32,9 +32,12 @@ static void *subscriber;
 /* A number of the ring's; false: it is full. */
 static bool take_number(uint32_t *nr)
 {
-	*nr = atomic_load(&made);
+	uint32_t from;
+
 	do {
-		if (*nr - atomic_load(&taken) >= NODES)
+		from = atomic_load(&taken); /* first: `made` is never behind what it was */
+		*nr = atomic_load(&made);
+		if (*nr - from >= NODES)
 			return false;
 	} while (!atomic_compare_exchange_weak(&made, nr, *nr + 1));
 	return true;

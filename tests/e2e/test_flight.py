@@ -103,10 +103,14 @@ def partial(ws):
     return next(os.path.join(ws, f) for f in os.listdir(ws) if f.startswith(".f.ptb") and f.endswith(".partial"))
 
 
-def test_end_of_target(ws):
-    """The last seconds of a job that is killed."""
+@pytest.mark.parametrize("seconds", [0, 4])
+def test_end_of_target(ws, seconds):
+    """The last seconds of a job that is killed, also where ptbpf does not run for seconds at this time."""
     with Job(ws) as job, flight(job, ws) as t:
+        t.signal(signal.SIGSTOP)
         job.signal(signal.SIGKILL)
+        time.sleep(seconds)
+        t.signal(signal.SIGCONT)
         t.expect(0, 3)
         _, seconds = compare(job, ws + "/f.json")
         check(seconds > HELD - 0.1, f"{seconds} s")

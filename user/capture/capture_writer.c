@@ -305,8 +305,6 @@ static int flush_all(struct capture_writer *cw)
 		cw->covered_ns = cw->watermark_ns;
 	cw->since_round = 0;
 	cw->last_flush_ns = clock__mono_ns();
-	if (cw->hold)
-		block_hold__round(cw->hold, cw->watermark_ns);
 	return cw->err ? cw->err : cw->full;
 }
 
@@ -448,7 +446,10 @@ int capture_writer__round(struct capture_writer *cw, uint64_t watermark_ns)
 		return cw->err;
 	if (cw->since_round < CAPTURE_BLOCK_SZ && clock__mono_ns() - cw->last_flush_ns < FLUSH_NS)
 		return 0;
-	return flush_all(cw);
+	flush_all(cw);
+	if (cw->hold)
+		block_hold__round(cw->hold, cw->watermark_ns);
+	return cw->err ? cw->err : cw->full;
 }
 
 int capture_writer__flush(struct capture_writer *cw)

@@ -11,7 +11,7 @@
 #include "probe/probe_set.h"
 #include "record/recorder.h"
 
-#define CUT_NS 2000000000ULL /* blocks last a second, so less than this is always missing */
+#define CUT_NS 3000000000ULL /* blocks and rounds last a second: so much more or less is held */
 
 int run__hold(struct run *run, uint64_t now)
 {

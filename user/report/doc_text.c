@@ -233,10 +233,11 @@ static void put_cells(struct doc *d, char *const *cells)
 	}
 	for (uint32_t n = 0; columns[n].key; n++) {
 		const char *text = cells[n] ? cells[n] : "";
-		int width = d->list->widths[n], pad = abs(width) - (int)term_text__width(text);
+		int width = d->list->widths[n], pad;
 
 		if (width == DROPPED)
 			continue;
+		pad = abs(width) - (int)term_text__width(text);
 		if (width == -1 && d->args->columns && is_last(&columns[n]))
 			width = 0;
 		pad = pad > 0 ? pad : 0;

@@ -327,9 +327,16 @@ static void reap_lost(void)
 
 void proc_scout__strike(const struct proc_id *id, uint32_t strikes, const char *why)
 {
-	if (left_out__add(&left_out, id, strikes, clock__mono_ns()))
-		pr_warn("pid %d is left out for %llu minutes: %s", id->pid,
-			LEFT_OUT_NS / 60000000000, why);
+	uint64_t now = clock__mono_ns();
+	struct proc_id other = *id;
+
+	other.pid = 0;
+	if (left_out__add(&left_out, id, strikes, now))
+		pr_warn("pid %d is left out for %llu minutes: %s%s", id->pid,
+			LEFT_OUT_NS / 60000000000, why,
+			left_out__has(&left_out, &other, now) ?
+				"; so are this user's other processes of the same program" :
+				"");
 }
 
 bool proc_scout__left_out(pid_t pid)

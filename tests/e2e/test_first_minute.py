@@ -36,6 +36,7 @@ PROBLEMS = {
     "slow_loader": ((), r"! data loader \d\d%.*\n +next: sudo ptbpf attach --pid {pid} --children -d 5s --sample-stacks 99"),
     "tensor_leak": (("--profile-memory", "--with-stack"), r"! GROWS aten::(mul|ones|fill_|empty)\S*( > \S+)? at planted.py:{leak}, \+64.0 KiB a step"),
     "python_leak": (("--profile-memory",), r"! GROWS the process by \+.* a step, not PyTorch's tensors: Python objects or a library"),
+    "slow_rank": (("--children",), r"! rank 1 is late by .* a step \(\d\d%\).*\n +next: "),
     "item": ((), r"! item\(\) .* k times a second: .*\n +next: sudo ptbpf attach --pid {pid} -d 5s --with-stack"),
 }
 

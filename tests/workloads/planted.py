@@ -4,6 +4,7 @@
 import http.server
 import subprocess
 import sys
+import tempfile
 import time
 
 import torch
@@ -71,6 +72,23 @@ def launcher():
     print("child", child.pid, flush=True)
     print("ready", flush=True)
     child.wait()
+
+
+def rank(number, store):
+    torch.distributed.init_process_group("gloo", init_method="file://" + store, rank=number, world_size=2)
+    model, optimizer = small()
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    for n in range(1 << 60):
+        if number == 1:
+            time.sleep(0.03)
+        step(model, optimizer, torch.randn(32, 3, 8, 8))
+        if n == 20 and number == 0:
+            print("ready", flush=True)
+
+
+def slow_rank():
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.spawn(rank, (folder + "/store",), 2)
 
 
 def idle():

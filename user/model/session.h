@@ -468,6 +468,9 @@ struct session_opts {
 /* The annotation in which a program waits for its data loader, before a '#': pytorch
  * torch/utils/data/dataloader.py. */
 #define SESSION_LOADER "enumerate(DataLoader)"
+/* With the node's name behind it, what the autograd engine does for a node, hooks included: pytorch
+ * torch/csrc/autograd/engine.cpp. */
+#define SESSION_NODE "autograd::engine::evaluate_function: "
 /* With a number behind it, the name of a step: torch's profiler's or a derived one. */
 #define SESSION_STEP_NAME STEP_OWN_NAME
 

@@ -3,7 +3,8 @@
  * See ranks_priv.h. A call starts the work and returns; the thread then waits for it, which no
  * operator shows. So what the thread did next bounds when the work was done, if it waited. A slice
  * at the depth of a call or further out that comes after it is, or begins with, what the thread did
- * next.
+ * next. A backward pass goes on, and the thread waits at its end: its next step of an optimizer
+ * bounds the calls there.
  */
 #include "ranks/ranks_priv.h"
 
@@ -15,11 +16,15 @@
 #include "base/limits.h"
 #include "model/facts.h"
 
+#define OPEN_MAX 32 /* slices around a call that are searched for a backward pass */
+
 struct call_thread {
 	uint32_t proc; /* index */
 	/* calls of which it is not known yet what came next, by index; of growing depth */
 	uint32_t *open;
 	uint32_t cnt, cap;
+	uint32_t *backward; /* calls in backward passes since the last step of an optimizer */
+	uint32_t backward_cnt, backward_cap;
 };
 
 /* pytorch torch/csrc/distributed/c10d/Ops.cpp. Those with a root do not make all ranks wait for
@@ -67,8 +72,10 @@ void collectives__init(struct collectives *c)
 
 static void drop_threads(struct collectives *c)
 {
-	for (uint32_t i = 0; i < c->thread_cnt; i++)
+	for (uint32_t i = 0; i < c->thread_cnt; i++) {
 		free(c->threads[i].open);
+		free(c->threads[i].backward);
+	}
 	free(c->threads);
 	c->threads = NULL;
 	c->thread_cnt = c->thread_cap = 0;
@@ -120,12 +127,32 @@ static void settle(struct collectives *c, struct call_thread *t, const struct sl
 
 		if (sl->depth > call->depth && sl->begin_ns >= call->end_ns)
 			return;
-		if (sl->begin_ns >= call->end_ns)
-			call->until_ns = sl->begin_ns;
-		else
-			call->until_ns = sl->end_ns;
+		if (!call->backward)
+			call->until_ns = sl->begin_ns >= call->end_ns ? sl->begin_ns : sl->end_ns;
 		t->cnt--;
 	}
+}
+
+static void settle_backward(struct collectives *c, struct call_thread *t, const struct slice *sl)
+{
+	struct rank_calls *p = &c->procs[t->proc];
+
+	if (strncmp(sl->name, SESSION_STEP_ON, sizeof(SESSION_STEP_ON) - 1) != 0)
+		return;
+	while (t->backward_cnt)
+		p->calls[t->backward[--t->backward_cnt]].until_ns = sl->begin_ns;
+}
+
+/* DDP and FSDP call from hooks of the engine, which are no part of what a node does. */
+static bool in_backward(const struct collectives *c, const struct slice *sl)
+{
+	struct open_slice open[OPEN_MAX];
+	uint32_t n = session__open_slices(c->s, sl->tgid, sl->tid, open, OPEN_MAX);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!strncmp(open[i].name, SESSION_NODE, sizeof(SESSION_NODE) - 1))
+			return true;
+	return sl->backward;
 }
 
 static void add_call(struct collectives *c, struct call_thread *t, const struct slice *sl,
@@ -140,9 +167,11 @@ static void add_call(struct collectives *c, struct call_thread *t, const struct 
 				   .depth = sl->depth,
 				   .nr = p->cnt,
 				   .waits = waits,
-				   .backward = sl->backward };
+				   .backward = in_backward(c, sl) };
 
 	vec_push(t->open, t->cnt, t->cap, p->cnt);
+	if (call.backward)
+		vec_push(t->backward, t->backward_cnt, t->backward_cap, p->cnt);
 	vec_push(p->calls, p->cnt, p->cap, call);
 }
 
@@ -169,6 +198,8 @@ static void on_slice(void *arg, const struct slice *sl)
 		known = c->thread_cnt ? hashmap__get(&c->thread_ids, sl->tgid, sl->tid) : NULL;
 		if (known && c->threads[*known].cnt)
 			settle(c, &c->threads[*known], sl);
+		if (known && c->threads[*known].backward_cnt)
+			settle_backward(c, &c->threads[*known], sl);
 		return;
 	}
 	p = list__keyed(KEYED_LIST(c, procs, proc), c->input, sl->tgid);

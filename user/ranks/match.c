@@ -18,7 +18,7 @@
 /* UINT64_MAX: not known when it was done. */
 static uint64_t done_ns(const struct collective *c)
 {
-	return c->waits && !c->backward ? c->until_ns : UINT64_MAX;
+	return c->waits ? c->until_ns : UINT64_MAX;
 }
 
 /* The bounds of one lag; pairs 0: the names differ. whole: also of calls that contradict each

@@ -167,6 +167,7 @@ static void match_ranks(struct rank_times *rt)
 			o->unmatched++;
 			continue;
 		}
+		o->guessed |= i && (!m.bounds || !calls_match__consistent(&m));
 		if (m.lag > rt->from)
 			rt->from = m.lag;
 		if ((int64_t)c->cnt + m.lag < rt->to)
@@ -285,8 +286,10 @@ double rt__own_before(const struct rank_times *rt, uint32_t rank, int64_t c)
 	const struct collective *now = rt__call(rt, rank, c), *before = rt__call(rt, rank, c - 1);
 	uint64_t begin = rt->last_ns[c - 1 - rt->from];
 
+	bool same_pass = before->backward && now->backward && before->until_ns > now->begin_ns;
+
 	/* it did not wait: the rest of a backward pass, or an asynchronous call */
-	if ((before->backward && now->backward) || begin > now->begin_ns || !before->waits)
+	if (same_pass || begin > now->begin_ns || !before->waits)
 		begin = before->end_ns;
 	return now->begin_ns > begin ? (double)(now->begin_ns - begin) : 0;
 }

@@ -24,8 +24,8 @@
 
 struct collective {
 	uint64_t begin_ns, end_ns; /* of the call, which starts the work */
-	/* what the thread did next: if it waited for the work, the work was done then. UINT64_MAX:
-	 * nothing */
+	/* what the thread did next, or after the backward pass: if it waited for the work, the work
+	 * was done then. UINT64_MAX: nothing */
 	uint64_t until_ns;
 	/* in texts: of the operator, and the shapes of its inputs where they were recorded */
 	uint32_t name;

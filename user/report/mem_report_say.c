@@ -36,12 +36,11 @@ struct mr_who_text mr_say__who(const struct mr_printer *p, const struct mr_who *
 {
 	const char *op = MR_TEXT(p->mr, who->op), *outer = MR_TEXT(p->mr, who->outer);
 	const char *annotation = MR_TEXT(p->mr, who->annotation), *line = MR_TEXT(p->mr, who->line);
-	static const char engine[] = "autograd::engine::evaluate_function: ";
 	bool within = *outer && strcmp(outer, op) != 0;
 	struct mr_who_text t;
 
-	if (!strncmp(outer, engine, sizeof(engine) - 1))
-		outer += sizeof(engine) - 1;
+	if (!strncmp(outer, SESSION_NODE, sizeof(SESSION_NODE) - 1))
+		outer += sizeof(SESSION_NODE) - 1;
 	snprintf(t.text, sizeof(t.text), "%s%s%s%s%s%s", within ? outer : "", within ? " > " : "",
 		 *op ? op : "outside of operators", *annotation ? " in \"" : "", annotation,
 		 *annotation ? "\"" : "");

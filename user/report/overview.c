@@ -341,9 +341,9 @@ static void judge_ranks(struct overview *ov)
 
 		if (!t->verdict.slow)
 			continue;
-		next(add(ov, t->verdict.share, "%s %u is late by %s a step (%.0f%%)%s%s",
+		next(add(ov, t->verdict.share, "%s %u %s late by %s a step (%.0f%%)%s%s",
 			 t->has_rank ? "rank" : "process",
-			 t->has_rank ? t->rank.rank : t->proc->pid,
+			 t->has_rank ? t->rank.rank : t->proc->pid, r->guessed ? "seems" : "is",
 			 unit__ns(t->verdict.excess_ns).text, 100 * t->verdict.share,
 			 t->what_cnt ? ", mostly in " : "", t->what_cnt ? t->what[0].name : ""),
 		     "ptbpf report %s --skew", ov->args->capture);

@@ -85,6 +85,10 @@ static void say_verdict(struct doc *d, const struct rank_times_result *r)
 	if (r->unmatched)
 		doc__line(d, "%u further processes call other collectives and are left out",
 			  r->unmatched);
+	if (r->guessed)
+		doc__line(
+			d,
+			"Not certain: no call shows that its rank waited, as with NCCL. A rank that is late by more than half a step looks early");
 	for (uint32_t i = 0; i < r->rank_cnt; i++)
 		if (r->ranks[i].verdict.slow) {
 			say_slow(d, r, &r->ranks[i]);
@@ -205,8 +209,8 @@ static int finish_report(void *o, const struct output_args *args)
 	doc__break(&d);
 	doc__object(&d, "compared");
 	DOC(&d, FACT("collectives", r->matched), FACT("processes_left_out", r->unmatched),
-	    FACT("steps_are", r->by_steps ? "steps" : "collectives"), FACT("steps", r->step_cnt),
-	    FACT("step_ns", r->step_ns));
+	    FACT("guessed", r->guessed), FACT("steps_are", r->by_steps ? "steps" : "collectives"),
+	    FACT("steps", r->step_cnt), FACT("step_ns", r->step_ns));
 	doc__end(&d);
 	add_ranks(&d, r);
 	add_waits(&d, r);

@@ -44,7 +44,7 @@
 	X(PY_FRAMES,       1u << 18,    NONE,            "positions in Python code whose lines are remembered; beyond, all are read again") \
 	X(PY_CODE_BYTES,   64u << 20,   NONE,            "bytes of Python code objects that are remembered; likewise") \
 	X(PY_MODULES,      1u << 16,    NONE,            "modules of one process whose attribute paths are remembered; later ones have none") \
-	X(PY_MODULES_MS,   200,         NONE,            "processor time to read them, ms; likewise")            \
+	X(PY_MODULES_MS,   3000,        NONE,            "processor time to read them, ms; likewise")            \
 	X(PY_VERIFY_MS,    2000,        NONE,            "processor time to verify the layouts of one process's Pythons, ms") \
 	X(NATIVE_STACK,    512u << 10,  NONE,            "bytes of a native stack; its outermost frames lie beyond") \
 	X(NATIVE_FRAMES,   512,         NONE,            "frames of a native stack; those beyond are outermost") \

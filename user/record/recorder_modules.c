@@ -15,7 +15,8 @@
 #include "record/recorder_priv.h"
 #include "target/proc.h"
 
-#define READS_MAX 4000000 /* of one walk; a module needs some 50 of them */
+#define READS_MAX 4000000    /* in one round; a module needs some 50 of them */
+#define SLICE_NS 50000000ULL /* in one round, while the rings fill up */
 #define PATH_MAX_BYTES 512
 #define CLASS_WORDS 112 /* of a class, with addresses of objects */
 #define UPPER_SHIFT 36  /* a frame has the bits of an object's address below */
@@ -27,19 +28,22 @@ struct module {
 	uint32_t check, func;
 };
 
+/* One that was found and not yet read. */
+struct pending {
+	uint64_t obj;
+	uint32_t path, walk;
+};
+
 struct py_modules {
 	struct strtab *paths;
 	struct module *modules;
 	uint32_t module_cnt, module_cap;
 	struct hashmap module_ids; /* code and at of its frame -> index */
+	struct pending *pending;   /* a stack; further roots are put at its bottom */
+	uint32_t pending_cnt, pending_cap;
+	uint64_t name; /* the key "_modules" of the module before */
 	uint32_t walks;
 	uint64_t spent_ns;
-};
-
-/* One that was found and not yet read. */
-struct pending {
-	uint64_t obj;
-	uint32_t path;
 };
 
 struct module_walk {
@@ -47,10 +51,6 @@ struct module_walk {
 	struct recorder_proc *p;
 	struct py_modules *pm;
 	struct py_objects po;
-	uint64_t name; /* the key "_modules" of the module before */
-	struct pending *pending;
-	uint32_t pending_cnt, pending_cap;
-	uint64_t end_ns; /* of its processor time */
 };
 
 void recorder__modules_forget(struct recorder_proc *p)
@@ -59,6 +59,7 @@ void recorder__modules_forget(struct recorder_proc *p)
 		return;
 	strtab__free(p->py_modules->paths);
 	free(p->py_modules->modules);
+	free(p->py_modules->pending);
 	hashmap__clear(&p->py_modules->module_ids);
 	free(p->py_modules);
 	p->py_modules = NULL;
@@ -116,7 +117,7 @@ static uint64_t find_object(struct py_objects *po, uint64_t class, int32_t at)
 /* The dict of the modules in a module. Most modules have one object as its name. */
 static uint64_t find_children(struct module_walk *mw, uint64_t obj)
 {
-	for (int by_text = !mw->name; by_text < 2; by_text++) {
+	for (int by_text = !mw->pm->name; by_text < 2; by_text++) {
 		uint64_t key, value;
 		struct py_dict d;
 		char text[16];
@@ -126,9 +127,9 @@ static uint64_t find_children(struct module_walk *mw, uint64_t obj)
 		while (py_dict__next(&d, &key, &value)) {
 			if (by_text ? !py_str__read(&mw->po, key, text, sizeof(text)) ||
 					      strcmp(text, "_modules") != 0 :
-				      key != mw->name)
+				      key != mw->pm->name)
 				continue;
-			mw->name = key;
+			mw->pm->name = key;
 			return value;
 		}
 	}
@@ -139,29 +140,30 @@ static uint64_t find_children(struct module_walk *mw, uint64_t obj)
 static void push_children(struct module_walk *mw, const struct pending *parent)
 {
 	char text[PATH_MAX_BYTES], name[PATH_MAX_BYTES];
-	const char *path = strtab__text(mw->pm->paths, parent->path);
-	uint32_t first = mw->pending_cnt;
-	struct pending child;
+	struct py_modules *pm = mw->pm;
+	const char *path = strtab__text(pm->paths, parent->path);
+	struct pending child = { .walk = parent->walk };
+	uint32_t first = pm->pending_cnt;
 	struct py_dict d;
 	uint64_t key;
 
 	if (!py_dict__begin(&mw->po, find_children(mw, parent->obj), &d))
 		return;
-	while (mw->pending_cnt < LIMIT_PY_MODULES && py_dict__next(&d, &key, &child.obj)) {
+	while (pm->pending_cnt < LIMIT_PY_MODULES && py_dict__next(&d, &key, &child.obj)) {
 		if (!py_str__read(&mw->po, key, name, sizeof(name)) ||
 		    snprintf(text, sizeof(text), "%s%s%s", path, *path ? "." : "", name) >=
 			    (int)sizeof(text))
 			continue;
-		child.path = strtab__try_add(mw->pm->paths, text, strlen(text));
-		if (!child.path || !vec_try_reserve((void **)&mw->pending, &mw->pending_cap,
-						    mw->pending_cnt + 1ull, sizeof(child)))
+		child.path = strtab__try_add(pm->paths, text, strlen(text));
+		if (!child.path || !vec_try_reserve((void **)&pm->pending, &pm->pending_cap,
+						    pm->pending_cnt + 1ull, sizeof(child)))
 			return;
-		mw->pending[mw->pending_cnt++] = child;
+		pm->pending[pm->pending_cnt++] = child;
 	}
-	for (uint32_t last = mw->pending_cnt; first + 1 < last--; first++) {
-		child = mw->pending[first];
-		mw->pending[first] = mw->pending[last];
-		mw->pending[last] = child;
+	for (uint32_t last = pm->pending_cnt; first + 1 < last--; first++) {
+		child = pm->pending[first];
+		pm->pending[first] = pm->pending[last];
+		pm->pending[last] = child;
 	}
 }
 
@@ -187,9 +189,9 @@ static bool visit(struct module_walk *mw, const struct pending *one)
 					      .at = (int32_t)(one->obj >> 4) } };
 	struct module *m = class ? module_of(mw->pm, rec.frame.code, rec.frame.at) : NULL;
 
-	if (!m || m->walk == mw->pm->walks)
+	if (!m || m->walk == one->walk)
 		return false;
-	m->walk = mw->pm->walks;
+	m->walk = one->walk;
 	m->path = one->path;
 	if (m->func) {
 		rec.frame.check = m->check;
@@ -201,41 +203,51 @@ static bool visit(struct module_walk *mw, const struct pending *one)
 }
 
 /* Depth first, as named_modules(): a module that has several paths has the first one. */
-static void walk(struct module_walk *mw, uint64_t root)
+void recorder__modules_go_on(struct recorder *r, struct recorder_proc *p)
 {
-	struct pending one = { .obj = root, .path = strtab__try_add(mw->pm->paths, "", 0) };
+	struct module_walk mw = { .r = r,
+				  .p = p,
+				  .pm = p->py_modules,
+				  .po = { .pid = (pid_t)p->tgid, .reads_left = READS_MAX } };
+	uint64_t begin = clock__cpu_ns(), limit = LIMIT_PY_MODULES_MS * 1000000ull;
+	uint64_t slice = r->end_ns ? limit : SLICE_NS;
 
-	while (one.path && clock__cpu_ns() < mw->end_ns) {
-		if (visit(mw, &one))
-			push_children(mw, &one);
-		if (!mw->pending_cnt)
-			break;
-		one = mw->pending[--mw->pending_cnt];
+	if (!mw.pm || !mw.pm->pending_cnt || p->gone || mw.pm->spent_ns >= limit)
+		return;
+	if (slice > limit - mw.pm->spent_ns)
+		slice = limit - mw.pm->spent_ns;
+	while (mw.pm->pending_cnt && clock__cpu_ns() - begin < slice) {
+		struct pending one = mw.pm->pending[--mw.pm->pending_cnt];
+
+		if (visit(&mw, &one))
+			push_children(&mw, &one);
 	}
-	free(mw->pending);
+	mw.pm->spent_ns += clock__cpu_ns() - begin;
 }
 
 void recorder__module_root(struct recorder *r, struct recorder_proc *p,
 			   const struct ptb_py_frame *f)
 {
-	struct module_walk mw = { .r = r,
-				  .p = p,
-				  .pm = modules_of(p),
-				  .po = { .pid = (pid_t)p->tgid, .reads_left = READS_MAX } };
-	uint64_t class = f->code & ~(uint64_t)(PTB_PY_CLASS | PTB_PY_NATIVE), root;
-	uint64_t begin = clock__cpu_ns(), limit = LIMIT_PY_MODULES_MS * 1000000ull;
-	struct module *m = class ? module_of(mw.pm, class | PTB_PY_CLASS, f->at) : NULL;
+	struct py_objects po = { .pid = (pid_t)p->tgid, .reads_left = READS_MAX };
+	uint64_t class = f->code & ~(uint64_t)(PTB_PY_CLASS | PTB_PY_NATIVE);
+	struct py_modules *pm = modules_of(p);
+	struct module *m = class ? module_of(pm, class | PTB_PY_CLASS, f->at) : NULL;
+	uint64_t begin = clock__cpu_ns();
+	struct pending root = { .obj = 0 };
 
-	if (!m || m->walk || p->gone || mw.pm->spent_ns >= limit)
+	if (!m || m->walk || p->gone || pm->spent_ns >= LIMIT_PY_MODULES_MS * 1000000ull)
 		return;
-	mw.end_ns = begin + limit - mw.pm->spent_ns;
-	m->walk = ++mw.pm->walks; /* not tried again */
-	root = find_object(&mw.po, class, f->at);
-	if (root) {
-		m->walk = 0;
-		walk(&mw, root);
+	m->walk = ++pm->walks; /* not tried again */
+	root.obj = find_object(&po, class, f->at);
+	root.path = root.obj ? strtab__try_add(pm->paths, "", 0) : 0;
+	root.walk = ++pm->walks;
+	if (root.path && vec_try_reserve((void **)&pm->pending, &pm->pending_cap,
+					 pm->pending_cnt + 1ull, sizeof(root))) {
+		memmove(pm->pending + 1, pm->pending, pm->pending_cnt++ * sizeof(root));
+		pm->pending[0] = root;
 	}
-	mw.pm->spent_ns += clock__cpu_ns() - begin;
+	pm->spent_ns += clock__cpu_ns() - begin;
+	recorder__modules_go_on(r, p);
 }
 
 void recorder__module_line(struct recorder *r, struct recorder_proc *p, struct ptb_py_line *rec)

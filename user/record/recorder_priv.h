@@ -175,6 +175,8 @@ uint64_t recorder__interp(const struct recorder_proc *p);
 /* Finds the paths of the modules in the outermost one of a stack, whose frame this is. */
 void recorder__module_root(struct recorder *r, struct recorder_proc *p,
 			   const struct ptb_py_frame *f);
+/* Reads further modules, in a part of this round. */
+void recorder__modules_go_on(struct recorder *r, struct recorder_proc *p);
 /* Adds the path to the line of a module's frame. */
 void recorder__module_line(struct recorder *r, struct recorder_proc *p, struct ptb_py_line *rec);
 void recorder__modules_forget(struct recorder_proc *p);

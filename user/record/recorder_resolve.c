@@ -464,6 +464,7 @@ void recorder__resolve(struct recorder *r)
 		if (!r->procs[i].gone) {
 			watch_table(r, &r->procs[i]);
 			recorder__watch_groups(r, &r->procs[i], false);
+			recorder__modules_go_on(r, &r->procs[i]);
 		}
 		if (r->procs[i].unknown.live && !r->procs[i].gone)
 			resolve_proc(r, &r->procs[i]);

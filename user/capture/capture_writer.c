@@ -446,15 +446,16 @@ int capture_writer__round(struct capture_writer *cw, uint64_t watermark_ns)
 		return cw->err;
 	if (cw->since_round < CAPTURE_BLOCK_SZ && clock__mono_ns() - cw->last_flush_ns < FLUSH_NS)
 		return 0;
-	flush_all(cw);
-	if (cw->hold)
-		block_hold__round(cw->hold, cw->watermark_ns);
-	return cw->err ? cw->err : cw->full;
+	return capture_writer__flush(cw);
 }
 
 int capture_writer__flush(struct capture_writer *cw)
 {
-	return flush_all(cw);
+	int err = flush_all(cw);
+
+	if (cw->hold)
+		block_hold__round(cw->hold, cw->watermark_ns);
+	return err;
 }
 
 int capture_writer__dup(const struct capture_writer *cw)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Damaged objects of CPython in the memory of a process: a dict with a text, a number and a tuple.
- * The input replaces some of their words, each by three bytes: which one, with what kind of value,
+ * Damaged objects of CPython in the memory of a process: a dict with a text, a number and a tuple,
+ * and an object of a class that has the dict's keys. The input replaces some of their words, each by three bytes: which one, with what kind of value,
  * and the value.
  */
 #include <stdlib.h>
@@ -13,9 +13,20 @@
 
 #define ARENA_ADDR 0x20000000ul
 #define ARENA_SIZE 8192ul
-#define WORDS 256u
+#define WORDS 256u /* that may be damaged */
 
-enum { TYPES = 600, DICT = 0, KEYS = 8, STR = 32, INT = 48, TUPLE = 56 }; /* words */
+/* words */
+enum {
+	DICT = 0,
+	KEYS = 8,
+	STR = 32,
+	INT = 48,
+	TUPLE = 56,
+	VALUES = 64,
+	OBJECT = 72,
+	CLASS = 80,
+	TYPES = 600
+};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -55,6 +66,12 @@ static void put_objects(void)
 	PUT(STR, 1, type_of(1), 5, 0, 0x64, 0x6863726f74 /* "torch" */);
 	PUT(INT, 1, type_of(2), 8, 5);
 	PUT(TUPLE, 1, type_of(3), 1, addr_of(STR), 0);
+	PUT(VALUES, addr_of(INT), addr_of(TUPLE), addr_of(STR));
+	PUT(OBJECT - 3, addr_of(VALUES) - 1, 0, 0, 1, addr_of(CLASS));
+	arena[CLASS + 4] = 16;              /* tp_basicsize */
+	arena[CLASS + 36] = UINT64_MAX;     /* tp_dictoffset */
+	arena[CLASS + 109] = addr_of(STR);  /* ht_qualname */
+	arena[CLASS + 110] = addr_of(KEYS); /* ht_cached_keys */
 }
 
 static void replace(const uint8_t *in)
@@ -83,10 +100,19 @@ static void read_object(struct py_objects *po, uint64_t obj)
 	py_tuple__first(po, obj);
 }
 
+static void read_entries(struct py_dict *d)
+{
+	uint64_t key, value;
+
+	while (py_dict__next(d, &key, &value)) {
+		read_object(d->po, key);
+		read_object(d->po, value);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct py_objects po = { .pid = getpid(), .reads_left = 3000 };
-	uint64_t key, value;
 	struct py_dict d;
 
 	if (!arena)
@@ -95,16 +121,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (arena != (void *)ARENA_ADDR)
 		abort();
 	put_objects();
-	if (py_dict__by_name(&po, ARENA_ADDR, "torch") != addr_of(INT))
+	if (py_dict__by_name(&po, ARENA_ADDR, "torch") != addr_of(INT) ||
+	    py_object__attribute(&po, addr_of(OBJECT), "torch") != addr_of(INT))
 		abort();
 	for (size_t i = 0; i + 3 <= len; i += 3)
 		replace(data + i);
 	py_dict__by_name(&po, ARENA_ADDR, "torch");
 	py_dict__by_object(&po, ARENA_ADDR, addr_of(TUPLE));
 	if (py_dict__begin(&po, ARENA_ADDR, &d))
-		while (py_dict__next(&d, &key, &value)) {
-			read_object(&po, key);
-			read_object(&po, value);
-		}
+		read_entries(&d);
+	if (py_object__attributes(&po, addr_of(OBJECT), &d))
+		read_entries(&d);
 	return 0;
 }

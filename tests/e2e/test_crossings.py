@@ -71,7 +71,7 @@ def test_attach(ws, source, detail):
             target.ask("go")
     is_sound(w.path)
     same_as_torch(load_trace(ws + "/torch.json"), w.trace, detail)
-    check("cut where they cross an annotation: 3 annotations" in w.tracer.text(), w.tracer.text())
+    check("Cut where they cross an annotation: 3 annotations" in w.tracer.text(), w.tracer.text())
     rows = {r["key"]: r for r in report_json(w.capture)["rows"]}
     check(rows["inner"]["cpu_total_ns"] >= 20e6 and rows["PythonDispatchMode"]["cpu_total_ns"] < 200e6, f"{rows['inner']}")
     nodes = {n["id"]: n for n in load_trace(ws + "/et.json")["nodes"]}

@@ -305,7 +305,7 @@ def test_attach_again(ws):
     with workload("gpu_work.py", MOCK, ws + "/go", env={"LD_PRELOAD": AGENT}) as p:
         p.wait_line("ready")
         for k in range(3):
-            run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", f"{ws}/{k}.ptb", "--trace", f"{ws}/{k}.json", "--no-table", expect=(0,))
+            run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", f"{ws}/{k}.ptb", "--trace", f"{ws}/{k}.json", "--no-table", expect=(3,))
             check(not [e for e in load_trace(f"{ws}/{k}.json")["traceEvents"] if e.get("cat") == "kernel"], "kernels that were not launched")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/last.ptb", "--trace", ws + "/last.json", "--no-table") as t:
             t.wait_attached()

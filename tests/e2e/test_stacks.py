@@ -206,6 +206,6 @@ def test_refused(ws):
 
 def test_no_python(ws):
     with Process(["sleep", "1000"], env={"LD_PRELOAD": libtorch()}) as p:
-        t = run_ptbpf("attach", "--pid", p.pid, "--with-stack", "--wait", "-d", "0.1", "-o", ws + "/a.ptb", "--no-table")
+        t = run_ptbpf("attach", "--pid", p.pid, "--with-stack", "--wait", "-d", "0.1", "-o", ws + "/a.ptb", "--no-table", expect=3)
     said = [line for line in t.err if "Python" in line]
     check(len(said) == 1 and "no Python interpreter in it" in said[0], t.text())

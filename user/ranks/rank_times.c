@@ -285,7 +285,6 @@ double rt__own_before(const struct rank_times *rt, uint32_t rank, int64_t c)
 {
 	const struct collective *now = rt__call(rt, rank, c), *before = rt__call(rt, rank, c - 1);
 	uint64_t begin = rt->last_ns[c - 1 - rt->from];
-
 	bool same_pass = before->backward && now->backward && before->until_ns > now->begin_ns;
 
 	/* it did not wait: the rest of a backward pass, or an asynchronous call */

@@ -90,8 +90,9 @@ struct rank_times_result {
 	/* further processes whose collectives are not those of the first rank */
 	uint32_t unmatched;
 	uint32_t matched; /* collectives that all ranks called */
-	/* Which calls are the same collective is known from times alone, as none shows that it
-	 * waited. A rank that is late by more than half of what is between two then looks early. */
+	/* Which calls are the same collective is known from times alone, as they do not show that
+	 * ranks waited. A rank that is late by more than half of what is between two then looks
+	 * early. */
 	bool guessed;
 	bool by_steps; /* steps are those of the first rank, else each collective counts as one */
 	uint32_t step_cnt;       /* that all ranks have whole */

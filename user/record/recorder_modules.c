@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/mem.h"
@@ -216,7 +217,7 @@ void recorder__modules_go_on(struct recorder *r, struct recorder_proc *p)
 		return;
 	if (slice > limit - mw.pm->spent_ns)
 		slice = limit - mw.pm->spent_ns;
-	while (mw.pm->pending_cnt && clock__cpu_ns() - begin < slice) {
+	while (mw.pm->pending_cnt && clock__cpu_ns() - begin < slice && !cancel__pending()) {
 		struct pending one = mw.pm->pending[--mw.pm->pending_cnt];
 
 		if (visit(&mw, &one))

@@ -88,7 +88,7 @@ static void say_verdict(struct doc *d, const struct rank_times_result *r)
 	if (r->guessed)
 		doc__line(
 			d,
-			"Not certain: no call shows that its rank waited, as with NCCL. A rank that is late by more than half a step looks early");
+			"Not certain: the calls do not show that ranks waited, as with NCCL. A rank that is late by more than half a step looks early");
 	for (uint32_t i = 0; i < r->rank_cnt; i++)
 		if (r->ranks[i].verdict.slow) {
 			say_slow(d, r, &r->ranks[i]);

@@ -17,12 +17,13 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "capture/capture.h"
+#include "model/session.h"
 
 #define RSS_MAX (1u << 20) /* samples: an hour of a hundred processes, three a second */
 #define ID_MAX (1u << 22)  /* names, sites: far more than any build of torch has */
 #define FUNC_MAX (1u << 20)
 
-static const char node_prefix[] = "autograd::engine::evaluate_function: ";
+static const char node_prefix[] = SESSION_NODE;
 
 const char *facts__intern(struct facts *f, const char *text, size_t len)
 {

@@ -16,7 +16,7 @@
 #include "base/limits.h"
 #include "model/facts.h"
 
-#define OPEN_MAX 32 /* slices around a call that are searched for a backward pass */
+#define OPEN_MAX 32 /* slices around a slice that are searched */
 
 struct call_thread {
 	uint32_t proc; /* index */
@@ -143,22 +143,25 @@ static void settle_backward(struct collectives *c, struct call_thread *t, const 
 		p->calls[t->backward[--t->backward_cnt]].until_ns = sl->begin_ns;
 }
 
-/* DDP and FSDP call from hooks of the engine, which are no part of what a node does. */
-static bool in_backward(const struct collectives *c, const struct slice *sl)
+bool slice__is_within(const struct session *s, const struct slice *sl, enum slice_cat cat,
+		      const char *prefix)
 {
 	struct open_slice open[OPEN_MAX];
-	uint32_t n = session__open_slices(c->s, sl->tgid, sl->tid, open, OPEN_MAX);
+	uint32_t n = sl->parent ? session__open_slices(s, sl->tgid, sl->tid, open, OPEN_MAX) : 0;
+	size_t len = strlen(prefix);
 
 	for (uint32_t i = 0; i < n; i++)
-		if (!strncmp(open[i].name, SESSION_NODE, sizeof(SESSION_NODE) - 1))
+		if (open[i].cat == cat && !strncmp(open[i].name, prefix, len))
 			return true;
-	return sl->backward;
+	return false;
 }
 
 static void add_call(struct collectives *c, struct call_thread *t, const struct slice *sl,
 		     bool waits)
 {
 	struct rank_calls *p = &c->procs[t->proc];
+	/* DDP and FSDP call from hooks of the engine, which are no part of what a node does */
+	bool backward = sl->backward || slice__is_within(c->s, sl, SLICE_CPU_OP, SESSION_NODE);
 	struct collective call = { .begin_ns = sl->begin_ns,
 				   .end_ns = sl->end_ns,
 				   .until_ns = UINT64_MAX,
@@ -167,10 +170,10 @@ static void add_call(struct collectives *c, struct call_thread *t, const struct 
 				   .depth = sl->depth,
 				   .nr = p->cnt,
 				   .waits = waits,
-				   .backward = in_backward(c, sl) };
+				   .backward = backward };
 
 	vec_push(t->open, t->cnt, t->cap, p->cnt);
-	if (call.backward)
+	if (backward)
 		vec_push(t->backward, t->backward_cnt, t->backward_cap, p->cnt);
 	vec_push(p->calls, p->cnt, p->cap, call);
 }
@@ -196,10 +199,10 @@ static void on_slice(void *arg, const struct slice *sl)
 
 	if (!is_call) {
 		known = c->thread_cnt ? hashmap__get(&c->thread_ids, sl->tgid, sl->tid) : NULL;
-		if (known && c->threads[*known].cnt)
+		if (known) {
 			settle(c, &c->threads[*known], sl);
-		if (known && c->threads[*known].backward_cnt)
 			settle_backward(c, &c->threads[*known], sl);
+		}
 		return;
 	}
 	p = list__keyed(KEYED_LIST(c, procs, proc), c->input, sl->tgid);

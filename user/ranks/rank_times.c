@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "export/facts_json.h"
 
-#define OPEN_MAX 32 /* slices around an operator that are searched for a loader */
+static const char loading[] = SESSION_LOADER "#";
 
 /* ---- the sink ---- */
 
@@ -46,25 +46,6 @@ void rank_times__free(struct rank_times *rt)
 	free(rt->step_ns);
 	free(rt->own);
 	free(rt);
-}
-
-static bool is_loading(const char *name)
-{
-	static const char loader[] = SESSION_LOADER "#";
-
-	return *name == 'e' && !strncmp(name, loader, sizeof(loader) - 1);
-}
-
-static bool is_in_loader(const struct rank_times *rt, const struct slice *sl)
-{
-	struct open_slice open[OPEN_MAX];
-	uint32_t n = sl->parent ? session__open_slices(rt->s, sl->tgid, sl->tid, open, OPEN_MAX) :
-				  0;
-
-	for (uint32_t i = 0; i < n; i++)
-		if (open[i].cat == SLICE_USER_ANNOTATION && is_loading(open[i].name))
-			return true;
-	return false;
 }
 
 static void add_piece(struct rank_times *rt, const struct slice *sl, uint32_t name, uint64_t ns)
@@ -104,11 +85,12 @@ static void on_slice(void *arg, const struct slice *sl)
 	rt->calls_sink.slice(rt->calls_sink.arg, sl);
 	if (sl->tid != sl->tgid && !sl->backward)
 		return;
-	if (sl->cat == SLICE_USER_ANNOTATION && is_loading(sl->name))
+	if (sl->cat == SLICE_USER_ANNOTATION && !strncmp(sl->name, loading, sizeof(loading) - 1))
 		add_piece(rt, sl, rt->loading, whole);
 	else if (sl->cat == SLICE_USER_ANNOTATION)
 		note_step(rt, sl);
-	else if (*sl->name && !is_wait(sl->name) && !is_in_loader(rt, sl))
+	else if (*sl->name && !is_wait(sl->name) &&
+		 !slice__is_within(rt->s, sl, SLICE_USER_ANNOTATION, loading))
 		add_piece(rt, sl, text_ids__get(&rt->texts, sl->name), self);
 }
 

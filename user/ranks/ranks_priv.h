@@ -67,6 +67,10 @@ void collectives__begin(struct collectives *c, const struct session *s, uint32_t
 struct session_sink collectives__sink(struct collectives *c);
 void collectives__end(struct collectives *c);
 
+/* During the call of a sink: is one of the slices around it of this kind, its name begun so? */
+bool slice__is_within(const struct session *s, const struct slice *sl, enum slice_cat cat,
+		      const char *prefix);
+
 /* Of a process; NULL: it called none. */
 const struct rank_calls *collectives__of(const struct collectives *c, uint32_t input,
 					 uint32_t tgid);

@@ -23,11 +23,11 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
-#include "base/text.h"
 #include "base/containers.h"
 #include "base/log.h"
 #include "base/proc_read.h"
 #include "base/shared_mem.h"
+#include "base/text.h"
 #include "target/job_facts.h"
 #include "target/proc_info.h"
 #include "target/torch.h"

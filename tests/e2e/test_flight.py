@@ -103,13 +103,13 @@ def partial(ws):
     return next(os.path.join(ws, f) for f in os.listdir(ws) if f.startswith(".f.ptb") and f.endswith(".partial"))
 
 
-@pytest.mark.parametrize("seconds", [0, 4])
-def test_end_of_target(ws, seconds):
+@pytest.mark.parametrize("stopped", [0, 4])
+def test_end_of_target(ws, stopped):
     """The last seconds of a job that is killed, also where ptbpf does not run for seconds at this time."""
     with Job(ws) as job, flight(job, ws) as t:
         t.signal(signal.SIGSTOP)
         job.signal(signal.SIGKILL)
-        time.sleep(seconds)
+        time.sleep(stopped)
         t.signal(signal.SIGCONT)
         t.expect(0, 3)
         _, seconds = compare(job, ws + "/f.json")

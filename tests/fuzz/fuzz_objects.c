@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Damaged objects of CPython in the memory of a process: a dict with a text, a number and a tuple,
- * and an object of a class that has the dict's keys. The input replaces some of their words, each by three bytes: which one, with what kind of value,
- * and the value.
+ * and an object of a class that has the dict's keys. The input replaces some of their words, each
+ * by three bytes: which one, with what kind of value, and the value.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -79,10 +79,11 @@ def test_nothing(ws):
 
 def test_dies(ws):
     """A process that is killed in the window: the summary says when and how."""
-    with planted("steps") as p:
+    with planted("slow_loader") as p:
         p.wait_line("ready")
         with Tracer("attach", "--pid", p.pid, "-d", "300s", "-o", ws + "/a.ptb") as t:
             t.wait_attached()
+            p.wait_news("^batch$", 2)
             p.signal(signal.SIGKILL)
             t.expect(0)
     check(re.search(r"the process ended after \d+\.\d of 300 s \(SIGKILL\)", t.text()), t.text())

@@ -49,18 +49,17 @@ TEST("age")
 	put(bh, "b", 5 * SEC, false);
 	put(bh, "-", 0, false); /* without a time, as marks between blocks */
 	put(bh, "c", 11 * SEC, false);
-	block_hold__round(bh, 11 * SEC);
-	block_hold__round(bh, 11 * SEC + 1);
+	block_hold__expire(bh, 11 * SEC);
 	CU_ASSERT_STRING_EQUAL(all(bh), "Dab-c");
 	CU_ASSERT_EQUAL(block_hold__since(bh), 0);
-	block_hold__round(bh, 16 * SEC);
+	block_hold__expire(bh, 11 * SEC + 1);
 	CU_ASSERT_STRING_EQUAL(all(bh), "Db-c");
 	CU_ASSERT_EQUAL(block_hold__since(bh), 1 * SEC + 1);
-	block_hold__round(bh, 100 * SEC); /* nobody ran for so long */
+	block_hold__expire(bh, 16 * SEC);
 	CU_ASSERT_STRING_EQUAL(all(bh), "Dc");
 	CU_ASSERT_EQUAL(block_hold__since(bh), 5 * SEC + 1);
 	put(bh, "d", 4 * SEC, false); /* a late one */
-	block_hold__round(bh, 101 * SEC);
+	block_hold__expire(bh, 100 * SEC);
 	CU_ASSERT_STRING_EQUAL(all(bh), "D");
 	CU_ASSERT_EQUAL(block_hold__since(bh), 11 * SEC + 1);
 	block_hold__free(bh);
@@ -141,6 +140,7 @@ TEST("capture")
 			clock_at(cw, t);
 			CU_ASSERT_EQUAL(capture_writer__round(cw, t), 0);
 			CU_ASSERT_EQUAL(capture_writer__flush(cw), 0);
+			capture_writer__expire(cw, t);
 		}
 		if (t == 100 * SEC)
 			CU_ASSERT_EQUAL(capture_writer__control(cw, &def.h), 0);

@@ -21,7 +21,6 @@ struct list {
 
 struct block_hold {
 	uint64_t keep_ns, max_bytes, since_ns;
-	uint64_t round_ns; /* watermark of the last round */
 	struct list definitions, events;
 };
 
@@ -87,16 +86,11 @@ int block_hold__put(struct block_hold *bh, const struct held_block *b)
 	return 0;
 }
 
-/*
- * Counts from the round before: where memory is short, a collector may not run for seconds, and
- * finds then that its target was killed. The last seconds are those before that.
- */
-void block_hold__round(struct block_hold *bh, uint64_t watermark_ns)
+void block_hold__expire(struct block_hold *bh, uint64_t now_ns)
 {
-	while (bh->events.first && bh->round_ns > bh->keep_ns &&
-	       bh->events.first->block.newest_ns < bh->round_ns - bh->keep_ns)
+	while (bh->events.first && now_ns > bh->keep_ns &&
+	       bh->events.first->block.newest_ns < now_ns - bh->keep_ns)
 		drop_event(bh);
-	bh->round_ns = watermark_ns;
 }
 
 uint64_t block_hold__since(const struct block_hold *bh)

@@ -39,11 +39,12 @@ int capture_writer__control(struct capture_writer *cw, const struct ptb_rec_hdr 
 /* Appends records of one ring; whole records only. */
 int capture_writer__ring(struct capture_writer *cw, uint32_t ring, const void *recs, uint32_t len);
 /*
- * From now on nothing is written: what is appended is held in memory, and when it is older than
- * keep_ns, or all takes more than max_bytes, it is dropped. So only what follows is to be in the
- * control stream for good: definitions. 0 or negative errno.
+ * From now on nothing is written: what is appended is held in memory. What is older than keep_ns
+ * goes with capture_writer__expire(), the oldest when all takes more than max_bytes. So only what
+ * follows is to be in the control stream for good: definitions. 0 or negative errno.
  */
 int capture_writer__hold(struct capture_writer *cw, uint64_t keep_ns, uint64_t max_bytes);
+void capture_writer__expire(struct capture_writer *cw, uint64_t now_ns);
 /* A control record that is of no use without the ring records of its time, with which it is
  * dropped. */
 int capture_writer__passing(struct capture_writer *cw, const struct ptb_rec_hdr *rec);

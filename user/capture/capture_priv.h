@@ -75,8 +75,8 @@ struct held_block {
 
 /* 0; -ENOSPC: definitions would take more than half of what is allowed. */
 int block_hold__put(struct block_hold *bh, const struct held_block *b);
-/* Everything before this time has been put: what was too old in the round before goes. */
-void block_hold__round(struct block_hold *bh, uint64_t watermark_ns);
+/* Drops what is older than keep_ns at this time. */
+void block_hold__expire(struct block_hold *bh, uint64_t now_ns);
 /* From this time on nothing has gone; 0: nothing has at all. */
 uint64_t block_hold__since(const struct block_hold *bh);
 uint64_t block_hold__bytes(const struct block_hold *bh);

@@ -376,6 +376,11 @@ int capture_writer__hold(struct capture_writer *cw, uint64_t keep_ns, uint64_t m
 	return cw->err;
 }
 
+void capture_writer__expire(struct capture_writer *cw, uint64_t now_ns)
+{
+	block_hold__expire(cw->hold, now_ns);
+}
+
 static int write_held(void *arg, const struct held_block *b)
 {
 	struct capture_writer *cw = arg;
@@ -446,16 +451,12 @@ int capture_writer__round(struct capture_writer *cw, uint64_t watermark_ns)
 		return cw->err;
 	if (cw->since_round < CAPTURE_BLOCK_SZ && clock__mono_ns() - cw->last_flush_ns < FLUSH_NS)
 		return 0;
-	return capture_writer__flush(cw);
+	return flush_all(cw);
 }
 
 int capture_writer__flush(struct capture_writer *cw)
 {
-	int err = flush_all(cw);
-
-	if (cw->hold)
-		block_hold__round(cw->hold, cw->watermark_ns);
-	return err;
+	return flush_all(cw);
 }
 
 int capture_writer__dup(const struct capture_writer *cw)

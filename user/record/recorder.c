@@ -304,6 +304,11 @@ int recorder__hold(struct recorder *r, uint64_t ts_ns, uint64_t keep_ns, uint64_
 	return err;
 }
 
+void recorder__expire(struct recorder *r, uint64_t now_ns)
+{
+	capture_writer__expire(r->cw, now_ns);
+}
+
 void recorder__release(struct recorder *r, uint64_t *since_ns)
 {
 	r->holding = false;

@@ -53,6 +53,7 @@ void recorder__window(struct recorder *r, bool begin, uint64_t ts_ns, uint32_t r
 /* Holds records from ts_ns on in memory (capture_writer__hold()). The window begins with
  * recorder__release(). 0 or negative errno. */
 int recorder__hold(struct recorder *r, uint64_t ts_ns, uint64_t keep_ns, uint64_t max_bytes);
+void recorder__expire(struct recorder *r, uint64_t now_ns);
 /* Writes the held records. *since_ns: time from which on nothing was dropped; 0: nothing was
  * dropped. */
 void recorder__release(struct recorder *r, uint64_t *since_ns);

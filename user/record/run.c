@@ -405,8 +405,8 @@ static bool steps_end(struct run *run, uint64_t now)
 int run__loop(struct run *run, run_tick_fn tick, void *arg)
 {
 	for (;;) {
-		uint64_t now = clock__mono_ns();
-		int err = wait_events(run, remaining_ms(run, now));
+		uint64_t before_wait = clock__mono_ns(), now;
+		int err = wait_events(run, remaining_ms(run, before_wait));
 
 		probe_set__sample_now(run->targets.ps);
 		if (!err)
@@ -452,6 +452,10 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 			run->stop_reason = PTB_STOP_TARGET_EXIT;
 			return 0;
 		}
+		/* The last seconds of a killed job are those of its life: where memory is short,
+		 * ptbpf may not run for seconds and learns of its end later. */
+		if (run->holding)
+			recorder__expire(run->targets.rec, before_wait);
 		if (recorder__stats(run->targets.rec).error) {
 			run->stop_reason = PTB_STOP_ERROR;
 			return recorder__stats(run->targets.rec).error;

@@ -66,6 +66,18 @@ struct ptb_py_layout {
 	__u64 interp;    /* of the main interpreter's state */
 };
 
+/* The lock of an interpreter (GIL): a thread that waits for a futex in it waits for Python. */
+struct ptb_py_gil {
+	__u64 start, end; /* its addresses, those of its mutexes and conditions included */
+	/* Address of the word with the address of the thread state that has the lock or, while it
+	 * is free, had it last. That thread may have ended. */
+	__u64 last_holder;
+	/* In a thread state: the number of its thread, as the process's pid namespace has it (NONE
+	 * up to 3.10); that thread's pointer (pthread_t). */
+	__u16 tstate_native_id, tstate_thread_id;
+	__u32 pad;
+};
+
 /* What a walk (py_walk.h) reads at once of a thread state, of a frame, of a frame up to 3.10; */
 #define PTB_PY_TSTATE_BYTES 192
 #define PTB_PY_FRAME_BYTES 80

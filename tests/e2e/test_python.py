@@ -14,7 +14,7 @@ import tempfile
 
 import pytest
 
-from support import BUILD, ENVS, PYTHON, ROOT, WORKLOADS, Process, Skip, check, run_ptbpf, workload
+from support import BUILD, ENVS, PYTHON, ROOT, WORKLOADS, Process, Skip, check, run_ptbpf, wait_for, workload
 
 TOOL = os.path.join(BUILD, "tests", "python_tool")
 REUSED = 1000  # functions of each kind
@@ -113,6 +113,34 @@ def test_stacks(where, detail):
         check({"MainThread", "spin", "report"} <= set(named), f"names of {found['threads']} threads: {named}")
     check(version.startswith(found["version"]), f"version {found['version']}, {version} expected")
     detail(f"{version}: {frames} frames of {found['threads']} threads")
+
+
+def futex(pid, tid):
+    """The address for which a thread waits that is in futex(2), or 0."""
+    with open(f"/proc/{pid}/task/{tid}/syscall", encoding="ascii") as f:
+        call = f.read().split()
+    return int(call[1], 16) if call[0] == "202" else 0
+
+
+@every_python
+def test_gil(where, detail):
+    """The lock while threads compete for it, and while one keeps it: the others wait within it, and it names the one."""
+    version = int(minor(where)[0])
+    if version not in SUPPORTED:
+        return
+    with Process(command(where, "python_gil.py"), stdin=subprocess.PIPE) as p:
+        start, spinners = json.loads(p.wait_line("^lock (.*)")[1])
+        gil = read_stacks(p.pid)["gil"]
+        check(gil["error"] == 0 and gil["start"] == start, f"{gil} instead of {start}")
+        p.send()
+        holder, thread, tid = json.loads(p.wait_line("^holder (.*)")[1])
+        wait_for(lambda: read_stacks(p.pid)["gil"]["holder"] == holder, "the others' turns are over")
+        gil = read_stacks(p.pid)["gil"]
+        want = {"holder": holder, "thread": thread, **({"native": tid} if version > 10 else {})}
+        check(gil == {"error": 0, "start": start, "end": start + 208, **want}, f"{gil} instead of {want}")
+        for spinner in spinners:  # each wakes up at every interval
+            wait_for(lambda tid=spinner: start <= futex(p.pid, tid) < gil["end"], f"{spinner} waits in {gil}")
+    detail(f"{minor(where)[1]}: {start - holder:#x}")
 
 
 @every_python

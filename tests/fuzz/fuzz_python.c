@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Any bytes as what CPython has in memory: a line table, a text, or the table for debuggers; the first byte selects. */
+/* Any bytes as what CPython has in memory: a line table, a text, the table for debuggers, or the lock; the first byte selects. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "python/python.h"
+#include "python/python_priv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -68,11 +69,31 @@ static void fill_known_layout(const uint8_t *data, size_t len)
 	free(copy);
 }
 
+/* In bytes with a lock, one word of which may be any other. */
+static void find_gil(const uint8_t *data, size_t len)
+{
+	struct py_gil g = { .interval = 1, .last_holder = 8 };
+	uint8_t *copy = len >= sizeof(g) ? malloc(len) : NULL;
+	size_t at;
+
+	if (!copy)
+		return;
+	g.cond[3] = g.switch_cond[3] = 2ull << 32;
+	if (data[0] % 32 < sizeof(g) / 8)
+		memcpy((uint8_t *)&g + data[0] % 32 * 8, data + 1, 8);
+	memcpy(copy, data, len);
+	memcpy(copy + data[9] % ((len - sizeof(g)) / 8 + 1) * 8, &g, sizeof(g));
+	at = py_gil__scan(copy, len, &g);
+	if (at != len && (at % 8 || memcmp(copy + at, &g, sizeof(g)) || g.locked > 1))
+		abort();
+	free(copy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	if (len < 64)
 		return 0;
-	switch (data[0] % 4) {
+	switch (data[0] % 5) {
 	case 0:
 		find_line(data + 1, len - 1);
 		break;
@@ -81,6 +102,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		break;
 	case 2:
 		fill_layout(data + 1, len - 1);
+		break;
+	case 3:
+		find_gil(data + 1, len - 1);
 		break;
 	default:
 		fill_known_layout(data + 1, len - 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * python_tool PID: finds and verifies the interpreter of a process, then prints the frames of its threads as JSON. For
+ * python_tool PID: finds and verifies the interpreter of a process, then prints its lock and the frames of its threads as JSON. For
  * tests, which judge by what the process says of itself.
  * python_tool lines: for each line "FORM FIRST SIZE TABLE-IN-HEX" on stdin prints the lines of the instructions at 0, 2, ... below SIZE.
  * python_tool file PATH: prints what an ELF file says, addresses less that of _PyRuntime.
@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "python/python.h"
 #include "python/python_priv.h"
+#include "target/proc.h"
 
 #define THREADS_MAX 256
 #define FRAMES_MAX 2048
@@ -50,6 +51,33 @@ static void write_thread(struct jsonw *w, pid_t pid, const struct ptb_py_layout 
 	jsonw__end_arr(w);
 }
 
+static uint64_t read_word(pid_t pid, uint64_t addr)
+{
+	uint64_t v = 0;
+
+	remote__read(pid, addr, &v, sizeof(v));
+	return v;
+}
+
+static void write_gil(struct jsonw *w, pid_t pid, const struct py_interp *pi)
+{
+	struct ptb_py_gil gil;
+	int err = py_gil__find(pid, pi, &gil);
+	uint64_t holder = err ? 0 : read_word(pid, gil.last_holder);
+
+	JSONW_OBJ(w, "gil");
+	JSONW_I64(w, "error", err);
+	if (!err) {
+		JSONW_U64(w, "start", gil.start);
+		JSONW_U64(w, "end", gil.end);
+		JSONW_U64(w, "holder", holder);
+		JSONW_U64(w, "thread", read_word(pid, holder + gil.tstate_thread_id));
+		if (gil.tstate_native_id != PTB_PY_NONE)
+			JSONW_U64(w, "native", read_word(pid, holder + gil.tstate_native_id));
+	}
+	jsonw__end_obj(w);
+}
+
 static void write_interp(struct jsonw *w, pid_t pid, const struct py_interp *pi)
 {
 	char version[PY_VERSION_TEXT];
@@ -70,6 +98,8 @@ static void write_interp(struct jsonw *w, pid_t pid, const struct py_interp *pi)
 	for (int i = 0; i < n; i++)
 		write_thread(w, pid, &pi->layout, tstates[i]);
 	jsonw__end_arr(w);
+	if (!pi->why[0])
+		write_gil(w, pid, pi);
 }
 
 static void print_lines(unsigned int form, int first, int size, const char *hex)

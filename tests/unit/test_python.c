@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "python/python.h"
+#include "python/python_priv.h"
 #include "suite.h"
 
 /* ---- lines ---- */
@@ -370,6 +371,53 @@ TEST("hostile tables")
 	make_table(0x030e02f0);
 	for (size_t len = 0; len < 720; len += 8)
 		CU_ASSERT_EQUAL(py_layout__fill(runtime, len, 0, &l, &why) == 0, len >= 648);
+}
+
+/* ---- the lock ---- */
+
+/* The clock's flag is where glibc has it from 2.41 on, and before. */
+static const struct py_gil gil = {
+	.interval = 5000,
+	.last_holder = 0x7f0000001000,
+	.cond = { [3] = 2ull << 32 },
+	.switch_cond = { [4] = 2ull << 32 },
+};
+
+static size_t scan_with(size_t word, uint64_t value)
+{
+	struct py_gil out;
+
+	memset(runtime, 0, sizeof(runtime));
+	memcpy(runtime + 256, &gil, sizeof(gil));
+	set_word(256 + 8 * word, value);
+	return py_gil__scan(runtime, sizeof(runtime), &out);
+}
+
+TEST("locks")
+{
+	static const struct {
+		size_t word;
+		uint64_t value;
+	} wrong[] = {
+		{ 0, 0 },          /* interval */
+		{ 0, UINT64_MAX }, /* interval */
+		{ 1, 0 },          /* holder */
+		{ 1, 0x7f0000001004 },
+		{ 2, UINT32_MAX }, /* not initialized */
+		{ 7, 0 },          /* clock */
+		{ 10, 3 },         /* state of the mutex */
+		{ 12, 1 },         /* its kind */
+		{ 24, 0x7f0000001000 },
+	};
+	struct py_gil out;
+
+	CU_ASSERT_EQUAL(scan_with(2, 1), 256);
+	CU_ASSERT_EQUAL(py_gil__scan(runtime, 256 + sizeof(gil), &out), 256);
+	CU_ASSERT_EQUAL(py_gil__scan(runtime, 255 + sizeof(gil), &out), 255 + sizeof(gil));
+	memcpy(runtime + 512, &gil, sizeof(gil)); /* a second one */
+	CU_ASSERT_EQUAL(py_gil__scan(runtime, sizeof(runtime), &out), sizeof(runtime));
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		CU_ASSERT_EQUAL(scan_with(wrong[i].word, wrong[i].value), sizeof(runtime));
 }
 
 static const char *version_text(uint32_t version)

@@ -193,6 +193,16 @@ static bool slot_holds(pid_t pid, uint64_t thread, const struct slot *s, uint64_
 
 /* ---- one thread ---- */
 
+uint64_t py_tstate__thread(pid_t pid, const struct ptb_py_layout *l, uint64_t tstate)
+{
+	uint64_t thread, self;
+
+	if (!read_word(pid, tstate + l->off.tstate_thread_id, &thread) ||
+	    !read_word(pid, thread + SELF_OFF, &self))
+		return 0;
+	return self == thread ? thread : 0;
+}
+
 enum check {
 	CHECK_ID,
 	CHECK_SLOT,
@@ -229,12 +239,11 @@ static enum check check_thread(pid_t pid, struct ptb_py_layout *l, uint64_t tsta
 			       const struct slot_list *list, uint64_t until_ns)
 {
 	struct py_live_frame frames[FRAMES_CHECKED];
-	uint64_t thread, self;
+	uint64_t thread = py_tstate__thread(pid, l, tstate);
 	uint32_t s = 0;
 	int n;
 
-	if (!read_word(pid, tstate + l->off.tstate_thread_id, &thread) || !thread ||
-	    !read_word(pid, thread + SELF_OFF, &self) || self != thread)
+	if (!thread)
 		return CHECK_ID;
 	while (s < list->cnt && !slot_holds(pid, thread, &list->slots[s], tstate))
 		s++;

@@ -110,6 +110,10 @@ void py_interp__clear(struct py_interp *pi);
  * errno. */
 int py_interp__threads(pid_t pid, const struct py_interp *pi, uint64_t *tstates, uint32_t max);
 
+/* Finds the lock (GIL) of an interpreter that was verified. 0; -ENOENT: no place in its state looks
+ * like it, or several do; another negative errno. */
+int py_gil__find(pid_t pid, const struct py_interp *pi, struct ptb_py_gil *out);
+
 /*
  * Frames and code objects of a process, read from outside while it runs: whatever is read may have
  * changed since, so an error means "not now". Bounded on any memory.

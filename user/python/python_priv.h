@@ -42,4 +42,19 @@ int py_file_facts__learn(const struct elf_file *ef, const void *arg, uint8_t **o
 int py_calibrate__run(pid_t pid, const struct py_file_facts *facts, uint64_t until_ns,
 		      struct py_interp *pi);
 
+/* The thread to which a thread state belongs, by its thread pointer. 0: none that lives. */
+uint64_t py_tstate__thread(pid_t pid, const struct ptb_py_layout *l, uint64_t tstate);
+
+/* The interpreter's lock, as it is in memory. Mutexes and conditions are of glibc on x86-64. */
+struct py_gil {
+	uint64_t interval; /* us */
+	uint64_t last_holder;
+	uint64_t locked; /* an int and padding */
+	uint64_t switch_number;
+	uint64_t cond[6], mutex[5], switch_cond[6], switch_mutex[5];
+};
+
+/* Where in these bytes the only lock is; len: none is there, or several. */
+size_t py_gil__scan(const uint8_t *bytes, size_t len, struct py_gil *out);
+
 #endif /* PYTHON_PYTHON_PRIV_H */

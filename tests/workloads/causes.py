@@ -90,7 +90,7 @@ def gil(job):
 
 def own_threads(job):
     """More threads that compute than there are CPUs; none of them needs the GIL."""
-    job.by, data = "queue", bytes(1 << 28)
+    job.by, data = "queue", b"x" * (1 << 24)
 
     def work():
         while True:
@@ -106,7 +106,9 @@ def other_process(job):
     job.by = "queue"
     held = [subprocess.Popen([sys.executable, "-c", BUSY], stdin=subprocess.PIPE)
             for _ in range(0 if job.healthy else max(1, round(CPUS / (1 - job.share)) - 1))]
-    job.run(lambda: held)
+    for process in held:  # the one that began it
+        process.wait()
+    job.run(lambda: None)
 
 
 def again(**env):
@@ -173,8 +175,11 @@ def item(job):
 def recompile(job):
     """Each step has a new shape."""
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 1 << 30  # pylint: disable=protected-access
-    scale, lengths = torch.compile(lambda x: x * 2 + 1, backend="eager", dynamic=False), itertools.count(2)
-    job.x = torch.randn(4 * ROWS, WIDTH)
+    job.x, lengths = torch.randn(4 * ROWS, WIDTH), itertools.count(2)
+
+    @torch.compile(backend="eager", dynamic=False)
+    def scale(x):
+        return x * 2 + 1
 
     def extra():
         n = 1 if job.healthy else next(lengths)
@@ -305,18 +310,17 @@ def late_rank(job):
 
 def optimizer(job):
     """Adam works on many small parameters one by one; in the twin on all at once."""
-    def adam(count):
+    def adam(count, fused):
         small = [torch.zeros(64, requires_grad=True) for _ in range(count)]
         for p in small:
             p.grad = torch.ones(64)
-        return torch.optim.Adam(small, foreach=False, fused=job.healthy) # LINE OF optimizer
+        return torch.optim.Adam(small, foreach=False, fused=fused) # LINE OF optimizer
 
     def forward():
         job.model.zero_grad()
         job.model(job.x).square().mean().backward()
 
-    job.optimizer = adam(10)
-    job.optimizer = adam(10 * job.count(job.optimizer.step, forward))
+    job.optimizer = adam(10 * job.count(adam(10, False).step, forward), job.healthy)
 
     def train(_):
         forward()
@@ -327,16 +331,18 @@ def optimizer(job):
 
 
 def zero_grads(job):
-    """Gradients are set to zero, not to None."""
-    job.use(nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(4))))
-    x = torch.randn(4, 1024)
+    """Gradients are set to zero, not to None, also those of the experts that the step does not need."""
+    job.use(nn.ModuleList(nn.Linear(512, 512) for _ in range(32)), fused=True)
+    x, turns = torch.randn(3 * ROWS, 512), itertools.cycle(job.model)
 
     def train(_):
         with job.cause():
             job.optimizer.zero_grad(set_to_none=job.healthy) # LINE OF zero_grads
-        job.model(x).square().mean().backward()
+        next(turns)(x).square().mean().backward()
         job.optimizer.step()
 
+    for _ in job.model:  # each has a gradient
+        train(None)
     job.run(lambda: None, train)
 
 
@@ -352,16 +358,12 @@ def loop_indexing(job):
 
 
 def bias(job):
-    """A layer before a batch normalization has a bias. What it takes is the difference to the same model without it."""
-    def layers(has):
-        return nn.Sequential(*(part for _ in range(4) for part in (nn.Linear(16, 16, bias=has), nn.BatchNorm1d(16), nn.ReLU())))
-
-    job.x, cost = torch.randn(1 << 14, 16), []
-    for has in (False, True):
-        job.use(layers(has)) # LINE OF bias
-        cost.append(job.plain_ns())
-    job.use(layers(not job.healthy))
-    job.spared = 0 if job.healthy else cost[0] - cost[1]  # each step's cost is that difference
+    """Layers before a batch normalization have a bias. What it takes is little: what the sum of a layer's gradient takes alone."""
+    count, width, job.x = 4, 16, torch.randn(1 << 14, 16)
+    job.use(nn.Sequential(*(part for _ in range(count)
+                            for part in (nn.Linear(width, width, bias=not job.healthy), nn.BatchNorm1d(width), nn.ReLU())))) # LINE OF bias
+    if not job.healthy:
+        job.spared = -count * job.plain_ns(lambda: job.x.sum(0))
     job.run(lambda: None)
 
 

@@ -113,6 +113,8 @@ struct super_block {
 
 struct inode {
 	struct super_block *i_sb;
+	unsigned short i_mode;
+	unsigned int i_rdev;
 } KTYPE;
 
 struct bpf_iter_meta {
@@ -127,6 +129,15 @@ struct bpf_iter__task {
 
 struct file {
 	struct inode *f_inode;
+} KTYPE;
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+} KTYPE;
+
+struct files_struct {
+	struct fdtable *fdt;
 } KTYPE;
 
 struct vm_area_struct {
@@ -164,6 +175,8 @@ struct task_struct {
 	unsigned int __state; /* 0: it could run */
 	struct sched_info sched_info;
 	unsigned long nvcsw, nivcsw; /* times that it stopped running */
+	unsigned int in_iowait : 1;
+	struct files_struct *files;
 } KTYPE;
 
 #endif /* PTB_KTYPES_BPF_H */

@@ -66,6 +66,13 @@ __u64 cpu_off[PTB_CPUS_MAX]
 	/* where each processor's own memory is; before kmem_setup: its number */
 	__attribute__((aligned(64))) = {};
 
+const volatile __u32 sched_state_arg = 0;            /* sched_switch hands the state on */
+const volatile __u8 wait_of_call[PTB_SYSCALLS] = {}; /* enum ptb_wait, or PTB_WAIT_BY_FILE */
+const volatile __u32 gpu_majors[2] = {};             /* device numbers of NVIDIA's driver */
+/* The same as for kernel memory. */
+__u32 sched_active __attribute__((aligned(64))) = 0;
+__u32 sched_window = 0, sched_closing = 0;
+
 /*
  * Losses per ring since user space took them last: it exchanges count and first time with 0. Each
  * on a line of its own: touched only when a ring is full.
@@ -368,6 +375,61 @@ struct {
 	__type(key, __u32); /* tgid */
 	__type(value, struct kmem_rss);
 } kmem_rss SEC(".maps");
+
+/* ---- scheduling; made only where it is recorded ---- */
+
+struct sched_acc {
+	__u32 window; /* 0: not ready */
+	__u32 tgid, tid;
+	__u32 pad;
+	__u64 since_ns;
+	__u64 begin_ns; /* of the first interval in them; 0: there is none */
+	__u64 ns[PTB_WAIT_SLOTS];
+	__u32 voluntary, preempted;
+	/* since it ran last */
+	__u64 out_ns; /* 0: it runs */
+	__u64 waking_ns;
+	__u64 arg;
+	__s32 nr;
+	__u32 what, holder, io, cpu;
+	__u32 preempted_now;
+	__u32 out_cut; /* the window ends in it */
+	__u32 waker_tgid, waker_tid;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct sched_acc);
+} sched_accs SEC(".maps");
+
+struct sched_period {
+	__u64 nr;
+	__u64 records;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sched_period);
+} sched_periods SEC(".maps");
+
+/* Entries are made by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PTB_PROC_MAX);
+	__type(key, __u32); /* tgid */
+	__type(value, struct ptb_py_gil);
+} py_gils SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct ptb_thread_key);
+	__type(value, __u32); /* tid */
+} thread_of_fsbase SEC(".maps");
 
 static __always_inline void count(__u32 id)
 {

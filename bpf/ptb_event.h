@@ -275,6 +275,63 @@ struct ptb_kmem_event {
 };
 enum ptb_kmem_events { PTB_KMEM_OOM_KILL, PTB_KMEM_HUGE_PAGE, PTB_KMEM_MIGRATE };
 
+/* ---- scheduling (--sched) ---- */
+
+/* What a thread that does not run waits for. */
+/*     name     nr  text */
+/* clang-format off */
+#define PTB_WAITS(X)                     \
+	X(CPU,   0, "CPU")              \
+	X(GIL,   1, "GIL")              \
+	X(LOCK,  2, "lock")             \
+	X(POLL,  3, "poll")             \
+	X(PIPE,  4, "pipe or socket")   \
+	X(FILE,  5, "file I/O")         \
+	X(SLEEP, 6, "sleep")            \
+	X(MEMORY, 7, "memory")          \
+	X(GPU,   8, "GPU driver")       \
+	X(CHILD, 9, "child process")    \
+	X(STOP, 10, "stopped")          \
+	X(OTHER,11, "other")
+/* clang-format on */
+
+enum ptb_wait {
+#define X(name, nr, text) PTB_WAIT_##name = nr,
+	PTB_WAITS(X)
+#undef X
+		PTB_WAIT_CNT
+};
+#define PTB_WAIT_SLOTS 16
+
+/* What a thread waited for since its last record of this kind, in intervals that have none of their
+ * own; h.ts_ns: the end of the last one. The first record says that its waits are recorded from
+ * now on, the last one that they are no more. */
+struct ptb_sched {
+	struct ptb_rec_hdr h;
+	__u64 since_ns;             /* since when the thread's waits are recorded */
+	__u64 begin_ns;             /* of the first interval; 0: there is none */
+	__u64 ns[PTB_WAIT_SLOTS];   /* by enum ptb_wait */
+	__u32 voluntary, preempted; /* intervals */
+};
+
+/* One interval in which the thread did not run; h.ts_ns: its end. */
+#define PTB_SCHED_LONG_NS 50000 /* shorter ones are in the sums, and those beyond 10 a ms and CPU */
+struct ptb_sched_wait {
+	struct ptb_rec_hdr h;
+	__u64 begin_ns;
+	__u64 ready_ns;              /* it was woken; from then on it waited for a CPU */
+	__u64 arg;                   /* first argument of the system call */
+	__s32 nr;                    /* of the system call; -1: none */
+	__u16 what;                  /* enum ptb_wait, until ready_ns */
+	__u16 flags;                 /* PTB_SCHED_* */
+	__u32 waker_tgid, waker_tid; /* who woke it; 0: an interrupt, or not known */
+	__u32 holder; /* GIL: the thread that held it when the wait began; 0: not known */
+	__u32 cpu;    /* on which it ran before */
+};
+#define PTB_SCHED_PREEMPTED 0x1
+#define PTB_SCHED_IO 0x2   /* the kernel counts it as a wait for I/O */
+#define PTB_SCHED_OPEN 0x4 /* it goes on beyond the window's end */
+
 /* An operator leaves the dispatcher, in rings only: its address may become another one's (OPDEF has
  * it then). */
 struct ptb_opdef_gone {
@@ -534,6 +591,7 @@ enum ptb_reader {
 	PTB_READ_TENSORS,    /* by thread: model/tensor_ids.c */
 	PTB_READ_STACKS,     /* by thread: model/session.c, the stack of the record that follows */
 	PTB_READ_SAMPLES,    /* by thread: model/session.c */
+	PTB_READ_SCHED,      /* by thread: model/sched.c */
 	PTB_READ_STACK_DEFS, /* model/py_stacks.c, before all that is read by thread */
 	PTB_READ_GPU,        /* model/gpu_read.c */
 	PTB_READ_FACTS,      /* model/facts.c; written by user space */
@@ -575,6 +633,8 @@ enum ptb_reader {
 	X(PY_STACK_DEF,   32, ptb_py_stack_def,  0, STACK_DEFS)         \
 	X(PY_STACK,       33, ptb_py_stack,      0, STACKS)             \
 	X(PY_SAMPLE,      34, ptb_py_sample,     0, SAMPLES)            \
+	X(SCHED,          40, ptb_sched,         0, SCHED)              \
+	X(SCHED_WAIT,     41, ptb_sched_wait,    0, SCHED)              \
 	X(AGENT_STACK,    47, ptb_agent_stack,   0, RECORDER)           \
 	X(GPU_KERNEL,     48, ptb_gpu_kernel,    0, GPU)                \
 	X(GPU_MEMCPY,     49, ptb_gpu_memory,    0, GPU)                \
@@ -630,6 +690,13 @@ enum ptb_reader {
 	X(KMEM_STALL,    ptb_kmem_stall,    begin_ns,    TIME)          \
 	X(KMEM_EVENT,    ptb_kmem_event,    by_tgid,     PID)           \
 	X(KMEM_EVENT,    ptb_kmem_event,    by_tid,      PID)           \
+	X(SCHED,         ptb_sched,         since_ns,    TIME)          \
+	X(SCHED,         ptb_sched,         begin_ns,    TIME)          \
+	X(SCHED_WAIT,    ptb_sched_wait,    begin_ns,    TIME)          \
+	X(SCHED_WAIT,    ptb_sched_wait,    ready_ns,    TIME)          \
+	X(SCHED_WAIT,    ptb_sched_wait,    waker_tgid,  PID)           \
+	X(SCHED_WAIT,    ptb_sched_wait,    waker_tid,   PID)           \
+	X(SCHED_WAIT,    ptb_sched_wait,    holder,      PID)           \
 	X(CUDA_CALL,     ptb_cuda_call,     begin_ns,    TIME)          \
 	X(GPU_KERNEL,    ptb_gpu_kernel,    name,        NAME)          \
 	X(GPU_API,       ptb_gpu_api,       name,        NAME)          \
@@ -817,6 +884,7 @@ enum ptb_stop_reason {
 	X(SCOPES_FULL,      74, BPF,  1, "ends of annotations lost: more than 16384 are open at a time") \
 	X(AGENT_EDGES,      75, BPF,  0, "probe hits at which operators of an agent began or ended, for kernel memory") \
 	X(OVER_THREADS,     76, BPF,  1, "samples of threads that did not run, not taken: beyond the limit of threads") \
+	X(SCHED_NO_ROOM,    78, BPF,  1, "threads whose waits are not recorded: no room for their sums") \
 	X(OVER_COST,        77, USER, 1, "processes that lost their probes in the window: they had cost what --max-overhead allows")
 /* clang-format on */
 

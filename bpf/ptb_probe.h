@@ -245,6 +245,17 @@ struct ptb_proc_cfg {
 	} cudart[PTB_CUDART_MAX];
 };
 
+/* A system call's number, and in PTB_WAITS' place: by the file that its first argument names. */
+#define PTB_SYSCALLS 512
+#define PTB_WAIT_BY_FILE 0xff
+
+/* By their thread pointers, what Python calls threads. */
+struct ptb_thread_key {
+	__u64 fsbase;
+	__u32 tgid;
+	__u32 pad;
+};
+
 /*
  * A thread's registers in user space as bpf/regs.bpf.c reads them, by their DWARF numbers (System V
  * ABI, AMD64 supplement, figure 3.36). They belong to its stack for as long as it has not run,

@@ -72,10 +72,7 @@ struct ptb_py_gil {
 	/* Address of the word with the address of the thread state that has the lock or, while it
 	 * is free, had it last. That thread may have ended. */
 	__u64 last_holder;
-	/* In a thread state: the number of its thread, as the process's pid namespace has it (NONE
-	 * up to 3.10); that thread's pointer (pthread_t). */
-	__u16 tstate_native_id, tstate_thread_id;
-	__u32 pad;
+	__u64 tstate_thread_id; /* where a thread state has its thread's pointer (pthread_t) */
 };
 
 /* What a walk (py_walk.h) reads at once of a thread state, of a frame, of a frame up to 3.10; */

@@ -42,6 +42,7 @@
 #include "kmem_calls.bpf.c"
 #include "sample.bpf.c"
 #include "regs.bpf.c"
+#include "sched.bpf.c"
 
 /*
  * The programs of PTB_PROGS, which are attached to sites.

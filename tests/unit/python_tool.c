@@ -72,8 +72,6 @@ static void write_gil(struct jsonw *w, pid_t pid, const struct py_interp *pi)
 		JSONW_U64(w, "end", gil.end);
 		JSONW_U64(w, "holder", holder);
 		JSONW_U64(w, "thread", read_word(pid, holder + gil.tstate_thread_id));
-		if (gil.tstate_native_id != PTB_PY_NONE)
-			JSONW_U64(w, "native", read_word(pid, holder + gil.tstate_native_id));
 	}
 	jsonw__end_obj(w);
 }

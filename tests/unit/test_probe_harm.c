@@ -134,7 +134,7 @@ TEST("windows of kernel memory on 8 threads")
 			probe_set__activate(ps);
 			usleep(3000);
 			if (k & 1)
-				probe_set__flush_kmem(ps);
+				probe_set__flush_sums(ps);
 			probe_set__deactivate(ps);
 			records__collect(&r, ps);
 			records__clear(&r);

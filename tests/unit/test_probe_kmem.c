@@ -212,7 +212,7 @@ TEST("windows")
 	for (int i = 0; i < 3; i++) {
 		probe_set__activate(ps);
 		faults = target__run(&t, "loop 3 500");
-		CU_ASSERT_EQUAL(probe_set__flush_kmem(ps), 0);
+		CU_ASSERT_EQUAL(probe_set__flush_sums(ps), 0);
 		probe_set__deactivate(ps);
 		target__run(&t, "loop 5 500");
 		records__collect(&r, ps);
@@ -242,7 +242,7 @@ TEST("flush")
 	records__collect(&r, ps);
 	s = sum_between(&r, &t, 0, ~0ull);
 	CU_ASSERT_EQUAL(s.cnt, 0);
-	CU_ASSERT_EQUAL(probe_set__flush_kmem(ps), 0);
+	CU_ASSERT_EQUAL(probe_set__flush_sums(ps), 0);
 	records__collect(&r, ps);
 	s = sum_between(&r, &t, 0, ~0ull);
 	CU_ASSERT_EQUAL(s.cnt, 1);
@@ -250,7 +250,7 @@ TEST("flush")
 	CU_ASSERT(near(s.fault_bytes, 8 * PAGE, 6 * PAGE));
 	records__clear(&r);
 	target__run(&t, "fault 8");
-	CU_ASSERT_EQUAL(probe_set__flush_kmem(ps), 0); /* does nothing the second time */
+	CU_ASSERT_EQUAL(probe_set__flush_sums(ps), 0); /* does nothing the second time */
 	probe_set__deactivate(ps);
 	records__collect(&r, ps);
 	CU_ASSERT_EQUAL(sum_between(&r, &t, 0, ~0ull).cnt, 0);
@@ -288,7 +288,7 @@ TEST("threads")
 	before = target__run(&t, "usage");
 	faults = target__run(&t, "threads 16 20 100");
 	after = target__run(&t, "usage");
-	probe_set__flush_kmem(ps);
+	probe_set__flush_sums(ps);
 	records__collect(&r, ps);
 	s = sum_between(&r, &t, 0, ~0ull);
 	/* the kernel's own count, which is compared with ptbpf's; an emulated guest has had 31,968 */
@@ -351,7 +351,7 @@ static uint32_t fault_bytes_of(const char *command, int64_t *all, int64_t *their
 	target__run(&t, "threads 4 1 1");
 	probe_set__activate(ps);
 	target__run(&t, command);
-	probe_set__flush_kmem(ps);
+	probe_set__flush_sums(ps);
 	records__collect(&r, ps);
 	cnt = sum_by_thread(&r, tids, sums, 64);
 	*all = *theirs = 0;
@@ -440,7 +440,7 @@ TEST("foreign processes")
 	probe_set__activate(ps);
 	target__run(&other, "loop 10 1000");
 	target__run(&t, "fork 1000");
-	probe_set__flush_kmem(ps);
+	probe_set__flush_sums(ps);
 	records__collect(&r, ps);
 	s = sum_between(&r, &t, 0, ~0ull);
 	CU_ASSERT(s.minor < 500);
@@ -465,7 +465,7 @@ TEST("a process joins")
 	target__run(&t, "loop 10 1000");
 	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, work_sites, 3, NULL), 3);
 	faults = target__run(&t, "loop 1 1000");
-	probe_set__flush_kmem(ps);
+	probe_set__flush_sums(ps);
 	records__collect(&r, ps);
 	s = sum_between(&r, &t, 0, ~0ull);
 	CU_ASSERT(near((int64_t)s.minor, (int64_t)faults, 16));
@@ -514,7 +514,7 @@ TEST("nothing when off")
 	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, work_sites, 3, NULL), 3);
 	probe_set__activate(ps);
 	target__run(&t, "loop 1 1000");
-	CU_ASSERT_EQUAL(probe_set__flush_kmem(ps), 0);
+	CU_ASSERT_EQUAL(probe_set__flush_sums(ps), 0);
 	CU_ASSERT_EQUAL(probe_set__missing_kmem(ps, missing, sizeof(missing)), 0);
 	CU_ASSERT_STRING_EQUAL(missing, "");
 	records__collect(&r, ps);

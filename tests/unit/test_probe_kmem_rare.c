@@ -72,7 +72,7 @@ TEST("compaction")
 	probe_set__activate(ps);
 	snprintf(line, sizeof(line), "work %d 0", DO_COMPACT);
 	err = target__run(&t, line);
-	probe_set__flush_kmem(ps);
+	probe_set__flush_sums(ps);
 	records__collect(&r, ps);
 	if (err) {
 		printf("SKIP: memory cannot be compacted on request: %s ", strerror((int)err));
@@ -206,7 +206,7 @@ TEST("a limit: the OOM killer")
 	target__send(&t, "work %d 16384", DO_WRITE);
 	status = target__stop(&t);
 	CU_ASSERT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-	probe_set__flush_kmem(ps);
+	probe_set__flush_sums(ps);
 	records__collect(&r, ps);
 	last_enter = records__find(&r, PTB_REC_OP_ENTER,
 				   records__count(&r, PTB_REC_OP_ENTER, WORK_ENTER) - 1);

@@ -39,7 +39,7 @@ enum ptb_reader record__reader(uint8_t kind)
 
 bool record__is_by_thread(uint8_t kind)
 {
-	return rows[kind].reader >= PTB_READ_THREADS && rows[kind].reader <= PTB_READ_SAMPLES;
+	return rows[kind].reader >= PTB_READ_THREADS && rows[kind].reader <= PTB_READ_SCHED;
 }
 
 bool record__well_formed(const struct ptb_rec_hdr *rec)

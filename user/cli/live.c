@@ -106,6 +106,7 @@ static int resolve_samples(struct run_cfg *cfg)
 		{ cfg->execution_trace, "execution-trace" },
 		{ cfg->rec.memory, "profile-memory" },
 		{ cfg->rec.kernel_memory, "kernel-memory" },
+		{ cfg->rec.sched, "sched" },
 		{ cfg->activities && strcmp(cfg->activities, "cpu") != 0,
 		  "activities other than cpu" },
 		{ !cfg->activities && cfg->rec.agent == AGENT_INJECT,

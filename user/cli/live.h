@@ -66,7 +66,9 @@ struct run_cfg {
 	{ OPT_FLAG, 0, "profile-memory", offsetof(struct run_cfg, rec.memory), NULL,                \
 	  "record allocations and frees of tensor memory, CUDA memory calls, out-of-memory errors", OPT_BASIC },       \
 	{ OPT_FLAG, 0, "kernel-memory", offsetof(struct run_cfg, rec.kernel_memory), NULL,                  \
-	  "record page faults, mappings, resident memory, reclaim stalls, OOM kills, by operator" }
+	  "record page faults, mappings, resident memory, reclaim stalls, OOM kills, by operator" },          \
+	{ OPT_FLAG, 0, "sched", offsetof(struct run_cfg, rec.sched), NULL,                                   \
+	  "record what every thread waits for when it does not run: a CPU, the GIL, a lock, I/O, ...", OPT_BASIC }
 #define SOURCE_OPTS \
 	{ OPT_GROUP, 0, "", 0, NULL, "sources" },                                                       \
 	{ OPT_CHOICE, 0, "agent", offsetof(struct run_cfg, agent), "MODE=auto, off, inject",                         \

@@ -376,6 +376,13 @@ static enum feature_state check_kmem(char *detail, size_t cap)
 	return answer(FEATURE_NO, detail, cap, "not reported: %s", names);
 }
 
+static enum feature_state check_sched(char *detail, size_t cap)
+{
+	const struct probe_set_opts opts = { .sched = true, .ring_bytes = TRY_RING };
+
+	return try_set(&opts, "context switches and wake-ups", detail, cap);
+}
+
 /* Kernels before 5.11 charge BPF maps to the limit of locked memory, which libbpf raises if it
  * may. */
 static enum feature_state check_memlock(char *detail, size_t cap)
@@ -466,6 +473,7 @@ const struct feature kern_features[] = {
 	  "--kernel-memory reports the others; for all of them: CONFIG_FTRACE_SYSCALLS, CONFIG_COMPACTION, "
 	  "CONFIG_TRANSPARENT_HUGEPAGE, CONFIG_MIGRATION, CONFIG_MEMCG",
 	  true, "page faults" },
+	{ "waits of threads", false, check_sched, "leave --sched out", true, "waits" },
 	{ "reading the target's memory", false, check_ptrace_cap,
 	  "run ptbpf as root with CAP_SYS_PTRACE; reboot if kernel.yama.ptrace_scope is 3", true },
 	{ "perf events", false, check_paranoid,

@@ -68,9 +68,7 @@ static const struct {
 
 /* ---- what this kernel has ---- */
 
-/* Arguments of a tracepoint; the first one is the tracer's own. NULL: there is no such
- * tracepoint. */
-static const struct btf_type *tracepoint_proto(const struct btf *btf, const char *name)
+const struct btf_type *tracepoint__proto(const struct btf *btf, const char *name)
 {
 	const struct btf_type *t;
 	char type[64];
@@ -114,7 +112,7 @@ static uint32_t find_missing(const struct btf *btf, int tracefs)
 		bool there = tracepoints[i].syscall ?
 				     syscall_event(tracefs, true, name) > 0 &&
 					     syscall_event(tracefs, false, name) > 0 :
-				     tracepoint_proto(btf, name) != NULL;
+				     tracepoint__proto(btf, name) != NULL;
 
 		if (!there)
 			missing |= 1u << tracepoints[i].kind;
@@ -210,13 +208,13 @@ static void choose_variants(struct ptbpf_bpf *s, const struct btf *btf, uint32_t
 
 	if (!(missing >> KMEM_COMPACTION & 1))
 		s->rodata->compact_has_cc =
-			first_is_pointer(btf, tracepoint_proto(btf, "mm_compaction_begin"));
+			first_is_pointer(btf, tracepoint__proto(btf, "mm_compaction_begin"));
 	if (!(missing >> KMEM_MIGRATION & 1)) {
-		t = tracepoint_proto(btf, "mm_migrate_pages");
+		t = tracepoint__proto(btf, "mm_migrate_pages");
 		s->rodata->migrate_reason_arg = btf_vlen(t) >= 2 ? btf_vlen(t) - 2u : 0;
 	}
 	if (!(missing >> KMEM_OOM & 1)) {
-		by_task = first_is_pointer(btf, tracepoint_proto(btf, "mark_victim"));
+		by_task = first_is_pointer(btf, tracepoint__proto(btf, "mark_victim"));
 		bpf_program__set_autoload(s->progs.kmem_oom_kill, by_task);
 		bpf_program__set_autoload(s->progs.kmem_oom_kill_pid, !by_task);
 	}

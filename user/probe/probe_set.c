@@ -157,7 +157,8 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts)
 	bpf_program__set_autoload(s->progs.task_fork, opts->follow_tasks);
 	bpf_program__set_autoload(s->progs.task_exec, opts->follow_tasks);
 	bpf_program__set_autoload(s->progs.task_exit, opts->follow_tasks);
-	return kmem__configure(&ps->kmem, s, opts->kernel_memory);
+	err = sched__configure(&ps->sched, s, opts->sched);
+	return err ? err : kmem__configure(&ps->kmem, s, opts->kernel_memory);
 }
 
 /* Reports which missing feature makes loading fail. */
@@ -255,6 +256,8 @@ int probe_set__start(struct probe_set *ps)
 	int err = kmem__open(&ps->kmem, ps->skel);
 
 	if (!err)
+		err = sched__open(&ps->sched, ps->skel);
+	if (!err)
 		err = sampler__open(&ps->sampler, ps->skel);
 	if (!err && ps->opts.follow_tasks)
 		err = attach_tasks(ps);
@@ -286,6 +289,7 @@ void probe_set__free(struct probe_set *ps)
 	shared__forget(&ps->shared);
 	free(ps->mappings.items);
 	kmem__free(&ps->kmem);
+	sched__free(&ps->sched);
 	sampler__free(&ps->sampler);
 	trace_fs__free(ps->trace);
 	rings__free(ps->rings);
@@ -510,6 +514,8 @@ int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 	if (!err)
 		err = kmem__attach(&ps->kmem, ps->skel);
 	if (!err)
+		err = sched__attach(&ps->sched, ps->skel);
+	if (!err)
 		err = proc__alloc(ps, cfg, &idx);
 	if (err)
 		return err;
@@ -529,6 +535,8 @@ int probe_set__try(const struct probe_set_opts *opts)
 
 	if (!err)
 		err = kmem__attach(&ps->kmem, ps->skel);
+	if (!err)
+		err = sched__attach(&ps->sched, ps->skel);
 	probe_set__free(ps);
 	return err;
 }
@@ -583,6 +591,7 @@ int probe_set__watch_task(struct probe_set *ps, uint32_t tgid)
 	if (bpf_map_update_elem(bpf_map__fd(ps->skel->maps.watched), &tgid, &one, BPF_ANY))
 		return -errno;
 	kmem__join(&ps->kmem, ps->skel);
+	sched__join(&ps->sched, ps->skel);
 	return 0;
 }
 
@@ -689,21 +698,25 @@ void probe_set__activate(struct probe_set *ps)
 	if (!ps->skel->bss->active)
 		forget_scopes(ps, 0);
 	kmem__begin(&ps->kmem, ps->skel, ps->window);
+	sched__begin(&ps->sched, ps->skel, ps->window);
 	__atomic_store_n(&ps->skel->bss->active, ps->window, __ATOMIC_SEQ_CST);
 	sampler__begin(&ps->sampler);
 }
 
 void probe_set__deactivate(struct probe_set *ps)
 {
-	probe_set__flush_kmem(ps);
+	probe_set__flush_sums(ps);
 	sampler__end(&ps->sampler);
 	__atomic_store_n(&ps->skel->bss->active, 0, __ATOMIC_SEQ_CST);
 	rings__wait_programs(ps->rings);
 }
 
-int probe_set__flush_kmem(struct probe_set *ps)
+int probe_set__flush_sums(struct probe_set *ps)
 {
-	return kmem__end(&ps->kmem, ps->skel, ps->rings);
+	int err = kmem__end(&ps->kmem, ps->skel, ps->rings);
+	int sched_err = sched__end(&ps->sched, ps->skel, ps->rings);
+
+	return err ? err : sched_err;
 }
 
 uint32_t probe_set__missing_kmem(const struct probe_set *ps, char *buf, size_t cap)
@@ -729,10 +742,12 @@ void probe_set__detach(struct probe_set *ps)
 	shared__take_links(&ps->shared, &all);
 	link_list__move(&all, &ps->cost_links);
 	link_list__move(&all, &ps->kmem.links);
+	link_list__move(&all, &ps->sched.links);
 	link_list__move(&all, &ps->sampler.links);
 	link_list__clear(&all);
 	link_list__clear(&ps->cost_links);
 	kmem__detach(&ps->kmem);
+	sched__detach(&ps->sched);
 	for (uint32_t i = 0; i < PTB_PROC_MAX; i++)
 		probe_set__remove_process(ps, i);
 	if (!ps->skel)

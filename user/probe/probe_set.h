@@ -70,6 +70,7 @@ struct probe_set_opts {
 	bool memory;          /* allocators are probed */
 	bool oom;             /* without memory: reports that memory is exhausted are probed */
 	bool kernel_memory;   /* the kernel's tracepoints for memory are attached */
+	bool sched;           /* the scheduler's tracepoints are attached */
 	bool cuda_calls;      /* CUDA launches, copies and synchronisation of the host are probed */
 	bool agent;           /* chunks of agents are copied */
 	bool stacks; /* Python stacks of processes whose layout is given (probe_set__python()) */
@@ -128,6 +129,8 @@ void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx,
 /* From now on the process's Python stacks are read. 0; -EINVAL: the layout is none that the
  * programs can read, or stacks are off; another negative errno. */
 int probe_set__python(struct probe_set *ps, uint32_t proc_idx, const struct ptb_py_layout *layout);
+/* With sched: the GIL of a process, until its next exec. 0 or negative errno. */
+int probe_set__gil(const struct probe_set *ps, uint32_t tgid, const struct ptb_py_gil *gil);
 /* With sample_hz: samples the process's threads in windows from now on. After probe_set__python().
  * 0 or negative errno (reported). */
 int probe_set__sample(struct probe_set *ps, uint32_t proc_idx);
@@ -209,9 +212,9 @@ void probe_set__detach(struct probe_set *ps);
 /* Writes the kinds of memory events that this kernel has no tracepoint for, separated by ", ", to
  * buf. Returns their number. */
 uint32_t probe_set__missing_kmem(const struct probe_set *ps, char *buf, size_t cap);
-/* With kernel_memory: puts the sums of all watched threads into the rings. Called before
+/* With kernel_memory or sched: puts the sums of all watched threads into the rings. Called before
  * probe_set__deactivate() and the last drain. 0 or negative errno. */
-int probe_set__flush_kmem(struct probe_set *ps);
+int probe_set__flush_sums(struct probe_set *ps);
 
 /* Hits in a process, also a removed one, that gave no record. */
 uint64_t probe_set__bare_hits(const struct probe_set *ps, uint32_t tgid);

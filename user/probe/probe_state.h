@@ -48,7 +48,31 @@ void kmem__begin(const struct kmem *k, struct ptbpf_bpf *s, uint32_t window);
 void kmem__join(const struct kmem *k, const struct ptbpf_bpf *s);
 int kmem__end(const struct kmem *k, struct ptbpf_bpf *s, const struct rings *r);
 
+/* Arguments of a tracepoint; the first one is the tracer's own. NULL: there is no such
+ * tracepoint. */
+struct btf;
+struct btf_type;
+const struct btf_type *tracepoint__proto(const struct btf *btf, const char *name);
+
 uint32_t kmem__missing(const struct kmem *k, char *buf, size_t cap);
+
+/* ---- sched_links.c: the tracepoints of context switches and wake-ups ---- */
+
+struct sched {
+	bool on, attached;
+	struct link_list links;
+	struct bpf_link *iter;
+};
+
+/* As those of kmem. */
+int sched__configure(struct sched *sc, struct ptbpf_bpf *s, bool on);
+int sched__open(struct sched *sc, struct ptbpf_bpf *s);
+int sched__attach(struct sched *sc, struct ptbpf_bpf *s);
+void sched__detach(struct sched *sc);
+void sched__free(struct sched *sc);
+void sched__begin(const struct sched *sc, struct ptbpf_bpf *s, uint32_t window);
+void sched__join(const struct sched *sc, const struct ptbpf_bpf *s);
+int sched__end(const struct sched *sc, struct ptbpf_bpf *s, const struct rings *r);
 
 /* ---- sampler.c: the processors' timers, and the iterators over threads that do not run ---- */
 
@@ -170,6 +194,7 @@ struct probe_set {
 	/* to a child that is gone: closed with the others, it takes time */
 	struct link_list cost_links;
 	struct kmem kmem;
+	struct sched sched;
 	struct sampler sampler;
 	struct mappings mappings;
 	struct shared shared;

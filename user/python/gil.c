@@ -62,16 +62,11 @@ size_t py_gil__scan(const uint8_t *bytes, size_t len, struct py_gil *out)
 
 static void fill(uint64_t addr, const struct ptb_py_layout *l, struct ptb_py_gil *out)
 {
-	uint16_t thread_id = l->off.tstate_thread_id;
-	/* struct _ts: {..., unsigned long thread_id, native_thread_id} */
-	uint32_t native_id = l->version < PY_VERSION_OF(11) ? PTB_PY_NONE : thread_id + 8u;
-
 	*out = (struct ptb_py_gil){
 		.start = addr,
 		.end = addr + sizeof(struct py_gil),
 		.last_holder = addr + offsetof(struct py_gil, last_holder),
-		.tstate_native_id = (uint16_t)native_id,
-		.tstate_thread_id = thread_id,
+		.tstate_thread_id = l->off.tstate_thread_id,
 	};
 }
 

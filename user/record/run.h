@@ -54,6 +54,7 @@ struct record_opts {
 	bool native_stacks;
 	bool memory; /* allocations */
 	bool kernel_memory;
+	bool sched;  /* what threads do when they do not run */
 	bool gpu;    /* GPU activities; without an agent, CUDA calls */
 	bool sync;   /* also synchronisation with GPUs */
 	bool graphs; /* also origins of CUDA graphs' nodes; by agents only */

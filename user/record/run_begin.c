@@ -114,6 +114,8 @@ static void write_meta(struct run *run)
 		recorder__meta(run->targets.rec, "with_modules", "true");
 	if (run->opts.memory)
 		recorder__meta(run->targets.rec, "profile_memory", "true");
+	if (run->opts.sched)
+		recorder__meta(run->targets.rec, "sched", "true");
 	if (run->opts.kernel_memory) {
 		recorder__meta(run->targets.rec, "kernel_memory", "true");
 		run->no_tracepoint =
@@ -156,6 +158,7 @@ static int load(struct run *run)
 					.stacks = opts->stacks,
 					.sample_hz = (uint32_t)opts->sample_hz,
 					.kernel_memory = opts->kernel_memory,
+					.sched = opts->sched,
 					.cuda_calls = opts->gpu,
 					.agent = opts->agent != AGENT_OFF };
 	int err = probe_set__load(&popts, &run->targets.ps);

@@ -190,8 +190,7 @@ int run__finish(struct run *run, int *capture)
 									     "an error");
 	refuse_waiting(run);
 	run__sample_memory(run, clock__mono_ns());
-	if (run->opts.kernel_memory)
-		probe_set__flush_kmem(run->targets.ps);
+	probe_set__flush_sums(run->targets.ps);
 	end = clock__mono_ns();
 	count_headless(run, end);
 	probe_set__deactivate(run->targets.ps);

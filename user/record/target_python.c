@@ -146,6 +146,28 @@ void target_python__use(struct targets *ts, struct target *t, uint32_t idx)
 	ts->no_stacks += err != 0;
 }
 
+void target_python__use_gil(struct targets *ts, struct target *t)
+{
+	struct target_python *py = &t->python;
+	struct py_interp pi = { 0 };
+	int err = 0;
+
+	if (!ts->opts->sched)
+		return;
+	if (!py->gil_known) {
+		err = py_interp__find(t->pid, &pi);
+		if (!err)
+			err = py_gil__find(t->pid, &pi, &py->gil);
+		py_interp__clear(&pi);
+		py->gil_known = true;
+	}
+	if (!err && py->gil.end)
+		err = probe_set__gil(ts->ps, (uint32_t)t->pid, &py->gil);
+	if (err && err != -ESRCH && err != -ECANCELED)
+		pr_warn("pid %d: its waits for the GIL are shown as waits for a lock: %s", t->pid,
+			err == -ENOENT ? "no GIL is found in it" : errstr(err));
+}
+
 static void python_json(struct jsonw *w, const void *arg)
 {
 	const struct targets *ts = arg;

@@ -37,6 +37,8 @@ struct target_python {
 	enum python_state state;
 	struct ptb_py_layout layout; /* READ; REFUSED: only the version, if known */
 	struct py_code_end code_end;
+	bool gil_known;        /* it was searched for */
+	struct ptb_py_gil gil; /* end 0: it was not found */
 	uint32_t code_ends; /* index of the process of the probe set that counts code_end's hits */
 	char why[PY_INTERP_WHY + 64]; /* REFUSED */
 };
@@ -50,6 +52,8 @@ void target_python__find(struct targets *ts, struct target *t);
  * errno.
  */
 int target_python__await(struct targets *ts, struct target *t);
+/* With opts->sched: waits for its GIL are known as such from now on. Takes some time. */
+void target_python__use_gil(struct targets *ts, struct target *t);
 /* Records stacks at the probes of process `idx` of the probe set from now on. */
 void target_python__use(struct targets *ts, struct target *t, uint32_t idx);
 /* Writes META "python" if stacks are recorded. */

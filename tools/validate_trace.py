@@ -568,6 +568,15 @@ def check_skew_report(doc, findings):
         findings.add("rows", "what ranks waited is not what they waited for")
 
 
+def check_sched_report(doc, findings):
+    check_complete(doc, doc, findings)
+    if any(a["on_cpu_ns"] < b["on_cpu_ns"] for a, b in zip(doc["threads"], doc["threads"][1:])):
+        findings.add("rows", "threads is not descending")
+    for t in doc["threads"]:
+        if t["lived_ns"] != t["on_cpu_ns"] + sum(t["waits_ns"].values()):
+            findings.add("rows", f"the parts are not the whole: {t}")
+
+
 def check(path, args):
     findings = Findings()
     try:
@@ -590,6 +599,11 @@ def check(path, args):
         if not findings.by_rule:
             check_skew_report(doc, findings)
         return findings, "comparison of ranks"
+    if isinstance(doc, dict) and "threads" in doc and "traceEvents" not in doc:
+        check_schema("sched_report", doc, findings, args.need_schema)
+        if not findings.by_rule:
+            check_sched_report(doc, findings)
+        return findings, "report of threads"
     if isinstance(doc, dict) and any(w + "s" in doc for w in LINE_ROWS) and "traceEvents" not in doc:
         check_schema("line_report", doc, findings, args.need_schema)
         if not findings.by_rule:

@@ -31,7 +31,7 @@ def spin():
 
 
 def hold():
-    print("holder", json.dumps([api.PyThreadState_Get(), threading.get_ident(), threading.get_native_id()]), flush=True)
+    print("holder", json.dumps([api.PyThreadState_Get(), threading.get_ident()]), flush=True)
     ctypes.PyDLL(None).sleep(1000)
 
 

@@ -135,9 +135,9 @@ def gil():
             LIBC.clock_gettime(time.CLOCK_MONOTONIC, ctypes.byref(stamp))  # gives the lock back before, and takes it after
             waited[0] += now() - stamp.s * 10**9 - stamp.ns
         until[0] = 0
+        done.result()
 
     def after():
-        done.result()
         sums["gil"]["gil_ns"] = sums["gil"].get("gil_ns", 0) + waited[0]
     return contend, after
 

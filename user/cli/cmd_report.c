@@ -12,7 +12,7 @@
 
 struct report_cfg {
 	struct outputs out;
-	bool memory, gpu, skew, quiet;
+	bool memory, gpu, skew, sched, quiet;
 	const char *by;
 };
 
@@ -23,7 +23,7 @@ static const struct opt_def report_opts[] = {
 	  ")",
 	  OPT_BASIC },
 	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, out.args.row_limit), "N",
-	  "rows, -1: all (default: as recorded, else 100; of --by: 25; of each list of --memory, --gpu and --skew: 10)",
+	  "rows, -1: all (default: as recorded, else 100; of --by: 25; of each list of --memory, --gpu, --skew and --sched: 10)",
 	  OPT_BASIC },
 	{ OPT_CHOICE, 0, "table", offsetof(struct report_cfg, out.table), "FORM=" OUTPUTS_TABLES,
 	  OUTPUTS_TABLE_HELP },
@@ -52,6 +52,9 @@ static const struct opt_def report_opts[] = {
 	  OPT_BASIC },
 	{ OPT_FLAG, 0, "skew", offsetof(struct report_cfg, skew), NULL,
 	  "report of several ranks: which one the others wait for, since which step, in what; who waited for whom",
+	  OPT_BASIC },
+	{ OPT_FLAG, 0, "sched", offsetof(struct report_cfg, sched), NULL,
+	  "report of threads: how long each ran, and what it waited for: a CPU, the GIL, locks, I/O (needs --sched in the recording)",
 	  OPT_BASIC },
 	{ OPT_SWITCH, 0, "exact-memory", offsetof(struct report_cfg, out.args.exact_memory), NULL,
 	  "memory columns: count only what the operator's thread allocates (torch: all threads)" },
@@ -93,6 +96,7 @@ static const struct output *choose_report(const struct report_cfg *cfg)
 	} list[] = { { cfg->memory, &memory_report },
 		     { cfg->gpu, &gpus_report },
 		     { cfg->skew, &skew_report },
+		     { cfg->sched, &sched_report },
 		     { cfg->by && !strcmp(cfg->by, "line"), &lines_report },
 		     { cfg->by && !strcmp(cfg->by, "module"), &modules_report },
 		     { cfg->by && !strcmp(cfg->by, "operator"), &sampled_operators_report } };
@@ -100,7 +104,8 @@ static const struct output *choose_report(const struct report_cfg *cfg)
 
 	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
 		if (list[i].on && report) {
-			pr_error("report: --memory, --gpu, --skew and --by exclude each other");
+			pr_error(
+				"report: --memory, --gpu, --skew, --sched and --by exclude each other");
 			return NULL;
 		}
 		if (list[i].on)

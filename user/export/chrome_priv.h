@@ -97,6 +97,15 @@ void chrome_memory__event(struct chrome_memory *cm, const struct memory_event *e
 void chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *ev);
 void chrome_memory__finish(struct chrome_memory *cm);
 /* What the kernel did while a slice was open, in its args. */
+/* ---- chrome_sched.c: what threads did ---- */
+
+struct chrome_sched;
+struct chrome_sched *chrome_sched__new(struct jsonw *w, const struct session *s,
+				       const struct chrome_clock *clock);
+void chrome_sched__free(struct chrome_sched *cs);
+void chrome_sched__event(struct chrome_sched *cs, const struct sched_event *ev);
+void chrome_sched__finish(const struct chrome_sched *cs);
+
 void chrome_memory__slice_args(struct jsonw *w, const struct slice_memory *m);
 
 /* chrome_nest.c: calls fitted between the slices of their threads. */

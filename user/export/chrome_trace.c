@@ -291,6 +291,7 @@ struct chrome_trace {
 	struct chrome_args_opts args;
 	struct op_schemas schemas;
 	struct chrome_memory *memory;
+	struct chrome_sched *sched;
 	struct chrome_gpu *gpu;
 	struct chrome_python *python;
 	struct seen_thread *threads;
@@ -366,6 +367,7 @@ static int begin_trace(struct chrome_trace *ct, const struct output_args *args)
 	ct->args.kernel_memory = ct->info->has_kernel_memory;
 	ct->args.inputs = ct->info->has_shapes;
 	ct->memory = chrome_memory__new(&ct->w, ct->info, &ct->clock, ct->only);
+	ct->sched = chrome_sched__new(&ct->w, s, &ct->clock);
 	ct->gpu = chrome_gpu__new(&ct->w, s, &ct->clock);
 	ct->python = chrome_python__new(&ct->w, s, &ct->clock, ct->gpu);
 	out_file__open_json(args, &ct->of, &ct->w);
@@ -435,6 +437,14 @@ static void write_sample(void *arg, const struct py_sample *ps)
 		chrome_python__sample(ct->python, ps);
 }
 
+static void write_sched(void *arg, const struct sched_event *ev)
+{
+	struct chrome_trace *ct = arg;
+
+	if (!is_other(ct, ev->at.tgid))
+		chrome_sched__event(ct->sched, ev);
+}
+
 /* A thread may call CUDA without ever running an operator. */
 static void write_gpu_record(void *arg, const struct gpu_slice *g)
 {
@@ -457,6 +467,7 @@ static struct session_sink trace_sink(void *o)
 				      .memory = write_memory,
 				      .kernel = write_kernel_memory,
 				      .sample = write_sample,
+				      .sched = write_sched,
 				      .gpu = write_gpu_record };
 }
 
@@ -499,6 +510,7 @@ static int finish_trace(void *o, const struct output_args *args)
 	uint64_t begin = trace_time(ct, ct->info->begin_ns), end = trace_time(ct, ct->info->end_ns);
 
 	chrome_memory__finish(ct->memory);
+	chrome_sched__finish(ct->sched);
 	chrome_python__finish(ct->python);
 	for (uint32_t i = 0; i < ct->thread_cnt; i++) {
 		const struct seen_thread *t = &ct->threads[i];
@@ -524,6 +536,7 @@ static void free_trace(void *o)
 	out_file__free(ct->of);
 	jsonw__free(&ct->w);
 	chrome_memory__free(ct->memory);
+	chrome_sched__free(ct->sched);
 	chrome_gpu__free(ct->gpu);
 	chrome_python__free(ct->python);
 	hashmap__clear(&ct->thread_ids);

@@ -30,6 +30,8 @@ static const struct {
 	  "--with-stack " },
 	{ NEEDS_SAMPLES, "contains no samples: it was recorded without --sample-stacks",
 	  "--sample-stacks 99 " },
+	{ NEEDS_SCHED, "contains no waits of threads: it was recorded without --sched",
+	  "--sched " },
 	{ NEEDS_GPU, "contains no GPU activity: it was recorded with --gpu off or --activities cpu",
 	  "" },
 };
@@ -40,7 +42,7 @@ static uint32_t recorded(const struct session_info *i)
 	       (i->has_memory || i->has_kernel_memory ? NEEDS_MEMORY : 0U) |
 	       (i->has_py_stacks ? NEEDS_STACKS : 0U) |
 	       (i->sample_hz ? NEEDS_SAMPLES | NEEDS_SAMPLED_OPERATORS : 0U) |
-	       (i->has_modules ? NEEDS_MODULES : 0U) |
+	       (i->has_modules ? NEEDS_MODULES : 0U) | (i->has_sched ? NEEDS_SCHED : 0U) |
 	       (i->has_gpu || i->has_cuda_calls ? NEEDS_GPU : 0U);
 }
 

@@ -82,6 +82,7 @@ enum output_needs {
 	NEEDS_MODULES = 32,
 	NEEDS_SAMPLED_OPERATORS = 64,
 	NEEDS_GPU = 128,
+	NEEDS_SCHED = 256,
 };
 
 struct output {
@@ -136,7 +137,8 @@ extern const struct file_output {
 #define STACKS_METRICS                                                                                  \
 	"self_cpu_time_total, self_cuda_time_total, self_xpu_time_total, self_privateuse1_time_total, " \
 	"cpu_memory_allocated, cpu_memory_live, cuda_memory_allocated, cuda_memory_live, page_faults, " \
-	"page_fault_bytes, sampled_cpu_time, sampled_wait_time"
+	"page_fault_bytes, sampled_cpu_time, sampled_wait_time, cpu_wait_time, gil_wait_time, "         \
+	"lock_wait_time, io_wait_time, other_wait_time"
 
 /* That of the name; NULL: there is none such. */
 const struct file_output *file_output__find(const char *name);

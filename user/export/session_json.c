@@ -14,7 +14,7 @@ static const char *const capture_keys[] = {
 	"version",   "host",       "kernel",       "torch",      "args",         "activities",
 	"step_on",   "no_steps",   "by_shape",     "with_flops", "exact_memory", "sort_by",
 	"row_limit", "with_stack", "with_modules", "sample_hz",  "python",       "trigger",
-	"event",     "flight",     "switched_off",
+	"event",     "flight",     "switched_off", "sched",
 };
 
 /* The text of a number of the capture, for which there may be none. */

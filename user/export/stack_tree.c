@@ -300,6 +300,29 @@ static void sum_kernel_memory(void *arg, const struct kernel_event *ev)
 	stack_sum__add(&st->nodes[node].self[st->run][STACK_FAULT_BYTES], (int64_t)r->fault_bytes);
 }
 
+/* What PTB_WAITS are in stacks. */
+static const uint8_t wait_metric[PTB_WAIT_CNT] = {
+	[PTB_WAIT_CPU] = STACK_WAIT_CPU,     [PTB_WAIT_GIL] = STACK_WAIT_GIL,
+	[PTB_WAIT_LOCK] = STACK_WAIT_LOCK,   [PTB_WAIT_POLL] = STACK_WAIT_IO,
+	[PTB_WAIT_PIPE] = STACK_WAIT_IO,     [PTB_WAIT_FILE] = STACK_WAIT_IO,
+	[PTB_WAIT_SLEEP] = STACK_WAIT_OTHER, [PTB_WAIT_MEMORY] = STACK_WAIT_OTHER,
+	[PTB_WAIT_GPU] = STACK_WAIT_OTHER,   [PTB_WAIT_CHILD] = STACK_WAIT_OTHER,
+	[PTB_WAIT_STOP] = STACK_WAIT_OTHER,  [PTB_WAIT_OTHER] = STACK_WAIT_OTHER,
+};
+
+/* Of waits in operators and annotations: elsewhere a thread has no stack here. */
+static void sum_waits(void *arg, const struct sched_event *ev)
+{
+	struct stack_tree *st = arg;
+	int64_t *self;
+
+	if (!*ev->at.op && !*ev->at.annotation)
+		return;
+	self = st->nodes[event_node(st, &ev->at)].self[st->run];
+	for (uint32_t i = 0; i < PTB_WAIT_CNT; i++)
+		stack_sum__add(&self[wait_metric[i]], (int64_t)ev->ns[i]);
+}
+
 /*
  * GPU work that no operator launched (Triton's kernels, CUDA graphs): operators have the sums of
  * theirs. That of a graph belongs to what captured it.
@@ -379,6 +402,7 @@ struct session_sink stack_tree__sink(struct stack_tree *st)
 		.memory = sum_memory,
 		.kernel = sum_kernel_memory,
 		.sample = sum_sample,
+		.sched = sum_waits,
 		.gpu = sum_gpu,
 	};
 }
@@ -419,6 +443,12 @@ bool stack_metric__recorded(const struct session_info *info, enum stack_metric m
 	case STACK_RUNNING:
 	case STACK_WAITING:
 		return info->sample_hz;
+	case STACK_WAIT_CPU:
+	case STACK_WAIT_GIL:
+	case STACK_WAIT_LOCK:
+	case STACK_WAIT_IO:
+	case STACK_WAIT_OTHER:
+		return info->has_sched;
 	case STACK_GPU:
 		return info->has_gpu;
 	case STACK_CPU_ALLOC:

@@ -26,7 +26,12 @@
 	X(FAULTS,      page_faults,           "page faults",           "")           \
 	X(FAULT_BYTES, page_fault_bytes,      "memory brought in by page faults", "bytes") \
 	X(RUNNING,     sampled_cpu_time,      "sampled time on a CPU", "ns")         \
-	X(WAITING,     sampled_wait_time,     "sampled time not running", "ns")
+	X(WAITING,     sampled_wait_time,     "sampled time not running", "ns")       \
+	X(WAIT_CPU,    cpu_wait_time,         "time waiting for a CPU", "ns")        \
+	X(WAIT_GIL,    gil_wait_time,         "time waiting for the GIL", "ns")      \
+	X(WAIT_LOCK,   lock_wait_time,        "time waiting for locks", "ns")        \
+	X(WAIT_IO,     io_wait_time,          "time waiting for I/O",  "ns")         \
+	X(WAIT_OTHER,  other_wait_time,       "time of other waits",   "ns")
 /* clang-format on */
 
 enum stack_metric {

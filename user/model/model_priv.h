@@ -405,6 +405,11 @@ void gpu__step(struct model *m, const struct thread *t, const struct entry *e, b
 /* After the last slice: emits everything. */
 void gpu__emit(struct model *m);
 
+/* ---- sched.c ---- */
+
+/* A record of kind SCHED or SCHED_WAIT. */
+void sched__record(struct model *m, struct thread *t, const struct ptb_rec_hdr *h);
+
 /* ---- memory.c ---- */
 
 /* Memory is recorded: before the first thread. */

@@ -81,6 +81,7 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->merged = capture_reader__is_joined(s->cr);
 	i->open_unknown = facts__has_func(f, PTB_FUNC_SCOPE, NULL) && !i->sample_hz && !i->merged &&
 			  (!is_true(facts__meta(f, "started")) || facts__meta(f, "flight"));
+	i->has_sched = is_true(facts__meta(f, "sched"));
 	i->has_kernel_memory = is_true(facts__meta(f, "kernel_memory"));
 	i->rss = f->rss;
 	i->rss_cnt = f->rss_cnt;
@@ -661,6 +662,9 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		break;
 	case PTB_READ_THREADS:
 		on_thread_record(m, model__thread(m, h->tgid, h->tid), h);
+		break;
+	case PTB_READ_SCHED:
+		sched__record(m, model__thread(m, h->tgid, h->tid), h);
 		break;
 	case PTB_READ_NOBODY: /* not by thread */
 	case PTB_READ_RECORDER:

@@ -77,6 +77,7 @@ struct session_info {
 	bool has_results;       /* and results, with identities: what an Execution Trace needs */
 	bool has_memory;        /* --profile-memory */
 	bool has_kernel_memory; /* --kernel-memory */
+	bool has_sched;         /* --sched */
 	bool has_gpu;           /* activities of GPUs, by the agent */
 	bool has_cuda_calls;    /* CUDA calls, seen from the host's side without an agent */
 	bool has_py_stacks;     /* --with-stack, --sample-stacks */
@@ -385,6 +386,23 @@ static inline const char *py_sample__state_name(enum py_sample_state state)
 					 "blocked";
 }
 
+/* ---- scheduling (--sched) ---- */
+
+const char *wait__name(uint32_t what); /* of enum ptb_wait: "GIL" */
+
+/* What a thread waited for between two times: an interval in which it did not run, or the sums of
+ * several short ones. */
+struct sched_event {
+	uint64_t begin_ns, end_ns;
+	struct op_context at; /* at the end; step: not set */
+	uint64_t ns[PTB_WAIT_CNT];
+	uint32_t voluntary, preempted; /* intervals */
+	/* sums: since when the thread's waits are known, all of them up to end_ns; else 0 */
+	uint64_t since_ns;
+	/* the interval; NULL: sums. Its own begin may be before the window's */
+	const struct ptb_sched_wait *wait;
+};
+
 /* ---- GPU ---- */
 
 enum gpu_what {
@@ -446,7 +464,8 @@ struct session_sink {
 	/* In order of time, before the slices that enclose them are emitted. */
 	void (*memory)(void *arg, const struct memory_event *ev);
 	void (*kernel)(void *arg, const struct kernel_event *ev);
-	void (*sample)(void *arg, const struct py_sample *ps); /* in order of time */
+	void (*sample)(void *arg, const struct py_sample *ps);  /* in order of time */
+	void (*sched)(void *arg, const struct sched_event *ev); /* in order of end */
 	/* After the last slice: calls in order of time, then by device, stream and time. */
 	void (*gpu)(void *arg, const struct gpu_slice *g);
 };

@@ -374,6 +374,11 @@ static const struct line_column {
 	{ "total", STACK_RUNNING, true, true, ns_or_dash, 5 },
 	{ "off CPU", STACK_WAITING, false, true, ns_or_dash, 4 },
 	{ "total", STACK_WAITING, true, true, ns_or_dash, 6 },
+	{ "wait: CPU", STACK_WAIT_CPU, false, true, ns_or_dash, 0 },
+	{ "GIL", STACK_WAIT_GIL, false, true, ns_or_dash, 0 },
+	{ "lock", STACK_WAIT_LOCK, false, true, ns_or_dash, 0 },
+	{ "I/O", STACK_WAIT_IO, false, true, ns_or_dash, 0 },
+	{ "other", STACK_WAIT_OTHER, false, true, ns_or_dash, 4 },
 	{ "calls", STACK_CALLS, false, false, count_or_dash, 3 },
 };
 #define LINE_COLUMN_CNT (sizeof(line_columns) / sizeof(*line_columns))
@@ -410,11 +415,11 @@ static void find_columns(const struct line_report *lr, const char *what,
 static void add_values(struct doc *d, const struct line_report *lr, const char *object,
 		       const int64_t *v)
 {
-	bool sampled = session__info(lr->s)->sample_hz;
+	const struct session_info *info = session__info(lr->s);
 
 	doc__object(d, object);
 #define X(id, key, name, unit)                                                                     \
-	if (STACK_##id < STACK_RUNNING || sampled)                                                 \
+	if (STACK_##id < STACK_RUNNING || stack_metric__recorded(info, STACK_##id))                \
 		DOC(d, FACT(#key, v[STACK_##id]));
 	STACK_METRICS(X)
 #undef X

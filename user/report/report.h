@@ -181,8 +181,8 @@ void doc__cut(struct doc *d, const char *text, const char *tail, size_t max);
 
 /* ---- reports: a row each, of the kind of export/output.h ---- */
 
-extern const struct output operators_report, memory_report, gpus_report, skew_report, lines_report,
-	modules_report, sampled_operators_report;
+extern const struct output operators_report, memory_report, gpus_report, skew_report, sched_report,
+	lines_report, modules_report, sampled_operators_report;
 /* What grows in one process, the memory report's first sentences: for a page, see output.h. */
 extern const struct output memory_headline;
 

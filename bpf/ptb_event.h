@@ -394,7 +394,7 @@ struct ptb_agent_stack {
 
 /*
  * PY_SAMPLE: what the thread did at one moment, without a probe. Nothing else is recorded of a
- * process of which there are samples.
+ * process of which there are samples, unless META says with_samples.
  */
 struct ptb_py_sample {
 	struct ptb_rec_hdr h;
@@ -402,7 +402,8 @@ struct ptb_py_sample {
 	__u64 ns;    /* the time that it stands for, which ends at h.ts_ns */
 	__u32 flags; /* PTB_SAMPLE_* */
 	__u32 pad;
-	/* the innermost operator that is open, as an OPDEF names it; 0: none, or see flags */
+	/* the innermost operator that is open, as an OPDEF names it; 0: none, or see flags; with
+	 * with_samples other records say it */
 	__u64 op;
 };
 #define PTB_SAMPLE_RAN 0x1    /* the thread ran on a processor; else ... */

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from support import PYTHON, Process, Tracer, check, load_trace, loss_counters, run_ptbpf, wait_for, workload
+from support import AGENT, PYTHON, WORKLOADS, Process, Tracer, check, load_trace, loss_counters, run_ptbpf, slices, wait_for, workload
 
 HZ = 99
 WAIT_HZ = 25  # of threads that do not run
@@ -171,12 +171,42 @@ def test_record(ws):
 def test_usage(ws):
     for words, text in ((("--sample-stacks", "0.5"), "not a valid value"), (("--sample-stacks=-1",), "1 to 1000"),
                         (("--sample-stacks", "1001"), "1 to 1000"), (("--sample-stacks", "99", "--with-stack"), "excludes --with-stack"),
-                        (("--sample-stacks", "99", "--profile-memory"), "excludes --profile-memory")):
+                        (("--sample-stacks", "99", "--profile-memory"), "excludes --profile-memory"),
+                        (("--sample-stacks", "99", "--with-samples"), "excludes --with-samples"), (("--with-samples=1001",), "1 to 1000")):
         done = run_ptbpf("attach", "--pid", "1", *words, "-o", ws + "/a.ptb", expect=2)
         check(any(text in line for line in done.err), f"{words}: {done.err}")
     with Process(["/bin/cat"], stdin=subprocess.PIPE) as p:
         done = run_ptbpf("attach", "--pid", p.pid, "--sample-stacks", "99", "-o", ws + "/a.ptb", expect=1)
     check(any("no Python interpreter" in line for line in done.err), f"{done.err}")
+
+
+def operators_of(trace):
+    return collections.Counter((e["name"], e["tid"], e["args"].get("Call stack")) for e in slices(trace, cat="cpu_op"))
+
+
+@pytest.mark.parametrize("source", ["uprobes", "agent"])
+def test_beside_operators(ws, source, detail):
+    """--with-samples: operators are those of a window without samples; samples name the line of the time outside of them."""
+    options = ("--with-stack",) if source == "agent" else ("--agent", "off")
+    names = {}
+    with workload("nap_work.py", stdin=subprocess.PIPE, env={"LD_PRELOAD": AGENT} if source == "agent" else {}) as p:
+        p.wait_line("^ready")
+        for name, more in (("without", ()), ("a", ("--with-samples", HZ))):
+            with Tracer("attach", "--pid", p.pid, *options, *more, "-o", f"{ws}/{name}.ptb", "--no-table") as t:
+                t.wait_attached()
+                p.send()
+                took = json.loads(p.wait_news("^done (.*)").group(1))
+                t.stop((0, 3))
+            names[name] = operators_of(export(ws, name))
+    check(names["a"] == names["without"] and len(names["a"]) >= 2, f"{names}")
+    report = json.loads(run_ptbpf("report", ws + "/a.ptb", "--by", "line", "--json", expect=(0, 3)).text())
+    with open(os.path.join(WORKLOADS, "nap_work.py"), encoding="utf-8") as f:
+        lines = {n: line.split("# LINE OF THE ")[1].strip().lower() for n, line in enumerate(f, 1) if "# LINE OF THE " in line}
+    found = {lines.get(r["line"], r["line"]): r["self"]["cpu_time"] / 1e9 for r in report["lines"] if r["function"] == "(Python, outside operators)"}
+    sampled = sum(t["blocked"]["nap"] for t in samples_of(export(ws)).values())
+    for what, seconds in (("the report", found["nap"]), ("samples", sampled)):
+        check(abs(seconds - took["nap"]) <= 0.1 * took["nap"], f"{what}: {seconds} s of {took}, {found}")
+    detail(f"nap {found['nap']:.2f}, sampled {sampled:.2f} of {took['nap']:.2f} s; loop {found.get('loop', 0):.2f} of {took['loop']:.2f} s")
 
 
 MANY = """

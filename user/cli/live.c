@@ -90,13 +90,22 @@ static int resolve_options(struct run_cfg *cfg)
 	return 0;
 }
 
-/* Samples need nothing of torch, and come with nothing else. */
+static int check_rate(const char *option, int hz)
+{
+	if (hz >= 0 && hz <= SAMPLE_HZ_MAX)
+		return 0;
+	pr_error("--%s %d: valid values are 1 to %d", option, hz, SAMPLE_HZ_MAX);
+	return -EINVAL;
+}
+
+/* --sample-stacks: samples need nothing of torch, and come with nothing else. */
 static int resolve_samples(struct run_cfg *cfg)
 {
 	const struct {
 		bool on;
 		const char *name;
 	} others[] = {
+		{ cfg->rec.with_samples, "with-samples" },
 		{ cfg->rec.modules, "with-modules" },
 		{ cfg->rec.stacks, "with-stack" },
 		{ cfg->record_shapes, "record-shapes" },
@@ -114,13 +123,11 @@ static int resolve_samples(struct run_cfg *cfg)
 		{ cfg->dry_run, "dry-run" },
 	};
 
+	if (check_rate("sample-stacks", cfg->rec.sample_hz) ||
+	    check_rate("with-samples", cfg->rec.with_samples))
+		return -EINVAL;
 	if (!cfg->rec.sample_hz)
 		return 0;
-	if (cfg->rec.sample_hz < 1 || cfg->rec.sample_hz > SAMPLE_HZ_MAX) {
-		pr_error("--sample-stacks %d: valid values are 1 to %d", cfg->rec.sample_hz,
-			 SAMPLE_HZ_MAX);
-		return -EINVAL;
-	}
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (others[i].on) {
 			pr_error(
@@ -364,7 +371,8 @@ int live__export(struct live *live)
 	code = outputs__write(&o);
 	if (live->result)
 		*live->result = result;
-	if (result.nothing && cfg->rec.ops && !live->no_summary && code == EXIT_DONE) {
+	if ((result.nothing || (cfg->rec.with_samples && !result.slices)) && cfg->rec.ops &&
+	    !live->no_summary && code == EXIT_DONE) {
 		no_operators__say(cfg, result.window_ns);
 		code = EXIT_INCOMPLETE;
 	}

@@ -61,6 +61,8 @@ struct run_cfg {
 	  "record the Python stack of every operator, annotation, allocation and launch", OPT_BASIC },             \
 	{ OPT_INT, 0, "sample-stacks", offsetof(struct run_cfg, rec.sample_hz), "HZ=99",                   \
 	  "sample the Python stack of every thread HZ times a second (without a value: 99), running or not, and record nothing else: no probes, the lowest cost; with --activities cpu also the operator that is open, from the agent", OPT_BASIC },             \
+	{ OPT_INT, 0, "with-samples", offsetof(struct run_cfg, rec.with_samples), "HZ=99",                  \
+	  "sample the Python stack of every thread HZ times a second (without a value: 99) beside all else: which lines the time outside operators is in", OPT_BASIC }, \
 	{ OPT_FLAG, 0, "with-modules", offsetof(struct run_cfg, rec.modules), NULL,                     \
 	  "record which module (nn.Module) each call of one in these stacks is (implies --with-stack)" }, \
 	{ OPT_FLAG, 0, "profile-memory", offsetof(struct run_cfg, rec.memory), NULL,                \

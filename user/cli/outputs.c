@@ -238,6 +238,8 @@ static void take_recorded(struct outputs *o, const struct session *s, char *buf,
 
 	if (session__info(s)->sample_hz && o->report == &operators_report && !a->group_by_stack_n)
 		o->report = &lines_report; /* it has no operators */
+	if (session__info(s)->with_samples && o->report == &sampled_operators_report)
+		o->report = &operators_report; /* it has all of them */
 	a->s = s;
 	a->by_shape = a->by_shape ? a->by_shape > 0 : is_on(s, "by_shape");
 	a->with_flops = a->with_flops ? a->with_flops > 0 : is_on(s, "with_flops");

@@ -433,8 +433,10 @@ static void write_sample(void *arg, const struct py_sample *ps)
 {
 	struct chrome_trace *ct = arg;
 
-	if (!is_other(ct, ps->tgid))
-		chrome_python__sample(ct->python, ps);
+	if (is_other(ct, ps->tgid))
+		return;
+	note_thread(ct, ps->tgid, ps->tid); /* a thread without any operator */
+	chrome_python__sample(ct->python, ps);
 }
 
 static void write_sched(void *arg, const struct sched_event *ev)

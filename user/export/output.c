@@ -28,6 +28,8 @@ static const struct {
 	  "--sample-stacks 99 --activities cpu " },
 	{ NEEDS_STACKS, "contains no Python stacks: it was recorded without --with-stack",
 	  "--with-stack " },
+	{ NEEDS_LINES, "contains no Python stacks: it was recorded without --with-stack",
+	  "--with-stack " },
 	{ NEEDS_SAMPLES, "contains no samples: it was recorded without --sample-stacks",
 	  "--sample-stacks 99 " },
 	{ NEEDS_SCHED, "contains no waits of threads: it was recorded without --sched",
@@ -41,7 +43,9 @@ static uint32_t recorded(const struct session_info *i)
 	return (i->has_shapes ? NEEDS_SHAPES : 0U) | (i->has_memory ? NEEDS_ALLOCATIONS : 0U) |
 	       (i->has_memory || i->has_kernel_memory ? NEEDS_MEMORY : 0U) |
 	       (i->has_py_stacks ? NEEDS_STACKS : 0U) |
-	       (i->sample_hz ? NEEDS_SAMPLES | NEEDS_SAMPLED_OPERATORS : 0U) |
+	       (i->has_py_stacks || i->with_samples ? NEEDS_LINES : 0U) |
+	       (i->sample_hz ? NEEDS_SAMPLED_OPERATORS : 0U) |
+	       (i->sample_hz || i->with_samples ? NEEDS_SAMPLES : 0U) |
 	       (i->has_modules ? NEEDS_MODULES : 0U) | (i->has_sched ? NEEDS_SCHED : 0U) |
 	       (i->has_gpu || i->has_cuda_calls ? NEEDS_GPU : 0U);
 }

@@ -83,6 +83,7 @@ enum output_needs {
 	NEEDS_SAMPLED_OPERATORS = 64,
 	NEEDS_GPU = 128,
 	NEEDS_SCHED = 256,
+	NEEDS_LINES = 512, /* of operators, or of samples beside them */
 };
 
 struct output {

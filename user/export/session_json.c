@@ -11,10 +11,10 @@
 
 /* META records that a document repeats; their text is JSON already. */
 static const char *const capture_keys[] = {
-	"version",   "host",       "kernel",       "torch",      "args",         "activities",
-	"step_on",   "no_steps",   "by_shape",     "with_flops", "exact_memory", "sort_by",
-	"row_limit", "with_stack", "with_modules", "sample_hz",  "python",       "trigger",
-	"event",     "flight",     "switched_off", "sched",
+	"version",   "host",       "kernel",       "torch",        "args",         "activities",
+	"step_on",   "no_steps",   "by_shape",     "with_flops",   "exact_memory", "sort_by",
+	"row_limit", "with_stack", "with_modules", "sample_hz",    "with_samples", "python",
+	"trigger",   "event",      "flight",       "switched_off", "sched",
 };
 
 /* The text of a number of the capture, for which there may be none. */
@@ -345,7 +345,7 @@ static void write_optional_totals(struct jsonw *w, const struct session_info *in
 		JSONW_U64(w, "when_found", t->when_found);
 		JSONW_U64(w, "when_left_out", t->when_left_out);
 	}
-	if (info->sample_hz) {
+	if (info->sample_hz || info->with_samples) {
 		JSONW_U64(w, "samples", t->samples);
 		JSONW_U64(w, "samples_running", t->samples_running);
 		JSONW_U64(w, "samples_unread", t->samples_unread);

@@ -401,10 +401,15 @@ struct session_sink stack_tree__sink(struct stack_tree *st)
 		.slice = sum_slice,
 		.memory = sum_memory,
 		.kernel = sum_kernel_memory,
-		.sample = sum_sample,
+		.sample = st->info->sample_hz ? sum_sample : NULL, /* else operators are in it */
 		.sched = sum_waits,
 		.gpu = sum_gpu,
 	};
+}
+
+uint32_t stack_tree__node(struct stack_tree *st, uint32_t tgid, uint32_t stack)
+{
+	return stack_node(st, tgid, stack);
 }
 
 const struct stack_node *stack_tree__nodes(const struct stack_tree *st, uint32_t *cnt)

@@ -89,6 +89,8 @@ void stack_tree__begin(struct stack_tree *st, const struct session *s);
 void stack_tree__group_by_operator(struct stack_tree *st);
 struct session_sink stack_tree__sink(struct stack_tree *st);
 
+/* The node of a Python stack of the session: its innermost frame. */
+uint32_t stack_tree__node(struct stack_tree *st, uint32_t tgid, uint32_t stack);
 const struct stack_node *stack_tree__nodes(const struct stack_tree *st, uint32_t *cnt);
 const struct stack_frame *stack_tree__frames(const struct stack_tree *st, uint32_t *cnt);
 const char *stack_tree__text(const struct stack_tree *st, uint32_t id);

@@ -17,18 +17,6 @@
 
 /* ---- during the pass ---- */
 
-void gpu__step(struct model *m, const struct thread *t, const struct entry *e, bool begins)
-{
-	uint64_t nr = (uint64_t)steps__number(e);
-	const uint64_t *now = hashmap__get(&m->gpu_step, t->tgid, 0);
-
-	if (begins) {
-		hashmap__put(&m->gpu_step, t->tgid, 0, nr);
-	} else if (now && *now == nr) {
-		hashmap__del(&m->gpu_step, t->tgid, 0);
-	}
-}
-
 static bool same_context(const struct gpu_call_context *a, const struct gpu_call_context *b)
 {
 	return a->at.tgid == b->at.tgid && a->at.tid == b->at.tid && a->at.slice == b->at.slice &&
@@ -54,17 +42,10 @@ static void keep_context(struct model *m, struct gpu_call *c, const struct gpu_c
 static void find_context(struct model *m, struct gpu_call *c)
 {
 	struct thread *t = c->tid ? model__known_thread(m, c->tgid, c->tid) : NULL;
-	const uint64_t *step = hashmap__get(&m->gpu_step, c->tgid, 0);
 	struct gpu_call_context gp = { .annotation_name = "" };
-	struct open_entries p = { 0 };
+	struct open_entries p = stack__whole_context(m, t, c->tgid, c->tid, &gp.at);
 	bool inside; /* another call of its thread */
 
-	gp.at = op_context__none(c->tgid, c->tid);
-	if (step)
-		gp.at.step = (int64_t)*step;
-	if (t)
-		p = stack__context(t, &gp.at);
-	gp.at.enclosed = gp.at.slice != 0;
 	if (p.annotation) {
 		gp.annotation_slice = p.annotation->id;
 		gp.annotation_name = p.annotation->name;

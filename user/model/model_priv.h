@@ -233,12 +233,12 @@ struct model {
 	struct tensor_ids tensors;
 	uint64_t *result_words; /* the results of the slice that is emitted now */
 	uint32_t result_cap;
-	struct memory *memory;   /* NULL: memory is not recorded */
-	struct gpu *gpu;         /* NULL: nothing of GPUs is recorded */
-	uint32_t gpu_next;       /* calls before this one are placed */
-	struct hashmap gpu_step; /* tgid -> number of the step that it is in */
-	bool full;               /* results are recorded: what an Execution Trace needs is kept */
-	bool agent_lost;         /* records of the agent were lost, at times that are not known */
+	struct memory *memory;       /* NULL: memory is not recorded */
+	struct gpu *gpu;             /* NULL: nothing of GPUs is recorded */
+	uint32_t gpu_next;           /* calls before this one are placed */
+	struct hashmap current_step; /* tgid -> number of the step that it is in */
+	bool full;       /* results are recorded: what an Execution Trace needs is kept */
+	bool agent_lost; /* records of the agent were lost, at times that are not known */
 };
 
 /* ---- threads.c ---- */
@@ -298,6 +298,10 @@ struct open_entries {
 	struct entry *entry, *op, *annotation;
 };
 struct open_entries stack__context(const struct thread *t, struct op_context *at);
+/* The same with all of at set, the process's step too; t: NULL if nothing is known of the thread.
+ * enclosed: a slice is open on the thread. */
+struct open_entries stack__whole_context(struct model *m, const struct thread *t, uint32_t tgid,
+					 uint32_t tid, struct op_context *at);
 /* A visible operator whose name is not known turned out to be torch's own helper: hides it. */
 void stack__hide(struct model *m, struct thread *t, uint32_t i);
 
@@ -400,8 +404,6 @@ void autograd__clear(struct model *m);
 
 /* Finds the context of the calls to CUDA's API that began before ts. */
 void gpu__until(struct model *m, uint64_t ts);
-/* A step began, or ended. */
-void gpu__step(struct model *m, const struct thread *t, const struct entry *e, bool begins);
 /* After the last slice: emits everything. */
 void gpu__emit(struct model *m);
 
@@ -468,6 +470,8 @@ struct step_ids {
 };
 /* Number of a step, derived or not; -1: it is a partial one, which has none. */
 int64_t steps__number(const struct entry *e);
+/* A step began, or ended: which one its process is in. */
+void steps__current(struct model *m, const struct thread *t, const struct entry *e, bool begins);
 /* Id and position in the order of a step that begins now. */
 uint64_t steps__new_id(struct model *m, const struct thread *t);
 void steps__thread_begins(struct model *m, struct thread *t);

@@ -76,7 +76,9 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->has_shapes = i->has_results || (args && !strcmp(args, "\"shapes\""));
 	i->has_memory = is_true(facts__meta(f, "profile_memory"));
 	i->sample_hz = small_number(facts__meta(f, "sample_hz"));
-	i->has_py_stacks = f->py.seen || i->sample_hz || is_true(facts__meta(f, "with_stack"));
+	i->with_samples = small_number(facts__meta(f, "with_samples"));
+	i->has_py_stacks = (f->py.seen && !i->with_samples) || i->sample_hz ||
+			   is_true(facts__meta(f, "with_stack"));
 	i->has_modules = is_true(facts__meta(f, "with_modules"));
 	i->merged = capture_reader__is_joined(s->cr);
 	i->open_unknown = facts__has_func(f, PTB_FUNC_SCOPE, NULL) && !i->sample_hz && !i->merged &&
@@ -589,7 +591,7 @@ static void on_py_stack(struct model *m, struct thread *t, const struct ptb_py_s
 
 #define SAMPLE_NS_MAX (1ULL << 50) /* so that sums have room */
 
-static void on_py_sample(struct model *m, const struct ptb_py_sample *r)
+static void on_py_sample(struct model *m, const struct thread *t, const struct ptb_py_sample *r)
 {
 	struct py_sample ps = { .ts_ns = r->h.ts_ns,
 				.ns = r->ns,
@@ -604,7 +606,8 @@ static void on_py_sample(struct model *m, const struct ptb_py_sample *r)
 		m->totals->bad_records++;
 		return;
 	}
-	if (model__leaves_out(m, false))
+	stack__whole_context(m, t, r->h.tgid, r->h.tid, &ps.at);
+	if (model__leaves_out(m, ps.at.within))
 		return;
 	m->totals->samples++;
 	m->totals->samples_running += (r->flags & PTB_SAMPLE_RAN) != 0;
@@ -626,6 +629,13 @@ static void on_py_sample(struct model *m, const struct ptb_py_sample *r)
 	}
 	m->totals->samples_ops += (ps.flags & PTB_SAMPLE_OPS) != 0;
 	MODEL_EMIT(m, sample, &ps);
+}
+
+/* Where there is nothing but samples, the sinks know it first. */
+static struct thread *sampled_thread(struct model *m, const struct ptb_rec_hdr *h)
+{
+	return m->s->info.with_samples ? model__known_thread(m, h->tgid, h->tid) :
+					 model__thread(m, h->tgid, h->tid);
 }
 
 static int on_record(void *arg, const struct ptb_rec_hdr *h)
@@ -657,8 +667,7 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		on_py_stack(m, model__thread(m, h->tgid, h->tid), (const void *)h);
 		break;
 	case PTB_READ_SAMPLES:
-		model__thread(m, h->tgid, h->tid); /* the sinks know it first */
-		on_py_sample(m, (const void *)h);
+		on_py_sample(m, sampled_thread(m, h), (const void *)h);
 		break;
 	case PTB_READ_THREADS:
 		on_thread_record(m, model__thread(m, h->tgid, h->tid), h);
@@ -691,7 +700,7 @@ static void model_clear(struct model *m)
 	hashmap__clear(&m->living);
 	hashmap__clear(&m->handles);
 	hashmap__clear(&m->deep);
-	hashmap__clear(&m->gpu_step);
+	hashmap__clear(&m->current_step);
 }
 
 static void start_pass(struct session *s, struct model *m)

@@ -80,9 +80,11 @@ struct session_info {
 	bool has_sched;         /* --sched */
 	bool has_gpu;           /* activities of GPUs, by the agent */
 	bool has_cuda_calls;    /* CUDA calls, seen from the host's side without an agent */
-	bool has_py_stacks;     /* --with-stack, --sample-stacks */
+	bool has_py_stacks;     /* --with-stack, --sample-stacks: of whatever is recorded */
 	/* --sample-stacks: there are samples of stacks, and nothing else; 0: not */
 	uint32_t sample_hz;
+	/* --with-samples: there are samples beside all else, so many a second; 0: not */
+	uint32_t with_samples;
 	bool has_modules; /* --with-modules */
 	bool merged;      /* several captures are read as one: see struct session_process */
 	/* ptbpf came later than the program: what began before the window and does not end in it is
@@ -114,11 +116,13 @@ static inline uint64_t session_info__hits(const struct session_info *info)
 	       session_info__counter(info, PTB_CNT_AGENT_EDGES);
 }
 
-/* What the probes cost the target, ns: hits times the cost of one that was measured at attach. */
+/* What the probes cost the target, ns: hits times the cost of one that was measured at attach, and
+ * the time of the samples beside them. */
 static inline double session_info__cost_ns(const struct session_info *info)
 {
 	return (double)session_info__hits(info) *
-	       (double)session_info__counter(info, PTB_CNT_COST_PS) / 1000.0;
+		       (double)session_info__counter(info, PTB_CNT_COST_PS) / 1000.0 +
+	       (info->with_samples ? (double)session_info__counter(info, PTB_CNT_SAMPLES_NS) : 0);
 }
 
 /* The process with this number; NULL: the capture has none. */
@@ -367,6 +371,9 @@ struct py_sample {
 	uint32_t flags; /* PTB_SAMPLE_* */
 	/* the innermost operator that was open, "": none, or not OPS in the flags */
 	const char *op;
+	/* what was open by the records of session_info.with_samples; without those nothing is
+	 * known of it */
+	struct op_context at;
 };
 
 enum py_sample_state { SAMPLE_RUNNING, SAMPLE_QUEUED, SAMPLE_BLOCKED, SAMPLE_STATES };

@@ -200,6 +200,18 @@ int64_t steps__number(const struct entry *e)
 	return e->flags & SLICE_PARTIAL ? -1 : strtoll(e->name + sizeof(step_name) - 1, NULL, 10);
 }
 
+void steps__current(struct model *m, const struct thread *t, const struct entry *e, bool begins)
+{
+	uint64_t nr = (uint64_t)steps__number(e);
+	const uint64_t *now = hashmap__get(&m->current_step, t->tgid, 0);
+
+	if (begins) {
+		hashmap__put(&m->current_step, t->tgid, 0, nr);
+	} else if (now && *now == nr) {
+		hashmap__del(&m->current_step, t->tgid, 0);
+	}
+}
+
 uint64_t steps__new_id(struct model *m, const struct thread *t)
 {
 	struct step_ids *ids = m->step_ids;

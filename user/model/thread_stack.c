@@ -180,8 +180,8 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 		     (e->cat == SLICE_USER_ANNOTATION && !strncmp(e->name, step, sizeof(step) - 1));
 	if (t->mem)
 		memory__begin(m, t, e);
-	if (e->is_step && m->gpu)
-		gpu__step(m, t, e, true);
+	if (e->is_step)
+		steps__current(m, t, e, true);
 }
 
 struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto,
@@ -233,8 +233,8 @@ static void emit_entry(struct model *m, struct thread *t, struct entry *e, struc
 	}
 	if (e->mem)
 		memory__end(t, e);
-	if (e->is_step && m->gpu)
-		gpu__step(m, t, e, false);
+	if (e->is_step)
+		steps__current(m, t, e, false);
 	if (is_derived(e) && flags)
 		steps__cut(m, e);
 	model__deliver(m, t, e, end_ns);
@@ -494,6 +494,21 @@ struct open_entries stack__context(const struct thread *t, struct op_context *at
 		}
 		at->outer_op = e->name;
 	}
+	return p;
+}
+
+struct open_entries stack__whole_context(struct model *m, const struct thread *t, uint32_t tgid,
+					 uint32_t tid, struct op_context *at)
+{
+	const uint64_t *step = hashmap__get(&m->current_step, tgid, 0);
+	struct open_entries p = { 0 };
+
+	*at = op_context__none(tgid, tid);
+	if (step)
+		at->step = (int64_t)*step;
+	if (t)
+		p = stack__context(t, at);
+	at->enclosed = at->slice != 0;
 	return p;
 }
 

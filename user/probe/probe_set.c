@@ -30,8 +30,10 @@ static const char *const prog_names[PTB_PROG_CNT] = {
 
 #define SCRATCH_CNT 4 /* PTB_SCRATCH_CNT of bpf/maps.bpf.h */
 
+#define SAMPLES_ONLY (opts->sample_hz && !opts->samples_beside)
+
 /* values of the column "loaded" of PTB_PROGS */
-#define LOADED_ALL (!opts->sample_hz)
+#define LOADED_ALL (!SAMPLES_ONLY)
 #define LOADED_VALUES (opts->args != PROBE_ARGS_NONE)
 #define LOADED_RESULTS (opts->args == PROBE_ARGS_FULL)
 #define LOADED_MEMORY (opts->memory)
@@ -39,9 +41,9 @@ static const char *const prog_names[PTB_PROG_CNT] = {
 #define LOADED_CUDA (opts->cuda_calls)
 #define LOADED_AGENT (opts->agent)
 #define LOADED_IDENTITIES (opts->identities)
-#define LOADED_STACKS (opts->stacks && !opts->sample_hz)
+#define LOADED_STACKS (opts->stacks && !SAMPLES_ONLY)
 #define LOADED_AGENT_EDGES (opts->agent && opts->kernel_memory)
-#define LOADED_AGENT_STACKS (opts->agent && opts->stacks && !opts->sample_hz)
+#define LOADED_AGENT_STACKS (opts->agent && LOADED_STACKS)
 
 static void choose_programs(const struct ptbpf_bpf *s, const struct probe_set_opts *opts,
 			    struct bpf_program **out)
@@ -53,19 +55,25 @@ static void choose_programs(const struct ptbpf_bpf *s, const struct probe_set_op
 #undef X
 }
 
-/* Stack ids are hashes. A target that does not know the seed cannot make two stacks collide. */
-static int configure_stacks(struct ptbpf_bpf *s, bool stacks, bool sampled)
+static bool reads_stacks(const struct probe_set_opts *opts)
 {
-	s->rodata->py_stacks = stacks;
-	bpf_map__set_autocreate(s->maps.py_walks, stacks && !sampled);
-	bpf_map__set_autocreate(s->maps.py_known, stacks && !sampled);
-	if (!stacks) {
+	return opts->stacks || opts->sample_hz;
+}
+
+/* Stack ids are hashes. A target that does not know the seed cannot make two stacks collide. */
+static int configure_stacks(struct ptbpf_bpf *s, const struct probe_set_opts *opts)
+{
+	bool any = reads_stacks(opts);
+
+	s->rodata->py_stacks = LOADED_STACKS;
+	bpf_map__set_autocreate(s->maps.py_walks, LOADED_STACKS);
+	bpf_map__set_autocreate(s->maps.py_known, LOADED_STACKS);
+	if (!any) {
 		bpf_map__set_max_entries(s->maps.py_layouts, 1);
 		bpf_map__set_max_entries(s->maps.py_code_ends, 1);
 	}
-	return stacks && getrandom(&s->rodata->py_seed, sizeof(s->rodata->py_seed), 0) < 0 ?
-		       -errno :
-		       0;
+	return any && getrandom(&s->rodata->py_seed, sizeof(s->rodata->py_seed), 0) < 0 ? -errno :
+											  0;
 }
 
 /*
@@ -93,7 +101,7 @@ static int configure_programs(struct ptbpf_bpf *s, const struct probe_set_opts *
 	bpf_map__set_autocreate(s->maps.call_frames, full);
 	bpf_map__set_autocreate(s->maps.api_calls, opts->memory);
 	bpf_map__set_autocreate(s->maps.cuda_frames, opts->cuda_calls);
-	return configure_stacks(s, opts->stacks, opts->sample_hz > 0);
+	return configure_stacks(s, opts);
 }
 
 /* Chooses the kind of links. Looks up sites by address if the kernel keeps no cookie per site. 0 or
@@ -186,7 +194,7 @@ static void report_load_failure(int err, const struct probe_set_opts *opts)
 static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 {
 	uint64_t bytes = opts->ring_bytes ? opts->ring_bytes :
-					    rings__choose_bytes(opts->agent && !opts->sample_hz);
+					    rings__choose_bytes(opts->agent && !SAMPLES_ONLY);
 	int err;
 
 	if ((bytes & (bytes - 1)) || bytes < 4096 || bytes > (1u << 30)) {
@@ -441,7 +449,7 @@ static int proc__alloc(struct probe_set *ps, const struct ptb_proc_cfg *cfg, uin
 			continue;
 		if (bpf_map_update_elem(bpf_map__fd(ps->skel->maps.proc_cfg), &i, cfg, BPF_ANY))
 			return -errno;
-		if (ps->opts.stacks && (err = put_layout(ps, i, &none)))
+		if (reads_stacks(&ps->opts) && (err = put_layout(ps, i, &none)))
 			return err;
 		err = hit_counts__add(ps, cfg->tgid);
 		if (err)
@@ -648,7 +656,7 @@ void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx,
 
 int probe_set__python(struct probe_set *ps, uint32_t proc_idx, const struct ptb_py_layout *layout)
 {
-	if (!ps->opts.stacks || proc_idx >= PTB_PROC_MAX || !ps->procs[proc_idx].used ||
+	if (!reads_stacks(&ps->opts) || proc_idx >= PTB_PROC_MAX || !ps->procs[proc_idx].used ||
 	    !ptb_py_fits(&layout->off))
 		return -EINVAL;
 	return put_layout(ps, proc_idx, layout);

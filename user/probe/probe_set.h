@@ -73,8 +73,11 @@ struct probe_set_opts {
 	bool sched;           /* the scheduler's tracepoints are attached */
 	bool cuda_calls;      /* CUDA launches, copies and synchronisation of the host are probed */
 	bool agent;           /* chunks of agents are copied */
-	bool stacks; /* Python stacks of processes whose layout is given (probe_set__python()) */
-	uint32_t sample_hz; /* with stacks: they are sampled so often a second; 0: read at probes */
+	/* Python stacks of processes whose layout is given (probe_set__python()) are read at
+	 * probes. Not if there are samples only. */
+	bool stacks;
+	uint32_t sample_hz;  /* they are sampled so often a second; 0: not */
+	bool samples_beside; /* with sample_hz: not samples only, but all else, too */
 };
 
 /* Loads programs and maps. 0 or negative errno (logged with what, why, what to do). */

@@ -41,9 +41,11 @@ static void on_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
 	const struct ptb_rec_hdr *h = rec;
 	struct run *run = arg;
 
-	if (h->site || (h->kind == PTB_REC_PY_SAMPLE &&
-			((const struct ptb_py_sample *)rec)->flags & PTB_SAMPLE_RAN))
+	if (h->site)
 		cost_meter__hit(&run->hits, h->tgid);
+	else if (h->kind == PTB_REC_PY_SAMPLE &&
+		 ((const struct ptb_py_sample *)rec)->flags & PTB_SAMPLE_RAN)
+		cost_meter__hit(&run->samples, h->tgid);
 	recorder__ring_record(run->targets.rec, ring, rec, len);
 }
 

@@ -50,6 +50,8 @@ struct record_opts {
 	bool modules; /* the stacks have the module of each call of nn.Module; implies stacks */
 	/* with stacks: nothing but samples, so many a second; 0: no samples */
 	int sample_hz;
+	/* samples beside all that the others say, so many a second; 0: none */
+	int with_samples;
 	/* with sample_hz: C++ stacks of all threads when the window begins */
 	bool native_stacks;
 	bool memory; /* allocations */

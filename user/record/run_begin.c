@@ -96,6 +96,7 @@ static void write_meta(struct run *run)
 {
 	enum probe_args args = run->opts.args;
 	char host[256] = "", missing[256] = "", hz[16];
+	int rate = run->opts.sample_hz ? run->opts.sample_hz : run->opts.with_samples;
 
 	gethostname(host, sizeof(host) - 1);
 	recorder__meta_text(run->targets.rec, "version", PTBPF_VERSION);
@@ -106,10 +107,12 @@ static void write_meta(struct run *run)
 	if (args != PROBE_ARGS_NONE)
 		recorder__meta_text(run->targets.rec, "args",
 				    args == PROBE_ARGS_FULL ? "full" : "shapes");
-	snprintf(hz, sizeof(hz), "%d", run->opts.sample_hz);
-	if (run->opts.stacks)
-		recorder__meta(run->targets.rec, run->opts.sample_hz ? "sample_hz" : "with_stack",
-			       run->opts.sample_hz ? hz : "true");
+	snprintf(hz, sizeof(hz), "%d", rate);
+	if (rate)
+		recorder__meta(run->targets.rec, run->opts.sample_hz ? "sample_hz" : "with_samples",
+			       hz);
+	if (run->opts.stacks && !run->opts.sample_hz)
+		recorder__meta(run->targets.rec, "with_stack", "true");
 	if (run->opts.modules)
 		recorder__meta(run->targets.rec, "with_modules", "true");
 	if (run->opts.memory)
@@ -147,20 +150,23 @@ static struct run *new_run(const struct record_opts *opts)
 static int load(struct run *run)
 {
 	const struct record_opts *opts = &run->opts;
-	struct probe_set_opts popts = { .ring_bytes = opts->ring_bytes,
-					.force_perf = opts->perf_uprobes,
-					.follow_tasks = true,
-					.watch_children = opts->children,
-					.args = run->targets.kernel_args,
-					.identities = opts->args == PROBE_ARGS_FULL,
-					.memory = opts->memory,
-					.oom = opts->steps.oom != NULL,
-					.stacks = opts->stacks,
-					.sample_hz = (uint32_t)opts->sample_hz,
-					.kernel_memory = opts->kernel_memory,
-					.sched = opts->sched,
-					.cuda_calls = opts->gpu,
-					.agent = opts->agent != AGENT_OFF };
+	struct probe_set_opts popts = {
+		.ring_bytes = opts->ring_bytes,
+		.force_perf = opts->perf_uprobes,
+		.follow_tasks = true,
+		.watch_children = opts->children,
+		.args = run->targets.kernel_args,
+		.identities = opts->args == PROBE_ARGS_FULL,
+		.memory = opts->memory,
+		.oom = opts->steps.oom != NULL,
+		.stacks = opts->stacks,
+		.sample_hz = (uint32_t)(opts->sample_hz ? opts->sample_hz : opts->with_samples),
+		.samples_beside = opts->with_samples > 0,
+		.kernel_memory = opts->kernel_memory,
+		.sched = opts->sched,
+		.cuda_calls = opts->gpu,
+		.agent = opts->agent != AGENT_OFF
+	};
 	int err = probe_set__load(&popts, &run->targets.ps);
 
 	if (!err && !opts->sample_hz)
@@ -219,6 +225,7 @@ void run__free(struct run *run)
 	recorder__discard(run->targets.rec);
 	targets__free(&run->targets);
 	cost_meter__clear(&run->hits);
+	cost_meter__clear(&run->samples);
 	free(run->tasks);
 	free(run->polls);
 	free(run);

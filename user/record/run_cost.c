@@ -79,12 +79,12 @@ static void read_bare_hits(struct run *run)
 /* The process's share of the time of all samples, by their number. */
 static uint64_t cost_of_samples(struct run *run, const struct target *t)
 {
-	uint64_t own = cost_meter__of(&run->hits, (uint32_t)t->pid);
+	uint64_t own = cost_meter__of(&run->samples, (uint32_t)t->pid);
 
 	if (!own)
 		return 0;
 	return (uint64_t)((double)probe_set__counter(run->targets.ps, PTB_CNT_SAMPLES_NS) *
-			  (double)own / (double)run->hits.cnt);
+			  (double)own / (double)run->samples.cnt);
 }
 
 /* After read_bare_hits(). Removing probes is assumed to cost as much as placing them. */
@@ -95,7 +95,8 @@ static uint64_t cost_of(struct run *run, const struct target *t)
 
 	if (run->opts.sample_hz)
 		return cost_of_samples(run, t);
-	return (cost_of_hits(run, hits) + t->changes_ns + removal) * RUN_COST_FACTOR;
+	return (cost_of_hits(run, hits) + t->changes_ns + removal) * RUN_COST_FACTOR +
+	       cost_of_samples(run, t);
 }
 
 void run__charge_detach(struct run *run, uint64_t ns)

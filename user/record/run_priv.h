@@ -10,8 +10,8 @@
 #include "record/run.h"
 #include "record/targets.h"
 
-/* Counts hits of probes by process, because a cost limit protects each single process. A zeroed
- * struct has no hits. */
+/* Counts hits of probes, or samples, by process, because a cost limit protects each single process.
+ * A zeroed struct has none. */
 struct cost_meter {
 	struct hashmap hits; /* by process */
 	uint64_t cnt;        /* of all processes */
@@ -62,10 +62,11 @@ struct run {
 	} snapshots[RUN_SNAPSHOTS];
 	uint32_t snapshot_cnt;
 	int64_t cost_ps;
-	struct cost_meter hits; /* hits with a record, and samples of running threads */
-	uint64_t bare_hits;     /* hits without a record, of all processes, at the last reading */
-	uint32_t cut_cnt;       /* processes that lost their probes because of their cost */
-	bool limited;           /* at least one process has a cost limit */
+	struct cost_meter hits;    /* hits with a record */
+	struct cost_meter samples; /* samples of running threads */
+	uint64_t bare_hits; /* hits without a record, of all processes, at the last reading */
+	uint32_t cut_cnt;   /* processes that lost their probes because of their cost */
+	bool limited;       /* at least one process has a cost limit */
 	bool detached;
 	uint32_t stop_reason, no_tracepoint, refused_pids;
 };

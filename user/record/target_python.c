@@ -45,12 +45,17 @@ static void take_python(struct target_python *py, const struct py_interp *pi)
 	py->why[0] = '\0';
 }
 
+static bool reads_python(const struct targets *ts)
+{
+	return ts->opts->stacks || ts->opts->with_samples;
+}
+
 void target_python__find(struct targets *ts, struct target *t)
 {
 	struct py_interp pi = { 0 };
 	int err;
 
-	if (!ts->opts->stacks || t->python.state != PYTHON_UNKNOWN)
+	if (!reads_python(ts) || t->python.state != PYTHON_UNKNOWN)
 		return;
 	err = py_interp__find(t->pid, &pi);
 	if (!err) {
@@ -136,13 +141,15 @@ void target_python__use(struct targets *ts, struct target *t, uint32_t idx)
 	if (t->python.state != PYTHON_READ)
 		return;
 	layout.modules = ts->opts->modules;
-	if (idx == t->proc_idx)
+	if (idx == t->proc_idx && ts->opts->stacks)
 		t->python.code_ends = probe_code_end(ts, t, idx) ? idx + 1 : 0;
 	if (idx == t->proc_idx || (t->agent && idx == t->agent->proc_idx))
 		layout.code_ends = t->python.code_ends;
 	err = probe_set__python(ts->ps, idx, &layout);
 	if (err)
 		pr_warn("pid %d: no Python stacks: %s", t->pid, errstr(err));
+	else if (ts->opts->with_samples && idx == t->proc_idx)
+		err = probe_set__sample(ts->ps, idx); /* reports it */
 	ts->no_stacks += err != 0;
 }
 
@@ -194,6 +201,6 @@ static void python_json(struct jsonw *w, const void *arg)
 
 void target_python__meta(const struct targets *ts)
 {
-	if (ts->opts->stacks)
+	if (reads_python(ts))
 		recorder__meta_json(ts->rec, "python", python_json, ts);
 }

@@ -298,7 +298,7 @@ static void fill_facts(struct target *t, const struct targets *ts, struct proc_o
 	t->next_facts_ns = clock__mono_ns() + FACTS_EVERY_NS;
 }
 
-/* Records stacks at the probes and for the agent's operators. */
+/* Records stacks at the probes and for the agent's operators, and samples. */
 static void use_stacks(struct targets *ts, struct target *t)
 {
 	target_python__use(ts, t, t->proc_idx);
@@ -550,7 +550,7 @@ int targets__verify_plan(const struct torch_proc *tp, const struct shared_plan *
 	return err;
 }
 
-/* Records stacks at the probes from now on and makes them readable for the recorder. In the window
+/* Records stacks and samples from now on and makes them readable for the recorder. In the window
  * a process gets its probes first, because finding its interpreter takes longer. */
 static void read_stacks(struct targets *ts, struct target *t)
 {

@@ -54,7 +54,8 @@ void target_python__find(struct targets *ts, struct target *t);
 int target_python__await(struct targets *ts, struct target *t);
 /* With opts->sched: waits for its GIL are known as such from now on. Takes some time. */
 void target_python__use_gil(struct targets *ts, struct target *t);
-/* Records stacks at the probes of process `idx` of the probe set from now on. */
+/* Records stacks at the probes of process `idx` of the probe set from now on, and samples beside
+ * them. */
 void target_python__use(struct targets *ts, struct target *t, uint32_t idx);
 /* Writes META "python" if stacks are recorded. */
 void target_python__meta(const struct targets *ts);

@@ -450,7 +450,10 @@ static void add_place(struct doc *d, const struct line_report *lr, const struct 
 	else if (r->special)
 		doc__cell(d, ".what", "%s", func);
 	else if (!r->file)
-		doc__cell(d, ".what", "(no Python frames)");
+		doc__cell(d, ".what",
+			  session__info(lr->s)->has_py_stacks ?
+				  "(no Python frames)" :
+				  "(operators, recorded without --with-stack)");
 	else if (r->line)
 		doc__cell(d, ".what", "%s:%u in %s", file, r->line, func);
 	else
@@ -545,17 +548,37 @@ static int print_doc(struct line_report *lr, const struct output_args *args)
 	return doc__finish(&d);
 }
 
+/* The row of the innermost line of the stack, else that of no line. */
+static struct line_row *outside_row(struct line_report *lr, uint32_t tgid, uint32_t stack)
+{
+	uint32_t cnt, node = stack_tree__node(lr->tree, tgid, stack), own;
+	const struct stack_node *nodes = stack_tree__nodes(lr->tree, &cnt);
+	const struct stack_frame *frames = stack_tree__frames(lr->tree, &cnt), *f;
+
+	own = own_frame(lr, nodes, frames, nodes[node].python);
+	f = &frames[nodes[own].frame];
+	return own ? special_row(lr, f->file, (uint32_t)f->line, LINE_OUTSIDE) :
+		     special_row(lr, 0, 0, LINE_OUTSIDE);
+}
+
 /* Of the main thread, of the busiest process. */
 static void add_outside(struct line_report *lr, const struct output_args *args)
 {
+	struct outside_time *list;
 	struct thread_time t;
-	struct line_row *r;
+	uint32_t cnt;
 
 	if (lr->modules || lr->operators || !args->times || session__info(lr->s)->sample_hz ||
 	    !thread_times__busiest(args->times, &t) || !t.python_ns)
 		return;
-	r = special_row(lr, 0, 0, LINE_OUTSIDE);
-	r->self[STACK_CPU] = r->total[STACK_CPU] = (int64_t)t.python_ns;
+	cnt = thread_times__outside(args->times, &t, &list);
+	for (uint32_t i = 0; i < cnt; i++) {
+		struct line_row *r = outside_row(lr, t.tgid, list[i].stack);
+
+		r->self[STACK_CPU] += (int64_t)list[i].ns;
+		r->total[STACK_CPU] = r->self[STACK_CPU];
+	}
+	free(list);
 }
 
 static int finish_report(void *o, const struct output_args *args)
@@ -570,7 +593,7 @@ static int finish_report(void *o, const struct output_args *args)
 	.rows = ROWS_OF_LINES, .open = open_report, .sink = report_sink, .finish = finish_report,  \
 	.free = free_report
 
-const struct output lines_report = { .needs = NEEDS_STACKS, LINES };
+const struct output lines_report = { .needs = NEEDS_LINES, LINES };
 const struct output modules_report = { .needs = NEEDS_STACKS | NEEDS_MODULES, LINES };
 const struct output sampled_operators_report = { .needs = NEEDS_STACKS | NEEDS_SAMPLED_OPERATORS,
 						 LINES };

@@ -183,12 +183,14 @@ static uint64_t all_samples(const struct thread_time *t)
 
 static void judge_thread(struct overview *ov, const struct thread_time *t)
 {
-	bool sampled = session__info(ov->args->s)->sample_hz;
+	const struct session_info *info = session__info(ov->args->s);
+	bool sampled = info->sample_hz;
 	double loader = share(t->ns[TIME_LOADER], t->window_ns);
 	double python = share(t->python_ns, t->window_ns);
 	double queued = share(t->sampled_ns[SAMPLE_QUEUED], all_samples(t));
 	uint32_t pid = pid_of(ov, t->tgid), line = line_of(ov, t->loader_stack);
 	bool workers = t->loader && strstr(t->loader, "MultiProcessing");
+	struct finding *f = NULL;
 
 	if (loader > LOADER_SHARE)
 		next(add(ov, loader, "data loader %.0f%% of the window: %s%s%s", 100 * loader,
@@ -198,10 +200,14 @@ static void judge_thread(struct overview *ov, const struct thread_time *t)
 		     "sudo ptbpf attach --pid %u%s -d 5s --sample-stacks 99", pid,
 		     workers ? " --children" : "");
 	if (python > PYTHON_SHARE && !sampled)
-		next(add(ov, python,
-			 "%.0f%% of the window is outside of operators: Python, or waiting",
-			 100 * python),
-		     "sudo ptbpf attach --pid %u -d 5s --sample-stacks 99", pid);
+		f = add(ov, python,
+			"%.0f%% of the window is outside of operators: Python, or waiting",
+			100 * python);
+	if (info->with_samples)
+		next(f, "ptbpf report %s --by line%s", ov->args->capture,
+		     ov->args->output == &lines_report ? " --all-lines" : "");
+	else
+		next(f, "sudo ptbpf attach --pid %u -d 5s --sample-stacks 99", pid);
 	if (queued > QUEUED_SHARE)
 		next(add(ov, queued,
 			 "waits for a CPU %.0f%% of the window: more threads want to run than there are CPUs",

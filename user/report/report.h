@@ -218,6 +218,14 @@ struct session_sink thread_times__sink(struct thread_times *tt);
 /* After the run: of the process the main thread, or the busiest one where nothing is known of
  * that. False: nothing is known of the process. */
 bool thread_times__main(struct thread_times *tt, uint32_t tgid, struct thread_time *out);
+/* The parts of a thread's python_ns by Python stack (0: none), estimated from samples beside
+ * operators; without them there is one. Returns how many; the caller frees *list. */
+struct outside_time {
+	uint32_t tgid, tid, stack;
+	uint64_t ns;
+};
+uint32_t thread_times__outside(const struct thread_times *tt, const struct thread_time *t,
+			       struct outside_time **list);
 /* That of the process which has most of it; NULL: nothing is known of any. */
 const struct session_process *thread_times__busiest(struct thread_times *tt,
 						    struct thread_time *out);

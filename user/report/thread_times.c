@@ -20,9 +20,15 @@ struct timed_thread {
 
 struct thread_times {
 	const struct session *s;
+	bool beside; /* there are samples beside the slices */
 	struct timed_thread *threads;
 	uint32_t thread_cnt, thread_cap;
 	struct hashmap thread_ids;
+	uint32_t *backwards; /* threads that run backward operators: indices */
+	uint32_t backward_cnt, backward_cap;
+	struct outside_time *outsides; /* by thread and stack */
+	uint32_t outside_cnt, outside_cap;
+	struct hashmap outside_ids;
 	struct hashmap classes; /* address of a name -> enum time_class + 1 */
 };
 
@@ -31,6 +37,7 @@ struct thread_times *thread_times__new(const struct session *s)
 	struct thread_times *tt = xcalloc(1, sizeof(*tt));
 
 	tt->s = s;
+	tt->beside = session__info(s)->with_samples;
 	return tt;
 }
 
@@ -41,6 +48,9 @@ void thread_times__free(struct thread_times *tt)
 	for (uint32_t i = 0; i < tt->thread_cnt; i++)
 		free(tt->threads[i].levels);
 	free(tt->threads);
+	free(tt->backwards);
+	free(tt->outsides);
+	hashmap__clear(&tt->outside_ids);
 	hashmap__clear(&tt->thread_ids);
 	hashmap__clear(&tt->classes);
 	free(tt);
@@ -56,7 +66,7 @@ static struct timed_thread *thread_of(struct thread_times *tt, uint32_t tgid, ui
 }
 
 /* TIME_CLASSES: it is of none, and what is in it counts as it does without it. */
-static enum time_class find_class(const struct slice *sl)
+static enum time_class find_class(const char *name, uint32_t cat)
 {
 	/* clang-format off */
 	static const struct { const char *prefix; enum time_class class; bool op; } rows[] = {
@@ -67,22 +77,22 @@ static enum time_class find_class(const struct slice *sl)
 		{ "nccl:", TIME_COLLECTIVES, false },
 	};
 	/* clang-format on */
-	bool op = sl->cat == SLICE_CPU_OP;
+	bool op = cat == SLICE_CPU_OP;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		if (rows[i].op == op && !strncmp(sl->name, rows[i].prefix, strlen(rows[i].prefix)))
+		if (rows[i].op == op && !strncmp(name, rows[i].prefix, strlen(rows[i].prefix)))
 			return rows[i].class;
 	return op ? TIME_OPERATORS : TIME_CLASSES;
 }
 
-static enum time_class class_of(struct thread_times *tt, const struct slice *sl)
+static enum time_class class_of(struct thread_times *tt, const char *name, uint32_t cat)
 {
-	uint64_t *known = hashmap__get(&tt->classes, (uintptr_t)sl->name, sl->cat);
+	uint64_t *known = hashmap__get(&tt->classes, (uintptr_t)name, cat);
 
 	if (known)
 		return (enum time_class) * known;
-	hashmap__put(&tt->classes, (uintptr_t)sl->name, sl->cat, find_class(sl));
-	return find_class(sl);
+	hashmap__put(&tt->classes, (uintptr_t)name, cat, find_class(name, cat));
+	return find_class(name, cat);
 }
 
 static struct level *level_at(struct timed_thread *t, uint32_t depth)
@@ -97,7 +107,7 @@ static void take_slice(void *arg, const struct slice *sl)
 {
 	struct thread_times *tt = arg;
 	struct timed_thread *t = thread_of(tt, sl->tgid, sl->tid);
-	enum time_class class = class_of(tt, sl);
+	enum time_class class = class_of(tt, sl->name, sl->cat);
 	uint64_t dur = sl->end_ns - sl->begin_ns;
 	struct level within = { .ns = { 0 } }, *at;
 
@@ -112,6 +122,9 @@ static void take_slice(void *arg, const struct slice *sl)
 				within.ns[class] -= within.ns[c] < within.ns[class] ?
 							    within.ns[c] :
 							    within.ns[class];
+		if (sl->backward && !t->backward)
+			vec_push(tt->backwards, tt->backward_cnt, tt->backward_cap,
+				 (uint32_t)(t - tt->threads));
 		t->backward |= sl->backward;
 	} else if (class != TIME_CLASSES) {
 		within = (struct level){ .ns = { 0 } };
@@ -126,16 +139,82 @@ static void take_slice(void *arg, const struct slice *sl)
 	}
 }
 
+#define OPEN_MAX 64
+
+/* Was the thread in nothing that has a class, and did it not wait for autograd's threads? */
+static bool is_outside(struct thread_times *tt, const struct py_sample *ps)
+{
+	struct open_slice list[OPEN_MAX];
+	uint32_t cnt = session__open_slices(tt->s, ps->tgid, ps->tid, list, OPEN_MAX);
+
+	if (ps->at.op_slice)
+		return false;
+	while (cnt--)
+		if (class_of(tt, list[cnt].name, list[cnt].cat) != TIME_CLASSES)
+			return false;
+	for (uint32_t i = 0; i < tt->backward_cnt; i++) {
+		const struct thread_time *t = &tt->threads[tt->backwards[i]].t;
+
+		if (t->tgid == ps->tgid && t->tid != ps->tid &&
+		    session__open_slices(tt->s, t->tgid, t->tid, list, 1))
+			return false;
+	}
+	return true;
+}
+
+static void take_beside(struct thread_times *tt, const struct py_sample *ps)
+{
+	struct outside_time *o;
+
+	if (!is_outside(tt, ps))
+		return;
+	o = list__keyed(KEYED_LIST(tt, outsides, outside), (uint64_t)ps->tgid << 32 | ps->tid,
+			ps->stack);
+	o->tgid = ps->tgid;
+	o->tid = ps->tid;
+	o->stack = ps->stack;
+	o->ns += ps->ns;
+}
+
 static void take_sample(void *arg, const struct py_sample *ps)
 {
-	struct timed_thread *t = thread_of(arg, ps->tgid, ps->tid);
+	struct thread_times *tt = arg;
+	struct timed_thread *t;
 
+	if (tt->beside) {
+		take_beside(tt, ps);
+		return;
+	}
+	t = thread_of(tt, ps->tgid, ps->tid);
 	t->t.sampled_ns[py_sample__state(ps)] += ps->ns;
 }
 
 struct session_sink thread_times__sink(struct thread_times *tt)
 {
 	return (struct session_sink){ .arg = tt, .slice = take_slice, .sample = take_sample };
+}
+
+uint32_t thread_times__outside(const struct thread_times *tt, const struct thread_time *t,
+			       struct outside_time **list)
+{
+	struct outside_time *own = NULL;
+	uint32_t cnt = 0, cap = 0;
+	double sampled_ns = 0;
+
+	for (uint32_t i = 0; i < tt->outside_cnt; i++) {
+		const struct outside_time *o = &tt->outsides[i];
+
+		if (o->tgid != t->tgid || o->tid != t->tid || !o->ns)
+			continue;
+		vec_push(own, cnt, cap, *o);
+		sampled_ns += (double)o->ns;
+	}
+	for (uint32_t i = 0; i < cnt; i++)
+		own[i].ns = (uint64_t)((double)t->python_ns * (double)own[i].ns / sampled_ns);
+	if (!cnt)
+		vec_push(own, cnt, cap, (struct outside_time){ .ns = t->python_ns });
+	*list = own;
+	return cnt;
 }
 
 static uint64_t sum_of(const struct thread_time *t)

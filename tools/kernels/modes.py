@@ -177,6 +177,15 @@ def stacks():
     return summary(t)
 
 
+def samples_beside():
+    """Samples in a window of operators with their stacks."""
+    doc, ops, t = attach("plain", "beside", "--with-samples", "99", "--with-modules", expect=(0, 3))
+    has_stacks(doc, ops)
+    found = sum(e.get("cat") == "python_sample" and "train_loop.py" in e["args"].get("Call stack", "") for e in doc["traceEvents"])
+    check(found > 20, f"{found} samples in the loop")
+    return summary(t)
+
+
 def samples():
     """Samples of threads that run and of threads that wait, all with a Python stack."""
     doc, t = window("workers", "samples", "--sample-stacks", "99", "--children", expect=(0, 3))
@@ -314,7 +323,7 @@ def run(fn):
 
 TOO_OLD = [refusal, quiet_kernel]
 MODES = [doctor, names, shapes, execution_trace, memory, stacks, perf_uprobes, everything, schedule, killed, agent,
-         agent_stacks, agent_everything, inject, children, samples, threads, record, losses_equal, quiet_kernel]
+         agent_stacks, agent_everything, inject, children, samples, samples_beside, threads, record, losses_equal, quiet_kernel]
 
 if __name__ == "__main__":
     try:

@@ -329,8 +329,7 @@ struct ptb_sched_wait {
 	__u32 cpu;    /* on which it ran before */
 };
 #define PTB_SCHED_PREEMPTED 0x1
-#define PTB_SCHED_IO 0x2   /* the kernel counts it as a wait for I/O */
-#define PTB_SCHED_OPEN 0x4 /* it goes on beyond the window's end */
+#define PTB_SCHED_IO 0x2 /* the kernel counts it as a wait for I/O */
 
 /* An operator leaves the dispatcher, in rings only: its address may become another one's (OPDEF has
  * it then). */

@@ -231,8 +231,7 @@ static __always_inline void sched_ended(struct sched_acc *acc, __u64 now)
 	r.arg = acc->arg;
 	r.nr = acc->nr;
 	r.what = acc->what;
-	r.flags = (acc->preempted_now ? PTB_SCHED_PREEMPTED : 0) | (acc->io ? PTB_SCHED_IO : 0) |
-		  (acc->out_cut ? PTB_SCHED_OPEN : 0);
+	r.flags = (acc->preempted_now ? PTB_SCHED_PREEMPTED : 0) | (acc->io ? PTB_SCHED_IO : 0);
 	r.cpu = acc->cpu;
 	r.holder = acc->holder;
 	if (woken && !acc->preempted_now) {

@@ -138,9 +138,9 @@ static uint32_t print_missing(uint32_t missing, char *buf, size_t cap)
 	return n;
 }
 
-uint32_t kmem__missing(const struct kmem *k, char *buf, size_t cap)
+uint32_t probe_set__missing_kmem(const struct probe_set *ps, char *buf, size_t cap)
 {
-	return print_missing(k->missing, buf, cap);
+	return print_missing(ps->kmem.missing, buf, cap);
 }
 
 int kmem__find_missing(char *buf, size_t cap)

@@ -727,11 +727,6 @@ int probe_set__flush_sums(struct probe_set *ps)
 	return err ? err : sched_err;
 }
 
-uint32_t probe_set__missing_kmem(const struct probe_set *ps, char *buf, size_t cap)
-{
-	return kmem__missing(&ps->kmem, buf, cap);
-}
-
 uint64_t probe_set__changes_ns(void)
 {
 	return shielded__cpu_ns();

@@ -54,8 +54,6 @@ struct btf;
 struct btf_type;
 const struct btf_type *tracepoint__proto(const struct btf *btf, const char *name);
 
-uint32_t kmem__missing(const struct kmem *k, char *buf, size_t cap);
-
 /* ---- sched_links.c: the tracepoints of context switches and wake-ups ---- */
 
 struct sched {

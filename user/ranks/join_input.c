@@ -82,8 +82,8 @@ static void read_processes(struct join_input *in, const struct session_info *inf
 }
 
 /* What the model makes of a capture depends on these: one capture has one value. */
-static const char *const same_keys[] = { "args",        "profile_memory", "kernel_memory",
-					 "with_stack",  "with_modules",   "sample_hz",
+static const char *const same_keys[] = { "args",         "profile_memory", "kernel_memory",
+					 "with_stack",   "with_modules",   "sample_hz",
 					 "with_samples", "sched" };
 
 static int check_alike(const struct join *j, const struct session *s, const char *path,

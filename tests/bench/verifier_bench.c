@@ -31,7 +31,9 @@ static const struct {
 	    .kernel_memory = true,
 	    .cuda_calls = true,
 	    .agent = true,
-	    .stacks = true } },
+	    .stacks = true,
+	    .sample_hz = 99,
+	    .samples_beside = true } },
 };
 #define MODES (sizeof(modes) / sizeof(modes[0]))
 

@@ -218,8 +218,8 @@ struct session_sink thread_times__sink(struct thread_times *tt);
 /* After the run: of the process the main thread, or the busiest one where nothing is known of
  * that. False: nothing is known of the process. */
 bool thread_times__main(struct thread_times *tt, uint32_t tgid, struct thread_time *out);
-/* The parts of a thread's python_ns by Python stack (0: none), estimated from samples beside
- * operators; without them there is one. Returns how many; the caller frees *list. */
+/* The parts of a thread's python_ns by Python stack, as samples beside operators have it; stack 0:
+ * none, or what no sample stands for. Returns how many; the caller frees *list. */
 struct outside_time {
 	uint32_t tgid, tid, stack;
 	uint64_t ns;

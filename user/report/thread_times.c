@@ -199,20 +199,20 @@ uint32_t thread_times__outside(const struct thread_times *tt, const struct threa
 {
 	struct outside_time *own = NULL;
 	uint32_t cnt = 0, cap = 0;
-	double sampled_ns = 0;
+	double sum = 0, all = (double)t->python_ns;
 
 	for (uint32_t i = 0; i < tt->outside_cnt; i++) {
 		const struct outside_time *o = &tt->outsides[i];
 
-		if (o->tgid != t->tgid || o->tid != t->tid || !o->ns)
+		if (o->tgid != t->tgid || o->tid != t->tid)
 			continue;
 		vec_push(own, cnt, cap, *o);
-		sampled_ns += (double)o->ns;
+		sum += (double)o->ns;
 	}
-	for (uint32_t i = 0; i < cnt; i++)
-		own[i].ns = (uint64_t)((double)t->python_ns * (double)own[i].ns / sampled_ns);
-	if (!cnt)
-		vec_push(own, cnt, cap, (struct outside_time){ .ns = t->python_ns });
+	for (uint32_t i = 0; i < cnt && sum > all; i++)
+		own[i].ns = (uint64_t)(all * (double)own[i].ns / sum);
+	if (sum < all)
+		vec_push(own, cnt, cap, (struct outside_time){ .ns = (uint64_t)(all - sum) });
 	*list = own;
 	return cnt;
 }

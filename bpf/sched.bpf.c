@@ -101,15 +101,15 @@ static __noinline int sched_emit_sums(struct sched_acc *acc, __u64 now)
 /* By the kind of file that the descriptor names. */
 static __always_inline __u32 wait_of_file(struct task_struct *task, __u32 fd)
 {
-	struct fdtable *fdt = BPF_CORE_READ(task, files, fdt);
-	struct file **slot, *file = NULL;
+	struct files_struct *files = task->files;
+	struct fdtable *fdt = files ? files->fdt : NULL;
+	struct file *file = NULL;
 	struct inode *inode;
 	__u32 major;
 
-	if (!fdt || fd >= BPF_CORE_READ(fdt, max_fds))
+	if (!fdt || fd >= fdt->max_fds)
 		return PTB_WAIT_OTHER;
-	slot = BPF_CORE_READ(fdt, fd);
-	bpf_probe_read_kernel(&file, sizeof(file), slot + fd);
+	bpf_probe_read_kernel(&file, sizeof(file), fdt->fd + fd);
 	inode = BPF_CORE_READ(file, f_inode);
 	switch (BPF_CORE_READ(inode, i_mode) & S_IFMT) {
 	case S_IFREG:
@@ -165,7 +165,7 @@ static __always_inline void classify(struct sched_acc *acc, struct task_struct *
 
 	acc->nr = (__s32)regs->orig_ax;
 	acc->arg = regs->di;
-	acc->io = BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait) != 0;
+	acc->io = BPF_CORE_READ_BITFIELD(task, in_iowait) != 0;
 	acc->holder = 0;
 	if (acc->nr >= 0 && acc->nr < PTB_SYSCALLS)
 		what = wait_of_call[acc->nr & (PTB_SYSCALLS - 1)];

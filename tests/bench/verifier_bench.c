@@ -33,7 +33,8 @@ static const struct {
 	    .agent = true,
 	    .stacks = true,
 	    .sample_hz = 99,
-	    .samples_beside = true } },
+	    .samples_beside = true,
+	    .sched = true } },
 };
 #define MODES (sizeof(modes) / sizeof(modes[0]))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""switch_storm.py LIBRARY: prints "ready". A line "PAIRS MS CHILDREN THREADS" lets so many pairs of threads wake each other for that time; meanwhile
+"""switch_storm.py LIBRARY: prints "ready". A line "PAIRS MS [CHILDREN THREADS]" lets so many pairs of threads wake each other for that time; meanwhile
 other threads call operators, start so many programs, and so many threads that end at once. Answers with what happened, as JSON."""
 
 import ctypes
@@ -43,9 +43,9 @@ def threads(cnt):
 
 print("ready", flush=True)
 for line in sys.stdin:
-    pairs, ms, child_cnt, thread_cnt = map(int, line.split())
+    pairs, ms, *counts = map(int, line.split())
     over, before = threading.Event(), facts()
-    others = [threading.Thread(target=t, args=(a,)) for t, a in ((operators, over), (children, child_cnt), (threads, thread_cnt))]
+    others = [threading.Thread(target=t, args=(a,)) for t, a in zip((children, threads, operators), counts and [*counts, over])]
     for other in others:
         other.start()
     cnt = library.switches(pairs, ms)

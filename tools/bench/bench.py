@@ -23,6 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 from support import CommandTarget, Tracer, run_ptbpf  # noqa: E402
 import bench_memory  # noqa: E402
+import bench_sched  # noqa: E402
 import bench_stacks  # noqa: E402
 
 WORK = ("neg", "transformer")
@@ -114,6 +115,7 @@ def measure(args):
     """Every round has every mode once, with the program alone before and after each window."""
     series = Series()
     target, fresh, with_agent = Target(args.python), Target(args.python), Target(args.python, bench_stacks.WITH_AGENT)
+    storm = bench_sched.Storm(args.python)
     with tempfile.TemporaryDirectory(prefix="ptbpf-bench-") as folder:
         for k in range(args.rounds):
             for work in WORK:
@@ -130,10 +132,12 @@ def measure(args):
             gaps(target, series, folder)
             bench_memory.round_of(target, fresh, series, folder)
             bench_stacks.round_of(target, with_agent, series, folder)
+            bench_sched.round_of(target, storm, series, folder)
             print(f"round {k + 1} of {args.rounds}", file=sys.stderr)
     target.close()
     fresh.close()
     with_agent.close()
+    storm.close()
     return series
 
 
@@ -204,7 +208,8 @@ def main():
                            check=True).stdout.strip()
     print(f"Linux {platform.release()}, {os.cpu_count()} CPUs, torch {torch}, {args.rounds} interleaved rounds; "
           "median (quartiles)\n")
-    print("\n".join(per_op_table(series) + [""] + bench_memory.table(series) + [""] + bench_stacks.table(series) + [""] + other_table(series)))
+    print("\n".join(per_op_table(series) + [""] + bench_memory.table(series) + [""] + bench_stacks.table(series) + [""] + bench_sched.table(series)
+                    + [""] + other_table(series)))
     doctor = run_ptbpf("doctor", expect=(0, 1, 3))
     cost = [line.strip() for line in doctor.out if re.search(r"cost of a probe", line)]
     print("\n`ptbpf doctor`: " + (re.sub(r"\s+", " ", cost[0]) if cost else "no figure"))

@@ -166,7 +166,7 @@ def perf_uprobes():
 
 
 def everything():
-    _, ops, t = attach("plain", "all", "--execution-trace", "--profile-memory", "--kernel-memory", "--activities", "cpu,cuda,sync")
+    _, ops, t = attach("plain", "all", "--execution-trace", "--profile-memory", "--kernel-memory", "--sched", "--activities", "cpu,cuda,sync")
     has_shapes(ops)
     return summary(t)
 
@@ -174,6 +174,12 @@ def everything():
 def stacks():
     doc, ops, t = attach("plain", "stacks", "--with-modules")
     has_stacks(doc, ops)
+    return summary(t)
+
+
+def sched():
+    doc, _, t = attach("plain", "sched", "--sched")
+    check(sum(e["ph"] == "T" for e in doc["traceEvents"]) > 20, "no states of threads")
     return summary(t)
 
 
@@ -322,7 +328,7 @@ def run(fn):
 
 
 TOO_OLD = [refusal, quiet_kernel]
-MODES = [doctor, names, shapes, execution_trace, memory, stacks, perf_uprobes, everything, schedule, killed, agent,
+MODES = [doctor, names, shapes, execution_trace, memory, stacks, sched, perf_uprobes, everything, schedule, killed, agent,
          agent_stacks, agent_everything, inject, children, samples, samples_beside, threads, record, losses_equal, quiet_kernel]
 
 if __name__ == "__main__":

@@ -813,8 +813,7 @@ enum ptb_stop_reason {
 /*
  * Counters. BPF: in the BPF map `counters` (per CPU, summed); USER: kept by user space. "loss" 1: a
  * value > 0 makes the capture incomplete (exit code 3). A number is never reused: 15, 70 to 73 and
- * 80 are in older captures.
- */
+ * 80 are in older captures. */
 /*     name               nr  where loss  text */
 /* clang-format off */
 #define PTB_COUNTERS(X) \
@@ -885,6 +884,7 @@ enum ptb_stop_reason {
 	X(AGENT_EDGES,      75, BPF,  0, "probe hits at which operators of an agent began or ended, for kernel memory") \
 	X(OVER_THREADS,     76, BPF,  1, "samples of threads that did not run, not taken: beyond the limit of threads") \
 	X(SCHED_NO_ROOM,    78, BPF,  1, "threads whose waits are not recorded: no room for their sums") \
+	X(THROTTLED_NS,     79, USER, 0, "time for which CPU quotas of control groups stopped a process, on all CPUs together, ns") \
 	X(OVER_COST,        77, USER, 1, "processes that lost their probes in the window: they had cost what --max-overhead allows")
 /* clang-format on */
 

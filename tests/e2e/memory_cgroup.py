@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A memory cgroup with a limit, of version 2 or 1, depending on the machine; Skip with the reason if neither is available."""
+"""A cgroup with a limit of memory or CPU time, of version 2 or 1, depending on the machine; Skip with the reason if neither is available."""
 
 import contextlib
 import os
@@ -21,34 +21,43 @@ def read(*path):
     return ""
 
 
-def candidates():
+FILES = { # of controllers, by the version of cgroups
+    "memory": {2: {"limit": "memory.max", "swap": "memory.swap.max", "used": "memory.current"},
+               1: {"limit": "memory.limit_in_bytes", "swap": "memory.swappiness", "used": "memory.usage_in_bytes"}},
+    "cpu": {2: {"limit": "cpu.max"}, 1: {"limit": "cpu.cfs_quota_us"}},
+}
+
+
+def candidates(controller):
     """(folder in which a cgroup can be made, names of its files)"""
     for where, kind, options in mounts():
-        if kind == "cgroup2" and "memory" in read(where, "cgroup.subtree_control").split():
-            yield where, {"limit": "memory.max", "swap": "memory.swap.max", "used": "memory.current"}
-        elif kind == "cgroup" and "memory" in options:
-            yield where, {"limit": "memory.limit_in_bytes", "swap": "memory.swappiness", "used": "memory.usage_in_bytes"}
+        if kind == "cgroup2" and controller in read(where, "cgroup.subtree_control").split():
+            yield where, FILES[controller][2]
+        elif kind == "cgroup" and controller in options:
+            yield where, FILES[controller][1]
 
 
-def make():
+def make(controller):
     reasons = []
-    for where, names in candidates():
+    for where, names in candidates(controller):
         path = os.path.join(where, f"ptbpf-test-{os.getpid()}")
         try:
             os.mkdir(path)
             return path, names
         except OSError as why:
             reasons.append(f"{where}: {why.strerror}")
-    raise Skip("no memory cgroup can be made here: " + ("; ".join(reasons) or "no memory controller is mounted and enabled"))
+    raise Skip(f"no {controller} cgroup can be made here: " + ("; ".join(reasons) or f"no {controller} controller is mounted and enabled"))
 
 
 class Limited:
-    """A cgroup whose processes share `mib` MiB of memory allocated from now on, without swap."""
+    """A cgroup whose processes share `mib` MiB of memory allocated from now on, without swap, or so much of one CPU."""
 
-    def __init__(self, mib):
-        self.path, self.names = make()
+    def __init__(self, mib=None, share=None):
+        self.path, self.names = make("memory" if mib else "cpu")
         try:
-            self.write("limit", str(mib << 20))
+            self.write("limit", str(mib << 20 if mib else int(100000 * share)))
+            if not mib:
+                return
             with contextlib.suppress(OSError):  # a kernel without swap accounting
                 self.write("swap", "0")
         except OSError as why:

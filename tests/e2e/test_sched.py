@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from support import AGENT, BUILD, PYTHON, WORKLOADS, Process, Tracer, check, load_trace, modified_code, run_ptbpf, slices
+from memory_cgroup import Limited, read
+from support import AGENT, BUILD, PYTHON, WORKLOADS, Process, Tracer, check, load_trace, loss_counters, modified_code, run_ptbpf, slices, workload
 
 SLACK_NS = 20e6  # what the program does beside its rounds, and what it takes to begin and end the window
 EXPECTED = {  # by annotation or operator of waits.py
@@ -116,3 +117,16 @@ def test_harm(ws, pairs, agent, detail):
     check(len(report["threads"]) > 2 * pairs + 2000, f"{len(report['threads'])} threads")
     switches = sum(t["voluntary"] + t["preempted"] for t in report["threads"])
     detail(f"{said['switches'] / 3:.0f} wake-ups a second, {switches / 3:.0f} switches; lost {lost}")
+
+
+def test_quota(ws):
+    """A control group's CPU quota that is used up: the time that the kernel counts is in the capture."""
+    with Limited(share=0.3) as group, workload("busy.py", 0) as target:
+        target.wait_line("^ready")
+        group.add(target.pid)
+        with Tracer("attach", "--pid", target.pid, "--sched", "-o", ws + "/a.ptb", "--no-table", "-d", "2s") as t:
+            t.expect(0, 3)
+        stat = dict(line.split() for line in read(group.path, "cpu.stat").splitlines())
+    most = int(stat.get("throttled_time", 0)) + 1000 * int(stat.get("throttled_usec", 0))
+    counted = loss_counters({"ptbpf": sched(ws + "/a.ptb")}).get("THROTTLED_NS", 0)
+    check(0.2e9 < counted <= most, f"{counted} ns, {stat}")

@@ -20,6 +20,21 @@
 /* for agents after a signal, which ends everything within a second */
 #define SIGNALLED_WAIT_NS 700000000ULL
 
+/* Of the process that had to wait most. */
+static uint64_t throttled_ns(const struct run *run)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < run->targets.cnt; i++) {
+		const struct target *t = &run->targets.items[i];
+		uint64_t ns = t->state == TARGET_TRACED ? proc__throttled_ns(t->pid) : 0;
+
+		if (ns > t->throttled_ns && ns - t->throttled_ns > most)
+			most = ns - t->throttled_ns;
+	}
+	return most;
+}
+
 static void write_counters(struct run *run, uint64_t detach_ns)
 {
 	struct recorder_stats st = recorder__stats(run->targets.rec);
@@ -34,6 +49,8 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 			recorder__counter(run->targets.rec, id, v);
 	}
 	recorder__counter(run->targets.rec, PTB_CNT_CAPTURE_DROPPED, st.write_dropped);
+	if (run->opts.sched)
+		recorder__counter(run->targets.rec, PTB_CNT_THROTTLED_NS, throttled_ns(run));
 	if (run->cost_ps > 0)
 		recorder__counter(run->targets.rec, PTB_CNT_COST_PS, (uint64_t)run->cost_ps);
 	recorder__counter(run->targets.rec, PTB_CNT_ATTACH_NS, run->targets.attach_ns);

@@ -575,6 +575,7 @@ static void begin_target(struct targets *ts, struct target *t, struct proc_ops *
 		recorder__learn(ts->rec, po);
 	read_stacks(ts, t);
 	target_python__use_gil(ts, t);
+	t->throttled_ns = ts->opts->sched ? proc__throttled_ns(t->pid) : 0;
 	record_process(ts, t, po->tp, po->plan, now, gap);
 	target_cuda__attach(ts, t, po->tp); /* last: it may move the plans */
 	pr_debug("pid %d: its probes are in place", t->pid);

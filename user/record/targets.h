@@ -187,6 +187,7 @@ struct target {
 	uint64_t main_ended_ns; /* end of its main thread, while others live on; 0: none */
 	/* Its probes are removed at this cost; 0: no limit. A fork has its parent's. */
 	uint64_t max_cost_ns;
+	uint64_t throttled_ns; /* proc__throttled_ns() when it was attached to, with opts->sched */
 	uint64_t changes_ns;  /* processor time of placing and removing its probes */
 	uint64_t bare_hits;   /* hits without a record, at the last reading */
 	uint64_t cut_ns;      /* GONE: when it lost its probes because of its cost; 0: it did not */

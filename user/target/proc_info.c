@@ -416,6 +416,62 @@ static bool is_frozen(pid_t pid)
 	return frozen;
 }
 
+/* ---- CPU quotas ---- */
+
+static uint64_t throttled_in(const char *folder, const char *path, size_t len)
+{
+	char *name = xasprintf("/sys/fs/cgroup%s%.*s/cpu.stat", folder, (int)len, path);
+	FILE *f = fopen(name, "re");
+	uint64_t ns = 0, v;
+	char line[128];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "throttled_usec %" SCNu64, &v) == 1)
+			ns = v * 1000;
+		else if (sscanf(line, "throttled_time %" SCNu64, &v) == 1) /* version 1 */
+			ns = v;
+	if (f)
+		fclose(f);
+	free(name);
+	return ns;
+}
+
+/* Of the group and those above it. */
+static uint64_t throttled_above(const char *folder, const struct proc_cgroup *cg)
+{
+	uint64_t ns = throttled_in(folder, "", 0);
+
+	for (size_t len = cg->len; len > 1; len--)
+		if (len == cg->len || cg->path[len] == '/')
+			ns += throttled_in(folder, cg->path, len);
+	return ns;
+}
+
+uint64_t proc__throttled_ns(pid_t pid)
+{
+	struct proc_cgroup cg;
+	uint64_t ns = 0;
+	const char *at;
+	char *text;
+	size_t len;
+
+	if (proc_file__read(pid, 0, "cgroup", &text, &len))
+		return 0;
+	for (at = text; proc_cgroup__next(&at, &cg);) {
+		const char *line = cg.path;
+
+		while (line > text && line[-1] != '\n')
+			line--;
+		if (cg.v2)
+			ns += throttled_above("", &cg) + throttled_above("/unified", &cg);
+		else if (memmem(line, (size_t)(cg.path - line), ":cpu:", 5) ||
+			 memmem(line, (size_t)(cg.path - line), ":cpu,", 5))
+			ns += throttled_above("/cpu", &cg);
+	}
+	free(text);
+	return ns;
+}
+
 const char *proc__stopped(pid_t pid)
 {
 	switch (proc__state(pid)) {

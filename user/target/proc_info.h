@@ -118,5 +118,8 @@ bool proc__same_pidns(pid_t pid);
 bool proc__same_timens(pid_t pid);
 /* What has stopped it as a whole ("a signal"); NULL: nothing. */
 const char *proc__stopped(pid_t pid);
+/* Time for which the CPU quotas of its control group and of those above have stopped threads, on
+ * all CPUs together. 0: never, or not known. */
+uint64_t proc__throttled_ns(pid_t pid);
 
 #endif /* TARGET_PROC_INFO_H */

@@ -37,7 +37,7 @@ def candidates(controller):
             yield where, FILES[controller][1]
 
 
-def make(controller):
+def make(controller="memory"):
     reasons = []
     for where, names in candidates(controller):
         path = os.path.join(where, f"ptbpf-test-{os.getpid()}")

@@ -86,6 +86,8 @@ enum output_needs {
 	NEEDS_LINES = 512, /* of operators, or of samples beside them */
 };
 
+#define OUTPUT_SINKS 8
+
 struct output {
 	const char *name; /* value of --format or --by */
 	const char *help; /* a line */
@@ -98,6 +100,8 @@ struct output {
 	/* 0 or negative errno (logged). *out is then given to the others. */
 	int (*open)(const struct output_args *args, void **out);
 	struct session_sink (*sink)(void *o);
+	/* in its place where it has several: into list, returns how many */
+	uint32_t (*sinks)(void *o, struct session_sink list[OUTPUT_SINKS]);
 	/* After the run: completes the file, prints the report. */
 	int (*finish)(void *o, const struct output_args *args);
 	void (*free)(void *o); /* drops what was not finished; NULL is fine */

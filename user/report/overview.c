@@ -5,33 +5,25 @@
  * know.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "ranks/rank_times.h"
 #include "report/report_priv.h"
+#include "ranks/rank_times.h"
 
 /* From which share of the window, or rate, on something stands out. */
 #define LOADER_SHARE 0.3
 #define PYTHON_SHARE 0.5
 #define QUEUED_SHARE 0.2
-#define GPU_IDLE_SHARE 0.3
 #define ITEMS_PER_S 1000.0
 #define RSS_SHARE 0.01
 #define RSS_BYTES (8 << 20)
 #define RSS_OPS 1000
 
-#define FINDINGS_MAX 16
 #define FINDINGS_SHOWN 3
-
-struct finding {
-	double weight; /* the highest come first */
-	char text[512], next[256];
-};
 
 struct item_line {
 	uint64_t cnt, ns;
@@ -48,8 +40,7 @@ struct overview {
 	uint32_t item_cnt, item_cap;
 	struct hashmap item_ids;
 	const char *item; /* the session's "aten::item" */
-	struct finding findings[FINDINGS_MAX];
-	uint32_t finding_cnt;
+	struct findings found;
 };
 
 bool overview__has(const struct output *report)
@@ -133,36 +124,6 @@ uint32_t overview__sinks(struct overview *ov, struct session_sink sinks[OVERVIEW
 
 /* ---- what stands out ---- */
 
-static struct finding *add(struct overview *ov, double weight, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-/* NULL: there are enough. */
-static struct finding *add(struct overview *ov, double weight, const char *fmt, ...)
-{
-	struct finding *f;
-	va_list ap;
-
-	if (ov->finding_cnt == FINDINGS_MAX)
-		return NULL;
-	f = &ov->findings[ov->finding_cnt++];
-	f->weight = weight;
-	va_start(ap, fmt);
-	vsnprintf(f->text, sizeof(f->text), fmt, ap);
-	va_end(ap);
-	return f;
-}
-
-__attribute__((format(printf, 2, 3))) static void next(struct finding *f, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (!f)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(f->next, sizeof(f->next), fmt, ap);
-	va_end(ap);
-}
-
 static uint32_t pid_of(const struct overview *ov, uint32_t tgid)
 {
 	const struct session_process *p = session__process(ov->args->s, tgid);
@@ -170,49 +131,42 @@ static uint32_t pid_of(const struct overview *ov, uint32_t tgid)
 	return p ? p->pid : tgid;
 }
 
-static double share(uint64_t ns, uint64_t window)
-{
-	return window ? (double)ns / (double)window : 0;
-}
-
-static uint64_t all_samples(const struct thread_time *t)
-{
-	return t->sampled_ns[SAMPLE_RUNNING] + t->sampled_ns[SAMPLE_QUEUED] +
-	       t->sampled_ns[SAMPLE_BLOCKED];
-}
-
 static void judge_thread(struct overview *ov, const struct thread_time *t)
 {
 	const struct session_info *info = session__info(ov->args->s);
 	bool sampled = info->sample_hz;
-	double loader = share(t->ns[TIME_LOADER], t->window_ns);
-	double python = share(t->python_ns, t->window_ns);
-	double queued = share(t->sampled_ns[SAMPLE_QUEUED], all_samples(t));
+	double loader = time__share(t->ns[TIME_LOADER], t->window_ns);
+	double python = time__share(t->python_ns, t->window_ns);
+	double queued = time__share(t->sampled_ns[SAMPLE_QUEUED], thread_time__samples(t));
 	uint32_t pid = pid_of(ov, t->tgid), line = line_of(ov, t->loader_stack);
 	bool workers = t->loader && strstr(t->loader, "MultiProcessing");
 	struct finding *f = NULL;
 
 	if (loader > LOADER_SHARE)
-		next(add(ov, loader, "data loader %.0f%% of the window: %s%s%s", 100 * loader,
-			 workers ? "the program waits for its workers" :
-				   "it runs in the main thread (num_workers=0)",
-			 line ? " at " : "", text_ids__text(&ov->texts, line)),
-		     "sudo ptbpf attach --pid %u%s -d 5s --sample-stacks 99", pid,
-		     workers ? " --children" : "");
+		finding__next(findings__add(&ov->found, loader,
+					    "data loader %.0f%% of the window: %s%s%s",
+					    100 * loader,
+					    workers ? "the program waits for its workers" :
+						      "it runs in the main thread (num_workers=0)",
+					    line ? " at " : "", text_ids__text(&ov->texts, line)),
+			      "sudo ptbpf attach --pid %u%s -d 5s --sample-stacks 99", pid,
+			      workers ? " --children" : "");
 	if (python > PYTHON_SHARE && !sampled)
-		f = add(ov, python,
-			"%.0f%% of the window is outside of operators: Python, or waiting",
-			100 * python);
+		f = findings__add(&ov->found, python,
+				  "%.0f%% of the window is outside of operators: Python, or waiting",
+				  100 * python);
 	if (info->with_samples)
-		next(f, "ptbpf report %s --by line%s", ov->args->capture,
-		     ov->args->output == &lines_report ? " --all-lines" : "");
+		finding__next(f, "ptbpf report %s --by line%s", ov->args->capture,
+			      ov->args->output == &lines_report ? " --all-lines" : "");
 	else
-		next(f, "sudo ptbpf attach --pid %u -d 5s --sample-stacks 99", pid);
+		finding__next(f, "sudo ptbpf attach --pid %u -d 5s --sample-stacks 99", pid);
 	if (queued > QUEUED_SHARE)
-		next(add(ov, queued,
-			 "waits for a CPU %.0f%% of the window: more threads want to run than there are CPUs",
-			 100 * queued),
-		     "ptbpf export %s --format threads -o -", ov->args->capture);
+		finding__next(
+			findings__add(
+				&ov->found, queued,
+				"waits for a CPU %.0f%% of the window: more threads want to run than there are CPUs",
+				100 * queued),
+			"ptbpf export %s --format threads -o -", ov->args->capture);
 }
 
 static void judge_items(struct overview *ov)
@@ -230,52 +184,16 @@ static void judge_items(struct overview *ov)
 
 		if (rate <= ITEMS_PER_S)
 			continue;
-		f = add(ov, share(l->ns, window) + 0.1,
-			"item() %s times a second%s%s: %.0f%% of the window is in it",
-			cell__count((uint64_t)rate).text, *line ? " at " : "", line,
-			100 * share(l->ns, window));
+		f = findings__add(&ov->found, time__share(l->ns, window) + 0.1,
+				  "item() %s times a second%s%s: %.0f%% of the window is in it",
+				  cell__count((uint64_t)rate).text, *line ? " at " : "", line,
+				  100 * time__share(l->ns, window));
 		if (*line)
-			next(f, "ptbpf report %s --by line", ov->args->capture);
+			finding__next(f, "ptbpf report %s --by line", ov->args->capture);
 		else
-			next(f, "sudo ptbpf attach --pid %u -d 5s --with-stack",
-			     pid_of(ov, l->tgid));
+			finding__next(f, "sudo ptbpf attach --pid %u -d 5s --with-stack",
+				      pid_of(ov, l->tgid));
 	}
-}
-
-static void judge_leak(struct overview *ov, const struct mr_printer *p)
-{
-	const struct mr_view *v = p->v;
-	const struct mr_group *g = v->leaks;
-	struct mr_who_text who;
-
-	if (v->leak_cnt && v->periods_before >= MR_LEAK_PERIODS_MIN) {
-		who = mr_say__who(p, &g->who);
-		next(add(ov, 0.9, "GROWS %s%s, %s a %s: %s kept from %u of %u", who.text, who.line,
-			 cell__change((double)g->kept_before / v->periods_before).text,
-			 v->by_step ? "step" : "tenth of the window",
-			 cell__bytes((double)g->kept).text, g->periods, v->periods_before + 1),
-		     "ptbpf report %s --memory", ov->args->capture);
-	} else if (v->other.per_period > 0) {
-		next(add(ov, 0.8,
-			 "GROWS the process by %s a %s, not PyTorch's tensors: Python objects or a library",
-			 cell__change(v->other.per_period).text,
-			 v->by_step ? "step" : "tenth of the window"),
-		     "ptbpf report %s --memory", ov->args->capture);
-	}
-}
-
-static void judge_memory(struct overview *ov)
-{
-	struct mem_report *mr = ov->memory;
-	struct mr_view *views = mr_rank__new(mr);
-	struct doc d = { .args = ov->args };
-	struct mr_printer p = { .d = &d, .mr = mr };
-
-	for (uint32_t i = 0; i < mr->proc_cnt; i++) {
-		p.v = &views[i];
-		judge_leak(ov, &p);
-	}
-	mr_rank__free(views, mr->proc_cnt);
 }
 
 static double rss_change(const struct session_info *info, uint32_t tgid, double *before)
@@ -308,52 +226,10 @@ static void judge_rss(struct overview *ov, const struct session_totals *t)
 		}
 	}
 	if (most)
-		next(add(ov, 0.2, "process %u grew by %s in the window", most->pid,
-			 cell__bytes(best).text),
-		     "sudo ptbpf attach --pid %u -d 30s --profile-memory --with-stack", most->pid);
-}
-
-static void judge_gpus(struct overview *ov)
-{
-	struct gpu_report *gr = ov->gpus;
-
-	gr_rank__all(gr);
-	for (uint32_t i = 0; i < gr->device_cnt; i++) {
-		const struct gr_device *dev = &gr->devices[i];
-		double idle = share(dev->idle_ns + dev->short_ns, gr__window_ns(gr));
-		const struct gr_why *why = NULL;
-		char where[320] = "";
-
-		for (uint32_t k = 0; k < gr->why_cnt && !why; k++)
-			if (gr->whys[k].device == dev->id)
-				why = &gr->whys[k];
-		if (idle <= GPU_IDLE_SHARE || dev->last_work == dev->first_work)
-			continue;
-		if (why)
-			gr__where_text(gr, where, sizeof(where), &why->why);
-		next(add(ov, idle, "GPU %u runs no kernel %.0f%% of the window%s%s%s%s", dev->id,
-			 100 * idle, why ? ", mostly " : "",
-			 why ? gr_causes[why->why.cause].text : "", *where ? ": " : "", where),
-		     "ptbpf report %s --gpu", ov->args->capture);
-	}
-}
-
-static void judge_ranks(struct overview *ov)
-{
-	const struct rank_times_result *r = rank_times__finish(ov->ranks);
-
-	for (uint32_t i = 0; i < r->rank_cnt && r->rank_cnt > 1 && r->matched; i++) {
-		const struct rank_time *t = &r->ranks[i];
-
-		if (!t->verdict.slow)
-			continue;
-		next(add(ov, t->verdict.share, "%s %u %s late by %s a step (%.0f%%)%s%s",
-			 t->has_rank ? "rank" : "process",
-			 t->has_rank ? t->rank.rank : t->proc->pid, r->guessed ? "seems" : "is",
-			 unit__ns(t->verdict.excess_ns).text, 100 * t->verdict.share,
-			 t->what_cnt ? ", mostly in " : "", t->what_cnt ? t->what[0].name : ""),
-		     "ptbpf report %s --skew", ov->args->capture);
-	}
+		finding__next(findings__add(&ov->found, 0.2, "process %u grew by %s in the window",
+					    most->pid, cell__bytes(best).text),
+			      "sudo ptbpf attach --pid %u -d 30s --profile-memory --with-stack",
+			      most->pid);
 }
 
 static void judge_losses(struct overview *ov)
@@ -362,71 +238,26 @@ static void judge_losses(struct overview *ov)
 	uint64_t lost = session_info__counter(info, PTB_CNT_RING_FULL);
 
 	if (lost)
-		next(add(ov, 2.0, "%s records are lost: the shares below are of what is left",
-			 cell__count(lost).text),
-		     "the same command with --ringbuf 64MiB");
-}
-
-static int by_weight(const void *a, const void *b)
-{
-	const struct finding *x = a, *y = b;
-
-	return (x->weight < y->weight) - (x->weight > y->weight);
+		finding__next(
+			findings__add(&ov->found, 2.0,
+				      "%s records are lost: the shares below are of what is left",
+				      cell__count(lost).text),
+			"the same command with --ringbuf 64MiB");
 }
 
 /* ---- the text ---- */
 
-#define STATE(s)                                                                                   \
-	{                                                                                          \
-		py_sample__state_name(SAMPLE_##s), t->sampled_ns[SAMPLE_##s]                       \
-	}
-
-/* "operators 8.1%, data loader 91.0%", most first. */
-static void say_shares(struct doc *d, const struct thread_time *t, bool sampled)
-{
-	struct part {
-		const char *name;
-		uint64_t ns;
-	} parts[] = { { "operators", t->ns[TIME_OPERATORS] },
-		      { "data loader", t->ns[TIME_LOADER] },
-		      { "optimizer", t->ns[TIME_OPTIMIZER] },
-		      { "collectives", t->ns[TIME_COLLECTIVES] },
-		      { "outside of operators", sampled ? 0 : t->python_ns },
-		      STATE(RUNNING),
-		      STATE(QUEUED),
-		      STATE(BLOCKED) };
-	size_t cnt = sizeof(parts) / sizeof(*parts);
-	uint64_t window = sampled ? all_samples(t) : t->window_ns;
-	const char *sep = ": ";
-
-	for (size_t n = 0; n < cnt; n++) {
-		struct part *most = &parts[0];
-
-		for (size_t i = 1; i < cnt; i++)
-			most = parts[i].ns > most->ns ? &parts[i] : most;
-		if (share(most->ns, window) < 0.001)
-			break;
-		doc__say(d, "%s%s %.1f%%", sep, most->name, 100 * share(most->ns, window));
-		most->ns = 0;
-		sep = ", ";
-	}
-	doc__end_line(d);
-}
-
 static void say_thread(struct doc *d, const struct thread_time *t, const struct session_process *p)
 {
-	const struct session *s = d->args->s;
-	char name[128];
+	struct time_part parts[TIME_PARTS_MAX];
+	bool sampled = session__info(d->args->s)->sample_hz;
+	uint32_t cnt = sampled ? time_parts__of_samples(parts, t->sampled_ns) :
+				 time_parts__of(parts, t->ns, t->python_ns);
 
-	command__short(name, sizeof(name), *p->cmdline ? p->cmdline : p->comm);
-	if (t->tid == t->tgid)
-		doc__say(d, "Main thread of %s (%u)", name, p->pid);
-	else
-		doc__say(d, "Thread %u (%s) of %s (%u)", t->tid,
-			 session__thread_label(s, t->tgid, t->tid), name, p->pid);
-	if (session__info(s)->process_cnt > 1)
-		doc__say(d, ", the busiest of %u processes", session__info(s)->process_cnt);
-	say_shares(d, t, session__info(s)->sample_hz);
+	time_thread__say(d, t, p);
+	doc__say(d, ": ");
+	time_parts__say(d, parts, cnt, sampled ? thread_time__samples(t) : t->window_ns);
+	doc__end_line(d);
 }
 
 static void judge(struct overview *ov)
@@ -434,11 +265,11 @@ static void judge(struct overview *ov)
 	judge_losses(ov);
 	judge_items(ov);
 	if (ov->gpus)
-		judge_gpus(ov);
+		gpu_report__find(ov->gpus, ov->args, &ov->found);
 	if (ov->ranks)
-		judge_ranks(ov);
+		rank_times__find(ov->ranks, ov->args, &ov->found);
 	if (ov->memory)
-		judge_memory(ov);
+		mem_report__find(ov->memory, ov->args, &ov->found);
 	else
 		judge_rss(ov, ov->args->totals);
 }
@@ -456,15 +287,15 @@ int overview__put(struct overview *ov, const struct output_args *args)
 		say_thread(&d, &t, proc);
 		judge_thread(ov, &t);
 	}
-	sort__array(ov->findings, ov->finding_cnt, sizeof(*ov->findings), by_weight);
-	for (uint32_t i = 0; i < report__shown(ov->finding_cnt, FINDINGS_SHOWN); i++) {
-		const struct finding *f = &ov->findings[i];
+	findings__sort(&ov->found);
+	for (uint32_t i = 0; i < report__shown(ov->found.cnt, FINDINGS_SHOWN); i++) {
+		const struct finding *f = &ov->found.list[i];
 
 		doc__style(&d, DOC_ALERT);
 		doc__line(&d, "  ! %s", f->text);
 		doc__line(&d, "    next: %s", f->next);
 	}
-	if (proc || ov->finding_cnt)
+	if (proc || ov->found.cnt)
 		doc__gap(&d);
 	return doc__finish(&d);
 }

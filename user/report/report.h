@@ -201,8 +201,30 @@ int summary__put(const struct output_args *args, uint64_t threads, uint64_t requ
 
 enum time_class { TIME_OPERATORS, TIME_LOADER, TIME_OPTIMIZER, TIME_COLLECTIVES, TIME_CLASSES };
 
+/* TIME_CLASSES: it is of none, and what is in it counts as it does without it. */
+enum time_class time_class__of_annotation(const char *name);
+
+/* Of what lies in a slice: the times of classes, and what Python called and did between. */
+struct time_within {
+	uint64_t ns[TIME_CLASSES];
+	uint64_t ops;     /* operators in no other one, and outside of the other classes */
+	uint64_t gaps_ns; /* between these, of those below TIME_GAP_MAX_NS */
+	uint64_t first_ns, last_ns;
+};
+/* What Python does between two operators takes less; a longer time may be a wait. */
+#define TIME_GAP_MAX_NS 100000
+
+struct step_times { /* of a thread's whole steps together */
+	uint32_t cnt;
+	uint64_t all_ns, begin_ns, end_ns;
+	struct time_within in;
+};
+
 struct thread_time {
 	uint32_t tgid, tid;
+	struct step_times steps;
+	const uint64_t *step_ns; /* how long each took, ascending */
+	struct time_within in;   /* of the window */
 	uint64_t window_ns;
 	uint64_t ns[TIME_CLASSES];
 	uint64_t python_ns; /* the rest of the window */
@@ -212,6 +234,9 @@ struct thread_time {
 };
 
 struct thread_times;
+/* Of each slice, with what lies in it. */
+typedef void (*time_hook_fn)(void *arg, const struct slice *sl, const struct time_within *in);
+void thread_times__set_hook(struct thread_times *tt, time_hook_fn fn, void *arg);
 struct thread_times *thread_times__new(const struct session *s);
 void thread_times__free(struct thread_times *tt); /* NULL is fine */
 struct session_sink thread_times__sink(struct thread_times *tt);
@@ -229,6 +254,63 @@ uint32_t thread_times__outside(const struct thread_times *tt, const struct threa
 /* That of the process which has most of it; NULL: nothing is known of any. */
 const struct session_process *thread_times__busiest(struct thread_times *tt,
 						    struct thread_time *out);
+
+static inline double time__share(uint64_t ns, uint64_t whole_ns)
+{
+	return whole_ns ? (double)ns / (double)whole_ns : 0;
+}
+
+static inline uint64_t thread_time__samples(const struct thread_time *t)
+{
+	return t->sampled_ns[SAMPLE_RUNNING] + t->sampled_ns[SAMPLE_QUEUED] +
+	       t->sampled_ns[SAMPLE_BLOCKED];
+}
+
+/* ---- the parts of a time: a row each ---- */
+
+struct time_part {
+	const char *key, *name; /* of JSON, of people */
+	uint64_t ns;
+};
+#define TIME_PARTS_MAX 32
+/* "Main thread of python3 train.py (4242)", into the open line. */
+void time_thread__say(struct doc *d, const struct thread_time *t, const struct session_process *p);
+/* Into parts; return how many. */
+uint32_t time_parts__of(struct time_part *parts, const uint64_t ns[TIME_CLASSES],
+			uint64_t python_ns);
+uint32_t time_parts__of_samples(struct time_part *parts, const uint64_t ns[SAMPLE_STATES]);
+void time_parts__sort(struct time_part *parts, uint32_t cnt); /* most first */
+/* "operators 8.1%, data loader 91.0%", into the open line; sorts them. */
+void time_parts__say(struct doc *d, struct time_part *parts, uint32_t cnt, uint64_t whole_ns);
+
+/* ---- what the reports about memory, GPUs and ranks conclude, as sentences ---- */
+
+#define FINDINGS_MAX 16
+
+struct finding {
+	double weight; /* the highest come first */
+	char text[512], next[256];
+};
+
+struct findings {
+	struct finding list[FINDINGS_MAX];
+	uint32_t cnt;
+};
+
+/* NULL: there are enough. */
+struct finding *findings__add(struct findings *found, double weight, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The command that shows more; f may be NULL. */
+void finding__next(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void findings__sort(struct findings *found);
+
+/* After the run, of what memory_report, gpus_report and skew_report opened: memory that grows, a
+ * GPU that is idle, a rank that is late. */
+struct rank_times;
+void mem_report__find(void *o, const struct output_args *args, struct findings *found);
+void gpu_report__find(void *o, const struct output_args *args, struct findings *found);
+void rank_times__find(struct rank_times *rt, const struct output_args *args,
+		      struct findings *found);
 
 /*
  * What stands above a table of operators, lines or modules: where the time went, what stands out,

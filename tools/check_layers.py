@@ -25,9 +25,10 @@ PARTS = {
     "export": ({"base", "args", "capture", "model"}, ("zlib.h", "cjson/")),
     "ranks": ({"base", "capture", "model", "export"}, ("cjson/",)),
     "report": ({"base", "args", "capture", "model", "export", "ranks"}, ("cjson/",)),
+    "why": ({"base", "model", "export", "ranks", "report"}, ()),
     "sample": ({"base", "target", "model", "report"}, ("microhttpd.h", "cjson/")),
     "record": ({"base", "args", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "steps"}, ()),
-    "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "steps", "model", "export", "ranks", "report", "record", "sample"},
+    "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "steps", "model", "export", "ranks", "report", "why", "record", "sample"},
             ("capstone/", "bpf/", "cjson/")),
 }
 OUTSIDE = re.compile(r"(bpf/|capstone/|elfutils/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|microhttpd\.h|ptbpf\.skel\.h)")

@@ -577,6 +577,16 @@ def check_sched_report(doc, findings):
             findings.add("rows", f"the parts are not the whole: {t}")
 
 
+def check_why_report(doc, findings):
+    check_complete(doc, doc, findings)
+    if abs(sum(p["share"] for p in doc["parts"]) - 1) > 1e-3:
+        findings.add("parts", f"they do not sum to the step: {doc['parts']}")
+    verdicts = {r["rule"]: r["verdict"] for r in doc["rules"]}
+    for c in doc["causes"]:
+        if verdicts.get(c["rule"]) != "cause":
+            findings.add("rows", f"a cause of no rule: {c}")
+
+
 def check(path, args):
     findings = Findings()
     try:
@@ -604,6 +614,11 @@ def check(path, args):
         if not findings.by_rule:
             check_sched_report(doc, findings)
         return findings, "report of threads"
+    if isinstance(doc, dict) and "step" in doc and "traceEvents" not in doc:
+        check_schema("why_report", doc, findings, args.need_schema)
+        if not findings.by_rule:
+            check_why_report(doc, findings)
+        return findings, "verdict"
     if isinstance(doc, dict) and any(w + "s" in doc for w in LINE_ROWS) and "traceEvents" not in doc:
         check_schema("line_report", doc, findings, args.need_schema)
         if not findings.by_rule:

@@ -18,7 +18,7 @@ struct command {
 extern const struct command commands[]; /* ends with a row without usage */
 
 extern const struct cmd_usage ps_usage, attach_usage, record_usage, sample_usage, trigger_usage,
-	status_usage, report_usage, export_usage, dump_usage, doctor_usage, follow_usage;
+	status_usage, report_usage, why_usage, export_usage, dump_usage, doctor_usage, follow_usage;
 
 int cmd_ps(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
@@ -27,6 +27,7 @@ int cmd_sample(int argc, char **argv);
 int cmd_trigger(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_why(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

@@ -335,14 +335,17 @@ int live__export(struct live *live)
 	struct outputs o = { .captures = captures,
 			     .capture_cnt = 1,
 			     .capture_fd = live->capture_fd,
-			     .report = cfg->no_table      ? NULL :
+			     .report = cfg->report        ? cfg->report :
+				       cfg->no_table      ? NULL :
 				       cfg->rec.sample_hz ? &lines_report :
 							    &operators_report,
 			     .args = { .by_shape = cfg->by_shape,
 				       .with_flops = cfg->with_flops,
 				       .exact_memory = cfg->exact_memory,
 				       .sort_by = cfg->sort_by,
-				       .row_limit = cfg->row_limit == OUTPUT_ROWS_DEFAULT ?
+				       .json = cfg->json,
+				       .row_limit = cfg->row_limit == OUTPUT_ROWS_DEFAULT &&
+								    !cfg->report ?
 							    20 :
 							    cfg->row_limit },
 			     .table = cfg->table,

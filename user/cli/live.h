@@ -32,7 +32,8 @@ struct run_cfg {
 	const char *sort_by;
 	int row_limit; /* OUTPUT_ROWS_DEFAULT: 20 */
 	const char *table;
-	bool no_table;
+	bool no_table, json;
+	const struct output *report; /* in place of the table; NULL: none */
 	bool quiet;
 	const char *log;
 	int progress_fd, notes_fd;     /* 0: none */

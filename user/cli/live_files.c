@@ -126,8 +126,9 @@ int live_files__check(struct run_cfg *cfg)
 }
 
 /*
- * No file is named: ptbpf-PID-TIME.ptb and its trace, with --execution-trace also its Execution
- * Trace. The capture: only what is named. Other files: those, and the capture beside the first.
+ * No file is named: ptbpf-PID-TIME.ptb and, where no other report is wanted, its trace, with
+ * --execution-trace also its Execution Trace. The capture: only what is named. Other files: those,
+ * and the capture beside the first.
  */
 void live_files__choose(struct live *live, const struct run_cfg *cfg, pid_t pid)
 {
@@ -150,6 +151,8 @@ void live_files__choose(struct live *live, const struct run_cfg *cfg, pid_t pid)
 	if (localtime_r(&now, &tm))
 		strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
 	snprintf(live->capture, sizeof(live->capture), "ptbpf-%d-%s.ptb", pid, stamp);
+	if (cfg->report)
+		return;
 	snprintf(live->trace, sizeof(live->trace), "ptbpf-%d-%s.pt.trace.json.gz", pid, stamp);
 	*files++ = (struct output_file){ .output = &chrome_output, .path = live->trace };
 	if (!cfg->execution_trace)

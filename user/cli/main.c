@@ -24,6 +24,7 @@ const struct command commands[] = {
 	{ &status_usage, cmd_status,
 	  "show what running ptbpf sample do: targets, windows, cost, losses" },
 	{ &report_usage, cmd_report, "print the table, memory report or GPU report of a capture" },
+	{ &why_usage, cmd_why, "say where a step's time goes, and what to change" },
 	{ &export_usage, cmd_export, "convert a capture to another format" },
 	{ &dump_usage, cmd_dump, "print where each thread of a process is now" },
 	{ &doctor_usage, cmd_doctor, "check what works on this machine and explain what does not" },

@@ -58,7 +58,8 @@ static void pass_sample(void *arg, const struct py_sample *ps)
 /* What one pass over the capture feeds. */
 struct sink_set {
 	struct pass pass;
-	struct session_sink sinks[OUTPUTS_FILES + 4 + OVERVIEW_SINKS + WINDOW_METRICS_SINKS];
+	struct session_sink
+		sinks[OUTPUTS_FILES + 4 + OVERVIEW_SINKS + OUTPUT_SINKS + WINDOW_METRICS_SINKS];
 	uint32_t cnt;
 	uint64_t threads;
 	struct {
@@ -94,7 +95,10 @@ static int open_output(struct sink_set *ss, const struct reader *r, const struct
 	if (err)
 		return err;
 	ss->list_cnt++;
-	ss->sinks[ss->cnt++] = output->sink(*o);
+	if (output->sinks)
+		ss->cnt += output->sinks(*o, &ss->sinks[ss->cnt]);
+	else
+		ss->sinks[ss->cnt++] = output->sink(*o);
 	return 0;
 }
 

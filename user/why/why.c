@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* From what is seen to verdicts; see why_priv.h. */
+#include "why/why.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "export/gpu_text.h"
+#include "why/why_priv.h"
+
+static const struct why_rule *const rules[] = {
+#define X(name) &rule_##name,
+	WHY_RULES(X)
+#undef X
+};
+#define RULE_CNT (sizeof(rules) / sizeof(*rules))
+
+struct why {
+	const struct session *s;
+	struct thread_times *times;
+	struct why_thread *threads;
+	uint32_t thread_cnt, thread_cap;
+	struct hashmap thread_ids;
+	struct hashmap takers;       /* address and category of a name -> bits of rules */
+	struct hashmap stack_takers; /* number of a stack -> the same */
+	struct py_lines lines;
+	struct text_ids texts;
+	void *reports[RULE_CNT];
+	uint32_t gpu_rules; /* bits */
+};
+
+/* ---- amounts ---- */
+
+static void settle(const struct why_thread *t, struct why_amount *a)
+{
+	if (a->step < t->step_cnt && t->whole[a->step]) {
+		a->ns += a->now_ns;
+		a->cnt += a->now_cnt;
+	}
+	if (a->step != t->step_cnt) {
+		a->now_ns = a->now_cnt = 0;
+		a->step = t->step_cnt;
+	}
+}
+
+void why_amount__add(const struct why_thread *t, struct why_amount *a, uint64_t ns, uint64_t cnt)
+{
+	settle(t, a);
+	a->now_ns += ns;
+	a->now_cnt += cnt;
+	a->all_ns += ns;
+	a->all_cnt += cnt;
+}
+
+uint64_t why_amount__ns(const struct why_thread *t, struct why_amount *a)
+{
+	settle(t, a);
+	return t->whole_cnt ? a->ns : a->all_ns;
+}
+
+uint64_t why_amount__cnt(const struct why_thread *t, struct why_amount *a)
+{
+	settle(t, a);
+	return t->whole_cnt ? a->cnt : a->all_cnt;
+}
+
+void why_outer__drop(const struct why_seen *seen, struct why_outer *o, struct why_amount *a)
+{
+	settle(seen->t, a);
+	if (o->step != seen->t->step_cnt)
+		o->cnt = 0;
+	o->step = seen->t->step_cnt;
+	for (; o->cnt && o->list[o->cnt - 1].begin_ns >= seen->sl->begin_ns; o->cnt--) {
+		a->now_ns -= o->list[o->cnt - 1].ns;
+		a->all_ns -= o->list[o->cnt - 1].ns;
+		a->now_cnt--;
+		a->all_cnt--;
+	}
+}
+
+void why_outer__add(const struct why_seen *seen, struct why_outer *o, struct why_amount *a)
+{
+	const struct slice *sl = seen->sl;
+	uint64_t ns = sl->end_ns - sl->begin_ns;
+
+	why_outer__drop(seen, o, a);
+	vec_push(o->list, o->cnt, o->cap, (struct why_span){ sl->begin_ns, ns });
+	why_amount__add(seen->t, a, ns, 1);
+}
+
+void why_lines__add(const struct why_seen *seen, struct why_lines *l, uint32_t stack, uint64_t ns,
+		    uint64_t cnt)
+{
+	uint32_t line = why__line(seen->w, stack);
+	struct why_line *at = list__keyed(KEYED_LIST(l, lines, line), line, 0);
+
+	at->line = line;
+	why_amount__add(seen->t, &at->amount, ns, cnt);
+}
+
+struct why_line *why_lines__most(const struct why_case *c, struct why_lines *l, uint64_t *ns,
+				 uint64_t *cnt)
+{
+	struct why_line *most = NULL;
+
+	*ns = *cnt = 0;
+	for (uint32_t i = 0; i < l->line_cnt; i++) {
+		struct why_line *at = &l->lines[i];
+		uint64_t own = why_amount__ns(c->thread, &at->amount);
+
+		*ns += own;
+		*cnt += why_amount__cnt(c->thread, &at->amount);
+		if (own && (!most || own > why_amount__ns(c->thread, &most->amount)))
+			most = at;
+	}
+	return most;
+}
+
+void why_lines__free(struct why_lines *l)
+{
+	free(l->lines);
+	hashmap__clear(&l->line_ids);
+}
+
+/* ---- for rules ---- */
+
+const struct session *why__session(const struct why *w)
+{
+	return w->s;
+}
+
+uint32_t why__line(struct why *w, uint32_t stack)
+{
+	return py_lines__id(&w->lines, w->s, &w->texts, stack);
+}
+
+const char *why__text(const struct why *w, uint32_t text)
+{
+	return text_ids__text(&w->texts, text);
+}
+
+const char *why__at(const struct why_case *c, uint32_t line, char buf[PY_TEXT_MAX + 8])
+{
+	snprintf(buf, PY_TEXT_MAX + 8, "%s%s", line ? " at " : "", why__text(c->w, line));
+	return buf;
+}
+
+const char *why__per(const struct why_case *c)
+{
+	return c->by_step ? " a step" : " in the window";
+}
+
+#define CAUSE_TEXT(field)                                                                          \
+	void why_cause__##field(struct why_cause *out, const char *fmt, ...)                       \
+	{                                                                                          \
+		va_list ap;                                                                        \
+                                                                                                   \
+		va_start(ap, fmt);                                                                 \
+		vsnprintf(out->field, sizeof(out->field), fmt, ap);                                \
+		va_end(ap);                                                                        \
+	}
+CAUSE_TEXT(evidence)
+CAUSE_TEXT(change)
+CAUSE_TEXT(next)
+
+void why_cause__costs(const struct why_case *c, struct why_cause *out, uint64_t ns)
+{
+	out->share = time__share(ns, c->whole_ns);
+	out->weight = out->share;
+	out->step_ns = ns / c->steps;
+}
+
+void why_cause__of_finding(struct why_cause *out, struct findings *found, double weight)
+{
+	findings__sort(found);
+	if (!found->cnt)
+		return;
+	out->share = weight ? 0 : found->list[0].weight;
+	out->weight = weight ? weight : out->share;
+	why_cause__evidence(out, "%s", found->list[0].text);
+	why_cause__next(out, "%s", found->list[0].next);
+}
+
+void why_cause__next_line(const struct why_case *c, struct why_cause *out)
+{
+	if (session__info(c->args->s)->has_py_stacks)
+		why_cause__next(out, "ptbpf report %s --by line", c->args->capture);
+	else
+		why_cause__next(out, "sudo ptbpf attach --pid %u -d 5s --with-stack", c->proc->pid);
+}
+
+/* ---- what is seen ---- */
+
+static void *state_of(struct why_thread *t, size_t rule)
+{
+	if (!t->states[rule])
+		t->states[rule] = xcalloc(1, rules[rule]->state + 1);
+	return t->states[rule];
+}
+
+/* Bits of the rules that take slices of that name. */
+static uint64_t takers_of(struct why *w, const struct slice *sl)
+{
+	uint64_t *known = hashmap__get(&w->takers, (uintptr_t)sl->name, sl->cat), bits = 0;
+
+	if (known)
+		return *known;
+	for (size_t i = 0; i < RULE_CNT; i++)
+		if (rules[i]->takes && rules[i]->takes(sl))
+			bits |= 1u << i;
+	hashmap__put(&w->takers, (uintptr_t)sl->name, sl->cat, bits);
+	return bits;
+}
+
+static struct why_thread *thread_of(struct why *w, uint32_t tgid, uint32_t tid)
+{
+	return list__keyed(KEYED_LIST(w, threads, thread), tgid, tid);
+}
+
+static void take_slice(void *arg, const struct slice *sl, const struct time_within *in)
+{
+	struct why *w = arg;
+	struct why_seen seen = { .w = w, .t = thread_of(w, sl->tgid, sl->tid), .sl = sl, .in = in };
+
+	why_loops__slice(&seen);
+	for (uint64_t bits = takers_of(w, sl); bits; bits &= bits - 1) {
+		size_t i = (size_t)__builtin_ctzll(bits);
+
+		rules[i]->slice(&seen, state_of(seen.t, i));
+	}
+	if (!slice__is_step(sl))
+		return;
+	vec_push(seen.t->whole, seen.t->step_cnt, seen.t->step_cap, slice__is_whole_step(sl));
+	seen.t->whole_cnt += slice__is_whole_step(sl);
+}
+
+/* Bits of the rules that take samples with that stack. */
+static uint64_t takers_of_stack(struct why *w, uint32_t stack)
+{
+	uint64_t *known = hashmap__get(&w->stack_takers, stack, 0), bits = 0;
+	struct py_stack st;
+
+	if (known)
+		return *known;
+	st = session__py_stack(w->s, stack);
+	for (uint32_t i = 0; i < st.frame_cnt; i++) {
+		struct py_frame f = session__py_frame(w->s, st.frames[i] & ~PY_FRAME_NATIVE);
+
+		for (size_t r = 0; r < RULE_CNT; r++)
+			if (rules[r]->takes_frame && rules[r]->takes_frame(&f))
+				bits |= 1u << r;
+	}
+	hashmap__put(&w->stack_takers, stack, 0, bits);
+	return bits;
+}
+
+static void take_sample(void *arg, const struct py_sample *ps)
+{
+	struct why *w = arg;
+	struct why_seen seen = { .w = w, .t = thread_of(w, ps->tgid, ps->tid) };
+
+	for (uint64_t bits = takers_of_stack(w, ps->stack); bits; bits &= bits - 1) {
+		size_t i = (size_t)__builtin_ctzll(bits);
+
+		rules[i]->sample(&seen, ps, state_of(seen.t, i));
+	}
+}
+
+void why__take_loop(const struct why_seen *seen, const struct why_loop *l)
+{
+	for (size_t i = 0; i < RULE_CNT; i++)
+		if (rules[i]->loop && rules[i]->loop(seen, l, state_of(seen->t, i)))
+			return;
+}
+
+/* ---- GPUs ---- */
+
+/* Of what the thread waits in a call: the class whose time it would else be. */
+static void count_wait(struct why_thread *t, const struct gpu_slice *g)
+{
+	enum time_class class = time_class__of_annotation(g->at.annotation);
+
+	if (class == TIME_CLASSES && g->at.op_slice)
+		class = TIME_OPERATORS;
+	if (t->whole_cnt && g->at.step < 0)
+		return;
+	t->gpu_wait_ns[class] += g->end_ns - g->begin_ns;
+}
+
+static void take_gpu(void *arg, const struct gpu_slice *g)
+{
+	struct why *w = arg;
+	const uint64_t *nr = hashmap__get(&w->thread_ids, g->at.tgid, g->at.tid);
+	struct why_thread *t = nr ? &w->threads[*nr] : NULL;
+
+	if (!t)
+		return;
+	if (g->what == GPU_API && gpu_api__kind(g->name) == GPU_API_SYNC)
+		count_wait(t, g);
+	for (uint32_t bits = w->gpu_rules; bits; bits &= bits - 1) {
+		size_t i = (size_t)__builtin_ctz(bits);
+
+		rules[i]->gpu(t, g, state_of(t, i));
+	}
+}
+
+/* ---- the output ---- */
+
+/* Before the run it is not known whether samples came with operators. */
+static uint32_t lacks(const struct output_args *args)
+{
+	const struct session_info *info = session__info(args->s);
+
+	return (args->totals->slices || !info->sample_hz ? 0 : WHY_OPERATORS) |
+	       (info->has_memory ? 0 : WHY_MEMORY) | (info->has_gpu ? 0 : WHY_GPU) |
+	       (info->process_cnt > 1 ? 0 : WHY_RANKS) | (info->sample_hz ? 0 : WHY_SAMPLES);
+}
+
+static void free_why(void *o)
+{
+	struct why *w = o;
+
+	if (!w)
+		return;
+	for (uint32_t i = 0; i < w->thread_cnt; i++) {
+		struct why_thread *t = &w->threads[i];
+
+		for (size_t r = 0; r < RULE_CNT; r++) {
+			if (t->states[r] && rules[r]->free)
+				rules[r]->free(t->states[r]);
+			free(t->states[r]);
+		}
+		free(t->whole);
+		free(t->levels);
+	}
+	for (size_t r = 0; r < RULE_CNT; r++)
+		if (rules[r]->report)
+			rules[r]->report->free(w->reports[r]);
+	free(w->threads);
+	hashmap__clear(&w->thread_ids);
+	hashmap__clear(&w->takers);
+	hashmap__clear(&w->stack_takers);
+	thread_times__free(w->times);
+	text_ids__free(&w->texts);
+	py_lines__free(&w->lines);
+	free(w);
+}
+
+static int open_why(const struct output_args *args, void **out)
+{
+	struct why *w = xcalloc(1, sizeof(*w));
+	uint32_t missing = lacks(args);
+	int err = 0;
+
+	w->s = args->s;
+	text_ids__init(&w->texts);
+	py_lines__init(&w->lines, args->s);
+	w->times = thread_times__new(args->s);
+	thread_times__set_hook(w->times, take_slice, w);
+	for (size_t r = 0; r < RULE_CNT && !err; r++) {
+		if (rules[r]->gpu)
+			w->gpu_rules |= 1u << r;
+		if (rules[r]->report && !(rules[r]->needs & missing))
+			err = rules[r]->report->open(args, &w->reports[r]);
+	}
+	if (err)
+		free_why(w);
+	else
+		*out = w;
+	return err;
+}
+
+static uint32_t sinks_of(void *o, struct session_sink *list)
+{
+	struct why *w = o;
+	uint32_t n = 0;
+
+	list[n++] = thread_times__sink(w->times);
+	if (session__info(w->s)->has_gpu)
+		list[n++] = (struct session_sink){ .arg = w, .gpu = take_gpu };
+	if (session__info(w->s)->sample_hz)
+		list[n++] = (struct session_sink){ .arg = w, .sample = take_sample };
+	for (size_t r = 0; r < RULE_CNT; r++)
+		if (w->reports[r])
+			list[n++] = rules[r]->report->sink(w->reports[r]);
+	return n;
+}
+
+/* The thread that makes steps, else the busiest one. */
+static bool choose(struct why_case *c)
+{
+	const struct session_info *info = session__info(c->w->s);
+	struct thread_time t;
+
+	c->proc = thread_times__busiest(c->w->times, &c->t);
+	for (uint32_t i = 0; i < info->process_cnt && !c->t.steps.cnt; i++)
+		if (thread_times__main(c->w->times, info->processes[i].tgid, &t) && t.steps.cnt) {
+			c->t = t;
+			c->proc = &info->processes[i];
+		}
+	return c->proc;
+}
+
+static void measure(struct why_case *c)
+{
+	const struct session_info *info = session__info(c->w->s);
+	const uint64_t *nr = hashmap__get(&c->w->thread_ids, c->t.tgid, c->t.tid);
+	const struct step_times *st = &c->t.steps;
+
+	c->thread = nr ? &c->w->threads[*nr] : NULL;
+	c->by_step = st->cnt;
+	c->steps = st->cnt ? st->cnt : 1;
+	c->whole_ns = st->cnt ? st->all_ns : c->t.window_ns;
+	c->sampled = lacks(c->args) & WHY_OPERATORS;
+	if (c->sampled)
+		c->whole_ns = thread_time__samples(&c->t);
+	c->in = st->cnt ? st->in : c->t.in;
+	if (!st->cnt) /* with what autograd's threads do for it */
+		memcpy(c->in.ns, c->t.ns, sizeof(c->in.ns));
+	c->probes =
+		time__share((uint64_t)session_info__cost_ns(info), info->end_ns - info->begin_ns);
+}
+
+static int finish_why(void *o, const struct output_args *args)
+{
+	struct why *w = o;
+	struct why_case c = { .w = w, .args = args };
+	struct why_verdict verdicts[RULE_CNT];
+
+	for (uint32_t i = 0; i < w->thread_cnt; i++)
+		why_loops__end(&(struct why_seen){ .w = w, .t = &w->threads[i] });
+	if (choose(&c))
+		measure(&c);
+	for (size_t r = 0; r < RULE_CNT; r++) {
+		struct why_verdict *v = &verdicts[r];
+
+		*v = (struct why_verdict){ .rule = rules[r],
+					   .lacks = rules[r]->needs & lacks(args) };
+		if (!v->lacks && c.thread)
+			rules[r]->judge(&c, state_of(c.thread, r), w->reports[r], &v->cause);
+		v->lacks |= v->cause.lacks;
+	}
+	return why_doc__put(&c, verdicts, RULE_CNT, args);
+}
+
+const struct output why_report = {
+	.rows = WHY_CAUSES_SHOWN,
+	.open = open_why,
+	.sinks = sinks_of,
+	.finish = finish_why,
+	.free = free_why,
+};

@@ -11,7 +11,7 @@ import pytest
 from support import PTBPF, PYTHON, ROOT, WORKLOADS, check, run_ptbpf
 from test_ranks import job
 
-COMMANDS = ("ps", "attach", "record", "sample", "trigger", "status", "report", "export", "dump", "doctor")
+COMMANDS = ("ps", "attach", "record", "sample", "trigger", "status", "report", "why", "export", "dump", "doctor")
 BASH = """
 . "$1"
 compopt() { echo "[$*]"; }

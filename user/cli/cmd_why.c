@@ -12,6 +12,7 @@
 #include "cli/live.h"
 #include "why/why.h"
 
+#define SAMPLES_HZ 99
 #define DURATION_NS 10000000000ULL
 
 struct why_cfg {
@@ -50,7 +51,8 @@ const struct cmd_usage why_usage = {
 	.summary =
 		"Says where the time of a training step goes, which causes cost most of it, and for each one thing\n"
 		"to change. A cause that costs less than 5% of a step is not named. A rule that lacks what it needs\n"
-		"says so. Of a running process it records operators, and GPU activities where the process has the agent.",
+		"says so. Of a running process it records operators, what threads wait for, samples, and GPU activities\n"
+		"where the process has the agent.",
 	.examples = "  sudo ptbpf why --pid 4242\n"
 		    "  ptbpf why run.ptb\n"
 		    "  ptbpf why run.ptb --json | jq '.causes[0]'\n",
@@ -60,8 +62,8 @@ const struct cmd_usage why_usage = {
 /* What it does not record is said by the verdict, too, where a rule lacks it. */
 static void say_choice(const struct run_cfg *run)
 {
-	pr_info("records operators%s, GPU activities if there is an agent, for %.3g s; no samples, "
-		"no memory of tensors",
+	pr_info("records operators%s, what threads wait for, samples, GPU activities if there is an "
+		"agent, for %.3g s; no memory of tensors",
 		run->rec.stacks ? " with their lines" : "", (double)run->rec.duration_ns / 1e9);
 }
 
@@ -77,6 +79,8 @@ static int of_processes(struct why_cfg *cfg)
 	run->table = cfg->out.table;
 	run->quiet = cfg->quiet;
 	run->row_limit = OUTPUT_ROWS_DEFAULT;
+	run->rec.sched = true;
+	run->rec.with_samples = SAMPLES_HZ;
 	if (!run->rec.duration_ns)
 		run->rec.duration_ns = DURATION_NS;
 	if (live__check(run))

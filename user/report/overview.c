@@ -152,9 +152,10 @@ static void judge_thread(struct overview *ov, const struct thread_time *t)
 			      "sudo ptbpf attach --pid %u%s -d 5s --sample-stacks 99", pid,
 			      workers ? " --children" : "");
 	if (python > PYTHON_SHARE && !sampled)
-		f = findings__add(&ov->found, python,
-				  "%.0f%% of the window is outside of operators: Python, or waiting",
-				  100 * python);
+		f = findings__add(
+			&ov->found, python,
+			"%.0f%% of the window is outside of operators: Python, or waiting",
+			100 * python);
 	if (info->with_samples)
 		finding__next(f, "ptbpf report %s --by line%s", ov->args->capture,
 			      ov->args->output == &lines_report ? " --all-lines" : "");

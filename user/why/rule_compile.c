@@ -56,13 +56,14 @@ static void take_sample(const struct why_seen *seen, const struct py_sample *ps,
 static void judge(const struct why_case *c, void *state, void *report, struct why_cause *out)
 {
 	struct state *st = state;
+	const struct session_info *info = session__info(c->args->s);
 	uint64_t frames = why_amount__cnt(c->thread, &st->frames);
 	uint64_t work = why_amount__ns(c->thread, &st->work);
 	uint64_t sampled = why_amount__ns(c->thread, &st->samples);
 	char at[PY_TEXT_MAX + 8];
 
 	(void)report;
-	if (!session__info(c->args->s)->sample_hz && !work)
+	if (!info->sample_hz && !info->with_samples && !work)
 		out->lacks = WHY_SAMPLES;
 	why_cause__costs(c, out, work > sampled ? work : sampled);
 	out->line = why__line(c->w, st->stack);

@@ -277,15 +277,32 @@ void why__take_loop(const struct why_seen *seen, const struct why_loop *l)
 			return;
 }
 
-/* ---- GPUs ---- */
+/* ---- waits ---- */
 
-/* Of what the thread waits in a call: the class whose time it would else be. */
+/* The class whose time a wait would else be. */
+static enum time_class class_at(const struct op_context *at)
+{
+	enum time_class class = time_class__of_annotation(at->annotation);
+
+	return class == TIME_CLASSES && at->op_slice ? TIME_OPERATORS : class;
+}
+
+static void take_wait(void *arg, const struct sched_event *ev)
+{
+	struct why_thread *t = thread_of(arg, ev->at.tgid, ev->at.tid);
+	enum time_class class = class_at(&ev->at);
+
+	if (!t->waits)
+		t->waits = xcalloc(1, sizeof(*t->waits));
+	for (uint32_t k = 0; k < PTB_WAIT_CNT; k++)
+		if (ev->ns[k])
+			why_amount__add(t, &t->waits->of[class][k], ev->ns[k], 1);
+}
+
 static void count_wait(struct why_thread *t, const struct gpu_slice *g)
 {
-	enum time_class class = time_class__of_annotation(g->at.annotation);
+	enum time_class class = class_at(&g->at);
 
-	if (class == TIME_CLASSES && g->at.op_slice)
-		class = TIME_OPERATORS;
 	if (t->whole_cnt && g->at.step < 0)
 		return;
 	t->gpu_wait_ns[class] += g->end_ns - g->begin_ns;
@@ -317,7 +334,8 @@ static uint32_t lacks(const struct output_args *args)
 
 	return (args->totals->slices || !info->sample_hz ? 0 : WHY_OPERATORS) |
 	       (info->has_memory ? 0 : WHY_MEMORY) | (info->has_gpu ? 0 : WHY_GPU) |
-	       (info->process_cnt > 1 ? 0 : WHY_RANKS) | (info->sample_hz ? 0 : WHY_SAMPLES);
+	       (info->process_cnt > 1 ? 0 : WHY_RANKS) |
+	       (info->sample_hz || info->with_samples ? 0 : WHY_SAMPLES);
 }
 
 static void free_why(void *o)
@@ -335,6 +353,7 @@ static void free_why(void *o)
 			free(t->states[r]);
 		}
 		free(t->whole);
+		free(t->waits);
 		free(t->levels);
 	}
 	for (size_t r = 0; r < RULE_CNT; r++)
@@ -382,7 +401,9 @@ static uint32_t sinks_of(void *o, struct session_sink *list)
 	list[n++] = thread_times__sink(w->times);
 	if (session__info(w->s)->has_gpu)
 		list[n++] = (struct session_sink){ .arg = w, .gpu = take_gpu };
-	if (session__info(w->s)->sample_hz)
+	if (session__info(w->s)->has_sched)
+		list[n++] = (struct session_sink){ .arg = w, .sched = take_wait };
+	if (session__info(w->s)->sample_hz || session__info(w->s)->with_samples)
 		list[n++] = (struct session_sink){ .arg = w, .sample = take_sample };
 	for (size_t r = 0; r < RULE_CNT; r++)
 		if (w->reports[r])

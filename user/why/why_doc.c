@@ -12,7 +12,7 @@ static const char *const needs[WHY_NEEDS_CNT] = {
 	"--profile-memory",
 	"the agent: --agent inject",
 	NULL,
-	"--sample-stacks",
+	"--with-samples",
 };
 
 enum verdict_kind { VERDICT_CAUSE, VERDICT_SILENT, VERDICT_CANNOT_TELL, VERDICT_NOT_APPLICABLE };
@@ -52,32 +52,76 @@ static int by_weight(const void *a, const void *b)
 
 /* ---- the step ---- */
 
+/* Of a time that is counted in a class, too: it is not that one's any more. */
+static uint64_t take_from(struct time_within *in, uint32_t class, uint64_t ns)
+{
+	if (class == TIME_CLASSES)
+		return ns;
+	ns = ns < in->ns[class] ? ns : in->ns[class];
+	in->ns[class] -= ns;
+	return ns;
+}
+
+static uint64_t gpu_waits(const struct why_case *c, struct time_within *in)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; c->thread && i <= TIME_CLASSES; i++)
+		sum += take_from(in, i, c->thread->gpu_wait_ns[i]);
+	return sum;
+}
+
+/*
+ * Waits for a CPU and the GIL are parts wherever they are. Other ones within a class are its own: a
+ * loader waits for its workers, a collective for other ranks.
+ */
+static uint32_t waits_of(const struct why_case *c, struct time_within *in, struct time_part *parts)
+{
+	static const struct time_part rows[PTB_WAIT_CNT] = {
+#define X(name, nr, text) [PTB_WAIT_##name] = { text, "waits: " text, 0 },
+		PTB_WAITS(X)
+#undef X
+	};
+	struct why_waits *waits = c->thread ? c->thread->waits : NULL;
+
+	for (uint32_t k = 0; k < PTB_WAIT_CNT && waits; k++) {
+		bool everywhere = k == PTB_WAIT_CPU || k == PTB_WAIT_GIL;
+
+		parts[k] = rows[k];
+		for (uint32_t i = everywhere ? 0 : TIME_CLASSES; i <= TIME_CLASSES; i++)
+			parts[k].ns +=
+				take_from(in, i, why_amount__ns(c->thread, &waits->of[i][k]));
+	}
+	return waits ? PTB_WAIT_CNT : 0;
+}
+
 /* The parts sum to the step: the last one is the rest. Returns how many. */
 static uint32_t parts_of(const struct why_case *c, struct time_part *parts, uint64_t *whole)
 {
+	struct time_part waits[PTB_WAIT_CNT];
 	struct time_within in = c->in;
-	uint64_t sum = 0, wait = 0;
-	uint32_t cnt;
+	uint64_t sum = 0, gpu;
+	uint32_t cnt, wait_cnt;
 
 	if (c->sampled) {
 		*whole = thread_time__samples(&c->t);
 		return time_parts__of_samples(parts, c->t.sampled_ns);
 	}
 	*whole = c->whole_ns;
-	for (uint32_t i = 0; c->thread && i <= TIME_CLASSES; i++) {
-		uint64_t ns = c->thread->gpu_wait_ns[i], *from = i < TIME_CLASSES ? &in.ns[i] : &ns;
-
-		ns = ns < *from ? ns : *from;
-		*from -= i < TIME_CLASSES ? ns : 0;
-		wait += ns;
-	}
+	gpu = gpu_waits(c, &in);
+	wait_cnt = waits_of(c, &in, waits);
 	cnt = time_parts__of(parts, in.ns, 0) - 1; /* without what is outside of operators */
-	parts[cnt++] = (struct time_part){ "gpu_wait", "waiting for the GPU", wait };
+	memcpy(&parts[cnt], waits, wait_cnt * sizeof(*waits));
+	cnt += wait_cnt;
+	parts[cnt++] = (struct time_part){ "gpu_wait", "waiting for the GPU", gpu };
 	for (uint32_t i = 0; i < cnt; i++)
 		sum += parts[i].ns;
 	sum = *whole > sum ? *whole - sum : 0;
-	in.gaps_ns = in.gaps_ns < sum ? in.gaps_ns : sum;
-	parts[cnt++] = (struct time_part){ "python", "Python between operators", in.gaps_ns };
+	if (in.gaps_ns > sum || wait_cnt) /* what does not wait runs */
+		in.gaps_ns = sum;
+	parts[cnt++] = (struct time_part){ "python",
+					   wait_cnt ? "Python" : "Python between operators",
+					   in.gaps_ns };
 	parts[cnt++] = (struct time_part){ "unexplained", "unexplained", sum - in.gaps_ns };
 	return cnt;
 }
@@ -221,8 +265,7 @@ static void say_cannot_tell(struct doc *d, const struct why_case *c,
 	bool said = false;
 
 	if (unexplained >= WHY_UNEXPLAINED)
-		doc__line(d,
-			  "%s%.0f%% outside of operators, Python or waiting: needs --sample-stacks",
+		doc__line(d, "%s%.0f%% outside of operators, Python or waiting: needs --sched",
 			  cannot_tell(&said), 100 * unexplained);
 	for (uint32_t n = 0; n < WHY_NEEDS_CNT; n++)
 		say_lacks(d, c, verdicts, cnt, n, &said);

@@ -11,6 +11,7 @@
 
 #include "base/containers.h"
 #include "export/texts.h"
+#include "ptb_event.h"
 #include "report/report.h"
 #include "why/why.h"
 
@@ -55,15 +56,7 @@
 
 struct why;
 struct why_loop;
-
-struct why_thread {
-	uint8_t *whole; /* of each step that has ended: was it whole? */
-	uint32_t step_cnt, step_cap, whole_cnt;
-	void *states[32]; /* by rule; NULL: none yet */
-	struct loop_level *levels;
-	uint32_t level_cnt, level_cap;
-	uint64_t gpu_wait_ns[TIME_CLASSES + 1]; /* by what waited; last: nothing that has a class */
-};
+struct why_thread;
 
 /*
  * A time and a number, of a thread's whole steps: what is added in a step that turns out to be a
@@ -77,6 +70,21 @@ void why_amount__add(const struct why_thread *t, struct why_amount *a, uint64_t 
 /* Of what was added; at the end. */
 uint64_t why_amount__ns(const struct why_thread *t, struct why_amount *a);
 uint64_t why_amount__cnt(const struct why_thread *t, struct why_amount *a);
+
+/* What it waited for, by the class that it was in; the last one: in none. */
+struct why_waits {
+	struct why_amount of[TIME_CLASSES + 1][PTB_WAIT_CNT];
+};
+
+struct why_thread {
+	uint8_t *whole; /* of each step that has ended: was it whole? */
+	uint32_t step_cnt, step_cap, whole_cnt;
+	void *states[32]; /* by rule; NULL: none yet */
+	struct loop_level *levels;
+	uint32_t level_cnt, level_cap;
+	struct why_waits *waits;                /* --sched; NULL: none */
+	uint64_t gpu_wait_ns[TIME_CLASSES + 1]; /* by what waited; last: nothing that has a class */
+};
 
 struct why_seen {
 	struct why *w;

@@ -10,7 +10,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "args/values.h"
 #include "ptb_event.h"
@@ -272,21 +271,6 @@ struct slice {
 	uint64_t call_ns;
 	uint32_t call_cnt; /* ... as its children */
 };
-
-/* A step of a program's own or a derived one, or what the window has of one. */
-static inline bool slice__is_step(const struct slice *sl)
-{
-	return sl->cat == SLICE_USER_ANNOTATION &&
-	       (sl->flags & SLICE_PARTIAL ||
-		!strncmp(sl->name, STEP_OWN_NAME, sizeof(STEP_OWN_NAME) - 1));
-}
-
-static inline bool slice__is_whole_step(const struct slice *sl)
-{
-	return slice__is_step(sl) &&
-	       !(sl->flags & (SLICE_PARTIAL | SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED |
-			      SLICE_TRUNCATED | SLICE_END_LOST));
-}
 
 /* One of the slices that are open on a thread. */
 struct open_slice {

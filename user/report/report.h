@@ -4,6 +4,7 @@
 #define REPORT_REPORT_H
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/jsonw.h"
 #include "export/output.h"
@@ -254,6 +255,21 @@ uint32_t thread_times__outside(const struct thread_times *tt, const struct threa
 /* That of the process which has most of it; NULL: nothing is known of any. */
 const struct session_process *thread_times__busiest(struct thread_times *tt,
 						    struct thread_time *out);
+
+/* A step of a program's own or a derived one, or what the window has of one. */
+static inline bool slice__is_step(const struct slice *sl)
+{
+	return sl->cat == SLICE_USER_ANNOTATION &&
+	       (sl->flags & SLICE_PARTIAL ||
+		!strncmp(sl->name, STEP_OWN_NAME, sizeof(STEP_OWN_NAME) - 1));
+}
+
+static inline bool slice__is_whole_step(const struct slice *sl)
+{
+	return slice__is_step(sl) &&
+	       !(sl->flags & (SLICE_PARTIAL | SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED |
+			      SLICE_TRUNCATED | SLICE_END_LOST));
+}
 
 static inline double time__share(uint64_t ns, uint64_t whole_ns)
 {

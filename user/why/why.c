@@ -102,22 +102,28 @@ void why_lines__add(const struct why_seen *seen, struct why_lines *l, uint32_t s
 	why_amount__add(seen->t, &at->amount, ns, cnt);
 }
 
-struct why_line *why_lines__most(const struct why_case *c, struct why_lines *l, uint64_t *ns,
-				 uint64_t *cnt)
+struct why_line *why_lines__most_of(const struct why_thread *t, struct why_lines *l, uint64_t *ns,
+				    uint64_t *cnt)
 {
 	struct why_line *most = NULL;
 
 	*ns = *cnt = 0;
 	for (uint32_t i = 0; i < l->line_cnt; i++) {
 		struct why_line *at = &l->lines[i];
-		uint64_t own = why_amount__ns(c->thread, &at->amount);
+		uint64_t own = why_amount__ns(t, &at->amount);
 
 		*ns += own;
-		*cnt += why_amount__cnt(c->thread, &at->amount);
-		if (own && (!most || own > why_amount__ns(c->thread, &most->amount)))
+		*cnt += why_amount__cnt(t, &at->amount);
+		if (own && (!most || own > why_amount__ns(t, &most->amount)))
 			most = at;
 	}
 	return most;
+}
+
+struct why_line *why_lines__most(const struct why_case *c, struct why_lines *l, uint64_t *ns,
+				 uint64_t *cnt)
+{
+	return why_lines__most_of(c->thread, l, ns, cnt);
 }
 
 void why_lines__free(struct why_lines *l)
@@ -221,6 +227,23 @@ static struct why_thread *thread_of(struct why *w, uint32_t tgid, uint32_t tid)
 	return list__keyed(KEYED_LIST(w, threads, thread), tgid, tid);
 }
 
+struct why_thread *why__thread(struct why *w, uint32_t tgid, uint32_t tid)
+{
+	const uint64_t *nr = hashmap__get(&w->thread_ids, tgid, tid);
+
+	return nr ? &w->threads[*nr] : NULL;
+}
+
+void *why__state(struct why *w, uint32_t tgid, uint32_t tid, const struct why_rule *rule)
+{
+	const struct why_thread *t = why__thread(w, tgid, tid);
+
+	for (size_t r = 0; r < RULE_CNT && t; r++)
+		if (rules[r] == rule)
+			return t->states[r];
+	return NULL;
+}
+
 static void take_slice(void *arg, const struct slice *sl, const struct time_within *in)
 {
 	struct why *w = arg;
@@ -268,6 +291,9 @@ static void take_sample(void *arg, const struct py_sample *ps)
 
 		rules[i]->sample(&seen, ps, state_of(seen.t, i));
 	}
+	for (size_t r = 0; r < RULE_CNT; r++)
+		if (rules[r]->all_samples)
+			rules[r]->all_samples(&seen, ps, state_of(seen.t, r));
 }
 
 void why__take_loop(const struct why_seen *seen, const struct why_loop *l)
@@ -297,6 +323,9 @@ static void take_wait(void *arg, const struct sched_event *ev)
 	for (uint32_t k = 0; k < PTB_WAIT_CNT; k++)
 		if (ev->ns[k])
 			why_amount__add(t, &t->waits->of[class][k], ev->ns[k], 1);
+	for (size_t r = 0; r < RULE_CNT; r++)
+		if (rules[r]->sched)
+			rules[r]->sched(t, ev, state_of(t, r));
 }
 
 static void count_wait(struct why_thread *t, const struct gpu_slice *g)
@@ -311,8 +340,7 @@ static void count_wait(struct why_thread *t, const struct gpu_slice *g)
 static void take_gpu(void *arg, const struct gpu_slice *g)
 {
 	struct why *w = arg;
-	const uint64_t *nr = hashmap__get(&w->thread_ids, g->at.tgid, g->at.tid);
-	struct why_thread *t = nr ? &w->threads[*nr] : NULL;
+	struct why_thread *t = why__thread(w, g->at.tgid, g->at.tid);
 
 	if (!t)
 		return;
@@ -335,7 +363,8 @@ static uint32_t lacks(const struct output_args *args)
 	return (args->totals->slices || !info->sample_hz ? 0 : WHY_OPERATORS) |
 	       (info->has_memory ? 0 : WHY_MEMORY) | (info->has_gpu ? 0 : WHY_GPU) |
 	       (info->process_cnt > 1 ? 0 : WHY_RANKS) |
-	       (info->sample_hz || info->with_samples ? 0 : WHY_SAMPLES);
+	       (info->sample_hz || info->with_samples ? 0 : WHY_SAMPLES) |
+	       (info->has_sched ? 0 : WHY_SCHED);
 }
 
 static void free_why(void *o)
@@ -429,10 +458,9 @@ static bool choose(struct why_case *c)
 static void measure(struct why_case *c)
 {
 	const struct session_info *info = session__info(c->w->s);
-	const uint64_t *nr = hashmap__get(&c->w->thread_ids, c->t.tgid, c->t.tid);
 	const struct step_times *st = &c->t.steps;
 
-	c->thread = nr ? &c->w->threads[*nr] : NULL;
+	c->thread = why__thread(c->w, c->t.tgid, c->t.tid);
 	c->by_step = st->cnt;
 	c->steps = st->cnt ? st->cnt : 1;
 	c->whole_ns = st->cnt ? st->all_ns : c->t.window_ns;

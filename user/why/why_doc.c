@@ -13,6 +13,7 @@ static const char *const needs[WHY_NEEDS_CNT] = {
 	"the agent: --agent inject",
 	NULL,
 	"--with-samples",
+	"--sched",
 };
 
 enum verdict_kind { VERDICT_CAUSE, VERDICT_SILENT, VERDICT_CANNOT_TELL, VERDICT_NOT_APPLICABLE };

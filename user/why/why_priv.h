@@ -36,6 +36,8 @@
 #define WHY_LOOP_REPEATS 10
 /* Operators of a loop that take longer on average do work, and the loop costs little. */
 #define WHY_LOOP_OP_NS 20000
+/* Every thread waits for a CPU now and then. */
+#define WHY_CPU_QUEUE_SHARE 0.15
 /* A loop over layers is no loop of many small operators. */
 #define WHY_DISPATCH_REPEATS 50
 /* Python between operators takes so much of a healthy step of a small model, */
@@ -170,8 +172,9 @@ enum why_needs {
 	WHY_GPU = 4,
 	WHY_RANKS = 8,
 	WHY_SAMPLES = 16,
+	WHY_SCHED = 32,
 };
-#define WHY_NEEDS_CNT 5
+#define WHY_NEEDS_CNT 6
 
 struct why_cause {
 	double share;     /* 0: it is none */
@@ -207,6 +210,8 @@ struct why_rule {
 	/* samples of stacks with such a frame */
 	bool (*takes_frame)(const struct py_frame *f);
 	void (*sample)(const struct why_seen *seen, const struct py_sample *ps, void *state);
+	void (*all_samples)(const struct why_seen *seen, const struct py_sample *ps, void *state);
+	void (*sched)(const struct why_thread *t, const struct sched_event *ev, void *state);
 	/* true: it is this rule's, and no other one's */
 	bool (*loop)(const struct why_seen *seen, const struct why_loop *l, void *state);
 	/* of GPU work and calls, t: the calling or launching thread */
@@ -218,13 +223,23 @@ struct why_rule {
 };
 
 /* In the order in which they are listed. */
-#define WHY_RULES(X)                                                                               \
-	X(loader)                                                                                  \
-	X(sync)                                                                                    \
-	X(indexing)                                                                                \
-	X(dispatch)                                                                                \
-	X(optimizer)                                                                               \
-	X(zero_grad) X(compile) X(recompute) X(copies) X(memory) X(gpu_idle) X(late_rank)
+/* clang-format off */
+#define WHY_RULES(X) \
+	X(loader) \
+	X(gil) \
+	X(cpu_queue) \
+	X(sync) \
+	X(indexing) \
+	X(dispatch) \
+	X(optimizer) \
+	X(zero_grad) \
+	X(compile) \
+	X(recompute) \
+	X(copies) \
+	X(memory) \
+	X(gpu_idle) \
+	X(late_rank)
+/* clang-format on */
 
 #define X(name) extern const struct why_rule rule_##name;
 WHY_RULES(X)
@@ -232,6 +247,9 @@ WHY_RULES(X)
 
 /* ---- for rules ---- */
 
+struct why_thread *why__thread(struct why *w, uint32_t tgid, uint32_t tid);
+/* What the rule keeps of that thread; NULL: nothing. */
+void *why__state(struct why *w, uint32_t tgid, uint32_t tid, const struct why_rule *rule);
 const struct session *why__session(const struct why *w);
 /* The number of a text, of the line of a stack; 0: none. */
 uint32_t why__line(struct why *w, uint32_t stack);
@@ -241,6 +259,8 @@ const char *why__at(const struct why_case *c, uint32_t line, char buf[PY_TEXT_MA
 /* " a step", " in the window" */
 const char *why__per(const struct why_case *c);
 /* The line with most time, NULL: none; *ns, *cnt: of all lines. */
+struct why_line *why_lines__most_of(const struct why_thread *t, struct why_lines *l, uint64_t *ns,
+				    uint64_t *cnt);
 struct why_line *why_lines__most(const struct why_case *c, struct why_lines *l, uint64_t *ns,
 				 uint64_t *cnt);
 void why_cause__evidence(struct why_cause *out, const char *fmt, ...)

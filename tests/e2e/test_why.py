@@ -3,12 +3,14 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
-from support import ROOT, check, require_root, run_ptbpf, workload
+from support import PYTHON, ROOT, WORKLOADS, Process, Tracer, check, require_root, run_ptbpf, workload
 
 
 @pytest.mark.parametrize("program, rule", (("slow_loader", "data_loader"), ("item", "synchronisation"), ("steps", None)))
@@ -26,3 +28,41 @@ def test_first_cause(ws, program, rule):
     check(causes[:1] == ([rule] if rule else []), f"{program}: {doc['causes']}")
     later = json.loads("\n".join(run_ptbpf("why", ws + "/a.ptb", "--json").out))
     check(later["causes"] == doc["causes"], "the capture has another verdict")
+
+
+def verdict(ws, *words):
+    """What `why` says of a program of causes.py, and what that says of its steps meanwhile."""
+    with Process([PYTHON, "-u", f"{WORKLOADS}/causes.py", *words], stdin=subprocess.PIPE) as p:
+        p.wait_line("^ready")
+        with Tracer("why", "--pid", p.pid, "-d", "300s", "-o", ws + "/a.ptb", "--json") as t:
+            t.wait_attached()
+            p.send("begin")
+            p.wait_news("^{")
+            time.sleep(3)
+            p.send("end")
+            said = json.loads(p.wait_news("^({.*)")[1])
+            t.signal(signal.SIGINT)
+            t.expect(0, 3)
+    return json.loads("\n".join(t.out)), said
+
+
+@pytest.mark.parametrize("cause, rule", [("gil", "gil"), ("sleep", "sleep"), ("read_file", "file_io"), ("lock", "lock")])
+def test_share(ws, cause, rule, detail):
+    """A cause has the share that the kernel counts, since the thread is blocked by nothing else, and the line."""
+    doc, said = verdict(ws, cause)
+    blocked = said["shares"]["blocked"]
+    found = next((c for c in doc["causes"] if c["rule"] == rule), None)
+    check(found, f"{cause}: {doc['causes']}")
+    check(abs(found["share"] - blocked) < 0.1 * blocked + 0.03, f"{found}, the program: {said['shares']}")
+    with open(f"{WORKLOADS}/causes.py", encoding="utf-8") as f:
+        marked = next(n for n, text in enumerate(f, 1) if f"# LINE OF {cause}" in text)
+    check(any(f"causes.py:{marked + n}" in found["evidence"] for n in (-1, 0, 1)), f"{found['evidence']}, not line {marked}")
+    detail(f"{cause}: {found['share']:.1%}, the program {blocked:.1%}")
+
+
+@pytest.mark.parametrize("program", ["mlp", "lstm", "workers", "ranks"])
+def test_healthy(ws, program):
+    """No rule speaks of a program without a cause; that a machine is busy is true, however."""
+    doc, said = verdict(ws, program)
+    causes = [c for c in doc["causes"] if c["rule"] != "cpu_queue" or said["shares"]["queue"] < 0.05]
+    check(not causes, f"{program}: {causes}")

@@ -188,8 +188,8 @@ struct target {
 	/* Its probes are removed at this cost; 0: no limit. A fork has its parent's. */
 	uint64_t max_cost_ns;
 	uint64_t throttled_ns; /* proc__throttled_ns() when it was attached to, with opts->sched */
-	uint64_t changes_ns;  /* processor time of placing and removing its probes */
-	uint64_t bare_hits;   /* hits without a record, at the last reading */
+	uint64_t changes_ns;   /* processor time of placing and removing its probes */
+	uint64_t bare_hits;    /* hits without a record, at the last reading */
 	uint64_t cut_ns;      /* GONE: when it lost its probes because of its cost; 0: it did not */
 	bool over_cost;       /* it has reached max_cost_ns */
 	uint64_t next_try_ns; /* WAITING: time of the next poll */

@@ -18,12 +18,12 @@ struct state {
 	struct why_lines lines; /* in which the thread itself ran, by samples */
 };
 
-static void take_wait(const struct why_thread *t, const struct sched_event *ev, void *state)
+static void take_wait(const struct why_seen *seen, const struct sched_event *ev, void *state)
 {
 	struct state *st = state;
 	struct holder *h;
 
-	why_amount__add(t, &st->waits, ev->ns[PTB_WAIT_GIL], ev->voluntary);
+	why_amount__add(seen->t, &st->waits, ev->ns[PTB_WAIT_GIL], ev->voluntary);
 	if (!ev->wait || !ev->wait->holder || ev->wait->what != PTB_WAIT_GIL)
 		return;
 	h = list__keyed(KEYED_LIST(st, holders, holder), ev->wait->holder, 0);

@@ -305,8 +305,7 @@ void why__take_loop(const struct why_seen *seen, const struct why_loop *l)
 
 /* ---- waits ---- */
 
-/* The class whose time a wait would else be. */
-static enum time_class class_at(const struct op_context *at)
+enum time_class why__class_at(const struct op_context *at)
 {
 	enum time_class class = time_class__of_annotation(at->annotation);
 
@@ -316,7 +315,8 @@ static enum time_class class_at(const struct op_context *at)
 static void take_wait(void *arg, const struct sched_event *ev)
 {
 	struct why_thread *t = thread_of(arg, ev->at.tgid, ev->at.tid);
-	enum time_class class = class_at(&ev->at);
+	const struct why_seen seen = { .w = arg, .t = t };
+	enum time_class class = why__class_at(&ev->at);
 
 	if (!t->waits)
 		t->waits = xcalloc(1, sizeof(*t->waits));
@@ -325,12 +325,12 @@ static void take_wait(void *arg, const struct sched_event *ev)
 			why_amount__add(t, &t->waits->of[class][k], ev->ns[k], 1);
 	for (size_t r = 0; r < RULE_CNT; r++)
 		if (rules[r]->sched)
-			rules[r]->sched(t, ev, state_of(t, r));
+			rules[r]->sched(&seen, ev, state_of(t, r));
 }
 
 static void count_wait(struct why_thread *t, const struct gpu_slice *g)
 {
-	enum time_class class = class_at(&g->at);
+	enum time_class class = why__class_at(&g->at);
 
 	if (t->whole_cnt && g->at.step < 0)
 		return;

@@ -211,7 +211,7 @@ struct why_rule {
 	bool (*takes_frame)(const struct py_frame *f);
 	void (*sample)(const struct why_seen *seen, const struct py_sample *ps, void *state);
 	void (*all_samples)(const struct why_seen *seen, const struct py_sample *ps, void *state);
-	void (*sched)(const struct why_thread *t, const struct sched_event *ev, void *state);
+	void (*sched)(const struct why_seen *seen, const struct sched_event *ev, void *state);
 	/* true: it is this rule's, and no other one's */
 	bool (*loop)(const struct why_seen *seen, const struct why_loop *l, void *state);
 	/* of GPU work and calls, t: the calling or launching thread */
@@ -228,6 +228,10 @@ struct why_rule {
 	X(loader) \
 	X(gil) \
 	X(cpu_queue) \
+	X(sleep) \
+	X(lock) \
+	X(file_io) \
+	X(other_process) \
 	X(sync) \
 	X(indexing) \
 	X(dispatch) \
@@ -248,6 +252,8 @@ WHY_RULES(X)
 /* ---- for rules ---- */
 
 struct why_thread *why__thread(struct why *w, uint32_t tgid, uint32_t tid);
+/* The class that the time of a wait would else belong to; TIME_CLASSES: none. */
+enum time_class why__class_at(const struct op_context *at);
 /* What the rule keeps of that thread; NULL: nothing. */
 void *why__state(struct why *w, uint32_t tgid, uint32_t tid, const struct why_rule *rule);
 const struct session *why__session(const struct why *w);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The thread sleeps, or waits for a lock, a file, or another process: outside of operators, data
+ * loaders and collectives, which have rules of their own. Four rules with one judgement: each has a
+ * row.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "why/why_priv.h"
+
+struct waker {
+	uint32_t tgid, tid;
+	uint64_t ns;
+};
+
+struct state {
+	struct why_amount waits;
+	struct why_lines lines;
+	struct waker *wakers;
+	uint32_t waker_cnt, waker_cap;
+	struct hashmap waker_ids;
+	uint64_t sampled_ns; /* when it was seen not to run last, */
+	uint32_t stack;      /* and where */
+};
+
+/* Threads of torch's own pools: what they work at counts as theirs. */
+static bool is_torchs(const struct why_seen *seen, const struct ptb_sched_wait *r)
+{
+	static const char pool[] = "pt_";
+	const struct session *s = why__session(seen->w);
+
+	return r && !strncmp(session__thread_comm(s, r->waker_tgid, r->waker_tid), pool,
+			     sizeof(pool) - 1);
+}
+
+static void add(const struct why_seen *seen, struct state *st, const struct sched_event *ev,
+		uint64_t ns)
+{
+	enum time_class class = why__class_at(&ev->at);
+	const struct ptb_sched_wait *r = ev->wait;
+	uint32_t stack = ev->at.stack;
+	struct waker *w;
+
+	if (!ns || class != TIME_CLASSES || is_torchs(seen, r))
+		return;
+	why_amount__add(seen->t, &st->waits, ns, ev->voluntary);
+	if (!stack && st->sampled_ns >= ev->begin_ns && st->sampled_ns <= ev->end_ns)
+		stack = st->stack;
+	if (stack)
+		why_lines__add(seen, &st->lines, stack, ns, 1);
+	if (!r || !r->waker_tid)
+		return;
+	w = list__keyed(KEYED_LIST(st, wakers, waker), r->waker_tgid, r->waker_tid);
+	w->tgid = r->waker_tgid;
+	w->tid = r->waker_tid;
+	w->ns += ns;
+}
+
+static void take_sample(const struct why_seen *seen, const struct py_sample *ps, void *state)
+{
+	struct state *st = state;
+
+	(void)seen;
+	if (py_sample__state(ps) == SAMPLE_RUNNING || !ps->stack)
+		return;
+	st->sampled_ns = ps->ts_ns;
+	st->stack = ps->stack;
+}
+
+static const struct waker *most_of(const struct state *st)
+{
+	const struct waker *most = NULL;
+
+	for (uint32_t i = 0; i < st->waker_cnt; i++)
+		if (!most || st->wakers[i].ns > most->ns)
+			most = &st->wakers[i];
+	return most;
+}
+
+static void judge(const struct why_case *c, struct state *st, const char *what, bool woken,
+		  const char *change, struct why_cause *out)
+{
+	const struct waker *w = woken ? most_of(st) : NULL;
+	const struct why_line *line;
+	char at[PY_TEXT_MAX + 8], by[160] = "";
+	uint64_t ns, cnt;
+
+	why_cause__costs(c, out, why_amount__ns(c->thread, &st->waits));
+	line = why_lines__most_of(c->thread, &st->lines, &ns, &cnt);
+	if (w)
+		snprintf(by, sizeof(by), ", mostly until thread %u (%s) of process %u ends it",
+			 w->tid, session__thread_label(c->args->s, w->tgid, w->tid), w->tgid);
+	why_cause__evidence(out, "%s%s: %s%s%s", what, why__at(c, line ? line->line : 0, at),
+			    unit__ns((double)out->step_ns).text, why__per(c), by);
+	out->line = line ? line->line : 0;
+	why_cause__change(out, "%s", change);
+	why_cause__next(out, "ptbpf report %s --sched", c->args->capture);
+}
+
+static void free_state(void *state)
+{
+	struct state *st = state;
+
+	why_lines__free(&st->lines);
+	hashmap__clear(&st->waker_ids);
+	free(st->wakers);
+}
+
+#define RULE(id, rule_title, rule_ns, what, woken, advice)                                         \
+	static void take_##id(const struct why_seen *seen, const struct sched_event *ev,           \
+			      void *state)                                                         \
+	{                                                                                          \
+		add(seen, state, ev, rule_ns);                                                     \
+	}                                                                                          \
+	static void judge_##id(const struct why_case *c, void *state, void *report,                \
+			       struct why_cause *out)                                              \
+	{                                                                                          \
+		(void)report;                                                                      \
+		judge(c, state, what, woken, advice, out);                                         \
+	}                                                                                          \
+	const struct why_rule rule_##id = {                                                        \
+		.name = #id,                                                                       \
+		.title = rule_title,                                                               \
+		.needs = WHY_SCHED,                                                                \
+		.state = sizeof(struct state),                                                     \
+		.sched = take_##id,                                                                \
+		.all_samples = take_sample,                                                        \
+		.judge = judge_##id,                                                               \
+		.free = free_state,                                                                \
+	};
+
+RULE(sleep, "sleeping", ev->ns[PTB_WAIT_SLEEP], "the thread sleeps", false,
+     "wait for what the sleep is for, or do it in another thread")
+RULE(lock, "waiting for a lock", ev->ns[PTB_WAIT_LOCK],
+     "the thread waits for a lock, a condition or a queue", true,
+     "hold the lock for a shorter time, or hand over what is needed before it is needed")
+RULE(file_io, "reading and writing files", ev->ns[PTB_WAIT_FILE], "the thread waits for files",
+     false, "do it in another thread or less often, without fsync, or on a faster disk")
+RULE(other_process, "waiting for another process", ev->ns[PTB_WAIT_PIPE] + ev->ns[PTB_WAIT_POLL],
+     "the thread waits for a pipe, a socket or what it polls", true,
+     "let the other side send earlier, or more than one item ahead")

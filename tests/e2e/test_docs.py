@@ -25,7 +25,7 @@ words ptbpf attach -o ''
 words ptbpf report run
 words ptbpf record -- pyth
 """
-BASH_ANSWERS = ["--help --version ps attach record sample trigger status report export dump doctor", "auto off inject", "inject", "--kernel-memory",
+BASH_ANSWERS = ["--help --version ps attach record sample trigger status report why export dump doctor", "auto off inject", "inject", "--kernel-memory",
                 "memory memory-raw memory-html", "[-o default]", "", "[-o default]", "", "[-o default]", ""]
 FISH = """
 source $argv[1]

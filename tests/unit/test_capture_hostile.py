@@ -38,6 +38,7 @@ COMMANDS = {
     "f": ["export", "--format", "flamegraph"],
     "T": ["export", "--format", "threads"],
     "R": ["report", "--skew"],
+    "w": ["why"],
     "x": ["report", "--json"],  # the capture twice, as those of two machines
 }
 HONEST_FIXED = 128 << 20  # bytes of memory that do not depend on the capture
@@ -53,7 +54,7 @@ def run(command, capture, out):
     size = os.path.getsize(capture) * len(captures)
     memory = (1 << 30) + 20 * size
     args = [PTBPF, command[0], *captures] + command[1:]
-    if command[0] != "report":
+    if command[0] == "export":
         args += ["-o", out]
 
     cpu = int(DEADLINE_S * max(1, size / 100e6))
@@ -62,7 +63,7 @@ def run(command, capture, out):
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
 
-    with open(out if command[0] == "report" else os.devnull, "wb") as stdout, tempfile.TemporaryFile() as stderr:
+    with open(os.devnull if command[0] == "export" else out, "wb") as stdout, tempfile.TemporaryFile() as stderr:
         p = subprocess.Popen(args, stdout=stdout, stderr=stderr, preexec_fn=limit)
         _, status, usage = os.wait4(p.pid, 0)
         p.returncode = os.waitstatus_to_exitcode(status)
@@ -82,7 +83,7 @@ def problem(name, letter, result, out, capture):
         bad = "did not end in time" if code == -24 else f"ended with {code}"  # SIGXCPU
     elif code == 1 and not any(reason in text for reason in NOTHING_TO_SHOW + (() if honest else LIMITS)):
         bad = "failed: " + last
-    elif code == 1 and command[0] != "report" and os.path.exists(out):
+    elif code == 1 and command[0] == "export" and os.path.exists(out):
         bad = "left a file"
     elif honest and (code == 3 or peak * 1024 > HONEST_FIXED + 20 * os.path.getsize(capture)):
         bad = f"took {peak >> 10} MiB: {last}"

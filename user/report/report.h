@@ -202,7 +202,8 @@ int summary__put(const struct output_args *args, uint64_t threads, uint64_t requ
 
 enum time_class { TIME_OPERATORS, TIME_LOADER, TIME_OPTIMIZER, TIME_COLLECTIVES, TIME_CLASSES };
 
-/* TIME_CLASSES: it is of none, and what is in it counts as it does without it. */
+/* TIME_CLASSES: it is of none, and what is in it counts as it does without it. NULL: there is no
+ * annotation. */
 enum time_class time_class__of_annotation(const char *name);
 
 /* Of what lies in a slice: the times of classes, and what Python called and did between. */

@@ -102,7 +102,7 @@ static enum time_class find_class(const char *name, bool op)
 
 enum time_class time_class__of_annotation(const char *name)
 {
-	return find_class(name, false);
+	return find_class(name ? name : "", false);
 }
 
 static enum time_class class_of(struct thread_times *tt, const char *name, uint32_t cat)

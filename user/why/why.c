@@ -224,7 +224,16 @@ static uint64_t takers_of(struct why *w, const struct slice *sl)
 
 static struct why_thread *thread_of(struct why *w, uint32_t tgid, uint32_t tid)
 {
-	return list__keyed(KEYED_LIST(w, threads, thread), tgid, tid);
+	struct why_thread *t = list__keyed(KEYED_LIST(w, threads, thread), tgid, tid);
+
+	t->tgid = tgid;
+	t->tid = tid;
+	return t;
+}
+
+struct why_thread *why__thread_nr(struct why *w, uint32_t nr)
+{
+	return nr < w->thread_cnt ? &w->threads[nr] : NULL;
 }
 
 struct why_thread *why__thread(struct why *w, uint32_t tgid, uint32_t tid)

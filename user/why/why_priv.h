@@ -79,6 +79,7 @@ struct why_waits {
 };
 
 struct why_thread {
+	uint32_t tgid, tid;
 	uint8_t *whole; /* of each step that has ended: was it whole? */
 	uint32_t step_cnt, step_cap, whole_cnt;
 	void *states[32]; /* by rule; NULL: none yet */
@@ -254,6 +255,7 @@ WHY_RULES(X)
 struct why_thread *why__thread(struct why *w, uint32_t tgid, uint32_t tid);
 /* The class that the time of a wait would else belong to; TIME_CLASSES: none. */
 enum time_class why__class_at(const struct op_context *at);
+struct why_thread *why__thread_nr(struct why *w, uint32_t nr); /* from 0; NULL: no more */
 /* What the rule keeps of that thread; NULL: nothing. */
 void *why__state(struct why *w, uint32_t tgid, uint32_t tid, const struct why_rule *rule);
 const struct session *why__session(const struct why *w);

@@ -382,6 +382,7 @@ struct sched_acc {
 	__u32 window; /* 0: not ready */
 	__u32 tgid, tid;
 	__u32 pad;
+	__u64 fsbase; /* by which thread_of_fsbase has it */
 	__u64 since_ns;
 	__u64 begin_ns; /* of the first interval in them; 0: there is none */
 	__u64 ns[PTB_WAIT_SLOTS];

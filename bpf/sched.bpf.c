@@ -3,8 +3,9 @@
  * What watched threads do when they do not run: from the tracepoints of context switches and
  * wake-ups. A thread's registers at the switch say which system call it is in, so no other probe is
  * needed to know what it waits for. These programs run under the lock of a run queue: nothing here
- * wakes a task, allocates, or takes a lock of another program. A task without sums is not watched:
- * this check is all that the other tasks of the host pay for.
+ * wakes a task or allocates. The locks that they take, of a ring and of a hash bucket, are held
+ * with interrupts off (with PREEMPT_RT since Linux 6.12, before which they are refused). A task
+ * without sums is not watched: this check is all that the other tasks of the host pay for.
  */
 
 #define SCHED_SUM_NS 1000000 /* then the sums of short waits are emitted */
@@ -140,16 +141,26 @@ static __always_inline __u32 gil_holder(const struct ptb_py_gil *gil, __u32 tgid
 	return tid ? *tid : 0;
 }
 
+/* A program's first thread gets its thread pointer after its birth. */
+static __always_inline void sched_know(struct sched_acc *acc, __u64 fsbase)
+{
+	struct ptb_thread_key key = { .tgid = acc->tgid, .fsbase = fsbase };
+
+	if (acc->fsbase == fsbase)
+		return;
+	acc->fsbase = fsbase;
+	bpf_map_update_elem(&thread_of_fsbase, &key, &acc->tid, BPF_ANY);
+}
+
 static __always_inline __u32 wait_of_futex(struct sched_acc *acc, struct task_struct *task,
 					   bool current)
 {
-	struct ptb_thread_key key = { .tgid = acc->tgid, .fsbase = task->thread.fsbase };
 	const struct ptb_py_gil *gil = bpf_map_lookup_elem(&py_gils, &acc->tgid);
 
 	if (!gil || acc->arg < gil->start || acc->arg >= gil->end)
 		return PTB_WAIT_LOCK;
 	if (current) {
-		bpf_map_update_elem(&thread_of_fsbase, &key, &acc->tid, BPF_ANY);
+		sched_know(acc, task->thread.fsbase);
 		acc->holder = gil_holder(gil, acc->tgid);
 		if (acc->holder == acc->tid) /* it waits for another one to take it */
 			acc->holder = 0;
@@ -290,14 +301,11 @@ int BPF_PROG(sched_woken, struct task_struct *task)
 static __always_inline void sched_begin(struct sched_acc *acc, struct task_struct *task,
 					__u32 window)
 {
-	struct ptb_thread_key key = { .tgid = task_tgid(task), .fsbase = task->thread.fsbase };
-
 	__builtin_memset(acc, 0, sizeof(*acc));
-	acc->tgid = key.tgid;
+	acc->tgid = task_tgid(task);
 	acc->tid = task_tid(task);
 	acc->since_ns = bpf_ktime_get_ns();
-	if (key.fsbase)
-		bpf_map_update_elem(&thread_of_fsbase, &key, &acc->tid, BPF_ANY);
+	sched_know(acc, task->thread.fsbase);
 	*(volatile __u32 *)&acc->window = window;
 }
 
@@ -324,9 +332,13 @@ int BPF_PROG(sched_task_fork, struct task_struct *parent, struct task_struct *ch
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(sched_task_exec, struct task_struct *task)
 {
-	__u32 tgid = task_tgid(bpf_get_current_task_btf());
+	struct task_struct *me = bpf_get_current_task_btf();
+	struct sched_acc *acc = sched_acc_of(me);
+	__u32 tgid = task_tgid(me);
 
 	bpf_map_delete_elem(&py_gils, &tgid); /* its Python is gone */
+	if (acc)
+		acc->tid = task_tid(me); /* that of the first thread, whichever it was */
 	return 0;
 }
 

@@ -166,7 +166,7 @@ def perf_uprobes():
 
 
 def everything():
-    _, ops, t = attach("plain", "all", "--execution-trace", "--profile-memory", "--kernel-memory", "--sched", "--activities", "cpu,cuda,sync")
+    _, ops, t = attach("plain", "all", "--execution-trace", "--profile-memory", "--kernel-memory", "--activities", "cpu,cuda,sync")
     has_shapes(ops)
     return summary(t)
 
@@ -178,6 +178,10 @@ def stacks():
 
 
 def sched():
+    if "PREEMPT_RT" in os.uname().version and release() < (6, 12):
+        done = run_ptbpf("attach", "--pid", target("plain").pid, "--sched", "-d", "1s", expect=(1,))
+        check("real-time" in done.text(), done.text())
+        return "refused"
     doc, _, t = attach("plain", "sched", "--sched")
     check(sum(e["ph"] == "T" for e in doc["traceEvents"]) > 20, "no states of threads")
     return summary(t)

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "cli/cmd.h"
 #include "cli/live.h"
+#include "probe/probe_set.h"
 #include "why/why.h"
 
 #define SAMPLES_HZ 99
@@ -62,9 +63,11 @@ const struct cmd_usage why_usage = {
 /* What it does not record is said by the verdict, too, where a rule lacks it. */
 static void say_choice(const struct run_cfg *run)
 {
-	pr_info("records operators%s, what threads wait for, samples, GPU activities if there is an "
-		"agent, for %.3g s; no memory of tensors",
-		run->rec.stacks ? " with their lines" : "", (double)run->rec.duration_ns / 1e9);
+	pr_info("records operators%s%s, samples, GPU activities if there is an agent, for %.3g s; no "
+		"memory of tensors",
+		run->rec.stacks ? " with their lines" : "",
+		run->rec.sched ? ", what threads wait for" : "",
+		(double)run->rec.duration_ns / 1e9);
 }
 
 static int of_processes(struct why_cfg *cfg)
@@ -79,7 +82,7 @@ static int of_processes(struct why_cfg *cfg)
 	run->table = cfg->out.table;
 	run->quiet = cfg->quiet;
 	run->row_limit = OUTPUT_ROWS_DEFAULT;
-	run->rec.sched = true;
+	run->rec.sched = probe_set__can_sched();
 	run->rec.with_samples = SAMPLES_HZ;
 	if (!run->rec.duration_ns)
 		run->rec.duration_ns = DURATION_NS;

@@ -380,6 +380,8 @@ static enum feature_state check_sched(char *detail, size_t cap)
 {
 	const struct probe_set_opts opts = { .sched = true, .ring_bytes = TRY_RING };
 
+	if (!probe_set__can_sched())
+		return answer(FEATURE_NO, detail, cap, "not on real-time Linux before 6.12");
 	return try_set(&opts, "context switches and wake-ups", detail, cap);
 }
 

@@ -132,6 +132,9 @@ void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx,
 /* From now on the process's Python stacks are read. 0; -EINVAL: the layout is none that the
  * programs can read, or stacks are off; another negative errno. */
 int probe_set__python(struct probe_set *ps, uint32_t proc_idx, const struct ptb_py_layout *layout);
+/* Can `sched` be? Not with PREEMPT_RT before Linux 6.12 (8b62645b09f8), where the lock of a ring
+ * may sleep, which must not be in a context switch. */
+bool probe_set__can_sched(void);
 /* With sched: the GIL of a process, until its next exec. 0 or negative errno. */
 int probe_set__gil(const struct probe_set *ps, uint32_t tgid, const struct ptb_py_gil *gil);
 /* With sample_hz: samples the process's threads in windows from now on. After probe_set__python().

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -77,6 +78,16 @@ static void read_gpu_majors(uint32_t majors[GPU_MAJORS])
 		fclose(f);
 }
 
+bool probe_set__can_sched(void)
+{
+	unsigned int major, minor;
+	struct utsname u;
+
+	return uname(&u) || !strstr(u.version, "PREEMPT_RT") ||
+	       sscanf(u.release, "%u.%u", &major, &minor) != 2 || major > 6 ||
+	       (major == 6 && minor >= 12);
+}
+
 static bool is_attached(const struct bpf_program *prog)
 {
 	return !strncmp(bpf_program__name(prog), "sched_", 6) &&
@@ -99,6 +110,11 @@ int sched__configure(struct sched *sc, struct ptbpf_bpf *s, bool on)
 	bpf_map__set_autocreate(s->maps.py_gils, on);
 	if (!on)
 		return 0;
+	if (!probe_set__can_sched()) {
+		pr_error("what threads wait for cannot be recorded on this real-time Linux kernel");
+		pr_hint("boot Linux 6.12 or later, or leave --sched out");
+		return -EOPNOTSUPP;
+	}
 	btf = btf__load_vmlinux_btf();
 	proto = btf ? tracepoint__proto(btf, "sched_switch") : NULL;
 	/* the tracer's own, preempt, prev, next; from Linux 5.18 on the state of prev */

@@ -125,6 +125,15 @@ def compare_memory(scrape, memory):
     check(abs(sum(got.values()) - end["total"]) <= 0.1 * end["total"] and got["anon"] > 0, f"resident {got}, report {end}")
 
 
+def compare_waits(scrape, log):
+    want = collections.Counter()
+    for w in log:
+        report = json.loads("\n".join(run_ptbpf("report", w["capture"], "--sched", "--json").out))
+        want.update(next(t["waits_ns"] for t in report["threads"] if t["pid"] == t["tid"]))
+    for reason, ns in want.items():
+        near(scrape.get("ptbpf_wait_seconds_total", reason=reason), ns / 1e9, reason)
+
+
 def compare_losses(scrape, reports):
     want = collections.Counter()
     for c in (c for d in reports for c in d["loss"]["counters"] if c["loss"] and not c["name"].endswith("_NS")):
@@ -143,7 +152,7 @@ def test_values(ws, detail):
     """Each value is that of reports of the captures."""
     job = shared(workload, "train_loop.py")
     job.wait_line("step 20")
-    with sampled(ws + "/w", "--pid", job.pid, "--profile-memory", "--kernel-memory", "--schedule",
+    with sampled(ws + "/w", "--pid", job.pid, "--profile-memory", "--kernel-memory", "--sched", "--schedule",
                  "wait=6s,active=700ms,skip_first_wait=1") as (t, url):
         first = Scrape(url)
         check(first.get("ptbpf_windows_total", result="complete") == first.get("ptbpf_operators_total") == 0, "not empty at the begin")
@@ -166,6 +175,7 @@ def test_values(ws, detail):
         near(scrape.get("ptbpf_last_window_late_seconds"), log[-1]["late_seconds"], "late")
         near(scrape.get("ptbpf_last_window_begin_seconds"), log[-1]["begin_unix_ns"] / 1e9, "begin")
         check(scrape.get("ptbpf_targets") == 1 and scrape.get("ptbpf_cpu_seconds_total") > 0, "targets, own time")
+        compare_waits(scrape, log)
         compare_losses(scrape, reports)
         check(scrape.types["ptbpf_step_duration_seconds"] == "histogram" and scrape.types["ptbpf_build"] == "info", f"{scrape.types}")
     detail(f"{len(log)} windows, {len(scrape.values)} samples, {scrape.get('ptbpf_step_duration_seconds_count'):.0f} steps")

@@ -11,6 +11,7 @@
 #include "base/containers.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "model/session.h"
 
 static const struct {
 	uint64_t ns;
@@ -172,6 +173,9 @@ void metrics__add(struct metrics *m, const struct metrics_window *w)
 	sum->has_faults |= w->has_faults;
 	sum->minor_faults += w->minor_faults;
 	sum->major_faults += w->major_faults;
+	sum->has_waits |= w->has_waits;
+	for (uint32_t i = 0; i < PTB_WAIT_CNT; i++)
+		sum->wait_ns[i] = metrics__sum(sum->wait_ns[i], w->wait_ns[i]);
 	for (uint32_t i = 0; i < w->gpu_cnt && i < METRICS_GPUS; i++)
 		add_gpu(sum, &w->gpus[i]);
 	for (uint32_t i = 0; i < PTB_CNT_MAP; i++)
@@ -355,6 +359,12 @@ static void put_memory(struct text *t, const struct metrics *m)
 		       "Page faults of the targets in windows.");
 		put_number(t, "kind", "minor", m->sum.minor_faults);
 		put_number(t, "kind", "major", m->sum.major_faults);
+	}
+	if (m->sum.has_waits) {
+		family(t, "ptbpf_wait_seconds", "counter", "seconds",
+		       "What the main threads of the targets waited for in windows.");
+		for (uint32_t i = 0; i < PTB_WAIT_CNT; i++)
+			put_seconds(t, "reason", wait__name(i), m->sum.wait_ns[i]);
 	}
 }
 

@@ -65,6 +65,8 @@ struct metrics_window {
 	uint64_t device_bytes, device_reserved_bytes;
 	bool has_faults; /* --kernel-memory */
 	uint64_t minor_faults, major_faults;
+	bool has_waits;                 /* --sched */
+	uint64_t wait_ns[PTB_WAIT_CNT]; /* of main threads */
 	uint32_t gpu_cnt;
 	struct metrics_gpu gpus[METRICS_GPUS];
 	uint64_t losses[PTB_CNT_MAP]; /* by enum ptb_counter_id */

@@ -27,6 +27,7 @@ static const struct {
 	{ "device_reserved_bytes", NUMBERS(device_reserved_bytes) },
 	{ "minor_faults", NUMBERS(minor_faults) },
 	{ "major_faults", NUMBERS(major_faults) },
+	{ "wait_ns", NUMBERS(wait_ns) },
 	{ "losses", NUMBERS(losses) },
 };
 
@@ -38,6 +39,7 @@ static const struct {
 	{ "has_memory", offsetof(struct metrics_window, has_memory) },
 	{ "has_device_memory", offsetof(struct metrics_window, has_device_memory) },
 	{ "has_faults", offsetof(struct metrics_window, has_faults) },
+	{ "has_waits", offsetof(struct metrics_window, has_waits) },
 };
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows[0]))

@@ -120,6 +120,14 @@ static void take_kernel(void *arg, const struct kernel_event *ev)
 	}
 }
 
+static void take_wait(void *arg, const struct sched_event *ev)
+{
+	struct window_metrics *wm = arg;
+
+	for (uint32_t i = 0; i < PTB_WAIT_CNT && ev->at.tid == ev->at.tgid; i++)
+		wm->w.wait_ns[i] = metrics__sum(wm->w.wait_ns[i], ev->ns[i]);
+}
+
 struct window_metrics *window_metrics__new(const struct session *s, const struct hashmap *users)
 {
 	struct window_metrics *wm = xcalloc(1, sizeof(*wm));
@@ -137,9 +145,11 @@ uint32_t window_metrics__sinks(struct window_metrics *wm, struct session_sink *s
 {
 	uint32_t n = 0;
 
-	sinks[n++] = (struct session_sink){
-		.arg = wm, .slice = take_slice, .memory = take_memory, .kernel = take_kernel
-	};
+	sinks[n++] = (struct session_sink){ .arg = wm,
+					    .slice = take_slice,
+					    .memory = take_memory,
+					    .kernel = take_kernel,
+					    .sched = take_wait };
 	sinks[n++] = key_averages__sink(wm->ka);
 	if (wm->gr)
 		sinks[n++] = gpus_report.sink(wm->gr);
@@ -224,6 +234,7 @@ void window_metrics__finish(struct window_metrics *wm, const struct session_tota
 	set_cost(w, info);
 	w->has_memory = info->has_memory;
 	w->has_faults = info->has_kernel_memory;
+	w->has_waits = info->has_sched;
 	w->has_device_memory = wm->device_cnt > 0;
 	for (uint32_t i = 0; i < wm->device_cnt; i++) {
 		w->device_bytes += wm->devices[i].allocated;

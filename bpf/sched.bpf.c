@@ -348,12 +348,15 @@ int BPF_PROG(sched_task_exit, struct task_struct *task)
 	struct task_struct *me = bpf_get_current_task_btf();
 	struct sched_acc *acc = sched_acc_of(me);
 	struct ptb_thread_key key;
+	__u32 *tid;
 
 	if (!acc)
 		return 0;
 	sched_emit_sums(acc, bpf_ktime_get_ns());
-	key = (struct ptb_thread_key){ .tgid = acc->tgid, .fsbase = me->thread.fsbase };
-	bpf_map_delete_elem(&thread_of_fsbase, &key);
+	key = (struct ptb_thread_key){ .tgid = acc->tgid, .fsbase = acc->fsbase };
+	tid = bpf_map_lookup_elem(&thread_of_fsbase, &key);
+	if (tid && *tid == acc->tid) /* else another thread has its stack already */
+		bpf_map_delete_elem(&thread_of_fsbase, &key);
 	acc->window = 0;
 	return 0;
 }

@@ -4,7 +4,6 @@
  * schemas/formats/sched_report.schema.json.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "report/report_priv.h"
@@ -267,9 +266,10 @@ static int finish_report(void *o, const struct output_args *args)
 	struct doc d;
 	int err;
 
-	memcpy(all, sr->threads, sr->thread_cnt * sizeof(*all));
-	for (uint32_t i = 0; i < sr->thread_cnt; i++)
+	for (uint32_t i = 0; i < sr->thread_cnt; i++) {
+		all[i] = sr->threads[i];
 		by_index[i] = &all[i];
+	}
 	for (uint32_t i = 0; i < sr->row_cnt; i++)
 		sr->rows[i].idle = (double)on_cpu(&sr->threads[sr->rows[i].thread]) <
 				   IDLE_SHARE * window;

@@ -46,7 +46,8 @@ def verdict(ws, *words):
     return json.loads("\n".join(t.out)), said
 
 
-@pytest.mark.parametrize("cause, rule", [("gil", "gil"), ("sleep", "sleep"), ("read_file", "file_io"), ("lock", "lock")])
+@pytest.mark.parametrize("cause, rule", [("gil", "gil"), ("read_file", "file_io"), *(pytest.param(name, name, marks=pytest.mark.soak)
+                                                                                     for name in ("sleep", "lock"))])
 def test_share(ws, cause, rule, detail):
     """A cause has the share that the kernel counts, since the thread is blocked by nothing else, and the line."""
     doc, said = verdict(ws, cause)
@@ -60,7 +61,8 @@ def test_share(ws, cause, rule, detail):
     detail(f"{cause}: {found['share']:.1%}, the program {blocked:.1%}")
 
 
-@pytest.mark.parametrize("program", ["mlp", "lstm", "workers", "ranks"])
+@pytest.mark.parametrize("program", ["workers", *(pytest.param(name, marks=pytest.mark.soak)
+                                                   for name in ("mlp", "cnn", "transformer", "lstm", "embedding", "inference", "ranks", "compiled"))])
 def test_healthy(ws, program):
     """No rule speaks of a program without a cause; that a machine is busy is true, however."""
     doc, said = verdict(ws, program)

@@ -72,6 +72,7 @@ const volatile __u32 gpu_majors[2] = {};             /* device numbers of NVIDIA
 /* The same as for kernel memory. */
 __u32 sched_active __attribute__((aligned(64))) = 0;
 __u32 sched_window = 0, sched_closing = 0;
+__u64 sched_end_ns = 0; /* when it was closed */
 
 /*
  * Losses per ring since user space took them last: it exchanges count and first time with 0. Each

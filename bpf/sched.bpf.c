@@ -381,7 +381,8 @@ int sched_tasks(struct bpf_iter__task *ctx)
 	if (sched_closing) {
 		if (!acc || acc->window != sched_window)
 			return 0;
-		if (acc->out_ns) {
+		now = sched_end_ns; /* what it did since then is not known */
+		if (acc->out_ns && acc->out_ns < now) {
 			acc->out_cut = 1;
 			sched_ended(acc, now);
 		}

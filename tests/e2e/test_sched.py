@@ -2,6 +2,7 @@
 """--sched: what threads did, against what they and the kernel say themselves."""
 
 import json
+import os
 import signal
 import subprocess
 
@@ -10,7 +11,7 @@ import pytest
 from memory_cgroup import Limited, read
 from support import AGENT, BUILD, PYTHON, WORKLOADS, Process, Tracer, check, load_trace, loss_counters, modified_code, run_ptbpf, slices, workload
 
-SLACK_NS = 20e6  # what the program does beside its rounds, and what it takes to begin and end the window
+SLACK_NS = 50e6  # what the program does beside its rounds, and what it takes to begin and end the window
 EXPECTED = {  # by annotation or operator of waits.py
     "sleeps": "sleep", "locks": "lock", "reads": "pipe or socket", "polls": "poll", "selects": "poll", "file": "file I/O", "fsync": "file I/O",
     "gil": "GIL", "child": "child process", "preempted": "CPU", "waits::sleep": "sleep", "aten::from_file": "file I/O",
@@ -23,6 +24,12 @@ def near(a, b, share=0.01, slack=SLACK_NS):
 
 def sched(capture):
     return json.loads("\n".join(run_ptbpf("report", capture, "--sched", "--json", "--row-limit", "-1", expect=(0, 3)).out))
+
+
+def stolen_ns():
+    """Time that the machine, a virtual one, did not run: no thread's processor time has it, and no wait (/proc/stat, in ticks)."""
+    with open("/proc/stat", encoding="utf-8") as f:
+        return int(f.readline().split()[8]) * 10**9 // os.sysconf("SC_CLK_TCK")
 
 
 def record(ws, target, rounds, *options):
@@ -51,7 +58,9 @@ def test_truth(ws, agent, detail):
     """Times of all threads as the kernel counts them; times and reasons of each wait as the program knows them."""
     with Process([PYTHON, "-u", f"{WORKLOADS}/waits.py"], stdin=subprocess.PIPE, env={"LD_PRELOAD": AGENT} if agent else None) as target:
         target.wait_line("^ready")
+        stolen = -stolen_ns()
         said, report = record(ws, target, 20)
+        slack = 3e6 + stolen + stolen_ns()
     recorded = {t["tid"]: t for t in report["threads"]}
     for tid, end in said["end"].items():
         begin, got = said["begin"].get(tid, {}), recorded[int(tid)]
@@ -62,12 +71,12 @@ def test_truth(ws, agent, detail):
         check(near(got["voluntary"] + got["preempted"], switches, slack=20), f"{end['name']} was switched {switches} times: {got}")
     for name, what in EXPECTED.items():
         own, got = said["waits"][name], waits_of(report, said["pid"], name)
-        # between an annotation's ends and the program's own clocks it may wait, too: for a CPU, and for the GIL
-        around = got.get("CPU", 0) + got.get("GIL", 0)
-        check(sum(got.values()) > 0.95 * own["off_ns"] - 3e6 and sum(got.values()) - around < 1.05 * own["off_ns"] + 3e6, f"{name}: {own}, recorded {got}")
+        blocked = sum(ns for w, ns in got.items() if w != "CPU")
+        # between an annotation's ends and the program's own clocks it may wait for the GIL, too
+        check(near(blocked, own["blocked_ns"], 0.05, slack) or name == "gil" and blocked > own["blocked_ns"], f"{name}: {own}, {got}, slack {slack}")
         reasons = {w: ns for w, ns in got.items() if w != "CPU"} if what != "CPU" else got  # on a busy machine each wait ends with one for a CPU
         check(max(reasons, key=reasons.get) == what, f"{name}: {got}")
-        detail(f"{name} {got[what] / own['off_ns']:.0%}")
+        detail(f"{name} {got[what] / own['wall_ns']:.0%} of its time")
     got = waits_of(report, said["pid"], "gil")
     check(got["GIL"] + got.get("CPU", 0) >= said["waits"]["gil"]["gil_ns"] * 0.9, f"the GIL: {got}, {said['waits']['gil']}")
     holders = {w.get("holder_tid") for w in report["waits"] if w["what"] == "GIL" and w["tid"] == said["pid"] and w["annotation"] == "gil"}

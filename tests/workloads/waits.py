@@ -3,7 +3,7 @@
 
 A line `N [NAME...]` on stdin does N rounds of these waits (default: all) and is answered with a line of JSON:
 
-  waits    {name: count, wall_ns, cpu_ns, off_ns} of the main thread in the annotation or operator of that name; of `gil` also gil_ns: the time
+  waits    {name: count, wall_ns, cpu_ns, blocked_ns} of the main thread in the annotation or operator of that name; of `gil` also gil_ns: the time
            between the end of a C function and Python's next instruction
   begin    what the kernel said of each thread before the rounds,
   end      and after them
@@ -194,24 +194,31 @@ WAITS = {**{f.__name__: f for f in (sleeps, spins, locks, reads, polls, selects,
          **OPERATORS}
 
 
+def clocks():
+    """Of the time that passes, what this thread has of CPUs, and what it waits for one."""
+    return now(), time.thread_time_ns(), int(os.pread(schedstat, 64, 0).split()[1])
+
+
 def measure(name):
-    sums.setdefault(name, {"count": 0, "wall_ns": 0, "cpu_ns": 0, "off_ns": 0})
+    sums.setdefault(name, {"count": 0, "wall_ns": 0, "cpu_ns": 0, "blocked_ns": 0})
     act = WAITS[name]()
     act, after = act if isinstance(act, tuple) else (act, lambda: None)
     if name in OPERATORS:
-        begin, cpu = now(), time.thread_time_ns()
+        begin = clocks()
         act()
-        end, cpu_end = now(), time.thread_time_ns()
+        end = clocks()
     else:
         with record_function(name):
-            begin, cpu = now(), time.thread_time_ns()
+            begin = clocks()
             act()
-            end, cpu_end = now(), time.thread_time_ns()
-    for key, value in (("count", 1), ("wall_ns", end - begin), ("cpu_ns", cpu_end - cpu), ("off_ns", end - begin - cpu_end + cpu)):
+            end = clocks()
+    wall, cpu, queue = (b - a for a, b in zip(begin, end))
+    for key, value in (("count", 1), ("wall_ns", wall), ("cpu_ns", cpu), ("blocked_ns", wall - cpu - queue)):
         sums[name][key] += value
     after()
 
 
+schedstat = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)
 CPU = max(os.sched_getaffinity(0))
 torch.set_num_threads(1)
 x = torch.ones(4)

@@ -16,6 +16,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
+#include "base/clock.h"
 #include "probe/probe_state.h"
 
 #ifndef SYS_futex_wait
@@ -217,6 +218,7 @@ int sched__end(const struct sched *sc, struct ptbpf_bpf *s, const struct rings *
 {
 	if (!sc->on || !s->bss->sched_active)
 		return 0;
+	s->bss->sched_end_ns = clock__mono_ns();
 	__atomic_store_n(&s->bss->sched_active, 0, __ATOMIC_SEQ_CST);
 	rings__wait_programs(r);
 	s->bss->sched_closing = 1;

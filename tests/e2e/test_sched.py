@@ -94,7 +94,7 @@ def test_outputs(ws):
                     if e["ph"] == "T" and e["tid"] == said["pid"])
     gaps = [b[0] - a[0] - a[1] for a, b in zip(states, states[1:])]
     check(all(abs(gap) < 0.01 for gap in gaps), f"states are not side by side: {states}")
-    check(near(sum(s[1] for s in states) * 1e3, trace["ptbpf"]["window"]["duration_ns"], 0, 5e6), "the window is not filled")
+    check(near(sum(s[1] for s in states) * 1e3, trace["ptbpf"]["window"]["duration_ns"], 0), "the window is not filled")
     for a in slices(trace, "sleeps"):
         inside = [s for s in states if a["ts"] <= s[0] and s[0] + s[1] <= a["ts"] + a["dur"]]
         check(any(s[3] == "sleep" for s in inside), f"{a}: {inside}")

@@ -62,17 +62,15 @@ void sched__record(struct model *m, struct thread *t, const struct ptb_rec_hdr *
 	bool single = h->kind == PTB_REC_SCHED_WAIT;
 	const struct entry *open;
 	struct sched_event ev = { .end_ns = h->ts_ns,
-				  .begin_ns = single ? w->begin_ns : sums->begin_ns,
-				  .at = op_context__none(h->tgid, h->tid) };
+				  .begin_ns = single ? w->begin_ns : sums->begin_ns };
 
 	if (!(single ? take_wait(m, w, &ev) : take_sums(m, sums, &ev))) {
 		m->totals->bad_records++;
 		return;
 	}
-	open = stack__context(t, &ev.at).entry;
+	open = stack__whole_context(m, t, h->tgid, h->tid, &ev.at).entry;
 	if (!ev.at.stack && open)
 		ev.at.stack = entry__py_stack(open);
-	ev.at.enclosed = ev.at.slice != 0;
 	if (!model__leaves_out(m, ev.at.within))
 		MODEL_EMIT(m, sched, &ev);
 }

@@ -401,7 +401,7 @@ const char *wait__name(uint32_t what); /* of enum ptb_wait: "GIL" */
  * several short ones. */
 struct sched_event {
 	uint64_t begin_ns, end_ns;
-	struct op_context at; /* at the end; step: not set */
+	struct op_context at; /* at the end */
 	uint64_t ns[PTB_WAIT_CNT];
 	uint32_t voluntary, preempted; /* intervals */
 	/* sums: since when the thread's waits are known, all of them up to end_ns; else 0 */

@@ -278,25 +278,25 @@ enum ptb_kmem_events { PTB_KMEM_OOM_KILL, PTB_KMEM_HUGE_PAGE, PTB_KMEM_MIGRATE }
 /* ---- scheduling (--sched) ---- */
 
 /* What a thread that does not run waits for. */
-/*     name     nr  text */
+/*     name     nr  text               group (enum wait_group, model/session.h) */
 /* clang-format off */
-#define PTB_WAITS(X)                     \
-	X(CPU,   0, "CPU")              \
-	X(GIL,   1, "GIL")              \
-	X(LOCK,  2, "lock")             \
-	X(POLL,  3, "poll")             \
-	X(PIPE,  4, "pipe or socket")   \
-	X(FILE,  5, "file I/O")         \
-	X(SLEEP, 6, "sleep")            \
-	X(MEMORY, 7, "memory")          \
-	X(GPU,   8, "GPU driver")       \
-	X(CHILD, 9, "child process")    \
-	X(STOP, 10, "stopped")          \
-	X(OTHER,11, "other")
+#define PTB_WAITS(X)                          \
+	X(CPU,     0, "CPU",            CPU)  \
+	X(GIL,     1, "GIL",            GIL)  \
+	X(LOCK,    2, "lock",           LOCK) \
+	X(POLL,    3, "poll",           IO)   \
+	X(PIPE,    4, "pipe or socket", IO)   \
+	X(FILE,    5, "file I/O",       IO)   \
+	X(SLEEP,   6, "sleep",          SLEEP)\
+	X(MEMORY,  7, "memory",         OTHER)\
+	X(GPU,     8, "GPU driver",     OTHER)\
+	X(CHILD,   9, "child process",  OTHER)\
+	X(STOP,   10, "stopped",        OTHER)\
+	X(OTHER,  11, "other",          OTHER)
 /* clang-format on */
 
 enum ptb_wait {
-#define X(name, nr, text) PTB_WAIT_##name = nr,
+#define X(name, nr, text, group) PTB_WAIT_##name = nr,
 	PTB_WAITS(X)
 #undef X
 		PTB_WAIT_CNT

@@ -300,14 +300,10 @@ static void sum_kernel_memory(void *arg, const struct kernel_event *ev)
 	stack_sum__add(&st->nodes[node].self[st->run][STACK_FAULT_BYTES], (int64_t)r->fault_bytes);
 }
 
-/* What PTB_WAITS are in stacks. */
-static const uint8_t wait_metric[PTB_WAIT_CNT] = {
-	[PTB_WAIT_CPU] = STACK_WAIT_CPU,     [PTB_WAIT_GIL] = STACK_WAIT_GIL,
-	[PTB_WAIT_LOCK] = STACK_WAIT_LOCK,   [PTB_WAIT_POLL] = STACK_WAIT_IO,
-	[PTB_WAIT_PIPE] = STACK_WAIT_IO,     [PTB_WAIT_FILE] = STACK_WAIT_IO,
-	[PTB_WAIT_SLEEP] = STACK_WAIT_OTHER, [PTB_WAIT_MEMORY] = STACK_WAIT_OTHER,
-	[PTB_WAIT_GPU] = STACK_WAIT_OTHER,   [PTB_WAIT_CHILD] = STACK_WAIT_OTHER,
-	[PTB_WAIT_STOP] = STACK_WAIT_OTHER,  [PTB_WAIT_OTHER] = STACK_WAIT_OTHER,
+static const uint8_t wait_metric[WAITS_CNT] = {
+	[WAITS_CPU] = STACK_WAIT_CPU,     [WAITS_GIL] = STACK_WAIT_GIL,
+	[WAITS_LOCK] = STACK_WAIT_LOCK,   [WAITS_IO] = STACK_WAIT_IO,
+	[WAITS_SLEEP] = STACK_WAIT_OTHER, [WAITS_OTHER] = STACK_WAIT_OTHER,
 };
 
 /* Of waits in operators and annotations: elsewhere a thread has no stack here. */
@@ -320,7 +316,7 @@ static void sum_waits(void *arg, const struct sched_event *ev)
 		return;
 	self = st->nodes[event_node(st, &ev->at)].self[st->run];
 	for (uint32_t i = 0; i < PTB_WAIT_CNT; i++)
-		stack_sum__add(&self[wait_metric[i]], (int64_t)ev->ns[i]);
+		stack_sum__add(&self[wait_metric[wait__group(i)]], (int64_t)ev->ns[i]);
 }
 
 /*

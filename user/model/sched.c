@@ -9,12 +9,23 @@
 const char *wait__name(uint32_t what)
 {
 	static const char *const names[PTB_WAIT_CNT] = {
-#define X(name, nr, text) [nr] = text,
+#define X(name, nr, text, group) [nr] = text,
 		PTB_WAITS(X)
 #undef X
 	};
 
 	return what < PTB_WAIT_CNT ? names[what] : names[PTB_WAIT_OTHER];
+}
+
+enum wait_group wait__group(uint32_t what)
+{
+	static const uint8_t groups[PTB_WAIT_CNT] = {
+#define X(name, nr, text, group) [nr] = WAITS_##group,
+		PTB_WAITS(X)
+#undef X
+	};
+
+	return (enum wait_group)groups[what];
 }
 
 static bool take_wait(const struct model *m, const struct ptb_sched_wait *r, struct sched_event *ev)

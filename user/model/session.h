@@ -395,7 +395,10 @@ static inline const char *py_sample__state_name(enum py_sample_state state)
 
 /* ---- scheduling (--sched) ---- */
 
-const char *wait__name(uint32_t what); /* of enum ptb_wait: "GIL" */
+/* What is shown as one: each adds up some of PTB_WAITS. */
+enum wait_group { WAITS_CPU, WAITS_GIL, WAITS_LOCK, WAITS_IO, WAITS_SLEEP, WAITS_OTHER, WAITS_CNT };
+enum wait_group wait__group(uint32_t what); /* of enum ptb_wait */
+const char *wait__name(uint32_t what);      /* "GIL" */
 
 /* What a thread waited for between two times: an interval in which it did not run, or the sums of
  * several short ones. */

@@ -8,18 +8,6 @@
 #include "base/mem.h"
 #include "report/report_priv.h"
 
-/* The columns of waits: each adds up some of PTB_WAITS. */
-enum wait_group { WAITS_CPU, WAITS_GIL, WAITS_LOCK, WAITS_IO, WAITS_SLEEP, WAITS_OTHER, WAITS_CNT };
-
-static const uint8_t group_of[PTB_WAIT_CNT] = {
-	[PTB_WAIT_CPU] = WAITS_CPU,     [PTB_WAIT_GIL] = WAITS_GIL,
-	[PTB_WAIT_LOCK] = WAITS_LOCK,   [PTB_WAIT_POLL] = WAITS_IO,
-	[PTB_WAIT_PIPE] = WAITS_IO,     [PTB_WAIT_FILE] = WAITS_IO,
-	[PTB_WAIT_SLEEP] = WAITS_SLEEP, [PTB_WAIT_MEMORY] = WAITS_OTHER,
-	[PTB_WAIT_GPU] = WAITS_OTHER,   [PTB_WAIT_CHILD] = WAITS_OTHER,
-	[PTB_WAIT_STOP] = WAITS_OTHER,  [PTB_WAIT_OTHER] = WAITS_OTHER,
-};
-
 struct sched_thread {
 	uint32_t tgid, tid;
 	uint64_t since_ns, until_ns; /* known from, to */
@@ -213,7 +201,7 @@ static void add_threads(struct doc *d, const struct sched_report *sr, double win
 		doc__object(d, "waits_ns");
 		for (uint32_t k = 0; k < PTB_WAIT_CNT; k++) {
 			DOC(d, FACT(wait__name(k), t->ns[k]));
-			sums[group_of[k]] += t->ns[k];
+			sums[wait__group(k)] += t->ns[k];
 		}
 		doc__end(d);
 		for (uint32_t k = 0; k < WAITS_CNT; k++)

@@ -79,7 +79,7 @@ static uint64_t gpu_waits(const struct why_case *c, struct time_within *in)
 static uint32_t waits_of(const struct why_case *c, struct time_within *in, struct time_part *parts)
 {
 	static const struct time_part rows[PTB_WAIT_CNT] = {
-#define X(name, nr, text) [PTB_WAIT_##name] = { text, "waits: " text, 0 },
+#define X(name, nr, text, group) [PTB_WAIT_##name] = { text, "waits: " text, 0 },
 		PTB_WAITS(X)
 #undef X
 	};

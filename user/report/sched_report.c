@@ -85,11 +85,10 @@ static uint32_t place_of(struct sched_report *sr, const struct op_context *at)
 	return p->nr;
 }
 
-static void add_row(struct sched_report *sr, uint32_t thread, uint32_t what,
+static void add_row(struct sched_report *sr, uint32_t thread, uint32_t place, uint32_t what,
 		    const struct sched_event *ev)
 {
 	uint32_t holder = what == PTB_WAIT_GIL && ev->wait ? ev->wait->holder : 0;
-	uint32_t place = place_of(sr, &ev->at);
 	struct wait_row *r = list__keyed(KEYED_LIST(sr, rows, row), (uint64_t)thread << 32 | place,
 					 (uint64_t)what << 32 | holder);
 
@@ -108,6 +107,7 @@ static void take_wait(void *arg, const struct sched_event *ev)
 	struct sched_report *sr = arg;
 	struct sched_thread *t =
 		list__keyed(KEYED_LIST(sr, threads, thread), ev->at.tgid, ev->at.tid);
+	uint32_t place = place_of(sr, &ev->at);
 
 	t->tgid = ev->at.tgid;
 	t->tid = ev->at.tid;
@@ -120,7 +120,7 @@ static void take_wait(void *arg, const struct sched_event *ev)
 	for (uint32_t i = 0; i < PTB_WAIT_CNT; i++) {
 		t->ns[i] += ev->ns[i];
 		if (ev->ns[i])
-			add_row(sr, (uint32_t)(t - sr->threads), i, ev);
+			add_row(sr, (uint32_t)(t - sr->threads), place, i, ev);
 	}
 }
 
@@ -169,7 +169,8 @@ static int by_ns(const void *a, const void *b)
 	return (x->ns < y->ns) - (x->ns > y->ns);
 }
 
-static void add_threads(struct doc *d, const struct sched_report *sr, double window)
+static void add_threads(struct doc *d, const struct sched_report *sr,
+			const struct sched_thread *threads, double window)
 {
 	const struct doc_column columns[] = {
 		{ "name", "thread", -16, NULL, 0, 0 },
@@ -190,7 +191,7 @@ static void add_threads(struct doc *d, const struct sched_report *sr, double win
 
 	doc__list(d, "threads", sr->thread_cnt, columns);
 	for (uint32_t i; doc__next(d, &i);) {
-		const struct sched_thread *t = &sr->threads[i];
+		const struct sched_thread *t = &threads[i];
 		uint64_t sums[WAITS_CNT] = { 0 };
 
 		DOC(d, FACT("name", session__thread_label(sr->s, t->tgid, t->tid)),
@@ -209,8 +210,7 @@ static void add_threads(struct doc *d, const struct sched_report *sr, double win
 	}
 }
 
-static void add_waits(struct doc *d, const struct sched_report *sr,
-		      const struct sched_thread *const *by_index, double window)
+static void add_waits(struct doc *d, const struct sched_report *sr, double window)
 {
 	const struct doc_column columns[] = {
 		{ "ns", "time", 9, unit__ns, 0, 0 },
@@ -226,7 +226,7 @@ static void add_waits(struct doc *d, const struct sched_report *sr,
 	doc__list(d, "waits", sr->row_cnt, columns);
 	for (uint32_t i; doc__next(d, &i);) {
 		const struct wait_row *r = &sr->rows[i];
-		const struct sched_thread *t = by_index[r->thread];
+		const struct sched_thread *t = &sr->threads[r->thread];
 		const struct place *p = &sr->places[r->place];
 		const char *line = text_ids__text(&sr->texts, p->line);
 
@@ -249,30 +249,27 @@ static int finish_report(void *o, const struct output_args *args)
 	struct sched_report *sr = o;
 	const struct session_info *info = session__info(args->s);
 	double window = (double)(info->end_ns - info->begin_ns);
-	struct sched_thread *all = xcalloc(sr->thread_cnt + 1ULL, sizeof(*all));
-	const struct sched_thread **by_index = xcalloc(sr->thread_cnt + 1ULL, sizeof(*by_index));
+	/* sorted; rows refer to the others by their index */
+	struct sched_thread *threads = xcalloc(sr->thread_cnt + 1ULL, sizeof(*threads));
 	struct doc d;
 	int err;
 
-	for (uint32_t i = 0; i < sr->thread_cnt; i++) {
-		all[i] = sr->threads[i];
-		by_index[i] = &all[i];
-	}
+	for (uint32_t i = 0; i < sr->thread_cnt; i++)
+		threads[i] = sr->threads[i];
 	for (uint32_t i = 0; i < sr->row_cnt; i++)
 		sr->rows[i].idle = (double)on_cpu(&sr->threads[sr->rows[i].thread]) <
 				   IDLE_SHARE * window;
-	sort__array(sr->threads, sr->thread_cnt, sizeof(*sr->threads), by_cpu);
+	sort__array(threads, sr->thread_cnt, sizeof(*threads), by_cpu);
 	sort__array(sr->rows, sr->row_cnt, sizeof(*sr->rows), by_ns);
 	doc__begin(&d, args);
 	doc__line(&d, "Threads, %.3f s, %u process%s; %%: of the window", window / 1e9,
 		  info->process_cnt, info->process_cnt == 1 ? "" : "es");
 	doc__gap(&d);
 	DOC(&d, FACT("long_ns", (uint32_t)PTB_SCHED_LONG_NS));
-	add_threads(&d, sr, window);
-	add_waits(&d, sr, by_index, window);
+	add_threads(&d, sr, threads, window);
+	add_waits(&d, sr, window);
 	err = doc__finish(&d);
-	free(all);
-	free(by_index);
+	free(threads);
 	return err;
 }
 

@@ -259,20 +259,28 @@ static __always_inline int emit_sp(const struct hit *hit, __u8 kind, __u64 sp)
 	return emit_sp_flags(hit, kind, 0, sp);
 }
 
-/* Any finished record; len is a multiple of 8. False: lost, and counted. */
-static __always_inline bool emit_copy(const struct hit *hit, void *rec, __u64 len)
+/* wakes: the reader may be woken, which must not be under the lock of a run queue. */
+static __always_inline bool emit_bytes(const struct hit *hit, void *rec, __u64 len, bool wakes)
 {
 	void *ring = ring_piece(0);
 
-	if (ring && !bpf_ringbuf_output(ring, rec, len, wake_flags(ring, hit->ts_ns)))
+	if (ring && !bpf_ringbuf_output(ring, rec, len,
+					wakes ? wake_flags(ring, hit->ts_ns) : BPF_RB_NO_WAKEUP))
 		return true;
 	ring = ring_pieces > 1 ? ring_piece(1) : NULL;
-	if (ring && !bpf_ringbuf_output(ring, rec, len, wake_flags(ring, hit->ts_ns))) {
+	if (ring && !bpf_ringbuf_output(ring, rec, len,
+					wakes ? wake_flags(ring, hit->ts_ns) : BPF_RB_NO_WAKEUP)) {
 		ring_go_on();
 		return true;
 	}
 	ring_full(hit);
 	return false;
+}
+
+/* Any finished record; len is a multiple of 8. False: lost, and counted. */
+static __always_inline bool emit_copy(const struct hit *hit, void *rec, __u64 len)
+{
+	return emit_bytes(hit, rec, len, true);
 }
 
 /* ---- texts ---- */

@@ -39,20 +39,6 @@ static __always_inline struct sched_acc *sched_acc_of(struct task_struct *task)
 	return acc && acc->window == window ? acc : NULL;
 }
 
-/* Without a wake-up: the reader polls often enough. */
-static __always_inline void sched_emit(const struct hit *hit, void *rec, __u64 len)
-{
-	void *ring = ring_piece(0);
-
-	if (ring && !bpf_ringbuf_output(ring, rec, len, BPF_RB_NO_WAKEUP))
-		return;
-	ring = ring_pieces > 1 ? ring_piece(1) : NULL;
-	if (ring && !bpf_ringbuf_output(ring, rec, len, BPF_RB_NO_WAKEUP))
-		ring_go_on();
-	else
-		ring_full(hit);
-}
-
 static __always_inline bool sched_may_emit(__u64 now)
 {
 	__u32 key = 0;
@@ -83,7 +69,7 @@ static __noinline int sched_emit_sums(struct sched_acc *acc, __u64 now)
 	__builtin_memcpy(r.ns, acc->ns, sizeof(r.ns));
 	r.voluntary = acc->voluntary;
 	r.preempted = acc->preempted;
-	sched_emit(&hit, &r, sizeof(r));
+	emit_bytes(&hit, &r, sizeof(r), false);
 	__builtin_memset(acc->ns, 0, sizeof(acc->ns));
 	acc->voluntary = acc->preempted = 0;
 	acc->begin_ns = 0;
@@ -249,7 +235,7 @@ static __always_inline void sched_ended(struct sched_acc *acc, __u64 now)
 		r.waker_tgid = acc->waker_tgid;
 		r.waker_tid = acc->waker_tid;
 	}
-	sched_emit(&hit, &r, sizeof(r));
+	emit_bytes(&hit, &r, sizeof(r), false);
 }
 
 SEC("tp_btf/sched_switch")

@@ -303,9 +303,8 @@ enum ptb_wait {
 };
 #define PTB_WAIT_SLOTS 16
 
-/* What a thread waited for since its last record of this kind, in intervals that have none of their
- * own; h.ts_ns: the end of the last one. The first record says that its waits are recorded from
- * now on, the last one that they are no more. */
+/* What a thread waited for since its last such record, in intervals without a record of their own.
+ * The first one says that its waits are recorded from now on, the last one that they end. */
 struct ptb_sched {
 	struct ptb_rec_hdr h;
 	__u64 since_ns;             /* since when the thread's waits are recorded */
@@ -884,6 +883,7 @@ enum ptb_stop_reason {
 	X(AGENT_EDGES,      75, BPF,  0, "probe hits at which operators of an agent began or ended, for kernel memory") \
 	X(OVER_THREADS,     76, BPF,  1, "samples of threads that did not run, not taken: beyond the limit of threads") \
 	X(SCHED_NO_ROOM,    78, BPF,  1, "threads whose waits are not recorded: no room for their sums") \
+	X(SCHED_UNSEEN,     81, BPF,  0, "returns of threads to a CPU that the Linux kernel did not report: they count from their wake-ups") \
 	X(THROTTLED_NS,     79, USER, 0, "time for which CPU quotas of control groups stopped a process, on all CPUs together, ns") \
 	X(OVER_COST,        77, USER, 1, "processes that lost their probes in the window: they had cost what --max-overhead allows")
 /* clang-format on */

@@ -179,9 +179,36 @@ static __always_inline void classify(struct sched_acc *acc, struct task_struct *
 
 /* ---- switches ---- */
 
+static __always_inline void sched_add(struct sched_acc *acc, __u64 blocked, __u64 queued)
+{
+	acc->ns[acc->what & (PTB_WAIT_SLOTS - 1)] += blocked;
+	acc->ns[PTB_WAIT_CPU] += queued;
+	acc->voluntary += !acc->preempted_now;
+	acc->preempted += acc->preempted_now;
+	if (!acc->begin_ns)
+		acc->begin_ns = acc->out_ns;
+}
+
+/*
+ * The thread stops running, and its last return to a processor was not reported: some kernels
+ * leave out switches of some tasks. It is known to have waited until it was woken, and runs since
+ * then as far as is known.
+ */
+static __always_inline void sched_unseen(struct sched_acc *acc, __u64 now)
+{
+	bool woken = !acc->preempted_now && acc->waking_ns > acc->out_ns;
+
+	count(PTB_CNT_SCHED_UNSEEN);
+	sched_add(acc, woken ? acc->waking_ns - acc->out_ns : 0, 0);
+	if (sched_may_emit(now))
+		sched_emit_sums(acc, now);
+}
+
 static __always_inline void sched_out(struct sched_acc *acc, struct task_struct *task,
 				      bool preempted, __u32 state, __u64 now)
 {
+	if (acc->out_ns)
+		sched_unseen(acc, now);
 	acc->out_ns = now;
 	acc->cpu = bpf_get_smp_processor_id();
 	acc->preempted_now = preempted;
@@ -210,12 +237,7 @@ static __always_inline void sched_ended(struct sched_acc *acc, __u64 now)
 	if (ready > now)
 		ready = now;
 	if (!acc->out_cut && (now - acc->out_ns < PTB_SCHED_LONG_NS || !sched_may_emit(now))) {
-		acc->ns[acc->what & (PTB_WAIT_SLOTS - 1)] += ready - acc->out_ns;
-		acc->ns[PTB_WAIT_CPU] += now - ready;
-		acc->voluntary += !acc->preempted_now;
-		acc->preempted += acc->preempted_now;
-		if (!acc->begin_ns)
-			acc->begin_ns = acc->out_ns;
+		sched_add(acc, ready - acc->out_ns, now - ready);
 		if (now - acc->begin_ns > SCHED_SUM_NS && sched_may_emit(now))
 			sched_emit_sums(acc, now);
 		return;

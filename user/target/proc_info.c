@@ -44,15 +44,17 @@ bool proc_path__cut_deleted(char *path)
 bool proc_cgroup__next(const char **at, struct proc_cgroup *cg)
 {
 	while (**at) {
-		const char *line = *at, *path;
+		const char *line = *at, *names, *path;
 		size_t len = strcspn(line, "\n");
 
 		*at += len + (line[len] == '\n');
-		path = memchr(line, ':', len);
-		path = path ? memchr(path + 1, ':', len - (size_t)(path + 1 - line)) : NULL;
+		names = memchr(line, ':', len);
+		path = names ? memchr(names + 1, ':', len - (size_t)(names + 1 - line)) : NULL;
 		if (!path)
 			continue;
-		*cg = (struct proc_cgroup){ .path = path + 1,
+		*cg = (struct proc_cgroup){ .controllers = names + 1,
+					    .controllers_len = (size_t)(path - names) - 1,
+					    .path = path + 1,
 					    .len = len - (size_t)(path + 1 - line),
 					    .v2 = !strncmp(line, "0::", 3) };
 		return true;
@@ -374,29 +376,49 @@ bool proc__same_timens(pid_t pid)
 	return access("/proc/self/ns/time", F_OK) || same_namespace(pid, "time");
 }
 
-/* ---- stopped processes ---- */
+/* ---- what control groups say ---- */
+
+/* NULL: this group has no such file. folder: of the hierarchy, "" or "/cpu". */
+static FILE *open_group(const char *folder, const char *path, size_t len, const char *file)
+{
+	char *name = xasprintf("/sys/fs/cgroup%s%.*s/%s", folder, (int)len, path, file);
+	FILE *f = fopen(name, "re");
+
+	free(name);
+	return f;
+}
+
+/* Of a hierarchy of version 1: "cpu,cpuacct". */
+static bool has_controller(const struct proc_cgroup *cg, const char *name)
+{
+	const char *p = cg->controllers, *end = p + cg->controllers_len;
+	size_t len = strlen(name), n;
+
+	for (; p < end; p += n + 1) {
+		n = strcspn(p, ",:");
+		if (n == len && !strncmp(p, name, n))
+			return true;
+	}
+	return false;
+}
 
 static bool group_says(const char *folder, const struct proc_cgroup *cg, const char *file,
 		       const char *what)
 {
-	char *path = xasprintf("/sys/fs/cgroup%s%.*s/%s", folder, (int)cg->len, cg->path, file);
+	FILE *f = open_group(folder, cg->path, cg->len, file);
 	char line[64];
 	bool yes = false;
-	FILE *f = fopen(path, "re");
 
 	while (f && !yes && fgets(line, sizeof(line), f))
 		yes = strstr(line, what) != NULL;
 	if (f)
 		fclose(f);
-	free(path);
 	return yes;
 }
 
 /* By its group, or by one above, in either version of control groups. */
 static bool is_frozen(pid_t pid)
 {
-	static const char v1[] = ":freezer:";
-	const size_t v1_len = sizeof(v1) - 1;
 	struct proc_cgroup cg;
 	bool frozen = false;
 	const char *at;
@@ -409,19 +431,15 @@ static bool is_frozen(pid_t pid)
 		if (cg.v2)
 			frozen = group_says("", &cg, "cgroup.events", "frozen 1") ||
 				 group_says("/unified", &cg, "cgroup.events", "frozen 1");
-		else if ((size_t)(cg.path - text) > v1_len &&
-			 !strncmp(cg.path - v1_len, v1, v1_len))
+		else if (has_controller(&cg, "freezer"))
 			frozen = group_says("/freezer", &cg, "freezer.state", "FROZEN");
 	free(text);
 	return frozen;
 }
 
-/* ---- CPU quotas ---- */
-
 static uint64_t throttled_in(const char *folder, const char *path, size_t len)
 {
-	char *name = xasprintf("/sys/fs/cgroup%s%.*s/cpu.stat", folder, (int)len, path);
-	FILE *f = fopen(name, "re");
+	FILE *f = open_group(folder, path, len, "cpu.stat");
 	uint64_t ns = 0, v;
 	char line[128];
 
@@ -432,7 +450,6 @@ static uint64_t throttled_in(const char *folder, const char *path, size_t len)
 			ns = v;
 	if (f)
 		fclose(f);
-	free(name);
 	return ns;
 }
 
@@ -457,17 +474,11 @@ uint64_t proc__throttled_ns(pid_t pid)
 
 	if (proc_file__read(pid, 0, "cgroup", &text, &len))
 		return 0;
-	for (at = text; proc_cgroup__next(&at, &cg);) {
-		const char *line = cg.path;
-
-		while (line > text && line[-1] != '\n')
-			line--;
+	for (at = text; proc_cgroup__next(&at, &cg);)
 		if (cg.v2)
 			ns += throttled_above("", &cg) + throttled_above("/unified", &cg);
-		else if (memmem(line, (size_t)(cg.path - line), ":cpu:", 5) ||
-			 memmem(line, (size_t)(cg.path - line), ":cpu,", 5))
+		else if (has_controller(&cg, "cpu"))
 			ns += throttled_above("/cpu", &cg);
-	}
 	free(text);
 	return ns;
 }

@@ -42,8 +42,8 @@ bool proc_path__cut_deleted(char *path);
 /* A hierarchy of control groups: "0::/path" of version 2, "7:memory:/path" of version 1
  * (cgroups(7)). */
 struct proc_cgroup {
-	const char *path; /* in the text */
-	size_t len;
+	const char *controllers, *path; /* in the text */
+	size_t controllers_len, len;
 	bool v2;
 };
 

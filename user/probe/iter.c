@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Programs without an attachment: one program of the object loaded alone, and iterators, which are
  * read like files. */
+#define LOG_DOMAIN "probe"
+#include "base/log.h"
+
 #include <errno.h>
 #include <unistd.h>
 
@@ -44,4 +47,13 @@ int iter__run(const struct bpf_link *link)
 	while (n > 0);
 	close(fd);
 	return (int)n;
+}
+
+int iter__run_tasks(const struct bpf_link *link)
+{
+	int err = iter__run(link);
+
+	if (err)
+		pr_warn("cannot iterate over the tasks of this machine: %s", errstr(err));
+	return err;
 }

@@ -396,19 +396,10 @@ void kmem__free(struct kmem *k)
 
 /* ---- windows ---- */
 
-static int run_iterator(const struct kmem *k)
-{
-	int err = iter__run(k->iter);
-
-	if (err)
-		pr_warn("cannot iterate over the tasks of this machine: %s", errstr(err));
-	return err;
-}
-
 void kmem__join(const struct kmem *k, const struct ptbpf_bpf *s)
 {
 	if (k->on && __atomic_load_n(&s->bss->kmem_active, __ATOMIC_RELAXED))
-		run_iterator(k);
+		iter__run_tasks(k->iter);
 }
 
 /* Nothing is added to the sums while they are prepared, so they begin up to a millisecond before
@@ -423,7 +414,7 @@ void kmem__begin(const struct kmem *k, struct ptbpf_bpf *s, uint32_t window)
 	b->kmem_shrinking = 0; /* calls that are running now end unnoticed */
 	b->kmem_since = clock__mono_ns();
 	__atomic_store_n(&b->kmem_window, window, __ATOMIC_SEQ_CST);
-	if (run_iterator(k))
+	if (iter__run_tasks(k->iter))
 		b->kmem_lazy = 1;
 	__atomic_fetch_add(&b->kmem_gen, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&b->kmem_active, window, __ATOMIC_SEQ_CST);
@@ -439,7 +430,7 @@ int kmem__end(const struct kmem *k, struct ptbpf_bpf *s, const struct rings *r)
 	__atomic_store_n(&b->kmem_active, 0, __ATOMIC_SEQ_CST);
 	rings__wait_programs(r);
 	b->kmem_closing = 1;
-	err = run_iterator(k);
+	err = iter__run_tasks(k->iter);
 	__atomic_store_n(&b->kmem_window, 0, __ATOMIC_SEQ_CST);
 	return err;
 }

@@ -169,6 +169,8 @@ int load_alone(struct ptbpf_bpf *skel, const struct bpf_program *only);
 ssize_t iter__read(int fd, void *buf, size_t len);
 /* Runs an iterator without output to its end. 0 or negative errno. */
 int iter__run(const struct bpf_link *link);
+/* Over all tasks of this machine; warns of an error. */
+int iter__run_tasks(const struct bpf_link *link);
 
 /* ---- pidns.c, bpf_log.c ---- */
 

@@ -189,15 +189,6 @@ int probe_set__gil(const struct probe_set *ps, uint32_t tgid, const struct ptb_p
 		       0;
 }
 
-static int pass(const struct sched *sc)
-{
-	int err = iter__run(sc->iter);
-
-	if (err)
-		pr_warn("cannot iterate over the tasks of this machine: %s", errstr(err));
-	return err;
-}
-
 void sched__begin(const struct sched *sc, struct ptbpf_bpf *s, uint32_t window)
 {
 	if (!sc->on)
@@ -205,13 +196,13 @@ void sched__begin(const struct sched *sc, struct ptbpf_bpf *s, uint32_t window)
 	s->bss->sched_closing = 0;
 	__atomic_store_n(&s->bss->sched_window, window, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->bss->sched_active, window, __ATOMIC_SEQ_CST);
-	pass(sc);
+	iter__run_tasks(sc->iter);
 }
 
 void sched__join(const struct sched *sc, const struct ptbpf_bpf *s)
 {
 	if (sc->on && __atomic_load_n(&s->bss->sched_active, __ATOMIC_RELAXED))
-		pass(sc);
+		iter__run_tasks(sc->iter);
 }
 
 int sched__end(const struct sched *sc, struct ptbpf_bpf *s, const struct rings *r)
@@ -222,5 +213,5 @@ int sched__end(const struct sched *sc, struct ptbpf_bpf *s, const struct rings *
 	__atomic_store_n(&s->bss->sched_active, 0, __ATOMIC_SEQ_CST);
 	rings__wait_programs(r);
 	s->bss->sched_closing = 1;
-	return pass(sc);
+	return iter__run_tasks(sc->iter);
 }

@@ -69,7 +69,7 @@ def report(until):
 
 
 def compete():
-    """A process on the CPU to which the main thread goes for `preempted`: spins so long whenever it is told to."""
+    """A process on the CPU to which the main thread goes for `preempted`: spins so long whenever it is asked."""
     os.sched_setaffinity(0, {CPU})
     while os.read(rival[0], 1):
         spin(10 * SECONDS)

@@ -11,8 +11,8 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "report/report_priv.h"
 #include "ranks/rank_times.h"
+#include "report/report_priv.h"
 
 /* From which share of the window, or rate, on something stands out. */
 #define LOADER_SHARE 0.3

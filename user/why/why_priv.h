@@ -184,7 +184,7 @@ struct why_cause {
 	char evidence[512], change[256], next[256];
 	const char *op; /* NULL: none */
 	uint32_t line;  /* a text of why__text(); 0: not known */
-	uint32_t lacks; /* enum why_needs: it turned out that the rule cannot tell without */
+	uint32_t lacks; /* enum why_needs: it turned out that the rule cannot judge without */
 };
 
 struct why_case { /* the thread that is judged */

@@ -587,6 +587,18 @@ def check_why_report(doc, findings):
             findings.add("rows", f"a cause of no rule: {c}")
 
 
+# the key by which a document is known, its schema, its rules, its name
+REPORTS = [
+    ("processes", "memory_report", check_memory_report, "memory report"),
+    ("gpus", "gpu_report", check_gpu_report, "GPU report"),
+    ("compared", "skew_report", check_skew_report, "comparison of ranks"),
+    ("threads", "sched_report", check_sched_report, "report of threads"),
+    ("step", "why_report", check_why_report, "verdict"),
+    *((w + "s", "line_report", check_line_report, f"report by {w}") for w in LINE_ROWS),
+    ("rows", "report", check_report, "report"),
+]
+
+
 def check(path, args):
     findings = Findings()
     try:
@@ -594,41 +606,14 @@ def check(path, args):
     except (OSError, ValueError, EOFError) as err:
         findings.add("read", str(err))
         return findings, "nothing"
-    if isinstance(doc, dict) and "processes" in doc and "traceEvents" not in doc:
-        check_schema("memory_report", doc, findings, args.need_schema)
-        if not findings.by_rule:
-            check_memory_report(doc, findings)
-        return findings, "memory report"
-    if isinstance(doc, dict) and "gpus" in doc and "traceEvents" not in doc:
-        check_schema("gpu_report", doc, findings, args.need_schema)
-        if not findings.by_rule:
-            check_gpu_report(doc, findings)
-        return findings, "GPU report"
-    if isinstance(doc, dict) and "compared" in doc and "traceEvents" not in doc:
-        check_schema("skew_report", doc, findings, args.need_schema)
-        if not findings.by_rule:
-            check_skew_report(doc, findings)
-        return findings, "comparison of ranks"
-    if isinstance(doc, dict) and "threads" in doc and "traceEvents" not in doc:
-        check_schema("sched_report", doc, findings, args.need_schema)
-        if not findings.by_rule:
-            check_sched_report(doc, findings)
-        return findings, "report of threads"
-    if isinstance(doc, dict) and "step" in doc and "traceEvents" not in doc:
-        check_schema("why_report", doc, findings, args.need_schema)
-        if not findings.by_rule:
-            check_why_report(doc, findings)
-        return findings, "verdict"
-    if isinstance(doc, dict) and any(w + "s" in doc for w in LINE_ROWS) and "traceEvents" not in doc:
-        check_schema("line_report", doc, findings, args.need_schema)
-        if not findings.by_rule:
-            check_line_report(doc, findings)
-        return findings, "report by " + next(w for w in LINE_ROWS if w + "s" in doc)
-    if isinstance(doc, dict) and "rows" in doc and "traceEvents" not in doc:
-        check_schema("report", doc, findings, args.need_schema)
-        if not findings.by_rule:
-            check_report(doc, findings)
-        return findings, f"report, {len(doc['rows'])} rows"
+    if isinstance(doc, dict) and "traceEvents" not in doc:
+        for key, schema, rules, what in REPORTS:
+            if key not in doc:
+                continue
+            check_schema(schema, doc, findings, args.need_schema)
+            if not findings.by_rule:
+                rules(doc, findings)
+            return findings, what
     if not args.torch:
         check_schema("chrome_trace", doc, findings, args.need_schema)
         if findings.by_rule:  # the rules below require that the schema holds

@@ -45,6 +45,25 @@ static void take_python(struct target_python *py, const struct py_interp *pi)
 	py->why[0] = '\0';
 }
 
+static void warn_no_gil(const struct target *t, int err)
+{
+	if (err && err != -ESRCH && err != -ECANCELED)
+		pr_warn("pid %d: its waits for the GIL are shown as waits for a lock: %s", t->pid,
+			err == -ENOENT ? "no GIL is found in it" : errstr(err));
+}
+
+/* py_interp__find(), and the GIL where it is asked for. */
+static int find_interp(const struct targets *ts, struct target *t, struct py_interp *pi)
+{
+	int err = py_interp__find(t->pid, pi);
+
+	if (ts->opts->sched && !t->python.gil_known) {
+		warn_no_gil(t, err ? err : py_gil__find(t->pid, pi, &t->python.gil));
+		t->python.gil_known = true;
+	}
+	return err;
+}
+
 static bool reads_python(const struct targets *ts)
 {
 	return ts->opts->stacks || ts->opts->with_samples;
@@ -57,7 +76,7 @@ void target_python__find(struct targets *ts, struct target *t)
 
 	if (!reads_python(ts) || t->python.state != PYTHON_UNKNOWN)
 		return;
-	err = py_interp__find(t->pid, &pi);
+	err = find_interp(ts, t, &pi);
 	if (!err) {
 		take_python(&t->python, &pi);
 	} else if (err == -ENOENT) {
@@ -156,23 +175,16 @@ void target_python__use(struct targets *ts, struct target *t, uint32_t idx)
 void target_python__use_gil(struct targets *ts, struct target *t)
 {
 	struct target_python *py = &t->python;
-	struct py_interp pi = { 0 };
-	int err = 0;
+	struct py_interp pi;
 
 	if (!ts->opts->sched)
 		return;
 	if (!py->gil_known) {
-		err = py_interp__find(t->pid, &pi);
-		if (!err)
-			err = py_gil__find(t->pid, &pi, &py->gil);
+		find_interp(ts, t, &pi);
 		py_interp__clear(&pi);
-		py->gil_known = true;
 	}
-	if (!err && py->gil.end)
-		err = probe_set__gil(ts->ps, (uint32_t)t->pid, &py->gil);
-	if (err && err != -ESRCH && err != -ECANCELED)
-		pr_warn("pid %d: its waits for the GIL are shown as waits for a lock: %s", t->pid,
-			err == -ENOENT ? "no GIL is found in it" : errstr(err));
+	if (py->gil.end)
+		warn_no_gil(t, probe_set__gil(ts->ps, (uint32_t)t->pid, &py->gil));
 }
 
 static void python_json(struct jsonw *w, const void *arg)

@@ -111,6 +111,21 @@ def gaps(target, series, folder):
         series.add(f"gap.{kind}.window", target.answer()["longest_ns"])
 
 
+def alone(open_targets, round_of, table):
+    """The command line of one part of the rounds, with two programs."""
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--python", default=sys.executable)
+    ap.add_argument("--rounds", type=int, default=9)
+    args = ap.parse_args()
+    targets, series = open_targets(args.python), Series()
+    with tempfile.TemporaryDirectory(prefix="ptbpf-bench-") as folder:
+        for _ in range(args.rounds):
+            round_of(*targets, series, folder)
+    for target in targets:
+        target.close()
+    print("\n".join(table(series)))
+
+
 def measure(args):
     """Every round has every mode once, with the program alone before and after each window."""
     series = Series()

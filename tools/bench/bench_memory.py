@@ -4,10 +4,8 @@
   sudo tools/bench/bench_memory.py [--python PYTHON] [--rounds N]
 """
 
-import argparse
 import os
 import sys
-import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests"))
@@ -73,20 +71,6 @@ def table(s):
     return rows
 
 
-def main():
-    from bench import Series, Target
-    ap = argparse.ArgumentParser()
-    ap.add_argument("--python", default=sys.executable)
-    ap.add_argument("--rounds", type=int, default=9)
-    args = ap.parse_args()
-    target, fresh, series = Target(args.python), Target(args.python), Series()
-    with tempfile.TemporaryDirectory(prefix="ptbpf-bench-") as folder:
-        for _ in range(args.rounds):
-            round_of(target, fresh, series, folder)
-    target.close()
-    fresh.close()
-    print("\n".join(table(series)))
-
-
 if __name__ == "__main__":
-    main()
+    import bench
+    bench.alone(lambda python: (bench.Target(python), bench.Target(python)), round_of, table)

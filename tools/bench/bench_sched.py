@@ -4,12 +4,10 @@
   sudo tools/bench/bench_sched.py [--python PYTHON] [--rounds N]
 """
 
-import argparse
 import json
 import os
 import subprocess
 import sys
-import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests"))
@@ -66,20 +64,6 @@ def table(s):
     return rows
 
 
-def main():
-    from bench import Series, Target
-    ap = argparse.ArgumentParser()
-    ap.add_argument("--python", default=sys.executable)
-    ap.add_argument("--rounds", type=int, default=9)
-    args = ap.parse_args()
-    target, storm, series = Target(args.python), Storm(args.python), Series()
-    with tempfile.TemporaryDirectory(prefix="ptbpf-bench-") as folder:
-        for _ in range(args.rounds):
-            round_of(target, storm, series, folder)
-    target.close()
-    storm.close()
-    print("\n".join(table(series)))
-
-
 if __name__ == "__main__":
-    main()
+    import bench
+    bench.alone(lambda python: (bench.Target(python), Storm(python)), round_of, table)

@@ -6,12 +6,10 @@ the agent; part of bench.py's rounds. Alone:
   sudo tools/bench/bench_stacks.py [--python PYTHON] [--rounds N]
 """
 
-import argparse
 import contextlib
 import json
 import os
 import sys
-import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests"))
@@ -115,23 +113,16 @@ def table(s):
     return rows
 
 
-def main():
-    from bench import Series, Target
-    ap = argparse.ArgumentParser()
-    ap.add_argument("--python", default=sys.executable)
-    ap.add_argument("--rounds", type=int, default=9)
-    args = ap.parse_args()
-    target, with_agent, series = Target(args.python), Target(args.python, WITH_AGENT), Series()
-    with tempfile.TemporaryDirectory(prefix="ptbpf-bench-") as folder:
-        for _ in range(args.rounds):
-            round_of(target, with_agent, series, folder)
-        samples(target, series, folder, args.rounds * 4)
-    target.close()
-    with_agent.close()
-    print("\n".join(table(series)))
-    print(f"`--sample-stacks 99`, transformer: processor time of the program {change_text(series.data['samples'])}; "
-          f"in the first second {change_text(series.data['samples.begin'])}")
+def round_alone(target, with_agent, series, folder):
+    round_of(target, with_agent, series, folder)
+    samples(target, series, folder, 4)
+
+
+def table_alone(series):
+    return [*table(series), f"`--sample-stacks 99`, transformer: processor time of the program {change_text(series.data['samples'])}; "
+            f"in the first second {change_text(series.data['samples.begin'])}"]
 
 
 if __name__ == "__main__":
-    main()
+    import bench
+    bench.alone(lambda python: (bench.Target(python), bench.Target(python, WITH_AGENT)), round_alone, table_alone)

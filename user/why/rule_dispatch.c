@@ -13,7 +13,7 @@ static bool take_loop(const struct why_seen *seen, const struct why_loop *l, voi
 static void judge_loops(const struct why_case *c, struct why_loop_state *st, struct why_cause *out)
 {
 	uint64_t ns, cnt;
-	const struct why_line *most = why_lines__most(c, &st->lines, &ns, &cnt);
+	const struct why_line *most = why_lines__most(c->thread, &st->lines, &ns, &cnt);
 	char at[PY_TEXT_MAX + 8];
 
 	if (!most)

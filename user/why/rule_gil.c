@@ -5,30 +5,19 @@
 
 #include "why/why_priv.h"
 
-struct holder {
-	uint32_t tid;
-	uint64_t ns;
-};
-
 struct state {
 	struct why_amount waits;
-	struct holder *holders;
-	uint32_t holder_cnt, holder_cap;
-	struct hashmap holder_ids;
+	struct why_peers holders;
 	struct why_lines lines; /* in which the thread itself ran, by samples */
 };
 
 static void take_wait(const struct why_seen *seen, const struct sched_event *ev, void *state)
 {
 	struct state *st = state;
-	struct holder *h;
 
 	why_amount__add(seen->t, &st->waits, ev->ns[PTB_WAIT_GIL], ev->voluntary);
-	if (!ev->wait || !ev->wait->holder || ev->wait->what != PTB_WAIT_GIL)
-		return;
-	h = list__keyed(KEYED_LIST(st, holders, holder), ev->wait->holder, 0);
-	h->tid = ev->wait->holder;
-	h->ns += ev->ns[PTB_WAIT_GIL];
+	if (ev->wait && ev->wait->holder && ev->wait->what == PTB_WAIT_GIL)
+		why_peers__add(&st->holders, seen->t->tgid, ev->wait->holder, ev->ns[PTB_WAIT_GIL]);
 }
 
 static void take_sample(const struct why_seen *seen, const struct py_sample *ps, void *state)
@@ -40,7 +29,7 @@ static void take_sample(const struct why_seen *seen, const struct py_sample *ps,
 /* " of thread 12 (metrics) at train.py:6" */
 static void say_holder(const struct why_case *c, const struct state *st, char *buf, size_t cap)
 {
-	const struct holder *most = NULL;
+	const struct why_peer *most = why_peers__most(&st->holders);
 	const struct why_line *line = NULL;
 	const struct why_thread *t;
 	struct state *own;
@@ -48,14 +37,12 @@ static void say_holder(const struct why_case *c, const struct state *st, char *b
 	char at[PY_TEXT_MAX + 8];
 
 	*buf = '\0';
-	for (uint32_t i = 0; i < st->holder_cnt; i++)
-		most = !most || st->holders[i].ns > most->ns ? &st->holders[i] : most;
 	if (!most)
 		return;
 	t = why__thread(c->w, c->t.tgid, most->tid);
 	own = why__state(c->w, c->t.tgid, most->tid, &rule_gil);
 	if (own)
-		line = why_lines__most_of(t, &own->lines, &ns, &cnt);
+		line = why_lines__most(t, &own->lines, &ns, &cnt);
 	snprintf(buf, cap, ", mostly while thread %u (%s) holds it%s", most->tid,
 		 session__thread_label(c->args->s, c->t.tgid, most->tid),
 		 why__at(c, line ? line->line : 0, at));
@@ -81,8 +68,7 @@ static void free_state(void *state)
 {
 	struct state *st = state;
 
-	free(st->holders);
-	hashmap__clear(&st->holder_ids);
+	why_peers__free(&st->holders);
 	why_lines__free(&st->lines);
 }
 

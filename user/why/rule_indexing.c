@@ -19,7 +19,7 @@ static void judge(const struct why_case *c, void *state, void *report, struct wh
 {
 	struct why_loop_state *st = state;
 	uint64_t ns, cnt;
-	const struct why_line *most = why_lines__most(c, &st->lines, &ns, &cnt);
+	const struct why_line *most = why_lines__most(c->thread, &st->lines, &ns, &cnt);
 	char at[PY_TEXT_MAX + 8];
 
 	(void)report;

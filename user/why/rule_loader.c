@@ -56,7 +56,7 @@ static void say_line(const struct why_case *c, bool workers, char *buf, size_t c
 
 		if (!st || (workers ? t->tgid == c->t.tgid : t != c->thread))
 			continue;
-		line = why_lines__most_of(t, &st->ran, &ns, &cnt);
+		line = why_lines__most(t, &st->ran, &ns, &cnt);
 		if (line && line->amount.all_ns > best) {
 			best = line->amount.all_ns;
 			most = line;
@@ -95,7 +95,7 @@ static void judge(const struct why_case *c, void *state, void *report, struct wh
 {
 	struct state *st = state;
 	uint64_t ns, cnt;
-	const struct why_line *most = why_lines__most(c, &st->lines, &ns, &cnt);
+	const struct why_line *most = why_lines__most(c->thread, &st->lines, &ns, &cnt);
 	bool workers = st->name && strstr(st->name, "MultiProcessing");
 	char at[PY_TEXT_MAX + 8], line[384];
 	uint32_t first_cnt;

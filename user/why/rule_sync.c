@@ -47,8 +47,9 @@ static void judge(const struct why_case *c, void *state, void *report, struct wh
 {
 	struct state *st = state;
 	uint64_t loop_ns, loop_cnt, wait_ns, wait_cnt;
-	const struct why_line *loop = why_lines__most(c, &st->loops.lines, &loop_ns, &loop_cnt);
-	const struct why_line *wait = why_lines__most(c, &st->waits, &wait_ns, &wait_cnt);
+	const struct why_line *loop =
+		why_lines__most(c->thread, &st->loops.lines, &loop_ns, &loop_cnt);
+	const struct why_line *wait = why_lines__most(c->thread, &st->waits, &wait_ns, &wait_cnt);
 	const struct why_line *most;
 	char at[PY_TEXT_MAX + 8];
 

@@ -10,17 +10,10 @@
 
 #include "why/why_priv.h"
 
-struct waker {
-	uint32_t tgid, tid;
-	uint64_t ns;
-};
-
 struct state {
 	struct why_amount waits;
 	struct why_lines lines;
-	struct waker *wakers;
-	uint32_t waker_cnt, waker_cap;
-	struct hashmap waker_ids;
+	struct why_peers wakers;
 	uint64_t sampled_ns; /* when it was seen not to run last, */
 	uint32_t stack;      /* and where */
 };
@@ -41,7 +34,6 @@ static void add(const struct why_seen *seen, struct state *st, const struct sche
 	enum time_class class = why__class_at(&ev->at);
 	const struct ptb_sched_wait *r = ev->wait;
 	uint32_t stack = ev->at.stack;
-	struct waker *w;
 
 	if (!ns || class != TIME_CLASSES || is_torchs(seen, r))
 		return;
@@ -50,12 +42,8 @@ static void add(const struct why_seen *seen, struct state *st, const struct sche
 		stack = st->stack;
 	if (stack)
 		why_lines__add(seen, &st->lines, stack, ns, 1);
-	if (!r || !r->waker_tid)
-		return;
-	w = list__keyed(KEYED_LIST(st, wakers, waker), r->waker_tgid, r->waker_tid);
-	w->tgid = r->waker_tgid;
-	w->tid = r->waker_tid;
-	w->ns += ns;
+	if (r && r->waker_tid)
+		why_peers__add(&st->wakers, r->waker_tgid, r->waker_tid, ns);
 }
 
 static void take_sample(const struct why_seen *seen, const struct py_sample *ps, void *state)
@@ -69,26 +57,16 @@ static void take_sample(const struct why_seen *seen, const struct py_sample *ps,
 	st->stack = ps->stack;
 }
 
-static const struct waker *most_of(const struct state *st)
-{
-	const struct waker *most = NULL;
-
-	for (uint32_t i = 0; i < st->waker_cnt; i++)
-		if (!most || st->wakers[i].ns > most->ns)
-			most = &st->wakers[i];
-	return most;
-}
-
 static void judge(const struct why_case *c, struct state *st, const char *what, bool woken,
 		  const char *change, struct why_cause *out)
 {
-	const struct waker *w = woken ? most_of(st) : NULL;
+	const struct why_peer *w = woken ? why_peers__most(&st->wakers) : NULL;
 	const struct why_line *line;
 	char at[PY_TEXT_MAX + 8], by[160] = "";
 	uint64_t ns, cnt;
 
 	why_cause__costs(c, out, why_amount__ns(c->thread, &st->waits));
-	line = why_lines__most_of(c->thread, &st->lines, &ns, &cnt);
+	line = why_lines__most(c->thread, &st->lines, &ns, &cnt);
 	if (w)
 		snprintf(by, sizeof(by), ", mostly until thread %u (%s) of process %u ends it",
 			 w->tid, session__thread_label(c->args->s, w->tgid, w->tid), w->tgid);
@@ -104,8 +82,7 @@ static void free_state(void *state)
 	struct state *st = state;
 
 	why_lines__free(&st->lines);
-	hashmap__clear(&st->waker_ids);
-	free(st->wakers);
+	why_peers__free(&st->wakers);
 }
 
 #define RULE(id, rule_title, rule_ns, what, woken, advice)                                         \

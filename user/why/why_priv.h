@@ -119,7 +119,24 @@ struct why_lines {
 };
 void why_lines__add(const struct why_seen *seen, struct why_lines *l, uint32_t stack, uint64_t ns,
 		    uint64_t cnt);
+/* The line with most time, NULL: none; *ns, *cnt: of all lines. */
+struct why_line *why_lines__most(const struct why_thread *t, struct why_lines *l, uint64_t *ns,
+				 uint64_t *cnt);
 void why_lines__free(struct why_lines *l);
+
+/* Threads that a thread waited for, each with the time of it. */
+struct why_peer {
+	uint32_t tgid, tid;
+	uint64_t ns;
+};
+struct why_peers {
+	struct why_peer *peers;
+	uint32_t peer_cnt, peer_cap;
+	struct hashmap peer_ids;
+};
+void why_peers__add(struct why_peers *p, uint32_t tgid, uint32_t tid, uint64_t ns);
+const struct why_peer *why_peers__most(const struct why_peers *p); /* NULL: none */
+void why_peers__free(struct why_peers *p);
 
 /* ---- loops: operators that Python calls over and over, why_loops.c ---- */
 
@@ -266,11 +283,6 @@ const char *why__text(const struct why *w, uint32_t text);
 const char *why__at(const struct why_case *c, uint32_t line, char buf[PY_TEXT_MAX + 8]);
 /* " a step", " in the window" */
 const char *why__per(const struct why_case *c);
-/* The line with most time, NULL: none; *ns, *cnt: of all lines. */
-struct why_line *why_lines__most_of(const struct why_thread *t, struct why_lines *l, uint64_t *ns,
-				    uint64_t *cnt);
-struct why_line *why_lines__most(const struct why_case *c, struct why_lines *l, uint64_t *ns,
-				 uint64_t *cnt);
 void why_cause__evidence(struct why_cause *out, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void why_cause__change(struct why_cause *out, const char *fmt, ...)

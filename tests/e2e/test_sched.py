@@ -72,12 +72,9 @@ def test_truth(ws, agent, detail):
     for name, what in EXPECTED.items():
         own, got = said["waits"][name], waits_of(report, said["pid"], name)
         blocked = sum(ns for w, ns in got.items() if w != "CPU")
-        if what == "CPU":  # of a thread that is preempted schedstat may lack some ms; nothing blocks it
-            check(got["CPU"] > 0.95 * (own["wall_ns"] - own["cpu_ns"]) - slack and blocked < slack, f"{name}: {own}, {got}, slack {slack}")
-            continue
         # between an annotation's ends and the program's own clocks it may wait for the GIL, too
         check(near(blocked, own["blocked_ns"], 0.05, slack) or name == "gil" and blocked > own["blocked_ns"], f"{name}: {own}, {got}, slack {slack}")
-        reasons = {w: ns for w, ns in got.items() if w != "CPU"}  # on a busy machine each wait ends with one for a CPU
+        reasons = {w: ns for w, ns in got.items() if w != "CPU"} if what != "CPU" else got  # on a busy machine each wait ends with one for a CPU
         check(max(reasons, key=reasons.get) == what, f"{name}: {got}")
         detail(f"{name} {got[what] / own['wall_ns']:.0%} of its time")
     got = waits_of(report, said["pid"], "gil")

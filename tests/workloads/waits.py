@@ -195,8 +195,11 @@ WAITS = {**{f.__name__: f for f in (sleeps, spins, locks, reads, polls, selects,
 
 
 def clocks():
-    """Of the time that passes, what this thread has of CPUs, and what it waits for one."""
-    return now(), time.thread_time_ns(), int(os.pread(schedstat, 64, 0).split()[1])
+    """Of the time that passes, what this thread has of CPUs, and what it waits for one: not interrupted in between."""
+    while True:
+        begin, cpu, queue = now(), time.thread_time_ns(), int(os.pread(schedstat, 64, 0).split()[1])
+        if now() - begin < 100_000:
+            return begin, cpu, queue
 
 
 def measure(name):

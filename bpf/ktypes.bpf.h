@@ -179,4 +179,10 @@ struct task_struct {
 	struct files_struct *files;
 } KTYPE;
 
+/* Linux arch/x86/include/asm/ptrace.h; linux/ptrace.h has the names of user space. */
+struct pt_regs___kernel {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip;
+	unsigned long sp;
+} KTYPE;
+
 #endif /* PTB_KTYPES_BPF_H */

@@ -31,7 +31,9 @@ const volatile __u64 wait_sample_ns = 0;         /* of one that does not */
 const volatile __u64 sample_hz = 1, tick_hz = 1; /* samples and ticks a second */
 const volatile __u64 tick_ns = 1;
 const volatile __u64 tick_function = 0; /* of the timers that are the processors' ticks */
-const volatile __u32 sample_cpus = 0;   /* possible ones */
+/* the code that handles page faults; 0: not known */
+const volatile __u64 page_fault_function = 0, page_fault_bytes = 0;
+const volatile __u32 sample_cpus = 0; /* possible ones */
 __u64 sample_ticks = 0; /* periods of wait_sample_ns that the run of the iterator stands for */
 __u64 sample_room = 0;  /* threads of the process that the run may sample, and how many it has */
 __u64 sample_looked = 0;

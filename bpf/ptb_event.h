@@ -404,15 +404,14 @@ struct ptb_py_sample {
 	 * with_samples other records say it */
 	__u64 op;
 };
-#define PTB_SAMPLE_RAN 0x1    /* the thread ran on a processor; else ... */
-#define PTB_SAMPLE_WAITED 0x2 /* ... it waited for one; else it was blocked */
-/* id 0: it has Python frames perhaps, but they could not be read; else it has none */
-#define PTB_SAMPLE_NO_STACK 0x4
-/* the process's agent knew which operators were open, else nothing is known of them */
-#define PTB_SAMPLE_OPS 0x8
+#define PTB_SAMPLE_RAN 0x1      /* the thread ran on a processor; else ... */
+#define PTB_SAMPLE_WAITED 0x2   /* ... it waited for one; else it was blocked */
+#define PTB_SAMPLE_NO_STACK 0x4 /* id 0: Python frames could not be read; else it has none */
+#define PTB_SAMPLE_OPS 0x8      /* the process's agent knew which operators were open */
+#define PTB_SAMPLE_GC 0x10      /* it collected Python's garbage; known with --sched only */
+#define PTB_SAMPLE_MEMORY 0x20  /* it ran in a page fault or in a system call for memory */
 
-/* ---- from the agent; user space has put them into this form (ptb_agent.h has the agent's own)
- * ---- */
+/* ---- from the agent, in the form that user space gives it (its own form: ptb_agent.h) ---- */
 
 /* A chunk as it came, in rings only: a capture has the records that were in it. */
 struct ptb_agent_data {

@@ -26,7 +26,8 @@ struct ptb_py_offsets {
 	/* autoTSSkey's key; NONE from 3.15 on, where a thread-local variable replaces it */
 	__u16 runtime_key;
 	__u16 interp_next, interp_threads;
-	__u16 interp_code_ends; /* how many code objects have ended; NONE up to 3.13 */
+	__u16 interp_code_ends;         /* how many code objects have ended; NONE up to 3.13 */
+	__u16 interp_gc, gc_collecting; /* of the garbage collector: an int, not 0 while it runs */
 	__u16 tstate_next, tstate_interp, tstate_thread_id;
 	/* NONE: the frame is in the thread state, else in the structure to which this points */
 	__u16 tstate_cframe;

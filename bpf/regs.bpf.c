@@ -5,12 +5,6 @@
  * stopped.
  */
 
-/* Linux arch/x86/include/asm/ptrace.h; linux/ptrace.h has the names of user space. */
-struct pt_regs___kernel {
-	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip;
-	unsigned long sp;
-} KTYPE;
-
 static __always_inline void copy_regs(__u64 to[PTB_DWARF_REGS], const struct pt_regs___kernel *from)
 {
 	to[0] = BPF_CORE_READ(from, ax);

@@ -7,6 +7,7 @@
  */
 
 #define PY_SAMPLERS_MAX (PTB_CPUS_MAX + 1)
+#define KERNEL_FRAMES 64
 
 /* Room to work in: of each processor, whose tick or timer cannot be interrupted by itself, and
  * behind them of the iterator. */
@@ -19,6 +20,7 @@ struct py_sampler {
 	__u64 tick, switches;
 	__u32 tid;
 	__u32 pad;
+	__u64 kernel[KERNEL_FRAMES]; /* the kernel's stack */
 };
 
 struct {
@@ -139,6 +141,43 @@ static __always_inline __u64 open_op(py_reader rd, const struct ptb_py_layout *l
 	return op;
 }
 
+/* Does the kernel handle a page fault of the current thread, or a system call for memory? */
+static __always_inline bool takes_memory(void *ctx, struct task_struct *task, struct py_sampler *s)
+{
+	const struct pt_regs___kernel *regs = (void *)bpf_task_pt_regs(task);
+	long nr = (long)regs->orig_ax, bytes; /* -1: it is in no system call */
+
+	if (nr >= 0 && nr < PTB_SYSCALLS &&
+	    wait_of_call[nr & (PTB_SYSCALLS - 1)] == PTB_WAIT_MEMORY)
+		return true;
+	if (!page_fault_bytes)
+		return false;
+	bytes = bpf_get_stack(ctx, s->kernel, sizeof(s->kernel), 0);
+	for (__u32 i = 0; i < KERNEL_FRAMES && (long)(i * sizeof(s->kernel[0])) < bytes; i++)
+		if (s->kernel[i] - page_fault_function < page_fault_bytes)
+			return true;
+	return false;
+}
+
+/* Does this thread collect garbage? The one that does has the GIL. */
+static __always_inline bool collects_garbage(__u32 tgid, __u64 thread,
+					     const struct ptb_py_layout *l)
+{
+	const struct ptb_py_gil *gil = bpf_map_lookup_elem(&py_gils, &tgid);
+	__u64 tstate, holder;
+	__u32 collecting;
+
+	return gil &&
+	       !bpf_probe_read_user(&collecting, sizeof(collecting),
+				    (void *)(l->interp + l->off.interp_gc +
+					     l->off.gc_collecting)) &&
+	       collecting &&
+	       !bpf_probe_read_user(&tstate, sizeof(tstate), (void *)gil->last_holder) &&
+	       !bpf_probe_read_user(&holder, sizeof(holder),
+				    (void *)(tstate + gil->tstate_thread_id)) &&
+	       holder == thread;
+}
+
 static __always_inline struct ptb_py_layout *sampled_layout(__u32 tgid, __u32 *proc)
 {
 	__u32 *found = tgid ? bpf_map_lookup_elem(&sampled, &tgid) : NULL;
@@ -161,7 +200,7 @@ static __always_inline void count_late(const struct py_sampler *s, __u64 now)
 }
 
 /* The current thread, which a tick or timer has interrupted. False: its process is not sampled. */
-static __always_inline bool sample_current(struct hit *hit, struct py_sampler *s)
+static __always_inline bool sample_current(void *ctx, struct hit *hit, struct py_sampler *s)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct ptb_py_layout *l;
@@ -174,7 +213,9 @@ static __always_inline bool sample_current(struct hit *hit, struct py_sampler *s
 		return false;
 	flags = sample_result(hit, s, sample_walk(NULL, s, proc, l, task->thread.fsbase), &id);
 	op = open_op(NULL, l, task->thread.fsbase, &ops);
-	emit_sample(hit, id, op, flags | ops | PTB_SAMPLE_RAN, sample_ns);
+	flags |= PTB_SAMPLE_RAN | (takes_memory(ctx, task, s) ? PTB_SAMPLE_MEMORY : 0) |
+		 (collects_garbage(hit->tgid, task->thread.fsbase, l) ? PTB_SAMPLE_GC : 0);
+	emit_sample(hit, id, op, flags | ops, sample_ns);
 	add_to_counter(PTB_CNT_SAMPLES_NS, bpf_ktime_get_ns() - hit->ts_ns);
 	return true;
 }
@@ -193,7 +234,7 @@ int py_sample_timer(void *ctx)
 		s->last_ns = 0;
 		return 0;
 	}
-	if (sample_current(&hit, s))
+	if (sample_current(ctx, &hit, s))
 		count_late(s, hit.ts_ns);
 	s->last_ns = hit.ts_ns;
 	return 0;
@@ -244,7 +285,7 @@ int BPF_PROG(py_sample_tick, struct hrtimer *timer)
 	s->tick = tick;
 	s->tid = tid;
 	s->switches = switches;
-	if (samples_due(tick) != samples_due(last) && sample_current(&hit, s) &&
+	if (samples_due(tick) != samples_due(last) && sample_current(ctx, &hit, s) &&
 	    samples_due(tick) > samples_due(last) + 1)
 		add_to_counter(PTB_CNT_SAMPLES_LATE, samples_due(tick) - samples_due(last) - 1);
 	return 0;

@@ -144,6 +144,20 @@ def test_gil(where, detail):
 
 
 @every_python
+def test_gc(where):
+    """How often the garbage collector has run, and whether it runs now."""
+    if int(minor(where)[0]) not in SUPPORTED:
+        return
+    with Process(command(where, "python_gc.py"), stdin=subprocess.PIPE) as p:
+        counts = json.loads(p.wait_line("^ready (.*)")[1])
+        found = read_stacks(p.pid)
+        check(found["collections"] == counts and found["collecting"] == 0, f"{found} instead of {counts}")
+        p.send()
+        wait_for(lambda: read_stacks(p.pid)["collecting"] == 1, "it collects")
+        wait_for(lambda: read_stacks(p.pid)["collections"][2] > counts[2], "a collection is counted")
+
+
+@every_python
 def test_dicts(where, detail):
     """What is read of dicts, texts, numbers and tuples, against what the process says; what is not understood is null, or no dict at all."""
     with Process(command(where, "python_dicts.py"), stdin=subprocess.PIPE) as p:

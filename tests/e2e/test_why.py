@@ -46,19 +46,22 @@ def verdict(ws, *words):
     return json.loads("\n".join(t.out)), said
 
 
-@pytest.mark.parametrize("cause, rule", [("gil", "gil"), ("read_file", "file_io"), *(pytest.param(name, name, marks=pytest.mark.soak)
-                                                                                     for name in ("sleep", "lock"))])
-def test_share(ws, cause, rule, detail):
-    """A cause has the share that the kernel counts, since the thread is blocked by nothing else, and the line."""
+@pytest.mark.parametrize("cause, rule, by", [("gil", "gil", "blocked"), ("read_file", "file_io", "blocked"), ("collector", "garbage_collection", "clock"),
+                                             *(pytest.param(name, name, by, marks=pytest.mark.soak)
+                                               for name, by in (("sleep", "blocked"), ("lock", "blocked"), ("fresh_memory", "clock")))])
+def test_share(ws, cause, rule, by, detail):
+    """A cause has the share that the kernel counts, since the thread is blocked by nothing else, or that the program's clock has around it; and the line.
+    By samples, of which there are some hundred, within their spread. The model's own memory is fresh, too, which that clock has not."""
     doc, said = verdict(ws, cause)
-    blocked = said["shares"]["blocked"]
+    own = said["shares"][by]
     found = next((c for c in doc["causes"] if c["rule"] == rule), None)
     check(found, f"{cause}: {doc['causes']}")
-    check(abs(found["share"] - blocked) < 0.1 * blocked + 0.03, f"{found}, the program: {said['shares']}")
+    slack = 0.1 * own + (0.03 if by == "blocked" else 0.08)
+    check(own - slack < found["share"] < own + slack + 0.2 * (cause == "fresh_memory"), f"{found}, the program: {said['shares']}")
     with open(f"{WORKLOADS}/causes.py", encoding="utf-8") as f:
         marked = next(n for n, text in enumerate(f, 1) if f"# LINE OF {cause}" in text)
     check(any(f"causes.py:{marked + n}" in found["evidence"] for n in (-1, 0, 1)), f"{found['evidence']}, not line {marked}")
-    detail(f"{cause}: {found['share']:.1%}, the program {blocked:.1%}")
+    detail(f"{cause}: {found['share']:.1%}, the program {own:.1%}")
 
 
 @pytest.mark.parametrize("program", ["workers", *(pytest.param(name, marks=pytest.mark.soak)

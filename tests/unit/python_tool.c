@@ -76,6 +76,19 @@ static void write_gil(struct jsonw *w, pid_t pid, const struct py_interp *pi)
 	jsonw__end_obj(w);
 }
 
+static void write_gc(struct jsonw *w, pid_t pid, const struct ptb_py_layout *l)
+{
+	uint64_t cnt[PY_GENERATIONS];
+	int err = py_gc__collections(pid, l, cnt);
+
+	JSONW_U64(w, "collecting",
+		  (uint32_t)read_word(pid, l->interp + l->off.interp_gc + l->off.gc_collecting));
+	JSONW_ARR(w, "collections");
+	for (uint32_t g = 0; g < PY_GENERATIONS && !err; g++)
+		jsonw__u64(w, cnt[g]);
+	jsonw__end_arr(w);
+}
+
 static void write_interp(struct jsonw *w, pid_t pid, const struct py_interp *pi)
 {
 	char version[PY_VERSION_TEXT];
@@ -98,6 +111,8 @@ static void write_interp(struct jsonw *w, pid_t pid, const struct py_interp *pi)
 	jsonw__end_arr(w);
 	if (!pi->why[0])
 		write_gil(w, pid, pi);
+	if (!pi->why[0])
+		write_gc(w, pid, &pi->layout);
 }
 
 static void print_lines(unsigned int form, int first, int size, const char *hex)

@@ -253,7 +253,7 @@ static struct sums sum_samples(const struct run *run, uint32_t hz)
 
 		if (s->h.kind != PTB_REC_PY_SAMPLE || s->flags & PTB_SAMPLE_NO_STACK)
 			continue;
-		sums.running += s->flags == PTB_SAMPLE_RAN;
+		sums.running += (s->flags & ~(uint32_t)PTB_SAMPLE_MEMORY) == PTB_SAMPLE_RAN;
 		sums.blocked += !s->flags;
 		sums.id = sums.id ? sums.id : s->id;
 		sums.wrong += s->id != sums.id || !s->id || s->h.tgid != (uint32_t)run->t.pid ||

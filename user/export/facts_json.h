@@ -94,4 +94,8 @@ const char *session_json__stop_text(uint32_t reason);
 /* The text of a META record that is a JSON string; "" if there is none. */
 void session_json__meta_text(const struct session *s, const char *key, char *buf, size_t cap);
 
+/* How often the process's garbage collector ran over the oldest generation in the window; negative:
+ * it is not known. */
+double session_json__full_collections(const struct session *s, uint32_t tgid);
+
 #endif /* EXPORT_FACTS_JSON_H */

@@ -414,3 +414,21 @@ void session_json__write_totals(struct jsonw *w, const struct session_info *info
 	JSONW_BOOL(w, "complete", !incomplete);
 	JSONW_STR(w, "account", text);
 }
+
+double session_json__full_collections(const struct session *s, uint32_t tgid)
+{
+	const char *json = session__meta(s, "python");
+	cJSON *all = json ? parse_meta(json) : NULL;
+	const cJSON *one, *pid, *full;
+	double cnt = -1;
+
+	cJSON_ArrayForEach(one, all)
+	{
+		pid = cJSON_GetObjectItemCaseSensitive(one, "pid");
+		full = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(one, "collections"), 2);
+		if (cJSON_IsNumber(pid) && pid->valuedouble == tgid && cJSON_IsNumber(full))
+			cnt = full->valuedouble;
+	}
+	cJSON_Delete(all);
+	return cnt;
+}

@@ -71,31 +71,47 @@ static uint32_t tick_hz(void)
 	return (uint32_t)(SECOND_NS / (uint64_t)tick.tv_nsec);
 }
 
-/* Address of the function of the ticks' timers; 0: unknown. */
-static uint64_t tick_function(void)
+struct kernel_code {
+	uint64_t tick;              /* the function of the ticks' timers; 0: unknown */
+	uint64_t fault, fault_next; /* the handler of page faults, the function behind it */
+};
+
+/* The symbols of Linux itself come in the order of their addresses. */
+static void find_kernel_code(struct kernel_code *code)
 {
 	FILE *f = fopen("/proc/kallsyms", "re");
-	uint64_t addr, found = 0;
 	char line[256], name[64];
+	uint64_t addr;
 
-	while (f && !found && fgets(line, sizeof(line), f))
-		if (sscanf(line, "%" SCNx64 " %*c %63s", &addr, name) == 2 &&
-		    (!strcmp(name, "tick_nohz_handler") /* Linux 6.9 */ ||
-		     !strcmp(name, "tick_sched_timer")))
-			found = addr;
+	*code = (struct kernel_code){ .tick = 0 };
+	while (f && !(code->tick && code->fault_next) && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%" SCNx64 " %*c %63s", &addr, name) != 2)
+			continue;
+		if (code->fault && !code->fault_next && addr > code->fault)
+			code->fault_next = addr;
+		if (!strcmp(name, "tick_nohz_handler") /* Linux 6.9 */ ||
+		    !strcmp(name, "tick_sched_timer"))
+			code->tick = addr;
+		else if (!strcmp(name, "exc_page_fault"))
+			code->fault = addr;
+	}
 	if (f)
 		fclose(f);
-	return found;
 }
 
 int sampler__configure(struct sampler *sa, struct ptbpf_bpf *s, uint32_t hz)
 {
 	int cpus = libbpf_num_possible_cpus();
 	uint32_t ticks = hz ? tick_hz() : 0;
+	struct kernel_code code = { .tick = 0 };
 
 	sa->hz = hz;
 	sa->timer = -1;
-	s->rodata->tick_function = hz && ticks >= hz ? tick_function() : 0;
+	if (hz)
+		find_kernel_code(&code);
+	s->rodata->tick_function = ticks >= hz ? code.tick : 0;
+	s->rodata->page_fault_function = code.fault;
+	s->rodata->page_fault_bytes = code.fault_next ? code.fault_next - code.fault : 0;
 	sa->ticks = s->rodata->tick_function;
 	bpf_program__set_autoload(s->progs.py_sample_tick, sa->ticks);
 	bpf_program__set_autoload(s->progs.py_sample_timer, hz && !sa->ticks);

@@ -108,7 +108,10 @@ int sched__configure(struct sched *sc, struct ptbpf_bpf *s, bool on)
 	bpf_map__set_autocreate(s->maps.sched_accs, on);
 	bpf_map__set_autocreate(s->maps.sched_periods, on);
 	bpf_map__set_autocreate(s->maps.thread_of_fsbase, on);
-	bpf_map__set_autocreate(s->maps.py_gils, on);
+	for (size_t i = 0; i < sizeof(s->rodata->wait_of_call); i++)
+		s->rodata->wait_of_call[i] = PTB_WAIT_OTHER;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		s->rodata->wait_of_call[calls[i].nr] = calls[i].what; /* samples need it, too */
 	if (!on)
 		return 0;
 	if (!probe_set__can_sched()) {
@@ -121,10 +124,6 @@ int sched__configure(struct sched *sc, struct ptbpf_bpf *s, bool on)
 	/* the tracer's own, preempt, prev, next; from Linux 5.18 on the state of prev */
 	s->rodata->sched_state_arg = proto && btf_vlen(proto) == 5;
 	btf__free(btf);
-	for (size_t i = 0; i < sizeof(s->rodata->wait_of_call); i++)
-		s->rodata->wait_of_call[i] = PTB_WAIT_OTHER;
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
-		s->rodata->wait_of_call[calls[i].nr] = calls[i].what;
 	read_gpu_majors(s->rodata->gpu_majors);
 	return 0;
 }

@@ -114,6 +114,11 @@ int py_interp__threads(pid_t pid, const struct py_interp *pi, uint64_t *tstates,
  * like it, or several do; another negative errno. */
 int py_gil__find(pid_t pid, const struct py_interp *pi, struct ptb_py_gil *out);
 
+/* How often the garbage collector of the main interpreter has run over each generation. 0 or
+ * negative errno. */
+#define PY_GENERATIONS 3
+int py_gc__collections(pid_t pid, const struct ptb_py_layout *l, uint64_t cnt[PY_GENERATIONS]);
+
 /*
  * Frames and code objects of a process, read from outside while it runs: whatever is read may have
  * changed since, so an error means "not now". Bounded on any memory.

@@ -234,6 +234,7 @@ int run__activate(struct run *run)
 	else
 		recorder__window(run->targets.rec, true, run->begin_ns, 0);
 	run__sample_memory(run, run->begin_ns);
+	target_python__count_collections(&run->targets, false);
 	for (uint32_t i = 0; i < run->targets.cnt && run->opts.native_stacks; i++)
 		if (run->targets.items[i].state == TARGET_TRACED)
 			recorder__native_stacks(run->targets.rec, run->targets.ps,

@@ -211,6 +211,7 @@ int run__finish(struct run *run, int *capture)
 	end = clock__mono_ns();
 	count_headless(run, end);
 	probe_set__deactivate(run->targets.ps);
+	target_python__count_collections(&run->targets, true);
 	recorder__window_ends(run->targets.rec, end);
 	end_agents(run);
 	t0 = clock__mono_ns();

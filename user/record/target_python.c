@@ -187,6 +187,19 @@ void target_python__use_gil(struct targets *ts, struct target *t)
 		warn_no_gil(t, probe_set__gil(ts->ps, (uint32_t)t->pid, &py->gil));
 }
 
+void target_python__count_collections(struct targets *ts, bool end)
+{
+	for (uint32_t i = 0; i < ts->cnt; i++) {
+		struct target_python *py = &ts->items[i].python;
+		uint64_t now[PY_GENERATIONS] = { 0 };
+
+		py->counted = (py->counted || !end) && py->state == PYTHON_READ &&
+			      !py_gc__collections(ts->items[i].pid, &py->layout, now);
+		for (uint32_t g = 0; g < PY_GENERATIONS; g++)
+			py->collections[g] = now[g] - py->collections[g];
+	}
+}
+
 static void python_json(struct jsonw *w, const void *arg)
 {
 	const struct targets *ts = arg;
@@ -206,6 +219,12 @@ static void python_json(struct jsonw *w, const void *arg)
 		JSONW_I64(w, "pid", ts->items[i].pid);
 		JSONW_STR(w, "version", py->layout.version ? version : "");
 		JSONW_STR(w, "why", py->why);
+		if (py->counted) {
+			JSONW_ARR(w, "collections");
+			for (uint32_t g = 0; g < PY_GENERATIONS; g++)
+				jsonw__u64(w, py->collections[g]);
+			jsonw__end_arr(w);
+		}
 		jsonw__end_obj(w);
 	}
 	jsonw__end_arr(w);

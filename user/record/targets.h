@@ -39,6 +39,9 @@ struct target_python {
 	struct py_code_end code_end;
 	bool gil_known;        /* it was searched for */
 	struct ptb_py_gil gil; /* end 0: it was not found */
+	/* of garbage, in the window; before its end: until it began */
+	uint64_t collections[PY_GENERATIONS];
+	bool counted;       /* they are known */
 	uint32_t code_ends; /* index of the process of the probe set that counts code_end's hits */
 	char why[PY_INTERP_WHY + 64]; /* REFUSED */
 };
@@ -59,6 +62,8 @@ void target_python__use_gil(struct targets *ts, struct target *t);
 void target_python__use(struct targets *ts, struct target *t, uint32_t idx);
 /* Writes META "python" if stacks are recorded. */
 void target_python__meta(const struct targets *ts);
+/* When the window begins and when it has ended. */
+void target_python__count_collections(struct targets *ts, bool end);
 
 /*
  * The probes in CUDA's libraries of one target: in any number of libraries, whenever they are

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The thread sleeps, or waits for a lock, a file, or another process: outside of operators, data
- * loaders and collectives, which have rules of their own. Four rules with one judgement: each has a
- * row.
+ * loaders and collectives, which have rules of their own. Or it waits for memory, anywhere. Five
+ * rules with one judgement: each has a row.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +29,9 @@ static bool is_torchs(const struct why_seen *seen, const struct ptb_sched_wait *
 }
 
 static void add(const struct why_seen *seen, struct state *st, const struct sched_event *ev,
-		uint64_t ns)
+		uint64_t ns, bool anywhere)
 {
-	enum time_class class = why__class_at(&ev->at);
+	enum time_class class = anywhere ? TIME_CLASSES : why__class_at(&ev->at);
 	const struct ptb_sched_wait *r = ev->wait;
 	uint32_t stack = ev->at.stack;
 
@@ -85,11 +85,11 @@ static void free_state(void *state)
 	why_peers__free(&st->wakers);
 }
 
-#define RULE(id, rule_title, rule_ns, what, woken, advice)                                         \
+#define RULE(id, rule_title, rule_ns, anywhere, what, woken, advice)                               \
 	static void take_##id(const struct why_seen *seen, const struct sched_event *ev,           \
 			      void *state)                                                         \
 	{                                                                                          \
-		add(seen, state, ev, rule_ns);                                                     \
+		add(seen, state, ev, rule_ns, anywhere);                                           \
 	}                                                                                          \
 	static void judge_##id(const struct why_case *c, void *state, void *report,                \
 			       struct why_cause *out)                                              \
@@ -108,13 +108,18 @@ static void free_state(void *state)
 		.free = free_state,                                                                \
 	};
 
-RULE(sleep, "sleeping", ev->ns[PTB_WAIT_SLEEP], "the thread sleeps", false,
+RULE(sleep, "sleeping", ev->ns[PTB_WAIT_SLEEP], false, "the thread sleeps", false,
      "wait for what the sleep is for, or do it in another thread")
-RULE(lock, "waiting for a lock", ev->ns[PTB_WAIT_LOCK],
+RULE(lock, "waiting for a lock", ev->ns[PTB_WAIT_LOCK], false,
      "the thread waits for a lock, a condition or a queue", true,
      "hold the lock for a shorter time, or hand over what is needed before it is needed")
-RULE(file_io, "reading and writing files", ev->ns[PTB_WAIT_FILE], "the thread waits for files",
-     false, "do it in another thread or less often, without fsync, or on a faster disk")
+RULE(file_io, "reading and writing files", ev->ns[PTB_WAIT_FILE], false,
+     "the thread waits for files", false,
+     "do it in another thread or less often, without fsync, or on a faster disk")
 RULE(other_process, "waiting for another process", ev->ns[PTB_WAIT_PIPE] + ev->ns[PTB_WAIT_POLL],
-     "the thread waits for a pipe, a socket or what it polls", true,
+     false, "the thread waits for a pipe, a socket or what it polls", true,
      "let the other side send earlier, or more than one item ahead")
+RULE(memory_wait, "waiting for memory", ev->ns[PTB_WAIT_MEMORY], true,
+     "the thread waits for memory: for pages from a disk or from swap, or for other threads that map and unmap",
+     false,
+     "use less memory or give the process more: its control group's limit, swap, and files that it maps")

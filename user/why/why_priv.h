@@ -250,6 +250,9 @@ struct why_rule {
 	X(lock) \
 	X(file_io) \
 	X(other_process) \
+	X(memory_wait) \
+	X(fresh_memory) \
+	X(garbage_collection) \
 	X(sync) \
 	X(indexing) \
 	X(dispatch) \

@@ -261,6 +261,7 @@ struct why_rule {
 	X(compile) \
 	X(recompute) \
 	X(copies) \
+	X(fp32_matmul) \
 	X(memory) \
 	X(gpu_idle) \
 	X(late_rank)

@@ -32,11 +32,13 @@ struct ka_child {
 	uint64_t device_ns, own_device_ns;
 	uint64_t event; /* its number */
 	struct ka_memory mem, self_mem, child_mem;
+	uint64_t wait_ns[WAITS_CNT];
 };
 
-/* The closed children of one open slice. */
+/* The closed children of one open slice, and what its thread waited for in none of them. */
 struct ka_open {
 	uint64_t parent; /* id of the open slice, 0: the thread */
+	uint64_t wait_ns[WAITS_CNT];
 	uint64_t ns, device_ns;
 	struct ka_memory mem;
 	uint32_t cnt;
@@ -228,6 +230,12 @@ static struct ka_memory memory_of(const struct key_averages *ka, const struct sl
 				       (struct ka_memory){ sl->mem->cpu_all, sl->mem->device_all };
 }
 
+static void add_waits(uint64_t to[WAITS_CNT], const uint64_t more[WAITS_CNT], uint64_t sign)
+{
+	for (uint32_t g = 0; g < WAITS_CNT; g++)
+		to[g] += sign * more[g];
+}
+
 /* ---- the children of open slices ---- */
 
 static struct ka_thread *thread_of(struct key_averages *ka, uint32_t tgid, uint32_t tid)
@@ -256,18 +264,24 @@ static struct ka_open take_children(struct ka_thread *t, uint64_t parent)
 	return found;
 }
 
+/* As yet nothing, if there is none. */
+static struct ka_open *open_of(struct ka_thread *t, uint64_t parent)
+{
+	struct ka_open *at = children_of(t, parent);
+
+	if (at)
+		return at;
+	vec_push(t->open, t->cnt, t->cap, (struct ka_open){ .parent = parent });
+	return &t->open[t->cnt - 1];
+}
+
 static void add_children(struct ka_thread *t, uint64_t parent, const struct ka_open *more)
 {
-	struct ka_open *at;
+	struct ka_open *at = open_of(t, parent);
 
+	add_waits(at->wait_ns, more->wait_ns, ADD);
 	if (!more->cnt)
 		return;
-	at = children_of(t, parent);
-	if (!at) {
-		vec_push(t->open, t->cnt, t->cap, *more);
-		t->open[t->cnt - 1].parent = parent;
-		return;
-	}
 	at->cnt += more->cnt;
 	at->ns += more->ns;
 	at->device_ns += more->device_ns;
@@ -294,6 +308,7 @@ static void add_to_row(struct ka_row *r, const struct ka_child *c, uint64_t sign
 	r->flops += sign * c->flops;
 	r->device_total_ns += sign * c->device_ns;
 	r->self_device_ns += sign * c->own_device_ns;
+	add_waits(r->wait_ns, c->wait_ns, sign);
 	add_row_memory(r, &c->mem, &c->self_mem, sign);
 }
 
@@ -320,6 +335,7 @@ static void swallow(struct key_averages *ka, const struct ka_child *only, struct
 	into->child_ns = only->child_ns;
 	into->child_mem = only->child_mem;
 	into->own_device_ns += only->own_device_ns;
+	add_waits(into->wait_ns, only->wait_ns, ADD);
 }
 
 static void on_slice(void *arg, const struct slice *sl)
@@ -347,10 +363,12 @@ static void on_slice(void *arg, const struct slice *sl)
 				       .child_ns = kids.ns,
 				       .mem = self.mem,
 				       .child_mem = kids.mem };
+	add_waits(self.last.wait_ns, kids.wait_ns, ADD);
 	row_of(ka, sl, key, &self.last.row);
 	if (ka->opts.with_flops)
 		self.last.flops = input_shapes__flops(sl);
 	if (sl->flags & SLICE_OTHER_THREAD_END) {
+		memset(self.last.wait_ns, 0, sizeof(self.last.wait_ns));
 		add_slice(ka, sl, &self.last);
 		add_children(t, sl->parent, &kids);
 		return;
@@ -477,10 +495,21 @@ static void on_gpu(void *arg, const struct gpu_slice *g)
 		add_gpu_call(ka, i, g);
 }
 
+static void on_sched(void *arg, const struct sched_event *ev)
+{
+	struct ka_open *at;
+
+	if (!ev->at.slice)
+		return;
+	at = open_of(thread_of(arg, ev->at.tgid, ev->at.tid), ev->at.slice);
+	for (uint32_t what = 0; what < PTB_WAIT_CNT; what++)
+		at->wait_ns[wait__group(what)] += ev->ns[what];
+}
+
 struct session_sink key_averages__sink(struct key_averages *ka)
 {
 	return (struct session_sink){
-		.arg = ka, .slice = on_slice, .memory = on_memory, .gpu = on_gpu
+		.arg = ka, .slice = on_slice, .memory = on_memory, .gpu = on_gpu, .sched = on_sched
 	};
 }
 

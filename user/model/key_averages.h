@@ -28,6 +28,7 @@ struct ka_row {
 	/* GPU work launched in it; of a device row: itself */
 	uint64_t device_total_ns, self_device_ns;
 	int64_t cpu_mem, self_cpu_mem, device_mem, self_device_mem; /* bytes; 0 when not recorded */
+	uint64_t wait_ns[WAITS_CNT]; /* of self_cpu_ns; 0 when not recorded */
 };
 
 /* A slice that torch lists, and what it lists it with. */

@@ -89,8 +89,9 @@ static void find_kernel_code(struct kernel_code *code)
 			continue;
 		if (code->fault && !code->fault_next && addr > code->fault)
 			code->fault_next = addr;
-		if (!strcmp(name, "tick_nohz_handler") /* Linux 6.9 */ ||
-		    !strcmp(name, "tick_sched_timer"))
+		/* before Linux 6.9 tick_nohz_handler is another one */
+		if (!strcmp(name, "tick_sched_timer") ||
+		    (!strcmp(name, "tick_nohz_handler") && !code->tick))
 			code->tick = addr;
 		else if (!strcmp(name, "exc_page_fault"))
 			code->fault = addr;

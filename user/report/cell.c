@@ -78,6 +78,11 @@ struct cell unit__ns(double v)
 	return cell__duration(v > 0 ? (uint64_t)v : 0);
 }
 
+struct cell unit__ns_or_dash(double v)
+{
+	return v < 0 || v > 0 ? unit__ns(v) : cell__format("-");
+}
+
 struct cell unit__count(double v)
 {
 	return cell__count(v > 0 ? (uint64_t)v : 0);

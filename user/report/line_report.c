@@ -344,7 +344,6 @@ static void path_text(const struct line_report *lr, const struct line_row *r, ch
 	{                                                                                          \
 		return v < 0 || v > 0 ? unit(v) : cell__format("-");                               \
 	}
-OR_DASH(ns, unit__ns)
 OR_DASH(count, unit__count)
 OR_DASH(bytes, cell__bytes)
 
@@ -361,24 +360,24 @@ static const struct line_column {
 	struct cell (*unit)(double v);
 	int drop;
 } line_columns[] = {
-	{ "self CPU", STACK_CPU, false, true, ns_or_dash, 0 },
-	{ "total CPU", STACK_CPU, true, true, ns_or_dash, 6 },
-	{ "self GPU", STACK_GPU, false, true, ns_or_dash, 0 },
-	{ "total GPU", STACK_GPU, true, true, ns_or_dash, 5 },
+	{ "self CPU", STACK_CPU, false, true, unit__ns_or_dash, 0 },
+	{ "total CPU", STACK_CPU, true, true, unit__ns_or_dash, 6 },
+	{ "self GPU", STACK_GPU, false, true, unit__ns_or_dash, 0 },
+	{ "total GPU", STACK_GPU, true, true, unit__ns_or_dash, 5 },
 	{ "allocated", STACK_CPU_ALLOC, false, false, bytes_or_dash, 8 },
 	{ "not freed", STACK_CPU_LIVE, false, false, bytes_or_dash, 2 },
 	{ "GPU alloc", STACK_GPU_ALLOC, false, false, bytes_or_dash, 7 },
 	{ "not freed", STACK_GPU_LIVE, false, false, bytes_or_dash, 1 },
 	{ "faults", STACK_FAULTS, false, false, count_or_dash, 9 },
-	{ "on CPU", STACK_RUNNING, false, true, ns_or_dash, 0 },
-	{ "total", STACK_RUNNING, true, true, ns_or_dash, 5 },
-	{ "off CPU", STACK_WAITING, false, true, ns_or_dash, 4 },
-	{ "total", STACK_WAITING, true, true, ns_or_dash, 6 },
-	{ "wait: CPU", STACK_WAIT_CPU, false, true, ns_or_dash, 0 },
-	{ "GIL", STACK_WAIT_GIL, false, true, ns_or_dash, 0 },
-	{ "lock", STACK_WAIT_LOCK, false, true, ns_or_dash, 0 },
-	{ "I/O", STACK_WAIT_IO, false, true, ns_or_dash, 0 },
-	{ "other", STACK_WAIT_OTHER, false, true, ns_or_dash, 4 },
+	{ "on CPU", STACK_RUNNING, false, true, unit__ns_or_dash, 0 },
+	{ "total", STACK_RUNNING, true, true, unit__ns_or_dash, 5 },
+	{ "off CPU", STACK_WAITING, false, true, unit__ns_or_dash, 4 },
+	{ "total", STACK_WAITING, true, true, unit__ns_or_dash, 6 },
+	{ "wait: CPU", STACK_WAIT_CPU, false, true, unit__ns_or_dash, 0 },
+	{ "GIL", STACK_WAIT_GIL, false, true, unit__ns_or_dash, 0 },
+	{ "lock", STACK_WAIT_LOCK, false, true, unit__ns_or_dash, 0 },
+	{ "I/O", STACK_WAIT_IO, false, true, unit__ns_or_dash, 0 },
+	{ "other", STACK_WAIT_OTHER, false, true, unit__ns_or_dash, 4 },
 	{ "calls", STACK_CALLS, false, false, count_or_dash, 3 },
 };
 #define LINE_COLUMN_CNT (sizeof(line_columns) / sizeof(*line_columns))
@@ -493,8 +492,8 @@ static void add_head(struct doc *d, const struct line_report *lr)
 		doc__line(
 			d,
 			"%s on CPUs, %s not running, of all threads together, in %u samples a second",
-			ns_or_dash((double)lr->sums[STACK_RUNNING]).text,
-			ns_or_dash((double)lr->sums[STACK_WAITING]).text, info->sample_hz);
+			unit__ns_or_dash((double)lr->sums[STACK_RUNNING]).text,
+			unit__ns_or_dash((double)lr->sums[STACK_WAITING]).text, info->sample_hz);
 	else
 		doc__line(d, "%s in operators", unit__ns((double)lr->sums[STACK_CPU]).text);
 	if (lr->operators)

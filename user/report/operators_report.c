@@ -49,7 +49,8 @@ static int finish_report(void *o, const struct output_args *args)
 	const struct session_info *info = session__info(args->s);
 	const struct table_opts opts = { .profile_memory = info->has_memory,
 					 .device_time = info->has_gpu,
-					 .by_stack = args->group_by_stack_n > 0 };
+					 .by_stack = args->group_by_stack_n > 0,
+					 .waits = info->has_sched };
 	uint32_t cnt;
 	const struct ka_row *rows = key_averages__rows(((struct operators *)o)->ka, &cnt);
 

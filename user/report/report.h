@@ -36,9 +36,10 @@ struct cell cell__duration(uint64_t ns); /* "1.23 ms" */
 size_t cell__put_text(FILE *out, const char *text, size_t max);
 
 /* Units of columns, beside cell__bytes() and cell__change(). */
-struct cell unit__ns(double v);    /* "1.23 ms" */
-struct cell unit__count(double v); /* "140.5 k" */
-struct cell unit__share(double v); /* 0.125: "12.5 %" */
+struct cell unit__ns(double v);         /* "1.23 ms" */
+struct cell unit__ns_or_dash(double v); /* of 0: "-" */
+struct cell unit__count(double v);      /* "140.5 k" */
+struct cell unit__share(double v);      /* 0.125: "12.5 %" */
 
 /*
  * ---- documents ----
@@ -361,6 +362,7 @@ struct table_opts {
 	bool profile_memory; /* the columns of memory */
 	bool device_time;    /* the columns of GPU time */
 	bool by_stack;       /* rows are by Python's frames, too */
+	bool waits;          /* on a terminal and in JSON: what the threads waited for */
 };
 /* Attributes of torch's FunctionEventAvg. */
 #define TABLE_SORT_KEYS                                                                            \

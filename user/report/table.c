@@ -239,6 +239,7 @@ struct extent {
 	bool any_shapes, device_mem, device_time;
 	uint64_t flops; /* the smallest; 0: none */
 	double flops_scale;
+	uint64_t wait_ns[WAITS_CNT]; /* by column: OTHER with SLEEP */
 };
 
 static struct extent extent_of(const struct ka_row *rows, uint32_t cnt)
@@ -258,6 +259,8 @@ static struct extent extent_of(const struct ka_row *rows, uint32_t cnt)
 		e.device_time |= r->self_device_ns > 0;
 		if (r->flops && (!e.flops || r->flops < e.flops))
 			e.flops = r->flops;
+		for (uint32_t g = 0; g < WAITS_CNT; g++)
+			e.wait_ns[g == WAITS_SLEEP ? WAITS_OTHER : g] += r->wait_ns[g];
 	}
 	return e;
 }
@@ -302,6 +305,15 @@ static const struct doc_column memory_columns[] = {
 	{ "self_cpu_mem_bytes", "Self CPU Mem", W, memory_text, 0, 0 },
 	{ "device_mem_bytes", "CUDA Mem", W, memory_text, 0, 0 },
 	{ "self_device_mem_bytes", "Self CUDA Mem", W, memory_text, 0, 0 },
+};
+
+/* By enum wait_group; sleep is another one. */
+static const struct doc_column fit_wait_columns[WAITS_CNT] = {
+	[WAITS_CPU] = { "cpu_wait_ns", "wait: CPU", 9, unit__ns_or_dash, 0, 1 },
+	[WAITS_GIL] = { "gil_wait_ns", "wait: GIL", 9, unit__ns_or_dash, 0, 1 },
+	[WAITS_LOCK] = { "lock_wait_ns", "wait: lock", 10, unit__ns_or_dash, 0, 8 },
+	[WAITS_IO] = { "io_wait_ns", "wait: I/O", 9, unit__ns_or_dash, 0, 8 },
+	[WAITS_OTHER] = { "other_wait_ns", "wait: other", 11, unit__ns_or_dash, 0, 9 },
 };
 
 #define ADD(to, list, cnt) (memcpy(to, list, (cnt) * sizeof(*(list))), (to) += (cnt))
@@ -354,6 +366,11 @@ static void choose_fit_columns(struct doc_column *to, struct extent *e,
 	}
 	*to++ = (struct doc_column){ ".key", "Name", -(int)name, NULL, 0, 0 };
 	ADD(to, fit_cpu_columns, 5);
+	if (opts->waits)
+		*to++ = (struct doc_column){ ".on_cpu_ns", "on CPU", 9, unit__ns, 0, 10 };
+	for (uint32_t g = 0; g < WAITS_CNT; g++)
+		if (e->wait_ns[g])
+			*to++ = fit_wait_columns[g];
 	ADD(to, fit_device_columns, opts->device_time && e->device_time ? 4 : 0);
 	ADD(to, fit_memory_columns, !opts->profile_memory ? 0 : e->device_mem ? 4 : 2);
 	*to++ = (struct doc_column){ "count", "Calls", 7, unit__count, 0, 0 };
@@ -452,6 +469,20 @@ static void add_stack(struct doc *d, const char *stack)
 	doc__end_array(d);
 }
 
+/* Of the time in the operator itself. Sums that are written later than the waits were may say more
+ * than there is. */
+static void add_waits(struct doc *d, const struct ka_row *r)
+{
+	uint64_t other = r->wait_ns[WAITS_SLEEP] + r->wait_ns[WAITS_OTHER], all = other;
+
+	for (uint32_t g = WAITS_CPU; g <= WAITS_IO; g++)
+		all += r->wait_ns[g];
+	DOC(d, FACT(".on_cpu_ns", r->self_cpu_ns > all ? r->self_cpu_ns - all : 0),
+	    FACT("cpu_wait_ns", r->wait_ns[WAITS_CPU]), FACT("gil_wait_ns", r->wait_ns[WAITS_GIL]),
+	    FACT("lock_wait_ns", r->wait_ns[WAITS_LOCK]), FACT("io_wait_ns", r->wait_ns[WAITS_IO]),
+	    FACT("other_wait_ns", other));
+}
+
 static void add_row(struct doc *d, const struct ka_row *r, const struct extent *e,
 		    const struct sums *sums, const struct table_opts *opts)
 {
@@ -481,6 +512,8 @@ static void add_row(struct doc *d, const struct ka_row *r, const struct extent *
 		    FACT("self_cpu_mem_bytes", r->self_cpu_mem),
 		    FACT("device_mem_bytes", r->device_mem),
 		    FACT("self_device_mem_bytes", r->self_device_mem));
+	if (opts->waits)
+		add_waits(d, r);
 	if (e->source && d->torch)
 		add_source(d, r->stack ? r->stack : "", e);
 	else if (e->source && !d->args->json)

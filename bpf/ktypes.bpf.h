@@ -168,6 +168,7 @@ struct task_struct {
 	unsigned int self_exec_id;
 	int exit_code;
 	unsigned long min_flt, maj_flt;
+	unsigned long long stime;      /* ns; by ticks, unless a processor has none */
 	unsigned long long start_time; /* CLOCK_MONOTONIC */
 	struct mm_struct *mm;
 	void *bpf_storage;

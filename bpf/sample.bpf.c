@@ -8,6 +8,7 @@
 
 #define PY_SAMPLERS_MAX (PTB_CPUS_MAX + 1)
 #define KERNEL_FRAMES 64
+#define REG_CS 17 /* Linux struct pt_regs; 3 in its low bits: not in the kernel */
 
 /* Room to work in: of each processor, whose tick or timer cannot be interrupted by itself, and
  * behind them of the iterator. */
@@ -20,7 +21,10 @@ struct py_sampler {
 	__u64 tick, switches;
 	__u32 tid;
 	__u32 pad;
-	__u64 kernel[KERNEL_FRAMES]; /* the kernel's stack */
+	/* when the tick began: its number, and the thread's time in the kernel, to which it adds
+	 * when it has interrupted the kernel */
+	__u64 this_tick, kernel_time;
+	__u64 kernel[KERNEL_FRAMES]; /* its stack */
 };
 
 struct {
@@ -141,16 +145,17 @@ static __always_inline __u64 open_op(py_reader rd, const struct ptb_py_layout *l
 	return op;
 }
 
-/* Does the kernel handle a page fault of the current thread, or a system call for memory? */
-static __always_inline bool takes_memory(void *ctx, struct task_struct *task, struct py_sampler *s)
+/* Does the kernel handle a page fault of the current thread, or a system call for memory? Without a
+ * call its stack says so: it may have been interrupted as well where it switches to the thread. */
+static __always_inline bool takes_memory(void *ctx, struct task_struct *task, struct py_sampler *s,
+					 bool in_kernel)
 {
 	const struct pt_regs___kernel *regs = (void *)bpf_task_pt_regs(task);
-	long nr = (long)regs->orig_ax, bytes; /* -1: it is in no system call */
+	long nr = (long)regs->orig_ax, bytes; /* -1: no system call */
 
-	if (nr >= 0 && nr < PTB_SYSCALLS &&
-	    wait_of_call[nr & (PTB_SYSCALLS - 1)] == PTB_WAIT_MEMORY)
-		return true;
-	if (!page_fault_bytes)
+	if (nr >= 0 && nr < PTB_SYSCALLS)
+		return wait_of_call[nr & (PTB_SYSCALLS - 1)] == PTB_WAIT_MEMORY;
+	if (nr != -1 || !in_kernel || !page_fault_bytes)
 		return false;
 	bytes = bpf_get_stack(ctx, s->kernel, sizeof(s->kernel), 0);
 	for (__u32 i = 0; i < KERNEL_FRAMES && (long)(i * sizeof(s->kernel[0])) < bytes; i++)
@@ -200,7 +205,8 @@ static __always_inline void count_late(const struct py_sampler *s, __u64 now)
 }
 
 /* The current thread, which a tick or timer has interrupted. False: its process is not sampled. */
-static __always_inline bool sample_current(void *ctx, struct hit *hit, struct py_sampler *s)
+static __always_inline bool sample_current(void *ctx, struct hit *hit, struct py_sampler *s,
+					   bool in_kernel)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct ptb_py_layout *l;
@@ -213,7 +219,7 @@ static __always_inline bool sample_current(void *ctx, struct hit *hit, struct py
 		return false;
 	flags = sample_result(hit, s, sample_walk(NULL, s, proc, l, task->thread.fsbase), &id);
 	op = open_op(NULL, l, task->thread.fsbase, &ops);
-	flags |= PTB_SAMPLE_RAN | (takes_memory(ctx, task, s) ? PTB_SAMPLE_MEMORY : 0) |
+	flags |= PTB_SAMPLE_RAN | (takes_memory(ctx, task, s, in_kernel) ? PTB_SAMPLE_MEMORY : 0) |
 		 (collects_garbage(hit->tgid, task->thread.fsbase, l) ? PTB_SAMPLE_GC : 0);
 	emit_sample(hit, id, op, flags | ops, sample_ns);
 	add_to_counter(PTB_CNT_SAMPLES_NS, bpf_ktime_get_ns() - hit->ts_ns);
@@ -222,7 +228,7 @@ static __always_inline bool sample_current(void *ctx, struct hit *hit, struct py
 
 /* A processor's timer. */
 SEC("perf_event")
-int py_sample_timer(void *ctx)
+int py_sample_timer(__u64 *regs)
 {
 	struct hit hit = { .ts_ns = bpf_ktime_get_ns() };
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -234,7 +240,7 @@ int py_sample_timer(void *ctx)
 		s->last_ns = 0;
 		return 0;
 	}
-	if (sample_current(ctx, &hit, s))
+	if (sample_current(regs, &hit, s, !(regs[REG_CS] & 3)))
 		count_late(s, hit.ts_ns);
 	s->last_ns = hit.ts_ns;
 	return 0;
@@ -264,6 +270,22 @@ static __always_inline __u64 samples_due(__u64 tick)
  * choice by the time of the last sample would favour threads that run briefly after a pause.
  */
 SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(py_tick_begins, struct hrtimer *timer)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct py_sampler *s;
+
+	if (!*(volatile __u32 *)&active || (__u64)BPF_CORE_READ(timer, function) != tick_function)
+		return 0;
+	s = bpf_map_lookup_elem(&py_samplers, &cpu);
+	if (!s)
+		return 0;
+	s->this_tick = (__u64)BPF_CORE_READ(timer, node.expires) / tick_ns;
+	s->kernel_time = bpf_get_current_task_btf()->stime;
+	return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(py_sample_tick, struct hrtimer *timer)
 {
 	struct hit hit = { .ts_ns = bpf_ktime_get_ns() };
@@ -275,9 +297,10 @@ int BPF_PROG(py_sample_tick, struct hrtimer *timer)
 	if (!*(volatile __u32 *)&active || (__u64)BPF_CORE_READ(timer, function) != tick_function)
 		return 0;
 	s = bpf_map_lookup_elem(&py_samplers, &cpu);
-	if (!s)
+	if (!s || !s->this_tick)
 		return 0;
-	tick = (__u64)BPF_CORE_READ(timer, node.expires) / tick_ns;
+	tick = s->this_tick;
+	s->this_tick = 0;
 	tid = (__u32)BPF_CORE_READ(task, pid);
 	switches = switches_of(task);
 	/* ticks that the kernel has left out while the thread ran */
@@ -285,7 +308,8 @@ int BPF_PROG(py_sample_tick, struct hrtimer *timer)
 	s->tick = tick;
 	s->tid = tid;
 	s->switches = switches;
-	if (samples_due(tick) != samples_due(last) && sample_current(ctx, &hit, s) &&
+	if (samples_due(tick) != samples_due(last) &&
+	    sample_current(ctx, &hit, s, task->stime != s->kernel_time) &&
 	    samples_due(tick) > samples_due(last) + 1)
 		add_to_counter(PTB_CNT_SAMPLES_LATE, samples_due(tick) - samples_due(last) - 1);
 	return 0;

@@ -53,7 +53,7 @@ def test_share(ws, cause, rule, by, detail):
     """A cause has the share that the kernel counts, since the thread is blocked by nothing else, or that the program's clock has around it; and the line.
     By samples, of which there are some hundred, within their spread. The model's own memory is fresh, too, which that clock has not."""
     doc, said = verdict(ws, cause)
-    own = said["shares"][by]
+    own = said["shares"][by] * (1 if by == "blocked" else 1 - said["shares"]["queue"])  # that clock goes on while it waits for a CPU
     found = next((c for c in doc["causes"] if c["rule"] == rule), None)
     check(found, f"{cause}: {doc['causes']}")
     slack = 0.1 * own + (0.03 if by == "blocked" else 0.08)

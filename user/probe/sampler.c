@@ -83,7 +83,6 @@ static void find_kernel_code(struct kernel_code *code)
 	char line[256], name[64];
 	uint64_t addr;
 
-	*code = (struct kernel_code){ .tick = 0 };
 	while (f && !(code->tick && code->fault_next) && fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "%" SCNx64 " %*c %63s", &addr, name) != 2)
 			continue;
@@ -114,6 +113,7 @@ int sampler__configure(struct sampler *sa, struct ptbpf_bpf *s, uint32_t hz)
 	s->rodata->page_fault_function = code.fault;
 	s->rodata->page_fault_bytes = code.fault_next ? code.fault_next - code.fault : 0;
 	sa->ticks = s->rodata->tick_function;
+	bpf_program__set_autoload(s->progs.py_tick_begins, sa->ticks);
 	bpf_program__set_autoload(s->progs.py_sample_tick, sa->ticks);
 	bpf_program__set_autoload(s->progs.py_sample_timer, hz && !sa->ticks);
 	bpf_program__set_autoload(s->progs.py_sample_blocked, hz > 0);
@@ -171,11 +171,16 @@ static int open_timers(struct sampler *sa, struct ptbpf_bpf *s)
 
 static int open_ticks(struct sampler *sa, struct ptbpf_bpf *s)
 {
-	struct probe_link link = { .lib = bpf_program__attach(s->progs.py_sample_tick) };
+	const struct bpf_program *const progs[] = { s->progs.py_sample_tick,
+						    s->progs.py_tick_begins };
 
-	if (!link.lib)
-		return -errno;
-	link_list__add(&sa->links, link);
+	for (size_t i = 0; i < sizeof(progs) / sizeof(*progs); i++) {
+		struct probe_link link = { .lib = bpf_program__attach(progs[i]) };
+
+		if (!link.lib)
+			return -errno;
+		link_list__add(&sa->links, link);
+	}
 	return 0;
 }
 

@@ -193,13 +193,13 @@ def recompile(job):
 def fresh_memory(job):
     """What is freed goes back to the kernel, and comes again page by page."""
     def unit():
-        torch.ones(1 << 18)
+        torch.ones(1 << 18) # LINE OF fresh_memory
 
     hold_memory(False)
     count = job.count(unit)
     hold_memory(True)
     job.spared = count * job.plain_ns(unit)
-    hold_memory(job.healthy) # LINE OF fresh_memory
+    hold_memory(job.healthy)
     job.run(lambda: [unit() for _ in range(count)])
 
 

@@ -56,7 +56,7 @@ def test_torchrun(ws):
         check(mine["distributedInfo"] == torch["distributedInfo"], f"{mine['distributedInfo']} instead of {torch['distributedInfo']}")
         check(mine["PT_PROFILER_JOB_NAME"] == torch["PT_PROFILER_JOB_NAME"] == "exp-1", "the name of the job")
         job = next(t["job"] for t in mine["ptbpf"]["targets"] if t["pid"] == pid)
-        check(job["environment"]["LOCAL_RANK"] == rank and job["ns_pid"] == pid, f"job: {job}")
+        check(job["environment"]["LOCAL_RANK"] == rank and job["environment"]["OMP_NUM_THREADS"] == 1 and job["ns_pid"] == pid, f"job: {job}")
         with open(path, encoding="utf-8") as f:
             check("hunter2" not in f.read() and "HOME" not in job["environment"], "more of the environment than its job")
     check(both["distributedInfo"]["rank"] == 1, "a trace of several ranks is not of the first process")

@@ -130,7 +130,7 @@ def test_harm(ws, pairs, agent, detail):
 
 
 def test_quota(ws):
-    """A control group's CPU quota that is used up: the time that the kernel counts is in the capture."""
+    """A control group's CPU quota that is used up: it is in the capture, and so is the time that the kernel counts."""
     with Limited(share=0.3) as group, workload("busy.py", 0) as target:
         target.wait_line("^ready")
         group.add(target.pid)
@@ -138,5 +138,7 @@ def test_quota(ws):
             t.expect(0, 3)
         stat = dict(line.split() for line in read(group.path, "cpu.stat").splitlines())
     most = int(stat.get("throttled_time", 0)) + 1000 * int(stat.get("throttled_usec", 0))
-    counted = loss_counters({"ptbpf": sched(ws + "/a.ptb")}).get("THROTTLED_NS", 0)
+    report = sched(ws + "/a.ptb")
+    counted, job = loss_counters({"ptbpf": report}).get("THROTTLED_NS", 0), report["targets"][0]["job"]
     check(0.2e9 < counted <= most, f"{counted} ns, {stat}")
+    check(job["cpu_quota_percent"] == 30 and job["cpus"], f"job: {job}")

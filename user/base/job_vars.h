@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Variables in which launchers pass a process its place in a job, and the job's author the
- * annotation that ends a step. Nothing else of a process's environment is ever kept: it may hold
- * secrets.
+ * Variables in which launchers pass a process its place in a job and how many threads its operators
+ * have, and the job's author the annotation that ends a step. Nothing else of a process's
+ * environment is ever kept: it may hold secrets.
  */
 #ifndef BASE_JOB_VARS_H
 #define BASE_JOB_VARS_H
@@ -15,6 +15,7 @@
  *	local_elastic_agent.py)
  *	SLURM_*: srun(1); of the STEP only srun sets
  *	PT_PROFILER_*: torch.profiler has them in its traces (kineto libkineto/src/EnvMetadata.h)
+ *	OMP_NUM_THREADS: of OpenMP, which torch asks, too
  *	PTBPF_STEP_ON: ours, the default of --step-on for this process */
 /* clang-format off */
 #define PTB_JOB_VARS(X)                        \
@@ -38,6 +39,7 @@
 	X(PT_PROFILER_JOB_NAME,         false) \
 	X(PT_PROFILER_JOB_VERSION,      false) \
 	X(PT_PROFILER_JOB_ATTEMPT_INDEX, false) \
+	X(OMP_NUM_THREADS,               true) \
 	X(PTBPF_STEP_ON,                false)
 /* clang-format on */
 

@@ -69,6 +69,17 @@ struct job_rank_of {
 	struct job_rank rank;
 };
 uint32_t job_json__ranks(const struct session *s, struct job_rank_of *list, uint32_t max);
+/* Which CPUs the process may use, and did anything else use them? */
+struct job_cpus {
+	uint32_t allowed;    /* by its affinity */
+	double idle, others; /* of these, and of the host's others, were idle on average */
+	double quota;        /* of CPUs; 0: none */
+	uint32_t gpus;       /* that it has open */
+	uint32_t ranks;      /* of its job, that share the host's CPUs; at least 1 */
+	int64_t omp_threads; /* OMP_NUM_THREADS; -1: not set */
+};
+/* False: not known. */
+bool job_json__cpus(const struct session *s, const struct session_process *p, struct job_cpus *out);
 /* The variable's text, likewise. */
 bool job_json__text(const struct session_info *info, uint32_t tgid, enum job_var v,
 		    char buf[JOB_TEXT_MAX + 1]);

@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NUMBER_MAX 0xffffffffu
@@ -13,9 +14,14 @@ static const struct {
 	const char *key;
 	bool number;
 } facts[] = {
-	{ "ns_pid", true },        { "cgroup", false },
-	{ "container_id", false }, { "container_runtime", false },
+	{ "ns_pid", true },
+	{ "cgroup", false },
+	{ "container_id", false },
+	{ "container_runtime", false },
 	{ "pod_uid", false },
+	{ "cpus", false },
+	{ "cpu_quota_percent", true },
+	{ "gpus", true },
 };
 
 /* NULL: no JSON, or no object. */
@@ -260,4 +266,48 @@ bool job_json__text(const struct session_info *info, uint32_t tgid, enum job_var
 		cJSON_Delete(tree);
 	}
 	return found;
+}
+
+/* Is it in "0-3,8"? */
+static bool in_list(const char *list, unsigned long cpu)
+{
+	char *end;
+
+	for (const char *at = list; *at >= '0' && *at <= '9'; at = end + (*end == ',')) {
+		unsigned long first = strtoul(at, &end, 10), last = first;
+
+		if (*end == '-')
+			last = strtoul(end + 1, &end, 10);
+		if (cpu >= first && cpu <= last)
+			return true;
+	}
+	return false;
+}
+
+bool job_json__cpus(const struct session *s, const struct session_process *p, struct job_cpus *out)
+{
+	const char *meta = session__meta(s, "cpu_idle");
+	cJSON *tree = parse(p), *idle = meta ? cJSON_ParseWithOpts(meta, NULL, 1) : NULL;
+	const cJSON *env = cJSON_GetObjectItemCaseSensitive(tree, "environment"), *v;
+	const char *list = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(tree, "cpus"));
+	int64_t quota = number_of(tree, "cpu_quota_percent"), gpus = number_of(tree, "gpus"),
+		ranks = number_of(env, job_vars[JOB_LOCAL_WORLD_SIZE].name);
+	unsigned long cpu = 0;
+
+	*out = (struct job_cpus){ .quota = quota > 0 ? (double)quota / 100 : 0,
+				  .gpus = gpus > 0 ? (uint32_t)gpus : 0,
+				  .ranks = ranks > 0 ? (uint32_t)ranks : 1,
+				  .omp_threads =
+					  number_of(env, job_vars[JOB_OMP_NUM_THREADS].name) };
+	cJSON_ArrayForEach(v, idle)
+	{
+		bool own = in_list(list ? list : "", cpu++);
+
+		out->allowed += own;
+		*(own ? &out->idle : &out->others) +=
+			is_number(v) ? fmin(v->valuedouble, 100) / 100 : 0;
+	}
+	cJSON_Delete(tree);
+	cJSON_Delete(idle);
+	return out->allowed;
 }

@@ -231,8 +231,8 @@ static bool is_key(const char *key, const char *const *list)
 /* Options are those of the first capture: they are the same, or concern reports. */
 static int copy_meta(struct copy *c, const struct ptb_text *t)
 {
-	static const char *const own[] = { "version",       "host", "boot_id",
-					   "pid_namespace", "pid",  NULL };
+	static const char *const own[] = { "version", "host",     "boot_id", "pid_namespace",
+					   "pid",     "cpu_idle", NULL };
 	static const char *const any[] = { "gpu", "cuda_calls", NULL };
 	const char *key = (const char *)(t + 1), *nul = memchr(key, '\0', t->text_len);
 	char *json;

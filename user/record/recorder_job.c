@@ -232,8 +232,10 @@ static void put_environment(struct jsonw *w, const struct job_facts *f)
 	jsonw__end_obj(w);
 }
 
-static void put_facts(struct jsonw *w, const struct job_facts *f, const char *groups)
+static void put_facts(struct jsonw *w, pid_t pid, const struct job_facts *f, const char *groups)
 {
+	uint64_t quota = proc__cpu_quota(pid), gpus = proc__gpus(pid);
+
 	jsonw__begin_obj(w);
 	if (f->ns_pid)
 		JSONW_I64(w, "ns_pid", f->ns_pid);
@@ -245,6 +247,12 @@ static void put_facts(struct jsonw *w, const struct job_facts *f, const char *gr
 	}
 	if (*f->pod_uid)
 		JSONW_STR(w, "pod_uid", f->pod_uid);
+	if (*f->cpus)
+		JSONW_STR(w, "cpus", f->cpus);
+	if (quota)
+		JSONW_U64(w, "cpu_quota_percent", quota);
+	if (gpus)
+		JSONW_I64(w, "gpus", __builtin_popcountll(gpus));
 	put_environment(w, f);
 	if (groups) {
 		JSONW_KEY(w, "distributed");
@@ -262,7 +270,7 @@ static void put_job(struct recorder *r, uint32_t tgid, const struct job_facts *f
 	char *text;
 
 	jsonw__init(&w, jsonw__to_memory, &m, 4096);
-	put_facts(&w, f, groups);
+	put_facts(&w, (pid_t)tgid, f, groups);
 	/* the limits of struct job_facts and of the groups keep the text short enough */
 	text = jsonw__take(&w, &m);
 	recorder__put_text(r, PTB_REC_JOB, &head, text, m.len);

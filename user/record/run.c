@@ -223,6 +223,8 @@ int run__activate(struct run *run)
 
 	if (run->warming_up)
 		end_warm_up(run);
+	if (run->opts.sched)
+		cpu_times__read(&run->cpus);
 	probe_set__activate(run->targets.ps);
 	run->targets.active = true;
 	run->begin_ns = run->opened_ns = run->last_clock_ns = clock__mono_ns();

@@ -226,6 +226,7 @@ void run__free(struct run *run)
 	targets__free(&run->targets);
 	cost_meter__clear(&run->hits);
 	cost_meter__clear(&run->samples);
+	cpu_times__clear(&run->cpus);
 	free(run->tasks);
 	free(run->polls);
 	free(run);

@@ -6,9 +6,11 @@
 
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/jsonw.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "probe/probe_set.h"
@@ -33,6 +35,26 @@ static uint64_t throttled_ns(const struct run *run)
 			most = ns - t->throttled_ns;
 	}
 	return most;
+}
+
+/* In percent of the time, of each CPU of the host. */
+static void write_idle(struct jsonw *w, const void *arg)
+{
+	const struct cpu_times *since = arg;
+	struct cpu_times now;
+
+	cpu_times__read(&now);
+	jsonw__begin_arr(w);
+	for (uint32_t i = 0; i < now.cnt && i < since->cnt; i++) {
+		uint64_t ns = (now.idle[i] - since->idle[i]) *
+			      (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
+
+		if (!since->idle[i] || now.idle[i] < since->idle[i])
+			ns = 0; /* it was off line */
+		jsonw__u64(w, 100 * ns / (now.ns - since->ns + 1));
+	}
+	jsonw__end_arr(w);
+	cpu_times__clear(&now);
 }
 
 static void write_counters(struct run *run, uint64_t detach_ns)
@@ -207,6 +229,8 @@ int run__finish(struct run *run, int *capture)
 									     "an error");
 	refuse_waiting(run);
 	run__sample_memory(run, clock__mono_ns());
+	if (run->cpus.cnt)
+		recorder__meta_json(run->targets.rec, "cpu_idle", write_idle, &run->cpus);
 	probe_set__flush_sums(run->targets.ps);
 	end = clock__mono_ns();
 	count_headless(run, end);

@@ -9,6 +9,7 @@
 #include "record/recorder_priv.h"
 #include "record/run.h"
 #include "record/targets.h"
+#include "target/proc_info.h"
 
 /* Counts hits of probes, or samples, by process, because a cost limit protects each single process.
  * A zeroed struct has none. */
@@ -52,6 +53,7 @@ struct run {
 	bool warming_up, warmed_up;
 	uint64_t step_ns, surplus_hits;
 	uint64_t before[PTB_CNT_MAP]; /* the counters at the end of the warm-up */
+	struct cpu_times cpus;        /* with opts.sched: at the window's begin */
 	uint64_t begin_ns, last_clock_ns, last_sample_ns;
 	uint64_t wake_ns; /* when the loop makes an extra round; 0: never */
 	/* The duration counts from here: from the window's begin, or from run__release(). */

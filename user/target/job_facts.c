@@ -222,8 +222,10 @@ void job_facts__read(pid_t pid, struct job_facts *f)
 		job_facts__of_cgroups(f, text);
 		free(text);
 	}
-	if (!thread_status__read(pid, 0, &st))
+	if (!thread_status__read(pid, 0, &st)) {
 		f->ns_pid = st.ns_pid;
+		memcpy(f->cpus, st.cpus, sizeof(f->cpus));
+	}
 }
 
 void job_facts__clear(struct job_facts *f)

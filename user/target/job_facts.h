@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/job_vars.h"
+#include "target/proc_info.h"
 
 #define JOB_CGROUP_MAX 1024
 /* hexadecimal digits: the same for docker, containerd, CRI-O and podman */
@@ -24,6 +25,7 @@ struct job_facts {
 	/* "docker", "containerd", "cri-o", "podman"; "": the path does not say */
 	const char *container_runtime;
 	char pod_uid[JOB_POD_UID_MAX + 1]; /* of Kubernetes */
+	char cpus[CPU_LIST_MAX + 1];       /* as struct thread_status has them */
 	int64_t numbers[JOB_VAR_CNT];      /* of variables that are numbers, -1: none */
 	char *texts[JOB_VAR_CNT];          /* of the others, NULL: none */
 };

@@ -119,6 +119,11 @@ int thread_status__read(pid_t pid, pid_t tid, struct thread_status *out)
 	out->blocked = strtoull(proc_file__field(text, "\nSigBlk:"), NULL, 16);
 	num = proc_file__field(text, "\nx86_Thread_features:");
 	out->shadow_stack = !strncmp(num, "\tshstk", 6) || strstr(num, "shstk ");
+	num = proc_file__field(text, "\nCpus_allowed_list:");
+	num += *num == '\t';
+	len = strcspn(num, "\n");
+	if (len < sizeof(out->cpus))
+		memcpy(out->cpus, num, len);
 	free(text);
 	return 0;
 }
@@ -437,7 +442,7 @@ static bool is_frozen(pid_t pid)
 	return frozen;
 }
 
-static uint64_t throttled_in(const char *folder, const char *path, size_t len)
+static void throttled_in(const char *folder, const char *path, size_t len, uint64_t *sum)
 {
 	FILE *f = open_group(folder, path, len, "cpu.stat");
 	uint64_t ns = 0, v;
@@ -450,24 +455,44 @@ static uint64_t throttled_in(const char *folder, const char *path, size_t len)
 			ns = v;
 	if (f)
 		fclose(f);
-	return ns;
+	*sum += ns;
 }
+
+/* "200000 100000": so many us in so many, "max 100000": no quota. Version 1 has two files, and -1. */
+static void quota_in(const char *folder, const char *path, size_t len, uint64_t *least)
+{
+	static const char *const files[] = { "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us" };
+	uint64_t us[2] = { 0 };
+	uint32_t cnt = 0;
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		FILE *f = open_group(folder, path, len, files[i]);
+
+		while (f && cnt < 2 && fscanf(f, "%" SCNu64, &us[cnt]) == 1)
+			cnt++;
+		if (f)
+			fclose(f);
+	}
+	if (us[0] && us[1] && us[0] < UINT64_MAX / 100 && (!*least || us[0] * 100 / us[1] < *least))
+		*least = us[0] * 100 / us[1];
+}
+
+typedef void (*group_fn)(const char *folder, const char *path, size_t len, uint64_t *value);
 
 /* Of the group and those above it. */
-static uint64_t throttled_above(const char *folder, const struct proc_cgroup *cg)
+static void ask_above(const char *folder, const struct proc_cgroup *cg, group_fn ask,
+		      uint64_t *value)
 {
-	uint64_t ns = throttled_in(folder, "", 0);
-
+	ask(folder, "", 0, value);
 	for (size_t len = cg->len; len > 1; len--)
 		if (len == cg->len || cg->path[len] == '/')
-			ns += throttled_in(folder, cg->path, len);
-	return ns;
+			ask(folder, cg->path, len, value);
 }
 
-uint64_t proc__throttled_ns(pid_t pid)
+static uint64_t ask_groups(pid_t pid, group_fn ask)
 {
 	struct proc_cgroup cg;
-	uint64_t ns = 0;
+	uint64_t value = 0;
 	const char *at;
 	char *text;
 	size_t len;
@@ -475,12 +500,24 @@ uint64_t proc__throttled_ns(pid_t pid)
 	if (proc_file__read(pid, 0, "cgroup", &text, &len))
 		return 0;
 	for (at = text; proc_cgroup__next(&at, &cg);)
-		if (cg.v2)
-			ns += throttled_above("", &cg) + throttled_above("/unified", &cg);
-		else if (has_controller(&cg, "cpu"))
-			ns += throttled_above("/cpu", &cg);
+		if (cg.v2) {
+			ask_above("", &cg, ask, &value);
+			ask_above("/unified", &cg, ask, &value);
+		} else if (has_controller(&cg, "cpu")) {
+			ask_above("/cpu", &cg, ask, &value);
+		}
 	free(text);
-	return ns;
+	return value;
+}
+
+uint64_t proc__throttled_ns(pid_t pid)
+{
+	return ask_groups(pid, throttled_in);
+}
+
+uint64_t proc__cpu_quota(pid_t pid)
+{
+	return ask_groups(pid, quota_in);
 }
 
 const char *proc__stopped(pid_t pid)

@@ -70,6 +70,8 @@ char proc__state(pid_t pid);
 
 /* ---- /proc/PID/status ---- */
 
+#define CPU_LIST_MAX 255
+
 struct thread_status {
 	char state;
 	pid_t tgid; /* the process that it belongs to */
@@ -78,8 +80,9 @@ struct thread_status {
 	uint32_t seccomp; /* 0: none, 1: strict, 2: filter */
 	uint32_t filters; /* how many of them (Linux 5.9; else 0) */
 	bool shadow_stack;
-	uint32_t uid, gid;         /* of the file system */
-	uint64_t pending, blocked; /* signals: of the thread or the process, bit 0 is signal 1 */
+	uint32_t uid, gid;           /* of the file system */
+	uint64_t pending, blocked;   /* signals: of the thread or the process, bit 0 is signal 1 */
+	char cpus[CPU_LIST_MAX + 1]; /* on which it may run: "0-3,8"; "": not known, too long */
 };
 
 /* tid 0: the main thread. 0 or negative errno (-ESRCH: it is gone). */
@@ -121,5 +124,18 @@ const char *proc__stopped(pid_t pid);
 /* Time for which the CPU quotas of its control group and of those above have stopped threads, on
  * all CPUs together. 0: never, or not known. */
 uint64_t proc__throttled_ns(pid_t pid);
+/* The lowest of their quotas, in percent of a CPU; 0: there is none, or it is not known. */
+uint64_t proc__cpu_quota(pid_t pid);
+
+/* ---- CPUs of the host ---- */
+
+struct cpu_times {
+	uint64_t ns;    /* when they were read */
+	uint64_t *idle; /* of each CPU, in clock ticks */
+	uint32_t cnt;
+};
+/* What is not known is 0. cpu_times__clear() afterwards. */
+void cpu_times__read(struct cpu_times *t);
+void cpu_times__clear(struct cpu_times *t);
 
 #endif /* TARGET_PROC_INFO_H */

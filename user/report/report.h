@@ -258,6 +258,27 @@ uint32_t thread_times__outside(const struct thread_times *tt, const struct threa
 const struct session_process *thread_times__busiest(struct thread_times *tt,
 						    struct thread_time *out);
 
+/* ---- what threads of pools do for operators, with --sched: pool_work.c ---- */
+
+#define POOL_OP_NS 100000 /* operators of less self time have no time worth to be shared */
+
+/* Operators of one name on one thread. */
+struct pool_row {
+	uint32_t tgid, tid;
+	const char *op;
+	uint64_t cnt, ns; /* self time, */
+	uint64_t wait_ns; /* in which the thread waited so long */
+	double pool_ns;   /* what other threads did meanwhile, on CPUs */
+};
+/* No report of its own: given to those that ask after the run. */
+extern const struct output pool_work;
+struct pool_work;
+const struct pool_row *pool_work__rows(struct pool_work *pw, uint32_t *cnt);
+static inline double pool_row__cpu_ns(const struct pool_row *r)
+{
+	return r->pool_ns + (double)(r->ns > r->wait_ns ? r->ns - r->wait_ns : 0);
+}
+
 /* A step of a program's own or a derived one, or what the window has of one. */
 static inline bool slice__is_step(const struct slice *sl)
 {

@@ -42,6 +42,7 @@ struct sched_report {
 	struct hashmap row_ids;
 	struct text_ids texts;
 	struct py_lines lines;
+	void *work; /* struct pool_work */
 };
 
 static int open_report(const struct output_args *args, void **out)
@@ -52,7 +53,7 @@ static int open_report(const struct output_args *args, void **out)
 	text_ids__init(&sr->texts);
 	py_lines__init(&sr->lines, args->s);
 	*out = sr;
-	return 0;
+	return pool_work.open(args, &sr->work);
 }
 
 static void free_report(void *o)
@@ -61,6 +62,7 @@ static void free_report(void *o)
 
 	if (!sr)
 		return;
+	pool_work.free(sr->work);
 	py_lines__free(&sr->lines);
 	text_ids__free(&sr->texts);
 	hashmap__clear(&sr->thread_ids);
@@ -124,9 +126,11 @@ static void take_wait(void *arg, const struct sched_event *ev)
 	}
 }
 
-static struct session_sink report_sink(void *o)
+static uint32_t report_sinks(void *o, struct session_sink *list)
 {
-	return (struct session_sink){ .arg = o, .sched = take_wait };
+	list[0] = (struct session_sink){ .arg = o, .sched = take_wait };
+	list[1] = pool_work.sink(((struct sched_report *)o)->work);
+	return 2;
 }
 
 static uint64_t waited(const struct sched_thread *t)
@@ -210,6 +214,47 @@ static void add_threads(struct doc *d, const struct sched_report *sr,
 	}
 }
 
+static int by_cpu_ns(const void *a, const void *b)
+{
+	double x = pool_row__cpu_ns(a), y = pool_row__cpu_ns(b);
+
+	return (x < y) - (x > y);
+}
+
+static void add_operators(struct doc *d, const struct sched_report *sr)
+{
+	const struct doc_column columns[] = {
+		{ "ns", "time", 9, unit__ns, 0, 0 },
+		{ "cpu_ns", "CPU time", 9, unit__ns, 0, 1 },
+		{ ".cpus", "CPUs", 6, NULL, 0, 0 },
+		{ "count", "calls", 7, unit__count, 0, 2 },
+		{ ".where", "thread and operator", -1, NULL, 0, 0 },
+		{ 0 },
+	};
+	uint32_t cnt, n = 0;
+	const struct pool_row *all = pool_work__rows(sr->work, &cnt);
+	struct pool_row *rows = xcalloc(cnt + 1ULL, sizeof(*rows));
+
+	for (uint32_t i = 0; i < cnt; i++)
+		if (all[i].cnt && !d->args->totals->when) /* pools are in no annotation */
+			rows[n++] = all[i];
+	sort__array(rows, n, sizeof(*rows), by_cpu_ns);
+	doc__title(d, "Operators of 0.1 ms or more, and the CPUs that they used");
+	doc__list(d, "operators", n, columns);
+	for (uint32_t i; doc__next(d, &i);) {
+		const struct pool_row *r = &rows[i];
+		double cpu_ns = pool_row__cpu_ns(r);
+
+		DOC(d, FACT("pid", r->tgid), FACT("tid", r->tid), FACT("operator", r->op),
+		    FACT("count", r->cnt), FACT("ns", r->ns), FACT("cpu_ns", (uint64_t)cpu_ns),
+		    FACT("pool_ns", (uint64_t)r->pool_ns));
+		doc__cell(d, ".cpus", "%.1f", cpu_ns / (double)r->ns);
+		doc__cell(d, ".where", "%s in %s", session__thread_label(sr->s, r->tgid, r->tid),
+			  r->op);
+	}
+	free(rows);
+}
+
 static void add_waits(struct doc *d, const struct sched_report *sr, double window)
 {
 	const struct doc_column columns[] = {
@@ -267,6 +312,7 @@ static int finish_report(void *o, const struct output_args *args)
 	doc__gap(&d);
 	DOC(&d, FACT("long_ns", (uint32_t)PTB_SCHED_LONG_NS));
 	add_threads(&d, sr, threads, window);
+	add_operators(&d, sr);
 	add_waits(&d, sr, window);
 	err = doc__finish(&d);
 	free(threads);
@@ -277,7 +323,7 @@ const struct output sched_report = {
 	.needs = NEEDS_SCHED,
 	.rows = ROWS_OF_LISTS,
 	.open = open_report,
-	.sink = report_sink,
+	.sinks = report_sinks,
 	.finish = finish_report,
 	.free = free_report,
 };

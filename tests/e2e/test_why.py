@@ -64,6 +64,32 @@ def test_share(ws, cause, rule, by, detail):
     detail(f"{cause}: {found['share']:.1%}, the program {own:.1%}")
 
 
+def idle_ns():
+    with open("/proc/stat", encoding="utf-8") as f:
+        return sum(int(line.split()[4]) for line in f if line.startswith("cpu ")) / os.sysconf("SC_CLK_TCK") * 1e9
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("healthy", (False, True))
+def test_one_core(ws, healthy, detail):
+    """A large operator has one of several CPUs; in the twin threads of a pool work for it, and their time is charged to operators."""
+    begun, idle = time.monotonic_ns(), idle_ns()
+    doc, said = verdict(ws, "one_core", *["--healthy"] * healthy)
+    idle = (idle_ns() - idle) / (time.monotonic_ns() - begun)
+    found = next((c for c in doc["causes"] if c["rule"] == "one_core"), None)
+    if healthy:
+        check(not found, f"{found}")
+        sched = json.loads("\n".join(run_ptbpf("report", "--sched", "--json", ws + "/a.ptb").out))
+        pool = sum(t["on_cpu_ns"] for t in sched["threads"] if t["tid"] != said["pid"])
+        charged = sum(op["pool_ns"] for op in sched["operators"])
+        check(0.8 * pool < charged <= 1.01 * pool, f"{charged} of {pool} ns of the pool are charged")
+    elif os.cpu_count() < 2 or idle < 0.7:
+        pytest.skip(f"{idle:.1f} CPUs are idle: nothing can be gained")
+    else:
+        check(found and abs(found["share"] - said["share"]) < 0.1 * said["share"] + 0.03, f"{doc['causes']}, the program: {said['share']}")
+        detail(f"{found['share']:.1%}, the program {said['share']:.1%}")
+
+
 @pytest.mark.parametrize("program", ["workers", *(pytest.param(name, marks=pytest.mark.soak)
                                                    for name in ("mlp", "cnn", "transformer", "lstm", "embedding", "inference", "ranks", "compiled"))])
 def test_healthy(ws, program):

@@ -38,6 +38,11 @@
 #define WHY_LOOP_OP_NS 20000
 /* Every thread waits for a CPU now and then. */
 #define WHY_CPU_QUEUE_SHARE 0.15
+/* Operators that take so long are worth several threads, on one of them there is some work of
+ * pools, and so much of a CPU was idle all the time. */
+#define WHY_ONE_CORE_OP_NS 5000000
+#define WHY_ONE_CORE_USED 1.2
+#define WHY_ONE_CORE_IDLE 0.5
 /* A loop over layers is no loop of many small operators. */
 #define WHY_DISPATCH_REPEATS 50
 /* Python between operators takes so much of a healthy step of a small model, */
@@ -246,6 +251,7 @@ struct why_rule {
 	X(loader) \
 	X(gil) \
 	X(cpu_queue) \
+	X(one_core) \
 	X(sleep) \
 	X(lock) \
 	X(file_io) \

@@ -808,8 +808,7 @@ enum ptb_stop_reason {
 #undef X
 };
 
-/*
- * Counters. BPF: in the BPF map `counters` (per CPU, summed); USER: kept by user space. "loss" 1: a
+/* Counters. BPF: in the BPF map `counters` (per CPU, summed); USER: kept by user space. "loss" 1: a
  * value > 0 makes the capture incomplete (exit code 3). A number is never reused: 15, 70 to 73 and
  * 80 are in older captures. */
 /*     name               nr  where loss  text */
@@ -884,6 +883,7 @@ enum ptb_stop_reason {
 	X(SCHED_NO_ROOM,    78, BPF,  1, "threads whose waits are not recorded: no room for their sums") \
 	X(SCHED_UNSEEN,     81, BPF,  0, "returns of threads to a CPU that the Linux kernel did not report: they count from their wake-ups") \
 	X(THROTTLED_NS,     79, USER, 0, "time for which CPU quotas of control groups stopped a process, on all CPUs together, ns") \
+	X(NEW_OPS,          82, USER, 1, "operators without probes: their process called them for the first time in the window") \
 	X(OVER_COST,        77, USER, 1, "processes that lost their probes in the window: they had cost what --max-overhead allows")
 /* clang-format on */
 

@@ -70,6 +70,8 @@ static const char *advice(uint32_t id)
 		return "their calls are shown as functions: of modules whose class was dropped, or of a process that exited";
 	case PTB_CNT_UNCOVERED_NS:
 		return "a new process has none until ptbpf finds it; one whose main thread ends loses them";
+	case PTB_CNT_NEW_OPS:
+		return "record again, now that they have been called";
 	case PTB_CNT_CHUNK_FAULT:
 		return "the target was short of memory when they were sent";
 	case PTB_CNT_AGENT_LOST:

@@ -337,7 +337,7 @@ int probe_set__attach_progs(struct probe_set *ps, uint32_t proc, pid_t tgid, str
 	struct probe_site **some = xcalloc((size_t)lib->cnt + 1, sizeof(*some));
 	int err = 0, cnt = 0;
 
-	for (uint32_t prog = 0; !err && prog < PTB_PROG_CNT; prog++) {
+	for (uint32_t prog = PTB_PROG_CNT; !err && prog--;) { /* operators, which cost most, last */
 		struct attach_req req = {
 			.prog = ps->progs[prog],
 			.prog_nr = prog,
@@ -395,7 +395,7 @@ static int attach_own(struct probe_set *ps, uint32_t proc, pid_t tgid, struct pr
 
 	if (!err && lib_cnt)
 		err = probe_set__verify(tgid, libs, lib_cnt);
-	for (uint32_t l = 0; l < lib_cnt && !err; l++) {
+	for (uint32_t l = lib_cnt; l-- && !err;) {
 		int n = shared__create(ps, proc, &libs[l]);
 
 		if (!n)

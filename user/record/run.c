@@ -178,8 +178,9 @@ void run__expect(struct run *run, const pid_t *pids, uint32_t cnt)
 	struct pid_vec v = { .cnt = 0 };
 	int err = 0;
 
-	if (run->opts.sample_hz || run->opts.steps.only || run->opts.flight_ns)
-		return; /* no probes, few probes, or probes for hours */
+	if (run->opts.sample_hz || run->opts.steps.only || run->opts.flight_ns ||
+	    run->opts.called_ops)
+		return; /* no probes, few probes, probes for hours, or others in each process */
 	for (uint32_t i = 0; i < cnt && !err; i++)
 		err = expect_process(run, pids[i], &v);
 	if (!err)

@@ -45,6 +45,7 @@ struct step_opts {
 
 struct record_opts {
 	bool ops;             /* operators */
+	bool called_ops;      /* by probes: those that the process has called before the window */
 	enum probe_args args; /* what agents or probes read of operators */
 	bool stacks;          /* Python stacks */
 	bool modules; /* the stacks have the module of each call of nn.Module; implies stacks */

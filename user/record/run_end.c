@@ -107,6 +107,7 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->targets.rec, PTB_CNT_OVER_LIBS, run->targets.over_libs);
 	recorder__counter(run->targets.rec, PTB_CNT_REFUSED_PIDS, run->refused_pids);
 	recorder__counter(run->targets.rec, PTB_CNT_OVER_COST, run->cut_cnt);
+	recorder__counter(run->targets.rec, PTB_CNT_NEW_OPS, run->targets.new_ops);
 	recorder__counter(run->targets.rec, PTB_CNT_FOREIGN_FILES, torch_proc__refused_files());
 	recorder__counter(run->targets.rec, PTB_CNT_OVER_PROCESSES, run->targets.over_processes);
 	recorder__counter(run->targets.rec, PTB_CNT_OVER_AGENT,
@@ -218,6 +219,13 @@ static void count_headless(struct run *run, uint64_t end)
 	}
 }
 
+static void count_new_ops(struct run *run)
+{
+	for (uint32_t i = 0; i < run->targets.cnt; i++)
+		if (run->targets.items[i].state == TARGET_TRACED)
+			run->targets.new_ops += target_calls__new(&run->targets.items[i]);
+}
+
 int run__finish(struct run *run, int *capture)
 {
 	uint64_t end, t0, changes_ns;
@@ -234,6 +242,7 @@ int run__finish(struct run *run, int *capture)
 	probe_set__flush_sums(run->targets.ps);
 	end = clock__mono_ns();
 	count_headless(run, end);
+	count_new_ops(run);
 	probe_set__deactivate(run->targets.ps);
 	target_python__count_collections(&run->targets, true);
 	recorder__window_ends(run->targets.rec, end);

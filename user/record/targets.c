@@ -35,6 +35,7 @@ void targets__free(struct targets *ts)
 		if (ts->items[i].pidfd >= 0)
 			close(ts->items[i].pidfd);
 		target_agent__free(ts->items[i].agent);
+		target_calls__clear(&ts->items[i].calls);
 		target_cuda__free(&ts->items[i].cuda);
 	}
 	for (uint32_t i = 0; i < ts->plan_cnt; i++)
@@ -96,6 +97,7 @@ struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint
 		return NULL;
 	}
 	if (t) {
+		target_calls__clear(&t->calls);
 		target_cuda__free(&t->cuda);
 		target_agent__free(t->agent);
 	} else {
@@ -242,7 +244,7 @@ static bool needs_probe(const struct plan_func *pf, const struct target *t,
 
 /* Selects the sites of one library that are probed. */
 static void fill_torch_lib(const struct torch_proc *tp, const struct shared_plan *sp, uint8_t role,
-			   const struct target *t, const struct targets *ts, struct probe_lib *lib)
+			   struct target *t, const struct targets *ts, struct probe_lib *lib)
 {
 	lib->name = tp->libs[role].path;
 	lib->access_path = tp->libs[role].access_path;
@@ -256,7 +258,8 @@ static void fill_torch_lib(const struct torch_proc *tp, const struct shared_plan
 		    (s->prog == PTB_PROG_SCOPE_CTOR || s->prog == PTB_PROG_SCOPE_END))
 			continue;
 		if (s->lib == role && (s->prog != PTB_PROG_OP_LATE || p.args) &&
-		    needs_probe(&sp->plan->funcs[s->func], t, ts))
+		    needs_probe(&sp->plan->funcs[s->func], t, ts) &&
+		    !(ts->opts->called_ops && target_calls__skip(t, tp, &sp->plan->funcs[s->func])))
 			lib->sites[lib->cnt++] = p;
 	}
 }
@@ -315,6 +318,7 @@ static int attach_probes(struct targets *ts, struct target *t, struct proc_ops *
 	uint64_t t0 = clock__mono_ns();
 	int n = 0, err = load_args(ts, t, sp);
 
+	target_calls__clear(&t->calls);
 	for (int i = 0; i < TORCH_LIB_ROLES && !err; i++)
 		if (tp->libs[i].present)
 			fill_torch_lib(tp, sp, (uint8_t)i, t, ts, &libs[i]);
@@ -721,6 +725,8 @@ static int attach(struct targets *ts, struct target *t)
 	err = open_target(ts, t, &tp);
 	if (err)
 		return err;
+	if (!ts->active && (ts->opts->gpu || ts->opts->memory)) /* may take long */
+		target_cuda__plan(ts, tp, ts->opts->no_cache);
 	sp = targets__plan(ts, tp->libs, ts->opts->no_cache);
 	err = sp ? targets__verify_plan(tp, sp) : -ENOEXEC;
 	if (!err) {

@@ -178,6 +178,19 @@ bool target_agent__is_quiet(const struct target_agent *ta, pid_t pid);
 /* The path of the agent's file beside this program. 0 or -ENOENT. */
 int target_agent__file(char *buf, size_t cap);
 
+/* With opts->called_ops: the operators of one target that had not been called, and have no
+ * probes. */
+struct target_calls {
+	uint64_t *handles; /* addresses of their handles */
+	uint32_t cnt, cap;
+};
+
+/* Is it an operator that the process has not called? Notes it. False where that is not known. */
+bool target_calls__skip(struct target *t, const struct torch_proc *tp, const struct plan_func *pf);
+/* How many of those noted have been called by now. */
+uint32_t target_calls__new(const struct target *t);
+void target_calls__clear(struct target_calls *c);
+
 enum target_state { TARGET_WAITING, TARGET_TRACED, TARGET_GONE };
 
 struct target {
@@ -206,6 +219,7 @@ struct target {
 	struct target_agent *agent; /* NULL: none has requests */
 	char agent_why[256];        /* why no agent is used; "": nothing to report */
 	uint64_t next_facts_ns;
+	struct target_calls calls;
 	struct target_cuda cuda;
 	struct target_python python; /* a fork has its parent's */
 	bool sampled;                /* samples are its only records */
@@ -251,6 +265,7 @@ struct targets { /* a zeroed struct can make plans and has nothing attached */
 	uint64_t agents_gave_up;
 	/* processes without shapes; arguments with unknown locations */
 	uint64_t no_shapes, unplaced;
+	uint64_t new_ops;   /* operators without probes that were called in the window */
 	uint64_t no_stacks; /* processes whose Python stacks cannot be read */
 };
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from support import PYTHON, ROOT, WORKLOADS, Process, Tracer, check, require_root, run_ptbpf, workload
+from support import PYTHON, ROOT, WORKLOADS, Process, Tracer, check, report_json, require_root, run_ptbpf, workload
 
 
 @pytest.mark.parametrize("program, rule", (("slow_loader", "data_loader"), ("item", "synchronisation"), ("steps", None)))
@@ -19,7 +19,7 @@ def test_first_cause(ws, program, rule):
     require_root()
     with workload("planted.py", program) as p:
         p.wait_line("ready")
-        live = "\n".join(run_ptbpf("why", "--pid", p.pid, "-d", "3s", "-o", ws + "/a.ptb", "--json").out)
+        live = "\n".join(run_ptbpf("why", "--pid", p.pid, "-d", "3s", "--max-overhead", "off", "-o", ws + "/a.ptb", "--json").out)
     doc = json.loads(live)
     with open(ws + "/why.json", "w", encoding="utf-8") as f:
         f.write(live)
@@ -28,6 +28,38 @@ def test_first_cause(ws, program, rule):
     check(causes[:1] == ([rule] if rule else []), f"{program}: {doc['causes']}")
     later = json.loads("\n".join(run_ptbpf("why", ws + "/a.ptb", "--json").out))
     check(later["causes"] == doc["causes"], "the capture has another verdict")
+
+
+def test_budget(ws, detail):
+    """It ends early where probes cost much, says so and has a verdict; operators that are not called have no probes."""
+    require_root()
+    with workload("causes.py", "dispatch") as p:
+        p.wait_line("^ready")
+        early = run_ptbpf("why", "--pid", p.pid, "-d", "60s", "-o", ws + "/a.ptb")
+        whole = run_ptbpf("why", "--pid", p.pid, "-d", "1s", "--max-overhead", "off", "-o", ws + "/b.ptb")
+    facts, seconds = report_json(ws + "/a.ptb"), [report_json(ws + name)["window"]["duration_ns"] / 1e9 for name in ("/a.ptb", "/b.ptb")]
+    cost, off = ("s: the probes have cost the process" in "\n".join(done.err) for done in (early, whole))
+    check(cost and 0.1 <= seconds[0] < 50 and not off and seconds[1] >= 1, f"{seconds} s: {early.err}, {whole.err}")
+    check("many small operators" in "\n".join(early.out) and facts["probes"]["attached"] < 1000, f"{facts['probes']}: {early.out}")
+    detail(f"{seconds[0]:.2f} s, {facts['probes']['attached']} probes")
+
+
+def test_new_operator(ws):
+    """What the process calls for the first time in the window has no probe, and is counted."""
+    require_root()
+    program = "import torch; x = torch.ones(4)\nfor line in iter(input, ''): (torch.digamma if line == 'new' else torch.neg)(x); print('did', line)"
+    with Process([PYTHON, "-u", "-c", program], stdin=subprocess.PIPE) as p:
+        p.send("neg")
+        p.wait_line("^did neg")
+        with Tracer("why", "--pid", p.pid, "-d", "300s", "-o", ws + "/a.ptb") as t:
+            t.wait_attached()
+            for word in ("new", "neg"):
+                p.send(word)
+                p.wait_news("^did", since=0, count=2 + (word == "neg"))
+            t.signal(signal.SIGINT)
+            t.expect(3)
+    check("1 operators without probes: their process called them for the first time in the window" in "\n".join(t.err), t.err)
+    check([o["key"] for o in report_json(ws + "/a.ptb")["rows"]] == ["aten::neg"], "the operator with a probe")
 
 
 def verdict(ws, *words):

@@ -197,6 +197,8 @@ static int add_one(const struct run_cfg *cfg, const struct named *p, struct run 
 		pr_error(
 			"cannot attach to pid %d: it has loaded neither a CUDA library nor ptbpf's agent",
 			p->pid);
+	if (!err)
+		run__limit_cost(run, p->pid, cfg->max_cost_ns);
 	if (!err && cfg->rec.children)
 		run__add_descendants(run, p->pid);
 	return err;

@@ -28,8 +28,6 @@
 #define OPEN_INTERVAL_NS 600000000000ULL
 #define OPEN_INTERVAL_UNSET UINT64_MAX
 #define PROCESS_LIMIT_UNSET INT32_MIN
-#define MAX_OVERHEAD "1%"
-#define UNLIMITED "off"
 
 _Static_assert(OPT_PIDS_MAX <= PROC_SELECT_MAX, "named processes fit into a window");
 
@@ -236,11 +234,8 @@ static int check_values(struct sample_cfg *cfg)
 
 	log__set_context(conf__where(cfg->conf, cfg->max_overhead));
 	if (cfg->max_overhead &&
-	    (quantity__percent(cfg->max_overhead, &set->max_overhead) || !set->max_overhead)) {
-		pr_error("sample: '%s' is not a valid value for --max-overhead (0.5%%, off)",
-			 cfg->max_overhead);
+	    live__parse_overhead("sample", cfg->max_overhead, &set->max_overhead))
 		return -EINVAL;
-	}
 	log__set_context(conf__where(cfg->conf, set->metrics));
 	if (set->metrics && !http_listen__valid(set->metrics)) {
 		pr_error(
@@ -265,7 +260,7 @@ static int check(struct sample_cfg *cfg)
 		return -EINVAL;
 	if (!cfg->max_overhead && !cfg->run.rec.flight_ns)
 		cfg->max_overhead = MAX_OVERHEAD;
-	else if (cfg->max_overhead && !strcmp(cfg->max_overhead, UNLIMITED))
+	else if (cfg->max_overhead && !strcmp(cfg->max_overhead, MAX_OVERHEAD_OFF))
 		cfg->max_overhead = NULL;
 	set_words(cfg);
 	return live__check(&cfg->run) || check_events(cfg) || check_flight(cfg) ||

@@ -15,10 +15,12 @@
 
 #define SAMPLES_HZ 99
 #define DURATION_NS 10000000000ULL
+#define UNLIMITED_NS 100000000ULL /* of less there is hardly anything to say */
 
 struct why_cfg {
 	struct outputs out;
 	struct run_cfg run;
+	const char *max_overhead;
 	bool quiet;
 };
 
@@ -30,6 +32,10 @@ static const struct opt_def why_opts[] = {
 	  "also their child processes (data loader workers, ranks)", OPT_BASIC },
 	{ OPT_DURATION, 'd', "duration", offsetof(struct why_cfg, run.rec.duration_ns), "TIME",
 	  "record for this time (default: 10s)", OPT_BASIC },
+	{ OPT_STR, 0, "max-overhead", offsetof(struct why_cfg, max_overhead), "PERCENT",
+	  "end the recording, though not within its first 0.1 s, when its probes have cost a process this share of -d; off: no limit (default: " MAX_OVERHEAD
+	  ")",
+	  OPT_BASIC },
 	{ OPT_FLAG, 0, "with-stack", offsetof(struct why_cfg, run.rec.stacks), NULL,
 	  "record lines of Python, too: causes have them, at a higher cost to the process",
 	  OPT_BASIC },
@@ -75,6 +81,7 @@ static int of_processes(struct why_cfg *cfg)
 	struct run_cfg *run = &cfg->run;
 	struct outputs_result result;
 	struct live live = { .result = &result };
+	double share;
 
 	run->report = &why_report;
 	run->json = cfg->out.args.json;
@@ -86,8 +93,13 @@ static int of_processes(struct why_cfg *cfg)
 	run->rec.with_samples = SAMPLES_HZ;
 	if (!run->rec.duration_ns)
 		run->rec.duration_ns = DURATION_NS;
-	if (live__check(run))
+	run->rec.unlimited_ns = UNLIMITED_NS;
+	run->rec.called_ops = true;
+	if (live__parse_overhead("why", cfg->max_overhead ? cfg->max_overhead : MAX_OVERHEAD,
+				 &share) ||
+	    live__check(run))
 		return EXIT_USAGE;
+	run->max_cost_ns = (uint64_t)(share * (double)run->rec.duration_ns);
 	say_choice(run);
 	stall__watch(EXIT_FAILED);
 	return attach__run(run, &live);
@@ -112,8 +124,8 @@ int cmd_why(int argc, char **argv)
 	if (cfg.run.pids.cnt)
 		return of_processes(&cfg);
 	if (cfg.run.rec.duration_ns || cfg.run.output || cfg.run.rec.children ||
-	    cfg.run.rec.stacks) {
-		pr_error("why: -d, -o, --children and --with-stack are for --pid");
+	    cfg.run.rec.stacks || cfg.max_overhead) {
+		pr_error("why: -d, -o, --children, --max-overhead and --with-stack are for --pid");
 		return EXIT_USAGE;
 	}
 	if (outputs__take(&cfg.out, "why", &words))

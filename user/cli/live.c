@@ -162,6 +162,15 @@ int live__check(struct run_cfg *cfg)
 	return 0;
 }
 
+int live__parse_overhead(const char *command, const char *text, double *share)
+{
+	*share = 0;
+	if (!strcmp(text, MAX_OVERHEAD_OFF) || (!quantity__percent(text, share) && *share > 0))
+		return 0;
+	pr_error("%s: '%s' is not a valid value for --max-overhead (0.5%%, off)", command, text);
+	return -EINVAL;
+}
+
 int live__check_flight(struct run_cfg *cfg)
 {
 	struct record_opts *rec = &cfg->rec;
@@ -289,11 +298,24 @@ void live__show(struct live *live, struct run *run)
 			  cell__bytes((double)s.bytes).text, (unsigned long long)s.lost);
 }
 
+static void say_shortened(const struct live *live)
+{
+	double ns = (double)live->cfg->rec.duration_ns;
+
+	if (!live->cfg->max_cost_ns || run__stop_reason(live->run) != PTB_STOP_COST)
+		return;
+	pr_info("recorded %.2g s of %.3g s: the probes have cost %s process %.2g%% of that time (--max-overhead)",
+		(double)(clock__mono_ns() - run__status(live->run).begin_ns) / 1e9, ns / 1e9,
+		run__traced(live->run) == 1 ? "the" : "a",
+		100 * (double)run__cost_ns(live->run) / ns);
+}
+
 int live__loop(struct live *live, run_tick_fn tick, void *arg)
 {
 	if (!live->run_err)
 		live->run_err = run__loop(live->run, tick, arg);
 	log__line(NULL);
+	say_shortened(live);
 	if (!live->announced && run__stop_reason(live->run) == PTB_STOP_NO_STEP)
 		return EXIT_FAILED; /* the caller reports it */
 	if (!live->announced) {

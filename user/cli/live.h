@@ -38,6 +38,7 @@ struct run_cfg {
 	const char *log;
 	int progress_fd, notes_fd;     /* 0: none */
 	const char *window, *max_cost; /* of attach_window.h */
+	uint64_t max_cost_ns;          /* what probes may cost each process; 0: no limit */
 	const char *threads;           /* NULL: no stacks of threads */
 };
 
@@ -146,6 +147,11 @@ struct live {
 /* Checks options that contradict each other or name nothing: non-zero (reported). Also sets the log
  * options. */
 int live__check(struct run_cfg *cfg);
+/* Of --max-overhead: unless it is given; no limit. */
+#define MAX_OVERHEAD "1%"
+#define MAX_OVERHEAD_OFF "off"
+/* A value of --max-overhead as a share of the time; 0: off. 0 or -EINVAL (reported). */
+int live__parse_overhead(const char *command, const char *text, double *share);
 /* Of --flight: 0, or -EINVAL (reported). */
 int live__check_flight(struct run_cfg *cfg);
 /* What their names mean: cfg->files, what these need to be recorded. 0 or -EINVAL (reported). */

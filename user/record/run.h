@@ -70,9 +70,10 @@ struct record_opts {
 	 * written at once. */
 	uint64_t flight_ns;
 	uint64_t flight_bytes;
-	uint64_t duration_ns; /* 0: until a signal or the targets' end */
-	uint64_t ring_bytes;  /* per ring; 0: by the number of processors */
-	uint64_t max_memory;  /* 0: LIMIT_MEMORY */
+	uint64_t duration_ns;  /* 0: until a signal or the targets' end */
+	uint64_t unlimited_ns; /* the begin of the window in which limits of costs do not apply */
+	uint64_t ring_bytes;   /* per ring; 0: by the number of processors */
+	uint64_t max_memory;   /* 0: LIMIT_MEMORY */
 	bool perf_uprobes;
 	bool no_cache; /* of plans */
 };

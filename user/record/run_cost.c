@@ -178,6 +178,8 @@ static bool can_go_alone(const struct run *run, const struct target *t)
 
 bool run__over_cost(struct run *run)
 {
+	if (clock__mono_ns() < run->opened_ns + run->opts.unlimited_ns)
+		return false;
 	read_bare_hits(run);
 	for (uint32_t i = 0; i < run->targets.cnt; i++) {
 		struct target *t = &run->targets.items[i];

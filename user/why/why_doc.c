@@ -159,8 +159,10 @@ static void put_step(struct doc *d, const struct why_case *c)
 			 unit__ns((double)quantile(c, 10)).text,
 			 unit__ns((double)quantile(c, 90)).text, cell__count(c->t.steps.cnt).text);
 	else
-		doc__say(d, "Window  %s, no steps (--step-on): ",
-			 unit__ns((double)c->t.window_ns).text);
+		doc__say(d, "Window  %s, no %s: ", unit__ns((double)c->t.window_ns).text,
+			 session__info(c->args->s)->stop_reason == PTB_STOP_COST ?
+				 "whole step (a longer -d, --step-on)" :
+				 "steps (--step-on)");
 }
 
 static void put_parts(struct doc *d, const struct why_case *c, struct time_part *parts,

@@ -35,7 +35,7 @@ def test_budget(ws, detail):
     require_root()
     with workload("causes.py", "dispatch") as p:
         p.wait_line("^ready")
-        early = run_ptbpf("why", "--pid", p.pid, "-d", "60s", "-o", ws + "/a.ptb")
+        early = run_ptbpf("why", "--pid", p.pid, "-d", "60s", "--max-overhead", "1%", "-o", ws + "/a.ptb")
         whole = run_ptbpf("why", "--pid", p.pid, "-d", "1s", "--max-overhead", "off", "-o", ws + "/b.ptb")
     facts, seconds = report_json(ws + "/a.ptb"), [report_json(ws + name)["window"]["duration_ns"] / 1e9 for name in ("/a.ptb", "/b.ptb")]
     cost, off = ("s: the probes have cost the process" in "\n".join(done.err) for done in (early, whole))

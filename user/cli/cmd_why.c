@@ -15,7 +15,9 @@
 
 #define SAMPLES_HZ 99
 #define DURATION_NS 10000000000ULL
-#define UNLIMITED_NS 100000000ULL /* of less there is hardly anything to say */
+/* Without --max-overhead: some hundred samples, of fewer there is hardly a share; */
+#define UNLIMITED_NS 3000000000ULL
+#define LEAST_NS 100000000ULL /* with it */
 
 struct why_cfg {
 	struct outputs out;
@@ -33,8 +35,8 @@ static const struct opt_def why_opts[] = {
 	{ OPT_DURATION, 'd', "duration", offsetof(struct why_cfg, run.rec.duration_ns), "TIME",
 	  "record for this time (default: 10s)", OPT_BASIC },
 	{ OPT_STR, 0, "max-overhead", offsetof(struct why_cfg, max_overhead), "PERCENT",
-	  "end the recording, though not within its first 0.1 s, when its probes have cost a process this share of -d; off: no limit (default: " MAX_OVERHEAD
-	  ")",
+	  "end the recording when its probes have cost a process this share of -d; off: no limit (default: " MAX_OVERHEAD
+	  ", but not within the first 3 s)",
 	  OPT_BASIC },
 	{ OPT_FLAG, 0, "with-stack", offsetof(struct why_cfg, run.rec.stacks), NULL,
 	  "record lines of Python, too: causes have them, at a higher cost to the process",
@@ -93,7 +95,7 @@ static int of_processes(struct why_cfg *cfg)
 	run->rec.with_samples = SAMPLES_HZ;
 	if (!run->rec.duration_ns)
 		run->rec.duration_ns = DURATION_NS;
-	run->rec.unlimited_ns = UNLIMITED_NS;
+	run->rec.unlimited_ns = cfg->max_overhead ? LEAST_NS : UNLIMITED_NS;
 	run->rec.called_ops = true;
 	if (live__parse_overhead("why", cfg->max_overhead ? cfg->max_overhead : MAX_OVERHEAD,
 				 &share) ||

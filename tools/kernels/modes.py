@@ -12,6 +12,7 @@ import re
 import signal
 import struct
 import sys
+import threading
 import traceback
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -187,6 +188,27 @@ def sched():
     return summary(t)
 
 
+def hotplug():
+    """A processor goes and comes back again and again in a window of waits and samples."""
+    path, done = "/sys/devices/system/cpu/cpu1/online", threading.Event()
+
+    def turn():
+        while not done.wait(0.5):
+            for state in "01":
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(state)
+
+    thread = threading.Thread(target=turn)
+    thread.start()
+    try:
+        doc, t = window("plain", "hotplug", "--sched", "--with-samples", "99", expect=(0, 3))
+    finally:
+        done.set()
+        thread.join()
+    check(sum(e["ph"] == "T" for e in doc["traceEvents"]) > 20, "no states of threads")
+    return summary(t)
+
+
 def samples_beside():
     """Samples in a window of operators with their stacks."""
     doc, ops, t = attach("plain", "beside", "--with-samples", "99", "--with-modules", expect=(0, 3))
@@ -332,7 +354,7 @@ def run(fn):
 
 
 TOO_OLD = [refusal, quiet_kernel]
-MODES = [doctor, names, shapes, execution_trace, memory, stacks, sched, perf_uprobes, everything, schedule, killed, agent,
+MODES = [doctor, names, shapes, execution_trace, memory, stacks, sched, hotplug, perf_uprobes, everything, schedule, killed, agent,
          agent_stacks, agent_everything, inject, children, samples, samples_beside, threads, record, losses_equal, quiet_kernel]
 
 if __name__ == "__main__":

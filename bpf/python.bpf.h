@@ -158,4 +158,16 @@ static __noinline int py_stack(const struct hit *hit, __u64 sp, __u64 number)
 	return emit_stack(hit, w->def.id, number);
 }
 
+/* The thread that has the current process's GIL or, while it is free, had it last, by its pointer,
+ * which is what Python knows it by. 0: it cannot be read. */
+static __always_inline __u64 gil_thread(const struct ptb_py_gil *gil)
+{
+	__u64 tstate, thread;
+
+	if (bpf_probe_read_user(&tstate, sizeof(tstate), (void *)gil->last_holder) || !tstate ||
+	    bpf_probe_read_user(&thread, sizeof(thread), (void *)(tstate + gil->tstate_thread_id)))
+		return 0;
+	return thread;
+}
+
 #endif /* PTB_PYTHON_BPF_H */

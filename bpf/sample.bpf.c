@@ -169,18 +169,11 @@ static __always_inline bool collects_garbage(__u32 tgid, __u64 thread,
 					     const struct ptb_py_layout *l)
 {
 	const struct ptb_py_gil *gil = bpf_map_lookup_elem(&py_gils, &tgid);
-	__u64 tstate, holder;
+	__u64 at = l->interp + l->off.interp_gc + l->off.gc_collecting;
 	__u32 collecting;
 
-	return gil &&
-	       !bpf_probe_read_user(&collecting, sizeof(collecting),
-				    (void *)(l->interp + l->off.interp_gc +
-					     l->off.gc_collecting)) &&
-	       collecting &&
-	       !bpf_probe_read_user(&tstate, sizeof(tstate), (void *)gil->last_holder) &&
-	       !bpf_probe_read_user(&holder, sizeof(holder),
-				    (void *)(tstate + gil->tstate_thread_id)) &&
-	       holder == thread;
+	return gil && !bpf_probe_read_user(&collecting, sizeof(collecting), (void *)at) &&
+	       collecting && gil_thread(gil) == thread;
 }
 
 static __always_inline struct ptb_py_layout *sampled_layout(__u32 tgid, __u32 *proc)

@@ -112,16 +112,13 @@ static __always_inline __u32 wait_of_file(struct task_struct *task, __u32 fd)
 	}
 }
 
-/* The thread that holds the GIL, by its thread pointer, which is what Python knows it by. */
+/* The thread that holds the GIL. */
 static __always_inline __u32 gil_holder(const struct ptb_py_gil *gil, __u32 tgid)
 {
-	struct ptb_thread_key key = { .tgid = tgid };
-	__u64 tstate = 0;
+	struct ptb_thread_key key = { .tgid = tgid, .fsbase = gil_thread(gil) };
 	__u32 *tid;
 
-	if (bpf_probe_read_user(&tstate, sizeof(tstate), (void *)gil->last_holder) || !tstate ||
-	    bpf_probe_read_user(&key.fsbase, sizeof(key.fsbase),
-				(void *)(tstate + gil->tstate_thread_id)))
+	if (!key.fsbase)
 		return 0;
 	tid = bpf_map_lookup_elem(&thread_of_fsbase, &key);
 	return tid ? *tid : 0;

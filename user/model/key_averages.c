@@ -363,16 +363,15 @@ static void on_slice(void *arg, const struct slice *sl)
 				       .child_ns = kids.ns,
 				       .mem = self.mem,
 				       .child_mem = kids.mem };
-	add_waits(self.last.wait_ns, kids.wait_ns, ADD);
 	row_of(ka, sl, key, &self.last.row);
 	if (ka->opts.with_flops)
 		self.last.flops = input_shapes__flops(sl);
 	if (sl->flags & SLICE_OTHER_THREAD_END) {
-		memset(self.last.wait_ns, 0, sizeof(self.last.wait_ns));
 		add_slice(ka, sl, &self.last);
 		add_children(t, sl->parent, &kids);
 		return;
 	}
+	add_waits(self.last.wait_ns, kids.wait_ns, ADD);
 	self.last.own_device_ns = sl->device_ns;
 	self.last.device_ns = self.device_ns = self.last.own_device_ns + kids.device_ns;
 	if (kids.cnt == 1 && kids.last.key == key)

@@ -24,11 +24,13 @@ bool target_calls__skip(struct target *t, const struct torch_proc *tp, const str
 	uint64_t handle = pf->handle + tp->libs[pf->lib].load_bias;
 	struct target_calls *c = &t->calls;
 
-	if (pf->kind != PTB_FUNC_OP || !pf->handle || !is_unset(t->pid, handle))
+	if (pf->kind != PTB_FUNC_OP || !pf->handle)
 		return false;
-	/* the sites of a function are neighbours */
-	if (!c->cnt || c->handles[c->cnt - 1] != handle)
-		vec_push(c->handles, c->cnt, c->cap, handle);
+	if (c->cnt && c->handles[c->cnt - 1] == handle) /* the sites of a function are neighbours */
+		return true;
+	if (!is_unset(t->pid, handle))
+		return false;
+	vec_push(c->handles, c->cnt, c->cap, handle);
 	return true;
 }
 

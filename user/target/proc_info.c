@@ -458,7 +458,7 @@ static void throttled_in(const char *folder, const char *path, size_t len, uint6
 	*sum += ns;
 }
 
-/* "200000 100000": so many us in so many, "max 100000": no quota. Version 1 has two files, and -1. */
+/* "200000 100000": so many us in so many; "max 100000": no quota. Version 1: two files, and -1. */
 static void quota_in(const char *folder, const char *path, size_t len, uint64_t *least)
 {
 	static const char *const files[] = { "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us" };

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from support import PYTHON, ROOT, WORKLOADS, Process, Tracer, check, report_json, require_root, run_ptbpf, workload
+from support import PYTHON, ROOT, WORKLOADS, Process, Tracer, check, modified_code, report_json, require_root, run_ptbpf, workload
 
 
 @pytest.mark.parametrize("program, rule", (("slow_loader", "data_loader"), ("item", "synchronisation"), ("steps", None)))
@@ -31,17 +31,29 @@ def test_first_cause(ws, program, rule):
 
 
 def test_budget(ws, detail):
-    """It ends early where probes cost much, says so and has a verdict; operators that are not called have no probes."""
+    """Operators, which have probes only where they were called before, end early where these cost much. The rest goes on, so the share is that of the program
+    without probes, which is half of what it is with them."""
     require_root()
-    with workload("causes.py", "dispatch") as p:
+    with Process([PYTHON, "-u", f"{WORKLOADS}/causes.py", "dispatch"], stdin=subprocess.PIPE) as p:
         p.wait_line("^ready")
-        early = run_ptbpf("why", "--pid", p.pid, "-d", "60s", "--max-overhead", "1%", "-o", ws + "/a.ptb")
+        with Tracer("why", "--pid", p.pid, "-d", "6s", "-o", ws + "/a.ptb", "--json") as t:
+            t.wait_line("operators end after", "the limit", t.err)
+            left = modified_code(p.pid)
+            p.send("begin")
+            p.wait_news("^{")
+            t.expect(0)
+        p.send("end")
+        said = json.loads(p.wait_news("^({.*)")[1])
         whole = run_ptbpf("why", "--pid", p.pid, "-d", "1s", "--max-overhead", "off", "-o", ws + "/b.ptb")
-    facts, seconds = report_json(ws + "/a.ptb"), [report_json(ws + name)["window"]["duration_ns"] / 1e9 for name in ("/a.ptb", "/b.ptb")]
-    cost, off = ("s: the probes have cost the process" in "\n".join(done.err) for done in (early, whole))
-    check(cost and 0.1 <= seconds[0] < 50 and not off and seconds[1] >= 1, f"{seconds} s: {early.err}, {whole.err}")
-    check("many small operators" in "\n".join(early.out) and facts["probes"]["attached"] < 1000, f"{facts['probes']}: {early.out}")
-    detail(f"{seconds[0]:.2f} s, {facts['probes']['attached']} probes")
+    doc, facts = json.loads("\n".join(t.out)), report_json(ws + "/a.ptb")
+    seconds, target, step = facts["window"]["duration_ns"] / 1e9, facts["targets"][0], doc["step"]
+    check(sum(left.values()) <= 8, f"probes are left, and not only those on names of annotations: {left}")
+    check(seconds >= 6 and target["unprobed_after_ms"] < 2000 and "operators end" not in "\n".join(whole.err), f"{seconds} s: {target}, {whole.err}")
+    check(abs(step["median_ns"] / 1e6 - said["median_ms"]) < 0.2 * said["median_ms"] + 0.5, f"{step}, the program: {said}")
+    causes = [c for c in doc["causes"] if c["rule"] != "cpu_queue"]
+    check([c["rule"] for c in causes] == ["dispatch"] and facts["probes"]["attached"] < 1000, f"{facts['probes']}: {doc['causes']}")
+    check(abs(causes[0]["share"] - said["share"]) < 0.1 * said["share"] + 0.08, f"{causes[0]}, the program: {said['share']}")
+    detail(f"{target['unprobed_after_ms'] / 1e3:.2f} s, {facts['probes']['attached']} probes; {causes[0]['share']:.1%}, the program {said['share']:.1%}")
 
 
 def test_new_operator(ws):

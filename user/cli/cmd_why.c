@@ -15,9 +15,11 @@
 
 #define SAMPLES_HZ 99
 #define DURATION_NS 10000000000ULL
-/* Without --max-overhead: some hundred samples, of fewer there is hardly a share; */
-#define UNLIMITED_NS 3000000000ULL
-#define LEAST_NS 100000000ULL /* with it */
+/* Without --max-overhead operators are recorded for so many steps, of fewer there is hardly a
+ * share, or as long where there are none; */
+#define LEAST_STEPS 10
+#define UNLIMITED_NS 1000000000ULL
+#define LEAST_NS 100000000ULL /* with it as long */
 
 struct why_cfg {
 	struct outputs out;
@@ -35,8 +37,8 @@ static const struct opt_def why_opts[] = {
 	{ OPT_DURATION, 'd', "duration", offsetof(struct why_cfg, run.rec.duration_ns), "TIME",
 	  "record for this time (default: 10s)", OPT_BASIC },
 	{ OPT_STR, 0, "max-overhead", offsetof(struct why_cfg, max_overhead), "PERCENT",
-	  "end the recording when its probes have cost a process this share of -d; off: no limit (default: " MAX_OVERHEAD
-	  ", but not within the first 3 s)",
+	  "end the recording of operators when it has cost a process this share of -d; off: no limit (default: " MAX_OVERHEAD
+	  ", but not before ten steps, for at most 1 s)",
 	  OPT_BASIC },
 	{ OPT_FLAG, 0, "with-stack", offsetof(struct why_cfg, run.rec.stacks), NULL,
 	  "record lines of Python, too: causes have them, at a higher cost to the process",
@@ -96,6 +98,9 @@ static int of_processes(struct why_cfg *cfg)
 	if (!run->rec.duration_ns)
 		run->rec.duration_ns = DURATION_NS;
 	run->rec.unlimited_ns = cfg->max_overhead ? LEAST_NS : UNLIMITED_NS;
+	run->rec.least_steps = cfg->max_overhead ? 0 : LEAST_STEPS;
+	run->rec.least_steps_on = SESSION_STEP_ON;
+	run->rec.limit_ops = true;
 	run->rec.called_ops = true;
 	if (live__parse_overhead("why", cfg->max_overhead ? cfg->max_overhead : MAX_OVERHEAD,
 				 &share) ||

@@ -190,6 +190,8 @@ uint32_t facts__kernel(const struct facts *f, uint32_t tgid, uint64_t addr);
 /* When the window of the process began and ended: of several captures each has its own; else
  * that time. */
 uint64_t facts__begin_of(const struct facts *f, uint32_t tgid, uint64_t begin_ns);
+/* When the process lost its probes; UINT64_MAX: it did not. */
+uint64_t facts__unprobed(const struct facts *f, uint32_t tgid);
 uint64_t facts__end_of(const struct facts *f, uint32_t tgid, uint64_t end_ns);
 /* What the bits of key sets mean in that process; never NULL. */
 const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid);

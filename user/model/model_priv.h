@@ -135,6 +135,7 @@ struct thread {
 	uint32_t frames;      /* open entries that are no annotations */
 	uint32_t hiding;      /* open entries that hide what is below them */
 	uint64_t last_ns;     /* last begin or end given to a slice */
+	uint64_t unprobed_ns; /* when its process lost its probes; UINT64_MAX: it did not */
 	uint64_t max_sp;      /* highest stack pointer seen */
 	uint64_t call_end_ns; /* latest end of its calls to CUDA's API so far */
 	uint64_t logical;     /* torch's own id of it, from the agent; 0: not known */
@@ -217,6 +218,8 @@ struct model {
 
 	uint32_t lost_pos;   /* losses that began before now */
 	uint64_t lost_until; /* latest end of them */
+	/* when the next process loses its probes; 0: not sought yet, UINT64_MAX: none does */
+	uint64_t next_unprobed_ns;
 
 	uint64_t fwd_total;    /* waiting forwards, all threads */
 	uint32_t *fwd_threads; /* indices of the threads that have some (or had: fwd_listed) */
@@ -248,6 +251,8 @@ struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid);
 struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid);
 /* A thread or process began, ended, or became another program. */
 void model__task(struct model *m, const struct ptb_task *r);
+/* The process has no probes any more: nothing that is open in it is known to go on. */
+void model__unprobed(struct model *m, uint32_t tgid, uint64_t ts);
 /* Of any record that is not in the window. */
 void model__task_outside(struct model *m, const struct ptb_rec_hdr *h);
 /* After the pass, where ptbpf came later than the program. */
@@ -458,6 +463,14 @@ struct step_ends {
 	uint32_t cnt, cap;
 	/* (tgid, tid) -> index; not those of processes that announce steps themselves */
 	struct hashmap by_thread;
+	/* how long those took that ended when nothing but names of annotations was recorded */
+	struct later_steps {
+		uint32_t tgid, tid;
+		uint64_t *ns; /* ascending */
+		uint32_t cnt, cap;
+	} * later;
+	uint32_t later_cnt, later_cap;
+	struct hashmap later_ids;
 };
 /* Finds them. Also the first and last time of all ring records. */
 int steps__find(struct capture_reader *cr, struct facts *f, const struct session_opts *opts,

@@ -191,6 +191,23 @@ const struct session_process *session__process(const struct session *s, uint32_t
 	return at ? &s->info.processes[*at] : NULL;
 }
 
+uint64_t session__probed_until(const struct session *s, uint32_t tgid)
+{
+	uint64_t ns = facts__unprobed(&s->facts, tgid);
+
+	return ns < s->info.end_ns ? ns : s->info.end_ns;
+}
+
+const uint64_t *session__later_steps(const struct session *s, uint32_t tgid, uint32_t tid,
+				     uint32_t *cnt)
+{
+	const uint64_t *at = hashmap__get(&s->step_ends.later_ids, tgid, tid);
+	const struct later_steps *later = at ? &s->step_ends.later[*at] : NULL;
+
+	*cnt = later ? later->cnt : 0;
+	return later ? later->ns : NULL;
+}
+
 const char *session__meta(const struct session *s, const char *key)
 {
 	return facts__meta(&s->facts, key);
@@ -538,9 +555,29 @@ static void pass_losses(struct model *m, uint64_t ts)
 	}
 }
 
+/* Closes what is open in processes that have lost their probes by now. */
+static void pass_unprobed(struct model *m, uint64_t ts)
+{
+	while (ts > m->next_unprobed_ns) {
+		uint64_t now = m->next_unprobed_ns, next = UINT64_MAX;
+
+		for (uint32_t i = 0; i < m->f->process_cnt; i++) {
+			const struct session_process *p = &m->f->processes[i];
+
+			if (now && p->unprobed_ns == now)
+				model__unprobed(m, p->tgid, now);
+			else if (p->unprobed_ns > now && p->unprobed_ns < next)
+				next = p->unprobed_ns;
+		}
+		m->next_unprobed_ns = next;
+	}
+}
+
 static void on_thread_record(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 {
 	t->seen = true;
+	if (h->ts_ns > t->unprobed_ns) /* while its probes were removed: some had gone */
+		return;
 	switch (h->kind) {
 	case PTB_REC_OP_EXIT:
 		on_exit_site(m, t, (const void *)h);
@@ -651,6 +688,7 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		return 0;
 	}
 	pass_losses(m, h->ts_ns);
+	pass_unprobed(m, h->ts_ns);
 	if (m->gpu)
 		gpu__until(m, h->ts_ns);
 	switch (record__reader(h->kind)) {

@@ -36,7 +36,7 @@ struct finder {
 	struct facts *f;
 	const struct session_opts *opts;
 	struct step_rule rule;
-	struct step_count *count;
+	struct step_count *count, *later; /* later: of processes without probes on operators */
 	struct step_ends *found;
 	bool agent_lost;
 	uint32_t lost_pos; /* losses that began before now */
@@ -96,6 +96,24 @@ static void on_ended(void *arg, const struct step_end *e)
 	vec_push(s->ends, s->cnt, s->cap, e->end_ns);
 }
 
+static void on_later(void *arg, const struct step_end *e)
+{
+	struct step_ends *found = ((struct finder *)arg)->found;
+	struct later_steps *l;
+
+	if (!e->begin_ns) /* the first one */
+		return;
+	l = list__keyed(KEYED_LIST(found, later, later), e->tgid, e->tid);
+	l->tgid = e->tgid;
+	l->tid = e->tid;
+	vec_push(l->ns, l->cnt, l->cap, e->end_ns - e->begin_ns);
+}
+
+static int by_length(const void *a, const void *b)
+{
+	return sort__cmp(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
 static void pass_losses(struct finder *fi, uint64_t ts)
 {
 	bool lost = fi->agent_lost || ts <= fi->lost_until;
@@ -108,6 +126,8 @@ static void pass_losses(struct finder *fi, uint64_t ts)
 	}
 	if (lost)
 		step_count__lost(fi->count);
+	if (lost)
+		step_count__lost(fi->later);
 }
 
 static int scan_record(void *arg, const struct ptb_rec_hdr *h)
@@ -129,7 +149,7 @@ static int scan_record(void *arg, const struct ptb_rec_hdr *h)
 	    (fi->f->end_ns && h->ts_ns > fi->f->end_ns) || !step_rule__event(&fi->rule, h, &ev))
 		return 0;
 	pass_losses(fi, h->ts_ns);
-	step_count__event(fi->count, &ev);
+	step_count__event(h->ts_ns > facts__unprobed(fi->f, h->tgid) ? fi->later : fi->count, &ev);
 	return 0;
 }
 
@@ -165,6 +185,7 @@ int steps__find(struct capture_reader *cr, struct facts *f, const struct session
 {
 	struct finder fi = { .f = f, .opts = opts, .found = found, .agent_lost = agent_lost };
 	const struct step_hooks hooks = { .arg = &fi, .ended = on_ended, .marked = on_marked };
+	const struct step_hooks later = { .arg = &fi, .ended = on_later };
 	int err;
 
 	fi.rule = (struct step_rule){ .name = opts->step_on ? opts->step_on : SESSION_STEP_ON,
@@ -178,9 +199,14 @@ int steps__find(struct capture_reader *cr, struct facts *f, const struct session
 		f->processes[i].step_on = named_by_job(f, f->processes[i].job);
 	fi.count = step_count__new(&hooks, false);
 	step_count__await(fi.count, 0, UINT64_MAX, UINT64_MAX);
+	fi.later = step_count__new(&later, true);
+	step_count__await(fi.later, 0, UINT64_MAX, UINT64_MAX);
 	err = capture_reader__stream(cr, scan_record, &fi);
 	drop_own(&fi);
 	step_count__free(fi.count);
+	step_count__free(fi.later);
+	for (uint32_t i = 0; i < found->later_cnt; i++)
+		sort__array(found->later[i].ns, found->later[i].cnt, sizeof(uint64_t), by_length);
 	*first_ns = fi.first_ns;
 	*last_ns = fi.last_ns;
 	py_stacks__number_modules(&f->py);
@@ -193,6 +219,10 @@ void steps__clear(struct step_ends *found)
 		free(found->threads[i].ends);
 	free(found->threads);
 	hashmap__clear(&found->by_thread);
+	for (uint32_t i = 0; i < found->later_cnt; i++)
+		free(found->later[i].ns);
+	free(found->later);
+	hashmap__clear(&found->later_ids);
 }
 
 int64_t steps__number(const struct entry *e)

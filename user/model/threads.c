@@ -41,6 +41,7 @@ static struct thread *new_thread(struct model *m, uint32_t tgid, uint32_t tid)
 	t->tid = tid;
 	t->idx = m->thread_cnt;
 	t->keys = facts__keys(m->f, tgid);
+	t->unprobed_ns = facts__unprobed(m->f, tgid);
 	memory__thread_new(m, t);
 	hashmap__put(&m->thread_by_id, tgid, tid, m->thread_cnt);
 	m->threads[m->thread_cnt++] = t;
@@ -108,6 +109,15 @@ static void end_process(struct model *m, uint32_t tgid, uint64_t ts)
 	if (ends)
 		*ends = 0;
 	m->last_thread = NULL;
+}
+
+void model__unprobed(struct model *m, uint32_t tgid, uint64_t ts)
+{
+	const uint64_t *ends = hashmap__get(&m->living, tgid, 0);
+
+	for (uint32_t next = ends ? (uint32_t)(*ends >> 32) : 0; next;
+	     next = m->threads[next - 1]->next_of_proc)
+		stack__close_all(m, m->threads[next - 1], ts, SLICE_UNFINISHED);
 }
 
 void model__task(struct model *m, const struct ptb_task *r)

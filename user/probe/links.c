@@ -92,6 +92,20 @@ void link_list__clear(struct link_list *l)
 	memset(l, 0, sizeof(*l));
 }
 
+void link_list__keep(struct link_list *l, uint64_t progs)
+{
+	struct link_list others = { .cnt = 0 };
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < l->cnt; i++)
+		if (progs >> l->items[i].prog & 1)
+			l->items[n++] = l->items[i];
+		else
+			link_list__add(&others, l->items[i]);
+	l->cnt = n;
+	link_list__clear(&others);
+}
+
 /* True for errors that concern the file, the process or the machine, not one offset. */
 static bool is_hard_error(int err)
 {
@@ -155,6 +169,7 @@ static int settle(struct trial *t, struct trial *next)
 		struct probe_site *site = req->sites[r->from];
 
 		if (!r->err) {
+			r->link.prog = req->prog_nr;
 			link_list__add(req->links, r->link);
 			req->attached += r->cnt;
 		} else if (is_hard_error(r->err)) {

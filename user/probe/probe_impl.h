@@ -26,6 +26,7 @@ struct probe_link {
 	/* where its event is defined, to be removed after the link; NULL: it has none */
 	struct trace_fs *trace;
 	uint32_t event;
+	uint32_t prog; /* enum ptb_prog */
 };
 
 struct link_list {
@@ -35,6 +36,8 @@ struct link_list {
 void link_list__add(struct link_list *l, struct probe_link link); /* takes ownership */
 void link_list__move(struct link_list *to, struct link_list *from);
 void link_list__clear(struct link_list *l); /* detaches and frees all */
+/* Detaches all but those of some programs: bits of enum ptb_prog. */
+void link_list__keep(struct link_list *l, uint64_t progs);
 
 /* All sites of one program in a file of one process, or of all processes that map it. */
 struct attach_req {

@@ -583,10 +583,7 @@ void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
 	probe_set__agent_withdraw(ps, proc_idx);
 	proc = &ps->procs[proc_idx];
 	sampler__remove(ps->skel, proc);
-	shared__leave(ps, proc_idx, ~0u);
-	link_list__clear(&proc->links);
-	if (ps->trace)
-		trace_fs__forget_process(ps->trace, proc_idx);
+	probe_set__remove_probes(ps, proc_idx, 0);
 	proc->used = false;
 	if (!has_tgid(ps, proc->tgid))
 		forget_scopes(ps, (uint32_t)proc->tgid);

@@ -176,6 +176,9 @@ void probe_set__expect(struct probe_set *ps, const pid_t *pids, uint32_t cnt);
 /* Attaches sites of more libraries of a process, as probe_set__add_process() does. */
 int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *libs,
 			uint32_t lib_cnt);
+/* Detaches the sites in a process, but those of its own of some programs (bits of enum ptb_prog).
+ * It is still sampled, and its threads are still watched. */
+void probe_set__remove_probes(struct probe_set *ps, uint32_t proc_idx, uint64_t keep);
 /* Detaches from a process. */
 void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx);
 

@@ -314,3 +314,11 @@ bool probe_set__shares(const struct probe_set *ps, uint32_t proc_idx)
 {
 	return proc_idx < PTB_PROC_MAX && ps->procs[proc_idx].shares;
 }
+
+void probe_set__remove_probes(struct probe_set *ps, uint32_t proc_idx, uint64_t keep)
+{
+	shared__leave(ps, proc_idx, ~0u);
+	link_list__keep(&ps->procs[proc_idx].links, keep);
+	if (ps->trace && !keep)
+		trace_fs__forget_process(ps->trace, proc_idx);
+}

@@ -38,11 +38,11 @@ static const char *opdef_name(void *arg, uint32_t tgid, uint64_t opdef, uint64_t
 	return name ? strtab__text(r->names, (uint32_t)*name) : NULL;
 }
 
-void recorder__steps_open(struct recorder *r, const struct step_opts *opts)
+void recorder__steps_open(struct recorder *r, const struct step_opts *opts, const char *name)
 {
-	if (!opts->name)
+	if (!name)
 		return;
-	r->step_rule = (struct step_rule){ .name = opts->name,
+	r->step_rule = (struct step_rule){ .name = name,
 					   .ops = opts->ops,
 					   .arg = r,
 					   .name_of = name_of,

@@ -62,7 +62,7 @@ int run__read_rings(struct run *run)
 			return (int)err;
 		}
 		probe_set__take_loss(run->targets.ps, i, &loss);
-		if (loss.cnt && run->opts.steps.name)
+		if (loss.cnt && recorder__steps(run->targets.rec))
 			step_count__lost(recorder__steps(run->targets.rec));
 		if (loss.cnt && !run->warming_up)
 			recorder__lost(run->targets.rec, i, loss.begin_ns, loss.end_ns, loss.cnt);
@@ -229,9 +229,13 @@ int run__activate(struct run *run)
 	probe_set__activate(run->targets.ps);
 	run->targets.active = true;
 	run->begin_ns = run->opened_ns = run->last_clock_ns = clock__mono_ns();
-	if (run->opts.steps.name)
+	if (recorder__steps(run->targets.rec)) {
+		uint32_t steps = run->opts.steps.name ? run->opts.steps.active :
+							run->opts.least_steps;
+
 		step_count__await(recorder__steps(run->targets.rec), run->begin_ns,
-				  (uint64_t)run->opts.steps.active + 1, run->opts.steps.active);
+				  (uint64_t)steps + 1, steps);
+	}
 	if (run->opts.flight_ns)
 		err = run__hold(run, run->begin_ns);
 	else

@@ -70,10 +70,16 @@ struct record_opts {
 	 * written at once. */
 	uint64_t flight_ns;
 	uint64_t flight_bytes;
-	uint64_t duration_ns;  /* 0: until a signal or the targets' end */
-	uint64_t unlimited_ns; /* the begin of the window in which limits of costs do not apply */
-	uint64_t ring_bytes;   /* per ring; 0: by the number of processors */
-	uint64_t max_memory;   /* 0: LIMIT_MEMORY */
+	uint64_t duration_ns; /* 0: until a signal or the targets' end */
+	/* Limits of costs apply after this time of the window, or sooner: as soon as so many steps
+	 * are whole (0: not sooner), whose ends this annotation marks. */
+	uint64_t unlimited_ns;
+	uint32_t least_steps;
+	const char *least_steps_on;
+	/* at its limit a process loses the probes on operators; what needs none goes on */
+	bool limit_ops;
+	uint64_t ring_bytes; /* per ring; 0: by the number of processors */
+	uint64_t max_memory; /* 0: LIMIT_MEMORY */
 	bool perf_uprobes;
 	bool no_cache; /* of plans */
 };
@@ -167,7 +173,8 @@ uint64_t run__hits_cost_ns(struct run *run, pid_t pid);
 /* The lowest cost of placing and removing a process's probes, once they are placed; 0: none. */
 uint64_t run__fixed_cost_ns(const struct run *run);
 /* Limits the cost of a process, and of each of its forks: at the limit its probes are removed. For
- * the last process and for processes that share probes the window ends instead. 0: no limit. */
+ * the last process and for processes that share probes the window ends instead, unless
+ * opts->limit_ops. 0: no limit. */
 void run__limit_cost(struct run *run, pid_t pid, uint64_t max_ns);
 
 /* Mean time of a step in the last count; 0: unknown. */

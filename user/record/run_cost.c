@@ -90,7 +90,9 @@ static uint64_t cost_of_samples(struct run *run, const struct target *t)
 /* After read_bare_hits(). Removing probes is assumed to cost as much as placing them. */
 static uint64_t cost_of(struct run *run, const struct target *t)
 {
-	uint64_t removal = t->state == TARGET_TRACED && !run->detached ? t->changes_ns : 0,
+	uint64_t removal = t->state == TARGET_TRACED && !run->detached && !t->unprobed ?
+				   t->changes_ns :
+				   0,
 		 hits = cost_meter__of(&run->hits, (uint32_t)t->pid) + t->bare_hits;
 
 	if (run->opts.sample_hz)
@@ -176,9 +178,38 @@ static bool can_go_alone(const struct run *run, const struct target *t)
 	return others && !probe_set__shares(run->targets.ps, t->proc_idx);
 }
 
+/* Is it too early to end anything? */
+static bool is_unlimited(struct run *run)
+{
+	uint64_t now = clock__mono_ns();
+
+	if (!run->opts.least_steps || now >= run->opened_ns + run->opts.unlimited_ns)
+		return now < run->opened_ns + run->opts.unlimited_ns;
+	return step_count__verdict(recorder__steps(run->targets.rec), now, UINT64_MAX / 2) !=
+	       STEPS_DONE;
+}
+
+/* Names of annotations, by which steps are counted, are recorded until they have cost as much
+ * again as a quarter of the limit. */
+static void end_operators(struct run *run, struct target *t)
+{
+	double ns = (double)run->opts.duration_ns;
+	bool again = t->unprobed;
+
+	if (!again) {
+		pr_info("pid %d: operators end after %.2g s of %.3g s: their probes have cost the process %.2g%% of all this time (--max-overhead)",
+			t->pid, (double)(clock__mono_ns() - run->opened_ns) / 1e9, ns / 1e9,
+			100 * (double)cost_of(run, t) / ns);
+		recorder__unprobed(run->targets.rec, (uint32_t)t->pid);
+	}
+	targets__remove_probes(&run->targets, t);
+	run__read_rings(run); /* their last hits are not on account of what goes on */
+	t->max_cost_ns = again ? 0 : cost_of(run, t) + t->max_cost_ns / 4;
+}
+
 bool run__over_cost(struct run *run)
 {
-	if (clock__mono_ns() < run->opened_ns + run->opts.unlimited_ns)
+	if (is_unlimited(run))
 		return false;
 	read_bare_hits(run);
 	for (uint32_t i = 0; i < run->targets.cnt; i++) {
@@ -188,11 +219,15 @@ bool run__over_cost(struct run *run)
 		    cost_of(run, t) <= t->max_cost_ns)
 			continue;
 		t->over_cost = true;
+		if (run->opts.limit_ops) {
+			end_operators(run, t);
+			continue;
+		}
 		if (!can_go_alone(run, t))
 			return true;
-		run__mark_gone(run, t);
 		t->cut_ns = clock__mono_ns();
 		recorder__unprobed(run->targets.rec, (uint32_t)t->pid);
+		run__mark_gone(run, t);
 		if (run->opts.steps.name) /* its steps are not waited for any more */
 			step_count__forget(recorder__steps(run->targets.rec), (uint32_t)t->pid);
 		run->cut_cnt++;

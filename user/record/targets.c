@@ -68,6 +68,20 @@ void targets__charge(struct targets *ts, struct target *t, uint64_t share_ns)
 	t->changes_ns += probe_set__share_ns(ts->ps) - share_ns;
 }
 
+void targets__remove_probes(struct targets *ts, struct target *t)
+{
+	static const uint64_t names = 1u << PTB_PROG_SCOPE_STRING | 1u << PTB_PROG_SCOPE_CSTR |
+				      1u << PTB_PROG_SCOPE_PYARGS;
+	uint64_t share_ns = probe_set__share_ns(ts->ps);
+
+	ts->new_ops += target_calls__new(t);
+	target_calls__clear(&t->calls);
+	probe_set__remove_probes(ts->ps, t->proc_idx, t->unprobed ? 0 : names);
+	target_cuda__clear(&t->cuda, ts->ps);
+	t->unprobed = true;
+	targets__charge(ts, t, share_ns);
+}
+
 /* Is there a report on its agent, or a reason why it has none? */
 static bool has_agent_news(const struct target *t)
 {
@@ -504,7 +518,7 @@ void targets__follow_cuda(struct targets *ts)
 	for (uint32_t i = 0; i < ts->cnt; i++) {
 		uint64_t share_ns = probe_set__share_ns(ts->ps);
 
-		if (ts->items[i].state != TARGET_TRACED)
+		if (ts->items[i].state != TARGET_TRACED || ts->items[i].unprobed)
 			continue;
 		target_cuda__follow(ts, &ts->items[i]);
 		targets__charge(ts, &ts->items[i], share_ns);

@@ -210,6 +210,7 @@ struct target {
 	uint64_t bare_hits;    /* hits without a record, at the last reading */
 	uint64_t cut_ns;      /* GONE: when it lost its probes because of its cost; 0: it did not */
 	bool over_cost;       /* it has reached max_cost_ns */
+	bool unprobed;        /* TRACED: no more operators are probed */
 	uint64_t next_try_ns; /* WAITING: time of the next poll */
 	uint32_t tries;       /* WAITING: number of polls */
 	uint32_t proc_idx;    /* TRACED */
@@ -275,6 +276,9 @@ struct target *targets__find(struct targets *ts, pid_t pid);
 struct target *targets__find_any(struct targets *ts, pid_t pid); /* likewise, gone or not */
 /* Charges the target with all changes since probe_set__share_ns() returned share_ns. */
 void targets__charge(struct targets *ts, struct target *t, uint64_t share_ns);
+/* From now on nothing is probed in it but names of annotations, the second time not even these. An
+ * agent, samples and waits go on. */
+void targets__remove_probes(struct targets *ts, struct target *t);
 /* NULL: beyond LIMIT_PROCESSES (logged). */
 struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint64_t born_ns);
 uint32_t targets__count(const struct targets *ts, enum target_state state);

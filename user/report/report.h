@@ -228,7 +228,7 @@ struct thread_time {
 	struct step_times steps;
 	const uint64_t *step_ns; /* how long each took, ascending */
 	struct time_within in;   /* of the window */
-	uint64_t window_ns;
+	uint64_t window_ns;      /* in which operators were recorded */
 	uint64_t ns[TIME_CLASSES];
 	uint64_t python_ns; /* the rest of the window */
 	uint64_t sampled_ns[SAMPLE_STATES];

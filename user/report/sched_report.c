@@ -18,6 +18,7 @@ struct sched_thread {
 struct place { /* where a thread was in the program */
 	const char *op, *annotation;
 	uint32_t line; /* of texts */
+	bool unprobed; /* operators were not recorded any more */
 	uint32_t nr;
 };
 
@@ -76,14 +77,17 @@ static void free_report(void *o)
 
 /* ---- sums ---- */
 
-static uint32_t place_of(struct sched_report *sr, const struct op_context *at)
+static uint32_t place_of(struct sched_report *sr, const struct sched_event *ev)
 {
+	const struct op_context *at = &ev->at;
+	bool unprobed = ev->end_ns > session__probed_until(sr->s, at->tgid);
 	uint32_t line = py_lines__id(&sr->lines, sr->s, &sr->texts, at->stack);
 	uint64_t names = (uint64_t)text_ids__get(&sr->texts, at->op) << 32 |
 			 text_ids__get(&sr->texts, at->annotation);
-	struct place *p = list__keyed(KEYED_LIST(sr, places, place), names, line);
+	struct place *p =
+		list__keyed(KEYED_LIST(sr, places, place), names, (uint64_t)unprobed << 32 | line);
 
-	*p = (struct place){ at->op, at->annotation, line, (uint32_t)(p - sr->places) };
+	*p = (struct place){ at->op, at->annotation, line, unprobed, (uint32_t)(p - sr->places) };
 	return p->nr;
 }
 
@@ -109,7 +113,7 @@ static void take_wait(void *arg, const struct sched_event *ev)
 	struct sched_report *sr = arg;
 	struct sched_thread *t =
 		list__keyed(KEYED_LIST(sr, threads, thread), ev->at.tgid, ev->at.tid);
-	uint32_t place = place_of(sr, &ev->at);
+	uint32_t place = place_of(sr, ev);
 
 	t->tgid = ev->at.tgid;
 	t->tid = ev->at.tid;
@@ -283,7 +287,9 @@ static void add_waits(struct doc *d, const struct sched_report *sr, double windo
 			  session__thread_label(sr->s, t->tgid, r->holder));
 		doc__cell(d, ".where", "%s %s%s%s%s%s%s",
 			  session__thread_label(sr->s, t->tgid, t->tid),
-			  *p->op || *p->annotation ? "in " : "outside of operators",
+			  *p->op || *p->annotation ? "in " :
+			  p->unprobed              ? "when operators were not recorded" :
+						     "outside of operators",
 			  *p->op ? p->op : p->annotation, *p->op && *p->annotation ? " of " : "",
 			  *p->op ? p->annotation : "", *line ? " at " : "", line);
 	}

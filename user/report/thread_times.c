@@ -263,7 +263,7 @@ static void take_beside(struct thread_times *tt, const struct py_sample *ps)
 {
 	struct outside_time *o;
 
-	if (!is_outside(tt, ps))
+	if (ps->ts_ns > session__probed_until(tt->s, ps->tgid) || !is_outside(tt, ps))
 		return;
 	o = list__keyed(KEYED_LIST(tt, outsides, outside), (uint64_t)ps->tgid << 32 | ps->tid,
 			ps->stack);
@@ -359,7 +359,7 @@ bool thread_times__main(struct thread_times *tt, uint32_t tgid, struct thread_ti
 {
 	const struct session_info *info = session__info(tt->s);
 	const struct timed_thread *best = NULL;
-	uint64_t window = info->end_ns - info->begin_ns, most = 0;
+	uint64_t window = session__probed_until(tt->s, tgid) - info->begin_ns, most = 0;
 
 	for (uint32_t i = 0; i < tt->thread_cnt; i++) {
 		struct timed_thread *t = &tt->threads[i];

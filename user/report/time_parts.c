@@ -55,6 +55,8 @@ void time_parts__say(struct doc *d, struct time_part *parts, uint32_t cnt, uint6
 void time_thread__say(struct doc *d, const struct thread_time *t, const struct session_process *p)
 {
 	const struct session *s = d->args->s;
+	const struct session_info *info = session__info(s);
+	uint64_t until = session__probed_until(s, t->tgid);
 	char name[128];
 
 	command__short(name, sizeof(name), *p->cmdline ? p->cmdline : p->comm);
@@ -63,6 +65,10 @@ void time_thread__say(struct doc *d, const struct thread_time *t, const struct s
 	else
 		doc__say(d, "Thread %u (%s) of %s (%u)", t->tid,
 			 session__thread_label(s, t->tgid, t->tid), name, p->pid);
-	if (session__info(s)->process_cnt > 1)
-		doc__say(d, ", the busiest of %u processes", session__info(s)->process_cnt);
+	if (info->process_cnt > 1)
+		doc__say(d, ", the busiest of %u processes", info->process_cnt);
+	if (until < info->end_ns)
+		doc__say(d, ", operators recorded for %s of %s",
+			 unit__ns((double)(until - info->begin_ns)).text,
+			 unit__ns((double)(info->end_ns - info->begin_ns)).text);
 }

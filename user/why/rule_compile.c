@@ -33,7 +33,7 @@ static void take_slice(const struct why_seen *seen, void *state)
 	if (strncmp(sl->name, compile, sizeof(compile) - 1) != 0)
 		return;
 	st->stack = sl->stack ? sl->stack : st->stack;
-	why_amount__add(seen->t, &st->frames, sl->end_ns - sl->begin_ns, 1);
+	why_amount__add(seen, &st->frames, sl->end_ns - sl->begin_ns, 1);
 }
 
 /* What compiles a frame, and all that it calls. */
@@ -50,7 +50,7 @@ static void take_sample(const struct why_seen *seen, const struct py_sample *ps,
 	struct state *st = state;
 
 	st->stack = ps->stack;
-	why_amount__add(seen->t, &st->samples, ps->ns, 1);
+	why_amount__add(seen, &st->samples, ps->ns, 1);
 }
 
 static void judge(const struct why_case *c, void *state, void *report, struct why_cause *out)
@@ -88,6 +88,7 @@ const struct why_rule rule_compile = {
 	.name = "compile",
 	.title = "torch.compile at work",
 	.state = sizeof(struct state),
+	.throughout = true,
 	.takes = takes,
 	.slice = take_slice,
 	.takes_frame = takes_frame,

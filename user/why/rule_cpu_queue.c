@@ -4,7 +4,7 @@
 
 static void take_wait(const struct why_seen *seen, const struct sched_event *ev, void *state)
 {
-	why_amount__add(seen->t, state, ev->ns[PTB_WAIT_CPU], ev->preempted);
+	why_amount__add(seen, state, ev->ns[PTB_WAIT_CPU], ev->preempted);
 }
 
 static void judge(const struct why_case *c, void *state, void *report, struct why_cause *out)
@@ -35,6 +35,7 @@ const struct why_rule rule_cpu_queue = {
 	.title = "too few CPUs",
 	.needs = WHY_SCHED,
 	.state = sizeof(struct why_amount),
+	.throughout = true,
 	.sched = take_wait,
 	.judge = judge,
 };

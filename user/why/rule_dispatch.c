@@ -30,15 +30,15 @@ static void judge_loops(const struct why_case *c, struct why_loop_state *st, str
 /* The Python between all operators of a step, without what probes add to it. */
 static void judge_gaps(const struct why_case *c, struct why_cause *out)
 {
-	uint64_t ops = c->in.ops, gaps = c->in.gaps_ns,
-		 probes = (uint64_t)(c->probes * (double)c->whole_ns);
+	double share = time__share(c->in.gaps_ns, c->whole_ns) - c->probes;
+	uint64_t ops = c->in.ops;
 
-	gaps = gaps > probes ? gaps - probes : 0;
-	if (time__share(gaps, c->whole_ns) < WHY_PYTHON_SHARE || ops / c->steps < WHY_PYTHON_OPS ||
-	    c->in.ns[TIME_OPERATORS] / ops > WHY_PYTHON_OP_NS ||
-	    time__share(gaps, c->whole_ns) <= out->share)
+	if (c->later_parts)
+		share = c->later_parts[WHY_PART_PYTHON];
+	if (share < WHY_PYTHON_SHARE || ops / c->steps < WHY_PYTHON_OPS ||
+	    c->in.ns[TIME_OPERATORS] / ops > WHY_PYTHON_OP_NS || share <= out->share)
 		return;
-	why_cause__costs(c, out, gaps);
+	why_cause__takes(c, out, share);
 	out->line = 0;
 	out->op = NULL;
 	why_cause__evidence(out, "%s operators%s, of %s on average, with %s of Python between them",

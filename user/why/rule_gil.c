@@ -15,7 +15,7 @@ static void take_wait(const struct why_seen *seen, const struct sched_event *ev,
 {
 	struct state *st = state;
 
-	why_amount__add(seen->t, &st->waits, ev->ns[PTB_WAIT_GIL], ev->voluntary);
+	why_amount__add(seen, &st->waits, ev->ns[PTB_WAIT_GIL], ev->voluntary);
 	if (ev->wait && ev->wait->holder && ev->wait->what == PTB_WAIT_GIL)
 		why_peers__add(&st->holders, seen->t->tgid, ev->wait->holder, ev->ns[PTB_WAIT_GIL]);
 }
@@ -77,6 +77,7 @@ const struct why_rule rule_gil = {
 	.title = "waiting for the GIL",
 	.needs = WHY_SCHED,
 	.state = sizeof(struct state),
+	.throughout = true,
 	.sched = take_wait,
 	.all_samples = take_sample,
 	.judge = judge,

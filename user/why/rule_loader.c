@@ -120,7 +120,7 @@ static void judge(const struct why_case *c, void *state, void *report, struct wh
 					      "loads in the main thread (num_workers=0)",
 				    why__at(c, most->line, at), unit__ns((double)out->step_ns).text,
 				    why__per(c), line,
-				    unit__ns((double)((c->whole_ns - ns) / c->steps)).text);
+				    unit__ns((double)(c->mean_ns - out->step_ns)).text);
 		why_cause__change(
 			out,
 			workers ?

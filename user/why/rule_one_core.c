@@ -59,7 +59,7 @@ static void take_slice(const struct why_seen *seen, void *state)
 
 	if (sl->child_ns > sl->end_ns - sl->begin_ns || ns < WHY_ONE_CORE_OP_NS + waits)
 		return;
-	why_amount__add(seen->t, &st->time, ns, 1);
+	why_amount__add(seen, &st->time, ns, 1);
 	if (!stack && st->sampled_slice == sl->id)
 		stack = st->sampled_stack;
 	if (stack)

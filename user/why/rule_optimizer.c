@@ -23,8 +23,8 @@ static void take_slice(const struct why_seen *seen, void *state)
 
 	st->name = sl->name;
 	st->stack = sl->stack;
-	why_amount__add(seen->t, &st->steps, sl->end_ns - sl->begin_ns, 1);
-	why_amount__add(seen->t, &st->ops, seen->in->ns[TIME_OPERATORS], seen->in->ops);
+	why_amount__add(seen, &st->steps, sl->end_ns - sl->begin_ns, 1);
+	why_amount__add(seen, &st->ops, seen->in->ns[TIME_OPERATORS], seen->in->ops);
 }
 
 static void judge(const struct why_case *c, void *state, void *report, struct why_cause *out)

@@ -19,7 +19,7 @@ static void add(const struct why_seen *seen, const struct py_sample *ps, uint32_
 
 	if (!(ps->flags & flag))
 		return;
-	why_amount__add(seen->t, &st->time, ps->ns, 1);
+	why_amount__add(seen, &st->time, ps->ns, 1);
 	if (ps->stack)
 		why_lines__add(seen, &st->lines, ps->stack, ps->ns, 1);
 }
@@ -39,8 +39,7 @@ static void judge(const struct why_case *c, struct state *st, bool collects, con
 		snprintf(full, sizeof(full), "; %.3g full collections in the window", collected);
 	why_cause__evidence(out, "%s%s%s: %s%s, by %s samples%s", what, out->line ? ", mostly" : "",
 			    why__at(c, out->line, at), unit__ns((double)out->step_ns).text,
-			    why__per(c), cell__count(why_amount__cnt(c->thread, &st->time)).text,
-			    full);
+			    why__per(c), cell__count(st->time.all_cnt).text, full);
 	why_cause__change(out, "%s", change);
 }
 
@@ -67,6 +66,7 @@ static void free_state(void *state)
 		.title = rule_title,                                                               \
 		.needs = needed,                                                                   \
 		.state = sizeof(struct state),                                                     \
+		.throughout = true,                                                                \
 		.all_samples = take_##id,                                                          \
 		.judge = judge_##id,                                                               \
 		.free = free_state,                                                                \

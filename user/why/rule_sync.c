@@ -38,8 +38,11 @@ static bool takes(const struct slice *sl)
 static void take_slice(const struct why_seen *seen, void *state)
 {
 	const struct slice *sl = seen->sl;
+	struct why_seen own = *seen;
 
-	why_lines__add(seen, &((struct state *)state)->waits, sl->stack, sl->end_ns - sl->begin_ns,
+	if (!session__info(why__session(seen->w))->has_gpu)
+		own.end_ns = 0; /* it is no part of the cause */
+	why_lines__add(&own, &((struct state *)state)->waits, sl->stack, sl->end_ns - sl->begin_ns,
 		       1);
 }
 

@@ -29,15 +29,18 @@ static bool is_torchs(const struct why_seen *seen, const struct ptb_sched_wait *
 }
 
 static void add(const struct why_seen *seen, struct state *st, const struct sched_event *ev,
-		uint64_t ns, bool anywhere)
+		uint32_t kinds, bool anywhere)
 {
 	enum time_class class = anywhere ? TIME_CLASSES : why__class_at(&ev->at);
 	const struct ptb_sched_wait *r = ev->wait;
 	uint32_t stack = ev->at.stack;
+	uint64_t ns = 0;
 
+	for (uint32_t k = 0; k < PTB_WAIT_CNT; k++)
+		ns += kinds >> k & 1 ? ev->ns[k] : 0;
 	if (!ns || class != TIME_CLASSES || is_torchs(seen, r))
 		return;
-	why_amount__add(seen->t, &st->waits, ns, ev->voluntary);
+	why_amount__add(seen, &st->waits, ns, ev->voluntary);
 	if (!stack && st->sampled_ns >= ev->begin_ns && st->sampled_ns <= ev->end_ns)
 		stack = st->stack;
 	if (stack)
@@ -57,8 +60,8 @@ static void take_sample(const struct why_seen *seen, const struct py_sample *ps,
 	st->stack = ps->stack;
 }
 
-static void judge(const struct why_case *c, struct state *st, const char *what, bool woken,
-		  const char *change, struct why_cause *out)
+static void judge(const struct why_case *c, struct state *st, uint32_t kinds, const char *what,
+		  bool woken, const char *change, struct why_cause *out)
 {
 	const struct why_peer *w = woken ? why_peers__most(&st->wakers) : NULL;
 	const struct why_line *line;
@@ -66,6 +69,9 @@ static void judge(const struct why_case *c, struct state *st, const char *what, 
 	uint64_t ns, cnt;
 
 	why_cause__costs(c, out, why_amount__ns(c->thread, &st->waits));
+	if (c->later_parts && !st->waits.throughout)
+		why_cause__takes(c, out,
+				 why_later__waits(c->thread, c->later_ns, kinds, st->waits.all_ns));
 	line = why_lines__most(c->thread, &st->lines, &ns, &cnt);
 	if (w)
 		snprintf(by, sizeof(by), ", mostly until thread %u (%s) of process %u ends it",
@@ -85,41 +91,41 @@ static void free_state(void *state)
 	why_peers__free(&st->wakers);
 }
 
-#define RULE(id, rule_title, rule_ns, anywhere, what, woken, advice)                               \
+#define RULE(id, rule_title, kinds, anywhere, what, woken, advice)                                 \
 	static void take_##id(const struct why_seen *seen, const struct sched_event *ev,           \
 			      void *state)                                                         \
 	{                                                                                          \
-		add(seen, state, ev, rule_ns, anywhere);                                           \
+		add(seen, state, ev, kinds, anywhere);                                             \
 	}                                                                                          \
 	static void judge_##id(const struct why_case *c, void *state, void *report,                \
 			       struct why_cause *out)                                              \
 	{                                                                                          \
 		(void)report;                                                                      \
-		judge(c, state, what, woken, advice, out);                                         \
+		judge(c, state, kinds, what, woken, advice, out);                                  \
 	}                                                                                          \
 	const struct why_rule rule_##id = {                                                        \
 		.name = #id,                                                                       \
 		.title = rule_title,                                                               \
 		.needs = WHY_SCHED,                                                                \
 		.state = sizeof(struct state),                                                     \
+		.throughout = anywhere,                                                            \
 		.sched = take_##id,                                                                \
 		.all_samples = take_sample,                                                        \
 		.judge = judge_##id,                                                               \
 		.free = free_state,                                                                \
 	};
 
-RULE(sleep, "sleeping", ev->ns[PTB_WAIT_SLEEP], false, "the thread sleeps", false,
+RULE(sleep, "sleeping", 1u << PTB_WAIT_SLEEP, false, "the thread sleeps", false,
      "wait for what the sleep is for, or do it in another thread")
-RULE(lock, "waiting for a lock", ev->ns[PTB_WAIT_LOCK], false,
+RULE(lock, "waiting for a lock", 1u << PTB_WAIT_LOCK, false,
      "the thread waits for a lock, a condition or a queue", true,
      "hold the lock for a shorter time, or hand over what is needed before it is needed")
-RULE(file_io, "reading and writing files", ev->ns[PTB_WAIT_FILE], false,
-     "the thread waits for files", false,
-     "do it in another thread or less often, without fsync, or on a faster disk")
-RULE(other_process, "waiting for another process", ev->ns[PTB_WAIT_PIPE] + ev->ns[PTB_WAIT_POLL],
-     false, "the thread waits for a pipe, a socket or what it polls", true,
+RULE(file_io, "reading and writing files", 1u << PTB_WAIT_FILE, false, "the thread waits for files",
+     false, "do it in another thread or less often, without fsync, or on a faster disk")
+RULE(other_process, "waiting for another process", 1u << PTB_WAIT_PIPE | 1u << PTB_WAIT_POLL, false,
+     "the thread waits for a pipe, a socket or what it polls", true,
      "let the other side send earlier, or more than one item ahead")
-RULE(memory_wait, "waiting for memory", ev->ns[PTB_WAIT_MEMORY], true,
+RULE(memory_wait, "waiting for memory", 1u << PTB_WAIT_MEMORY, true,
      "the thread waits for memory: for pages from a disk or from swap, or for other threads that map and unmap",
      false,
      "use less memory or give the process more: its control group's limit, swap, and files that it maps")

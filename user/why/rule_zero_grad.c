@@ -25,7 +25,7 @@ static void take_slice(const struct why_seen *seen, void *state)
 	if (!seen->in->ops)
 		return;
 	st->stack = sl->stack;
-	why_amount__add(seen->t, &st->fills, sl->end_ns - sl->begin_ns, seen->in->ops);
+	why_amount__add(seen, &st->fills, sl->end_ns - sl->begin_ns, seen->in->ops);
 }
 
 static void judge(const struct why_case *c, void *state, void *report, struct why_cause *out)

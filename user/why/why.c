@@ -18,6 +18,7 @@ static const struct why_rule *const rules[] = {
 #undef X
 };
 #define RULE_CNT (sizeof(rules) / sizeof(*rules))
+#define LATER_STEPS 3 /* of fewer there is no spread */
 
 struct why {
 	const struct session *s;
@@ -74,11 +75,19 @@ CAUSE_TEXT(evidence)
 CAUSE_TEXT(change)
 CAUSE_TEXT(next)
 
+void why_cause__takes(const struct why_case *c, struct why_cause *out, double share)
+{
+	out->share = out->weight = share;
+	out->step_ns = (uint64_t)(share * (double)c->mean_ns + 0.5);
+}
+
 void why_cause__costs(const struct why_case *c, struct why_cause *out, uint64_t ns)
 {
-	out->share = time__share(ns, c->whole_ns);
-	out->weight = out->share;
-	out->step_ns = ns / c->steps;
+	double share;
+
+	if (!ns || !why_later__share(c->thread->later, c->rule, &share))
+		share = time__share(ns, c->whole_ns);
+	why_cause__takes(c, out, share);
 }
 
 void why_cause__of_finding(struct why_cause *out, struct findings *found, double weight)
@@ -127,6 +136,8 @@ static struct why_thread *thread_of(struct why *w, uint32_t tgid, uint32_t tid)
 {
 	struct why_thread *t = list__keyed(KEYED_LIST(w, threads, thread), tgid, tid);
 
+	if (!t->probed_until)
+		t->probed_until = session__probed_until(w->s, tgid);
 	t->tgid = tgid;
 	t->tid = tid;
 	return t;
@@ -157,12 +168,18 @@ void *why__state(struct why *w, uint32_t tgid, uint32_t tid, const struct why_ru
 static void take_slice(void *arg, const struct slice *sl, const struct time_within *in)
 {
 	struct why *w = arg;
-	struct why_seen seen = { .w = w, .t = thread_of(w, sl->tgid, sl->tid), .sl = sl, .in = in };
+	struct why_seen seen = { .w = w,
+				 .t = thread_of(w, sl->tgid, sl->tid),
+				 .sl = sl,
+				 .in = in,
+				 .begin_ns = sl->begin_ns,
+				 .end_ns = sl->end_ns };
 
 	why_loops__slice(&seen);
 	for (uint64_t bits = takers_of(w, sl); bits; bits &= bits - 1) {
 		size_t i = (size_t)__builtin_ctzll(bits);
 
+		seen.rule = (uint32_t)i;
 		rules[i]->slice(&seen, state_of(seen.t, i));
 	}
 	if (!slice__is_step(sl))
@@ -191,26 +208,45 @@ static uint64_t takers_of_stack(struct why *w, uint32_t stack)
 	return bits;
 }
 
+/* Does the rule take a wait or a sample of that time? */
+static bool is_for(size_t r, struct why_seen *seen, uint64_t ts_ns)
+{
+	const struct why_rule *rule = rules[r];
+	uint64_t until = seen->t->probed_until;
+
+	seen->rule = (uint32_t)r;
+	seen->throughout = rule->throughout && until < session__info(seen->w->s)->end_ns;
+	return seen->throughout || ts_ns <= until;
+}
+
 static void take_sample(void *arg, const struct py_sample *ps)
 {
 	struct why *w = arg;
 	struct why_seen seen = { .w = w, .t = thread_of(w, ps->tgid, ps->tid) };
 
+	why_later__sample(&seen, ps);
 	for (uint64_t bits = takers_of_stack(w, ps->stack); bits; bits &= bits - 1) {
 		size_t i = (size_t)__builtin_ctzll(bits);
 
-		rules[i]->sample(&seen, ps, state_of(seen.t, i));
+		if (is_for(i, &seen, ps->ts_ns))
+			rules[i]->sample(&seen, ps, state_of(seen.t, i));
 	}
 	for (size_t r = 0; r < RULE_CNT; r++)
-		if (rules[r]->all_samples)
+		if (rules[r]->all_samples && is_for(r, &seen, ps->ts_ns))
 			rules[r]->all_samples(&seen, ps, state_of(seen.t, r));
 }
 
 void why__take_loop(const struct why_seen *seen, const struct why_loop *l)
 {
-	for (size_t i = 0; i < RULE_CNT; i++)
-		if (rules[i]->loop && rules[i]->loop(seen, l, state_of(seen->t, i)))
+	struct why_seen own = *seen;
+
+	own.begin_ns = l->begin_ns;
+	own.end_ns = l->begin_ns + l->ns;
+	for (size_t i = 0; i < RULE_CNT; i++) {
+		own.rule = (uint32_t)i;
+		if (rules[i]->loop && rules[i]->loop(&own, l, state_of(seen->t, i)))
 			return;
+	}
 }
 
 /* ---- waits ---- */
@@ -225,16 +261,18 @@ enum time_class why__class_at(const struct op_context *at)
 static void take_wait(void *arg, const struct sched_event *ev)
 {
 	struct why_thread *t = thread_of(arg, ev->at.tgid, ev->at.tid);
-	const struct why_seen seen = { .w = arg, .t = t };
+	struct why_seen seen = { .w = arg, .t = t };
 	enum time_class class = why__class_at(&ev->at);
 
+	if (ev->end_ns > t->probed_until)
+		why_later__wait(&seen, ev);
 	if (!t->waits)
 		t->waits = xcalloc(1, sizeof(*t->waits));
-	for (uint32_t k = 0; k < PTB_WAIT_CNT; k++)
+	for (uint32_t k = 0; k < PTB_WAIT_CNT && ev->end_ns <= t->probed_until; k++)
 		if (ev->ns[k])
-			why_amount__add(t, &t->waits->of[class][k], ev->ns[k], 1);
+			why_amount__add(&seen, &t->waits->of[class][k], ev->ns[k], 1);
 	for (size_t r = 0; r < RULE_CNT; r++)
-		if (rules[r]->sched)
+		if (rules[r]->sched && is_for(r, &seen, ev->end_ns))
 			rules[r]->sched(&seen, ev, state_of(t, r));
 }
 
@@ -293,6 +331,7 @@ static void free_why(void *o)
 		}
 		free(t->whole);
 		free(t->waits);
+		why_later__free(t->later);
 		free(t->levels);
 	}
 	for (size_t r = 0; r < RULE_CNT; r++)
@@ -365,13 +404,40 @@ static bool choose(struct why_case *c)
 	return c->proc;
 }
 
-static void measure(struct why_case *c)
+/* Steps of the time without operators are what the program's steps are without probes. */
+static void measure_later(struct why_case *c, double parts[WHY_PARTS])
+{
+	const struct session_info *info = session__info(c->w->s);
+	uint64_t sum = 0;
+	uint32_t cnt;
+	const uint64_t *later = session__later_steps(c->w->s, c->t.tgid, c->t.tid, &cnt);
+
+	c->later_ns = info->end_ns - session__probed_until(c->w->s, c->t.tgid);
+	if (c->thread && why_later__parts(c->thread, c->later_ns, parts))
+		c->later_parts = parts;
+	if (cnt >= LATER_STEPS) {
+		for (uint32_t i = 0; i < cnt; i++)
+			sum += later[i];
+		c->mean_ns = sum / cnt;
+		c->step_ns = later;
+		c->step_cnt = cnt;
+		if (!c->by_step)
+			c->steps = c->whole_ns / (c->mean_ns + 1) + 1;
+		c->by_step = true;
+	} else if (c->later_parts && !c->by_step) {
+		c->mean_ns = info->end_ns - info->begin_ns;
+	}
+}
+
+static void measure(struct why_case *c, double parts[WHY_PARTS])
 {
 	const struct session_info *info = session__info(c->w->s);
 	const struct step_times *st = &c->t.steps;
 
 	c->thread = why__thread(c->w, c->t.tgid, c->t.tid);
 	c->by_step = st->cnt;
+	c->step_ns = c->t.step_ns;
+	c->step_cnt = st->cnt;
 	c->steps = st->cnt ? st->cnt : 1;
 	c->whole_ns = st->cnt ? st->all_ns : c->t.window_ns;
 	c->sampled = lacks(c->args) & WHY_OPERATORS;
@@ -380,8 +446,12 @@ static void measure(struct why_case *c)
 	c->in = st->cnt ? st->in : c->t.in;
 	if (!st->cnt) /* with what autograd's threads do for it */
 		memcpy(c->in.ns, c->t.ns, sizeof(c->in.ns));
-	c->probes =
-		time__share((uint64_t)session_info__cost_ns(info), info->end_ns - info->begin_ns);
+	c->probes = time__share((uint64_t)session_info__cost_ns(info), c->t.window_ns);
+	for (uint32_t i = 0; i < c->w->thread_cnt; i++)
+		c->w->threads[i].steps_share =
+			time__share(c->whole_ns, info->end_ns - info->begin_ns);
+	c->mean_ns = c->whole_ns / c->steps;
+	measure_later(c, parts);
 }
 
 static int finish_why(void *o, const struct output_args *args)
@@ -389,16 +459,18 @@ static int finish_why(void *o, const struct output_args *args)
 	struct why *w = o;
 	struct why_case c = { .w = w, .args = args };
 	struct why_verdict verdicts[RULE_CNT];
+	double parts[WHY_PARTS];
 
 	for (uint32_t i = 0; i < w->thread_cnt; i++)
 		why_loops__end(&(struct why_seen){ .w = w, .t = &w->threads[i] });
 	if (choose(&c))
-		measure(&c);
+		measure(&c, parts);
 	for (size_t r = 0; r < RULE_CNT; r++) {
 		struct why_verdict *v = &verdicts[r];
 
 		*v = (struct why_verdict){ .rule = rules[r],
 					   .lacks = rules[r]->needs & lacks(args) };
+		c.rule = (uint32_t)r;
 		if (!v->lacks && c.thread)
 			rules[r]->judge(&c, state_of(c.thread, r), w->reports[r], &v->cause);
 		v->lacks |= v->cause.lacks;

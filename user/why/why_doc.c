@@ -72,28 +72,43 @@ static uint64_t gpu_waits(const struct why_case *c, struct time_within *in)
 	return sum;
 }
 
+static const struct time_part wait_parts[PTB_WAIT_CNT] = {
+#define X(name, nr, text, group) [PTB_WAIT_##name] = { text, "waits: " text, 0 },
+	PTB_WAITS(X)
+#undef X
+};
+
 /*
  * Waits for a CPU and the GIL are parts wherever they are. Other ones within a class are its own: a
  * loader waits for its workers, a collective for other ranks.
  */
 static uint32_t waits_of(const struct why_case *c, struct time_within *in, struct time_part *parts)
 {
-	static const struct time_part rows[PTB_WAIT_CNT] = {
-#define X(name, nr, text, group) [PTB_WAIT_##name] = { text, "waits: " text, 0 },
-		PTB_WAITS(X)
-#undef X
-	};
 	struct why_waits *waits = c->thread ? c->thread->waits : NULL;
 
 	for (uint32_t k = 0; k < PTB_WAIT_CNT && waits; k++) {
 		bool everywhere = k == PTB_WAIT_CPU || k == PTB_WAIT_GIL;
 
-		parts[k] = rows[k];
+		parts[k] = wait_parts[k];
 		for (uint32_t i = everywhere ? 0 : TIME_CLASSES; i <= TIME_CLASSES; i++)
 			parts[k].ns +=
 				take_from(in, i, why_amount__ns(c->thread, &waits->of[i][k]));
 	}
 	return waits ? PTB_WAIT_CNT : 0;
+}
+
+/* The same of the time in which operators are not recorded. */
+static uint32_t later_of(const struct why_case *c, struct time_within *in, struct time_part *parts,
+			 uint64_t whole)
+{
+	for (uint32_t i = 0; i < TIME_CLASSES; i++)
+		in->ns[i] = (uint64_t)(c->later_parts[i] * (double)whole);
+	in->gaps_ns = (uint64_t)(c->later_parts[WHY_PART_PYTHON] * (double)whole);
+	for (uint32_t k = 0; k < PTB_WAIT_CNT; k++) {
+		parts[k] = wait_parts[k];
+		parts[k].ns = (uint64_t)(c->later_parts[WHY_PART_WAIT + k] * (double)whole);
+	}
+	return PTB_WAIT_CNT;
 }
 
 /* The parts sum to the step: the last one is the rest. Returns how many. */
@@ -108,9 +123,9 @@ static uint32_t parts_of(const struct why_case *c, struct time_part *parts, uint
 		*whole = thread_time__samples(&c->t);
 		return time_parts__of_samples(parts, c->t.sampled_ns);
 	}
-	*whole = c->whole_ns;
+	*whole = c->later_parts ? c->mean_ns * c->steps : c->whole_ns;
 	gpu = gpu_waits(c, &in);
-	wait_cnt = waits_of(c, &in, waits);
+	wait_cnt = c->later_parts ? later_of(c, &in, waits, *whole) : waits_of(c, &in, waits);
 	cnt = time_parts__of(parts, in.ns, 0) - 1; /* without what is outside of operators */
 	memcpy(&parts[cnt], waits, wait_cnt * sizeof(*waits));
 	cnt += wait_cnt;
@@ -118,7 +133,7 @@ static uint32_t parts_of(const struct why_case *c, struct time_part *parts, uint
 	for (uint32_t i = 0; i < cnt; i++)
 		sum += parts[i].ns;
 	sum = *whole > sum ? *whole - sum : 0;
-	if (in.gaps_ns > sum || wait_cnt) /* what does not wait runs */
+	if (in.gaps_ns > sum || (wait_cnt && !c->later_parts)) /* what does not wait runs */
 		in.gaps_ns = sum;
 	parts[cnt++] = (struct time_part){ "python",
 					   wait_cnt ? "Python" : "Python between operators",
@@ -137,7 +152,7 @@ static uint64_t part_ns(const struct time_part *parts, uint32_t cnt, const char 
 
 static uint64_t quantile(const struct why_case *c, uint32_t percent)
 {
-	return c->t.step_ns[(uint64_t)(c->t.steps.cnt - 1) * percent / 100];
+	return c->step_ns[(uint64_t)(c->step_cnt - 1) * percent / 100];
 }
 
 static void put_step(struct doc *d, const struct why_case *c)
@@ -146,7 +161,7 @@ static void put_step(struct doc *d, const struct why_case *c)
 	DOC(d, FACT("pid", c->t.tgid), FACT("tid", c->t.tid));
 	doc__end(d);
 	doc__object(d, "step");
-	DOC(d, FACT("steps", c->t.steps.cnt), FACT("mean_ns", c->whole_ns / c->steps));
+	DOC(d, FACT("steps", c->step_cnt), FACT("mean_ns", c->mean_ns));
 	if (c->by_step)
 		DOC(d, FACT("median_ns", quantile(c, 50)), FACT("p10_ns", quantile(c, 10)),
 		    FACT("p90_ns", quantile(c, 90)));
@@ -157,10 +172,12 @@ static void put_step(struct doc *d, const struct why_case *c)
 		doc__say(d, "Step  %s (p10 %s, p90 %s; %s steps): ",
 			 unit__ns((double)quantile(c, 50)).text,
 			 unit__ns((double)quantile(c, 10)).text,
-			 unit__ns((double)quantile(c, 90)).text, cell__count(c->t.steps.cnt).text);
+			 unit__ns((double)quantile(c, 90)).text, cell__count(c->step_cnt).text);
 	else
-		doc__say(d, "Window  %s, no %s: ", unit__ns((double)c->t.window_ns).text,
-			 session__info(c->args->s)->stop_reason == PTB_STOP_COST ?
+		doc__say(d, "Window  %s, no %s: ",
+			 unit__ns((double)(c->later_parts ? c->mean_ns : c->t.window_ns)).text,
+			 session__info(c->args->s)->stop_reason == PTB_STOP_COST ||
+					 c->proc->unprobed_ns ?
 				 "whole step (a longer -d, --step-on)" :
 				 "steps (--step-on)");
 }
@@ -268,8 +285,12 @@ static void say_cannot_tell(struct doc *d, const struct why_case *c,
 	bool said = false;
 
 	if (unexplained >= WHY_UNEXPLAINED)
-		doc__line(d, "%s%.0f%% outside of operators, Python or waiting: needs --sched",
-			  cannot_tell(&said), 100 * unexplained);
+		doc__line(
+			d,
+			c->later_parts ?
+				"%s%.0f%% in lines that did not run while operators were recorded: needs a higher --max-overhead" :
+				"%s%.0f%% outside of operators, Python or waiting: needs --sched",
+			cannot_tell(&said), 100 * unexplained);
 	for (uint32_t n = 0; n < WHY_NEEDS_CNT; n++)
 		say_lacks(d, c, verdicts, cnt, n, &said);
 }

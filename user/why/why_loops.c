@@ -40,7 +40,7 @@ static void end_loop(const struct why_seen *seen, struct loop_level *l, const st
 	const char *body[LOOP_BODY_MAX];
 	struct why_loop loop = { .body = body,
 				 .body_cnt = period,
-				 .ns = l->end_ns - l->begin_ns,
+				 .begin_ns = l->begin_ns,
 				 .op_ns = l->op_ns,
 				 .stack = l->stack };
 
@@ -51,7 +51,8 @@ static void end_loop(const struct why_seen *seen, struct loop_level *l, const st
 	if (loop.repeats < WHY_LOOP_REPEATS || !in_program(seen, around))
 		return;
 	if (l->before && !strcmp(l->before, "aten::unbind")) /* it iterates over a tensor */
-		loop.ns = l->end_ns - l->before_ns;
+		loop.begin_ns = l->before_ns;
+	loop.ns = l->end_ns - loop.begin_ns;
 	for (uint32_t i = 0; i < period; i++)
 		body[i] = l->names[AT(l->seen - period + i)];
 	why__take_loop(seen, &loop);

@@ -64,16 +64,19 @@
 struct why;
 struct why_loop;
 struct why_thread;
+struct why_seen;
 
 /*
  * A time and a number, of a thread's whole steps: what is added in a step that turns out to be a
- * part of one is left out. Without any step all of the window counts.
+ * part of one is left out. Without any step all of the window counts, as it does for what is known
+ * throughout the window where operators are not: then this is what steps have on average.
  */
 struct why_amount {
 	uint64_t ns, cnt, all_ns, all_cnt, now_ns, now_cnt;
-	uint32_t step; /* to which now_* belongs */
+	uint32_t step;   /* to which now_* belongs */
+	bool throughout; /* of the window, with the part in which operators were not recorded */
 };
-void why_amount__add(const struct why_thread *t, struct why_amount *a, uint64_t ns, uint64_t cnt);
+void why_amount__add(const struct why_seen *seen, struct why_amount *a, uint64_t ns, uint64_t cnt);
 /* Of what was added; at the end. */
 uint64_t why_amount__ns(const struct why_thread *t, struct why_amount *a);
 uint64_t why_amount__cnt(const struct why_thread *t, struct why_amount *a);
@@ -85,11 +88,14 @@ struct why_waits {
 
 struct why_thread {
 	uint32_t tgid, tid;
-	uint8_t *whole; /* of each step that has ended: was it whole? */
+	uint64_t probed_until; /* after that it has no operators */
+	double steps_share;    /* of the window, that whole steps have */
+	uint8_t *whole;        /* of each step that has ended: was it whole? */
 	uint32_t step_cnt, step_cap, whole_cnt;
 	void *states[32]; /* by rule; NULL: none yet */
 	struct loop_level *levels;
 	uint32_t level_cnt, level_cap;
+	struct why_later *later;                /* NULL: operators are recorded all the time */
 	struct why_waits *waits;                /* --sched; NULL: none */
 	uint64_t gpu_wait_ns[TIME_CLASSES + 1]; /* by what waited; last: nothing that has a class */
 };
@@ -99,6 +105,9 @@ struct why_seen {
 	struct why_thread *t;
 	const struct slice *sl;       /* NULL: it is something else */
 	const struct time_within *in; /* what lies in it */
+	bool throughout;              /* as that of amounts */
+	uint32_t rule;                /* the number of the one that takes it */
+	uint64_t begin_ns, end_ns;    /* of a slice or a loop; else end_ns is 0 */
 };
 
 /* Of slices that may lie in one another the outermost count. */
@@ -111,6 +120,25 @@ struct why_outer {
 /* Those that lie in the slice do not count. */
 void why_outer__drop(const struct why_seen *seen, struct why_outer *o, struct why_amount *a);
 void why_outer__add(const struct why_seen *seen, struct why_outer *o, struct why_amount *a);
+
+/* ---- the time in which operators are not recorded any more: why_later.c ---- */
+
+/* The parts of a step: classes, nothing that has one, waits. */
+enum { WHY_PART_PYTHON = TIME_CLASSES, WHY_PART_WAIT, WHY_PARTS = WHY_PART_WAIT + PTB_WAIT_CNT };
+
+struct why_later;
+void why_later__sample(const struct why_seen *seen, const struct py_sample *ps);
+/* A rule takes what is seen: so it does the samples in it. */
+void why_later__take(const struct why_seen *seen);
+void why_later__wait(const struct why_seen *seen, const struct sched_event *ev); /* of that time */
+/* At the end: shares of that time, which lasts later_ns. False: it has too few samples, or the rule
+ * none. */
+bool why_later__share(struct why_later *l, uint32_t rule, double *share);
+bool why_later__parts(const struct why_thread *t, uint64_t later_ns, double shares[WHY_PARTS]);
+/* Of waits (bits of enum ptb_wait) of which a rule has taken so much before. */
+double why_later__waits(const struct why_thread *t, uint64_t later_ns, uint32_t kinds,
+			uint64_t taken_ns);
+void why_later__free(struct why_later *l); /* NULL is fine */
 
 /* By line of the program; line 0: not known. */
 struct why_line {
@@ -151,9 +179,9 @@ struct why_loop {
 	const char *const *body; /* names of its operators, from any of them on */
 	uint32_t body_cnt;
 	uint64_t repeats;
-	uint64_t ns;    /* from its first operator to its last one, */
-	uint64_t op_ns; /* of which operators have so much */
-	uint32_t stack; /* of the first operator */
+	uint64_t begin_ns, ns; /* from its first operator to its last one, */
+	uint64_t op_ns;        /* of which operators have so much */
+	uint32_t stack;        /* of the first operator */
 };
 bool why_loop__has(const struct why_loop *l, const char *const *names); /* NULL ends them */
 /* Do its operators take so little that the loop is what costs? */
@@ -220,6 +248,15 @@ struct why_case { /* the thread that is judged */
 	bool sampled;      /* there are samples, and no operators */
 	uint64_t whole_ns; /* all of them */
 	struct time_within in;
+	uint32_t rule; /* that judges */
+	/* Where operators end before the window: shares of the time without them; NULL: the steps'
+	 * own. */
+	const double *later_parts;
+	uint64_t later_ns; /* how long that is */
+	/* Steps as they are shown: those of that time, if they are known. */
+	const uint64_t *step_ns; /* ascending */
+	uint32_t step_cnt;
+	uint64_t mean_ns;
 	double probes; /* what they cost, as a share of the window */
 };
 
@@ -227,6 +264,8 @@ struct why_rule {
 	const char *name, *title; /* of JSON; of people: "data loader" */
 	uint32_t needs;           /* enum why_needs */
 	size_t state;             /* bytes, of each thread */
+	/* waits and samples mean the same to it where the operators around them are not known */
+	bool throughout;
 	/* of the name of a slice: does the rule want those? */
 	bool (*takes)(const struct slice *sl);
 	void (*slice)(const struct why_seen *seen, void *state);
@@ -299,7 +338,9 @@ void why_cause__change(struct why_cause *out, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void why_cause__next(struct why_cause *out, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Costs that much of all steps. */
+/* Costs that share of a step. */
+void why_cause__takes(const struct why_case *c, struct why_cause *out, double share);
+/* Costs that much of all steps, or what is known of the time without operators. */
 void why_cause__costs(const struct why_case *c, struct why_cause *out, uint64_t ns);
 /* What a report found that weighs most; at least 'weight' where that is not 0. */
 void why_cause__of_finding(struct why_cause *out, struct findings *found, double weight);

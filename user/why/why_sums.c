@@ -18,9 +18,11 @@ static void settle(const struct why_thread *t, struct why_amount *a)
 	}
 }
 
-void why_amount__add(const struct why_thread *t, struct why_amount *a, uint64_t ns, uint64_t cnt)
+void why_amount__add(const struct why_seen *seen, struct why_amount *a, uint64_t ns, uint64_t cnt)
 {
-	settle(t, a);
+	settle(seen->t, a);
+	why_later__take(seen);
+	a->throughout |= seen->throughout;
 	a->now_ns += ns;
 	a->now_cnt += cnt;
 	a->all_ns += ns;
@@ -30,12 +32,16 @@ void why_amount__add(const struct why_thread *t, struct why_amount *a, uint64_t 
 uint64_t why_amount__ns(const struct why_thread *t, struct why_amount *a)
 {
 	settle(t, a);
+	if (a->throughout)
+		return (uint64_t)((double)a->all_ns * t->steps_share);
 	return t->whole_cnt ? a->ns : a->all_ns;
 }
 
 uint64_t why_amount__cnt(const struct why_thread *t, struct why_amount *a)
 {
 	settle(t, a);
+	if (a->throughout)
+		return (uint64_t)((double)a->all_cnt * t->steps_share);
 	return t->whole_cnt ? a->cnt : a->all_cnt;
 }
 
@@ -62,7 +68,7 @@ void why_outer__add(const struct why_seen *seen, struct why_outer *o, struct why
 
 	why_outer__drop(seen, o, a);
 	vec_push(o->list, o->cnt, o->cap, (struct why_span){ sl->begin_ns, ns });
-	why_amount__add(seen->t, a, ns, 1);
+	why_amount__add(seen, a, ns, 1);
 }
 
 /* ---- by line ---- */
@@ -74,7 +80,7 @@ void why_lines__add(const struct why_seen *seen, struct why_lines *l, uint32_t s
 	struct why_line *at = list__keyed(KEYED_LIST(l, lines, line), line, 0);
 
 	at->line = line;
-	why_amount__add(seen->t, &at->amount, ns, cnt);
+	why_amount__add(seen, &at->amount, ns, cnt);
 }
 
 struct why_line *why_lines__most(const struct why_thread *t, struct why_lines *l, uint64_t *ns,

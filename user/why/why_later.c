@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Shares of the part of a window in which operators are not recorded any more. Probes on operators
+ * slow a program down, most where operators are small, so this part, which is the longer one, says
+ * better how a step is spent.
+ *
+ * While operators are recorded each sample of a thread is known to lie in a class, and in what a
+ * rule takes. Later samples of the same stack, or else of the same line, are taken to lie in the
+ * same, in the same proportion. Waits are recorded all the time: their sums need only the share of
+ * them that lay in nothing that has a class.
+ */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "why/why_priv.h"
+
+/* Of fewer samples there is hardly a share. */
+#define LEARNED_MIN 8
+#define LATER_MIN 100
+
+struct learned { /* a sample of the time in which operators are recorded */
+	uint64_t ts_ns, ns;
+	uint32_t stack; /* of stacks */
+	uint32_t rules; /* bits */
+	uint32_t part;
+	bool waits; /* in nothing that has a class */
+};
+
+struct later_place {
+	uint64_t known_ns, later_ns;
+	uint32_t line; /* of lines: where the stack is */
+};
+
+struct why_later {
+	struct learned *list;
+	uint32_t cnt, cap;
+	struct later_place *stacks, *lines; /* each in one state */
+	uint32_t stack_cnt, stack_cap, line_cnt, line_cap;
+	struct hashmap stack_ids, line_ids, hashes; /* hashes: of stacks by their numbers */
+	uint64_t all_ns;                            /* samples of the later time */
+	uint32_t all_cnt;
+	uint64_t waits_ns[PTB_WAIT_CNT];
+	bool settled;
+};
+
+void why_later__free(struct why_later *l)
+{
+	if (!l)
+		return;
+	free(l->list);
+	free(l->stacks);
+	free(l->lines);
+	hashmap__clear(&l->stack_ids);
+	hashmap__clear(&l->line_ids);
+	hashmap__clear(&l->hashes);
+	free(l);
+}
+
+static struct why_later *later_of(const struct why_seen *seen)
+{
+	struct why_thread *t = seen->t;
+
+	if (!t->later && t->probed_until < session__info(why__session(seen->w))->end_ns)
+		t->later = xcalloc(1, sizeof(*t->later));
+	return t->later;
+}
+
+/* The same for all stacks with the same functions and lines. */
+static uint64_t hash_of(const struct why_seen *seen, struct why_later *l, uint32_t stack)
+{
+	const struct session *s = why__session(seen->w);
+	const uint64_t *known = hashmap__get(&l->hashes, stack, 0);
+	struct py_stack st = session__py_stack(s, stack);
+	uint64_t hash = stack;
+
+	if (known)
+		return *known;
+	for (uint32_t i = 0; i < st.frame_cnt; i++) {
+		struct py_frame f = session__py_frame(s, st.frames[i] & ~PY_FRAME_NATIVE);
+
+		hash = (i ? hash : 0) * 0x9e3779b97f4a7c15ULL + f.code * 31 + (uint32_t)f.line;
+		hash ^= hash >> 29;
+	}
+	hashmap__put(&l->hashes, stack, 0, hash);
+	return hash;
+}
+
+static uint32_t part_of(const struct py_sample *ps)
+{
+	enum time_class class = why__class_at(&ps->at);
+
+	return class == TIME_CLASSES ? WHY_PART_PYTHON : class;
+}
+
+void why_later__sample(const struct why_seen *seen, const struct py_sample *ps)
+{
+	enum py_sample_state state = py_sample__state(ps);
+	struct why_later *l = later_of(seen);
+	struct later_place *line, *stack;
+
+	if (!l)
+		return;
+	line = list__keyed(KEYED_LIST(l, lines, line), why__line(seen->w, ps->stack), state);
+	stack = list__keyed(KEYED_LIST(l, stacks, stack), hash_of(seen, l, ps->stack), state);
+	stack->line = (uint32_t)(line - l->lines);
+	if (ps->ts_ns > seen->t->probed_until) {
+		stack->later_ns += ps->ns;
+		l->all_ns += ps->ns;
+		l->all_cnt++;
+		return;
+	}
+	stack->known_ns += ps->ns;
+	line->known_ns += ps->ns;
+	vec_push(l->list, l->cnt, l->cap,
+		 (struct learned){ .ts_ns = ps->ts_ns,
+				   .ns = ps->ns,
+				   .stack = (uint32_t)(stack - l->stacks),
+				   .part = part_of(ps),
+				   .waits = state != SAMPLE_RUNNING &&
+					    part_of(ps) == WHY_PART_PYTHON });
+}
+
+void why_later__take(const struct why_seen *seen)
+{
+	struct why_later *l = seen->t->later;
+
+	for (uint32_t i = l && seen->end_ns ? l->cnt : 0;
+	     i && l->list[i - 1].ts_ns >= seen->begin_ns; i--)
+		if (l->list[i - 1].ts_ns <= seen->end_ns)
+			l->list[i - 1].rules |= 1u << seen->rule;
+}
+
+void why_later__wait(const struct why_seen *seen, const struct sched_event *ev)
+{
+	struct why_later *l = later_of(seen);
+
+	for (uint32_t k = 0; k < PTB_WAIT_CNT && l; k++)
+		l->waits_ns[k] += ev->ns[k];
+}
+
+/* ---- at the end ---- */
+
+/* Samples of stacks that were not seen before count for their lines. */
+static bool settle(struct why_later *l)
+{
+	for (uint32_t i = 0; l && !l->settled && i < l->stack_cnt; i++)
+		if (!l->stacks[i].known_ns)
+			l->lines[l->stacks[i].line].later_ns += l->stacks[i].later_ns;
+	if (l)
+		l->settled = true;
+	return l && l->cnt >= LEARNED_MIN && l->all_cnt >= LATER_MIN && l->all_ns;
+}
+
+static double ratio(const struct later_place *p)
+{
+	return p->known_ns ? (double)p->later_ns / (double)p->known_ns : 0;
+}
+
+/* The share of the later time that such a known sample stands for. */
+static double stands_for(const struct why_later *l, const struct learned *at)
+{
+	const struct later_place *stack = &l->stacks[at->stack];
+
+	return (ratio(stack) + ratio(&l->lines[stack->line])) * (double)at->ns / (double)l->all_ns;
+}
+
+bool why_later__share(struct why_later *l, uint32_t rule, double *share)
+{
+	bool any = false;
+
+	*share = 0;
+	for (uint32_t i = 0; settle(l) && i < l->cnt; i++) {
+		if (!(l->list[i].rules >> rule & 1))
+			continue;
+		*share += stands_for(l, &l->list[i]);
+		any = true;
+	}
+	return any;
+}
+
+double why_later__waits(const struct why_thread *t, uint64_t later_ns, uint32_t kinds,
+			uint64_t taken_ns)
+{
+	uint64_t known = 0, later = 0;
+
+	for (uint32_t k = 0; k < PTB_WAIT_CNT && t->later && t->waits; k++) {
+		if (!(kinds >> k & 1))
+			continue;
+		later += t->later->waits_ns[k];
+		for (uint32_t c = 0; c <= TIME_CLASSES; c++)
+			known += t->waits->of[c][k].all_ns;
+	}
+	return known ? time__share(later, later_ns) * time__share(taken_ns, known) : 0;
+}
+
+bool why_later__parts(const struct why_thread *t, uint64_t later_ns, double shares[WHY_PARTS])
+{
+	struct why_later *l = t->later;
+	double waits = 0, rest = 0;
+
+	if (!settle(l))
+		return false;
+	for (uint32_t p = 0; p < WHY_PARTS; p++)
+		shares[p] = 0;
+	for (uint32_t k = 0; k < PTB_WAIT_CNT && t->waits; k++) {
+		bool everywhere = k == PTB_WAIT_CPU || k == PTB_WAIT_GIL;
+
+		shares[WHY_PART_WAIT + k] =
+			everywhere ? time__share(l->waits_ns[k], later_ns) :
+				     why_later__waits(t, later_ns, 1u << k,
+						      t->waits->of[TIME_CLASSES][k].all_ns);
+		waits += shares[WHY_PART_WAIT + k];
+	}
+	for (uint32_t i = 0; i < l->cnt; i++)
+		if (!l->list[i].waits || !t->waits)
+			shares[l->list[i].part] += stands_for(l, &l->list[i]);
+	for (uint32_t p = 0; p <= WHY_PART_PYTHON; p++)
+		rest += shares[p];
+	for (uint32_t p = 0; p <= WHY_PART_PYTHON && rest + waits > 1; p++)
+		shares[p] *= waits < 1 ? (1 - waits) / rest : 0;
+	return true;
+}

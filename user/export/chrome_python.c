@@ -184,6 +184,9 @@ void chrome_python__sample(struct chrome_python *cp, const struct py_sample *sam
 	JSONW_OBJ(cp->w, "args");
 	JSONW_STR(cp->w, "ptbpf.state", state);
 	JSONW_US(cp->w, "ptbpf.stands_for_us", sample->ns);
+	if (sample->flags & (PTB_SAMPLE_GC | PTB_SAMPLE_MEMORY))
+		JSONW_STR(cp->w, "ptbpf.doing",
+			  sample->flags & PTB_SAMPLE_GC ? "garbage collection" : "memory");
 	if (sample->flags & PTB_SAMPLE_OPS)
 		JSONW_STR(cp->w, "ptbpf.operator", *sample->op ? sample->op : "(none)");
 	chrome_python__call_stack(cp, sample->stack);

@@ -218,8 +218,11 @@ struct model {
 
 	uint32_t lost_pos;   /* losses that began before now */
 	uint64_t lost_until; /* latest end of them */
-	/* when the next process loses its probes; 0: not sought yet, UINT64_MAX: none does */
-	uint64_t next_unprobed_ns;
+	struct unprobed {    /* a process lost its probes */
+		uint64_t ns;
+		uint32_t tgid;
+	} * unprobed; /* in order of time */
+	uint32_t unprobed_cnt, unprobed_pos;
 
 	uint64_t fwd_total;    /* waiting forwards, all threads */
 	uint32_t *fwd_threads; /* indices of the threads that have some (or had: fwd_listed) */

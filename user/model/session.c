@@ -195,6 +195,8 @@ uint64_t session__probed_until(const struct session *s, uint32_t tgid)
 {
 	uint64_t ns = facts__unprobed(&s->facts, tgid);
 
+	if (ns < s->info.begin_ns)
+		return s->info.begin_ns;
 	return ns < s->info.end_ns ? ns : s->info.end_ns;
 }
 
@@ -558,19 +560,29 @@ static void pass_losses(struct model *m, uint64_t ts)
 /* Closes what is open in processes that have lost their probes by now. */
 static void pass_unprobed(struct model *m, uint64_t ts)
 {
-	while (ts > m->next_unprobed_ns) {
-		uint64_t now = m->next_unprobed_ns, next = UINT64_MAX;
+	for (; m->unprobed_pos < m->unprobed_cnt && m->unprobed[m->unprobed_pos].ns < ts;
+	     m->unprobed_pos++)
+		model__unprobed(m, m->unprobed[m->unprobed_pos].tgid,
+				m->unprobed[m->unprobed_pos].ns);
+}
 
-		for (uint32_t i = 0; i < m->f->process_cnt; i++) {
-			const struct session_process *p = &m->f->processes[i];
+static int by_time(const void *a, const void *b)
+{
+	const struct unprobed *x = a, *y = b;
 
-			if (now && p->unprobed_ns == now)
-				model__unprobed(m, p->tgid, now);
-			else if (p->unprobed_ns > now && p->unprobed_ns < next)
-				next = p->unprobed_ns;
-		}
-		m->next_unprobed_ns = next;
-	}
+	return sort__cmp(x->ns, y->ns);
+}
+
+static void find_unprobed(struct model *m)
+{
+	uint32_t cap = 0;
+
+	for (uint32_t i = 0; i < m->f->process_cnt; i++)
+		if (m->f->processes[i].unprobed_ns > m->begin_ns)
+			vec_push(m->unprobed, m->unprobed_cnt, cap,
+				 (struct unprobed){ m->f->processes[i].unprobed_ns,
+						    m->f->processes[i].tgid });
+	sort__array(m->unprobed, m->unprobed_cnt, sizeof(*m->unprobed), by_time);
 }
 
 static void on_thread_record(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
@@ -733,6 +745,7 @@ static void model_clear(struct model *m)
 		free(m->threads[i]);
 	}
 	free(m->threads);
+	free(m->unprobed);
 	autograd__clear(m);
 	hashmap__clear(&m->thread_by_id);
 	hashmap__clear(&m->living);
@@ -748,6 +761,7 @@ static void start_pass(struct session *s, struct model *m)
 	m->when = s->opts.when;
 	m->begin_ns = s->info.begin_ns;
 	m->end_ns = s->info.end_ns;
+	find_unprobed(m);
 	m->step_ends = &s->step_ends;
 	m->step_ids = &s->step_ids;
 	s->step_ids.cnt = 0;

@@ -97,6 +97,8 @@ void link_list__keep(struct link_list *l, uint64_t progs)
 	struct link_list others = { .cnt = 0 };
 	uint32_t n = 0;
 
+	_Static_assert(PTB_PROG_CNT <= 64, "bits of a word");
+
 	for (uint32_t i = 0; i < l->cnt; i++)
 		if (progs >> l->items[i].prog & 1)
 			l->items[n++] = l->items[i];

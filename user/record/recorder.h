@@ -88,8 +88,8 @@ struct recorder_process {
 };
 void recorder__process(struct recorder *r, const struct torch_proc *tp,
 		       const struct torch_plan *plan, const struct recorder_process *rp);
-/* Records that the process has lost its probes. */
-/* From now on what it has of probes may be incomplete. Before they are removed. */
+/* Records that the process loses its probes. Called before they are removed: what follows may be
+ * incomplete. */
 void recorder__unprobed(struct recorder *r, uint32_t tgid);
 /* Reads schemas from the process's dispatcher. */
 void recorder__schema_layout(struct recorder *r, struct proc_ops *po);

@@ -204,7 +204,7 @@ static void end_operators(struct run *run, struct target *t)
 	}
 	targets__remove_probes(&run->targets, t);
 	run__read_rings(run); /* their last hits are not on account of what goes on */
-	t->max_cost_ns = again ? 0 : cost_of(run, t) + t->max_cost_ns / 4;
+	t->max_names_ns = again ? 0 : cost_of(run, t) + t->max_cost_ns / 4;
 }
 
 bool run__over_cost(struct run *run)
@@ -214,9 +214,9 @@ bool run__over_cost(struct run *run)
 	read_bare_hits(run);
 	for (uint32_t i = 0; i < run->targets.cnt; i++) {
 		struct target *t = &run->targets.items[i];
+		uint64_t max_ns = t->unprobed ? t->max_names_ns : t->max_cost_ns;
 
-		if (t->state != TARGET_TRACED || !t->max_cost_ns ||
-		    cost_of(run, t) <= t->max_cost_ns)
+		if (t->state != TARGET_TRACED || !max_ns || cost_of(run, t) <= max_ns)
 			continue;
 		t->over_cost = true;
 		if (run->opts.limit_ops) {

@@ -85,7 +85,8 @@ static void on_exec(struct run *run, const struct ptb_task *task)
 				"use --children to follow it",
 				t->pid);
 	}
-	t->state = run->opts.children ? TARGET_WAITING : TARGET_GONE;
+	/* a program of which no operator may be recorded would have no verdict */
+	t->state = run->opts.children && !t->unprobed ? TARGET_WAITING : TARGET_GONE;
 	t->inherits = false;
 	t->python = (struct target_python){ 0 };
 	t->born_ns = task->h.ts_ns;

@@ -208,12 +208,13 @@ struct target {
 	uint64_t throttled_ns; /* proc__throttled_ns() when it was attached to, with opts->sched */
 	uint64_t changes_ns;   /* processor time of placing and removing its probes */
 	uint64_t bare_hits;    /* hits without a record, at the last reading */
-	uint64_t cut_ns;      /* GONE: when it lost its probes because of its cost; 0: it did not */
-	bool over_cost;       /* it has reached max_cost_ns */
-	bool unprobed;        /* TRACED: no more operators are probed */
-	uint64_t next_try_ns; /* WAITING: time of the next poll */
-	uint32_t tries;       /* WAITING: number of polls */
-	uint32_t proc_idx;    /* TRACED */
+	uint64_t cut_ns; /* GONE: when it lost its probes because of its cost; 0: it did not */
+	bool over_cost;  /* it has reached max_cost_ns */
+	bool unprobed;   /* TRACED: no more operators are probed, only names of annotations, */
+	uint64_t max_names_ns; /* until this cost; 0: no limit */
+	uint64_t next_try_ns;  /* WAITING: time of the next poll */
+	uint32_t tries;        /* WAITING: number of polls */
+	uint32_t proc_idx;     /* TRACED */
 	/* TRACED before torch had registered its operators (record): what is read from its
 	 * dispatcher's table is read again. */
 	bool facts_missing, no_args;

@@ -83,10 +83,10 @@ void why_cause__takes(const struct why_case *c, struct why_cause *out, double sh
 
 void why_cause__costs(const struct why_case *c, struct why_cause *out, uint64_t ns)
 {
-	double share;
+	double share = time__share(ns, c->whole_ns);
 
-	if (!ns || !why_later__share(c->thread->later, c->rule, &share))
-		share = time__share(ns, c->whole_ns);
+	if (share > 0 && !rules[c->rule]->throughout)
+		share = why_later__share(c->thread->later, c->rule, share);
 	why_cause__takes(c, out, share);
 }
 
@@ -408,12 +408,16 @@ static bool choose(struct why_case *c)
 static void measure_later(struct why_case *c, double parts[WHY_PARTS])
 {
 	const struct session_info *info = session__info(c->w->s);
+	double known[WHY_PART_PYTHON + 1] = { 0 };
 	uint64_t sum = 0;
 	uint32_t cnt;
 	const uint64_t *later = session__later_steps(c->w->s, c->t.tgid, c->t.tid, &cnt);
 
 	c->later_ns = info->end_ns - session__probed_until(c->w->s, c->t.tgid);
-	if (c->thread && why_later__parts(c->thread, c->later_ns, parts))
+	known[WHY_PART_PYTHON] = time__share(c->in.gaps_ns, c->whole_ns);
+	for (uint32_t i = 0; i < TIME_CLASSES; i++)
+		known[i] = time__share(c->in.ns[i], c->whole_ns);
+	if (c->thread && why_later__parts(c->thread, c->later_ns, known, parts))
 		c->later_parts = parts;
 	if (cnt >= LATER_STEPS) {
 		for (uint32_t i = 0; i < cnt; i++)
@@ -424,8 +428,6 @@ static void measure_later(struct why_case *c, double parts[WHY_PARTS])
 		if (!c->by_step)
 			c->steps = c->whole_ns / (c->mean_ns + 1) + 1;
 		c->by_step = true;
-	} else if (c->later_parts && !c->by_step) {
-		c->mean_ns = info->end_ns - info->begin_ns;
 	}
 }
 

@@ -174,8 +174,7 @@ static void put_step(struct doc *d, const struct why_case *c)
 			 unit__ns((double)quantile(c, 10)).text,
 			 unit__ns((double)quantile(c, 90)).text, cell__count(c->step_cnt).text);
 	else
-		doc__say(d, "Window  %s, no %s: ",
-			 unit__ns((double)(c->later_parts ? c->mean_ns : c->t.window_ns)).text,
+		doc__say(d, "Window  %s, no %s: ", unit__ns((double)c->t.window_ns).text,
 			 session__info(c->args->s)->stop_reason == PTB_STOP_COST ||
 					 c->proc->unprobed_ns ?
 				 "whole step (a longer -d, --step-on)" :

@@ -10,6 +10,7 @@
  * them that lay in nothing that has a class.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "why/why_priv.h"
@@ -23,12 +24,13 @@ struct learned { /* a sample of the time in which operators are recorded */
 	uint32_t stack; /* of stacks */
 	uint32_t rules; /* bits */
 	uint32_t part;
-	bool waits; /* in nothing that has a class */
+	bool in; /* of what is asked for */
 };
 
 struct later_place {
 	uint64_t known_ns, later_ns;
-	uint32_t line; /* of lines: where the stack is */
+	double weight, in; /* of the samples before; of those that lie in what is asked for */
+	uint32_t line;     /* of lines: where the stack is */
 };
 
 struct why_later {
@@ -85,11 +87,13 @@ static uint64_t hash_of(const struct why_seen *seen, struct why_later *l, uint32
 	return hash;
 }
 
-static uint32_t part_of(const struct py_sample *ps)
+static uint32_t part_of(const struct py_sample *ps, enum py_sample_state state)
 {
 	enum time_class class = why__class_at(&ps->at);
 
-	return class == TIME_CLASSES ? WHY_PART_PYTHON : class;
+	if (class != TIME_CLASSES)
+		return class;
+	return state == SAMPLE_RUNNING ? WHY_PART_PYTHON : WHY_PART_WAIT;
 }
 
 void why_later__sample(const struct why_seen *seen, const struct py_sample *ps)
@@ -115,9 +119,7 @@ void why_later__sample(const struct why_seen *seen, const struct py_sample *ps)
 		 (struct learned){ .ts_ns = ps->ts_ns,
 				   .ns = ps->ns,
 				   .stack = (uint32_t)(stack - l->stacks),
-				   .part = part_of(ps),
-				   .waits = state != SAMPLE_RUNNING &&
-					    part_of(ps) == WHY_PART_PYTHON });
+				   .part = part_of(ps, state) });
 }
 
 void why_later__take(const struct why_seen *seen)
@@ -151,31 +153,62 @@ static bool settle(struct why_later *l)
 	return l && l->cnt >= LEARNED_MIN && l->all_cnt >= LATER_MIN && l->all_ns;
 }
 
-static double ratio(const struct later_place *p)
+static void add_weight(struct later_place *p, double weight, bool in)
 {
-	return p->known_ns ? (double)p->later_ns / (double)p->known_ns : 0;
+	p->weight += weight;
+	p->in += in ? weight : 0;
 }
 
-/* The share of the later time that such a known sample stands for. */
-static double stands_for(const struct why_later *l, const struct learned *at)
+static double later_in(struct later_place *list, uint32_t cnt)
 {
-	const struct later_place *stack = &l->stacks[at->stack];
+	double sum = 0;
 
-	return (ratio(stack) + ratio(&l->lines[stack->line])) * (double)at->ns / (double)l->all_ns;
-}
-
-bool why_later__share(struct why_later *l, uint32_t rule, double *share)
-{
-	bool any = false;
-
-	*share = 0;
-	for (uint32_t i = 0; settle(l) && i < l->cnt; i++) {
-		if (!(l->list[i].rules >> rule & 1))
-			continue;
-		*share += stands_for(l, &l->list[i]);
-		any = true;
+	for (uint32_t i = 0; i < cnt; i++) {
+		if (list[i].known_ns)
+			sum += (double)list[i].later_ns * list[i].in / list[i].weight;
+		list[i].weight = list[i].in = 0;
 	}
-	return any;
+	return sum;
+}
+
+/*
+ * The share of the later time that lies where the samples lie whose `in` is set. Before, exactly
+ * `known` of the time did: few samples may say more or less, and are weighted to agree with it.
+ */
+static double share_in(struct why_later *l, double known)
+{
+	double all = 0, in = 0;
+
+	for (uint32_t i = 0; i < l->cnt; i++) {
+		all += (double)l->list[i].ns;
+		in += l->list[i].in ? (double)l->list[i].ns : 0;
+	}
+	for (uint32_t i = 0; i < l->cnt; i++) {
+		const struct learned *at = &l->list[i];
+		double ns = (double)at->ns, weight = at->in ? known / in : (1 - known) / (all - in);
+		struct later_place *stack = &l->stacks[at->stack];
+
+		if (in > 0 && in < all) {
+			add_weight(stack, ns * weight, at->in);
+			add_weight(&l->lines[stack->line], ns * weight, at->in);
+		} else { /* all of them, or none, do: each in part */
+			add_weight(stack, ns * known, true);
+			add_weight(stack, ns * (1 - known), false);
+			add_weight(&l->lines[stack->line], ns * known, true);
+			add_weight(&l->lines[stack->line], ns * (1 - known), false);
+		}
+	}
+	return (later_in(l->stacks, l->stack_cnt) + later_in(l->lines, l->line_cnt)) /
+	       (double)l->all_ns;
+}
+
+double why_later__share(struct why_later *l, uint32_t rule, double known)
+{
+	if (!settle(l) || known >= 1)
+		return known;
+	for (uint32_t i = 0; i < l->cnt; i++)
+		l->list[i].in = l->list[i].rules >> rule & 1;
+	return share_in(l, known);
 }
 
 double why_later__waits(const struct why_thread *t, uint64_t later_ns, uint32_t kinds,
@@ -193,30 +226,43 @@ double why_later__waits(const struct why_thread *t, uint64_t later_ns, uint32_t 
 	return known ? time__share(later, later_ns) * time__share(taken_ns, known) : 0;
 }
 
-bool why_later__parts(const struct why_thread *t, uint64_t later_ns, double shares[WHY_PARTS])
+/* Waits for a CPU and the GIL are parts wherever they are. */
+static double put_waits(const struct why_thread *t, uint64_t later_ns, double shares[WHY_PARTS])
 {
-	struct why_later *l = t->later;
-	double waits = 0, rest = 0;
+	double sum = 0;
 
-	if (!settle(l))
-		return false;
-	for (uint32_t p = 0; p < WHY_PARTS; p++)
-		shares[p] = 0;
 	for (uint32_t k = 0; k < PTB_WAIT_CNT && t->waits; k++) {
 		bool everywhere = k == PTB_WAIT_CPU || k == PTB_WAIT_GIL;
 
 		shares[WHY_PART_WAIT + k] =
-			everywhere ? time__share(l->waits_ns[k], later_ns) :
+			everywhere ? time__share(t->later->waits_ns[k], later_ns) :
 				     why_later__waits(t, later_ns, 1u << k,
 						      t->waits->of[TIME_CLASSES][k].all_ns);
-		waits += shares[WHY_PART_WAIT + k];
+		sum += shares[WHY_PART_WAIT + k];
 	}
-	for (uint32_t i = 0; i < l->cnt; i++)
-		if (!l->list[i].waits || !t->waits)
-			shares[l->list[i].part] += stands_for(l, &l->list[i]);
-	for (uint32_t p = 0; p <= WHY_PART_PYTHON; p++)
-		rest += shares[p];
-	for (uint32_t p = 0; p <= WHY_PART_PYTHON && rest + waits > 1; p++)
-		shares[p] *= waits < 1 ? (1 - waits) / rest : 0;
+	return sum;
+}
+
+bool why_later__parts(const struct why_thread *t, uint64_t later_ns, const double *known,
+		      double shares[WHY_PARTS])
+{
+	struct why_later *l = t->later;
+	double rest = 1, sum = 0;
+
+	if (!settle(l))
+		return false;
+	memset(shares, 0, WHY_PARTS * sizeof(*shares));
+	rest -= put_waits(t, later_ns, shares);
+	for (uint32_t p = 0; p <= WHY_PART_PYTHON; p++) {
+		for (uint32_t i = 0; i < l->cnt; i++)
+			l->list[i].in = l->list[i].part == p;
+		shares[p] = share_in(l, known[p] < 1 ? known[p] : 1);
+		sum += shares[p];
+	}
+	for (uint32_t i = 0; i < l->stack_cnt; i++)
+		if (!l->lines[l->stacks[i].line].known_ns)
+			rest -= (double)l->stacks[i].later_ns / (double)l->all_ns;
+	for (uint32_t p = 0; p <= WHY_PART_PYTHON && sum > 0; p++)
+		shares[p] *= rest > 0 ? rest / sum : 0;
 	return true;
 }

@@ -131,10 +131,11 @@ void why_later__sample(const struct why_seen *seen, const struct py_sample *ps);
 /* A rule takes what is seen: so it does the samples in it. */
 void why_later__take(const struct why_seen *seen);
 void why_later__wait(const struct why_seen *seen, const struct sched_event *ev); /* of that time */
-/* At the end: shares of that time, which lasts later_ns. False: it has too few samples, or the rule
- * none. */
-bool why_later__share(struct why_later *l, uint32_t rule, double *share);
-bool why_later__parts(const struct why_thread *t, uint64_t later_ns, double shares[WHY_PARTS]);
+/* At the end: shares of that time, which lasts later_ns. known: the share before. Where there are
+ * too few samples, the share of a rule is that, and there are no parts. */
+double why_later__share(struct why_later *l, uint32_t rule, double known);
+bool why_later__parts(const struct why_thread *t, uint64_t later_ns, const double *known,
+		      double shares[WHY_PARTS]);
 /* Of waits (bits of enum ptb_wait) of which a rule has taken so much before. */
 double why_later__waits(const struct why_thread *t, uint64_t later_ns, uint32_t kinds,
 			uint64_t taken_ns);

@@ -509,7 +509,7 @@ struct ptb_process {          /* h.tgid: the process; comm also of its threads b
 	__u32 pad;
 };
 
-/* UNPROBED: from h.ts_ns on process h.tgid has no probes, although it lives; struct ptb_rec_hdr. */
+/* UNPROBED: since h.ts_ns process h.tgid, which lives, has no probed operators; ptb_rec_hdr. */
 
 struct ptb_thread { /* h.tgid, h.tid */
 	struct ptb_rec_hdr h;

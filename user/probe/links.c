@@ -105,6 +105,8 @@ void link_list__keep(struct link_list *l, uint64_t progs)
 		else
 			link_list__add(&others, l->items[i]);
 	l->cnt = n;
+	if (!n)
+		link_list__clear(l); /* frees its memory */
 	link_list__clear(&others);
 }
 

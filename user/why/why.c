@@ -404,21 +404,43 @@ static bool choose(struct why_case *c)
 	return c->proc;
 }
 
+/* Shares of the steps with operators: of classes, and of what neither has one nor waits. */
+static void known_parts(const struct why_case *c, double known[WHY_PART_PYTHON + 1])
+{
+	struct why_waits *waits = c->thread->waits;
+	double rest = 1;
+
+	for (uint32_t i = 0; i <= TIME_CLASSES; i++) {
+		known[i] = i < TIME_CLASSES ? time__share(c->in.ns[i], c->whole_ns) : 0;
+		rest -= known[i];
+		for (uint32_t k = 0; k < PTB_WAIT_CNT && waits; k++) {
+			double ns = (double)why_amount__ns(c->thread, &waits->of[i][k]);
+
+			if (i == TIME_CLASSES)
+				rest -= ns / (double)c->whole_ns;
+			else if (k == PTB_WAIT_CPU || k == PTB_WAIT_GIL)
+				known[i] -= ns / (double)c->whole_ns;
+		}
+		known[i] = known[i] > 0 ? known[i] : 0;
+	}
+	known[WHY_PART_PYTHON] = waits ? rest : time__share(c->in.gaps_ns, c->whole_ns);
+}
+
 /* Steps of the time without operators are what the program's steps are without probes. */
 static void measure_later(struct why_case *c, double parts[WHY_PARTS])
 {
 	const struct session_info *info = session__info(c->w->s);
-	double known[WHY_PART_PYTHON + 1] = { 0 };
+	double known[WHY_PART_PYTHON + 1];
 	uint64_t sum = 0;
 	uint32_t cnt;
 	const uint64_t *later = session__later_steps(c->w->s, c->t.tgid, c->t.tid, &cnt);
 
 	c->later_ns = info->end_ns - session__probed_until(c->w->s, c->t.tgid);
-	known[WHY_PART_PYTHON] = time__share(c->in.gaps_ns, c->whole_ns);
-	for (uint32_t i = 0; i < TIME_CLASSES; i++)
-		known[i] = time__share(c->in.ns[i], c->whole_ns);
-	if (c->thread && why_later__parts(c->thread, c->later_ns, known, parts))
-		c->later_parts = parts;
+	if (c->thread && c->thread->later && c->whole_ns) {
+		known_parts(c, known);
+		if (why_later__parts(c->thread, c->later_ns, known, parts))
+			c->later_parts = parts;
+	}
 	if (cnt >= LATER_STEPS) {
 		for (uint32_t i = 0; i < cnt; i++)
 			sum += later[i];

@@ -91,9 +91,9 @@ static uint32_t part_of(const struct py_sample *ps, enum py_sample_state state)
 {
 	enum time_class class = why__class_at(&ps->at);
 
-	if (class != TIME_CLASSES)
-		return class;
-	return state == SAMPLE_RUNNING ? WHY_PART_PYTHON : WHY_PART_WAIT;
+	if (state == SAMPLE_QUEUED || (state == SAMPLE_BLOCKED && class == TIME_CLASSES))
+		return WHY_PART_WAIT;
+	return class == TIME_CLASSES ? WHY_PART_PYTHON : class;
 }
 
 void why_later__sample(const struct why_seen *seen, const struct py_sample *ps)
@@ -256,7 +256,7 @@ bool why_later__parts(const struct why_thread *t, uint64_t later_ns, const doubl
 	for (uint32_t p = 0; p <= WHY_PART_PYTHON; p++) {
 		for (uint32_t i = 0; i < l->cnt; i++)
 			l->list[i].in = l->list[i].part == p;
-		shares[p] = share_in(l, known[p] < 1 ? known[p] : 1);
+		shares[p] = share_in(l, known[p] < 0 ? 0 : known[p] < 1 ? known[p] : 1);
 		sum += shares[p];
 	}
 	for (uint32_t i = 0; i < l->stack_cnt; i++)

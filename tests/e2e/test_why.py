@@ -38,9 +38,9 @@ def test_budget(ws, detail):
         p.wait_line("^ready")
         with Tracer("why", "--pid", p.pid, "-d", "6s", "-o", ws + "/a.ptb", "--json") as t:
             t.wait_line("operators end after", "the limit", t.err)
-            left = modified_code(p.pid)
             p.send("begin")
             p.wait_news("^{")
+            left = modified_code(p.pid)
             t.expect(0)
         p.send("end")
         said = json.loads(p.wait_news("^({.*)")[1])
@@ -49,10 +49,11 @@ def test_budget(ws, detail):
     seconds, target, step = facts["window"]["duration_ns"] / 1e9, facts["targets"][0], doc["step"]
     check(sum(left.values()) <= 8, f"probes are left, and not only those on names of annotations: {left}")
     check(seconds >= 6 and target["unprobed_after_ms"] < 2000 and "operators end" not in "\n".join(whole.err), f"{seconds} s: {target}, {whole.err}")
-    check(abs(step["median_ns"] / 1e6 - said["median_ms"]) < 0.2 * said["median_ms"] + 0.5, f"{step}, the program: {said}")
+    own = said["wall_ns"] / said["steps"]
+    check(abs(step["mean_ns"] - own) < 0.3 * own, f"{step}, the program: {said}")  # with probes it is twice as much, or more
     causes = [c for c in doc["causes"] if c["rule"] != "cpu_queue"]
     check([c["rule"] for c in causes] == ["dispatch"] and facts["probes"]["attached"] < 1000, f"{facts['probes']}: {doc['causes']}")
-    check(abs(causes[0]["share"] - said["share"]) < 0.1 * said["share"] + 0.08, f"{causes[0]}, the program: {said['share']}")
+    check(abs(causes[0]["share"] - said["share"]) < 0.1 * said["share"] + 0.12, f"{causes[0]}, the program: {said['share']}")
     detail(f"{target['unprobed_after_ms'] / 1e3:.2f} s, {facts['probes']['attached']} probes; {causes[0]['share']:.1%}, the program {said['share']:.1%}")
 
 

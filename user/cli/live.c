@@ -388,10 +388,6 @@ int live__export(struct live *live)
 			live->capture);
 		return EXIT_FAILED;
 	}
-	if (live->write_err)
-		pr_error("'%s' could not be written completely: %s; the part already written is "
-			 "readable",
-			 live->capture, errstr(live->write_err));
 	memcpy(o.files, live->files, sizeof(o.files));
 	code = outputs__write(&o);
 	if (live->result)

@@ -404,7 +404,8 @@ static bool choose(struct why_case *c)
 	return c->proc;
 }
 
-/* Shares of the steps with operators: of classes, and of what neither has one nor waits. */
+/* Shares of the steps with operators: of classes, and of what has none and waits for nothing but a
+ * CPU. */
 static void known_parts(const struct why_case *c, double known[WHY_PART_PYTHON + 1])
 {
 	struct why_waits *waits = c->thread->waits;
@@ -416,9 +417,9 @@ static void known_parts(const struct why_case *c, double known[WHY_PART_PYTHON +
 		for (uint32_t k = 0; k < PTB_WAIT_CNT && waits; k++) {
 			double ns = (double)why_amount__ns(c->thread, &waits->of[i][k]);
 
-			if (i == TIME_CLASSES)
+			if (i == TIME_CLASSES && k != PTB_WAIT_CPU)
 				rest -= ns / (double)c->whole_ns;
-			else if (k == PTB_WAIT_CPU || k == PTB_WAIT_GIL)
+			else if (k == PTB_WAIT_GIL)
 				known[i] -= ns / (double)c->whole_ns;
 		}
 		known[i] = known[i] > 0 ? known[i] : 0;

@@ -36,7 +36,7 @@ struct later_place {
 struct why_later {
 	struct learned *list;
 	uint32_t cnt, cap;
-	struct later_place *stacks, *lines; /* each in one state */
+	struct later_place *stacks, *lines; /* each blocked or not */
 	uint32_t stack_cnt, stack_cap, line_cnt, line_cap;
 	struct hashmap stack_ids, line_ids, hashes; /* hashes: of stacks by their numbers */
 	uint64_t all_ns;                            /* samples of the later time */
@@ -87,25 +87,26 @@ static uint64_t hash_of(const struct why_seen *seen, struct why_later *l, uint32
 	return hash;
 }
 
-static uint32_t part_of(const struct py_sample *ps, enum py_sample_state state)
+static uint32_t part_of(const struct py_sample *ps, bool blocked)
 {
 	enum time_class class = why__class_at(&ps->at);
 
-	if (state == SAMPLE_QUEUED || (state == SAMPLE_BLOCKED && class == TIME_CLASSES))
-		return WHY_PART_WAIT;
-	return class == TIME_CLASSES ? WHY_PART_PYTHON : class;
+	if (class != TIME_CLASSES)
+		return class;
+	return blocked ? WHY_PART_WAIT : WHY_PART_PYTHON;
 }
 
 void why_later__sample(const struct why_seen *seen, const struct py_sample *ps)
 {
-	enum py_sample_state state = py_sample__state(ps);
+	/* it waits for a CPU wherever it would run else */
+	bool blocked = py_sample__state(ps) == SAMPLE_BLOCKED;
 	struct why_later *l = later_of(seen);
 	struct later_place *line, *stack;
 
 	if (!l)
 		return;
-	line = list__keyed(KEYED_LIST(l, lines, line), why__line(seen->w, ps->stack), state);
-	stack = list__keyed(KEYED_LIST(l, stacks, stack), hash_of(seen, l, ps->stack), state);
+	line = list__keyed(KEYED_LIST(l, lines, line), why__line(seen->w, ps->stack), blocked);
+	stack = list__keyed(KEYED_LIST(l, stacks, stack), hash_of(seen, l, ps->stack), blocked);
 	stack->line = (uint32_t)(line - l->lines);
 	if (ps->ts_ns > seen->t->probed_until) {
 		stack->later_ns += ps->ns;
@@ -119,7 +120,7 @@ void why_later__sample(const struct why_seen *seen, const struct py_sample *ps)
 		 (struct learned){ .ts_ns = ps->ts_ns,
 				   .ns = ps->ns,
 				   .stack = (uint32_t)(stack - l->stacks),
-				   .part = part_of(ps, state) });
+				   .part = part_of(ps, blocked) });
 }
 
 void why_later__take(const struct why_seen *seen)

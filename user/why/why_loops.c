@@ -9,6 +9,8 @@
 #include "why/why_priv.h"
 
 #define AT(nr) ((nr) % LOOP_BODY_MAX)
+/* What takes longer counts as so much: among small operators it is one that waited for a CPU. */
+#define LOOP_OP_MAX_NS (10ULL * WHY_LOOP_OP_NS)
 
 /* Python's own calls, not those of an operator, an optimizer or a data loader. */
 static bool is_programs(uint32_t cat, const char *name)
@@ -93,6 +95,8 @@ static void take_op(const struct why_seen *seen, struct loop_level *l)
 	const struct slice *sl = seen->sl;
 	uint64_t dur = sl->end_ns - sl->begin_ns;
 
+	if (dur > LOOP_OP_MAX_NS)
+		dur = LOOP_OP_MAX_NS;
 	if (l->period && l->names[AT(l->seen - l->period)] == sl->name) {
 		l->matched++;
 		l->op_ns += dur;

@@ -285,7 +285,9 @@ def test_one_process_takes_no_other_ones_events(ws, job):
             check(w["event"]["pid"] == job.pid and w["event"]["ignored_before"] > 0, f"window: {w}")
             end(t, job, 0)
         said = [line for line in t.err if "no window is opened" in line]
-        check(len(said) == 1 and f"pid {greedy.pid}" in said[0], f"what the log says: {said}")
+        of = [next((p.pid for p in (greedy, job) if f"pid {p.pid}:" in line), None) for line in said]
+        # provoke() may have asked the other one twice
+        check(of.count(greedy.pid) == 1 and of.count(job.pid) == len(of) - 1 <= 1, f"what the log says: {said}")
 
 
 LOOP = "from torch.profiler import record_function\nprint('runs', flush=True)\nwhile True:\n    with record_function('x'):\n        pass"

@@ -786,13 +786,12 @@ uint64_t facts__unprobed(const struct facts *f, uint32_t tgid)
 
 uint64_t facts__end_of(const struct facts *f, uint32_t tgid, uint64_t end_ns)
 {
-	uint64_t unprobed_ns = facts__unprobed(f, tgid);
 	const uint64_t *i = hashmap__get(&f->process_by_tgid, tgid, 0);
 	const struct session_process *p = i ? &f->processes[*i] : NULL;
 
 	if (p && p->end_ns && p->end_ns < end_ns)
 		end_ns = p->end_ns;
-	return unprobed_ns < end_ns ? unprobed_ns : end_ns;
+	return p && p->unprobed_ns && p->unprobed_ns < end_ns ? p->unprobed_ns : end_ns;
 }
 
 const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid)

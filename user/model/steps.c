@@ -124,10 +124,10 @@ static void pass_losses(struct finder *fi, uint64_t ts)
 		if (fi->f->lost[fi->lost_pos].end_ns > fi->lost_until)
 			fi->lost_until = fi->f->lost[fi->lost_pos].end_ns;
 	}
-	if (lost)
-		step_count__lost(fi->count);
-	if (lost)
-		step_count__lost(fi->later);
+	if (!lost)
+		return;
+	step_count__lost(fi->count);
+	step_count__lost(fi->later);
 }
 
 static int scan_record(void *arg, const struct ptb_rec_hdr *h)

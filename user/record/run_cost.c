@@ -183,8 +183,10 @@ static bool is_unlimited(struct run *run)
 {
 	uint64_t now = clock__mono_ns();
 
-	if (!run->opts.least_steps || now >= run->opened_ns + run->opts.unlimited_ns)
-		return now < run->opened_ns + run->opts.unlimited_ns;
+	if (now >= run->opened_ns + run->opts.unlimited_ns)
+		return false;
+	if (!run->opts.least_steps)
+		return true;
 	return step_count__verdict(recorder__steps(run->targets.rec), now, UINT64_MAX / 2) !=
 	       STEPS_DONE;
 }

@@ -24,11 +24,12 @@ static void take_slice(const struct why_seen *seen, void *state)
 {
 	struct state *st = state;
 	const struct slice *sl = seen->sl;
-	struct why_seen aside = *seen;
 
 	if (!sl->backward)
 		return;
 	if (sl->seq < 0) {
+		struct why_seen aside = *seen;
+
 		aside.end_ns = 0; /* it is no part of the cause */
 		why_outer__add(&aside, &st->plain_list, &st->plain);
 		return;

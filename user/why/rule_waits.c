@@ -68,10 +68,11 @@ static void judge(const struct why_case *c, struct state *st, uint32_t kinds, co
 	char at[PY_TEXT_MAX + 8], by[160] = "";
 	uint64_t ns, cnt;
 
-	why_cause__costs(c, out, why_amount__ns(c->thread, &st->waits));
 	if (c->later_parts && !st->waits.throughout)
 		why_cause__takes(c, out,
 				 why_later__waits(c->thread, c->later_ns, kinds, st->waits.all_ns));
+	else
+		why_cause__costs(c, out, why_amount__ns(c->thread, &st->waits));
 	line = why_lines__most(c->thread, &st->lines, &ns, &cnt);
 	if (w)
 		snprintf(by, sizeof(by), ", mostly until thread %u (%s) of process %u ends it",

@@ -78,19 +78,14 @@ static const struct time_part wait_parts[PTB_WAIT_CNT] = {
 #undef X
 };
 
-/*
- * Waits for a CPU and the GIL are parts wherever they are. Other ones within a class are its own: a
- * loader waits for its workers, a collective for other ranks.
- */
 static uint32_t waits_of(const struct why_case *c, struct time_within *in, struct time_part *parts)
 {
 	struct why_waits *waits = c->thread ? c->thread->waits : NULL;
 
 	for (uint32_t k = 0; k < PTB_WAIT_CNT && waits; k++) {
-		bool everywhere = k == PTB_WAIT_CPU || k == PTB_WAIT_GIL;
-
 		parts[k] = wait_parts[k];
-		for (uint32_t i = everywhere ? 0 : TIME_CLASSES; i <= TIME_CLASSES; i++)
+		for (uint32_t i = why_wait__everywhere(k) ? 0 : TIME_CLASSES; i <= TIME_CLASSES;
+		     i++)
 			parts[k].ns +=
 				take_from(in, i, why_amount__ns(c->thread, &waits->of[i][k]));
 	}

@@ -154,10 +154,16 @@ static bool settle(struct why_later *l)
 	return l && l->cnt >= LEARNED_MIN && l->all_cnt >= LATER_MIN && l->all_ns;
 }
 
-static void add_weight(struct later_place *p, double weight, bool in)
+/* For its stack and its line. */
+static void add_weight(struct why_later *l, const struct learned *at, double weight, bool in)
 {
-	p->weight += weight;
-	p->in += in ? weight : 0;
+	struct later_place *stack = &l->stacks[at->stack], *line = &l->lines[stack->line];
+
+	weight *= (double)at->ns;
+	stack->weight += weight;
+	line->weight += weight;
+	stack->in += in ? weight : 0;
+	line->in += in ? weight : 0;
 }
 
 static double later_in(struct later_place *list, uint32_t cnt)
@@ -165,7 +171,7 @@ static double later_in(struct later_place *list, uint32_t cnt)
 	double sum = 0;
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		if (list[i].known_ns)
+		if (list[i].weight > 0)
 			sum += (double)list[i].later_ns * list[i].in / list[i].weight;
 		list[i].weight = list[i].in = 0;
 	}
@@ -186,17 +192,12 @@ static double share_in(struct why_later *l, double known)
 	}
 	for (uint32_t i = 0; i < l->cnt; i++) {
 		const struct learned *at = &l->list[i];
-		double ns = (double)at->ns, weight = at->in ? known / in : (1 - known) / (all - in);
-		struct later_place *stack = &l->stacks[at->stack];
 
 		if (in > 0 && in < all) {
-			add_weight(stack, ns * weight, at->in);
-			add_weight(&l->lines[stack->line], ns * weight, at->in);
+			add_weight(l, at, at->in ? known / in : (1 - known) / (all - in), at->in);
 		} else { /* all of them, or none, do: each in part */
-			add_weight(stack, ns * known, true);
-			add_weight(stack, ns * (1 - known), false);
-			add_weight(&l->lines[stack->line], ns * known, true);
-			add_weight(&l->lines[stack->line], ns * (1 - known), false);
+			add_weight(l, at, known, true);
+			add_weight(l, at, 1 - known, false);
 		}
 	}
 	return (later_in(l->stacks, l->stack_cnt) + later_in(l->lines, l->line_cnt)) /
@@ -227,18 +228,16 @@ double why_later__waits(const struct why_thread *t, uint64_t later_ns, uint32_t 
 	return known ? time__share(later, later_ns) * time__share(taken_ns, known) : 0;
 }
 
-/* Waits for a CPU and the GIL are parts wherever they are. */
 static double put_waits(const struct why_thread *t, uint64_t later_ns, double shares[WHY_PARTS])
 {
 	double sum = 0;
 
 	for (uint32_t k = 0; k < PTB_WAIT_CNT && t->waits; k++) {
-		bool everywhere = k == PTB_WAIT_CPU || k == PTB_WAIT_GIL;
-
 		shares[WHY_PART_WAIT + k] =
-			everywhere ? time__share(t->later->waits_ns[k], later_ns) :
-				     why_later__waits(t, later_ns, 1u << k,
-						      t->waits->of[TIME_CLASSES][k].all_ns);
+			why_wait__everywhere(k) ?
+				time__share(t->later->waits_ns[k], later_ns) :
+				why_later__waits(t, later_ns, 1u << k,
+						 t->waits->of[TIME_CLASSES][k].all_ns);
 		sum += shares[WHY_PART_WAIT + k];
 	}
 	return sum;

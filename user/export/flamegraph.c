@@ -31,84 +31,7 @@ struct flamegraph {
 	struct stack_tree *tree;
 	struct flame_session sessions[2];
 	uint32_t session_cnt;
-	bool metrics[STACK_METRIC_CNT]; /* that anything has */
 };
-
-static const struct {
-	const char *name, *unit;
-} metrics[] = {
-#define X(id, key, name, unit) { name, unit },
-	STACK_METRICS(X)
-#undef X
-};
-
-/* ---- the data ---- */
-
-static void put_metrics(struct jsonw *w, const struct flamegraph *fg)
-{
-	JSONW_ARR(w, "metrics");
-	for (uint32_t i = 0; i < STACK_METRIC_CNT; i++) {
-		if (!fg->metrics[i])
-			continue;
-		jsonw__begin_obj(w);
-		JSONW_STR(w, "name", metrics[i].name);
-		JSONW_STR(w, "unit", metrics[i].unit);
-		jsonw__end_obj(w);
-	}
-	jsonw__end_arr(w);
-}
-
-static void put_frames(struct jsonw *w, const struct stack_tree *tree)
-{
-	uint32_t cnt;
-	const struct stack_frame *frames = stack_tree__frames(tree, &cnt);
-
-	JSONW_ARR(w, "strings");
-	for (uint32_t i = 0; i <= stack_tree__text_cnt(tree); i++)
-		jsonw__str(w, stack_tree__text(tree, i));
-	jsonw__end_arr(w);
-	JSONW_ARR(w, "frames");
-	for (uint32_t i = 0; i < cnt; i++) {
-		jsonw__begin_arr(w);
-		jsonw__u64(w, frames[i].kind);
-		jsonw__u64(w, frames[i].shown  ? frames[i].shown :
-			      frames[i].module ? frames[i].module :
-						 frames[i].name);
-		jsonw__u64(w, frames[i].file);
-		jsonw__i64(w, frames[i].line);
-		jsonw__end_arr(w);
-	}
-	jsonw__end_arr(w);
-}
-
-static void put_nodes(struct jsonw *w, const struct flamegraph *fg)
-{
-	uint32_t cnt;
-	const struct stack_node *nodes = stack_tree__nodes(fg->tree, &cnt);
-
-	JSONW_ARR(w, "parent");
-	for (uint32_t i = 0; i < cnt; i++)
-		jsonw__i64(w, i ? (int64_t)nodes[i].parent : -1);
-	jsonw__end_arr(w);
-	JSONW_ARR(w, "frame");
-	for (uint32_t i = 0; i < cnt; i++)
-		jsonw__u64(w, nodes[i].frame);
-	jsonw__end_arr(w);
-	JSONW_ARR(w, "self");
-	for (uint32_t run = 0; run < fg->session_cnt; run++) {
-		jsonw__begin_arr(w);
-		for (uint32_t m = 0; m < STACK_METRIC_CNT; m++) {
-			if (!fg->metrics[m])
-				continue;
-			jsonw__begin_arr(w);
-			for (uint32_t i = 0; i < cnt; i++)
-				jsonw__i64(w, nodes[i].self[run][m]);
-			jsonw__end_arr(w);
-		}
-		jsonw__end_arr(w);
-	}
-	jsonw__end_arr(w);
-}
 
 static void put_data(struct flamegraph *fg, FILE *f)
 {
@@ -116,9 +39,7 @@ static void put_data(struct flamegraph *fg, FILE *f)
 
 	jsonw__init(&w, html__put_json, f, JSON_BUF_SZ);
 	jsonw__begin_obj(&w);
-	put_metrics(&w, fg);
-	put_frames(&w, fg->tree);
-	put_nodes(&w, fg);
+	flame_data__put(&w, fg->tree, fg->session_cnt, 0, 0);
 	jsonw__end_obj(&w);
 	jsonw__flush(&w);
 	jsonw__free(&w);
@@ -256,20 +177,6 @@ static void end_session(struct flamegraph *fg, const struct session *s,
 		loss_account__incomplete(session__info(s), totals, fs->lacks, sizeof(fs->lacks));
 }
 
-/* Metrics of which no node has any are not offered; if none has, the first is. */
-static void choose_metrics(struct flamegraph *fg)
-{
-	uint32_t cnt;
-	const struct stack_node *nodes = stack_tree__nodes(fg->tree, &cnt);
-
-	bool any = false;
-
-	for (uint32_t i = 0; i < cnt; i++)
-		for (uint32_t m = 0; m < STACK_METRIC_CNT; m++)
-			any |= fg->metrics[m] |= nodes[i].self[0][m] > 0 || nodes[i].self[1][m] > 0;
-	fg->metrics[STACK_CPU] |= !any;
-}
-
 /* Its calls stand beside those of the first session. */
 static int add_second(struct flamegraph *fg, const struct output_args *args)
 {
@@ -302,7 +209,6 @@ static int finish_flame(void *o, const struct output_args *args)
 	err = args->diff ? add_second(fg, args) : 0;
 	if (err)
 		return err;
-	choose_metrics(fg);
 	f = out_file__stream(fg->of);
 	html__put_template(f, html, put_flame_field, fg);
 	return out_file__end_stream(fg->of, f);

@@ -44,20 +44,19 @@ void html__put_text(FILE *f, const char *text)
 	}
 }
 
+/* Of these characters HTML makes something, and JSON has them in strings only. */
 int html__put_json(void *arg, const void *data, size_t len)
 {
 	const char *p = data, *end = p + len;
 	FILE *f = arg;
 
-	while (p < end) {
-		const char *lt = memchr(p, '<', (size_t)(end - p));
-		size_t n = (size_t)((lt ? lt : end) - p);
-
-		fwrite(p, 1, n, f);
-		if (lt)
-			fputs("\\u003c", f); /* '<' is in strings only */
-		p += n + (lt ? 1 : 0);
-	}
+	for (const char *q = p; q < end; q++)
+		if (*q == '<' || *q == '>' || *q == '&') {
+			fwrite(p, 1, (size_t)(q - p), f);
+			fprintf(f, "\\u%04x", (unsigned int)*q);
+			p = q + 1;
+		}
+	fwrite(p, 1, (size_t)(end - p), f);
 	return 0; /* the file knows its errors */
 }
 

@@ -100,6 +100,15 @@ bool stack_tree__is_cut(const struct stack_tree *st);
 /* Was anything of the kind recorded? */
 bool stack_metric__recorded(const struct session_info *info, enum stack_metric metric);
 
+/*
+ * Members of an object: the data of html/flamegraph.js. least: nodes with a smaller share of every
+ * metric are a part of their caller; it is raised until there are at most `max` nodes; 0: all are
+ * written. Returns what it was.
+ */
+struct jsonw;
+double flame_data__put(struct jsonw *w, const struct stack_tree *st, uint32_t sessions,
+		       double least, uint32_t max);
+
 /* Pages that load nothing: templates of export/html, whose {{fields}} C fills in, and the escaping
  * of foreign texts. */
 

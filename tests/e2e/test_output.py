@@ -35,7 +35,7 @@ def test_directory_missing(ws, spin):
 def test_suffix_of_output(ws, spin):
     """-o FILE is what its suffix says, and the capture is beside it; what is replaced is mentioned."""
     spin.wait_line("rate")
-    for name, begin, said in (("a.html", b"<!DOCTYPE html>", "flame graph: a.html"), ("a.json", b"{", "'a.ptb' replaces an older file"),
+    for name, begin, said in (("a.html", b"<!DOCTYPE html>", "page: a.html"), ("a.flamegraph.html", b"<!DOCTYPE html>", "flame graph: a.flamegraph.html"), ("a.json", b"{", "'a.ptb' replaces an older file"),
                               ("a.ptb", b"PTBCAP", "no trace: ptbpf export a.ptb writes one")):
         done = run_ptbpf("attach", "--pid", spin.pid, "-d", "300ms", "-o", name, cwd=ws)
         with open(f"{ws}/{name}", "rb") as f:
@@ -44,7 +44,10 @@ def test_suffix_of_output(ws, spin):
     run_ptbpf("attach", "--pid", spin.pid, "-d", "300ms", "--flamegraph", "b.html", cwd=ws)
     check("--with-stack" not in run_ptbpf("report", "b.ptb", "--by", "line", cwd=ws).text(), "no stacks were recorded")
     run_ptbpf("export", "a.ptb", cwd=ws)
-    check(sorted(os.listdir(ws)) == ["a.html", "a.json", "a.pt.trace.json.gz", "a.ptb", "b.html", "b.ptb"], f"{os.listdir(ws)}")
+    run_ptbpf("attach", "--pid", spin.pid, "-d", "300ms", "--html", "c.html", cwd=ws)
+    with open(ws + "/c.html", encoding="utf-8") as f:
+        check('id="doc-why"' in f.read(), "the page has no verdict")
+    check(sorted(os.listdir(ws)) == ["a.flamegraph.html", "a.html", "a.json", "a.pt.trace.json.gz", "a.ptb", "b.html", "b.ptb", "c.html", "c.ptb"], f"{os.listdir(ws)}")
 
 
 def test_other_file_is_kept(ws, spin):

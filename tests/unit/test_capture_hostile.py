@@ -39,6 +39,7 @@ COMMANDS = {
     "T": ["export", "--format", "threads"],
     "R": ["report", "--skew"],
     "w": ["why"],
+    "P": ["export", "--format", "html"],
     "x": ["report", "--json"],  # the capture twice, as those of two machines
 }
 HONEST_FIXED = 128 << 20  # bytes of memory that do not depend on the capture

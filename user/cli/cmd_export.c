@@ -62,8 +62,9 @@ const struct cmd_usage export_usage = {
 		"  ptbpf export rank*.ptb --format chrome --split-ranks traces\n"
 		"  ptbpf export run.ptb --format et\n"
 		"  ptbpf export run.ptb -o run.memory.html\n"
-		"  ptbpf export run.ptb -o run.html   a flame graph\n"
-		"  ptbpf export before.ptb --diff after.ptb -o diff.html\n"
+		"  ptbpf export run.ptb -o run.html   a page with everything\n"
+		"  ptbpf export run.ptb -o run.flamegraph.html\n"
+		"  ptbpf export before.ptb --diff after.ptb -o diff.flamegraph.html\n"
 		"  ptbpf export run.ptb -f stacks --metric self_cuda_time_total -o stacks.txt\n",
 	.opts = export_opts,
 };
@@ -112,6 +113,10 @@ int cmd_export(int argc, char **argv)
 	    (o->args.diff && format->output != &flamegraph_output)) {
 		pr_error("export: --%s is for --format %s", o->args.diff ? "diff" : "metric",
 			 o->args.diff ? "flamegraph" : "stacks");
+		return EXIT_USAGE;
+	}
+	if (o->when && format->output == &page_output) {
+		pr_error("export: --format html is of the whole capture: it excludes --when");
 		return EXIT_USAGE;
 	}
 	if (o->args.diff && o->when) {

@@ -21,7 +21,7 @@ struct run_cfg {
 	struct pid_list pids;
 	const char *name;   /* instead of a pid; NULL: none */
 	const char *output; /* "": in memory */
-	const char *trace, *et, *flamegraph;
+	const char *trace, *et, *flamegraph, *page;
 	struct output_file files[OUTPUTS_FILES]; /* beside the capture, all that are named */
 	bool record_shapes, with_flops, by_shape, execution_trace, exact_memory;
 	const char *activities, *gpu, *agent;
@@ -102,13 +102,15 @@ struct run_cfg {
 	{ OPT_GROUP, 0, "", 0, NULL, "output" },                                                        \
 	{ OPT_STR, 'o', "output", offsetof(struct run_cfg, output), "FILE",                             \
 	  "capture file, .ptb, or what its suffix says with the capture beside it: .json or .json.gz a trace, .et.json an Execution Trace, " \
-	  ".html a flame graph (default: ptbpf-PID-TIME.ptb)", OPT_BASIC },                                        \
+	  ".html a page (default: ptbpf-PID-TIME.ptb)", OPT_BASIC },                                        \
 	{ OPT_STR, 0, "trace", offsetof(struct run_cfg, trace), "FILE",                                 \
 	  "Chrome trace, .json or .json.gz (default without -o: next to the capture)", OPT_BASIC },                 \
 	{ OPT_STR, 0, "et", offsetof(struct run_cfg, et), "FILE",                                       \
 	  "Execution Trace, .json or .json.gz (implies --execution-trace)" },                           \
 	{ OPT_STR, 0, "flamegraph", offsetof(struct run_cfg, flamegraph), "FILE",                       \
 	  "flame graph, .html: of samples with --sample-stacks, else of operators (implies --with-stack)", OPT_BASIC }, \
+	{ OPT_STR, 0, "html", offsetof(struct run_cfg, page), "FILE",                                   \
+	  "page with all that was recorded, .html: for a browser, without a network", OPT_BASIC },       \
 	{ OPT_FLAG, 0, "group-by-input-shape", offsetof(struct run_cfg, by_shape), NULL,                \
 	  "one table row per operator and input shape (implies --record-shapes)" },      \
 	{ OPT_FLAG, 0, "exact-memory", offsetof(struct run_cfg, exact_memory), NULL,                    \

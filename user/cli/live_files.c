@@ -19,6 +19,7 @@ static const struct {
 	{ offsetof(struct run_cfg, trace), "trace", ".json", &chrome_output },
 	{ offsetof(struct run_cfg, et), "et", ".json", &et_output },
 	{ offsetof(struct run_cfg, flamegraph), "flamegraph", ".html", &flamegraph_output },
+	{ offsetof(struct run_cfg, page), "html", ".html", &page_output },
 	{ offsetof(struct run_cfg, threads), "threads", ".txt", &threads_output },
 };
 #define FILE_OPTIONS (sizeof(file_options) / sizeof(*file_options))
@@ -102,7 +103,7 @@ static int take_output(struct run_cfg *cfg)
 	}
 	pr_error(
 		"--output '%s': a capture ends in .ptb, a trace in .json or .json.gz, an Execution Trace in "
-		".et.json, a flame graph in .html",
+		".et.json, a page in .html, a flame graph in .flamegraph.html",
 		path);
 	return -EINVAL;
 }

@@ -58,8 +58,8 @@ static void pass_sample(void *arg, const struct py_sample *ps)
 /* What one pass over the capture feeds. */
 struct sink_set {
 	struct pass pass;
-	struct session_sink
-		sinks[OUTPUTS_FILES + 4 + OVERVIEW_SINKS + OUTPUT_SINKS + WINDOW_METRICS_SINKS];
+	struct session_sink sinks[4 + (OUTPUTS_FILES + 1) * OUTPUT_SINKS + OVERVIEW_SINKS +
+				  WINDOW_METRICS_SINKS];
 	uint32_t cnt;
 	uint64_t threads;
 	struct {
@@ -105,8 +105,12 @@ static int open_output(struct sink_set *ss, const struct reader *r, const struct
 /* Of what is in some annotations only, the rest of the window would be called Python's. */
 static bool needs_times(const struct outputs *o)
 {
-	return !o->when &&
-	       (o->report == &lines_report || (overview__has(o->report) && !o->args.json));
+	bool page = false;
+
+	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path; i++)
+		page |= o->files[i].output == &page_output;
+	return !o->when && (page || o->report == &lines_report ||
+			    (o->report && overview__has(o->report) && !o->args.json));
 }
 
 static int open_sinks(struct sink_set *ss, const struct reader *r)
@@ -118,15 +122,15 @@ static int open_sinks(struct sink_set *ss, const struct reader *r)
 	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->pass,
 						      .slice = pass_slice,
 						      .sample = pass_sample };
-	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path && !err; i++)
-		err = open_output(ss, r, o->files[i].output, i);
-	if (o->report && needs_times(o)) {
+	if (needs_times(o)) {
 		ss->times = thread_times__new(r->s);
 		ss->sinks[ss->cnt++] = thread_times__sink(ss->times);
 	}
+	for (uint32_t i = 0; i < OUTPUTS_FILES && o->files[i].path && !err; i++)
+		err = open_output(ss, r, o->files[i].output, i);
 	if (!err && o->report)
 		err = open_output(ss, r, o->report, OUTPUTS_FILES);
-	if (!err && ss->times && o->summary != OUTPUTS_QUIET)
+	if (!err && o->report && ss->times && o->summary != OUTPUTS_QUIET)
 		ss->overview = overview__new(&ss->list[ss->list_cnt - 1].args);
 	ss->cnt += overview__sinks(ss->overview, &ss->sinks[ss->cnt]);
 	if (err || !o->metrics)

@@ -37,6 +37,7 @@ static const struct {
 	{ NEEDS_GPU, "contains no GPU activity: it was recorded with --gpu off or --activities cpu",
 	  "" },
 };
+#define NEEDS_CNT (sizeof(needs) / sizeof(needs[0]))
 
 static uint32_t recorded(const struct session_info *i)
 {
@@ -63,9 +64,11 @@ static void hint_record(const struct session *s, const char *options)
 			seconds ? seconds : 1, options);
 }
 
-int output__check_recorded(const struct output_args *args)
+/* The row of what it lacks, the number of rows: nothing. */
+static size_t lacked(const struct output_args *args)
 {
 	uint32_t missing = args->output->needs;
+	size_t i = 0;
 
 	if (args->by_shape > 0 || args->with_flops > 0)
 		missing |= NEEDS_SHAPES;
@@ -74,13 +77,27 @@ int output__check_recorded(const struct output_args *args)
 	if (args->group_by_stack_n)
 		missing |= NEEDS_STACKS;
 	missing &= ~recorded(session__info(args->s));
-	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
-		if (missing & needs[i].what) {
-			pr_error("'%s' %s", args->capture, needs[i].sentence);
-			hint_record(args->s, needs[i].options);
-			return -ENODATA;
-		}
-	return 0;
+	while (i < NEEDS_CNT && !(missing & needs[i].what))
+		i++;
+	return i;
+}
+
+const char *output__lacks(const struct output_args *args)
+{
+	size_t i = lacked(args);
+
+	return i < NEEDS_CNT ? needs[i].options : NULL;
+}
+
+int output__check_recorded(const struct output_args *args)
+{
+	size_t i = lacked(args);
+
+	if (i == NEEDS_CNT)
+		return 0;
+	pr_error("'%s' %s", args->capture, needs[i].sentence);
+	hint_record(args->s, needs[i].options);
+	return -ENODATA;
 }
 
 int output__choose_process(const struct output_args *args, uint32_t *tgid)

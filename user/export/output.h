@@ -61,8 +61,11 @@ struct output_args {
 	int columns; /* of the terminal that it fits; 0: there is none */
 	bool colour;
 	struct thread_times *times; /* report/report.h; NULL: not counted */
-	int row_limit;              /* -1: all rows; OUTPUT_ROWS_DEFAULT: not given */
-	const char *sort_by;        /* NULL: order of first appearance */
+	/* JSON within a page: without the facts of the session, and nothing where a report has
+	 * nothing to say */
+	bool embedded;
+	int row_limit;       /* -1: all rows; OUTPUT_ROWS_DEFAULT: not given */
+	const char *sort_by; /* NULL: order of first appearance */
 	/* the table's rows and columns: 1, -1: not, 0: as recorded */
 	int by_shape, with_flops, exact_memory;
 	int group_by_stack_n; /* of the table: that many frames, 0: not */
@@ -86,7 +89,7 @@ enum output_needs {
 	NEEDS_LINES = 512, /* of operators, or of samples beside them */
 };
 
-#define OUTPUT_SINKS 8
+#define OUTPUT_SINKS 32
 
 struct output {
 	const char *name; /* value of --format or --by */
@@ -125,8 +128,10 @@ struct output {
 	  "folded stacks of Python with a metric, as torch's export_stacks() (flamegraph.pl, speedscope)") \
 	X(threads_output, "threads", ".threads.txt",                                                \
 	  "the last sampled Python stack of each thread, as text (--sample-stacks)")                \
-	X(flamegraph_output, "flamegraph", ".flamegraph.html .html",                                \
-	  "a page with the calls of Python and operators, or with the difference of two captures")
+	X(flamegraph_output, "flamegraph", ".flamegraph.html",                                      \
+	  "a page with the calls of Python and operators, or with the difference of two captures")  \
+	X(page_output, "html", ".html",                                                             \
+	  "a page with all that the capture knows: verdict, steps, tables, flame graph, memory, threads, GPUs, ranks")
 /* clang-format on */
 
 #define X(row, name, suffixes, help) extern const struct output row;
@@ -150,6 +155,9 @@ const struct file_output *file_output__find(const char *name);
 /* That whose suffix the path has, the longest one; NULL: nobody's. *stem: length of the path
  * without it. */
 const struct file_output *file_output__of_path(const char *path, size_t *stem);
+/* The options of a recording that has what args->output needs, each with a blank behind it; NULL:
+ * this one has it. */
+const char *output__lacks(const struct output_args *args);
 /* Requesting what was not recorded gets a sentence, not an empty column. 0 or -ENODATA, logged. */
 int output__check_recorded(const struct output_args *args);
 /* Whose file it is, in a format of one process: args->tgid, or the first one for 0. 0 or

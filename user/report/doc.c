@@ -199,7 +199,7 @@ void doc__begin(struct doc *d, const struct output_args *args)
 	jsonw__init(&d->w, jsonw__to_stream, d->out, 64 * 1024);
 	jsonw__begin_obj(&d->w);
 	DOC(d, FACT("schema_version", 1));
-	if (!args->s)
+	if (!args->s || args->embedded)
 		return;
 	session_json__write(&d->w, args->s);
 	session_json__write_totals(&d->w, session__info(args->s), args->totals);

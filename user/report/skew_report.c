@@ -199,6 +199,8 @@ static int finish_report(void *o, const struct output_args *args)
 	const struct rank_times_result *r = rank_times__finish(o);
 	struct doc d;
 
+	if ((r->rank_cnt < 2 || !r->matched) && args->embedded)
+		return 0;
 	if (r->rank_cnt < 2 || !r->matched) {
 		pr_error("the capture has no two processes that called the same collectives");
 		pr_hint("ptbpf report --skew takes the captures of several ranks");

@@ -348,7 +348,7 @@ canvas.addEventListener('keydown', e => {
     return;
   e.preventDefault();
 });
-document.addEventListener('keydown', e => {
+(canvas.closest('section') || document).addEventListener('keydown', e => { /* of a page with more on it, its section's */
   const input = byId('search');
   if (e.key === '/' && e.target !== input) {
     input.focus();

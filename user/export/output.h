@@ -35,6 +35,7 @@ int out_file__end_stream(struct out_file *of, FILE *f); /* of out_file__stream()
 void out_file__free(struct out_file *of);               /* NULL is fine */
 
 struct output;
+struct stack_tree;
 struct thread_times;
 
 /* What the user requested; each output takes what concerns it. */
@@ -64,8 +65,9 @@ struct output_args {
 	/* JSON within a page: without the facts of the session, and nothing where a report has
 	 * nothing to say */
 	bool embedded;
-	int row_limit;       /* -1: all rows; OUTPUT_ROWS_DEFAULT: not given */
-	const char *sort_by; /* NULL: order of first appearance */
+	struct stack_tree *tree; /* of calls, which is another's; NULL: a report makes its own */
+	int row_limit;           /* -1: all rows; OUTPUT_ROWS_DEFAULT: not given */
+	const char *sort_by;     /* NULL: order of first appearance */
 	/* the table's rows and columns: 1, -1: not, 0: as recorded */
 	int by_shape, with_flops, exact_memory;
 	int group_by_stack_n; /* of the table: that many frames, 0: not */

@@ -48,6 +48,7 @@ struct page {
 	struct out_file *of;
 	const struct output_args *args; /* during finish */
 	const char *capture;
+	struct stack_tree *tree;
 	int err;
 	struct page_document {
 		struct output_args args;
@@ -87,20 +88,22 @@ static void free_page(void *o)
 		documents[i].output->free(p->documents[i].o);
 		free(p->documents[i].text);
 	}
+	stack_tree__free(p->tree);
 	out_file__free(p->of);
 	free(p);
 }
 
 /* The reports have their own options, not those of a table beside the page. */
-static struct output_args args_of(const struct output_args *args, const char *capture, size_t i)
+static struct output_args args_of(const struct page *p, const struct output_args *args, size_t i)
 {
 	return (struct output_args){
 		.output = documents[i].output,
 		.s = args->s,
-		.capture = capture,
+		.capture = p->capture,
 		.totals = args->totals,
 		.json = true,
 		.embedded = true,
+		.tree = p->tree,
 		.times = args->times,
 		.row_limit = documents[i].rows,
 		.sort_by = "self_cpu_time_total",
@@ -115,11 +118,12 @@ static int open_page(const struct output_args *args, void **out)
 	int err = 0;
 
 	out_file__open(args, &p->of);
+	p->tree = stack_tree__new();
 	p->capture = slash ? slash + 1 : args->capture;
 	for (size_t i = 0; i < DOCUMENT_CNT && !err; i++) {
 		struct page_document *d = &p->documents[i];
 
-		d->args = args_of(args, p->capture, i);
+		d->args = args_of(p, args, i);
 		d->lacks = output__lacks(&d->args);
 		if (!d->lacks)
 			err = documents[i].output->open(&d->args, &d->o);

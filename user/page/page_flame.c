@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The page's flame graph: the data of export/html/flamegraph.js. */
+/* The page's flame graph: the data of export/html/flamegraph.js. The tree is that of others, too. */
 #include "base/jsonw.h"
 #include "export/stack_tree.h"
 #include "page/page_priv.h"
@@ -9,10 +9,8 @@
 
 static int open_flame(const struct output_args *args, void **out)
 {
-	struct stack_tree *st = stack_tree__new();
-
-	stack_tree__begin(st, args->s);
-	*out = st;
+	stack_tree__begin(args->tree, args->s);
+	*out = args->tree;
 	return 0;
 }
 
@@ -43,7 +41,7 @@ static int finish_flame(void *o, const struct output_args *args)
 
 static void free_flame(void *o)
 {
-	stack_tree__free(o);
+	(void)o; /* the page's */
 }
 
 const struct output page_flame = {

@@ -31,6 +31,7 @@ struct line_row {
 struct line_report {
 	const struct session *s;
 	struct stack_tree *tree;
+	bool own_tree;
 	struct line_row *rows;
 	uint32_t row_cnt, row_cap;
 	struct hashmap row_ids; /* file, line; module, path -> index */
@@ -46,7 +47,8 @@ static void free_report(void *o)
 
 	if (!lr)
 		return;
-	stack_tree__free(lr->tree);
+	if (lr->own_tree)
+		stack_tree__free(lr->tree);
 	hashmap__clear(&lr->row_ids);
 	free(lr->rows);
 	free(lr->order);
@@ -61,17 +63,21 @@ static int open_report(const struct output_args *args, void **out)
 	lr->modules = args->output == &modules_report;
 	lr->operators = args->output == &sampled_operators_report;
 	lr->all_lines = args->all_lines;
-	lr->tree = stack_tree__new();
+	lr->own_tree = !args->tree || lr->operators;
+	lr->tree = lr->own_tree ? stack_tree__new() : args->tree;
 	if (lr->operators)
 		stack_tree__group_by_operator(lr->tree);
-	stack_tree__begin(lr->tree, args->s);
+	if (lr->own_tree)
+		stack_tree__begin(lr->tree, args->s);
 	*out = lr;
 	return 0;
 }
 
 static struct session_sink report_sink(void *o)
 {
-	return stack_tree__sink(((struct line_report *)o)->tree);
+	const struct line_report *lr = o;
+
+	return lr->own_tree ? stack_tree__sink(lr->tree) : (struct session_sink){ .arg = NULL };
 }
 
 /* ---- sums ---- */

@@ -237,9 +237,9 @@ struct thread_time {
 };
 
 struct thread_times;
-/* Of each slice, with what lies in it. */
+/* Of each slice, with what lies in it. False: another one has it. */
 typedef void (*time_hook_fn)(void *arg, const struct slice *sl, const struct time_within *in);
-void thread_times__set_hook(struct thread_times *tt, time_hook_fn fn, void *arg);
+bool thread_times__set_hook(struct thread_times *tt, time_hook_fn fn, void *arg);
 struct thread_times *thread_times__new(const struct session *s);
 void thread_times__free(struct thread_times *tt); /* NULL is fine */
 struct session_sink thread_times__sink(struct thread_times *tt);

@@ -48,10 +48,13 @@ struct thread_times *thread_times__new(const struct session *s)
 	return tt;
 }
 
-void thread_times__set_hook(struct thread_times *tt, time_hook_fn fn, void *arg)
+bool thread_times__set_hook(struct thread_times *tt, time_hook_fn fn, void *arg)
 {
+	if (tt->hook)
+		return false;
 	tt->hook = fn;
 	tt->hook_arg = arg;
+	return true;
 }
 
 void thread_times__free(struct thread_times *tt)

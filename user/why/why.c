@@ -23,6 +23,7 @@ static const struct why_rule *const rules[] = {
 struct why {
 	const struct session *s;
 	struct thread_times *times;
+	bool own_times;
 	struct why_thread *threads;
 	uint32_t thread_cnt, thread_cap;
 	struct hashmap thread_ids;
@@ -341,7 +342,8 @@ static void free_why(void *o)
 	hashmap__clear(&w->thread_ids);
 	hashmap__clear(&w->takers);
 	hashmap__clear(&w->stack_takers);
-	thread_times__free(w->times);
+	if (w->own_times)
+		thread_times__free(w->times);
 	text_ids__free(&w->texts);
 	py_lines__free(&w->lines);
 	free(w);
@@ -356,8 +358,12 @@ static int open_why(const struct output_args *args, void **out)
 	w->s = args->s;
 	text_ids__init(&w->texts);
 	py_lines__init(&w->lines, args->s);
-	w->times = thread_times__new(args->s);
-	thread_times__set_hook(w->times, take_slice, w);
+	w->times = args->times;
+	w->own_times = !w->times || !thread_times__set_hook(w->times, take_slice, w);
+	if (w->own_times) {
+		w->times = thread_times__new(args->s);
+		thread_times__set_hook(w->times, take_slice, w);
+	}
 	for (size_t r = 0; r < RULE_CNT && !err; r++) {
 		if (rules[r]->gpu)
 			w->gpu_rules |= 1u << r;
@@ -376,7 +382,8 @@ static uint32_t sinks_of(void *o, struct session_sink *list)
 	struct why *w = o;
 	uint32_t n = 0;
 
-	list[n++] = thread_times__sink(w->times);
+	if (w->own_times)
+		list[n++] = thread_times__sink(w->times);
 	if (session__info(w->s)->has_gpu)
 		list[n++] = (struct session_sink){ .arg = w, .gpu = take_gpu };
 	if (session__info(w->s)->has_sched)

@@ -180,10 +180,10 @@ const data = JSON.parse((document.getElementById('doc-flame') || { textContent:
     const s = section('verdict', 'Verdict', tiles);
     if (step.median_ns)
       tile('median step', ns(step.median_ns), `p10 ${ns(step.p10_ns)}, p90 ${ns(step.p90_ns)}, ${plural(step.steps, 'step')}`);
-    tile('window', ns(windowNs), facts.totals.operators ? `${plural(facts.totals.operators, 'operator')}` : plural(facts.totals.samples || 0, 'sample'));
+    tile('window', ns(windowNs), facts.totals.samples && !facts.totals.operators ? plural(facts.totals.samples, 'sample') : plural(facts.totals.operators, 'operator'));
     if (facts.cost && facts.cost.percent_of_window !== undefined)
       tile('cost of the recording', share(facts.cost.percent_of_window / 100), 'of the window, at least');
-    tile('record', facts.complete ? 'complete' : 'incomplete', facts.complete ? 'nothing lost' : 'figures are bounds');
+    tile('capture', facts.complete ? 'complete' : 'incomplete', facts.complete ? 'nothing lost' : 'figures are bounds');
     if (parts.length)
       s.append(h('h3', {}, `Where the time of ${step.median_ns ? 'a step' : 'the window'} goes`), stack(parts, Math.max(parts.reduce((sum, p) => sum + p.value, 0), 1e-9)), keys(parts, p => share(p.value)));
     if ((why.causes || []).length)
@@ -336,7 +336,7 @@ const data = JSON.parse((document.getElementById('doc-flame') || { textContent:
     const longest = r => Object.entries(r.waits_ns).reduce((a, b) => b[1] > a[1] ? b : a), where = w => (w.operator || w.annotation || 'outside of operators') + (w.operator && w.annotation ? ` of ${w.annotation}` : '') + (w.line ? ` at ${w.line}` : '');
     section('threads', 'Threads', threadTable('Threads and their states, of the window', rows, undefined, [{ label: 'waits most for', get: r => longest(r)[1] ? longest(r)[0] : '' }, { label: 'preempted', get: r => r.preempted, show: count }]),
       sched.waits.length ? table({ caption: 'Longest waits', rows: sched.waits, columns: [{ label: 'place', get: where, name: true }, { label: 'time', get: w => w.ns, show: ns, share: true },
-        { label: 'for', get: w => w.what }, { label: 'waits', get: w => w.count, show: count }, { label: 'longest', get: w => w.longest_ns, show: dash(ns) }, { label: 'thread', get: w => (rows.find(t => t.tid === w.tid) || { name: '' }).name + ` (${w.tid})`, name: true }] }) : null);
+        { label: 'for', get: w => w.what }, { label: 'waits', get: w => w.count, show: count }, { label: 'longest', get: w => w.longest_ns, show: dash(ns) }, { label: 'thread', get: w => rows.length < 2 ? '' : (rows.find(t => t.tid === w.tid) || { name: '' }).name + ` (${w.tid})`, name: true }] }) : null);
   }
 
   /* ---- GPUs, ranks ---- */
@@ -373,7 +373,7 @@ const data = JSON.parse((document.getElementById('doc-flame') || { textContent:
   const missing = { lines: 'lines of code', modules: 'modules', memory: 'memory', sched: 'what threads wait for', gpu: 'GPU activity' };
 
   function recording() {
-    const list = h('dl', { class: 'facts' }), row = (name, value) => value !== undefined && value !== '' && list.append(h('dt', {}, name), h('dd', {}, value)), cost = facts.cost || {}, c = facts.capture || {}, losses = facts.loss.counters.filter(l => l.loss && l.value);
+    const absent = Object.keys(missing).filter(key => key in facts.lacks), list = h('dl', { class: 'facts' }), row = (name, value) => value !== undefined && value !== '' && list.append(h('dt', {}, name), h('dd', {}, value)), cost = facts.cost || {}, c = facts.capture || {}, losses = facts.loss.counters.filter(l => l.loss && l.value);
     row('losses', facts.account);
     for (const t of facts.targets)
       row(`process ${t.pid}`, [h('code', {}, t.command_line), t.source ? `, by ${t.source}` : '']);
@@ -391,7 +391,7 @@ const data = JSON.parse((document.getElementById('doc-flame') || { textContent:
       facts.refused && facts.refused.count ? h('details', {}, h('summary', {}, plural(facts.refused.count, 'function') + ' not probed'), table({ caption: 'Functions that are not probed', rows: facts.refused.functions, more: { rows: facts.refused.count - facts.refused.functions.length },
         columns: [{ label: 'function', get: f => f.name, name: true }, { label: 'what it is', get: f => f.kind }, { label: 'why', get: f => f.reason }] })) : null,
       Object.entries(facts.left_out).map(([key, size]) => h('p', { class: 'dim' }, `Left out, since it would be ${bytes(size)}: ${key.replaceAll('_', ' ')}, which ptbpf report has.`)),
-      Object.keys(missing).filter(key => key in facts.lacks).map(key => h('p', { class: 'dim' }, `Not recorded: ${missing[key]}`, facts.lacks[key] ? [' (', h('code', {}, facts.lacks[key].trim()), ')'] : '', '.')));
+      absent.length ? h('p', { class: 'dim' }, 'Not recorded: ', absent.map((key, i) => [i ? ', ' : '', missing[key], facts.lacks[key] ? [' (', h('code', {}, facts.lacks[key].trim()), ')'] : '']), '.') : null);
   }
 
   /* ---- the page ---- */

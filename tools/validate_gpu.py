@@ -10,7 +10,7 @@ GPU = WORK + ("cuda_sync", "cuda_event", "gpu_user_annotation", "overhead")
 NEVER = ("cudaGetDevice", "cudaSetDevice", "cudaGetLastError", "cudaEventCreate", "cudaEventCreateWithFlags",
          "cudaEventDestroy")
 LAUNCHES = ("Launch", "GraphLaunch", "Memcpy", "Memset")
-SYNC_ROW, OWNER_ROW = 1000000, 10000000
+SYNC_ROW, OWNER_ROW, OVERLAP_ROW = 1000000, 10000000, 1000000000
 UNNAMED = "unknown call"
 DEVICE_PIDS = 5000000  # of devices whose number a process has
 
@@ -52,16 +52,43 @@ def check_calls(calls, findings):
     return launches, host
 
 
-def check_rows(cats, findings):
-    """A device is the process, a stream the thread, and the args have the same values."""
+def check_rows(doc, cats, findings):
+    """A device is the process, a stream the thread, and the args have the same values. What overlaps is on rows whose names say of which stream."""
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in doc["traceEvents"] if e["name"] == "thread_name"}
     for e in (e for cat in WORK + ("cuda_sync", "cuda_event") for e in cats[cat]):
         a = e["args"]
         device = a.get("device", a.get("inDevice"))
         row = 1 if a["stream"] == -1 else a["stream"] + (SYNC_ROW if e["name"] == "Stream Sync" else 0)
-        if e["pid"] not in (device, DEVICE_PIDS + device) or e["tid"] % OWNER_ROW != row % OWNER_ROW:
+        name = "no stream" if a["stream"] == -1 else f"stream {a['stream']}" + (" (sync)" if e["name"] == "Stream Sync" else "")
+        there = (names.get((e["pid"], e["tid"]), "").startswith(f"{name} (overlap ") if e["tid"] >= OVERLAP_ROW else
+                 e["tid"] % OWNER_ROW == row % OWNER_ROW)
+        if e["pid"] not in (device, DEVICE_PIDS + device) or not there:
             findings.add("gpu", f"not on the row of its device and stream: {e}")
         if e["cat"] in WORK and a["stream"] < 1:
             findings.add("gpu", f"work on stream {a['stream']}: consumers take it for the CPU's: {e}")
+
+
+def check_overlaps(cats, to_ns, findings):
+    """Readers drop what crosses a slice of its row. On the rows of streams is all that need not be beside them."""
+    rows = collections.defaultdict(list)
+    for e in (e for cat in WORK + ("cuda_sync",) for e in cats[cat]):
+        begin = to_ns(e["ts"])
+        rows[e["pid"], e["tid"]].append((begin, -(begin + to_ns(e["dur"])), e))
+    for row in rows.values():
+        row.sort(key=lambda r: r[:2])
+        ends, work = [], 0
+        for begin, end, e in row:
+            while ends and ends[-1] <= begin:
+                ends.pop()
+            if ends and ends[-1] < -end or e["cat"] in WORK and begin < work:
+                findings.add("gpu", f"crosses another slice of its row: {e}")
+            ends.append(-end)
+            work = -end if e["cat"] in WORK else work
+    for (_, tid), row in rows.items():
+        for begin, end, e in row if tid >= OVERLAP_ROW else ():
+            if not any(b < -end and begin < -n for key, other in rows.items() if key != (e["pid"], tid) and key[0] == e["pid"] for b, n, o in other
+                       if o["args"]["stream"] == e["args"]["stream"]):
+                findings.add("gpu", f"beside its stream's row, where it overlaps nothing: {e}")
 
 
 LIMITS = (("WARPS", "blockLimitWarps"), ("REGS", "blockLimitRegs"), ("SMEM", "blockLimitSharedMem"), ("BLOCKS", "blockLimitBlocks"),
@@ -171,7 +198,8 @@ def check(doc, to_ns, findings):
         return ""
     cuda = doc["ptbpf"].get("cuda", {})
     launches, host = check_calls(calls, findings)
-    check_rows(cats, findings)
+    check_rows(doc, cats, findings)
+    check_overlaps(cats, to_ns, findings)
     check_occupancy(cats, findings)
     early = check_launches(cats, launches, host, cuda.get("clock_error_ns", 0), to_ns, findings)
     flows = check_flows(events, cats, launches, to_ns, findings)

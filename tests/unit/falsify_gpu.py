@@ -80,6 +80,14 @@ def other_annotation(d): cat(d, "gpu_user_annotation")["args"]["External id"] +=
 def overlap(d):
     e = named(d, "cudaGraphLaunch")
     e["dur"] = us(ns(e["dur"]) + 100000)
+def crossing(d):
+    e = cat(d, "kernel")
+    e["dur"] = us(ns(e["dur"]) + 10**9)
+def needless(d):
+    e = cat(d, "kernel")
+    add(d, {**meta(d, "thread_name", e["pid"]), "tid": 10**9, "args": {"name": f"stream {e['args']['stream']} (overlap 2)"}})
+    add(d, {**meta(d, "thread_sort_index", e["pid"]), "tid": 10**9})
+    e["tid"] = 10**9
 def kernel_less(d): remove(d, named(d, "adam_update"))
 def call_less(d): remove(d, named(d, "cudaDeviceSynchronize"))
 def sync_less(d): remove(d, named(d, "Context Sync"))
@@ -93,7 +101,7 @@ FALSE = [("schema", f) for f in (text_stream, no_grid, unknown_arg, no_bytes, no
 FALSE += [("gpu", f) for f in (odd_limit, more_blocks, two_launches, never_call, versioned, other_row, other_device, sync_on_stream, stream_zero,
                                before_launch, unmarked, other_id, bandwidth, flow_begin_lost, flow_end_lost, flow_moved,
                                flow_end_moved, flow_twice, other_kind, recorded_later, no_stream_name, no_label, no_overhead_name,
-                               other_annotation, no_totals)]
+                               other_annotation, no_totals, crossing, needless)]
 FALSE += [("nesting", overlap)]
 FALSE += [("account", f) for f in (kernel_less, call_less, sync_less, clip_less, hidden_less)]
 

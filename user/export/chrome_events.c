@@ -129,15 +129,15 @@ void chrome_event__process(struct jsonw *w, uint32_t pid, const struct session_p
 						  sort_index, NULL });
 }
 
-void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *name,
-			  const char *python_name, uint64_t ts)
+void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, uint32_t sort_index,
+			  const char *name, const char *python_name, uint64_t ts)
 {
 	chrome_event__meta(w, ts,
 			   &(struct chrome_meta){ "thread_name", pid, tid, "name", name, 0,
 						  python_name });
 	chrome_event__meta(w, ts,
 			   &(struct chrome_meta){ "thread_sort_index", pid, tid, "sort_index", NULL,
-						  tid, NULL });
+						  sort_index, NULL });
 }
 
 /*

@@ -21,6 +21,7 @@
 #define SYNC_ROW 1000000
 #define NO_STREAM_ROW 1       /* kineto's, for synchronisation that belongs to none: abs(-1) */
 #define OWNER_ROW 10000000u   /* rows of the second, third, ... process on the same device */
+#define OVERLAP_ROW 1000000000u /* rows of what would cross a slice on its stream's row */
 #define OVERHEAD_PID (-1)
 #define GPU_SORT_INDEX 5000000u
 #define OVERHEAD_SORT_INDEX 16777226u
@@ -44,9 +45,15 @@ struct launch { /* a call that put work on a GPU, as it was written */
 
 struct row {
 	uint32_t device, tid;
+	uint32_t sort; /* tid of its stream's row */
 	uint32_t owner;
 	int64_t stream;        /* -1: none */
 	bool sync, annotation; /* of the slice for which the row was made */
+	uint32_t nr;           /* 1: the stream's; 2, 3, ...: beside it */
+	uint32_t next;         /* index of the one beside it, 0: none */
+	uint64_t *open;        /* ends of what is on it and has not ended, innermost last */
+	uint32_t open_cnt, open_cap;
+	uint64_t work_end; /* of the last work on it */
 };
 
 #define CALL_RUNTIME (1ULL << 32) /* a call of the runtime has this correlation */
@@ -90,6 +97,8 @@ void chrome_gpu__free(struct chrome_gpu *cg)
 	if (!cg)
 		return;
 	chrome_nest__free(cg->nest);
+	for (uint32_t i = 0; i < cg->row_cnt; i++)
+		free(cg->rows[i].open);
 	free(cg->owners);
 	free(cg->launches);
 	free(cg->rows);
@@ -255,25 +264,81 @@ static uint32_t device_pid(const struct chrome_gpu *cg, uint32_t device)
 	return session__process(cg->s, device) ? GPU_SORT_INDEX + device : device;
 }
 
-/* The row's number within its device; its name is written at the end. */
-static void row_of(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner,
-		   bool sync, uint32_t *tid)
+/* The row of its stream, by index; its name is written at the end. */
+static uint32_t stream_row(struct chrome_gpu *cg, const struct gpu_slice *g,
+			   const struct owner *owner, bool sync)
 {
 	bool none = g->stream == UINT32_MAX;
 	struct row r = { .device = g->device,
 			 .owner = owner->nr,
 			 .stream = none ? -1 : (int64_t)g->stream,
 			 .sync = sync,
-			 .annotation = g->what == GPU_ANNOTATION };
+			 .annotation = g->what == GPU_ANNOTATION,
+			 .nr = 1 };
 	uint32_t before = cg->row_cnt;
 	struct row *known;
 
 	r.tid = (none ? NO_STREAM_ROW : g->stream % OWNER_ROW) + (sync && !none ? SYNC_ROW : 0);
 	r.tid += owner->nr * OWNER_ROW;
-	*tid = r.tid;
+	r.sort = r.tid;
 	known = list__keyed(KEYED_LIST(cg, rows, row), r.device, r.tid);
 	if (cg->row_cnt > before) /* it stays as it was first seen */
 		*known = r;
+	return (uint32_t)(known - cg->rows);
+}
+
+static bool is_work(const struct gpu_slice *g)
+{
+	return g->what == GPU_KERNEL || g->what == GPU_MEMCPY || g->what == GPU_MEMSET;
+}
+
+/* Slices of a stream come in order of their begins. Those of a row lie within each other or behind
+ * each other, and work is never within work. */
+static bool row_has_room(struct row *r, const struct gpu_slice *g, uint64_t end)
+{
+	while (r->open_cnt && r->open[r->open_cnt - 1] <= g->begin_ns)
+		r->open_cnt--;
+	return (!r->open_cnt || r->open[r->open_cnt - 1] >= end) &&
+	       (!is_work(g) || r->work_end <= g->begin_ns);
+}
+
+static uint32_t row_beside(struct chrome_gpu *cg, uint32_t at)
+{
+	const struct row *r = &cg->rows[at];
+	struct row beside = { .device = r->device,
+			      .tid = OVERLAP_ROW + cg->row_cnt,
+			      .sort = r->sort,
+			      .owner = r->owner,
+			      .stream = r->stream,
+			      .sync = r->sync,
+			      .nr = r->nr + 1 };
+
+	cg->rows[at].next = cg->row_cnt;
+	vec_push(cg->rows, cg->row_cnt, cg->row_cap, beside);
+	return cg->row_cnt - 1;
+}
+
+/*
+ * Readers drop slices that cross others of their row. Work of one stream overlaps when a kernel
+ * begins before the one in front of it ends (programmatic dependent launch), and where a number
+ * stands for several queues.
+ */
+static uint32_t row_of(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner,
+		       bool sync)
+{
+	uint64_t end = g->end_ns > g->begin_ns ? g->end_ns : g->begin_ns + 1; /* as it is drawn */
+	uint32_t at = stream_row(cg, g, owner, sync);
+	struct row *r;
+
+	if (g->what == GPU_EVENT)
+		return cg->rows[at].tid;
+	while (!row_has_room(&cg->rows[at], g, end))
+		at = cg->rows[at].next ? cg->rows[at].next : row_beside(cg, at);
+	r = &cg->rows[at];
+	vec_push(r->open, r->open_cnt, r->open_cap, end);
+	if (is_work(g))
+		r->work_end = end;
+	return r->tid;
 }
 
 /* ---- work ---- */
@@ -321,9 +386,9 @@ static void write_on_device(struct chrome_gpu *cg, const struct gpu_slice *g,
 {
 	const struct ptb_gpu_sync *s = g->what == GPU_SYNC ? (const void *)g->rec : NULL;
 	uint64_t corr = corr_of(owner, g->correlation);
-	uint32_t tid, pid = device_pid(cg, g->device);
+	uint32_t pid = device_pid(cg, g->device);
+	uint32_t tid = row_of(cg, g, owner, s && s->what == GPU_SYNC_STREAM);
 
-	row_of(cg, g, owner, s && s->what == GPU_SYNC_STREAM, &tid);
 	switch (g->what) {
 	case GPU_SYNC:
 		begin_slice(cg, "cuda_sync", g->name, pid, tid, g->begin_ns, g->end_ns);
@@ -378,18 +443,19 @@ void chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
 
 static void put_row(struct chrome_gpu *cg, const struct row *r)
 {
-	char name[96];
-	int n;
+	const char *kind = r->sync ? "(sync)" : r->annotation ? "context" : "";
+	char name[96], stream[32] = "no stream", overlap[32] = "", process[32] = "";
 
-	n = r->stream < 0 ? snprintf(name, sizeof(name), "no stream ") :
-			    snprintf(name, sizeof(name), "stream %" PRId64 " %s", r->stream,
-				     r->sync       ? "(sync)" :
-				     r->annotation ? "context" :
-						     "");
-	if (r->owner && n > 0)
-		snprintf(name + n, sizeof(name) - (size_t)n, "%sprocess %u",
-			 r->sync || r->annotation ? " " : "", cg->owners[r->owner].tgid);
-	chrome_event__thread(cg->w, device_pid(cg, r->device), r->tid, name, "",
+	if (r->stream >= 0)
+		snprintf(stream, sizeof(stream), "stream %" PRId64, r->stream);
+	if (r->nr > 1)
+		snprintf(overlap, sizeof(overlap), "%s(overlap %u)", *kind ? " " : "", r->nr);
+	if (r->owner)
+		snprintf(process, sizeof(process), "%sprocess %u", *kind || *overlap ? " " : "",
+			 cg->owners[r->owner].tgid);
+	snprintf(name, sizeof(name), "%s %s%s%s", stream, r->stream >= 0 ? kind : "", overlap,
+		 process);
+	chrome_event__thread(cg->w, device_pid(cg, r->device), r->tid, r->sort, name, "",
 			     gpu_time(cg, cg->info->begin_ns));
 }
 
@@ -409,7 +475,7 @@ static int by_device(const void *a, const void *b)
 
 	if (x->device != y->device)
 		return x->device < y->device ? -1 : 1;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
+	return x->sort != y->sort ? sort__cmp(x->sort, y->sort) : sort__cmp(x->nr, y->nr);
 }
 
 void chrome_gpu__finish(struct chrome_gpu *cg)

@@ -81,8 +81,8 @@ void chrome_event__meta(struct jsonw *w, uint64_t ts, const struct chrome_meta *
 void chrome_event__process(struct jsonw *w, uint32_t pid, const struct session_process *p,
 			   const char *label, uint64_t sort_index, uint64_t ts);
 /* name: as torch writes it; python_name: that of threading.Thread, "": not known. */
-void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *name,
-			  const char *python_name, uint64_t ts);
+void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, uint32_t sort_index,
+			  const char *name, const char *python_name, uint64_t ts);
 void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost *lost,
 			uint64_t begin, uint64_t end);
 void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end);

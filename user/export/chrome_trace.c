@@ -520,7 +520,7 @@ static int finish_trace(void *o, const struct output_args *args)
 
 		snprintf(name, sizeof(name), "thread %u (%s)", t->tid,
 			 session__thread_comm(ct->s, t->tgid, t->tid));
-		chrome_event__thread(&ct->w, t->tgid, t->tid, name,
+		chrome_event__thread(&ct->w, t->tgid, t->tid, t->tid, name,
 				     session__thread_name(ct->s, t->tgid, t->tid), begin);
 	}
 	chrome_gpu__finish(ct->gpu);

@@ -16,7 +16,7 @@
 #include "report/report.h"
 
 #define REPORTS 3 /* kinds on a stream; those in files follow */
-#define KINDS (REPORTS + 4)
+#define KINDS (REPORTS + 6)
 
 static void check_document(const char *text, size_t len, const char *what)
 {
@@ -70,8 +70,9 @@ static void check_report(struct session *s, unsigned int kind)
 
 static int write_file(struct session *s, unsigned int kind, int fd)
 {
-	static const struct output *const formats[] = { &chrome_output, &et_output,
-							&timeline_output, &timeline_raw_output };
+	static const struct output *const formats[] = { &chrome_output,     &et_output,
+							&timeline_output,   &timeline_raw_output,
+							&speedscope_output, &pprof_output };
 	struct session_totals totals;
 	const struct output_args args = {
 		.output = formats[kind], .s = s, .path = "a file", .fd = fd, .totals = &totals
@@ -90,18 +91,18 @@ static int write_file(struct session *s, unsigned int kind, int fd)
 	return err;
 }
 
-/* An exporter may refuse, with a sentence; what it writes is JSON. */
+/* An exporter may refuse, with a sentence; what it writes is JSON, where it has a name here. */
 static void check_file(struct session *s, unsigned int kind)
 {
 	static const char *const names[] = { "Chrome trace", "Execution Trace", "timeline",
-					     "raw timeline" };
+					     "raw timeline", "profiles",        NULL };
 	int fd = memfd_create("export", 0);
 	char *text;
 	off_t len;
 
 	if (fd < 0)
 		abort();
-	if (!write_file(s, kind, fd)) {
+	if (!write_file(s, kind, fd) && names[kind]) {
 		len = lseek(fd, 0, SEEK_END);
 		text = xmalloc((size_t)len + 1);
 		if (pread(fd, text, (size_t)len, 0) != len)

@@ -22,5 +22,8 @@ if(CUDA_OCCUPANCY_DIR)
   target_include_directories(test_gpu_occupancy SYSTEM PRIVATE ${CUDA_OCCUPANCY_DIR})
 endif()
 
+# Profiles, read by their formats' rules.
+pytest_test(unit_profiles unit tests/unit/test_profiles.py)
+
 # Texts of a capture that attack programs which print them.
 pytest_test(unit_hostile_texts unit tests/unit/test_hostile_texts.py)

@@ -36,6 +36,8 @@ COMMANDS = {
     "k": ["export", "--format", "stacks"],
     "p": ["export", "--format", "stacks", "--metric", "cpu_memory_live"],
     "f": ["export", "--format", "flamegraph"],
+    "P": ["export", "--format", "pprof"],
+    "S": ["export", "--format", "speedscope"],
     "T": ["export", "--format", "threads"],
     "R": ["report", "--skew"],
     "w": ["why"],

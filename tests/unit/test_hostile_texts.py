@@ -62,7 +62,7 @@ def test_texts(ws):
         assert "INJECTED" in str(doc), f"{words}: the names are not in the JSON"
     rows = plain("table", run("report", capture)).split("\n---")[1].splitlines()[1:]
     assert len(rows) > 5 and len({len(row) for row in rows}) == 1, "the columns of the table do not line up:\n" + "\n".join(rows)
-    for form in ("chrome", "et", "memory", "memory-raw"):
+    for form in ("chrome", "et", "memory", "memory-raw", "speedscope"):
         path = os.path.join(ws, form)
         run("export", capture, "--format", form, "-o", path)
         with open(path, "rb") as f:

@@ -84,11 +84,6 @@ static double choose_nodes(struct flame_data *fd, double least, uint32_t max)
 	}
 }
 
-static uint32_t shown_text(const struct stack_frame *f)
-{
-	return f->shown ? f->shown : f->module ? f->module : f->name;
-}
-
 static void put_frames(struct jsonw *w, struct flame_data *fd)
 {
 	uint32_t texts = stack_tree__text_cnt(fd->tree) + 1, n = 0;
@@ -100,7 +95,7 @@ static void put_frames(struct jsonw *w, struct flame_data *fd)
 			fd->frame_at[fd->nodes[i].frame] = 0;
 	for (uint32_t i = 0; i < fd->frame_cnt; i++)
 		if (!fd->frame_at[i])
-			fd->text_at[shown_text(&fd->frames[i])] = fd->text_at[fd->frames[i].file] =
+			fd->text_at[stack_frame__shown(&fd->frames[i])] = fd->text_at[fd->frames[i].file] =
 				0;
 	JSONW_ARR(w, "strings");
 	for (uint32_t i = 0; i < texts; i++)
@@ -119,7 +114,7 @@ static void put_frames(struct jsonw *w, struct flame_data *fd)
 		fd->frame_at[i] = n++;
 		jsonw__begin_arr(w);
 		jsonw__u64(w, f->kind);
-		jsonw__u64(w, fd->text_at[shown_text(f)]);
+		jsonw__u64(w, fd->text_at[stack_frame__shown(f)]);
 		jsonw__u64(w, fd->text_at[f->file]);
 		jsonw__i64(w, f->line);
 		jsonw__end_arr(w);

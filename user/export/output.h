@@ -128,6 +128,10 @@ struct output {
 	  "a page with the same as a chart, as torch's to .html")                                   \
 	X(stacks_output, "stacks", ".stacks.txt",                                                   \
 	  "folded stacks of Python with a metric, as torch's export_stacks() (flamegraph.pl, speedscope)") \
+	X(pprof_output, "pprof", ".pb.gz .pprof",                                                   \
+	  "stacks of Python, operators and kernels with times and memory (go tool pprof, Pyroscope)") \
+	X(speedscope_output, "speedscope", ".speedscope.json",                                      \
+	  "a profile of each thread in order of time (speedscope.app)")                             \
 	X(threads_output, "threads", ".threads.txt",                                                \
 	  "the last sampled Python stack of each thread, as text (--sample-stacks)")                \
 	X(flamegraph_output, "flamegraph", ".flamegraph.html",                                      \

@@ -23,7 +23,10 @@ struct stack_tree {
 	const struct session_info *info;
 	struct py_paths paths;
 	bool by_operator; /* samples without an operator say so */
-	uint32_t run;     /* of session.self; UINT32_MAX: none yet */
+	bool kernels;
+	stack_watch watch; /* NULL: none */
+	void *watch_arg;
+	uint32_t run; /* of session.self; UINT32_MAX: none yet */
 	struct strtab *texts;
 	struct stack_frame *frames;
 	struct stack_node *nodes;
@@ -34,6 +37,7 @@ struct stack_tree {
 	struct hashmap py_stacks; /* process, number -> node */
 	struct hashmap names;     /* address of a name, kind -> index in frames */
 	struct hashmap blocks;    /* address; process, device -> node that allocated it */
+	struct hashmap launchers; /* with kernels: id of a slice that launched work -> its node */
 };
 
 static void forget_session(struct stack_tree *st)
@@ -42,6 +46,7 @@ static void forget_session(struct stack_tree *st)
 	hashmap__clear(&st->py_stacks);
 	hashmap__clear(&st->names);
 	hashmap__clear(&st->blocks);
+	hashmap__clear(&st->launchers);
 }
 
 void stack_tree__free(struct stack_tree *st)
@@ -179,6 +184,18 @@ static uint32_t stack_node(struct stack_tree *st, uint32_t tgid, uint32_t number
 	return node;
 }
 
+/* ---- sums ---- */
+
+static void charge(struct stack_tree *st, uint32_t node, const struct op_context *at,
+		   enum stack_metric metric, int64_t v)
+{
+	const struct stack_charge c = { node, at->tgid, at->tid, metric, v };
+
+	stack_sum__add(&st->nodes[node].self[st->run][metric], v);
+	if (st->watch && v)
+		st->watch(st->watch_arg, &c);
+}
+
 /* ---- where an event belongs ---- */
 
 /* Of what a backward node does that of its forward operator, if that is known. */
@@ -233,7 +250,7 @@ static void sum_slice(void *arg, const struct slice *sl)
 	struct open_slice list[OPEN_MAX];
 	uint32_t cnt, from = 0, node, stack = best_stack(sl->stack, sl->fwd_stack);
 	uint64_t ns = sl->end_ns - sl->begin_ns;
-	int64_t *self;
+	const struct op_context at = { .tgid = sl->tgid, .tid = sl->tid };
 
 	if (is_step(sl))
 		return;
@@ -242,10 +259,12 @@ static void sum_slice(void *arg, const struct slice *sl)
 		from++;
 	node = child_of(st, open_node(st, sl->tgid, stack, list, from, cnt),
 			kept_name(st, sl->name, kind_of(sl->cat)));
-	self = st->nodes[node].self[st->run];
-	stack_sum__add(&self[STACK_CPU], ns > sl->child_ns ? (int64_t)(ns - sl->child_ns) : 0);
-	stack_sum__add(&self[STACK_GPU], (int64_t)sl->device_ns);
-	self[STACK_CALLS]++;
+	charge(st, node, &at, STACK_CPU, ns > sl->child_ns ? (int64_t)(ns - sl->child_ns) : 0);
+	charge(st, node, &at, STACK_CALLS, 1);
+	if (!st->kernels)
+		charge(st, node, &at, STACK_GPU, (int64_t)sl->device_ns);
+	else if (sl->device_ns)
+		hashmap__put(&st->launchers, sl->id, 0, node);
 }
 
 /* ---- memory ---- */
@@ -262,7 +281,6 @@ static void sum_memory(void *arg, const struct memory_event *ev)
 	enum device_class class = memory__device_class(ev->device_type);
 	enum stack_metric live = class == DEVICE_CPU ? STACK_CPU_LIVE : STACK_GPU_LIVE;
 	const uint64_t *from;
-	int64_t *self;
 	uint32_t node;
 
 	if (class == DEVICE_OTHER)
@@ -270,8 +288,10 @@ static void sum_memory(void *arg, const struct memory_event *ev)
 	if (ev->what == MEMORY_FREE) {
 		from = hashmap__get(&st->blocks, ev->addr, block_key(ev));
 		if (from && ev->block) {
-			stack_sum__add(&st->nodes[*from].self[st->run][live],
-				       (int64_t)(0 - ev->block->bytes));
+			charge(st, (uint32_t)*from,
+			       &(struct op_context){ .tgid = ev->block->tgid,
+						     .tid = ev->block->tid },
+			       live, (int64_t)(0 - ev->block->bytes));
 			hashmap__del(&st->blocks, ev->addr, block_key(ev));
 		}
 		return;
@@ -280,10 +300,9 @@ static void sum_memory(void *arg, const struct memory_event *ev)
 		return;
 	node = event_node(st, &ev->at);
 	hashmap__put(&st->blocks, ev->addr, block_key(ev), node);
-	self = st->nodes[node].self[st->run];
-	stack_sum__add(&self[live], (int64_t)ev->block->bytes);
-	stack_sum__add(&self[class == DEVICE_CPU ? STACK_CPU_ALLOC : STACK_GPU_ALLOC],
-		       (int64_t)ev->block->bytes);
+	charge(st, node, &ev->at, live, (int64_t)ev->block->bytes);
+	charge(st, node, &ev->at, class == DEVICE_CPU ? STACK_CPU_ALLOC : STACK_GPU_ALLOC,
+	       (int64_t)ev->block->bytes);
 }
 
 static void sum_kernel_memory(void *arg, const struct kernel_event *ev)
@@ -295,9 +314,8 @@ static void sum_kernel_memory(void *arg, const struct kernel_event *ev)
 	if (ev->rec->kind != PTB_REC_KMEM || !((uint64_t)r->minor + r->major))
 		return;
 	node = event_node(st, &ev->at);
-	stack_sum__add(&st->nodes[node].self[st->run][STACK_FAULTS],
-		       (int64_t)((uint64_t)r->minor + r->major));
-	stack_sum__add(&st->nodes[node].self[st->run][STACK_FAULT_BYTES], (int64_t)r->fault_bytes);
+	charge(st, node, &ev->at, STACK_FAULTS, (int64_t)((uint64_t)r->minor + r->major));
+	charge(st, node, &ev->at, STACK_FAULT_BYTES, (int64_t)r->fault_bytes);
 }
 
 static const uint8_t wait_metric[WAITS_CNT] = {
@@ -310,34 +328,36 @@ static const uint8_t wait_metric[WAITS_CNT] = {
 static void sum_waits(void *arg, const struct sched_event *ev)
 {
 	struct stack_tree *st = arg;
-	int64_t *self;
+	uint32_t node;
 
 	if (!*ev->at.op && !*ev->at.annotation)
 		return;
-	self = st->nodes[event_node(st, &ev->at)].self[st->run];
+	node = event_node(st, &ev->at);
 	for (uint32_t i = 0; i < PTB_WAIT_CNT; i++)
-		stack_sum__add(&self[wait_metric[wait__group(i)]], (int64_t)ev->ns[i]);
+		charge(st, node, &ev->at, wait_metric[wait__group(i)], (int64_t)ev->ns[i]);
 }
 
 /*
  * GPU work that no operator launched (Triton's kernels, CUDA graphs): operators have the sums of
- * theirs. That of a graph belongs to what captured it.
+ * theirs, or these are below them. That of a graph belongs to what captured it.
  */
 static void sum_gpu(void *arg, const struct gpu_slice *g)
 {
 	struct stack_tree *st = arg;
 	const struct gpu_origin *o = g->origin;
+	const uint64_t *launcher = hashmap__get(&st->launchers, g->at.op_slice, 0);
 	uint32_t node;
 
 	if ((g->what != GPU_KERNEL && g->what != GPU_MEMCPY && g->what != GPU_MEMSET) ||
-	    g->at.op_slice)
+	    (g->at.op_slice && !launcher))
 		return;
-	node = stack_node(st, g->at.tgid, o && o->stack ? o->stack : g->at.stack);
-	if (o && *o->op)
+	node = launcher ? (uint32_t)*launcher :
+			  stack_node(st, g->at.tgid, o && o->stack ? o->stack : g->at.stack);
+	if (!launcher && o && *o->op)
 		node = child_of(st, node, kept_name(st, o->op, STACK_OPERATOR));
-	node = child_of(st, node, kept_name(st, g->name, STACK_OPERATOR));
-	stack_sum__add(&st->nodes[node].self[st->run][STACK_GPU],
-		       (int64_t)(g->end_ns - g->begin_ns));
+	node = child_of(st, node,
+			kept_name(st, g->name, st->kernels ? STACK_KERNEL : STACK_OPERATOR));
+	charge(st, node, &g->at, STACK_GPU, (int64_t)(g->end_ns - g->begin_ns));
 }
 
 static void sum_sample(void *arg, const struct py_sample *ps)
@@ -358,9 +378,8 @@ static void sum_sample(void *arg, const struct py_sample *ps)
 					    ps->flags & PTB_SAMPLE_OPS ? STACK_OP_NONE :
 									 STACK_OP_UNKNOWN,
 					    STACK_GROUP));
-	stack_sum__add(&st->nodes[node].self[st->run][ps->flags & PTB_SAMPLE_RAN ? STACK_RUNNING :
-										   STACK_WAITING],
-		       (int64_t)ps->ns);
+	charge(st, node, &(struct op_context){ .tgid = ps->tgid, .tid = ps->tid },
+	       ps->flags & PTB_SAMPLE_RAN ? STACK_RUNNING : STACK_WAITING, (int64_t)ps->ns);
 }
 
 /* ---- interface ---- */
@@ -388,6 +407,28 @@ void stack_tree__begin(struct stack_tree *st, const struct session *s)
 void stack_tree__group_by_operator(struct stack_tree *st)
 {
 	st->by_operator = true;
+}
+
+void stack_tree__add_kernels(struct stack_tree *st)
+{
+	st->kernels = true;
+}
+
+void stack_tree__watch(struct stack_tree *st, stack_watch watch, void *arg)
+{
+	st->watch = watch;
+	st->watch_arg = arg;
+}
+
+const char *stack_kind__name(enum stack_kind kind)
+{
+	static const char *const names[STACK_KIND_CNT] = {
+		[STACK_PYTHON] = "[python]",     [STACK_LIBRARY] = "[python library]",
+		[STACK_OPERATOR] = "[operator]", [STACK_ANNOTATION] = "[annotation]",
+		[STACK_GROUP] = "[ptbpf]",       [STACK_KERNEL] = "[gpu]",
+	};
+
+	return names[kind];
 }
 
 struct session_sink stack_tree__sink(struct stack_tree *st)

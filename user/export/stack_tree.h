@@ -46,7 +46,9 @@ enum stack_kind {
 	STACK_LIBRARY,  /* Python's own code, and installed one: py_text__is_library() */
 	STACK_OPERATOR, /* or a kernel that no operator launched */
 	STACK_ANNOTATION,
-	STACK_GROUP, /* a process, or those without Python's frames */
+	STACK_GROUP,  /* a process, or those without Python's frames */
+	STACK_KERNEL, /* GPU work, with stack_tree__add_kernels() */
+	STACK_KIND_CNT
 };
 
 /* Ids of texts: stack_tree__text(). Those of two sessions are the same where the texts are. */
@@ -87,6 +89,17 @@ void stack_tree__begin(struct stack_tree *st, const struct session *s);
 #define STACK_OP_NONE "(none)"
 #define STACK_OP_UNKNOWN "(not known)"
 void stack_tree__group_by_operator(struct stack_tree *st);
+/* What GPU work launched by an operator takes is in a node of its own below the operator's. Before
+ * the sink is used. */
+void stack_tree__add_kernels(struct stack_tree *st);
+/* One addition to a node's self, as it is made. */
+struct stack_charge {
+	uint32_t node, tgid, tid; /* tid 0: not known */
+	enum stack_metric metric;
+	int64_t v;
+};
+typedef void (*stack_watch)(void *arg, const struct stack_charge *c);
+void stack_tree__watch(struct stack_tree *st, stack_watch watch, void *arg);
 struct session_sink stack_tree__sink(struct stack_tree *st);
 
 /* The node of a Python stack of the session: its innermost frame. */
@@ -95,6 +108,13 @@ const struct stack_node *stack_tree__nodes(const struct stack_tree *st, uint32_t
 const struct stack_frame *stack_tree__frames(const struct stack_tree *st, uint32_t *cnt);
 const char *stack_tree__text(const struct stack_tree *st, uint32_t id);
 uint32_t stack_tree__text_cnt(const struct stack_tree *st);
+/* The text's id, of what people call the frame. */
+static inline uint32_t stack_frame__shown(const struct stack_frame *f)
+{
+	return f->shown ? f->shown : f->module ? f->module : f->name;
+}
+/* "[operator]": in the place of a file, of what has none, and as the library of a frame. */
+const char *stack_kind__name(enum stack_kind kind);
 /* Were there more than LIMIT_STACK_NODES? Then nodes have sums of what is missing below them. */
 bool stack_tree__is_cut(const struct stack_tree *st);
 /* Was anything of the kind recorded? */

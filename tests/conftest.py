@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import tarfile
 
 import pytest
 
@@ -40,6 +41,15 @@ def ws():
     """A temporary folder of this test, as text."""
     with support.workspace() as path:
         yield path
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory):
+    """golden(NAME): the path of a golden capture."""
+    folder = tmp_path_factory.mktemp("golden")
+    with tarfile.open(os.path.join(support.ROOT, "tests", "golden", "captures.tar.xz")) as tar:
+        tar.extractall(folder)
+    return lambda name: str(folder / (name + ".ptb"))
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ import gzip
 import itertools
 import json
 import os
+import pickle
 import re
 import shlex
 import subprocess
@@ -193,11 +194,31 @@ def texts(page, *classes):
     return [f"{c}: " + " ".join(re.findall(rf"class='{c}'[^>]*>([^<]*)<", page)) for c in classes]
 
 
-FILTERS = {"texts": texts, "blocks": blocks, "lines": matching, "trace": trace, "events": events, "json": keys, "nodes": nodes, "values": values, "flame": flame}
+def snapshot(text):
+    """Of a memory snapshot each segment with its blocks, each event with its frames, and ptbpf's own facts that are not 0."""
+    doc = pickle.loads(text.encode(errors="surrogateescape"))
+
+    def stack(frames):
+        return "".join(f" < {f['name']}" + (f" {f['filename']}:{f['line']}" if f["line"] else "") for f in frames)
+
+    for s in doc["segments"]:
+        yield f"segment of {s['device']}: {s['address']:#x}+{s['total_size']}, {s['active_size']} active"
+        for b in s["blocks"]:
+            yield f"  {b['address']:#x}+{b['size']} {b['state']}{stack(b['frames'])}"
+    for i, events in enumerate(doc["device_traces"]):
+        yield f"trace {i}"
+        for e in events:
+            yield f"  {e['time_us']} {e['action']} {e['addr']:#x}+{e['size']}{stack(e['frames'])}" if "addr" in e else f"  {e['time_us']} {e['action']} {e['size']}{stack(e['frames'])}"
+    facts = doc["ptbpf"]
+    yield "facts" + words((k, v) for k, v in facts.items() if v and k not in ("version", "devices", "account"))
+    yield from (" " + words(d.items()) for d in facts["devices"])
+
+
+FILTERS = {"snapshot": snapshot, "texts": texts, "blocks": blocks, "lines": matching, "trace": trace, "events": events, "json": keys, "nodes": nodes, "values": values, "flame": flame}
 
 
 def content(path):
-    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as f:
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8", errors="surrogateescape", newline="") as f:
         return f.read()
 
 

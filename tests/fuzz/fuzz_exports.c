@@ -16,7 +16,7 @@
 #include "report/report.h"
 
 #define REPORTS 3 /* kinds on a stream; those in files follow */
-#define KINDS (REPORTS + 6)
+#define KINDS (REPORTS + 7)
 
 static void check_document(const char *text, size_t len, const char *what)
 {
@@ -70,9 +70,10 @@ static void check_report(struct session *s, unsigned int kind)
 
 static int write_file(struct session *s, unsigned int kind, int fd)
 {
-	static const struct output *const formats[] = { &chrome_output,     &et_output,
-							&timeline_output,   &timeline_raw_output,
-							&speedscope_output, &pprof_output };
+	static const struct output *const formats[] = {
+		&chrome_output,     &et_output,    &timeline_output,       &timeline_raw_output,
+		&speedscope_output, &pprof_output, &memory_snapshot_output
+	};
 	struct session_totals totals;
 	const struct output_args args = {
 		.output = formats[kind], .s = s, .path = "a file", .fd = fd, .totals = &totals
@@ -94,8 +95,13 @@ static int write_file(struct session *s, unsigned int kind, int fd)
 /* An exporter may refuse, with a sentence; what it writes is JSON, where it has a name here. */
 static void check_file(struct session *s, unsigned int kind)
 {
-	static const char *const names[] = { "Chrome trace", "Execution Trace", "timeline",
-					     "raw timeline", "profiles",        NULL };
+	static const char *const names[] = { "Chrome trace",
+					     "Execution Trace",
+					     "timeline",
+					     "raw timeline",
+					     "profiles",
+					     NULL,
+					     NULL };
 	int fd = memfd_create("export", 0);
 	char *text;
 	off_t len;

@@ -25,5 +25,8 @@ endif()
 # Profiles, read by their formats' rules.
 pytest_test(unit_profiles unit tests/unit/test_profiles.py)
 
+# Memory snapshots, read by torch's own code.
+pytest_test(unit_memory_snapshot unit tests/unit/test_memory_snapshot.py)
+
 # Texts of a capture that attack programs which print them.
 pytest_test(unit_hostile_texts unit tests/unit/test_hostile_texts.py)

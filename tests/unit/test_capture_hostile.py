@@ -36,6 +36,7 @@ COMMANDS = {
     "k": ["export", "--format", "stacks"],
     "p": ["export", "--format", "stacks", "--metric", "cpu_memory_live"],
     "f": ["export", "--format", "flamegraph"],
+    "N": ["export", "--format", "memory-snapshot"],
     "P": ["export", "--format", "pprof"],
     "S": ["export", "--format", "speedscope"],
     "T": ["export", "--format", "threads"],

@@ -70,6 +70,12 @@ def test_texts(ws):
         if form == "chrome":
             assert doc["ptbpf"]["capture"]["kernel"].startswith("full\""), "META that is no JSON is not a text"
             assert doc["host_name"] == "h\u00ff\u001b\u0007", repr(doc["host_name"])
+    for form in ("memory-snapshot", "pprof"):
+        path = os.path.join(ws, form)
+        run("export", capture, "--format", form, "-o", path)
+        with open(path, "rb") as f:
+            data = f.read()
+        assert b"INJECTED" in data and not any(c in data for c in (b"\nINJECTED", b"\x1b[", "\u202e".encode())), f"{form} has texts that attack terminals"
     path = os.path.join(ws, "page.html")
     run("export", capture, "--format", "memory-html", "-o", path)
     with open(path, "rb") as f:

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import sys
-import tarfile
 
 import pytest
 
@@ -118,14 +117,6 @@ def scope(ws, capture, *words):
 
 def report(capture, *words):
     return json.loads("\n".join(run_ptbpf("report", capture, "--json", "--row-limit", "-1", *words, expect=(0, 3)).out))
-
-
-@pytest.fixture(name="golden", scope="module")
-def unpack(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("golden")
-    with tarfile.open(os.path.join(ROOT, "tests", "golden", "captures.tar.xz")) as tar:
-        tar.extractall(folder)
-    return lambda name: str(folder / (name + ".ptb"))
 
 
 @pytest.mark.parametrize("name", ("gpu_everything", "agent_everything", "modules", "stack"))

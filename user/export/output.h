@@ -126,6 +126,8 @@ struct output {
 	  "every allocation, change and free with its category, as torch's to .raw.json.gz")        \
 	X(timeline_html_output, "memory-html", ".memory.html",                                      \
 	  "a page with the same as a chart, as torch's to .html")                                   \
+	X(memory_snapshot_output, "memory-snapshot", ".pickle",                                     \
+	  "allocations and frees of GPUs and the CPU, as torch's _dump_snapshot() (memory_viz)")    \
 	X(stacks_output, "stacks", ".stacks.txt",                                                   \
 	  "folded stacks of Python with a metric, as torch's export_stacks() (flamegraph.pl, speedscope)") \
 	X(pprof_output, "pprof", ".pb.gz .pprof",                                                   \

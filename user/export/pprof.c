@@ -123,22 +123,10 @@ static void keep_charge(void *arg, const struct stack_charge *c)
 /* A text of the capture, whose index in the string table is its id: readers print it as it is. */
 static uint32_t string_id(struct pprof *pp, const char *text)
 {
-	char plain[PY_TEXT_MAX], *to = plain;
-	const char *end = text + strnlen(text, PY_TEXT_MAX - 8);
-	uint32_t c;
+	char plain[PY_TEXT_MAX];
 
-	while (text < end) {
-		size_t len = utf8__decode(text, end, &c);
-
-		if (!len || !term_char__plain(c)) {
-			*to++ = '?';
-		} else {
-			memcpy(to, text, len);
-			to += len;
-		}
-		text += len ? len : 1;
-	}
-	return to > plain ? strtab__add(pp->strings, plain, (size_t)(to - plain)) : 0;
+	term_text__copy(plain, sizeof(plain), text);
+	return *plain ? strtab__add(pp->strings, plain, strlen(plain)) : 0;
 }
 
 /* The parts of the file are written as they are made. */

@@ -206,7 +206,8 @@ static void write_output_opts(struct recorder *rec, const struct run_cfg *cfg)
 	} flags[] = { { "no_steps", cfg->no_steps },
 		      { "by_shape", cfg->by_shape },
 		      { "with_flops", cfg->with_flops },
-		      { "exact_memory", cfg->exact_memory } };
+		      { "exact_memory", cfg->exact_memory },
+		      { "overload_names", cfg->overload_names } };
 	const struct {
 		const char *key, *text;
 	} texts[] = { { "step_on", cfg->step_on },
@@ -364,6 +365,7 @@ int live__export(struct live *live)
 			     .args = { .by_shape = cfg->by_shape,
 				       .with_flops = cfg->with_flops,
 				       .exact_memory = cfg->exact_memory,
+				       .overload_names = cfg->overload_names,
 				       .sort_by = cfg->sort_by,
 				       .json = cfg->json,
 				       .row_limit = cfg->row_limit == OUTPUT_ROWS_DEFAULT &&

@@ -23,7 +23,7 @@ struct run_cfg {
 	const char *output; /* "": in memory */
 	const char *trace, *et, *flamegraph, *page;
 	struct output_file files[OUTPUTS_FILES]; /* beside the capture, all that are named */
-	bool record_shapes, with_flops, by_shape, execution_trace, exact_memory;
+	bool record_shapes, with_flops, by_shape, execution_trace, exact_memory, overload_names;
 	const char *activities, *gpu, *agent;
 	const char *step_on;
 	bool no_steps;
@@ -105,6 +105,8 @@ struct run_cfg {
 	  ".html a page (default: ptbpf-PID-TIME.ptb)", OPT_BASIC },                                        \
 	{ OPT_STR, 0, "trace", offsetof(struct run_cfg, trace), "FILE",                                 \
 	  "Chrome trace, .json or .json.gz (default without -o: next to the capture)", OPT_BASIC },                 \
+	{ OPT_FLAG, 0, "overload-names", offsetof(struct run_cfg, overload_names), NULL,                \
+	  "in traces operators with their overloads (aten::add.Tensor), as torch's capture_overload_names" }, \
 	{ OPT_STR, 0, "et", offsetof(struct run_cfg, et), "FILE",                                       \
 	  "Execution Trace, .json or .json.gz (implies --execution-trace)" },                           \
 	{ OPT_STR, 0, "flamegraph", offsetof(struct run_cfg, flamegraph), "FILE",                       \

@@ -252,6 +252,7 @@ static void take_recorded(struct outputs *o, const struct session *s, char *buf,
 	a->by_shape = a->by_shape ? a->by_shape > 0 : is_on(s, "by_shape");
 	a->with_flops = a->with_flops ? a->with_flops > 0 : is_on(s, "with_flops");
 	a->exact_memory = a->exact_memory ? a->exact_memory > 0 : is_on(s, "exact_memory");
+	a->overload_names = a->overload_names ? a->overload_names > 0 : is_on(s, "overload_names");
 	if (!a->sort_by)
 		a->sort_by = o->report == &operators_report ? recorded_sort_key(s, buf, cap) :
 							      OUTPUTS_SORTED;

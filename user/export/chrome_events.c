@@ -5,6 +5,10 @@
  */
 #include "export/chrome_priv.h"
 
+#include <string.h>
+
+#include "export/texts.h"
+
 /* What a slice says about itself beyond torch's own args. Names are a contract:
  * schemas/formats/. */
 static const struct {
@@ -36,11 +40,27 @@ static void put_slice_marks(struct jsonw *w, uint32_t flags)
 	}
 }
 
+/* "aten::add.Tensor", as kineto with capture_overload_names (libkineto, by way of pytorch
+ * torch/csrc/profiler/collection.cpp). */
+static void put_name(struct jsonw *w, const char *name, const char *overload)
+{
+	if (!overload || !*overload) {
+		jsonw__str(w, name);
+		return;
+	}
+	jsonw__str_begin(w);
+	jsonw__str_put(w, name, strlen(name));
+	jsonw__str_put(w, ".", 1);
+	jsonw__str_put(w, overload, strlen(overload));
+	jsonw__str_end(w);
+}
+
 void chrome_event__begin_slice(struct jsonw *w, const struct chrome_slice *s)
 {
 	chrome_event__head(w, "X");
 	JSONW_STR(w, "cat", s->cat);
-	JSONW_STR(w, "name", s->name);
+	JSONW_KEY(w, "name");
+	put_name(w, s->name, s->overload);
 	JSONW_I64(w, "pid", s->pid);
 	JSONW_U64(w, "tid", s->tid);
 	JSONW_US(w, "ts", s->begin);
@@ -54,10 +74,17 @@ void chrome_event__slice(struct jsonw *w, const struct slice *sl,
 {
 	uint32_t missing;
 
-	chrome_event__begin_slice(w, &(struct chrome_slice){
-					     sl->cat == SLICE_USER_ANNOTATION ? "user_annotation" :
-										"cpu_op",
-					     sl->name, sl->tgid, sl->tid, begin, end });
+	chrome_event__begin_slice(
+		w,
+		&(struct chrome_slice){
+			.cat = sl->cat == SLICE_USER_ANNOTATION ? "user_annotation" : "cpu_op",
+			.name = sl->name,
+			.overload = opts->overload_names && slice__is_operator(sl) ? sl->overload :
+										     NULL,
+			.pid = sl->tgid,
+			.tid = sl->tid,
+			.begin = begin,
+			.end = end });
 	/* one number in all three: consumers join a trace with an Execution Trace by either name */
 	JSONW_U64(w, "External id", sl->id);
 	JSONW_U64(w, "Record function id", sl->id);

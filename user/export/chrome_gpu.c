@@ -154,9 +154,12 @@ static uint64_t gpu_time(const struct chrome_gpu *cg, uint64_t mono_ns)
 static void begin_slice(struct chrome_gpu *cg, const char *cat, const char *name, int64_t pid,
 			uint32_t tid, uint64_t begin, uint64_t end)
 {
-	const struct chrome_slice s = {
-		cat, name, pid, tid, gpu_time(cg, begin), gpu_time(cg, end)
-	};
+	const struct chrome_slice s = { .cat = cat,
+					.name = name,
+					.pid = pid,
+					.tid = tid,
+					.begin = gpu_time(cg, begin),
+					.end = gpu_time(cg, end) };
 
 	chrome_event__begin_slice(cg->w, &s);
 }

@@ -22,6 +22,7 @@ uint64_t chrome_clock__in_window(const struct chrome_clock *c, const struct sess
 struct chrome_args_opts {
 	bool kernel_memory; /* --kernel-memory */
 	bool inputs;        /* arguments are recorded */
+	bool overload_names;
 	struct op_schemas *schemas;
 };
 /* clang-format off */
@@ -53,6 +54,7 @@ static inline void chrome_event__end(struct jsonw *w)
 /* chrome_events.c: one event each, on its own line; times are already relative. */
 struct chrome_slice {
 	const char *cat, *name;
+	const char *overload; /* behind the name; NULL, "": none */
 	int64_t pid;
 	uint32_t tid;
 	uint64_t begin, end;

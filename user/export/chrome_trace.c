@@ -366,6 +366,7 @@ static int begin_trace(struct chrome_trace *ct, const struct output_args *args)
 	ct->args.schemas = &ct->schemas;
 	ct->args.kernel_memory = ct->info->has_kernel_memory;
 	ct->args.inputs = ct->info->has_shapes;
+	ct->args.overload_names = args->overload_names > 0;
 	ct->memory = chrome_memory__new(&ct->w, ct->info, &ct->clock, ct->only);
 	ct->sched = chrome_sched__new(&ct->w, s, &ct->clock);
 	ct->gpu = chrome_gpu__new(&ct->w, s, &ct->clock);

@@ -54,8 +54,9 @@ struct output_args {
 	const char *metric;
 	/* of a memory timeline: a report of one process (tgid), its text is above the chart */
 	const struct output *headline;
-	const char *diff; /* the second capture of a flame graph; NULL: none */
-	int diff_fd;      /* of which this is the open file */
+	int overload_names; /* of a Chrome trace: 1, -1: not, 0: as recorded */
+	const char *diff;   /* the second capture of a flame graph; NULL: none */
+	int diff_fd;        /* of which this is the open file */
 	/* reports */
 	FILE *out; /* NULL: standard output */
 	bool json;

@@ -11,10 +11,10 @@
 
 /* META records that a document repeats; their text is JSON already. */
 static const char *const capture_keys[] = {
-	"version",   "host",       "kernel",       "torch",        "args",         "activities",
-	"step_on",   "no_steps",   "by_shape",     "with_flops",   "exact_memory", "sort_by",
-	"row_limit", "with_stack", "with_modules", "sample_hz",    "with_samples", "python",
-	"trigger",   "event",      "flight",       "switched_off", "sched",
+	"version", "host",      "kernel",     "torch",        "args",         "activities",
+	"step_on", "no_steps",  "by_shape",   "with_flops",   "exact_memory", "overload_names",
+	"sort_by", "row_limit", "with_stack", "with_modules", "sample_hz",    "with_samples",
+	"python",  "trigger",   "event",      "flight",       "switched_off", "sched",
 };
 
 /* The text of a number of the capture, for which there may be none. */

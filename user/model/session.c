@@ -210,6 +210,27 @@ const uint64_t *session__later_steps(const struct session *s, uint32_t tgid, uin
 	return later ? later->ns : NULL;
 }
 
+/* Of the library that has most of the probed functions. */
+const char *session__torch_lib(const struct session *s)
+{
+	const struct facts *f = &s->facts;
+	struct hashmap cnts = { 0 };
+	uint64_t *n, most = 0;
+	uint32_t lib = 0;
+
+	for (uint32_t i = 0; i < f->func_cnt; i++) {
+		n = hashmap__get(&cnts, f->funcs[i].lib, 0);
+		hashmap__put(&cnts, f->funcs[i].lib, 0, n ? *n + 1 : 1);
+		n = hashmap__get(&cnts, f->funcs[i].lib, 0);
+		if (f->funcs[i].lib && *n > most) {
+			most = *n;
+			lib = f->funcs[i].lib;
+		}
+	}
+	hashmap__clear(&cnts);
+	return strtab__text(f->texts, lib);
+}
+
 const char *session__meta(const struct session *s, const char *key)
 {
 	return facts__meta(&s->facts, key);

@@ -130,11 +130,12 @@ const struct session_process *session__process(const struct session *s, uint32_t
 /* Until when a process's operators were recorded by probes: the window's end, or the end of its
  * probes. */
 uint64_t session__probed_until(const struct session *s, uint32_t tgid);
-/* How long the steps of a thread took that ended after that, ascending; *cnt 0: it is not known. */
+/* How long the steps of a thread took that ended after that, in order; *cnt 0: it is not known. */
 const uint64_t *session__later_steps(const struct session *s, uint32_t tgid, uint32_t tid,
 				     uint32_t *cnt);
 /* JSON text of a META record by key ("version", "host", "options", ...), NULL if absent. */
 const char *session__meta(const struct session *s, const char *key);
+const char *session__torch_lib(const struct session *s); /* its path; "": not known */
 /* Where a thread stood in C++ when the window began (NATIVE_STACK, bpf/ptb_event.h); "": its stack
  * could not be read; NULL: it was not read. */
 const char *session__native_stack(const struct session *s, uint32_t tgid, uint32_t tid);

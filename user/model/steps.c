@@ -109,11 +109,6 @@ static void on_later(void *arg, const struct step_end *e)
 	vec_push(l->ns, l->cnt, l->cap, e->end_ns - e->begin_ns);
 }
 
-static int by_length(const void *a, const void *b)
-{
-	return sort__cmp(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 static void pass_losses(struct finder *fi, uint64_t ts)
 {
 	bool lost = fi->agent_lost || ts <= fi->lost_until;
@@ -205,8 +200,6 @@ int steps__find(struct capture_reader *cr, struct facts *f, const struct session
 	drop_own(&fi);
 	step_count__free(fi.count);
 	step_count__free(fi.later);
-	for (uint32_t i = 0; i < found->later_cnt; i++)
-		sort__array(found->later[i].ns, found->later[i].cnt, sizeof(uint64_t), by_length);
 	*first_ns = fi.first_ns;
 	*last_ns = fi.last_ns;
 	py_stacks__number_modules(&f->py);

@@ -33,6 +33,7 @@ struct why {
 	struct text_ids texts;
 	void *reports[RULE_CNT];
 	uint32_t gpu_rules; /* bits */
+	uint64_t *later_ns; /* of the steps after the probes, ascending */
 };
 
 /* ---- for rules ---- */
@@ -346,6 +347,7 @@ static void free_why(void *o)
 		thread_times__free(w->times);
 	text_ids__free(&w->texts);
 	py_lines__free(&w->lines);
+	free(w->later_ns);
 	free(w);
 }
 
@@ -434,6 +436,11 @@ static void known_parts(const struct why_case *c, double known[WHY_PART_PYTHON +
 	known[WHY_PART_PYTHON] = waits ? rest : time__share(c->in.gaps_ns, c->whole_ns);
 }
 
+static int by_length(const void *a, const void *b)
+{
+	return sort__cmp(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
 /* Steps of the time without operators are what the program's steps are without probes. */
 static void measure_later(struct why_case *c, double parts[WHY_PARTS])
 {
@@ -453,7 +460,8 @@ static void measure_later(struct why_case *c, double parts[WHY_PARTS])
 		for (uint32_t i = 0; i < cnt; i++)
 			sum += later[i];
 		c->mean_ns = sum / cnt;
-		c->step_ns = later;
+		c->step_ns = c->w->later_ns = vec_dup(later, cnt, sizeof(*later));
+		sort__array(c->w->later_ns, cnt, sizeof(*later), by_length);
 		c->step_cnt = cnt;
 		if (!c->by_step)
 			c->steps = c->whole_ns / (c->mean_ns + 1) + 1;

@@ -27,9 +27,10 @@ PARTS = {
     "report": ({"base", "args", "capture", "model", "export", "ranks"}, ("cjson/",)),
     "why": ({"base", "model", "export", "ranks", "report"}, ()),
     "page": ({"base", "model", "export", "report", "why"}, ("cjson/",)),
+    "diff": ({"base", "model", "export", "report"}, ("cjson/",)),
     "sample": ({"base", "target", "model", "report"}, ("microhttpd.h", "cjson/")),
     "record": ({"base", "args", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "steps"}, ()),
-    "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "steps", "model", "export", "ranks", "report", "why", "page", "record", "sample"},
+    "cli": ({"base", "target", "inject", "code", "python", "plan", "probe", "cupti", "capture", "steps", "model", "export", "ranks", "report", "why", "page", "diff", "record", "sample"},
             ("capstone/", "bpf/", "cjson/")),
 }
 OUTSIDE = re.compile(r"(bpf/|capstone/|elfutils/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|microhttpd\.h|ptbpf\.skel\.h)")

@@ -587,8 +587,20 @@ def check_why_report(doc, findings):
             findings.add("rows", f"a cause of no rule: {c}")
 
 
+def check_diff_report(doc, findings):
+    if "difference" not in doc or doc["difference"]["without_cpu_waits"]:
+        return
+    for key, whole in (("a", doc["a"]["mean_ns"]), ("b", doc["b"]["mean_ns"]), ("diff", doc["difference"]["ns"])):
+        if abs(sum(p[key] for p in doc["parts"]) - whole) > len(doc["parts"]):
+            findings.add("parts", f"they do not sum to the step: {key}")
+    for rows in (doc["causes"], doc["operators"]):
+        if any(abs(x["diff"]) < abs(y["diff"]) for x, y in zip(rows, rows[1:])):
+            findings.add("rows", "they are not descending")
+
+
 # the key by which a document is known, its schema, its rules, its name
 REPORTS = [
+    ("verdict", "diff_report", check_diff_report, "difference"),
     ("processes", "memory_report", check_memory_report, "memory report"),
     ("gpus", "gpu_report", check_gpu_report, "GPU report"),
     ("compared", "skew_report", check_skew_report, "comparison of ranks"),

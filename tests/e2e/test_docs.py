@@ -11,7 +11,7 @@ import pytest
 from support import PTBPF, PYTHON, ROOT, WORKLOADS, check, run_ptbpf
 from test_ranks import job
 
-COMMANDS = ("ps", "attach", "record", "sample", "trigger", "status", "report", "why", "export", "dump", "doctor")
+COMMANDS = ("ps", "attach", "record", "sample", "trigger", "status", "report", "why", "diff", "export", "dump", "doctor")
 BASH = """
 . "$1"
 compopt() { echo "[$*]"; }
@@ -25,7 +25,7 @@ words ptbpf attach -o ''
 words ptbpf report run
 words ptbpf record -- pyth
 """
-BASH_ANSWERS = ["--help --version ps attach record sample trigger status report why export dump doctor", "auto off inject", "inject", "--kernel-memory",
+BASH_ANSWERS = ["--help --version ps attach record sample trigger status report why diff export dump doctor", "auto off inject", "inject", "--kernel-memory",
                 "memory memory-raw memory-html", "[-o default]", "", "[-o default]", "", "[-o default]", ""]
 FISH = """
 source $argv[1]

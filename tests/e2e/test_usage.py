@@ -25,7 +25,7 @@ WRONG = [
     ["attach", "--pid", "1", "--record-shapes=yes"], ["attach", "--pid", "1", "--et"],
     ["export", "a.ptb", "--format", "et", "--pid", "-3"], ["export", "a.ptb", "b.ptb", "--format", "chrome"],
     ["export", "a.ptb", "b.ptb", "--format", "et", "--split-ranks", "x"], ["report", "a.ptb", "b.ptb", "--align", "stars"],
-    ["report", "a.ptb", "b.ptb", "--skew", "--gpu"], ["why"], ["why", "a.ptb", "-d", "1s"], ["why", "a.ptb", "--pid", "1"],
+    ["report", "a.ptb", "b.ptb", "--skew", "--gpu"], ["why"], ["diff", "a.ptb"], ["diff", "a.ptb", "b.ptb", "--fail-above", "much"], ["why", "a.ptb", "-d", "1s"], ["why", "a.ptb", "--pid", "1"],
     ["doctor", "--pid", "x"], ["attach", "--pid=1", "--children=yes"],
     ["attach", "--pid=1", "-o", "a.txt"], ["attach", "--pid=1", "-o", "-"], ["attach", "--pid=1", "--trace", "a.txt"], ["record", "--trace", "-", "true"],
     ["attach", "--pid=1", "-o", "a.json", "--trace", "a.json"], ["attach", "--pid=1", "-o", "a.threads.txt"], ["export", "a.ptb", "-o", "-"],
@@ -77,7 +77,7 @@ def test_help_texts():
         done, short = (run_ptbpf(*filter(None, [command]), option, env=dict(os.environ, COLUMNS="80")) for option in ("--help", "-h"))
         check(len(done.out) > 3 and not done.err, f"{command}: help is on stdout alone\n{done.text()}")
         check(max(map(len, done.out)) <= 80, f"{command}: {max(done.out, key=len)}")
-        check(short.out == done.out if command not in ("attach", "record", "sample", "report", "why", "export") else len(short.out) < len(done.out), short.text())
+        check(short.out == done.out if command not in ("attach", "record", "sample", "report", "why", "diff", "export") else len(short.out) < len(done.out), short.text())
 
 
 def test_log_domains():

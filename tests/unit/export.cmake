@@ -3,6 +3,9 @@ set(U ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 unit_test(out_file "${U}/test_out_file.c" ptbpf_export)
 pytest_test(unit_random_programs unit tests/unit/test_random_programs.py)
 
+# The intervals of differences; all else of user/diff is in tests/cases/diff.
+unit_test(diff_stats "${U}/test_diff_stats.c" ptbpf_diff)
+
 # The table against torch's own code: tests/torch/same_table.py.
 add_executable(table_rows ${CMAKE_CURRENT_SOURCE_DIR}/torch/table_rows.c)
 target_link_libraries(table_rows PRIVATE ptbpf_flags ptbpf_report)

@@ -42,7 +42,8 @@ COMMANDS = {
     "T": ["export", "--format", "threads"],
     "R": ["report", "--skew"],
     "w": ["why"],
-    "P": ["export", "--format", "html"],
+    "H": ["export", "--format", "html"],
+    "d": ["diff"],  # the capture twice
     "x": ["report", "--json"],  # the capture twice, as those of two machines
 }
 HONEST_FIXED = 128 << 20  # bytes of memory that do not depend on the capture
@@ -54,7 +55,7 @@ LIMITS = ("of memory and was stopped", "of processor time and was stopped", "Fil
 
 def run(command, capture, out):
     """Exit code, seconds of the processor, peak KiB, stderr; the document is in `out`."""
-    captures = [capture, capture] if command is COMMANDS["x"] else [capture]
+    captures = [capture, capture] if command in (COMMANDS["x"], COMMANDS["d"]) else [capture]
     size = os.path.getsize(capture) * len(captures)
     memory = (1 << 30) + 20 * size
     args = [PTBPF, command[0], *captures] + command[1:]

@@ -8,7 +8,14 @@
 
 #include "cli/opts.h"
 
-enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INCOMPLETE = 3 };
+/* EXIT_ABOVE: diff --fail-above */
+enum exit_code {
+	EXIT_DONE = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_INCOMPLETE = 3,
+	EXIT_ABOVE = 4,
+};
 
 struct command {
 	const struct cmd_usage *usage;
@@ -18,7 +25,8 @@ struct command {
 extern const struct command commands[]; /* ends with a row without usage */
 
 extern const struct cmd_usage ps_usage, attach_usage, record_usage, sample_usage, trigger_usage,
-	status_usage, report_usage, why_usage, export_usage, dump_usage, doctor_usage, follow_usage;
+	status_usage, report_usage, why_usage, diff_usage, export_usage, dump_usage, doctor_usage,
+	follow_usage;
 
 int cmd_ps(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
@@ -28,6 +36,7 @@ int cmd_trigger(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_why(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

@@ -25,6 +25,7 @@ const struct command commands[] = {
 	  "show what running ptbpf sample do: targets, windows, cost, losses" },
 	{ &report_usage, cmd_report, "print the table, memory report or GPU report of a capture" },
 	{ &why_usage, cmd_why, "say where a step's time goes, and what to change" },
+	{ &diff_usage, cmd_diff, "compare two captures: is a step slower, and why" },
 	{ &export_usage, cmd_export, "convert a capture to another format" },
 	{ &dump_usage, cmd_dump, "print where each thread of a process is now" },
 	{ &doctor_usage, cmd_doctor, "check what works on this machine and explain what does not" },
@@ -53,7 +54,7 @@ static void help(FILE *out)
 	}
 	fputs("\nptbpf COMMAND -h: its most needed options; --help: all of them. -V: the version.\n"
 	      "Exit codes: 0 done, 1 failed or interrupted, 2 usage, 3 done but incomplete (the\n"
-	      "last line says what is missing).\n",
+	      "last line says what is missing), 4 slower than diff --fail-above allows.\n",
 	      out);
 }
 

@@ -66,6 +66,7 @@ static const struct man_row man_around[] = {
 	{ "EXIT STATUS", "1", "Failed, or interrupted before a result was complete.", "" },
 	{ "EXIT STATUS", "2", "Wrong usage.", "" },
 	{ "EXIT STATUS", "3", "Done, but something is missing; the last line on standard error says what.", "" },
+	{ "EXIT STATUS", "4", "A step is slower than --fail-above allows.", "diff" },
 };
 /* clang-format on */
 

@@ -56,6 +56,7 @@ struct outputs {
 	uint64_t requested_ns;          /* how long the window should have been, 0: not known */
 	struct outputs_result *result;  /* NULL: not requested */
 	struct metrics_window *metrics; /* likewise */
+	const void *arg;                /* of what outputs__ask() is given */
 };
 
 #define OUTPUTS_ALIGN "clocks, collectives"

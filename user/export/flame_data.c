@@ -95,8 +95,8 @@ static void put_frames(struct jsonw *w, struct flame_data *fd)
 			fd->frame_at[fd->nodes[i].frame] = 0;
 	for (uint32_t i = 0; i < fd->frame_cnt; i++)
 		if (!fd->frame_at[i])
-			fd->text_at[stack_frame__shown(&fd->frames[i])] = fd->text_at[fd->frames[i].file] =
-				0;
+			fd->text_at[stack_frame__shown(&fd->frames[i])] =
+				fd->text_at[fd->frames[i].file] = 0;
 	JSONW_ARR(w, "strings");
 	for (uint32_t i = 0; i < texts; i++)
 		if (!fd->text_at[i]) {

@@ -78,10 +78,14 @@ struct cell unit__ns(double v)
 	return cell__duration(v > 0 ? (uint64_t)v : 0);
 }
 
-struct cell unit__ns_or_dash(double v)
-{
-	return v < 0 || v > 0 ? unit__ns(v) : cell__format("-");
-}
+#define OR_DASH(name, unit)                                                                        \
+	struct cell unit__##name##_or_dash(double v)                                               \
+	{                                                                                          \
+		return v < 0 || v > 0 ? unit(v) : cell__format("-");                               \
+	}
+OR_DASH(ns, unit__ns)
+OR_DASH(count, unit__count)
+OR_DASH(bytes, cell__bytes)
 
 struct cell unit__count(double v)
 {

@@ -30,8 +30,7 @@ struct line_row {
 
 struct line_report {
 	const struct session *s;
-	struct stack_tree *tree;
-	bool own_tree;
+	struct stack_tree *tree, *own; /* own: NULL: it is shared */
 	struct line_row *rows;
 	uint32_t row_cnt, row_cap;
 	struct hashmap row_ids; /* file, line; module, path -> index */
@@ -47,8 +46,7 @@ static void free_report(void *o)
 
 	if (!lr)
 		return;
-	if (lr->own_tree)
-		stack_tree__free(lr->tree);
+	stack_tree__free(lr->own);
 	hashmap__clear(&lr->row_ids);
 	free(lr->rows);
 	free(lr->order);
@@ -63,12 +61,13 @@ static int open_report(const struct output_args *args, void **out)
 	lr->modules = args->output == &modules_report;
 	lr->operators = args->output == &sampled_operators_report;
 	lr->all_lines = args->all_lines;
-	lr->own_tree = !args->tree || lr->operators;
-	lr->tree = lr->own_tree ? stack_tree__new() : args->tree;
+	if (!args->tree || lr->operators) {
+		lr->own = stack_tree__new();
+		stack_tree__begin(lr->own, args->s);
+	}
+	lr->tree = lr->own ? lr->own : args->tree;
 	if (lr->operators)
 		stack_tree__group_by_operator(lr->tree);
-	if (lr->own_tree)
-		stack_tree__begin(lr->tree, args->s);
 	*out = lr;
 	return 0;
 }
@@ -77,7 +76,7 @@ static struct session_sink report_sink(void *o)
 {
 	const struct line_report *lr = o;
 
-	return lr->own_tree ? stack_tree__sink(lr->tree) : (struct session_sink){ .arg = NULL };
+	return lr->own ? stack_tree__sink(lr->own) : (struct session_sink){ .arg = NULL };
 }
 
 /* ---- sums ---- */
@@ -345,14 +344,6 @@ static void path_text(const struct line_report *lr, const struct line_row *r, ch
 
 /* ---- columns ---- */
 
-#define OR_DASH(name, unit)                                                                        \
-	static struct cell name##_or_dash(double v)                                                \
-	{                                                                                          \
-		return v < 0 || v > 0 ? unit(v) : cell__format("-");                               \
-	}
-OR_DASH(count, unit__count)
-OR_DASH(bytes, cell__bytes)
-
 #define X(id, key, name, unit) [STACK_##id] = { "self." #key, "total." #key },
 static const struct {
 	const char *self, *total;
@@ -370,11 +361,11 @@ static const struct line_column {
 	{ "total CPU", STACK_CPU, true, true, unit__ns_or_dash, 6 },
 	{ "self GPU", STACK_GPU, false, true, unit__ns_or_dash, 0 },
 	{ "total GPU", STACK_GPU, true, true, unit__ns_or_dash, 5 },
-	{ "allocated", STACK_CPU_ALLOC, false, false, bytes_or_dash, 8 },
-	{ "not freed", STACK_CPU_LIVE, false, false, bytes_or_dash, 2 },
-	{ "GPU alloc", STACK_GPU_ALLOC, false, false, bytes_or_dash, 7 },
-	{ "not freed", STACK_GPU_LIVE, false, false, bytes_or_dash, 1 },
-	{ "faults", STACK_FAULTS, false, false, count_or_dash, 9 },
+	{ "allocated", STACK_CPU_ALLOC, false, false, unit__bytes_or_dash, 8 },
+	{ "not freed", STACK_CPU_LIVE, false, false, unit__bytes_or_dash, 2 },
+	{ "GPU alloc", STACK_GPU_ALLOC, false, false, unit__bytes_or_dash, 7 },
+	{ "not freed", STACK_GPU_LIVE, false, false, unit__bytes_or_dash, 1 },
+	{ "faults", STACK_FAULTS, false, false, unit__count_or_dash, 9 },
 	{ "on CPU", STACK_RUNNING, false, true, unit__ns_or_dash, 0 },
 	{ "total", STACK_RUNNING, true, true, unit__ns_or_dash, 5 },
 	{ "off CPU", STACK_WAITING, false, true, unit__ns_or_dash, 4 },
@@ -384,7 +375,7 @@ static const struct line_column {
 	{ "lock", STACK_WAIT_LOCK, false, true, unit__ns_or_dash, 0 },
 	{ "I/O", STACK_WAIT_IO, false, true, unit__ns_or_dash, 0 },
 	{ "other", STACK_WAIT_OTHER, false, true, unit__ns_or_dash, 4 },
-	{ "calls", STACK_CALLS, false, false, count_or_dash, 3 },
+	{ "calls", STACK_CALLS, false, false, unit__count_or_dash, 3 },
 };
 #define LINE_COLUMN_CNT (sizeof(line_columns) / sizeof(*line_columns))
 

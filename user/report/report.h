@@ -36,10 +36,13 @@ struct cell cell__duration(uint64_t ns); /* "1.23 ms" */
 size_t cell__put_text(FILE *out, const char *text, size_t max);
 
 /* Units of columns, beside cell__bytes() and cell__change(). */
-struct cell unit__ns(double v);         /* "1.23 ms" */
-struct cell unit__ns_or_dash(double v); /* of 0: "-" */
-struct cell unit__count(double v);      /* "140.5 k" */
-struct cell unit__share(double v);      /* 0.125: "12.5 %" */
+struct cell unit__ns(double v); /* "1.23 ms" */
+/* of 0: "-" */
+struct cell unit__ns_or_dash(double v);
+struct cell unit__count_or_dash(double v);
+struct cell unit__bytes_or_dash(double v);
+struct cell unit__count(double v); /* "140.5 k" */
+struct cell unit__share(double v); /* 0.125: "12.5 %" */
 
 /*
  * ---- documents ----

@@ -26,14 +26,14 @@ words ptbpf report run
 words ptbpf record -- pyth
 """
 BASH_ANSWERS = ["--help --version ps attach record sample trigger status report why diff export dump doctor", "auto off inject", "inject", "--kernel-memory",
-                "memory memory-raw memory-html", "[-o default]", "", "[-o default]", "", "[-o default]", ""]
+                "memory memory-raw memory-html memory-snapshot", "[-o default]", "", "[-o default]", "", "[-o default]", ""]
 FISH = """
 source $argv[1]
 for line in 'ptbpf rec' 'ptbpf attach --agent in' 'ptbpf attach --kernel-m' 'ptbpf export run.ptb -f memory-'
     complete -C $line
 end
 """
-FISH_ANSWERS = ["record", "inject", "--kernel-memory", "memory-html", "memory-raw"]
+FISH_ANSWERS = ["record", "inject", "--kernel-memory", "memory-html", "memory-raw", "memory-snapshot"]
 # completes "ptbpf attach ..." with a replacement of zsh's function that prints the specification of each option
 ZSH = """
 _arguments() { print -rl -- "$@"; state=argument line=(attach); }

@@ -75,9 +75,12 @@ static int write_file(struct session *s, unsigned int kind, int fd)
 		&speedscope_output, &pprof_output, &memory_snapshot_output
 	};
 	struct session_totals totals;
-	const struct output_args args = {
-		.output = formats[kind], .s = s, .path = "a file", .fd = fd, .totals = &totals
-	};
+	const struct output_args args = { .output = formats[kind],
+					  .s = s,
+					  .capture = "a capture",
+					  .path = "a file",
+					  .fd = fd,
+					  .totals = &totals };
 	struct session_sink sink;
 	void *o = NULL;
 	int err = args.output->open(&args, &o);

@@ -59,6 +59,13 @@ static int check_name(const struct run_cfg *cfg, const char *option, const char 
 	return -EINVAL;
 }
 
+/* Of little use without Python's stacks, or of none. */
+static bool shows_stacks(const struct output *output)
+{
+	return output == &flamegraph_output || output == &pprof_output ||
+	       output == &speedscope_output || output->needs & NEEDS_STACKS;
+}
+
 /* 0 or -EINVAL (reported). */
 static int add_file(struct run_cfg *cfg, const char *option, const struct output *output,
 		    const char *path)
@@ -75,7 +82,7 @@ static int add_file(struct run_cfg *cfg, const char *option, const struct output
 		cfg->execution_trace = true;
 	if (output->needs & NEEDS_ALLOCATIONS)
 		cfg->rec.memory = true;
-	if ((output == &flamegraph_output || output->needs & NEEDS_STACKS) && !cfg->rec.sample_hz)
+	if (shows_stacks(output) && !cfg->rec.sample_hz)
 		cfg->rec.stacks = true;
 	if (!(output->needs & NEEDS_SAMPLES))
 		return 0;

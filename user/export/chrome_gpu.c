@@ -447,7 +447,7 @@ void chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
 static void put_row(struct chrome_gpu *cg, const struct row *r)
 {
 	const char *kind = r->sync ? "(sync)" : r->annotation ? "context" : "";
-	char name[96], stream[32] = "no stream", overlap[32] = "", process[32] = "";
+	char name[128], stream[32] = "no stream", overlap[32] = "", process[32] = "";
 
 	if (r->stream >= 0)
 		snprintf(stream, sizeof(stream), "stream %" PRId64, r->stream);

@@ -46,6 +46,7 @@ struct snapshot_device {
 	bool has_base;
 	/* allocated before the window: all, and what of it was freed in the window */
 	uint64_t base, base_freed;
+	uint64_t reserved; /* at the last event */
 };
 
 struct mem_snapshot {
@@ -94,6 +95,8 @@ static struct snapshot_device *device_of(struct mem_snapshot *ms, const struct m
 			(uint32_t)index);
 	d->type = ev->device_type;
 	d->index = index;
+	if (!ev->inferred)
+		d->reserved = ev->reserved;
 	if (!d->has_base && class != DEVICE_CPU) {
 		d->has_base = true;
 		d->base = ev->allocated - (ev->what == MEMORY_OOM ? 0 : (uint64_t)ev->bytes);
@@ -487,6 +490,7 @@ static void put_facts(struct mem_snapshot *ms, const struct output_args *args)
 			     mem_name__device(ms->devices[d].type, ms->devices[d].index).text);
 		put_int_key(&ms->p, "trace", ms->devices[d].trace);
 		put_int_key(&ms->p, "bytes_from_before", unknown_of(&ms->devices[d]));
+		put_int_key(&ms->p, "reserved", ms->devices[d].reserved);
 		pickle__end_dict(&ms->p);
 	}
 	pickle__end_list(&ms->p, &list);

@@ -71,7 +71,7 @@ def check_rows(doc, cats, findings):
 def check_overlaps(cats, to_ns, findings):
     """Readers drop what crosses a slice of its row. On the rows of streams is all that need not be beside them."""
     rows = collections.defaultdict(list)
-    for e in (e for cat in WORK + ("cuda_sync",) for e in cats[cat]):
+    for e in (e for cat in WORK + ("cuda_sync", "gpu_user_annotation") for e in cats[cat]):
         begin = to_ns(e["ts"])
         rows[e["pid"], e["tid"]].append((begin, -(begin + to_ns(e["dur"])), e))
     for row in rows.values():
@@ -86,8 +86,9 @@ def check_overlaps(cats, to_ns, findings):
             work = -end if e["cat"] in WORK else work
     for (_, tid), row in rows.items():
         for begin, end, e in row if tid >= OVERLAP_ROW else ():
+            stream = e["args"].get("stream")
             if not any(b < -end and begin < -n for key, other in rows.items() if key != (e["pid"], tid) and key[0] == e["pid"] for b, n, o in other
-                       if o["args"]["stream"] == e["args"]["stream"]):
+                       if stream is None or o["args"].get("stream", stream) == stream):
                 findings.add("gpu", f"beside its stream's row, where it overlaps nothing: {e}")
 
 

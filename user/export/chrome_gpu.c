@@ -53,7 +53,7 @@ struct row {
 	uint32_t next;         /* index of the one beside it, 0: none */
 	uint64_t *open;        /* ends of what is on it and has not ended, innermost last */
 	uint32_t open_cnt, open_cap;
-	uint64_t work_end; /* of the last work on it */
+	uint64_t begin, work_end; /* of the last slice, of the last work on it */
 };
 
 #define CALL_RUNTIME (1ULL << 32) /* a call of the runtime has this correlation */
@@ -295,14 +295,29 @@ static bool is_work(const struct gpu_slice *g)
 	return g->what == GPU_KERNEL || g->what == GPU_MEMCPY || g->what == GPU_MEMSET;
 }
 
+/* As they are drawn: an annotation is wider than its work by 1 ns on each side, as in torch, since
+ * readers nest by time. */
+struct extent {
+	uint64_t begin, end;
+};
+
+static struct extent drawn(const struct gpu_slice *g)
+{
+	uint64_t wider = g->what == GPU_ANNOTATION && g->begin_ns;
+
+	return (struct extent){ g->begin_ns - wider, g->what == GPU_ANNOTATION ? g->end_ns + 1 :
+						     g->end_ns > g->begin_ns   ? g->end_ns :
+										 g->begin_ns + 1 };
+}
+
 /* Slices of a stream come in order of their begins. Those of a row lie within each other or behind
  * each other, and work is never within work. */
-static bool row_has_room(struct row *r, const struct gpu_slice *g, uint64_t end)
+static bool row_has_room(struct row *r, const struct gpu_slice *g, struct extent x)
 {
-	while (r->open_cnt && r->open[r->open_cnt - 1] <= g->begin_ns)
+	while (r->open_cnt && r->open[r->open_cnt - 1] <= x.begin)
 		r->open_cnt--;
-	return (!r->open_cnt || r->open[r->open_cnt - 1] >= end) &&
-	       (!is_work(g) || r->work_end <= g->begin_ns);
+	return (!r->open_cnt || r->open[r->open_cnt - 1] >= x.end) && x.begin >= r->begin &&
+	       (!is_work(g) || r->work_end <= x.begin);
 }
 
 static uint32_t row_beside(struct chrome_gpu *cg, uint32_t at)
@@ -329,18 +344,19 @@ static uint32_t row_beside(struct chrome_gpu *cg, uint32_t at)
 static uint32_t row_of(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner,
 		       bool sync)
 {
-	uint64_t end = g->end_ns > g->begin_ns ? g->end_ns : g->begin_ns + 1; /* as it is drawn */
+	const struct extent x = drawn(g);
 	uint32_t at = stream_row(cg, g, owner, sync);
 	struct row *r;
 
 	if (g->what == GPU_EVENT)
 		return cg->rows[at].tid;
-	while (!row_has_room(&cg->rows[at], g, end))
+	while (!row_has_room(&cg->rows[at], g, x))
 		at = cg->rows[at].next ? cg->rows[at].next : row_beside(cg, at);
 	r = &cg->rows[at];
-	vec_push(r->open, r->open_cnt, r->open_cap, end);
+	vec_push(r->open, r->open_cnt, r->open_cap, x.end);
+	r->begin = x.begin;
 	if (is_work(g))
-		r->work_end = end;
+		r->work_end = x.end;
 	return r->tid;
 }
 
@@ -405,10 +421,9 @@ static void write_on_device(struct chrome_gpu *cg, const struct gpu_slice *g,
 		chrome_event__end(cg->w);
 		cg->totals.events++;
 		break;
-	/* wider than its work by 1 ns on each side, as torch draws it: readers nest by time */
 	case GPU_ANNOTATION:
-		begin_slice(cg, "gpu_user_annotation", g->name, pid, tid,
-			    g->begin_ns ? g->begin_ns - 1 : 0, g->end_ns + 1);
+		begin_slice(cg, "gpu_user_annotation", g->name, pid, tid, drawn(g).begin,
+			    drawn(g).end);
 		JSONW_U64(cg->w, "External id", g->at.slice);
 		chrome_event__end(cg->w);
 		cg->totals.annotations++;

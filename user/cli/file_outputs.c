@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The table of files that `ptbpf export` writes. */
-#include <string.h>
+#include "cli/outputs.h"
 
-#include "export/output.h"
+#include <string.h>
 
 const struct file_output file_outputs[] = {
 #define X(row, name, suffixes, help) { &row, name, suffixes, help },

@@ -111,6 +111,17 @@ void outputs__say_incomplete(const struct outputs_result *r);
 /* Exit code of the command. Options that are not set are those of the recording. */
 int outputs__write(const struct outputs *o);
 
+/* FILE_OUTPUTS, of which export knows no more than the names: some are of parts above it. */
+extern const struct file_output {
+	const struct output *output;
+	const char *name, *suffixes, *help;
+} file_outputs[]; /* ends with a row without an output */
+/* That of the name; NULL: there is none such. */
+const struct file_output *file_output__find(const char *name);
+/* That whose suffix the path has, the longest one; NULL: nobody's. *stem: length of the path
+ * without it. */
+const struct file_output *file_output__of_path(const char *path, size_t *stem);
+
 /* A Chrome trace of each rank of a capture: what readers of distributed jobs take, such as
  * HolisticTraceAnalysis. */
 

@@ -147,11 +147,6 @@ struct output {
 FILE_OUTPUTS(X, X)
 #undef X
 
-extern const struct file_output {
-	const struct output *output;
-	const char *name, *suffixes, *help;
-} file_outputs[]; /* ends with a row without an output */
-
 /* torch's, and those of stack_tree.h that torch does not have. */
 #define STACKS_METRICS                                                                                  \
 	"self_cpu_time_total, self_cuda_time_total, self_xpu_time_total, self_privateuse1_time_total, " \
@@ -159,11 +154,6 @@ extern const struct file_output {
 	"page_fault_bytes, sampled_cpu_time, sampled_wait_time, cpu_wait_time, gil_wait_time, "         \
 	"lock_wait_time, io_wait_time, other_wait_time"
 
-/* That of the name; NULL: there is none such. */
-const struct file_output *file_output__find(const char *name);
-/* That whose suffix the path has, the longest one; NULL: nobody's. *stem: length of the path
- * without it. */
-const struct file_output *file_output__of_path(const char *path, size_t *stem);
 /* The options of a recording that has what args->output needs, each with a blank behind it; NULL:
  * this one has it. */
 const char *output__lacks(const struct output_args *args);

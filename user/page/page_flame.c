@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The page's flame graph: data of export/html/flamegraph.js. The tree is that of others, too. */
+/* The page's flame graph: the data of export/html/flamegraph.js. The tree is the page's. */
 #include "base/jsonw.h"
 #include "export/stack_tree.h"
 #include "page/page_priv.h"

@@ -162,9 +162,7 @@ static void add_node(struct line_report *lr, uint32_t i, const int64_t *values)
 	}
 }
 
-/*
- * Rows of time that no operator has.
- */
+/* Rows of time that no operator has. */
 static struct line_row *special_row(struct line_report *lr, uint32_t file, uint32_t line,
 				    enum line_special kind)
 {
@@ -311,10 +309,8 @@ static const char *module_name(const struct line_report *lr, const struct line_r
 	return strncmp(text, MODULE_PREFIX, len) ? text : text + len;
 }
 
-/*
- * The modules around a module and itself, outermost first; those of a recursion once. Returns
- * their number.
- */
+/* The modules around a module and itself, outermost first; those of a recursion once. Returns
+ * their number. */
 static uint32_t module_path(const struct line_report *lr, const struct line_row *r,
 			    const struct line_row *path[MODULE_DEPTH_MAX])
 {

@@ -63,19 +63,13 @@ class Page(Browser):
 
 
 @pytest.fixture(name="browser", scope="module")
-def start_browser():
+def start_browser(end_of_processes):
+    del end_of_processes  # checks after the browser's end, whichever test is the last
     if not shutil.which("chromium"):
         pytest.skip("needs the package chromium")
     b = Page()
     yield b
     b.close()
-
-
-@pytest.fixture(name="golden", scope="module")
-def unpack(tmp_path_factory):
-    folder = str(tmp_path_factory.mktemp("golden"))
-    subprocess.run(["tar", "-xJf", os.path.join(ROOT, "tests", "golden", "captures.tar.xz"), "-C", folder], check=True)
-    return folder
 
 
 def export(*captures, path):
@@ -98,7 +92,7 @@ def of_text(ws, lines):
 @pytest.mark.parametrize("name", CAPTURES)
 def test_looks(browser, golden, ws, name):
     """Each kind of capture: no complaint, nothing wider than the window, no section that could not be made."""
-    page = export(*(f"{golden}/{n}.ptb" for n in name.split("+")), path=ws + "/page.html")
+    page = export(*map(golden, name.split("+")), path=ws + "/page.html")
     pictures = {}
     for width, scheme in itertools.product(WIDTHS, SCHEMES if name == CAPTURES[0] else SCHEMES[:1]):
         browser.show(page, width, scheme)
@@ -113,10 +107,10 @@ def test_looks(browser, golden, ws, name):
 
 def test_sections(browser, golden, ws):
     """What was not recorded has no section, and a sentence says which option records it."""
-    browser.show(export(golden + "/everything.ptb", path=ws + "/a.html"))
+    browser.show(export(golden("everything"), path=ws + "/a.html"))
     check(browser.js("[...document.querySelectorAll('#nav a')].map(a => a.textContent)") ==
           ["Verdict", "Steps over time", "Operators", "Lines of code", "Modules", "Flame graph", "Memory", "The recording"], "sections of everything")
-    browser.show(export(golden + "/names.ptb", path=ws + "/b.html"))
+    browser.show(export(golden("names"), path=ws + "/b.html"))
     names = browser.js("[...document.querySelectorAll('#nav a')].map(a => a.textContent)")
     said = browser.js("document.getElementById('s-recording').textContent")
     check("Lines of code" not in names and "Memory" not in names, f"sections {names}")
@@ -130,7 +124,7 @@ REPORTS = {"why": ("why",), "operators": ("report",), "lines": ("report", "--by"
 @pytest.mark.parametrize("name", ("everything", "gpu_everything"))
 def test_documents(golden, ws, name):
     """The documents of the page are those of the reports, without the session's facts, which are there once."""
-    capture = f"{golden}/{name}.ptb"
+    capture = golden(name)
     docs = documents(export(capture, path=ws + "/page.html"))
     for key, (command, *words) in REPORTS.items():
         if key not in docs:
@@ -170,6 +164,14 @@ def test_steps(browser, ws):
     check(browser.js("document.querySelector('#s-steps tbody').textContent").startswith("17"), "the table of slow steps")
 
 
+def test_steps_without_probes(ws):
+    """Of steps after the probes, which are no slices, there is a sentence."""
+    captures = cases.read(os.path.join(cases.HERE, "why", "later.case"))[1]
+    [series] = documents(of_text(ws, captures["a"]))["steps"]["series"]
+    why = documents(ws + "/a.html")["why"]["step"]
+    check((series["later_count"], series["later_median_ns"]) == (why["steps"], why["median_ns"]) and series["count"] < why["steps"], f"{series} {why}")
+
+
 def test_even_steps(ws):
     """None is slow where all are alike, nor where there are too few to say."""
     for durations, above in (([10] * 40, True), ([10, 10, 10, 90], False)):
@@ -187,7 +189,7 @@ def test_many_steps(ws):
 
 def test_tables(browser, golden, ws):
     """Sorted by a click or a key, searched, and all rows on request."""
-    browser.show(export(golden + "/everything.ptb", path=ws + "/a.html"))
+    browser.show(export(golden("everything"), path=ws + "/a.html"))
     table = "document.querySelector('#s-operators table')"
     first = f"[...{table}.tBodies[0].rows].map(r => r.cells[0].textContent)"
     rows = documents(ws + "/a.html")["operators"]["rows"]
@@ -207,7 +209,7 @@ def test_tables(browser, golden, ws):
 
 def test_accessible(browser, golden, ws):
     """Landmarks, one first heading, names of sections, tables, fields and pictures; all that is used can be reached by keys."""
-    browser.show(export(golden + "/gpu_everything.ptb", path=ws + "/a.html"))
+    browser.show(export(golden("gpu_everything"), path=ws + "/a.html"))
     check(browser.js("['header', 'nav', 'main', 'footer', 'h1'].every(t => document.querySelectorAll(t).length === 1)"), "landmarks")
     check(browser.js("[...document.querySelectorAll('section')].every(s => document.getElementById(s.getAttribute('aria-labelledby')).textContent)"), "names of sections")
     check(browser.js("[...document.querySelectorAll('table')].every(t => t.caption.textContent && [...t.tHead.rows[0].cells].every(c => c.scope === 'col'))"), "tables")
@@ -263,7 +265,7 @@ BLOCKED = """await new Promise(done => {
 
 
 def test_content_security_policy(browser, golden, ws):
-    browser.show(export(golden + "/names.ptb", path=ws + "/a.html"))
+    browser.show(export(golden("names"), path=ws + "/a.html"))
     blocked = browser.js(BLOCKED)
     check(blocked == "connect-src img-src script-src-elem style-src-elem", f"blocked: {blocked}")
     check(browser.js("window.hit") is None, "a script ran")
@@ -273,7 +275,7 @@ def test_content_security_policy(browser, golden, ws):
 
 def test_without_script(golden, ws):
     """The verdict is in the markup, too."""
-    with open(export(golden + "/everything.ptb", path=ws + "/a.html"), encoding="utf-8") as f:
+    with open(export(golden("everything"), path=ws + "/a.html"), encoding="utf-8") as f:
         said = re.search(r"<noscript>(.*?)</noscript>", f.read(), re.S)[1]
     check("optimizer works parameter by parameter, 38.3 %" in said and "fused=True" in said, said)
 

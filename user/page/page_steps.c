@@ -142,6 +142,21 @@ static void put_list(struct jsonw *w, const struct step_series *ss, const uint64
 	jsonw__end_arr(w);
 }
 
+/* What followed without probes on operators. */
+static void put_later(struct jsonw *w, const struct page_steps *ps, const struct step_series *ss)
+{
+	uint32_t cnt;
+	const uint64_t *later = session__later_steps(ps->s, ss->tgid, ss->tid, &cnt);
+	uint64_t *sorted = cnt ? vec_dup(later, cnt, sizeof(*later)) : NULL;
+
+	JSONW_U64(w, "later_count", cnt);
+	if (!cnt)
+		return;
+	sort__array(sorted, cnt, sizeof(*sorted), by_ns);
+	JSONW_U64(w, "later_median_ns", quantile(sorted, cnt, 50));
+	free(sorted);
+}
+
 static void put_series(struct jsonw *w, const struct page_steps *ps, struct step_series *ss)
 {
 	uint32_t cnt = ss->step_cnt, slow = 0;
@@ -166,6 +181,7 @@ static void put_series(struct jsonw *w, const struct page_steps *ps, struct step
 	JSONW_U64(w, "longest_ns", sorted[cnt - 1]);
 	JSONW_DOUBLE(w, "slow_above_ns", slow_ns);
 	JSONW_U64(w, "slow", slow);
+	put_later(w, ps, ss);
 	put_list(w, ss, sorted, slow_ns, session__info(ps->s)->begin_ns);
 	jsonw__end_obj(w);
 	free(sorted);

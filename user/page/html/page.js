@@ -256,7 +256,8 @@ const data = JSON.parse((document.getElementById('doc-flame') || { textContent:
     return `median ${ns(series.median_ns)} (line), p10 ${ns(series.p10_ns)} to p90 ${ns(series.p90_ns)} (band), longest ${ns(series.longest_ns)}. ` +
       (!series.slow_above_ns ? 'Too few to call one slow.' :
         series.slow ? `${plural(series.slow, 'slow step')} (red): ${bound}.` : `None is slow: ${bound}.`) +
-      (series.every > 1 ? ` Drawn are every ${series.every}th step and the ${Math.min(series.slow, 500)} slowest.` : '');
+      (series.every > 1 ? ` Drawn are every ${series.every}th step and the ${Math.min(series.slow, 500)} slowest.` : '') +
+      (series.later_count ? ` Then, without probes on operators: ${plural(series.later_count, 'step')}, median ${ns(series.later_median_ns)}.` : '');
   }
 
   function stepSeries(series, several) {

@@ -302,11 +302,19 @@ static void explain_both(struct diff *d)
 	}
 }
 
+/* Does the program's own time differ, which may be small beside waits for a CPU? */
+static bool own_differs(const struct diff *d)
+{
+	if (!d->has_own || d->own.diff * d->answer.diff <= 0)
+		return false;
+	return diff__verdict_of(d, &d->own) == d->verdict ||
+	       (diff_interval__is_certain(&d->own) &&
+		fabs(d->own.diff) >= DIFF_OWN_SHARE * d->own.a);
+}
+
 static void explain_step(struct diff *d)
 {
-	/* the program's own time, where that differs: it may be small beside waits for a CPU */
-	d->to_explain = d->has_own && diff__verdict_of(d, &d->own) == d->verdict ? d->own.diff :
-										   d->answer.diff;
+	d->to_explain = own_differs(d) ? d->own.diff : d->answer.diff;
 	explain(d, 0);
 	explain_parts(d);
 	explain_cpu_waits(d);

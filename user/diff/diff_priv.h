@@ -20,6 +20,8 @@
 #define DIFF_SAME_SHARE 0.05
 /* A part that accounts for less of the difference is no cause. */
 #define DIFF_CAUSE_SHARE 0.2
+/* What is no wait for a CPU may differ by less for what such waits do to caches. */
+#define DIFF_OWN_SHARE 0.2
 /* Where steps do not differ: parts that change by so much of one, as in ranks that wait for each
  * other. */
 #define DIFF_SHIFT_SHARE 0.1
@@ -30,7 +32,7 @@
 #define DIFF_COST_SHARE 0.05
 /* Programs of which less is in both are different ones; steps whose operators have other shapes, in
  * more than that part of their calls, do different work. */
-#define DIFF_MATCHED_SHARE 0.5
+#define DIFF_MATCHED_SHARE 0.67
 #define DIFF_SHAPES_SHARE 0.2
 /* A step in the beginning that is so much longer than the median belongs to the warm-up. */
 #define DIFF_WARM_FACTOR 1.5

@@ -298,4 +298,48 @@ TEST("too deep")
 	jsonw__free(&w);
 }
 
+/* Each token as a letter, with its text or number. */
+static void take(void *arg, const struct jsonw_token *t)
+{
+	static const char letters[] = "{[}kstpuibUdn";
+	char *out = arg;
+
+	sprintf(out + strlen(out), "%c", letters[t->kind]);
+	if (t->text)
+		sprintf(out + strlen(out), "%.*s ", (int)t->len, t->text);
+	else if (t->kind >= JSONW_TOKEN_U64 && t->kind <= JSONW_TOKEN_US)
+		sprintf(out + strlen(out), "%llu ", (unsigned long long)t->u);
+}
+
+TEST("tokens instead of text")
+{
+	struct jsonw w = start();
+	char got[512] = "";
+
+	w.take = take;
+	w.take_arg = got;
+	jsonw__begin_row(&w);
+	JSONW_STR(&w, "a b", "x\"");
+	jsonw__key(&w, "k");
+	jsonw__str_begin(&w);
+	jsonw__str_put(&w, "p", 1);
+	jsonw__str_put(&w, "q", 1);
+	jsonw__str_end(&w);
+	JSONW_ARR(&w, "n");
+	jsonw__u64(&w, 7);
+	jsonw__i64(&w, 8);
+	jsonw__us(&w, 1234567);
+	jsonw__bool(&w, true);
+	jsonw__null(&w);
+	jsonw__raw(&w, "[1");
+	jsonw__more(&w, ", 2]", 4);
+	jsonw__newline(&w);
+	jsonw__end_arr(&w);
+	jsonw__end_obj(&w);
+	CU_ASSERT_EQUAL(jsonw__flush(&w), 0);
+	CU_ASSERT_STRING_EQUAL(got, "{ka b sx\" kk t pp pq kn [u7 i8 U1234567 b1 nt[1 p, 2] }}");
+	CU_ASSERT_EQUAL(sink.len, 0);
+	jsonw__free(&w);
+}
+
 SUITE("jsonw")

@@ -69,6 +69,11 @@ int jsonw__flush(struct jsonw *w)
 	return w->err;
 }
 
+/* True: it went to who takes tokens instead of text. */
+#define TAKEN(w, ...)                                                                              \
+	(__builtin_expect((w)->take != NULL, 0) &&                                                 \
+	 ((w)->take((w)->take_arg, &(const struct jsonw_token){ __VA_ARGS__ }), true))
+
 static void put_slow(struct jsonw *w, const char *data, size_t len)
 {
 	while (len && !w->err) {
@@ -136,6 +141,8 @@ static void close_level(struct jsonw *w, const char *bracket)
 
 void jsonw__begin_obj(struct jsonw *w)
 {
+	if (TAKEN(w, .kind = JSONW_TOKEN_BEGIN_OBJ))
+		return;
 	open_level(w, "{");
 }
 
@@ -147,16 +154,22 @@ void jsonw__begin_row(struct jsonw *w)
 
 void jsonw__end_obj(struct jsonw *w)
 {
+	if (TAKEN(w, .kind = JSONW_TOKEN_END))
+		return;
 	close_level(w, "}");
 }
 
 void jsonw__begin_arr(struct jsonw *w)
 {
+	if (TAKEN(w, .kind = JSONW_TOKEN_BEGIN_ARR))
+		return;
 	open_level(w, "[");
 }
 
 void jsonw__end_arr(struct jsonw *w)
 {
+	if (TAKEN(w, .kind = JSONW_TOKEN_END))
+		return;
 	close_level(w, "]");
 }
 
@@ -205,6 +218,8 @@ static void put_escaped(struct jsonw *w, const char *text, size_t len)
 
 void jsonw__key(struct jsonw *w, const char *key)
 {
+	if (TAKEN(w, .kind = JSONW_TOKEN_KEY, .text = key, .len = strlen(key)))
+		return;
 	before_value(w);
 	put(w, "\"", 1);
 	put_escaped(w, key, strlen(key));
@@ -214,6 +229,8 @@ void jsonw__key(struct jsonw *w, const char *key)
 
 void jsonw__key_lit(struct jsonw *w, const char *quoted, size_t len)
 {
+	if (TAKEN(w, .kind = JSONW_TOKEN_KEY, .text = quoted + 1, .len = len - 4))
+		return;
 	before_value(w);
 	put(w, quoted, len);
 	w->after_key = true;
@@ -221,6 +238,9 @@ void jsonw__key_lit(struct jsonw *w, const char *quoted, size_t len)
 
 void jsonw__str(struct jsonw *w, const char *text)
 {
+	if (TAKEN(w, .kind = JSONW_TOKEN_STR, .text = text ? text : "",
+		  .len = text ? strlen(text) : 0))
+		return;
 	jsonw__str_begin(w);
 	if (text)
 		put_escaped(w, text, strlen(text));
@@ -229,24 +249,33 @@ void jsonw__str(struct jsonw *w, const char *text)
 
 void jsonw__str_begin(struct jsonw *w)
 {
+	if (TAKEN(w, .kind = JSONW_TOKEN_TEXT, .text = ""))
+		return;
 	before_value(w);
 	put(w, "\"", 1);
 }
 
 void jsonw__str_put(struct jsonw *w, const char *text, size_t len)
 {
+	if (TAKEN(w, .kind = JSONW_TOKEN_PIECE, .text = text, .len = len))
+		return;
 	put_escaped(w, text, len);
 }
 
 void jsonw__str_end(struct jsonw *w)
 {
+	if (w->take)
+		return;
 	put(w, "\"", 1);
 }
 
 void jsonw__u64(struct jsonw *w, uint64_t v)
 {
-	char buf[DECIMAL_MAX], *p = decimal__u64(v, buf + sizeof(buf));
+	char buf[DECIMAL_MAX], *p;
 
+	if (TAKEN(w, .kind = JSONW_TOKEN_U64, .u = v))
+		return;
+	p = decimal__u64(v, buf + sizeof(buf));
 	before_value(w);
 	put(w, p, (size_t)(buf + sizeof(buf) - p));
 }
@@ -254,8 +283,11 @@ void jsonw__u64(struct jsonw *w, uint64_t v)
 void jsonw__i64(struct jsonw *w, int64_t v)
 {
 	char buf[DECIMAL_MAX];
-	size_t len = decimal__i64(buf, v);
+	size_t len;
 
+	if (TAKEN(w, .kind = JSONW_TOKEN_I64, .i = v))
+		return;
+	len = decimal__i64(buf, v);
 	before_value(w);
 	put(w, buf, len);
 }
@@ -264,6 +296,8 @@ void jsonw__us(struct jsonw *w, uint64_t ns)
 {
 	char buf[24], *end = buf + sizeof(buf), *p;
 
+	if (TAKEN(w, .kind = JSONW_TOKEN_US, .u = ns))
+		return;
 	end[-1] = (char)('0' + ns % 10);
 	end[-2] = (char)('0' + ns / 10 % 10);
 	end[-3] = (char)('0' + ns / 100 % 10);
@@ -275,12 +309,16 @@ void jsonw__us(struct jsonw *w, uint64_t ns)
 
 void jsonw__bool(struct jsonw *w, bool v)
 {
+	if (TAKEN(w, .kind = JSONW_TOKEN_BOOL, .u = v))
+		return;
 	before_value(w);
 	put(w, v ? "true" : "false", v ? 4 : 5);
 }
 
 void jsonw__null(struct jsonw *w)
 {
+	if (TAKEN(w, .kind = JSONW_TOKEN_NULL))
+		return;
 	before_value(w);
 	put(w, "null", 4);
 }
@@ -300,6 +338,8 @@ void jsonw__double(struct jsonw *w, double v)
 	struct jsonw_double *known;
 	uint64_t bits;
 
+	if (TAKEN(w, .kind = JSONW_TOKEN_DOUBLE, .d = v))
+		return;
 	if (!isfinite(v)) {
 		jsonw__null(w);
 		return;
@@ -321,17 +361,23 @@ void jsonw__raw(struct jsonw *w, const char *json)
 
 void jsonw__raw_n(struct jsonw *w, const char *json, size_t len)
 {
+	if (TAKEN(w, .kind = JSONW_TOKEN_TEXT, .text = json, .len = len))
+		return;
 	before_value(w);
 	put(w, json, len);
 }
 
 void jsonw__more(struct jsonw *w, const char *json, size_t len)
 {
+	if (TAKEN(w, .kind = JSONW_TOKEN_PIECE, .text = json, .len = len))
+		return;
 	put(w, json, len);
 }
 
 void jsonw__newline(struct jsonw *w)
 {
+	if (w->take)
+		return;
 	put(w, "\n", 1);
 }
 

@@ -14,9 +14,41 @@
 
 typedef int (*jsonw_out)(void *arg, const void *data, size_t len); /* 0 or negative errno */
 
+/*
+ * What a document consists of, for who makes something else of it than text. TEXT is what there is
+ * so far of a string or of the caller's own JSON: pieces go on with it until another token comes.
+ */
+struct jsonw_token {
+	enum {
+		JSONW_TOKEN_BEGIN_OBJ,
+		JSONW_TOKEN_BEGIN_ARR,
+		JSONW_TOKEN_END, /* of either */
+		JSONW_TOKEN_KEY,
+		JSONW_TOKEN_STR,
+		JSONW_TOKEN_TEXT,
+		JSONW_TOKEN_PIECE,
+		JSONW_TOKEN_U64,
+		JSONW_TOKEN_I64,
+		JSONW_TOKEN_BOOL, /* u */
+		JSONW_TOKEN_US,   /* u, in ns */
+		JSONW_TOKEN_DOUBLE,
+		JSONW_TOKEN_NULL,
+	} kind;
+	const char *text; /* until the call returns; a key's until its value comes */
+	size_t len;
+	union {
+		uint64_t u;
+		int64_t i;
+		double d;
+	};
+};
+typedef void (*jsonw_take)(void *arg, const struct jsonw_token *t);
+
 struct jsonw {
 	jsonw_out out;
 	void *arg;
+	jsonw_take take; /* not NULL: gets all instead, with take_arg */
+	void *take_arg;
 	char *buf;
 	size_t len, cap;
 	int err;        /* first error; later calls do nothing */

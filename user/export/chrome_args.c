@@ -319,24 +319,45 @@ static void put_shapes(struct writer *cw, bool strides)
 	}
 }
 
-static void put_arrays(struct writer *cw)
+static void end_array(struct writer *cw)
 {
-	JSONW_KEY(cw->w, "Concrete Inputs");
-	jsonw__raw_n(cw->w, "[", 1);
-	cw->len = 0;
-	put_concrete(cw);
-	room(cw, ITEM_ROOM);
-	put_lit(cw, "], \"Input type\": [");
-	put_types(cw);
-	room(cw, ITEM_ROOM);
-	put_lit(cw, "], \"Input Strides\": [");
-	put_shapes(cw, true);
-	room(cw, ITEM_ROOM);
-	put_lit(cw, "], \"Input Dims\": [");
-	put_shapes(cw, false);
 	room(cw, ITEM_ROOM);
 	put_lit(cw, "]");
 	jsonw__more(cw->w, cw->text, cw->len);
+	cw->len = 0;
+}
+
+static void begin_array(struct writer *cw)
+{
+	jsonw__raw_n(cw->w, "[", 1);
+}
+
+/* As text the next array goes on with the one before it; a token is one value. */
+#define next_array(cw, key)                                                                        \
+	do {                                                                                       \
+		if ((cw)->w->take) {                                                               \
+			end_array(cw);                                                             \
+			JSONW_KEY((cw)->w, key);                                                   \
+			begin_array(cw);                                                           \
+		} else {                                                                           \
+			room(cw, ITEM_ROOM);                                                       \
+			put_lit(cw, "], \"" key "\": [");                                          \
+		}                                                                                  \
+	} while (0)
+
+static void put_arrays(struct writer *cw)
+{
+	cw->len = 0;
+	JSONW_KEY(cw->w, "Concrete Inputs");
+	begin_array(cw);
+	put_concrete(cw);
+	next_array(cw, "Input type");
+	put_types(cw);
+	next_array(cw, "Input Strides");
+	put_shapes(cw, true);
+	next_array(cw, "Input Dims");
+	put_shapes(cw, false);
+	end_array(cw);
 }
 
 uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl,

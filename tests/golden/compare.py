@@ -27,7 +27,7 @@ REPORTS = ["", "--json", "--group-by-input-shape --with-flops --row-limit -1", "
            "--memory", "--memory --json", "--gpu", "--gpu --json", "--skew", "--skew --json"]
 VERDICTS = ["", "--json"]
 DIFFS = ["steps.ptb", "steps.ptb --json"]
-EXPORTS = ["chrome", "chrome --no-steps --overload-names", "et", "memory", "memory-raw", "memory-html", "memory-snapshot", "stacks", "pprof", "speedscope", "threads", "flamegraph", "html"]
+EXPORTS = ["chrome", "chrome --no-steps --overload-names", "perfetto", "et", "memory", "memory-raw", "memory-html", "memory-snapshot", "stacks", "pprof", "speedscope", "threads", "flamegraph", "html"]
 COMMANDS = [("report", words) for words in REPORTS] + [("why", words) for words in VERDICTS] + [("diff", words) for words in DIFFS] + [("export", "--format " + words) for words in EXPORTS]
 # What is made of a whole capture: damage that a reader must survive.
 DAMAGED = {"cut": lambda d: d[:len(d) // 2], "flipped": lambda d: d[:len(d) // 2] + bytes([d[len(d) // 2] ^ 0x55]) + d[len(d) // 2 + 1:],

@@ -1,6 +1,7 @@
 # Tests of user/export beside tests/cases.
 set(U ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 unit_test(out_file "${U}/test_out_file.c" ptbpf_export)
+unit_test(pb "${U}/test_pb.c" ptbpf_export)
 pytest_test(unit_random_programs unit tests/unit/test_random_programs.py)
 
 # The intervals of differences; all else of user/diff is in tests/cases/diff.

@@ -33,7 +33,7 @@ static const struct opt_def export_opts[] = {
 	  "file to write, gzip if it ends in .gz; -: standard output (default: CAPTURE with the format's suffix)",
 	  OPT_BASIC },
 	{ OPT_INT, 'p', "pid", offsetof(struct export_cfg, pid), "PID",
-	  "chrome, et, memory: the process to export (default: chrome: all of them; et, memory: the first in the capture)",
+	  "chrome, perfetto, et, memory: the process to export (default: chrome, perfetto: all of them; et, memory: the first in the capture)",
 	  OPT_BASIC },
 	{ OPT_STR, 0, "split-ranks", offsetof(struct export_cfg, split), "DIR",
 	  "chrome: a trace of each rank, DIR/rankN.pt.trace.json.gz", OPT_BASIC },

@@ -101,10 +101,10 @@ struct run_cfg {
 	RECORDING_OPTS, \
 	{ OPT_GROUP, 0, "", 0, NULL, "output" },                                                        \
 	{ OPT_STR, 'o', "output", offsetof(struct run_cfg, output), "FILE",                             \
-	  "capture file, .ptb, or what its suffix says with the capture beside it: .json or .json.gz a trace, .et.json an Execution Trace, " \
+	  "capture file, .ptb, or what its suffix says with the capture beside it: .json, .json.gz or .pftrace a trace, .et.json an Execution Trace, " \
 	  ".html a page (default: ptbpf-PID-TIME.ptb)", OPT_BASIC },                                        \
 	{ OPT_STR, 0, "trace", offsetof(struct run_cfg, trace), "FILE",                                 \
-	  "Chrome trace, .json or .json.gz (default without -o: next to the capture)", OPT_BASIC },                 \
+	  "Chrome trace, .json or .json.gz, or Perfetto's own, .pftrace (default without -o: Chrome's, next to the capture)", OPT_BASIC },                 \
 	{ OPT_FLAG, 0, "overload-names", offsetof(struct run_cfg, overload_names), NULL,                \
 	  "in traces operators with their overloads (aten::add.Tensor), as torch's capture_overload_names" }, \
 	{ OPT_STR, 0, "et", offsetof(struct run_cfg, et), "FILE",                                       \

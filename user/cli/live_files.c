@@ -10,13 +10,16 @@
 #include "base/new_file.h"
 #include "cli/live.h"
 
-/* Options that name a file of a format. */
+/* Options that name a file of a format, or of the one of two whose suffix it has. */
 static const struct {
 	size_t offset; /* in struct run_cfg */
 	const char *option, *suffix;
 	const struct output *output;
+	const char *other_suffix; /* NULL: there is one only */
+	const struct output *other;
 } file_options[] = {
-	{ offsetof(struct run_cfg, trace), "trace", ".json", &chrome_output },
+	{ offsetof(struct run_cfg, trace), "trace", ".json", &chrome_output, ".pftrace",
+	  &perfetto_output },
 	{ offsetof(struct run_cfg, et), "et", ".json", &et_output },
 	{ offsetof(struct run_cfg, flamegraph), "flamegraph", ".html", &flamegraph_output },
 	{ offsetof(struct run_cfg, page), "html", ".html", &page_output },
@@ -109,9 +112,25 @@ static int take_output(struct run_cfg *cfg)
 		return add_file(cfg, "output", f->output, path);
 	}
 	pr_error(
-		"--output '%s': a capture ends in .ptb, a trace in .json or .json.gz, an Execution Trace in "
+		"--output '%s': a capture ends in .ptb, a trace in .json, .json.gz or .pftrace, an Execution Trace in "
 		".et.json, a page in .html, a flame graph in .flamegraph.html",
 		path);
+	return -EINVAL;
+}
+
+static int take_option(struct run_cfg *cfg, size_t i)
+{
+	const char *path = *(const char **)((char *)cfg + file_options[i].offset);
+	const char *suffix = file_options[i].suffix, *other = file_options[i].other_suffix;
+
+	if (!path)
+		return 0;
+	if (fits(path, suffix))
+		return add_file(cfg, file_options[i].option, file_options[i].output, path);
+	if (other && fits(path, other))
+		return add_file(cfg, file_options[i].option, file_options[i].other, path);
+	pr_error("--%s '%s': its name ends in %s or %s.gz%s%s", file_options[i].option, path,
+		 suffix, suffix, other ? ", or in " : "", other ? other : "");
 	return -EINVAL;
 }
 
@@ -119,17 +138,8 @@ int live_files__check(struct run_cfg *cfg)
 {
 	int err = take_output(cfg);
 
-	for (size_t i = 0; i < FILE_OPTIONS && !err; i++) {
-		const char *path = *(const char **)((char *)cfg + file_options[i].offset);
-
-		if (path && !fits(path, file_options[i].suffix)) {
-			pr_error("--%s '%s': its name ends in %s or %s.gz", file_options[i].option,
-				 path, file_options[i].suffix, file_options[i].suffix);
-			return -EINVAL;
-		}
-		if (path)
-			err = add_file(cfg, file_options[i].option, file_options[i].output, path);
-	}
+	for (size_t i = 0; i < FILE_OPTIONS && !err; i++)
+		err = take_option(cfg, i);
 	return err;
 }
 

@@ -20,10 +20,7 @@
 /* kineto's offset of the row of Stream Syncs, which overlap their stream's work */
 #define SYNC_ROW 1000000
 #define NO_STREAM_ROW 1       /* kineto's, for synchronisation that belongs to none: abs(-1) */
-#define OWNER_ROW 10000000u   /* rows of the second, third, ... process on the same device */
-#define OVERLAP_ROW 1000000000u /* rows of what would cross a slice on its stream's row */
 #define OVERHEAD_PID (-1)
-#define GPU_SORT_INDEX 5000000u
 #define OVERHEAD_SORT_INDEX 16777226u
 /* clang-format on */
 

@@ -121,6 +121,11 @@ void chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint
 void chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin,
 		      uint64_t *end);
 
+/* clang-format off */
+#define OWNER_ROW 10000000u     /* rows of the second, third, ... process on the same device */
+#define OVERLAP_ROW 1000000000u /* rows of what would cross a slice on its stream's row */
+#define GPU_SORT_INDEX 5000000u
+/* clang-format on */
 /* chrome_gpu.c: activities of GPUs and the calls that caused them, with their flows. */
 struct chrome_gpu;
 struct chrome_gpu_totals { /* what only the trace knows */

@@ -19,6 +19,7 @@
 #include "export/facts_json.h"
 #include "export/gpu_text.h"
 #include "export/output.h"
+#include "export/perfetto_priv.h"
 
 /* A quarter of a year: kineto counts from the last multiple, so that a double holds ns and the
  * files of all hosts share one base (libkineto output_json.cpp, ChromeTraceBaseTime). */
@@ -287,6 +288,7 @@ struct chrome_trace {
 	uint32_t only; /* the process that it is of, 0: all */
 	struct out_file *of;
 	struct jsonw w;
+	struct perfetto *perfetto; /* takes what is written; NULL: it is JSON */
 	struct chrome_clock clock;
 	struct chrome_args_opts args;
 	struct op_schemas schemas;
@@ -372,6 +374,11 @@ static int begin_trace(struct chrome_trace *ct, const struct output_args *args)
 	ct->gpu = chrome_gpu__new(&ct->w, s, &ct->clock);
 	ct->python = chrome_python__new(&ct->w, s, &ct->clock, ct->gpu);
 	out_file__open_json(args, &ct->of, &ct->w);
+	if (args->output == &perfetto_output) {
+		ct->perfetto = perfetto__new(s, &ct->clock, ct->of);
+		ct->w.take = perfetto__take;
+		ct->w.take_arg = ct->perfetto;
+	}
 	write_head(ct);
 	return 0;
 }
@@ -542,6 +549,7 @@ static void free_trace(void *o)
 	chrome_sched__free(ct->sched);
 	chrome_gpu__free(ct->gpu);
 	chrome_python__free(ct->python);
+	perfetto__free(ct->perfetto);
 	hashmap__clear(&ct->thread_ids);
 	op_schemas__clear(&ct->schemas);
 	free(ct->threads);
@@ -561,6 +569,15 @@ static int open_trace(const struct output_args *args, void **out)
 }
 
 const struct output chrome_output = {
+	.title = "trace",
+	.viewer = "ui.perfetto.dev",
+	.open = open_trace,
+	.sink = trace_sink,
+	.finish = finish_trace,
+	.free = free_trace,
+};
+
+const struct output perfetto_output = {
 	.title = "trace",
 	.viewer = "ui.perfetto.dev",
 	.open = open_trace,

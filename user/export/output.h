@@ -119,6 +119,8 @@ struct output {
 #define FILE_OUTPUTS(FIRST, X)                                                                      \
 	FIRST(chrome_output, "chrome", ".pt.trace.json.gz .trace.json .json",                       \
 	      "Chrome trace as torch.profiler writes it (Perfetto, HTA, TensorBoard)")              \
+	X(perfetto_output, "perfetto", ".pftrace",                                                  \
+	  "the same trace in Perfetto's own format: a quarter of the size or less (ui.perfetto.dev)")   \
 	X(et_output, "et", ".et.json",                                                              \
 	  "Execution Trace as torch's ExecutionTraceObserver writes it (Chakra, et_replay, HTA)")   \
 	X(timeline_output, "memory", ".memory.json.gz",                                             \

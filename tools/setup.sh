@@ -267,6 +267,7 @@ setup_legs() {
 	# tools/check_format.sh; other releases than Debian 12 may not have it, and skip that check
 	apt_install clang-format-14 || note "clang-format-14 cannot be installed"
 	apt_install chromium || note "chromium cannot be installed: traces and flame graphs are not viewed"
+	apt_install nodejs || note "nodejs cannot be installed: Perfetto traces are not read"
 	leg "torch-$PTBPF_OLD_TORCH" venv "torch-$PTBPF_OLD_TORCH" "$PTBPF_OLD_TORCH"
 	leg distribution distribution_torch
 	leg static setup_static

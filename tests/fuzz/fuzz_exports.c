@@ -16,7 +16,7 @@
 #include "report/report.h"
 
 #define REPORTS 3 /* kinds on a stream; those in files follow */
-#define KINDS (REPORTS + 7)
+#define KINDS (REPORTS + 8)
 
 static void check_document(const char *text, size_t len, const char *what)
 {
@@ -72,7 +72,7 @@ static int write_file(struct session *s, unsigned int kind, int fd)
 {
 	static const struct output *const formats[] = {
 		&chrome_output,     &et_output,    &timeline_output,       &timeline_raw_output,
-		&speedscope_output, &pprof_output, &memory_snapshot_output
+		&speedscope_output, &pprof_output, &memory_snapshot_output, &perfetto_output
 	};
 	struct session_totals totals;
 	const struct output_args args = { .output = formats[kind],
@@ -103,6 +103,7 @@ static void check_file(struct session *s, unsigned int kind)
 					     "timeline",
 					     "raw timeline",
 					     "profiles",
+					     NULL,
 					     NULL,
 					     NULL };
 	int fd = memfd_create("export", 0);

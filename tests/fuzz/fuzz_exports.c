@@ -71,7 +71,7 @@ static void check_report(struct session *s, unsigned int kind)
 static int write_file(struct session *s, unsigned int kind, int fd)
 {
 	static const struct output *const formats[] = {
-		&chrome_output,     &et_output,    &timeline_output,       &timeline_raw_output,
+		&chrome_output,     &et_output,    &timeline_output,        &timeline_raw_output,
 		&speedscope_output, &pprof_output, &memory_snapshot_output, &perfetto_output
 	};
 	struct session_totals totals;
@@ -98,14 +98,10 @@ static int write_file(struct session *s, unsigned int kind, int fd)
 /* An exporter may refuse, with a sentence; what it writes is JSON, where it has a name here. */
 static void check_file(struct session *s, unsigned int kind)
 {
-	static const char *const names[] = { "Chrome trace",
-					     "Execution Trace",
-					     "timeline",
-					     "raw timeline",
-					     "profiles",
-					     NULL,
-					     NULL,
-					     NULL };
+	static const char *const names[] = { "Chrome trace", "Execution Trace",
+					     "timeline",     "raw timeline",
+					     "profiles",     NULL,
+					     NULL,           NULL };
 	int fd = memfd_create("export", 0);
 	char *text;
 	off_t len;

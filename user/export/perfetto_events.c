@@ -99,10 +99,10 @@ static uint64_t row_track(struct perfetto *p)
 	about.name = of;
 	about.parent = named_track(p, TRACK_DEVICE, pid, 0, &about)->uuid;
 	snprintf(name, sizeof(name), "%s %u, %s",
-		 ev->pid < 0		 ? "thread" :
+		 ev->pid < 0            ? "thread" :
 		 ev->tid >= OVERLAP_ROW ? "overlap" :
-		 ev->tid == 1		 ? "no stream, row" :
-					   "stream",
+		 ev->tid == 1           ? "no stream, row" :
+					  "stream",
 		 ev->pid < 0 ? ev->tid : ev->tid % ROW_SYNC,
 		 perfetto_file__text(&p->file, DICT_CATEGORY, ev->cat));
 	about.kind = TRACK_ROW;

@@ -15,42 +15,13 @@
 #include "capture/capture.h"
 #include "export/facts_json.h"
 #include "export/output.h"
+#include "export/pb.h"
 #include "export/stack_tree.h"
 
-/* ---- messages ---- */
-
-struct message {
-	uint8_t *data;
-	uint32_t len, cap;
-};
-
-static void put_varint(struct message *m, uint64_t v)
+/* Adds the part as a message of its own, and empties it. */
+static void put_part(struct pb *m, uint32_t field, struct pb *part)
 {
-	for (; v >= 0x80; v >>= 7)
-		vec_push(m->data, m->len, m->cap, (uint8_t)(v | 0x80));
-	vec_push(m->data, m->len, m->cap, (uint8_t)v);
-}
-
-static void put_number(struct message *m, uint32_t field, uint64_t v)
-{
-	put_varint(m, field << 3);
-	put_varint(m, v);
-}
-
-static void put_bytes(struct message *m, uint32_t field, const void *data, size_t len)
-{
-	put_varint(m, field << 3 | 2);
-	put_varint(m, len);
-	vec_reserve((void **)&m->data, &m->cap, m->len + (uint64_t)len, 1);
-	if (len)
-		memcpy(m->data + m->len, data, len);
-	m->len += (uint32_t)len;
-}
-
-/* Ends the part, which is empty again. */
-static void put_part(struct message *m, uint32_t field, struct message *part)
-{
-	put_bytes(m, field, part->data, part->len);
+	pb__bytes(m, field, part->p, part->len);
 	part->len = 0;
 }
 
@@ -130,25 +101,25 @@ static uint32_t string_id(struct pprof *pp, const char *text)
 }
 
 /* The parts of the file are written as they are made. */
-static void write_part(struct pprof *pp, uint32_t field, struct message *part)
+static void write_part(struct pprof *pp, uint32_t field, struct pb *part)
 {
-	struct message m = { 0 };
+	struct pb m = { 0 };
 
 	put_part(&m, field, part);
-	out_file__write(pp->of, m.data, m.len);
-	free(m.data);
+	out_file__write(pp->of, m.p, m.len);
+	free(m.p);
 }
 
-static void fill_type(struct pprof *pp, struct message *m, const char *name, const char *unit)
+static void fill_type(struct pprof *pp, struct pb *m, const char *name, const char *unit)
 {
-	put_number(m, TYPE_NAME, string_id(pp, name));
-	put_number(m, TYPE_UNIT,
-		   string_id(pp, !strcmp(unit, "ns") ? "nanoseconds" :
-				 *unit               ? unit :
-						       "count"));
+	pb__u64(m, TYPE_NAME, string_id(pp, name));
+	pb__u64(m, TYPE_UNIT,
+		string_id(pp, !strcmp(unit, "ns") ? "nanoseconds" :
+			      *unit               ? unit :
+						    "count"));
 }
 
-static void write_types(struct pprof *pp, struct message *m)
+static void write_types(struct pprof *pp, struct pb *m)
 {
 	bool any = false;
 
@@ -169,15 +140,15 @@ static void write_types(struct pprof *pp, struct message *m)
 	}
 }
 
-static void put_label(struct pprof *pp, struct message *m, const char *key, const char *text,
+static void put_label(struct pprof *pp, struct pb *m, const char *key, const char *text,
 		      uint64_t number)
 {
-	struct message label = { 0 };
+	struct pb label = { 0 };
 
-	put_number(&label, LABEL_KEY, string_id(pp, key));
-	put_number(&label, text ? LABEL_TEXT : LABEL_NUMBER, text ? string_id(pp, text) : number);
+	pb__u64(&label, LABEL_KEY, string_id(pp, key));
+	pb__u64(&label, text ? LABEL_TEXT : LABEL_NUMBER, text ? string_id(pp, text) : number);
 	put_part(m, SAMPLE_LABEL, &label);
-	free(label.data);
+	free(label.p);
 }
 
 static bool is_nothing(const struct pprof_row *r)
@@ -189,16 +160,16 @@ static bool is_nothing(const struct pprof_row *r)
 }
 
 /* Locations are the frames of the tree, innermost first. */
-static void write_row(struct pprof *pp, struct message *m, const struct pprof_row *r)
+static void write_row(struct pprof *pp, struct pb *m, const struct pprof_row *r)
 {
 	uint32_t cnt;
 	const struct stack_node *nodes = stack_tree__nodes(pp->tree, &cnt);
 
 	for (uint32_t n = r->node; n; n = nodes[n].parent)
-		put_number(m, SAMPLE_LOCATIONS, nodes[n].frame);
+		pb__u64(m, SAMPLE_LOCATIONS, nodes[n].frame);
 	for (uint32_t i = 0; i < STACK_METRIC_CNT; i++)
 		if (pp->metrics[i])
-			put_number(m, SAMPLE_VALUES, (uint64_t)r->sums[i]);
+			pb__u64(m, SAMPLE_VALUES, (uint64_t)r->sums[i]);
 	put_label(pp, m, "pid", NULL, r->tgid);
 	if (r->tid) {
 		put_label(pp, m, "tid", NULL, r->tid);
@@ -223,75 +194,75 @@ static uint64_t function_id(struct pprof *pp, const struct stack_frame *f)
 	return (uint64_t)(known - pp->functions) + 1;
 }
 
-static void write_locations(struct pprof *pp, struct message *m)
+static void write_locations(struct pprof *pp, struct pb *m)
 {
 	uint32_t cnt;
 	const struct stack_frame *frames = stack_tree__frames(pp->tree, &cnt);
-	struct message line = { 0 };
+	struct pb line = { 0 };
 
 	for (uint32_t i = 1; i < cnt; i++) { /* 0: that of the root */
-		put_number(&line, LINE_FUNCTION, function_id(pp, &frames[i]));
-		put_number(&line, LINE_NUMBER, (uint64_t)frames[i].line);
-		put_number(m, LOCATION_ID, i);
-		put_number(m, LOCATION_MAPPING, frames[i].kind + 1);
+		pb__u64(&line, LINE_FUNCTION, function_id(pp, &frames[i]));
+		pb__u64(&line, LINE_NUMBER, (uint64_t)frames[i].line);
+		pb__u64(m, LOCATION_ID, i);
+		pb__u64(m, LOCATION_MAPPING, frames[i].kind + 1);
 		put_part(m, LOCATION_LINE, &line);
 		write_part(pp, PROFILE_LOCATION, m);
 	}
-	free(line.data);
+	free(line.p);
 }
 
 /* Without a system_name: one that is equal to the name makes pprof cut "<module>" and the arguments
  * of templates off. */
-static void write_functions(struct pprof *pp, struct message *m)
+static void write_functions(struct pprof *pp, struct pb *m)
 {
 	for (uint32_t i = 0; i < pp->function_cnt; i++) {
-		put_number(m, FUNCTION_ID, i + 1);
-		put_number(m, FUNCTION_NAME, pp->functions[i].name);
-		put_number(m, FUNCTION_FILE, pp->functions[i].file);
-		put_number(m, FUNCTION_LINE, (uint64_t)pp->functions[i].line);
+		pb__u64(m, FUNCTION_ID, i + 1);
+		pb__u64(m, FUNCTION_NAME, pp->functions[i].name);
+		pb__u64(m, FUNCTION_FILE, pp->functions[i].file);
+		pb__u64(m, FUNCTION_LINE, (uint64_t)pp->functions[i].line);
 		write_part(pp, PROFILE_FUNCTION, m);
 	}
 }
 
-static void write_mappings(struct pprof *pp, struct message *m)
+static void write_mappings(struct pprof *pp, struct pb *m)
 {
 	for (uint32_t kind = 0; kind < STACK_KIND_CNT; kind++) {
-		put_number(m, MAPPING_ID, kind + 1);
-		put_number(m, MAPPING_FILE, string_id(pp, stack_kind__name(kind)));
+		pb__u64(m, MAPPING_ID, kind + 1);
+		pb__u64(m, MAPPING_FILE, string_id(pp, stack_kind__name(kind)));
 		for (uint32_t has = MAPPING_HAS_FUNCTIONS; has <= MAPPING_HAS_LINES; has++)
-			put_number(m, has, 1);
+			pb__u64(m, has, 1);
 		write_part(pp, PROFILE_MAPPING, m);
 	}
 }
 
-static void write_facts(struct pprof *pp, struct message *m, const struct output_args *args)
+static void write_facts(struct pprof *pp, struct pb *m, const struct output_args *args)
 {
 	char lacks[1024], text[1200];
 
-	put_number(m, PROFILE_TIME, pp->info->begin_ns + (uint64_t)pp->info->mono_to_unix_ns);
-	put_number(m, PROFILE_DURATION, pp->info->end_ns - pp->info->begin_ns);
+	pb__u64(m, PROFILE_TIME, pp->info->begin_ns + (uint64_t)pp->info->mono_to_unix_ns);
+	pb__u64(m, PROFILE_DURATION, pp->info->end_ns - pp->info->begin_ns);
 	if (pp->info->sample_hz)
-		put_number(m, PROFILE_PERIOD, 1000000000 / pp->info->sample_hz);
-	put_number(m, PROFILE_DEFAULT_TYPE, pp->default_type);
-	put_number(m, PROFILE_COMMENT, string_id(pp, "ptbpf " PTBPF_VERSION));
+		pb__u64(m, PROFILE_PERIOD, 1000000000 / pp->info->sample_hz);
+	pb__u64(m, PROFILE_DEFAULT_TYPE, pp->default_type);
+	pb__u64(m, PROFILE_COMMENT, string_id(pp, "ptbpf " PTBPF_VERSION));
 	if (loss_account__incomplete(pp->info, args->totals, lacks, sizeof(lacks))) {
 		snprintf(text, sizeof(text), "incomplete: %s", lacks);
-		put_number(m, PROFILE_COMMENT, string_id(pp, text));
+		pb__u64(m, PROFILE_COMMENT, string_id(pp, text));
 	}
 	if (stack_tree__is_cut(pp->tree))
-		put_number(m, PROFILE_COMMENT,
-			   string_id(pp, "too large: callers have what is missing below them"));
-	out_file__write(pp->of, m->data, m->len);
+		pb__u64(m, PROFILE_COMMENT,
+			string_id(pp, "too large: callers have what is missing below them"));
+	out_file__write(pp->of, m->p, m->len);
 	m->len = 0;
 }
 
-static void write_strings(struct pprof *pp, struct message *m)
+static void write_strings(struct pprof *pp, struct pb *m)
 {
 	for (uint32_t i = 0; i <= strtab__cnt(pp->strings); i++) {
 		const char *text = strtab__text(pp->strings, i);
 
-		put_bytes(m, PROFILE_STRING, text, strlen(text));
-		out_file__write(pp->of, m->data, m->len);
+		pb__bytes(m, PROFILE_STRING, text, strlen(text));
+		out_file__write(pp->of, m->p, m->len);
 		m->len = 0;
 	}
 }
@@ -306,7 +277,7 @@ static struct session_sink pprof_sink(void *o)
 static int finish_pprof(void *o, const struct output_args *args)
 {
 	struct pprof *pp = o;
-	struct message m = { 0 };
+	struct pb m = { 0 };
 
 	write_types(pp, &m);
 	for (uint32_t i = 0; i < pp->row_cnt; i++)
@@ -317,7 +288,7 @@ static int finish_pprof(void *o, const struct output_args *args)
 	write_functions(pp, &m);
 	write_facts(pp, &m, args);
 	write_strings(pp, &m);
-	free(m.data);
+	free(m.p);
 	return out_file__end(pp->of);
 }
 

@@ -207,7 +207,7 @@ static void put_causes(struct doc *doc, const struct diff *d)
 		put_cause(doc, d, &d->causes[i], i + 1);
 	if (d->waits_grow) {
 		doc__gap(doc);
-		doc__line(doc, "Waits for a CPU have grown with the time on it: %s a step.",
+		doc__line(doc, "Waits for a CPU have changed with the time on it: %s a step.",
 			  diff__signed_ns(
 				  diff_judge__part(d, DIFF_PART_WAIT + PTB_WAIT_CPU)->in.diff)
 				  .text);

@@ -32,7 +32,7 @@
 #define DIFF_COST_SHARE 0.05
 /* Programs of which less is in both are different ones; steps whose operators have other shapes, in
  * more than that part of their calls, do different work. */
-#define DIFF_MATCHED_SHARE 0.67
+#define DIFF_MATCHED_SHARE 0.6
 #define DIFF_SHAPES_SHARE 0.2
 /* A step in the beginning that is so much longer than the median belongs to the warm-up. */
 #define DIFF_WARM_FACTOR 1.5
@@ -181,7 +181,7 @@ struct diff {
 	uint32_t cause_cnt;
 	double to_explain; /* of which a cause is a large share */
 	bool shifts;       /* causes are none: parts change, and steps do not */
-	bool waits_grow;   /* those for a CPU, but no more than the time on it */
+	bool waits_grow;   /* or shrink, those for a CPU, in proportion to the time on it */
 };
 
 /* Runs both passes over the capture. 0 or negative errno, logged. */

@@ -39,7 +39,7 @@ static const struct opt_def export_opts[] = {
 	  "chrome: a trace of each rank, DIR/rankN.pt.trace.json.gz", OPT_BASIC },
 	{ OPT_SWITCH, 0, "overload-names", offsetof(struct export_cfg, out.args.overload_names),
 	  NULL,
-	  "chrome: operators with their overloads (aten::add.Tensor), as torch's capture_overload_names (default: as recorded)" },
+	  "chrome, perfetto: operators with their overloads (aten::add.Tensor), as torch's capture_overload_names (default: as recorded)" },
 	{ OPT_STR, 0, "device", offsetof(struct export_cfg, out.args.device), "DEVICE",
 	  "memory: the device to export (default: cuda:0 if anything was allocated there, else cpu)" },
 	{ OPT_CHOICE, 0, "metric", offsetof(struct export_cfg, out.args.metric),

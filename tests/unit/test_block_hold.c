@@ -200,6 +200,39 @@ TEST("more definitions than fit")
 	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
 }
 
+/* Windows of what goes on being held: a capture of each, with all definitions, while older records go. */
+TEST("copies")
+{
+	struct ptb_counter def = { .h = { .kind = PTB_REC_COUNTER, .len = sizeof(def), .ts_ns = 1 } };
+	struct capture_writer *cw = NULL, *copy = NULL;
+	struct capture_reader *cr = NULL;
+
+	CU_ASSERT_EQUAL_FATAL(capture_writer__open("", &cw), 0);
+	CU_ASSERT_EQUAL(capture_writer__control(cw, &def.h), 0); /* in the file, before it is held */
+	CU_ASSERT_EQUAL(capture_writer__hold(cw, 1000 * SEC, 1 << 20), 0);
+	for (uint64_t t = 100; t < 103; t++) {
+		int fd;
+
+		CU_ASSERT_EQUAL(capture_writer__control(cw, &def.h), 0);
+		op(cw, t * SEC);
+		op(cw, t * SEC + SEC / 2);
+		CU_ASSERT_EQUAL_FATAL(capture_writer__copy(cw, &copy), 0);
+		clock_at(copy, t * SEC); /* is in the copy alone */
+		fd = capture_writer__dup(copy);
+		CU_ASSERT_EQUAL(capture_writer__close(copy), 0);
+		capture_writer__drop(cw, (t + 1) * SEC);
+		time_cnt = control_cnt = 0;
+		CU_ASSERT_EQUAL_FATAL(capture_reader__open("copy", fd, &cr), 0);
+		CU_ASSERT(capture_reader__sealed(cr));
+		CU_ASSERT_EQUAL(capture_reader__stream(cr, see_record, NULL), 0);
+		CU_ASSERT(time_cnt == 2 && times[0] == t * SEC && times[1] == t * SEC + SEC / 2);
+		CU_ASSERT_EQUAL(capture_reader__control(cr, see_control, NULL), 0);
+		CU_ASSERT(control_cnt == t - 97 && controls[control_cnt - 1] == t * SEC);
+		capture_reader__close(cr);
+	}
+	capture_writer__discard(cw);
+}
+
 int main(void)
 {
 	return run_suite_in_scratch("block_hold");

@@ -86,11 +86,16 @@ int block_hold__put(struct block_hold *bh, const struct held_block *b)
 	return 0;
 }
 
+void block_hold__drop(struct block_hold *bh, uint64_t until_ns)
+{
+	while (bh->events.first && bh->events.first->block.newest_ns < until_ns)
+		drop_event(bh);
+}
+
 void block_hold__expire(struct block_hold *bh, uint64_t now_ns)
 {
-	while (bh->events.first && now_ns > bh->keep_ns &&
-	       bh->events.first->block.newest_ns < now_ns - bh->keep_ns)
-		drop_event(bh);
+	if (now_ns > bh->keep_ns)
+		block_hold__drop(bh, now_ns - bh->keep_ns);
 }
 
 uint64_t block_hold__since(const struct block_hold *bh)

@@ -45,6 +45,8 @@ int capture_writer__ring(struct capture_writer *cw, uint32_t ring, const void *r
  */
 int capture_writer__hold(struct capture_writer *cw, uint64_t keep_ns, uint64_t max_bytes);
 void capture_writer__expire(struct capture_writer *cw, uint64_t now_ns);
+/* What is older goes, whatever keep_ns. */
+void capture_writer__drop(struct capture_writer *cw, uint64_t until_ns);
 /* A control record that is of no use without the ring records of its time, with which it is
  * dropped. */
 int capture_writer__passing(struct capture_writer *cw, const struct ptb_rec_hdr *rec);
@@ -55,6 +57,9 @@ int capture_writer__lasting(struct capture_writer *cw, const struct ptb_rec_hdr 
  * before. Returns the first write error. */
 int capture_writer__release(struct capture_writer *cw, uint64_t *since_ns,
 			    void (*first)(void *arg, uint64_t since_ns), void *arg);
+/* Another capture, in memory, with all that this one has, which goes on holding it. Records can be
+ * added before it is closed. 0 or negative errno (logged). */
+int capture_writer__copy(struct capture_writer *cw, struct capture_writer **out);
 /* Ends a drain round: all records with ts < watermark_ns are in. Flushes blocks that are full
  * enough. */
 int capture_writer__round(struct capture_writer *cw, uint64_t watermark_ns);

@@ -77,6 +77,7 @@ struct held_block {
 int block_hold__put(struct block_hold *bh, const struct held_block *b);
 /* Drops what is older than keep_ns at this time. */
 void block_hold__expire(struct block_hold *bh, uint64_t now_ns);
+void block_hold__drop(struct block_hold *bh, uint64_t until_ns); /* what is older than that */
 /* From this time on nothing has gone; 0: nothing has at all. */
 uint64_t block_hold__since(const struct block_hold *bh);
 uint64_t block_hold__bytes(const struct block_hold *bh);

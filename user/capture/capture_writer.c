@@ -381,6 +381,11 @@ void capture_writer__expire(struct capture_writer *cw, uint64_t now_ns)
 	block_hold__expire(cw->hold, now_ns);
 }
 
+void capture_writer__drop(struct capture_writer *cw, uint64_t until_ns)
+{
+	block_hold__drop(cw->hold, until_ns);
+}
+
 static int write_held(void *arg, const struct held_block *b)
 {
 	struct capture_writer *cw = arg;
@@ -411,6 +416,44 @@ int capture_writer__release(struct capture_writer *cw, uint64_t *since_ns,
 	block_hold__each(bh, write_held, cw);
 	block_hold__free(bh);
 	return cw->err ? cw->err : cw->full;
+}
+
+/* The blocks of the file as they are. */
+static int copy_file(const struct capture_writer *cw, struct capture_writer *to)
+{
+	uint64_t at = sizeof(struct capture_file_hdr);
+	uint8_t buf[65536];
+
+	while (at < cw->file_sz && !to->err) {
+		uint64_t left = cw->file_sz - at;
+		ssize_t n = pread(cw->fd, buf, left < sizeof(buf) ? left : sizeof(buf), (off_t)at);
+
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		to->err = new_file__write(to->fd, buf, (size_t)n);
+		to->file_sz += (uint64_t)n;
+		at += (uint64_t)n;
+	}
+	return to->err;
+}
+
+int capture_writer__copy(struct capture_writer *cw, struct capture_writer **out)
+{
+	struct capture_writer *to;
+	int err = flush_all(cw);
+
+	if (!err)
+		err = capture_writer__open("", &to);
+	if (err)
+		return err;
+	err = copy_file(cw, to);
+	if (!err)
+		err = block_hold__each(cw->hold, write_held, to);
+	if (err)
+		capture_writer__discard(to);
+	else
+		*out = to;
+	return err;
 }
 
 int capture_writer__ring(struct capture_writer *cw, uint32_t ring, const void *recs, uint32_t len)

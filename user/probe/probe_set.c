@@ -697,13 +697,10 @@ void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx)
 
 void probe_set__activate(struct probe_set *ps)
 {
-	if (!++ps->window)
-		ps->window = 1;
 	shared__forget(&ps->shared);
 	if (!ps->skel->bss->active)
 		forget_scopes(ps, 0);
-	kmem__begin(&ps->kmem, ps->skel, ps->window);
-	sched__begin(&ps->sched, ps->skel, ps->window);
+	probe_set__renew_sums(ps);
 	__atomic_store_n(&ps->skel->bss->active, ps->window, __ATOMIC_SEQ_CST);
 	sampler__begin(&ps->sampler);
 }

@@ -224,6 +224,8 @@ uint32_t probe_set__missing_kmem(const struct probe_set *ps, char *buf, size_t c
 /* With kernel_memory or sched: puts the sums of all watched threads into the rings. Called before
  * probe_set__deactivate() and the last drain. 0 or negative errno. */
 int probe_set__flush_sums(struct probe_set *ps);
+/* Begins them again. */
+void probe_set__renew_sums(struct probe_set *ps);
 
 /* Hits in a process, also a removed one, that gave no record. */
 uint64_t probe_set__bare_hits(const struct probe_set *ps, uint32_t tgid);

@@ -198,6 +198,14 @@ void sched__begin(const struct sched *sc, struct ptbpf_bpf *s, uint32_t window)
 	iter__run_tasks(sc->iter);
 }
 
+void probe_set__renew_sums(struct probe_set *ps)
+{
+	if (!++ps->window)
+		ps->window = 1;
+	kmem__begin(&ps->kmem, ps->skel, ps->window);
+	sched__begin(&ps->sched, ps->skel, ps->window);
+}
+
 void sched__join(const struct sched *sc, const struct ptbpf_bpf *s)
 {
 	if (sc->on && __atomic_load_n(&s->bss->sched_active, __ATOMIC_RELAXED))

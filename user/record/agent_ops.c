@@ -327,15 +327,18 @@ void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t s
 
 void agent_ops__record_held(struct recorder *r, struct agent_proc *p, uint64_t since_ns)
 {
-	struct agent_open *o;
+	struct agent_open *first = first_open(&p->now_open, 0), *o = first;
 
-	while ((o = first_open(&p->now_open, 0))) {
-		if (o->rec.h.ts_ns < since_ns) { /* later ones have a record that is held */
+	while (o) {
+		struct ptb_rec_hdr h = o->rec.h;
+
+		if (h.ts_ns < since_ns) { /* later ones have a record that is held */
 			o->rec.h.ts_ns = since_ns;
 			o->rec.h.flags |= PTB_F_OPEN;
 			put_op(r, &o->rec.h);
 		}
-		remove_open(&p->now_open, o);
+		o->rec.h = h;
+		o = o->next[OF_ALL] == first ? NULL : o->next[OF_ALL];
 	}
 }
 

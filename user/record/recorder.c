@@ -178,8 +178,7 @@ int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struc
 	r->identities = opts->args == PROBE_ARGS_FULL;
 	r->cuda_calls = opts->gpu;
 	r->names = strtab__new();
-	recorder__steps_open(r, &opts->steps,
-			     opts->steps.name ? opts->steps.name : opts->least_steps_on);
+	recorder__steps_open(r, opts);
 	err = path ? capture_writer__open(path, &r->cw) : 0;
 	if (err)
 		goto fail;

@@ -42,8 +42,8 @@ void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d);
 /* Writes chunks that were sent before drained_ns, when the reading of the rings began. Called
  * before a round ends. */
 void recorder__agent_round(struct recorder *r, uint64_t drained_ns);
-/* Writes the operators that began before since_ns and are still open, when the capture is no longer
- * held. arg: struct recorder. */
+/* Writes the operators that began before since_ns and are still open, when what is
+ * held is written. arg: struct recorder. */
 void recorder__agents_open(void *arg, uint64_t since_ns);
 /* id: PTB_CNT_AGENT_*, PTB_CNT_GPU_DROPPED. */
 uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id);

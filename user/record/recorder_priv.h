@@ -182,8 +182,8 @@ void recorder__module_line(struct recorder *r, struct recorder_proc *p, struct p
 void recorder__modules_forget(struct recorder_proc *p);
 
 /* ---- recorder_steps.c ---- */
-/* name: of what marks the ends of steps; NULL: none are counted. */
-void recorder__steps_open(struct recorder *r, const struct step_opts *opts, const char *name);
+/* If something is to mark the ends of steps. */
+void recorder__steps_open(struct recorder *r, const struct record_opts *all);
 void recorder__steps_free(struct recorder *r);
 void recorder__steps_plan(struct recorder *r, const struct torch_plan *plan,
 			  const struct recorder_plan *rp);

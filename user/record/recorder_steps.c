@@ -38,8 +38,11 @@ static const char *opdef_name(void *arg, uint32_t tgid, uint64_t opdef, uint64_t
 	return name ? strtab__text(r->names, (uint32_t)*name) : NULL;
 }
 
-void recorder__steps_open(struct recorder *r, const struct step_opts *opts, const char *name)
+void recorder__steps_open(struct recorder *r, const struct record_opts *all)
 {
+	const struct step_opts *opts = &all->steps;
+	const char *name = opts->name ? opts->name : all->least_steps_on;
+
 	if (!name)
 		return;
 	r->step_rule = (struct step_rule){ .name = name,
@@ -50,7 +53,7 @@ void recorder__steps_open(struct recorder *r, const struct step_opts *opts, cons
 					   .opdef_name = opdef_name };
 	r->step_opts = *opts;
 	r->event_text = opts->event ? siphash__bytes(opts->event, strlen(opts->event)) | 1 : 0;
-	r->steps = step_count__new(opts->hooks, opts->only);
+	r->steps = step_count__new(opts->hooks, opts->only || all->no_op_probes);
 }
 
 void recorder__steps_free(struct recorder *r)

@@ -46,6 +46,7 @@ struct step_opts {
 struct record_opts {
 	bool ops;             /* operators */
 	bool called_ops;      /* by probes: those that the process has called before the window */
+	bool no_op_probes;    /* probes show names of annotations only; agents record operators */
 	enum probe_args args; /* what agents or probes read of operators */
 	bool stacks;          /* Python stacks */
 	bool modules; /* the stacks have the module of each call of nn.Module; implies stacks */
@@ -136,6 +137,16 @@ bool run__is_holding(const struct run *run);
 /* Writes the held records. The window begins with the first of them and lasts opts->duration_ns
  * from now on. why: the reason, for the capture. */
 void run__release(struct run *run, const char *why);
+/*
+ * While records are held: the window so far, as one of many. run__end_window() ends it and begins
+ * the next one; when late records have come, run__cut() makes a capture of it in memory: *fd, the
+ * caller's. 0 or negative errno (logged).
+ */
+struct run_window {
+	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
+};
+struct run_window run__end_window(struct run *run);
+int run__cut(struct run *run, const struct run_window *w, int *fd);
 /* What was recorded until now. */
 struct run_status {
 	uint64_t begin_ns; /* of the window, CLOCK_MONOTONIC; 0: not yet */

@@ -118,6 +118,14 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 				  (uint64_t)ru.ru_maxrss * 1024);
 }
 
+void run__gpu_meta(const struct run *run)
+{
+	if (recorder__agent_gpu(run->targets.rec))
+		recorder__meta(run->targets.rec, "gpu", "true");
+	if (run->opts.gpu)
+		recorder__meta(run->targets.rec, "cuda_calls", "true");
+}
+
 /*
  * Waits until the agents have sent everything; they poll their semaphores every 50 ms. An agent
  * that does not answer in time is left as it is: the kernel lowers its semaphores, and it stops
@@ -140,10 +148,7 @@ static void end_agents(struct run *run)
 		run__end_agent(run, &run->targets.items[i]);
 	targets__agents_meta(&run->targets);
 	target_python__meta(&run->targets);
-	if (recorder__agent_gpu(run->targets.rec))
-		recorder__meta(run->targets.rec, "gpu", "true");
-	if (run->opts.gpu)
-		recorder__meta(run->targets.rec, "cuda_calls", "true");
+	run__gpu_meta(run);
 }
 
 /* Moves the hits after the last step, by their share of the time, to the hits outside the

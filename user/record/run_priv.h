@@ -63,6 +63,8 @@ struct run {
 		uint64_t ts_ns, counters[PTB_CNT_MAP];
 	} snapshots[RUN_SNAPSHOTS];
 	uint32_t snapshot_cnt;
+	uint64_t cut[PTB_CNT_MAP]; /* of run__cut(): the counters of that window */
+	uint64_t cut_begin_ns;     /* of the window that is not ended; 0: begin_ns */
 	int64_t cost_ps;
 	struct cost_meter hits;    /* hits with a record */
 	struct cost_meter samples; /* samples of running threads */
@@ -84,6 +86,8 @@ int run__drain_rings(struct run *run);
 /* A whole round: empties the rings, then reads unknown names from the processes. 0 or negative
  * errno (reported). */
 int run__drain(struct run *run);
+/* What of GPUs the capture has. */
+void run__gpu_meta(const struct run *run);
 /* ---- run_flight.c ---- */
 int run__hold(struct run *run, uint64_t now);
 void run__take_snapshot(struct run *run, uint64_t now);

@@ -249,7 +249,7 @@ static bool needs_probe(const struct plan_func *pf, const struct target *t,
 			step_rule__is_op(ts->opts->steps.name, pf->name));
 	if (plan_func__is_memory(pf))
 		return true;
-	if (!ts->opts->ops)
+	if (!ts->opts->ops || (ts->opts->no_op_probes && pf->kind != PTB_FUNC_SCOPE))
 		return false;
 	if (plan_func__is_tensor(pf)) /* also the tensors of an agent */
 		return ts->opts->args == PROBE_ARGS_FULL && !t->no_args;
@@ -268,7 +268,7 @@ static void fill_torch_lib(const struct torch_proc *tp, const struct shared_plan
 		struct probe_site p = site_with_args(sp, i, ts->kernel_args);
 
 		/* following steps needs only the names of annotations */
-		if (ts->opts->steps.only &&
+		if ((ts->opts->steps.only || ts->opts->no_op_probes) &&
 		    (s->prog == PTB_PROG_SCOPE_CTOR || s->prog == PTB_PROG_SCOPE_END))
 			continue;
 		if (s->lib == role && (s->prog != PTB_PROG_OP_LATE || p.args) &&
@@ -595,6 +595,9 @@ static void begin_target(struct targets *ts, struct target *t, struct proc_ops *
 	target_python__use_gil(ts, t);
 	t->throttled_ns = ts->opts->sched ? proc__throttled_ns(t->pid) : 0;
 	record_process(ts, t, po->tp, po->plan, now, gap);
+	t->unprobed = ts->opts->no_op_probes && !target_agent__has_ops(t->agent);
+	if (t->unprobed)
+		recorder__unprobed(ts->rec, (uint32_t)t->pid);
 	target_cuda__attach(ts, t, po->tp); /* last: it may move the plans */
 	pr_debug("pid %d: its probes are in place", t->pid);
 }

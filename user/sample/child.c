@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Another ptbpf, started by exec; see daemon.h. */
+/* Another ptbpf, started by exec; see child.h. */
 #define LOG_DOMAIN "sample"
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,6 @@
 #define LINE_MAX_BYTES (16u << 20) /* a longer line is no line of ptbpf */
 #define PROGRESS_FD 3              /* as the child has them */
 #define NOTES_FD 4
-#define KEPT_FD 5
 #define END_POLL_MS 5
 
 void words__add(struct words *w, const char *fmt, ...)
@@ -98,8 +97,9 @@ static _Noreturn void run_child(const struct pipes *p, char **argv, int keep, pi
 	setpgid(0, 0);
 	if (progress >= 0 && notes >= 0 && dup2(p->messages[1], STDERR_FILENO) >= 0 &&
 	    dup2(progress, PROGRESS_FD) >= 0 && dup2(notes, NOTES_FD) >= 0 &&
-	    (kept < 0 || dup2(kept, KEPT_FD) >= 0) &&
-	    !syscall(SYS_close_range, kept < 0 ? KEPT_FD : KEPT_FD + 1, ~0U, CLOSE_RANGE_CLOEXEC) &&
+	    (kept < 0 || dup2(kept, CHILD_KEPT_FD) >= 0) &&
+	    !syscall(SYS_close_range, kept < 0 ? CHILD_KEPT_FD : CHILD_KEPT_FD + 1, ~0U,
+		     CLOSE_RANGE_CLOEXEC) &&
 	    !prctl(PR_SET_PDEATHSIG, SIGTERM) && getppid() == parent)
 		execv("/proc/self/exe", argv);
 	pr_error("cannot start another ptbpf: %s", errstr(errno));

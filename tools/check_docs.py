@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-COMMANDS = ("ps", "attach", "record", "sample", "trigger", "status", "report", "why", "diff", "export", "dump", "doctor")
+COMMANDS = ("ps", "attach", "record", "sample", "trigger", "status", "report", "why", "diff", "export", "dump", "top", "doctor")
 README_LINES = 150
 USER_DOCS = ["README.md", *sorted(os.path.relpath(p, ROOT) for p in glob.glob(ROOT + "/docs/*.md"))]
 ALL_DOCS = [*USER_DOCS, "HACKING.md", "tests/README.md", "schemas/README.md"]

@@ -26,7 +26,7 @@ extern const struct command commands[]; /* ends with a row without usage */
 
 extern const struct cmd_usage ps_usage, attach_usage, record_usage, sample_usage, trigger_usage,
 	status_usage, report_usage, why_usage, diff_usage, export_usage, dump_usage, doctor_usage,
-	follow_usage;
+	top_usage, follow_usage, frames_usage;
 
 int cmd_ps(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
@@ -40,7 +40,9 @@ int cmd_diff(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_follow(int argc, char **argv);
+int cmd_frames(int argc, char **argv);
 
 /* Man pages and shell completions, written from the same rows as --help; the build runs it once for
  * each. */

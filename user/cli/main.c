@@ -27,13 +27,18 @@ const struct command commands[] = {
 	{ &why_usage, cmd_why, "say where a step's time goes, and what to change" },
 	{ &diff_usage, cmd_diff, "compare two captures: is a step slower, and why" },
 	{ &export_usage, cmd_export, "convert a capture to another format" },
+	{ &top_usage, cmd_top, "show what processes do now: operators, lines, threads, steps" },
 	{ &dump_usage, cmd_dump, "print where each thread of a process is now" },
 	{ &doctor_usage, cmd_doctor, "check what works on this machine and explain what does not" },
 	{ NULL, NULL, NULL },
 };
 
-/* Of ptbpf sample, for nobody else. */
-static const struct command follow = { &follow_usage, cmd_follow, NULL };
+/* Of ptbpf sample and ptbpf top, for nobody else. */
+static const struct command hidden[] = {
+	{ &follow_usage, cmd_follow, NULL },
+	{ &frames_usage, cmd_frames, NULL },
+	{ NULL, NULL, NULL },
+};
 
 static void help(FILE *out)
 {
@@ -106,8 +111,9 @@ static int dispatch(int argc, char **argv)
 	for (c = commands; c->usage; c++)
 		if (!strcmp(argv[1], c->usage->name))
 			return run_command(c, argc, argv);
-	if (!strcmp(argv[1], follow.usage->name))
-		return run_command(&follow, argc, argv);
+	for (c = hidden; c->usage; c++)
+		if (!strcmp(argv[1], c->usage->name))
+			return run_command(c, argc, argv);
 	say_unknown(argv[1]);
 	return EXIT_USAGE;
 }

@@ -188,6 +188,24 @@ static void put_result(struct jsonw *w, const struct outputs_result *r)
 		JSONW_STR(w, "incomplete", r->incomplete);
 }
 
+void progress__frame(const struct progress *p, uint32_t slot)
+{
+	struct line l;
+
+	if (!begin_line(p, &l, "frame"))
+		return;
+	JSONW_U64(&l.w, "slot", slot);
+	end_line(p, &l);
+}
+
+void progress__ended(const struct progress *p)
+{
+	struct line l;
+
+	if (begin_line(p, &l, "ended"))
+		end_line(p, &l);
+}
+
 void progress__done(const struct progress *p, int code, const struct outputs_result *r,
 		    const struct metrics_window *metrics)
 {

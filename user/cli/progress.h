@@ -43,6 +43,9 @@ void progress__sealed(const struct progress *p, struct run *run, const struct pi
  * has happened in one. */
 void progress__following(const struct progress *p, uint32_t processes, uint64_t cost_ns);
 void progress__event(const struct progress *p, const struct event *ev);
+/* ptbpf frames: one is in that slot; its processes have ended. */
+void progress__frame(const struct progress *p, uint32_t slot);
+void progress__ended(const struct progress *p);
 /* Nothing follows. r: what was exported; NULL: nothing. */
 void progress__done(const struct progress *p, int code, const struct outputs_result *r,
 		    const struct metrics_window *metrics);

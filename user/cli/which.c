@@ -141,22 +141,54 @@ static int list(struct proc_view **views, uint32_t *cnt, uint32_t *unseen)
 	return err;
 }
 
-int which__offer(const char *command)
+static int offer(const char *command, const char *options, const struct proc_view *views,
+		 uint32_t cnt, uint32_t unseen)
 {
-	struct proc_view *views;
-	uint32_t cnt, unseen;
-
-	if (list(&views, &cnt, &unseen))
-		return EXIT_FAILED;
 	pr_error("%s: which process? See 'ptbpf %s -h'. These have loaded PyTorch:", command,
 		 command);
 	print_to_stderr(views, cnt, unseen);
 	if (cnt == 1)
-		pr_hint("sudo ptbpf %s %d -d 5s", command, views[0].facts.id.pid);
+		pr_hint("sudo ptbpf %s %d%s", command, views[0].facts.id.pid, options);
 	else
-		pr_hint("sudo ptbpf %s PID -d 5s", command);
-	free(views);
+		pr_hint("sudo ptbpf %s PID%s", command, options);
 	return EXIT_USAGE;
+}
+
+int which__offer(const char *command)
+{
+	struct proc_view *views;
+	uint32_t cnt, unseen;
+	int code;
+
+	if (list(&views, &cnt, &unseen))
+		return EXIT_FAILED;
+	code = offer(command, " -d 5s", views, cnt, unseen);
+	free(views);
+	return code;
+}
+
+int which__only(const char *command, pid_t *pid)
+{
+	struct proc_view *views;
+	uint32_t cnt, unseen, own = 0;
+	int code = EXIT_DONE;
+
+	if (list(&views, &cnt, &unseen))
+		return EXIT_FAILED;
+	for (uint32_t i = 0; i < cnt; i++) {
+		if (find(views, cnt, views[i].parent))
+			continue;
+		*pid = views[i].facts.id.pid;
+		own++;
+	}
+	if (!cnt && !unseen)
+		pr_error("%s: no process with PyTorch was found", command);
+	if (!cnt && !unseen)
+		code = EXIT_FAILED;
+	else if (own != 1)
+		code = offer(command, "", views, cnt, unseen);
+	free(views);
+	return code;
 }
 
 /* ---- by name ---- */

@@ -13,6 +13,8 @@ int which__print(const struct output_args *args, const struct proc_view *views, 
 		 uint32_t unseen);
 /* Prints the list on stderr, with the command to use. Exit code. */
 int which__offer(const char *command);
+/* The only one, but for its children. Exit code; not 0: there are others (printed), or none. */
+int which__only(const char *command, pid_t *pid);
 /* The one that --name means. Exit code; not 0: the processes to choose from are printed. */
 int which__named(const char *command, const char *name, pid_t *pid);
 

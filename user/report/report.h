@@ -381,6 +381,55 @@ struct gpu_busy {
  */
 uint32_t gpu_report__busy(void *o, struct gpu_busy *list, uint32_t max);
 
+/* ---- one window of `ptbpf top`: top_frame.c ---- */
+
+#define TOP_ROWS 200 /* of a list; of those that are more, the ones with most of the first value */
+#define TOP_NAME 160
+#define TOP_PROCS 64
+#define TOP_GPUS 16
+
+enum top_list { TOP_OPERATORS, TOP_LINES, TOP_THREADS, TOP_LISTS };
+
+/* Of an operator, a line, a thread: ns, but calls. */
+enum { TOP_SELF, TOP_TOTAL, TOP_CALLS, TOP_DEVICE };
+enum { TOP_RAN, TOP_QUEUED, TOP_BLOCKED };
+enum { TOP_ON_CPU, TOP_WAITS, TOP_VALUES = TOP_WAITS + WAITS_CNT }; /* by enum wait_group */
+
+struct top_row {
+	char name[TOP_NAME]; /* foreign */
+	uint32_t pid, tid;
+	uint64_t values[TOP_VALUES];
+};
+
+struct top_process {
+	uint32_t pid;
+	char name[TOP_NAME];
+	uint64_t main[TOP_VALUES]; /* of its main thread */
+	uint64_t operators_ns;     /* in which operators were recorded */
+	bool agent;                /* by its agent */
+	/* what is not from the capture */
+	uint64_t cpu_ns, resident, step_ns, cost_ns;
+	uint32_t steps;    /* that ended, */
+	uint64_t steps_ns; /* in this time */
+};
+
+/* Its numbers are bounded, and texts end, after top_frame__check(). */
+struct top_frame {
+	uint64_t window_ns, operators, samples, lost;
+	uint32_t process_cnt, gpu_cnt, cnt[TOP_LISTS], all[TOP_LISTS]; /* all: also without a row */
+	bool has_waits;
+	struct gpu_busy gpus[TOP_GPUS];
+	struct top_process processes[TOP_PROCS];
+	struct top_row rows[TOP_LISTS][TOP_ROWS];
+	/* what is not from the capture: since the last frame; ptbpf's own time */
+	uint64_t wall_ns, own_ns;
+};
+
+/* One pass over the session. 0 or negative errno. */
+int top_frame__fill(struct top_frame *f, struct session *s);
+/* Of one that another process has filled. False: it is none. */
+bool top_frame__check(struct top_frame *f, size_t len);
+
 /* Of the table of operators. */
 struct table_opts {
 	bool profile_memory; /* the columns of memory */

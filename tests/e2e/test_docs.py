@@ -11,7 +11,7 @@ import pytest
 from support import PTBPF, PYTHON, ROOT, WORKLOADS, check, run_ptbpf
 from test_ranks import job
 
-COMMANDS = ("ps", "attach", "record", "sample", "trigger", "status", "report", "why", "diff", "export", "dump", "doctor")
+COMMANDS = ("ps", "attach", "record", "sample", "trigger", "status", "report", "why", "diff", "export", "top", "dump", "doctor")
 BASH = """
 . "$1"
 compopt() { echo "[$*]"; }
@@ -25,7 +25,7 @@ words ptbpf attach -o ''
 words ptbpf report run
 words ptbpf record -- pyth
 """
-BASH_ANSWERS = ["--help --version ps attach record sample trigger status report why diff export dump doctor", "auto off inject", "inject", "--kernel-memory",
+BASH_ANSWERS = ["--help --version ps attach record sample trigger status report why diff export top dump doctor", "auto off inject", "inject", "--kernel-memory",
                 "memory memory-raw memory-html memory-snapshot", "[-o default]", "", "[-o default]", "", "[-o default]", ""]
 FISH = """
 source $argv[1]
@@ -101,9 +101,9 @@ def readme_commands():
 
 
 def test_readme_commands(ws):
-    """As shown, but for the pids, a directory, shorter windows, one window of a schedule, and no job of others."""
+    """As shown, but for the pids, a directory, shorter windows, one window of a schedule, one interval of a live view, and no job of others."""
     with job(ws, 2) as (first, second):
-        here = {"4242": first, "4243": second, r"-d \d+s": "-d 2s", "--all-torch": f"--pid {first}", "wait=10m": "wait=1s,repeat=1", "/var/lib/ptbpf": ws + "/windows",
+        here = {"^top": "top --once", "4242": first, "4243": second, r"-d \d+s": "-d 2s", "--all-torch": f"--pid {first}", "wait=10m": "wait=1s,repeat=1", "/var/lib/ptbpf": ws + "/windows",
                 "python train.py": f"{PYTHON} {WORKLOADS}/train_loop.py 20"}
         subprocess.run(["tar", "xf", ROOT + "/tests/golden/captures.tar.xz", "-C", ws, "gpu.ptb"], check=True)
         commands = list(readme_commands())

@@ -147,7 +147,8 @@ static void take_message(struct top *t, const char *line)
 		return;
 	if (!strncmp(line, name, sizeof(name) - 1))
 		line += sizeof(name) - 1;
-	snprintf(t->last[t->message_cnt++ % MESSAGES], sizeof(t->last[0]), "%s", line);
+	snprintf(t->last[t->message_cnt++ % MESSAGES], sizeof(t->last[0]), "%.*s",
+		 (int)sizeof(t->last[0]) - 1, line);
 	t->message_ns = clock__mono_ns();
 }
 

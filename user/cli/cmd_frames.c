@@ -304,7 +304,7 @@ static void set_opts(const struct top_cfg *cfg, struct record_opts *rec,
 		     const struct step_hooks *hooks)
 {
 	rec->ops = true;
-	rec->no_op_probes = !cfg->operators;
+	rec->names_only = !cfg->operators;
 	rec->called_ops = cfg->operators;
 	rec->sched = probe_set__can_sched();
 	rec->with_samples = SAMPLES_HZ;

@@ -24,8 +24,10 @@
 #include "cli/top.h"
 #include "cli/top_term.h"
 #include "cli/which.h"
+#include "record/targets.h"
 #include "sample/child.h"
 #include "sample/sample.h"
+#include "target/proc_info.h"
 
 #define MESSAGE_NS 10000000000ULL /* it is shown for that long */
 #define MESSAGES 4                /* that are printed at the end */
@@ -58,9 +60,9 @@ const struct cmd_usage top_usage = {
 	.synopsis = "[PID] [options]",
 	.summary =
 		"Shows what a process does now: operators, lines of Python and threads by their time, steps a second, what threads\n"
-		"wait for, the GIL, memory, GPUs, and what ptbpf itself costs. It samples stacks and uses the agent where there is one;\n"
-		"operators are recorded by probes on request only. h shows the keys. Where standard output is no terminal\n"
-		"it prints each interval as lines of text.",
+		"wait for, the GIL, memory, GPUs, and what ptbpf itself costs. It samples stacks and uses the agent where there is one.\n"
+		"Operators are recorded for an interval on request, without one if the process has an agent. h shows the keys. Where\n"
+		"standard output is no terminal it prints each interval as lines of text.",
 	.examples = "  sudo ptbpf top\n"
 		    "  sudo ptbpf top 4242 --interval 5s\n"
 		    "  sudo ptbpf top 4242 --once --json | jq '.threads[0]'\n",
@@ -81,6 +83,7 @@ struct top {
 	int memory;                                 /* that the child writes frames to */
 	struct top_frame *frame, *operators, *next; /* operators: the last with any */
 	bool any, any_operators, ended, restart, quit;
+	bool unlimited; /* --max-overhead off */
 	bool restarted; /* since the last frame */
 	bool stopping;  /* the child is told to end, and what it says of that is no news */
 	uint64_t operators_ns, last_ns, own_ns; /* last_ns: when a frame came */
@@ -172,13 +175,16 @@ static void read_messages(struct top *t)
 	}
 }
 
-/* Their probes have cost what they may: a recording without them goes on. */
+/*
+ * Their probes have cost what they may, or the agent, whose cost is not known, has recorded them
+ * for an interval: a recording without them goes on.
+ */
 static void end_operators(struct top *t, const struct top_frame *f)
 {
 	for (uint32_t i = 0; i < f->process_cnt; i++)
-		if (f->processes[i].agent || f->processes[i].operators_ns >= f->window_ns)
+		if (!f->processes[i].agent && f->processes[i].operators_ns >= f->window_ns)
 			return;
-	if (!t->cfg.top.operators || t->restart)
+	if (!t->cfg.top.operators || t->restart || t->unlimited)
 		return;
 	t->cfg.top.operators = false;
 	t->restart = true;
@@ -392,6 +398,18 @@ static bool step(struct top *t, int *code)
 	return false;
 }
 
+/* Without a recording that would have said so. */
+static bool have_gone(const struct pid_list *pids)
+{
+	for (uint32_t i = 0; i < pids->cnt; i++) {
+		char state = proc__state(pids->pids[i]);
+
+		if (state && state != 'Z')
+			return false;
+	}
+	return true;
+}
+
 /* Why it ended, after the terminal is as it was. Exit code. */
 static int conclude(struct top *t, int code)
 {
@@ -407,7 +425,7 @@ static int conclude(struct top *t, int code)
 		return t->any ? EXIT_DONE : EXIT_FAILED;
 	for (uint32_t i = first; i < t->message_cnt; i++)
 		pr_info("%s", t->last[i % MESSAGES]);
-	if (t->ended) {
+	if (t->ended || (t->restarted && have_gone(&t->cfg.top.run.pids))) {
 		pr_info("%s ended",
 			t->cfg.top.run.pids.cnt == 1 ? "the process has" : "the processes have");
 		return t->any || !t->cfg.once ? EXIT_DONE : EXIT_FAILED;
@@ -480,6 +498,10 @@ int cmd_top(int argc, char **argv)
 		if (code)
 			return code;
 	}
+	t.unlimited = share <= 0;
+	for (uint32_t i = 0; i < cfg->run.pids.cnt;
+	     i++) /* to begin with, since no probe is needed */
+		cfg->operators |= target_agent__is_awake(cfg->run.pids.pids[i]);
 	t.screen = !t.cfg.once && has_screen();
 	t.view.colour = t.screen && terminal__colour(STDOUT_FILENO);
 	return run(&t);

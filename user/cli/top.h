@@ -31,7 +31,7 @@ struct top_cfg {
 	{ OPT_DURATION, 'i', "interval", offsetof(struct top_cfg, interval_ns), "TIME",                      \
 	  "time that each screen shows (default: 1s)" },                                                     \
 	{ OPT_FLAG, 'o', "operators", offsetof(struct top_cfg, operators), NULL,                             \
-	  "record operators by probes where no agent does, as the key o does later" },                       \
+	  "record operators, by the agent for an interval, else by probes, as the key o does later (default: if there is an agent)" },                       \
 	{ OPT_STR, 0, "max-overhead", offsetof(struct top_cfg, max_overhead), "PERCENT",                     \
 	  "remove these probes when they have cost a process this share of ten seconds; off: never (default: " MAX_OVERHEAD ")" }, \
 	{ OPT_STR, 0, "step-on", offsetof(struct top_cfg, run.step_on), "NAME",                              \

@@ -260,7 +260,7 @@ static const char *why_empty(const struct screen *s)
 	if (s->v->filter[0])
 		return "nothing matches the filter";
 	if (s->v->kind == TOP_OPERATORS && !whole(s))
-		return "the process has no agent: press o to record operators by probes";
+		return "press o to record operators";
 	if (s->v->kind == TOP_OPERATORS)
 		return "no operator ran";
 	return s->v->kind == TOP_LINES ? "no line of Python was seen" : "nothing was seen";

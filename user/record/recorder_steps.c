@@ -53,7 +53,7 @@ void recorder__steps_open(struct recorder *r, const struct record_opts *all)
 					   .opdef_name = opdef_name };
 	r->step_opts = *opts;
 	r->event_text = opts->event ? siphash__bytes(opts->event, strlen(opts->event)) | 1 : 0;
-	r->steps = step_count__new(opts->hooks, opts->only || all->no_op_probes);
+	r->steps = step_count__new(opts->hooks, opts->only || all->names_only);
 }
 
 void recorder__steps_free(struct recorder *r)

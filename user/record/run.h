@@ -46,7 +46,7 @@ struct step_opts {
 struct record_opts {
 	bool ops;             /* operators */
 	bool called_ops;      /* by probes: those that the process has called before the window */
-	bool no_op_probes;    /* probes show names of annotations only; agents record operators */
+	bool names_only;      /* of operators only the names of annotations, by probes */
 	enum probe_args args; /* what agents or probes read of operators */
 	bool stacks;          /* Python stacks */
 	bool modules; /* the stacks have the module of each call of nn.Module; implies stacks */

@@ -194,7 +194,7 @@ static uint32_t choose_open(struct target_agent *ta, const struct torch_plan *pl
 static uint32_t choose_requests(struct target_agent *ta, const struct record_opts *opts,
 				bool stacks, const struct torch_plan *plan)
 {
-	bool no_ops = !opts->ops || ta->late;
+	bool no_ops = !opts->ops || opts->names_only || ta->late;
 	uint32_t w = 0;
 
 	if (opts->sample_hz)

@@ -249,7 +249,7 @@ static bool needs_probe(const struct plan_func *pf, const struct target *t,
 			step_rule__is_op(ts->opts->steps.name, pf->name));
 	if (plan_func__is_memory(pf))
 		return true;
-	if (!ts->opts->ops || (ts->opts->no_op_probes && pf->kind != PTB_FUNC_SCOPE))
+	if (!ts->opts->ops || (ts->opts->names_only && pf->kind != PTB_FUNC_SCOPE))
 		return false;
 	if (plan_func__is_tensor(pf)) /* also the tensors of an agent */
 		return ts->opts->args == PROBE_ARGS_FULL && !t->no_args;
@@ -268,7 +268,7 @@ static void fill_torch_lib(const struct torch_proc *tp, const struct shared_plan
 		struct probe_site p = site_with_args(sp, i, ts->kernel_args);
 
 		/* following steps needs only the names of annotations */
-		if ((ts->opts->steps.only || ts->opts->no_op_probes) &&
+		if ((ts->opts->steps.only || ts->opts->names_only) &&
 		    (s->prog == PTB_PROG_SCOPE_CTOR || s->prog == PTB_PROG_SCOPE_END))
 			continue;
 		if (s->lib == role && (s->prog != PTB_PROG_OP_LATE || p.args) &&
@@ -454,7 +454,7 @@ void targets__request_agent(struct targets *ts, struct target *t, struct proc_op
 	while (!t->agent->patient && !cancel__pending() &&
 	       target_agent__poll(t->agent, t->pid) == AGENT_PENDING)
 		nanosleep(&nap, NULL);
-	if (t->agent->answer != AGENT_PENDING && !t->agent->ops &&
+	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && !ts->opts->names_only &&
 	    (ts->opts->ops || ts->opts->sample_hz))
 		targets__say_agent(ts, t, t->agent->why);
 }
@@ -496,7 +496,7 @@ void targets__settle_agents(struct targets *ts)
 		if (t->state != TARGET_TRACED || !t->agent)
 			continue;
 		target_agent__note_gpu(t->agent, t->pid);
-		if (!ts->opts->ops || t->agent->late)
+		if (!ts->opts->ops || ts->opts->names_only || t->agent->late)
 			continue;
 		if (target_agent__gave_up(t->agent, ts->rec, t->pid)) {
 			ts->agents_gave_up++;
@@ -595,7 +595,7 @@ static void begin_target(struct targets *ts, struct target *t, struct proc_ops *
 	target_python__use_gil(ts, t);
 	t->throttled_ns = ts->opts->sched ? proc__throttled_ns(t->pid) : 0;
 	record_process(ts, t, po->tp, po->plan, now, gap);
-	t->unprobed = ts->opts->no_op_probes && !target_agent__has_ops(t->agent);
+	t->unprobed = ts->opts->names_only;
 	if (t->unprobed)
 		recorder__unprobed(ts->rec, (uint32_t)t->pid);
 	target_cuda__attach(ts, t, po->tp); /* last: it may move the plans */

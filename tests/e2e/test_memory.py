@@ -292,8 +292,8 @@ def test_planted_leak_of_strings(ws, detail):
 
 
 def test_children(ws):
-    """A child's blocks are not the parent's."""
-    with workload("spin.py") as p:
+    """A child's blocks are not the parent's. It lives long enough for probes that have to wait until others are placed."""
+    with workload("spin.py", env={**os.environ, "CHILD_SECONDS": "3"}) as p:
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "--children", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table",
                     "--profile-memory", "--kernel-memory") as t:

@@ -2,7 +2,7 @@
 """The simplest target: one operator 20,000 times and a rest, again and again, and how long it takes.
 
 Prints `ready`, then `rate NS` (ns per operator) again and again. SIGUSR1: fork a child that runs
-operators inside an annotation and ends. SIGUSR2: exec a program without torch. SIGTERM: end.
+operators inside an annotation for CHILD_SECONDS (1) of processor time and ends. SIGUSR2: exec a program without torch. SIGTERM: end.
 
   spin.py [NAME]      NAME: its own in /proc/PID/comm
 """
@@ -15,6 +15,7 @@ import time
 import torch
 
 REST = 0.05  # seconds: leaves the processor to the tracer and to other tests at least half the time
+CHILD_SECONDS = float(os.environ.get("CHILD_SECONDS", 1))
 x = torch.ones(4, 4)
 
 
@@ -22,7 +23,7 @@ def on_fork(*_):
     pid = os.fork()
     if pid == 0:
         with torch.autograd.profiler.record_function("child at work"):
-            while time.process_time() < 1:  # processor time: on a busy machine the child lives longer
+            while time.process_time() < CHILD_SECONDS:  # on a busy machine the child lives longer
                 torch.neg(x)
         os._exit(0)
     print(f"forked {pid}", flush=True)

@@ -2,6 +2,7 @@
 /* Clock readings; see clock.h. */
 #include "base/clock.h"
 
+#include <sys/resource.h>
 #include <time.h>
 
 static uint64_t read_clock(clockid_t id)
@@ -20,6 +21,16 @@ uint64_t clock__mono_ns(void)
 uint64_t clock__cpu_ns(void)
 {
 	return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+uint64_t clock__cpu_ns_with_children(void)
+{
+	struct rusage ru = { .ru_minflt = 0 };
+
+	getrusage(RUSAGE_CHILDREN, &ru);
+	return clock__cpu_ns() +
+	       1000000000ULL * (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) +
+	       1000ULL * (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
 }
 
 struct clock_pair clock__pair(void)

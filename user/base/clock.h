@@ -5,8 +5,9 @@
 
 #include <stdint.h>
 
-uint64_t clock__mono_ns(void); /* CLOCK_MONOTONIC, what bpf_ktime_get_ns() reads */
-uint64_t clock__cpu_ns(void);  /* processor time of this process */
+uint64_t clock__mono_ns(void);              /* CLOCK_MONOTONIC, what bpf_ktime_get_ns() reads */
+uint64_t clock__cpu_ns(void);               /* processor time of this process */
+uint64_t clock__cpu_ns_with_children(void); /* and of those of its children that have ended */
 
 struct clock_pair {
 	uint64_t mono_ns, real_ns;

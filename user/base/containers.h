@@ -108,6 +108,9 @@ void sort__array(void *v, size_t cnt, size_t size, int (*cmp)(const void *, cons
 void sort__array_r(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *, void *),
 		   void *arg);
 
+void sort__u64(uint64_t *v, size_t cnt); /* ascending */
+void sort__doubles(double *v, size_t cnt);
+
 /* For cmp. */
 static inline int sort__cmp(uint64_t a, uint64_t b)
 {

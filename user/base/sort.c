@@ -63,3 +63,25 @@ void sort__array(void *v, size_t cnt, size_t size, int (*cmp)(const void *, cons
 
 	sort__array_r(v, cnt, size, cmp_plain, &p);
 }
+
+static int cmp_u64(const void *a, const void *b)
+{
+	return sort__cmp(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+void sort__u64(uint64_t *v, size_t cnt)
+{
+	sort__array(v, cnt, sizeof(*v), cmp_u64);
+}
+
+static int cmp_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+void sort__doubles(double *v, size_t cnt)
+{
+	sort__array(v, cnt, sizeof(*v), cmp_doubles);
+}

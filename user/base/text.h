@@ -69,6 +69,14 @@ static inline size_t numbered__prefix(const char *text, size_t len)
 	return at;
 }
 
+/* Its last part: what is behind the last '/'. */
+static inline const char *path__base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 /* "1 process", "2 processes": the ending where there are several. */
 static inline const char *plural(uint64_t n, const char *ending)
 {

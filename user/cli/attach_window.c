@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/cancel.h"
 #include "base/clock.h"
@@ -104,15 +103,7 @@ struct times {
 /* The time of this process and of the children that read files for it. */
 static struct times now_times(void)
 {
-	struct rusage ru = { .ru_minflt = 0 };
-
-	getrusage(RUSAGE_CHILDREN, &ru);
-	return (struct times){
-		clock__cpu_ns() +
-			1000000000ULL * (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) +
-			1000ULL * (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec),
-		clock__mono_ns()
-	};
+	return (struct times){ clock__cpu_ns_with_children(), clock__mono_ns() };
 }
 
 static void note_read(struct window *w, pid_t pid, const struct times *since, bool failed)

@@ -74,19 +74,12 @@ static int open_second(const struct reader *r, struct session **out)
 	return err; /* what it has goes with the process */
 }
 
-static const char *short_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Without their directories, where that tells them apart. */
 static void put_names(const char *const paths[2], const char *names[2])
 {
 	for (int i = 0; i < 2; i++)
-		names[i] = short_name(paths[i]);
-	for (int i = 0; i < 2 && !strcmp(short_name(paths[0]), short_name(paths[1])); i++)
+		names[i] = path__base(paths[i]);
+	for (int i = 0; i < 2 && !strcmp(path__base(paths[0]), path__base(paths[1])); i++)
 		names[i] = paths[i];
 }
 

@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -107,18 +106,13 @@ static void on_step(void *arg, const struct step_end *e)
 		w->step_ns[w->step_cnt++ % STEPS_HELD] = e->end_ns - e->begin_ns;
 }
 
-static int by_time(const void *a, const void *b)
-{
-	return sort__cmp(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 static uint64_t median_step(const struct watched *w)
 {
 	uint32_t cnt = w->step_cnt < STEPS_HELD ? (uint32_t)w->step_cnt : STEPS_HELD;
 	uint64_t sorted[STEPS_HELD];
 
 	memcpy(sorted, w->step_ns, sizeof(sorted));
-	sort__array(sorted, cnt, sizeof(*sorted), by_time);
+	sort__u64(sorted, cnt);
 	return cnt ? sorted[cnt / 2] : 0;
 }
 
@@ -130,17 +124,6 @@ static uint64_t since(uint64_t now, uint64_t *last)
 
 	*last = now;
 	return v;
-}
-
-/* Of this process and those that read for it. */
-static uint64_t own_cpu_ns(void)
-{
-	struct rusage ru = { .ru_minflt = 0 };
-
-	getrusage(RUSAGE_CHILDREN, &ru);
-	return clock__cpu_ns() +
-	       1000000000ULL * (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) +
-	       1000ULL * (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
 }
 
 static void read_facts(struct frames *fs, struct watched *w)
@@ -168,7 +151,7 @@ static void begin_facts(struct frames *fs)
 		if (w)
 			read_facts(fs, w);
 	}
-	fs->own_ns = own_cpu_ns();
+	fs->own_ns = clock__cpu_ns_with_children();
 	fs->last_ns = clock__mono_ns();
 	fs->next_ns = fs->last_ns + fs->interval_ns;
 }
@@ -225,7 +208,7 @@ static void put_frame(struct frames *fs, struct top_frame *f)
 		add_facts(fs, &f->processes[i]);
 	f->wall_ns = fs->window.end_ns - fs->last_ns;
 	fs->last_ns = fs->window.end_ns;
-	f->own_ns = since(own_cpu_ns(), &fs->own_ns);
+	f->own_ns = since(clock__cpu_ns_with_children(), &fs->own_ns);
 	if (pwrite(CHILD_KEPT_FD, f, sizeof(*f), (off_t)(slot * sizeof(*f))) == sizeof(*f))
 		progress__frame(&fs->progress, slot);
 }

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/new_file.h"
+#include "base/text.h"
 #include "cli/live.h"
 
 /* Options that name a file of a format, or of the one of two whose suffix it has. */
@@ -37,7 +38,7 @@ static bool ends_with(const char *text, size_t len, const char *end)
 /* Has its name the suffix, with or without ".gz", or none at all? */
 static bool fits(const char *path, const char *suffix)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = path__base(path);
 	size_t len = strlen(name);
 
 	if (!strchr(*name ? name + 1 : name, '.'))

@@ -435,20 +435,13 @@ static int find_thread(struct collect *c)
 	return err;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* The first steps of a program compile, allocate and fill caches. */
 static void find_warm(struct diff_side *side)
 {
 	double *sorted = vec_dup(side->steps, side->cnt, sizeof(*sorted));
 	uint32_t most = (uint32_t)(DIFF_WARM_SHARE * side->cnt);
 
-	sort__array(sorted, side->cnt, sizeof(*sorted), by_value);
+	sort__doubles(sorted, side->cnt);
 	while (side->warm < most &&
 	       side->steps[side->warm] > DIFF_WARM_FACTOR * sorted[side->cnt / 2])
 		side->warm++;

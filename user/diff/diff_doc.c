@@ -72,13 +72,6 @@ static void put_interval(struct doc *doc, const struct diff_interval *in)
 
 /* ---- steps ---- */
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void put_side(struct doc *doc, const struct diff *d, uint32_t side, const char *key)
 {
 	const struct diff_side *ds = &d->side[side];
@@ -90,7 +83,7 @@ static void put_side(struct doc *doc, const struct diff *d, uint32_t side, const
 	for (uint32_t i = 0; i < cnt; i++)
 		mean += v[i] / cnt;
 	if (v)
-		sort__array(v, cnt, sizeof(*v), by_value);
+		sort__doubles(v, cnt);
 	doc__object(doc, key);
 	DOC(doc, FACT("capture", ds->name), FACT("steps", cnt), FACT("warm_up_steps", ds->warm),
 	    FACT("complete", (bool)!ds->lacks[0]));

@@ -63,13 +63,6 @@ static double resampled_mean(const struct blocks *b, uint64_t *state)
 	return sum / ((double)b->blocks * b->len);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* The share of resampled means that is left out on either side, of so many blocks. */
 static double tail(uint32_t blocks)
 {
@@ -102,7 +95,7 @@ struct diff_interval diff_stats__interval(const double *a, uint32_t a_cnt, const
 
 		means[i] = resampled_mean(&of[DIFF_B], &state) - before;
 	}
-	sort__array(means, DIFF_RESAMPLES, sizeof(*means), by_value);
+	sort__doubles(means, DIFF_RESAMPLES);
 	out = (uint32_t)(DIFF_RESAMPLES * tail(of[DIFF_A].blocks < of[DIFF_B].blocks ?
 						       of[DIFF_A].blocks :
 						       of[DIFF_B].blocks));

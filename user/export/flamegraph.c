@@ -11,6 +11,7 @@
 #include "base/jsonw.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "capture/capture.h"
 #include "export/facts_json.h"
 #include "export/output.h"
@@ -153,9 +154,8 @@ static void begin_session(struct flamegraph *fg, const struct session *s, const 
 {
 	const struct session_info *info = session__info(s);
 	struct flame_session *fs = &fg->sessions[fg->session_cnt++];
-	const char *slash = strrchr(name, '/');
 
-	fs->name = slash ? slash + 1 : name;
+	fs->name = path__base(name);
 	fs->s = s;
 	fs->sample_hz = info->sample_hz;
 	fs->has_stacks = info->has_py_stacks;

@@ -12,6 +12,7 @@
 
 #include "base/containers.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "export/output.h"
 #include "export/stack_tree.h"
 
@@ -150,13 +151,12 @@ static struct session_sink scope_sink(void *o)
 static int finish_scope(void *o, const struct output_args *args)
 {
 	struct speedscope *sp = o;
-	const char *slash = strrchr(args->capture, '/');
 	uint32_t waiting;
 
 	jsonw__begin_obj(&sp->w);
 	JSONW_STR(&sp->w, "$schema", "https://www.speedscope.app/file-format-schema.json");
 	JSONW_STR(&sp->w, "exporter", "ptbpf " PTBPF_VERSION);
-	JSONW_STR(&sp->w, "name", slash ? slash + 1 : args->capture);
+	JSONW_STR(&sp->w, "name", path__base(args->capture));
 	JSONW_U64(&sp->w, "activeProfileIndex", 0);
 	put_frames(sp, &waiting);
 	JSONW_ARR(&sp->w, "profiles");

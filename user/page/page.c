@@ -13,6 +13,7 @@
 
 #include "base/jsonw.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "export/stack_tree.h"
 #include "page/page_priv.h"
 #include "report/report.h"
@@ -114,12 +115,11 @@ static struct output_args args_of(const struct page *p, const struct output_args
 static int open_page(const struct output_args *args, void **out)
 {
 	struct page *p = xcalloc(1, sizeof(*p));
-	const char *slash = strrchr(args->capture, '/');
 	int err = 0;
 
 	out_file__open(args, &p->of);
 	p->tree = stack_tree__new();
-	p->capture = slash ? slash + 1 : args->capture;
+	p->capture = path__base(args->capture);
 	for (size_t i = 0; i < DOCUMENT_CNT && !err; i++) {
 		struct page_document *d = &p->documents[i];
 

@@ -84,11 +84,6 @@ static struct session_sink steps_sink(void *o)
 
 /* ---- the document ---- */
 
-static int by_ns(const void *a, const void *b)
-{
-	return sort__cmp(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 static int by_time_in_steps(const void *a, const void *b)
 {
 	const struct step_series *x = a, *y = b;
@@ -152,7 +147,7 @@ static void put_later(struct jsonw *w, const struct page_steps *ps, const struct
 	JSONW_U64(w, "later_count", cnt);
 	if (!cnt)
 		return;
-	sort__array(sorted, cnt, sizeof(*sorted), by_ns);
+	sort__u64(sorted, cnt);
 	JSONW_U64(w, "later_median_ns", quantile(sorted, cnt, 50));
 	free(sorted);
 }
@@ -165,7 +160,7 @@ static void put_series(struct jsonw *w, const struct page_steps *ps, struct step
 
 	for (uint32_t i = 0; i < cnt; i++)
 		sorted[i] = ss->steps[i].ns;
-	sort__array(sorted, cnt, sizeof(*sorted), by_ns);
+	sort__u64(sorted, cnt);
 	sort__array(ss->steps, cnt, sizeof(*ss->steps), by_begin);
 	slow_ns = slow_above(sorted, cnt);
 	for (uint32_t i = 0; i < cnt; i++)

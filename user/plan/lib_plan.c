@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Makes plans: one pass over each library, or the cache. See plan.h. */
 #define LOG_DOMAIN "plan"
+#include "base/text.h"
 #include "plan/plan.h"
 
 #include <errno.h>
@@ -230,9 +231,7 @@ static int make_in_child(const struct torch_lib *libs, const struct plan_key *ke
 			err = open_library(&a, i);
 	job.fd_cnt = a.fd_cnt;
 	job.limits.mem_bytes += a.file_bytes;
-	log__line("reading %s (once for this build, some seconds)",
-		  strrchr(main_path(libs), '/') ? strrchr(main_path(libs), '/') + 1 :
-						  main_path(libs));
+	log__line("reading %s (once for this build, some seconds)", path__base(main_path(libs)));
 	if (!err)
 		err = sandbox__run(&job, image, len);
 	log__line(NULL);

@@ -14,6 +14,7 @@
 #include "base/jsonw.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "ranks/ranks_priv.h"
 
 #define TEXT_RECORD_MAX 60000
@@ -102,21 +103,14 @@ struct input_arg {
 	const struct join_input *in;
 };
 
-/* The last part of a path: where it was read is nobody's business. */
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static void write_input(struct jsonw *w, const void *arg)
 {
 	const struct join_input *in = ((const struct input_arg *)arg)->in;
 	const struct join_machine *mc = &((const struct input_arg *)arg)->j->machines[in->machine];
 
 	jsonw__begin_obj(w);
-	JSONW_STR(w, "file", base_name(in->path));
+	/* where it was read is nobody's business */
+	JSONW_STR(w, "file", path__base(in->path));
 	JSONW_STR(w, "host", in->host);
 	JSONW_U64(w, "machine", in->machine);
 	JSONW_U64(w, "pid_shift", in->map.pid_shift);

@@ -14,19 +14,12 @@
 #define NOISE_SCALE 0.9539
 #define CLIP 2.0 /* times the threshold: more of one step does not count */
 
-static int cmp_double(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* The median; v is reordered. 0: of nothing. */
 static double median(double *v, uint32_t cnt)
 {
 	if (!cnt)
 		return 0;
-	sort__array(v, cnt, sizeof(*v), cmp_double);
+	sort__doubles(v, cnt);
 	return cnt % 2 ? v[cnt / 2] : (v[cnt / 2 - 1] + v[cnt / 2]) / 2;
 }
 
@@ -51,7 +44,7 @@ static void find_excess(const double *own, uint32_t ranks, uint32_t steps, doubl
 	for (uint32_t s = 0; s < steps; s++) {
 		for (uint32_t r = 0; r < ranks; r++)
 			tmp[r] = own[(size_t)r * steps + s];
-		sort__array(tmp, ranks, sizeof(*tmp), cmp_double);
+		sort__doubles(tmp, ranks);
 		for (uint32_t r = 0; r < ranks; r++) {
 			size_t at = (size_t)r * steps + s;
 

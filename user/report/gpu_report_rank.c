@@ -52,13 +52,6 @@ static int by_device(const void *a, const void *b)
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
 /* Most time first. */
 /* clang-format off */
 #define BY_TIME(name, type)                                              \
@@ -128,7 +121,7 @@ static void find_streams(struct gpu_report *gr)
 
 static void fill_latency(struct gr_latency *l, uint64_t *values, uint64_t cnt)
 {
-	SORT(values, cnt, by_value);
+	sort__u64(values, cnt);
 	*l = (struct gr_latency){ .cnt = cnt };
 	if (!cnt)
 		return;
@@ -181,8 +174,8 @@ static void find_depth(const struct gpu_report *gr, struct gr_device *d)
 		up[cnt] = w->launch_end;
 		down[cnt++] = w->begin;
 	}
-	SORT(up, cnt, by_value);
-	SORT(down, cnt, by_value);
+	sort__u64(up, cnt);
+	sort__u64(down, cnt);
 	at = first = up[0];
 	for (uint64_t i = 0; b < cnt;) {
 		bool rise = i < cnt && up[i] < down[b];

@@ -48,13 +48,6 @@ void mr_growth__at(struct mr_growths *g, int64_t step, int64_t time_period, uint
 	value_until(&g->by_time, time_period, value);
 }
 
-static int cmp_double(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Of the line through the values at the ends of the periods: the median over all pairs. */
 static double median_slope(const struct mr_growth *g, const double *values)
 {
@@ -66,7 +59,7 @@ static double median_slope(const struct mr_growth *g, const double *values)
 		for (uint32_t j = i + 1; j < g->cnt; j++)
 			all[n++] = (values[j] - values[i]) /
 				   (double)(g->held[j].period - g->held[i].period);
-	sort__array(all, n, sizeof(*all), cmp_double);
+	sort__doubles(all, n);
 	slope = all[(n - 1) / 2];
 	free(all);
 	return slope;

@@ -317,11 +317,6 @@ uint32_t thread_times__outside(const struct thread_times *tt, const struct threa
 	return cnt;
 }
 
-static int by_time(const void *a, const void *b)
-{
-	return sort__cmp(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 static uint64_t sum_of(const struct thread_time *t)
 {
 	uint64_t sum = 0;
@@ -355,7 +350,7 @@ static void take_open(struct timed_thread *t)
 		add_level(&in, &t->levels[--t->level_cnt]);
 	add_level(&t->t.in, &in);
 	memcpy(t->t.ns, t->t.in.ns, sizeof(t->t.ns));
-	sort__array(t->steps, t->step_cnt, sizeof(*t->steps), by_time);
+	sort__u64(t->steps, t->step_cnt);
 }
 
 bool thread_times__main(struct thread_times *tt, uint32_t tgid, struct thread_time *out)

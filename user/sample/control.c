@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "sample/daemon.h"
@@ -187,16 +187,6 @@ static void on_status(void *arg, struct http_request *rq)
 	send_answer(&a, rq);
 }
 
-static uint64_t cpu_ns_of(int who)
-{
-	struct rusage u;
-
-	if (getrusage(who, &u))
-		return 0;
-	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000000 +
-	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000;
-}
-
 static void on_metrics(void *arg, struct http_request *rq)
 {
 	struct daemon *d = arg;
@@ -204,7 +194,7 @@ static void on_metrics(void *arg, struct http_request *rq)
 	size_t len;
 	char *text;
 
-	d->metrics.cpu_ns = cpu_ns_of(RUSAGE_SELF) + cpu_ns_of(RUSAGE_CHILDREN);
+	d->metrics.cpu_ns = clock__cpu_ns_with_children();
 	text = metrics__text(&d->metrics, openmetrics, &len);
 	http_request__answer(rq, HTTP_OK,
 			     openmetrics ? OPENMETRICS "; version=1.0.0; charset=utf-8" :

@@ -2,17 +2,9 @@
 /* See event_watch.h. */
 #include "sample/event_watch.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/containers.h"
-
-static int by_size(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return sort__cmp(*x, *y);
-}
 
 uint64_t step_history__median(const struct step_history *h)
 {
@@ -22,7 +14,7 @@ uint64_t step_history__median(const struct step_history *h)
 	if (!h->cnt)
 		return 0;
 	memcpy(sorted, h->ns, h->cnt * sizeof(*sorted));
-	qsort(sorted, h->cnt, sizeof(*sorted), by_size);
+	sort__u64(sorted, h->cnt);
 	if (h->cnt % 2)
 		return sorted[mid];
 	return sorted[mid - 1] + (sorted[mid] - sorted[mid - 1]) / 2;

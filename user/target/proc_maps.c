@@ -3,6 +3,7 @@
  * Reads /proc/PID/maps. Paths are the target's choice: any byte may occur in them, a newline comes
  * as \012 (fs/proc/task_mmu.c, seq_path with "\n"). Keeps file-backed mappings only.
  */
+#include "base/text.h"
 #include "target/proc.h"
 
 #include <inttypes.h>
@@ -151,9 +152,7 @@ void proc_maps__free(struct proc_maps *maps)
 
 const char *proc_map__base(const struct proc_map *map)
 {
-	const char *slash = strrchr(map->path, '/');
-
-	return slash ? slash + 1 : map->path;
+	return path__base(map->path);
 }
 
 bool proc_maps__is_first(const struct proc_maps *maps, uint32_t idx)

@@ -66,11 +66,6 @@ static void say_line(const struct why_case *c, bool workers, char *buf, size_t c
 		 why__at(c, most ? most->line : 0, at));
 }
 
-static int by_time(const void *a, const void *b)
-{
-	return sort__cmp(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 /* Waits of a loader that has just begun: a few that are long beside all others. Their share. */
 static double first_batches(struct state *st, uint32_t *cnt)
 {
@@ -79,7 +74,7 @@ static double first_batches(struct state *st, uint32_t *cnt)
 	*cnt = 0;
 	if (!st->wait_cnt)
 		return 0;
-	sort__array(st->waits, st->wait_cnt, sizeof(*st->waits), by_time);
+	sort__u64(st->waits, st->wait_cnt);
 	median = st->waits[st->wait_cnt / 2];
 	for (uint32_t i = 0; i < st->wait_cnt; i++) {
 		bool is_first = st->waits[i] > WHY_FIRST_BATCH * median;

@@ -436,11 +436,6 @@ static void known_parts(const struct why_case *c, double known[WHY_PART_PYTHON +
 	known[WHY_PART_PYTHON] = waits ? rest : time__share(c->in.gaps_ns, c->whole_ns);
 }
 
-static int by_length(const void *a, const void *b)
-{
-	return sort__cmp(*(const uint64_t *)a, *(const uint64_t *)b);
-}
-
 /* Steps of the time without operators are what the program's steps are without probes. */
 static void measure_later(struct why_case *c, double parts[WHY_PARTS])
 {
@@ -461,7 +456,7 @@ static void measure_later(struct why_case *c, double parts[WHY_PARTS])
 			sum += later[i];
 		c->mean_ns = sum / cnt;
 		c->step_ns = c->w->later_ns = vec_dup(later, cnt, sizeof(*later));
-		sort__array(c->w->later_ns, cnt, sizeof(*later), by_length);
+		sort__u64(c->w->later_ns, cnt);
 		c->step_cnt = cnt;
 		if (!c->by_step)
 			c->steps = c->whole_ns / (c->mean_ns + 1) + 1;

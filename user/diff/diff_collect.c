@@ -141,12 +141,6 @@ static void put(struct collect *c, uint32_t to, uint32_t row, uint64_t ts_ns, do
 
 /* ---- nodes ---- */
 
-static bool is_step(uint32_t cat, const char *name)
-{
-	return cat == SLICE_USER_ANNOTATION &&
-	       !strncmp(name, SESSION_STEP_NAME, sizeof(SESSION_STEP_NAME) - 1);
-}
-
 static enum time_class class_of(const char *name, bool is_op, enum time_class around)
 {
 	enum time_class own =
@@ -185,7 +179,7 @@ static uint32_t node_of(struct collect *c, const struct slice *sl)
 	while (from < cnt && list[from].id != sl->parent)
 		from++;
 	while (cnt-- > from)
-		if (!list[cnt].is_step && !is_step(list[cnt].cat, list[cnt].name))
+		if (!list[cnt].is_step)
 			node = child_of(c, node, list[cnt].name, list[cnt].cat);
 	return child_of(c, node, sl->name, sl->cat);
 }
@@ -342,7 +336,6 @@ static void take_wait(void *arg, const struct sched_event *ev)
 	class = time_class__of_annotation(ev->at.annotation);
 	class = class == TIME_CLASSES && ev->at.op_slice ? TIME_OPERATORS : class;
 	for (uint32_t k = 0; k < PTB_WAIT_CNT; k++) {
-		bool everywhere = k == PTB_WAIT_CPU || k == PTB_WAIT_GIL;
 		uint64_t *in;
 
 		if (!ev->ns[k])
@@ -350,7 +343,7 @@ static void take_wait(void *arg, const struct sched_event *ev)
 		put(c, DIFF_STATES,
 		    named_row(c, DIFF_STATES, k, diff_part__name(DIFF_PART_WAIT + k)), ev->end_ns,
 		    (double)ev->ns[k], false);
-		if (!everywhere && class != TIME_CLASSES)
+		if (!wait__everywhere(k) && class != TIME_CLASSES)
 			continue;
 		put(c, DIFF_PARTS, DIFF_PART_WAIT + k, ev->end_ns, (double)ev->ns[k], false);
 		if (!ev->at.slice)
@@ -394,8 +387,7 @@ static void take_gpu(void *arg, const struct gpu_slice *g)
 	uint64_t at = g->launch_begin_ns ? g->launch_begin_ns : g->begin_ns;
 	uint32_t lo = 0, hi = side->cnt, row;
 
-	if ((g->what != GPU_KERNEL && g->what != GPU_MEMCPY && g->what != GPU_MEMSET) ||
-	    (g->at.tid && g->at.tgid != side->t.tgid))
+	if (!gpu_what__is_work(g->what) || (g->at.tid && g->at.tgid != side->t.tgid))
 		return;
 	BISECT(lo, hi, mid, side->begins[mid] <= at);
 	if (!lo || (double)(at - side->begins[lo - 1]) >= side->steps[lo - 1])

@@ -287,11 +287,6 @@ static uint32_t stream_row(struct chrome_gpu *cg, const struct gpu_slice *g,
 	return (uint32_t)(known - cg->rows);
 }
 
-static bool is_work(const struct gpu_slice *g)
-{
-	return g->what == GPU_KERNEL || g->what == GPU_MEMCPY || g->what == GPU_MEMSET;
-}
-
 /* As they are drawn: an annotation is wider than its work by 1 ns on each side, as in torch, since
  * readers nest by time. */
 struct extent {
@@ -314,7 +309,7 @@ static bool row_has_room(struct row *r, const struct gpu_slice *g, struct extent
 	while (r->open_cnt && r->open[r->open_cnt - 1] <= x.begin)
 		r->open_cnt--;
 	return (!r->open_cnt || r->open[r->open_cnt - 1] >= x.end) && x.begin >= r->begin &&
-	       (!is_work(g) || r->work_end <= x.begin);
+	       (!gpu_what__is_work(g->what) || r->work_end <= x.begin);
 }
 
 static uint32_t row_beside(struct chrome_gpu *cg, uint32_t at)
@@ -352,7 +347,7 @@ static uint32_t row_of(struct chrome_gpu *cg, const struct gpu_slice *g, const s
 	r = &cg->rows[at];
 	vec_push(r->open, r->open_cnt, r->open_cap, x.end);
 	r->begin = x.begin;
-	if (is_work(g))
+	if (gpu_what__is_work(g->what))
 		r->work_end = x.end;
 	return r->tid;
 }

@@ -238,10 +238,8 @@ static uint32_t event_node(struct stack_tree *st, const struct op_context *at)
 
 static bool is_step(const struct slice *sl)
 {
-	static const char step[] = SESSION_STEP_NAME;
-
 	return sl->flags & SLICE_DERIVED ||
-	       (sl->cat == SLICE_USER_ANNOTATION && !strncmp(sl->name, step, sizeof(step) - 1));
+	       (sl->cat == SLICE_USER_ANNOTATION && step_name__is(sl->name));
 }
 
 static void sum_slice(void *arg, const struct slice *sl)
@@ -348,8 +346,7 @@ static void sum_gpu(void *arg, const struct gpu_slice *g)
 	const uint64_t *launcher = hashmap__get(&st->launchers, g->at.op_slice, 0);
 	uint32_t node;
 
-	if ((g->what != GPU_KERNEL && g->what != GPU_MEMCPY && g->what != GPU_MEMSET) ||
-	    (g->at.op_slice && !launcher))
+	if (!gpu_what__is_work(g->what) || (g->at.op_slice && !launcher))
 		return;
 	node = launcher ? (uint32_t)*launcher :
 			  stack_node(st, g->at.tgid, o && o->stack ? o->stack : g->at.stack);

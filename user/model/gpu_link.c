@@ -136,7 +136,7 @@ static void find_spans(const struct gpu *g, struct annotation_spans *n)
 	for (uint32_t i = 0; i < g->work_cnt; i++) {
 		const struct gpu_work *w = &g->works[i];
 
-		if (w->call != GPU_NONE && gpu_work__counts(w) &&
+		if (w->call != GPU_NONE && gpu_what__is_work(w->what) &&
 		    context_of(g, w->call)->annotation_slice)
 			add_span(n, g, w);
 	}
@@ -221,7 +221,7 @@ static void emit_work(struct model *m, const struct gpu_work *w)
 	}
 	if (w->what != GPU_OVERHEAD)
 		s.props = gpu__device(m->gpu, w->tgid, w->device);
-	if (gpu_work__counts(w)) {
+	if (gpu_what__is_work(w->what)) {
 		m->totals->gpu_work++;
 		m->totals->gpu_unlinked += !c;
 		m->totals->gpu_before_launch += w->before_launch;

@@ -157,7 +157,7 @@ static void link_work(struct gpu *g)
 			continue;
 		w->call = n.v[at].call;
 		c = &g->calls[w->call];
-		if (!gpu_work__counts(w) || w->outside)
+		if (!gpu_what__is_work(w->what) || w->outside)
 			continue;
 		c->work_ns += w->end_ns - w->begin_ns;
 		w->before_launch = w->begin_ns + g->clock_err_ns < c->begin_ns;
@@ -175,7 +175,7 @@ static void drop_outside(struct gpu *g)
 
 		if (!w->outside)
 			g->works[n++] = *w;
-		else if (w->call != GPU_NONE && gpu_work__counts(w) &&
+		else if (w->call != GPU_NONE && gpu_what__is_work(w->what) &&
 			 w->begin_ns + GPU_TIME_SLACK_NS < g->calls[w->call].begin_ns)
 			g->wrong_times++;
 		else

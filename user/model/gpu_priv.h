@@ -150,12 +150,6 @@ int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uin
 void gpu__free(struct gpu *g); /* NULL is fine */
 /* NULL: not known */
 const struct ptb_gpu_device *gpu__device(const struct gpu *g, uint32_t tgid, uint32_t id);
-/* Work that torch counts as such: kernels, copies, fills. */
-static inline bool gpu_work__counts(const struct gpu_work *w)
-{
-	return w->what == GPU_KERNEL || w->what == GPU_MEMCPY || w->what == GPU_MEMSET;
-}
-
 /* ---- gpu_names.c ---- */
 
 /* A kernel's name demangled, an API call's without its version; interned. */

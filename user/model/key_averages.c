@@ -132,12 +132,11 @@ static bool is_dropped(const char *name)
  * they are, and steps are one row. */
 static uint32_t make_key(struct key_averages *ka, const char *name)
 {
-	static const char step[] = SESSION_STEP_NAME;
 	char *demangled = strlen(name) > 1 ? demangle(name, NULL) : NULL;
 	const char *text = demangled ? demangled : name;
 	uint32_t key;
 
-	if (!strncmp(text, step, sizeof(step) - 1))
+	if (step_name__is(text))
 		text = "ProfilerStep*";
 	key = strtab__add(ka->keys, text, strlen(text));
 	free(demangled);

@@ -6,6 +6,13 @@
 #include "capture/capture.h"
 #include "model/model_priv.h"
 
+const char *py_sample__state_name(enum py_sample_state state)
+{
+	return state == SAMPLE_RUNNING ? "running" :
+	       state == SAMPLE_QUEUED  ? "waiting for a CPU" :
+					 "blocked";
+}
+
 const char *wait__name(uint32_t what)
 {
 	static const char *const names[PTB_WAIT_CNT] = {

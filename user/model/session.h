@@ -392,13 +392,7 @@ static inline enum py_sample_state py_sample__state(const struct py_sample *ps)
 					       SAMPLE_BLOCKED;
 }
 
-/* How people call it: "waiting for a CPU". */
-static inline const char *py_sample__state_name(enum py_sample_state state)
-{
-	return state == SAMPLE_RUNNING ? "running" :
-	       state == SAMPLE_QUEUED  ? "waiting for a CPU" :
-					 "blocked";
-}
+const char *py_sample__state_name(enum py_sample_state state); /* "waiting for a CPU" */
 
 /* ---- scheduling (--sched) ---- */
 
@@ -433,6 +427,12 @@ enum gpu_what {
 	/* derived: from the first to the last GPU work on a stream launched in an annotation */
 	GPU_ANNOTATION,
 };
+
+/* Work that torch counts as such. */
+static inline bool gpu_what__is_work(enum gpu_what what)
+{
+	return what == GPU_KERNEL || what == GPU_MEMCPY || what == GPU_MEMSET;
+}
 
 struct gpu_origin {        /* what was open when a node of a CUDA graph was captured */
 	const char *op;    /* the innermost operator, "" */
@@ -507,8 +507,6 @@ struct session_opts {
 /* With the node's name behind it, what the autograd engine does for a node, hooks included: pytorch
  * torch/csrc/autograd/engine.cpp. */
 #define SESSION_NODE "autograd::engine::evaluate_function: "
-/* With a number behind it, the name of a step: torch's profiler's or a derived one. */
-#define SESSION_STEP_NAME STEP_OWN_NAME
 
 /*
  * Id of the first derived step; further ones count down. No operator has such an id, a double holds

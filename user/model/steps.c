@@ -30,7 +30,7 @@
 #include "model/model_priv.h"
 #include "steps/step_events.h"
 
-static const char step_name[] = SESSION_STEP_NAME, partial_step[] = "partial step";
+static const char step_name[] = STEP_OWN_NAME, partial_step[] = "partial step";
 
 struct finder {
 	struct facts *f;

@@ -159,7 +159,6 @@ static bool is_wanted(const struct model *m, const struct entry *e)
 
 static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64_t ts)
 {
-	static const char step[] = SESSION_STEP_NAME; /* of the program itself */
 	const struct entry *up;
 	uint64_t gap = GAP_NS;
 
@@ -176,8 +175,7 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 	if (e->begin_ns < t->last_ns + gap)
 		e->begin_ns = t->last_ns + gap;
 	t->last_ns = e->begin_ns;
-	e->is_step = is_derived(e) ||
-		     (e->cat == SLICE_USER_ANNOTATION && !strncmp(e->name, step, sizeof(step) - 1));
+	e->is_step = is_derived(e) || (e->cat == SLICE_USER_ANNOTATION && step_name__is(e->name));
 	if (t->mem)
 		memory__begin(m, t, e);
 	if (e->is_step)

@@ -66,13 +66,12 @@ static bool is_wait(const char *name)
 
 static void note_step(struct rank_times *rt, const struct slice *sl)
 {
-	static const char step[] = SESSION_STEP_NAME;
 	struct rt_step st = { .tgid = sl->tgid, .begin_ns = sl->begin_ns, .end_ns = sl->end_ns };
 
-	if (strncmp(sl->name, step, sizeof(step) - 1) != 0 ||
+	if (!step_name__is(sl->name) ||
 	    sl->flags & (SLICE_PARTIAL | SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED))
 		return;
-	st.nr = strtoll(sl->name + sizeof(step) - 1, NULL, 10);
+	st.nr = strtoll(sl->name + strlen(STEP_OWN_NAME), NULL, 10);
 	vec_push(rt->steps, rt->step_cnt, rt->step_cap, st);
 }
 

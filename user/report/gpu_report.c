@@ -75,7 +75,7 @@ static void keep_slice(void *arg, const struct slice *sl)
 	bool annotation = sl->cat == SLICE_USER_ANNOTATION;
 	struct gr_span sp = { .begin = sl->begin_ns, .end = sl->end_ns };
 
-	if (annotation && (sl->flags & SLICE_DERIVED || !strncmp(sl->name, "ProfilerStep#", 13)))
+	if (annotation && (sl->flags & SLICE_DERIVED || step_name__is(sl->name)))
 		return;
 	sp.name = text_ids__get(&gr->texts, sl->name);
 	if (annotation)
@@ -248,7 +248,7 @@ static void take_gpu(void *arg, const struct gpu_slice *g)
 
 	if (!g->rec || !g->name)
 		return;
-	if (g->what == GPU_KERNEL || g->what == GPU_MEMCPY || g->what == GPU_MEMSET)
+	if (gpu_what__is_work(g->what))
 		take_work(gr, g);
 	if (g->what == GPU_API)
 		take_call(gr, g);

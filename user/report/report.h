@@ -239,6 +239,13 @@ struct thread_time {
 	uint32_t loader_stack; /* ... and Python's stack there, 0: not recorded */
 };
 
+/* Waits for a CPU and the GIL are parts of a step wherever they are. Other ones within a class are
+ * its own: a loader waits for its workers, a collective for other ranks. */
+static inline bool wait__everywhere(uint32_t what)
+{
+	return what == PTB_WAIT_CPU || what == PTB_WAIT_GIL;
+}
+
 struct thread_times;
 /* Of each slice, with what lies in it. False: another one has it. */
 typedef void (*time_hook_fn)(void *arg, const struct slice *sl, const struct time_within *in);
@@ -286,8 +293,7 @@ static inline double pool_row__cpu_ns(const struct pool_row *r)
 static inline bool slice__is_step(const struct slice *sl)
 {
 	return sl->cat == SLICE_USER_ANNOTATION &&
-	       (sl->flags & SLICE_PARTIAL ||
-		!strncmp(sl->name, STEP_OWN_NAME, sizeof(STEP_OWN_NAME) - 1));
+	       (sl->flags & SLICE_PARTIAL || step_name__is(sl->name));
 }
 
 static inline bool slice__is_whole_step(const struct slice *sl)

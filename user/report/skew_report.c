@@ -27,7 +27,7 @@ static struct cell rank_name(const struct rank_time *t)
 /* "ProfilerStep#12" or "collective 12" */
 static struct cell step_name(const struct rank_times_result *r, uint32_t step)
 {
-	return cell__format(r->by_steps ? SESSION_STEP_NAME "%lld" : "collective %lld",
+	return cell__format(r->by_steps ? STEP_OWN_NAME "%lld" : "collective %lld",
 			    (long long)r->step_nrs[step]);
 }
 
@@ -176,9 +176,8 @@ static void add_waits(struct doc *d, const struct rank_times_result *r)
 		doc__cell(d, ".what", "%s for %s at %s%s%s: %s",
 			  rank_name(&r->ranks[w->first]).text, rank_name(&r->ranks[w->last]).text,
 			  ms((double)w->at_ns).text, in_step ? " in " : "",
-			  in_step ?
-				  cell__format(SESSION_STEP_NAME "%lld", (long long)w->step).text :
-				  "",
+			  in_step ? cell__format(STEP_OWN_NAME "%lld", (long long)w->step).text :
+				    "",
 			  w->name);
 	}
 }

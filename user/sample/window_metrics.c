@@ -76,13 +76,12 @@ static void take_operator(struct window_metrics *wm, const struct slice *sl)
 /* Steps are derived, or of a torch.profiler in the program. */
 static void take_slice(void *arg, const struct slice *sl)
 {
-	static const char step[] = SESSION_STEP_NAME;
 	struct window_metrics *wm = arg;
 
 	if (sl->cat == SLICE_CPU_OP)
 		take_operator(wm, sl);
 	if (sl->cat != SLICE_USER_ANNOTATION ||
-	    (strncmp(sl->name, step, sizeof(step) - 1) != 0 && !(sl->flags & SLICE_PARTIAL)))
+	    (!step_name__is(sl->name) && !(sl->flags & SLICE_PARTIAL)))
 		return;
 	if (sl->flags & CUT_STEP)
 		wm->w.partial_steps++;

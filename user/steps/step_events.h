@@ -7,10 +7,18 @@
 #ifndef STEPS_STEP_EVENTS_H
 #define STEPS_STEP_EVENTS_H
 
+#include <string.h>
+
 #include "ptb_event.h"
 #include "steps/step_count.h"
 
 #define STEP_OWN_NAME "ProfilerStep#" /* torch/profiler/profiler.py, with a number behind it */
+
+/* The name of a step of the program's own profiler, which derived ones have, too? */
+static inline bool step_name__is(const char *name)
+{
+	return !strncmp(name, STEP_OWN_NAME, sizeof(STEP_OWN_NAME) - 1);
+}
 
 struct step_rule {
 	const char *name; /* of the annotation that marks steps, up to its '#' */

@@ -84,8 +84,7 @@ static uint32_t waits_of(const struct why_case *c, struct time_within *in, struc
 
 	for (uint32_t k = 0; k < PTB_WAIT_CNT && waits; k++) {
 		parts[k] = wait_parts[k];
-		for (uint32_t i = why_wait__everywhere(k) ? 0 : TIME_CLASSES; i <= TIME_CLASSES;
-		     i++)
+		for (uint32_t i = wait__everywhere(k) ? 0 : TIME_CLASSES; i <= TIME_CLASSES; i++)
 			parts[k].ns +=
 				take_from(in, i, why_amount__ns(c->thread, &waits->of[i][k]));
 	}

@@ -234,7 +234,7 @@ static double put_waits(const struct why_thread *t, uint64_t later_ns, double sh
 
 	for (uint32_t k = 0; k < PTB_WAIT_CNT && t->waits; k++) {
 		shares[WHY_PART_WAIT + k] =
-			why_wait__everywhere(k) ?
+			wait__everywhere(k) ?
 				time__share(t->later->waits_ns[k], later_ns) :
 				why_later__waits(t, later_ns, 1u << k,
 						 t->waits->of[TIME_CLASSES][k].all_ns);

@@ -126,13 +126,6 @@ void why_outer__add(const struct why_seen *seen, struct why_outer *o, struct why
 /* The parts of a step: classes, nothing that has one, waits. */
 enum { WHY_PART_PYTHON = TIME_CLASSES, WHY_PART_WAIT, WHY_PARTS = WHY_PART_WAIT + PTB_WAIT_CNT };
 
-/* Waits for a CPU and the GIL are parts wherever they are. Other ones within a class are its own: a
- * loader waits for its workers, a collective for other ranks. */
-static inline bool why_wait__everywhere(uint32_t what)
-{
-	return what == PTB_WAIT_CPU || what == PTB_WAIT_GIL;
-}
-
 struct why_later;
 void why_later__sample(const struct why_seen *seen, const struct py_sample *ps);
 /* A rule takes what is seen: so it does the samples in it. */

@@ -100,7 +100,7 @@ static void decide(struct diff *d)
 			"steps vary too much to tell: record more of them, or on a quieter machine");
 }
 
-static const double *counted(const struct diff_side *s, bool later, uint32_t *cnt)
+const double *diff_side__steps(const struct diff_side *s, bool later, uint32_t *cnt)
 {
 	*cnt = later ? s->later_cnt : s->cnt - s->warm;
 	return later ? s->later : s->steps + s->warm;
@@ -109,8 +109,8 @@ static const double *counted(const struct diff_side *s, bool later, uint32_t *cn
 static struct diff_interval steps_interval(const struct diff *d, bool later)
 {
 	uint32_t a_cnt, b_cnt;
-	const double *a = counted(&d->side[DIFF_A], later, &a_cnt),
-		     *b = counted(&d->side[DIFF_B], later, &b_cnt);
+	const double *a = diff_side__steps(&d->side[DIFF_A], later, &a_cnt),
+		     *b = diff_side__steps(&d->side[DIFF_B], later, &b_cnt);
 
 	return diff_stats__interval(a, a_cnt, b, b_cnt);
 }
@@ -133,7 +133,7 @@ static bool has_enough_steps(struct diff *d)
 	for (uint32_t side = 0; side < DIFF_SIDES; side++) {
 		uint32_t cnt;
 
-		counted(&d->side[side], d->by_later, &cnt);
+		diff_side__steps(&d->side[side], d->by_later, &cnt);
 		if (cnt >= DIFF_STEPS_MIN)
 			continue;
 		snprintf(d->reason, sizeof(d->reason),

@@ -75,9 +75,9 @@ static void put_interval(struct doc *doc, const struct diff_interval *in)
 static void put_side(struct doc *doc, const struct diff *d, uint32_t side, const char *key)
 {
 	const struct diff_side *ds = &d->side[side];
-	uint32_t cnt = d->by_later ? ds->later_cnt : ds->cnt - ds->warm;
-	double *v = cnt ? vec_dup(d->by_later ? ds->later : ds->steps + ds->warm, cnt, sizeof(*v)) :
-			  NULL;
+	uint32_t cnt;
+	const double *steps = diff_side__steps(ds, d->by_later, &cnt);
+	double *v = cnt ? vec_dup(steps, cnt, sizeof(*v)) : NULL;
 	double mean = 0;
 
 	for (uint32_t i = 0; i < cnt; i++)
@@ -123,8 +123,7 @@ static void put_verdict(struct doc *doc, const struct diff *d)
 		DOC(doc, whole("ns", d->answer.diff), whole("low_ns", d->answer.low),
 		    whole("high_ns", d->answer.high), FACT("share", d->answer.diff / d->whole.a),
 		    FACT("low", d->answer.low / d->whole.a),
-		    FACT("high", d->answer.high / d->whole.a),
-		    FACT("unprobed", (bool)(d->by_later && !d->by_own)),
+		    FACT("high", d->answer.high / d->whole.a), FACT("unprobed", d->by_later),
 		    FACT("without_cpu_waits", d->by_own));
 		doc__end(doc);
 	}

@@ -29,6 +29,14 @@ static double *amounts_new(const struct diff_side *ds)
 	return xcalloc(ds->cnt, sizeof(double));
 }
 
+static double *amounts_of(const struct diff_side *ds, const struct diff_series *s)
+{
+	double *v = amounts_new(ds);
+
+	add_series(ds, s, v);
+	return v;
+}
+
 static struct diff_interval interval_of(const struct diff *d, double *of[DIFF_SIDES])
 {
 	const struct diff_side *a = &d->side[DIFF_A], *b = &d->side[DIFF_B];
@@ -44,10 +52,8 @@ static struct diff_interval row_interval(const struct diff *d, const struct diff
 {
 	double *of[DIFF_SIDES];
 
-	for (uint32_t side = 0; side < DIFF_SIDES; side++) {
-		of[side] = amounts_new(&d->side[side]);
-		add_series(&d->side[side], &r->of[side], of[side]);
-	}
+	for (uint32_t side = 0; side < DIFF_SIDES; side++)
+		of[side] = amounts_of(&d->side[side], &r->of[side]);
 	return interval_of(d, of);
 }
 
@@ -69,9 +75,8 @@ static struct diff_interval weighted(const struct diff *d, double own, double wa
 
 	for (uint32_t side = 0; side < DIFF_SIDES; side++) {
 		const struct diff_side *ds = &d->side[side];
-		double *v = of[side] = amounts_new(ds);
+		double *v = of[side] = amounts_of(ds, &r->of[side]);
 
-		add_series(ds, &r->of[side], v);
 		for (uint32_t i = 0; i < ds->cnt - ds->warm; i++)
 			v[i] = waits * v[i] + own * (ds->steps[ds->warm + i] - v[i]);
 	}

@@ -122,7 +122,6 @@ struct diff_side {
 	struct session_totals totals;
 	const struct session_process *proc; /* NULL: nothing is known of any thread */
 	struct thread_time t;
-	uint64_t step_cnt;
 	double *steps; /* ns of each that counts, in order of time, */
 	uint32_t cnt, cap;
 	uint64_t *begins; /* and when it began; those of the warm-up are not among them */
@@ -187,6 +186,8 @@ struct diff {
 /* Runs both passes over the capture. 0 or negative errno, logged. */
 int diff_collect__run(struct diff *d, uint32_t side);
 uint32_t diff__text_id(struct diff *d, const char *text); /* 0: "" */
+/* Of the steps that count, or of those without probes, what each took. */
+const double *diff_side__steps(const struct diff_side *s, bool later, uint32_t *cnt);
 struct diff_row *diff__row(struct diff *d, enum diff_view view, uint64_t k0, uint64_t k1);
 
 /* Places of both trees. */

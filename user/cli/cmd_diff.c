@@ -27,7 +27,7 @@ struct diff_cfg {
 
 static const struct opt_def diff_opts[] = {
 	{ OPT_STR, 0, "fail-above", offsetof(struct diff_cfg, fail_above), "PERCENT",
-	  "exit with 4 if a step is slower by more than this, at 95% confidence; with 3 if that cannot be told",
+	  "exit with 4 if a step is slower by more than this, at 95% confidence; with 3 if that is not known",
 	  OPT_BASIC },
 	{ OPT_CHOICE, 'f', "format", offsetof(struct diff_cfg, format),
 	  "FORMAT=text, json, markdown", "markdown: a table for a pull request (default: text)",
@@ -74,7 +74,7 @@ static int open_second(const struct reader *r, struct session **out)
 	return err; /* what it has goes with the process */
 }
 
-/* Without their directories, where that tells them apart. */
+/* Without their directories, unless the names are the same then. */
 static void put_names(const char *const paths[2], const char *names[2])
 {
 	for (int i = 0; i < 2; i++)

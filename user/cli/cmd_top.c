@@ -85,7 +85,7 @@ struct top {
 	bool any, any_operators, ended, restart, quit;
 	bool unlimited; /* --max-overhead off */
 	bool restarted; /* since the last frame */
-	bool stopping;  /* the child is told to end, and what it says of that is no news */
+	bool stopping;  /* the child was sent SIGTERM: its messages about that are not shown */
 	uint64_t operators_ns, last_ns, own_ns; /* last_ns: when a frame came */
 };
 
@@ -191,14 +191,6 @@ static void end_operators(struct top *t, const struct top_frame *f)
 	stop_child(t);
 }
 
-static bool has_operators(const struct top_frame *f)
-{
-	for (uint32_t i = 0; i < f->process_cnt; i++)
-		if (f->processes[i].operators_ns)
-			return true;
-	return false;
-}
-
 /* What the child does not know: the time of this process, and what went by without one. */
 static void add_own(struct top *t, struct top_frame *f)
 {
@@ -221,7 +213,7 @@ static bool take_frame(struct top *t, uint32_t slot)
 	if (n < 0 || !top_frame__check(f, (size_t)n))
 		return false;
 	add_own(t, f);
-	if (has_operators(f)) {
+	if (top__operators_ns(f)) {
 		*t->operators = *f;
 		t->any_operators = true;
 		t->view.recording = false;
@@ -230,19 +222,12 @@ static bool take_frame(struct top *t, uint32_t slot)
 	end_operators(t, f);
 	if (t->view.paused)
 		return false;
-	if (!t->any && !has_operators(f) && !t->cfg.top.operators)
+	if (!t->any && !top__operators_ns(f) && !t->cfg.top.operators)
 		t->view.kind = TOP_LINES;
 	t->next = t->frame;
 	t->frame = f;
 	t->any = true;
 	return true;
-}
-
-static uint64_t slot_of(const cJSON *line)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(line, "slot");
-
-	return cJSON_IsNumber(v) ? (uint64_t)v->valuedouble : 0;
 }
 
 /* True: a new frame is to be shown. */
@@ -254,7 +239,7 @@ static bool read_child(struct top *t)
 
 	while ((line = child__read(&t->child, &event))) {
 		if (!strcmp(event, "frame"))
-			fresh = take_frame(t, (uint32_t)slot_of(line)) || fresh;
+			fresh = take_frame(t, (uint32_t)line__u64(line, "slot")) || fresh;
 		else if (!strcmp(event, "ended"))
 			t->ended = true;
 		cJSON_Delete(line);
@@ -278,7 +263,7 @@ static void set_view(struct top *t)
 	if (t->message_cnt && now - t->message_ns < MESSAGE_NS)
 		memcpy(v->message, t->last[(t->message_cnt - 1) % MESSAGES], sizeof(v->message));
 	v->operators = t->any_operators ? t->operators : NULL;
-	v->operators_age_ns = t->any && has_operators(t->frame) ? 0 : now - t->operators_ns;
+	v->operators_age_ns = t->any && top__operators_ns(t->frame) ? 0 : now - t->operators_ns;
 }
 
 static void draw(struct top *t)

@@ -181,12 +181,12 @@ int which__only(const char *command, pid_t *pid)
 		*pid = views[i].facts.id.pid;
 		own++;
 	}
-	if (!cnt && !unseen)
+	if (!cnt && !unseen) {
 		pr_error("%s: no process with PyTorch was found", command);
-	if (!cnt && !unseen)
 		code = EXIT_FAILED;
-	else if (own != 1)
+	} else if (own != 1) {
 		code = offer(command, "", views, cnt, unseen);
+	}
 	free(views);
 	return code;
 }

@@ -252,12 +252,18 @@ static void put_int_key(struct pickle *p, const char *key, uint64_t v)
 	pickle__u64(p, v);
 }
 
+static void put_no_items(struct pickle *p)
+{
+	struct pickle_list none = pickle__begin_list(p);
+
+	pickle__end_list(p, &none);
+}
+
 /* Ends with its key "blocks", whose list follows. */
 static void begin_segment(struct mem_snapshot *ms, uint32_t trace, uint64_t addr, uint64_t bytes,
 			  uint64_t active)
 {
 	struct pickle *p = &ms->p;
-	struct pickle_list none;
 
 	pickle__begin_dict(p);
 	put_int_key(p, "device", trace);
@@ -276,8 +282,7 @@ static void begin_segment(struct mem_snapshot *ms, uint32_t trace, uint64_t addr
 	pickle__literal(p, "is_expandable");
 	pickle__bool(p, false);
 	pickle__literal(p, "frames");
-	none = pickle__begin_list(p);
-	pickle__end_list(p, &none);
+	put_no_items(p);
 	pickle__literal(p, "blocks");
 }
 
@@ -295,14 +300,11 @@ static void begin_block(struct pickle *p, uint64_t addr, uint64_t bytes, bool ac
 
 static void put_gap(struct pickle *p, struct pickle_list *blocks, uint64_t from, uint64_t to)
 {
-	struct pickle_list none;
-
 	if (from == to)
 		return;
 	pickle__item(p, blocks);
 	begin_block(p, from, to - from, false);
-	none = pickle__begin_list(p);
-	pickle__end_list(p, &none);
+	put_no_items(p);
 	pickle__end_dict(p);
 }
 
@@ -500,7 +502,6 @@ static void put_facts(struct mem_snapshot *ms, const struct output_args *args)
 static void put_snapshot(struct mem_snapshot *ms, const struct output_args *args)
 {
 	struct pickle *p = &ms->p;
-	struct pickle_list none;
 
 	pickle__begin(p);
 	pickle__begin_dict(p);
@@ -512,8 +513,7 @@ static void put_snapshot(struct mem_snapshot *ms, const struct output_args *args
 	pickle__begin_dict(p);
 	pickle__end_dict(p);
 	pickle__literal(p, "external_annotations");
-	none = pickle__begin_list(p);
-	pickle__end_list(p, &none);
+	put_no_items(p);
 	pickle__literal(p, "ptbpf");
 	put_facts(ms, args);
 	pickle__end_dict(p);

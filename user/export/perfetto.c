@@ -104,7 +104,6 @@ static void take_own_text(struct perfetto *p, const char *text, size_t len)
 		break;
 	case 'c':
 		ev->cat = intern_special(p, DICT_CATEGORY, text, len, &ev->is);
-
 		break;
 	case 'n':
 		if (ev->ph == 'M')

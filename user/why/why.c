@@ -23,7 +23,7 @@ static const struct why_rule *const rules[] = {
 struct why {
 	const struct session *s;
 	struct thread_times *times;
-	bool own_times;
+	struct thread_times *own_times; /* NULL: they are shared */
 	struct why_thread *threads;
 	uint32_t thread_cnt, thread_cap;
 	struct hashmap thread_ids;
@@ -343,8 +343,7 @@ static void free_why(void *o)
 	hashmap__clear(&w->thread_ids);
 	hashmap__clear(&w->takers);
 	hashmap__clear(&w->stack_takers);
-	if (w->own_times)
-		thread_times__free(w->times);
+	thread_times__free(w->own_times);
 	text_ids__free(&w->texts);
 	py_lines__free(&w->lines);
 	free(w->later_ns);
@@ -361,9 +360,8 @@ static int open_why(const struct output_args *args, void **out)
 	text_ids__init(&w->texts);
 	py_lines__init(&w->lines, args->s);
 	w->times = args->times;
-	w->own_times = !w->times || !thread_times__set_hook(w->times, take_slice, w);
-	if (w->own_times) {
-		w->times = thread_times__new(args->s);
+	if (!w->times || !thread_times__set_hook(w->times, take_slice, w)) {
+		w->times = w->own_times = thread_times__new(args->s);
 		thread_times__set_hook(w->times, take_slice, w);
 	}
 	for (size_t r = 0; r < RULE_CNT && !err; r++) {

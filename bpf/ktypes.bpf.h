@@ -157,6 +157,10 @@ struct sched_info {
 	unsigned long long last_arrival, last_queued; /* on a processor, to wait for one */
 } KTYPE;
 
+struct sched_entity {
+	unsigned long long sum_exec_runtime; /* on processors, ns; up to date at a switch */
+} KTYPE;
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -175,6 +179,7 @@ struct task_struct {
 	int on_cpu;
 	unsigned int __state; /* 0: it could run */
 	struct sched_info sched_info;
+	struct sched_entity se;
 	unsigned long nvcsw, nivcsw; /* times that it stopped running */
 	unsigned int in_iowait : 1;
 	struct files_struct *files;

@@ -392,6 +392,7 @@ struct sched_acc {
 	__u32 voluntary, preempted;
 	/* since it ran last */
 	__u64 out_ns; /* 0: it runs */
+	__u64 ran_ns; /* on processors until then, by the kernel's count */
 	__u64 waking_ns;
 	__u64 arg;
 	__s32 nr;

@@ -188,15 +188,18 @@ static __always_inline void sched_add(struct sched_acc *acc, __u64 blocked, __u6
 
 /*
  * The thread stops running, and its last return to a processor was not reported: some kernels
- * leave out switches of some tasks. It is known to have waited until it was woken, and runs since
- * then as far as is known.
+ * leave out switches of some tasks, and now and then the wake-up before. How long it ran since it
+ * stopped the last time is known from the kernel's own count; the rest is the wait.
  */
-static __always_inline void sched_unseen(struct sched_acc *acc, __u64 now)
+static __always_inline void sched_unseen(struct sched_acc *acc, struct task_struct *task, __u64 now)
 {
-	bool woken = !acc->preempted_now && acc->waking_ns > acc->out_ns;
+	__u64 since = now - acc->out_ns, ran = task->se.sum_exec_runtime - acc->ran_ns;
+	__u64 waited = ran < since ? since - ran : 0, blocked = waited;
 
 	count(PTB_CNT_SCHED_UNSEEN);
-	sched_add(acc, woken ? acc->waking_ns - acc->out_ns : 0, 0);
+	if (acc->waking_ns > acc->out_ns && acc->waking_ns - acc->out_ns < waited)
+		blocked = acc->waking_ns - acc->out_ns;
+	sched_add(acc, blocked, waited - blocked);
 	if (sched_may_emit(now))
 		sched_emit_sums(acc, now);
 }
@@ -205,8 +208,9 @@ static __always_inline void sched_out(struct sched_acc *acc, struct task_struct 
 				      bool preempted, __u32 state, __u64 now)
 {
 	if (acc->out_ns)
-		sched_unseen(acc, now);
+		sched_unseen(acc, task, now);
 	acc->out_ns = now;
+	acc->ran_ns = task->se.sum_exec_runtime;
 	acc->cpu = bpf_get_smp_processor_id();
 	acc->preempted_now = preempted;
 	if (preempted) {
@@ -410,6 +414,7 @@ int sched_tasks(struct bpf_iter__task *ctx)
 		if (state)
 			classify(acc, task, state, false);
 		acc->out_ns = now;
+		acc->ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
 	}
 	sched_emit_sums(acc, acc->since_ns);
 	*(volatile __u32 *)&acc->window = sched_window;

@@ -243,6 +243,21 @@ def schedule():
         has_operators(load_trace(f"{OUT}/w{nr}.json"))
 
 
+def live():
+    """A screen of `ptbpf top` as JSON, with operators."""
+    p = target("plain")
+    before = bpf_objects()
+    frame = json.loads("\n".join(run_ptbpf("top", p.pid, "--once", "--json", "--operators", "--max-overhead", "off", "--interval", WINDOW).out))
+    wait_for(lambda: bpf_objects() == before, "the kernel to let go of programs and links")
+    check(left_behind() == 0, "definitions are left in tracefs")
+    names = {row["name"] for row in frame["operators"]}
+    check("aten::addmm" in names and any("train_loop.py" in row["name"] for row in frame["lines"]), f"{names}, {frame['lines'][:5]}")
+    main = next(t for t in frame["threads"] if t["tid"] == p.pid)
+    check(main["name"] == "MainThread" and main["on_cpu_ns"] > 0, f"{main}")
+    p.wait_news("^step ", since=len(p.out))
+    return f"{len(names)} operators, seen {frame['window_ns'] / frame['wall_ns']:.0%}"
+
+
 def killed():
     """kill -9 of ptbpf: the loop continues, the next window is complete, and nothing stays registered after it."""
     p = target("plain")
@@ -354,7 +369,7 @@ def run(fn):
 
 
 TOO_OLD = [refusal, quiet_kernel]
-MODES = [doctor, names, shapes, execution_trace, memory, stacks, sched, hotplug, perf_uprobes, everything, schedule, killed, agent,
+MODES = [doctor, names, shapes, execution_trace, memory, stacks, sched, hotplug, perf_uprobes, everything, schedule, live, killed, agent,
          agent_stacks, agent_everything, inject, children, samples, samples_beside, threads, record, losses_equal, quiet_kernel]
 
 if __name__ == "__main__":

@@ -284,7 +284,10 @@ class Group:
         return load_chrome(path, True) if os.path.exists(path) else None
 
     def mine(self, window):
-        return load_chrome(self.outs[window]["trace"], False)
+        mine = load_chrome(self.outs[window]["trace"], False)
+        version = mine.document["ptbpf"]["capture"].get("torch")
+        check(version == self.expected["torch"], f"the capture says PyTorch {version}, not {self.expected['torch']}")
+        return mine
 
     def comparable(self, names, ctx):
         return [name for name in names if ctx["same_run"] or name not in self.expected["unsteady"]]

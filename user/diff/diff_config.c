@@ -23,6 +23,11 @@ static void put_host(const struct diff_side *ds, char *buf, size_t cap)
 
 static void put_torch(const struct diff_side *ds, char *buf, size_t cap)
 {
+	session_json__meta_text(ds->s, "torch", buf, cap);
+}
+
+static void put_torch_library(const struct diff_side *ds, char *buf, size_t cap)
+{
 	snprintf(buf, cap, "%s", session__torch_lib(ds->s));
 }
 
@@ -121,17 +126,12 @@ static const struct {
 	config_fn put;
 	bool of_recording;
 } rows[] = {
-	{ "command", put_command, false },
-	{ "host", put_host, false },
-	{ "PyTorch library", put_torch, false },
-	{ "Python", put_python, false },
-	{ "CPUs", put_cpus, false },
-	{ "OMP_NUM_THREADS", put_omp, false },
-	{ "threads that work", put_threads, false },
-	{ "ranks", put_ranks, false },
-	{ "GPU", put_gpu, false },
-	{ "steps", put_steps, false },
-	{ "recorded", put_recording, true },
+	{ "command", put_command, false },     { "host", put_host, false },
+	{ "PyTorch", put_torch, false },       { "PyTorch library", put_torch_library, false },
+	{ "Python", put_python, false },       { "CPUs", put_cpus, false },
+	{ "OMP_NUM_THREADS", put_omp, false }, { "threads that work", put_threads, false },
+	{ "ranks", put_ranks, false },         { "GPU", put_gpu, false },
+	{ "steps", put_steps, false },         { "recorded", put_recording, true },
 };
 
 void diff_config__find(struct diff *d)

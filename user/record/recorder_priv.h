@@ -78,6 +78,7 @@ struct recorder {
 	bool memory;
 	bool op_left; /* an operator has left the dispatcher: another one may have its address */
 	bool cuda_calls;
+	bool torch_version; /* it is in the capture */
 	int error;
 	uint64_t begin_ns, end_ns; /* the window; 0: not yet */
 	bool holding;              /* the capture is held in memory */
@@ -145,6 +146,8 @@ struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid); /*
 
 /* ---- recorder_job.c ---- */
 void recorder__job(struct recorder *r, uint32_t tgid);
+/* Of the first process where it is known. */
+void recorder__torch_version(struct recorder *r, const struct torch_proc *tp);
 /*
  * A program may create process groups at any time and end before the recording does. They are read
  * GROUPS_WAIT_NS after its begin, then after twice as long each time, and at the end.

@@ -128,15 +128,29 @@ static int open_mapped(pid_t pid, const struct proc_map *map, enum identity *id)
 	return fd;
 }
 
-ssize_t mapped_file__head(pid_t pid, const struct proc_map *map, void *buf, size_t cap)
+/* Takes fd. */
+static ssize_t read_head(int fd, void *buf, size_t cap)
 {
-	enum identity id;
-	int fd = open_mapped(pid, map, &id);
 	ssize_t n = fd < 0 ? fd : pread(fd, buf, cap, 0);
 
 	if (fd >= 0)
 		close(fd);
 	return n;
+}
+
+ssize_t mapped_file__head(pid_t pid, const struct proc_map *map, void *buf, size_t cap)
+{
+	enum identity id;
+
+	return read_head(open_mapped(pid, map, &id), buf, cap);
+}
+
+ssize_t regular_file__head(pid_t pid, const char *path, void *buf, size_t cap)
+{
+	struct statx st;
+	int name = file_server__open(pid, path, FILE_SERVER_ROOTS);
+
+	return read_head(open_regular(pid, name, &st), buf, cap);
 }
 
 static int not_the_file(pid_t pid, const struct proc_map *map)

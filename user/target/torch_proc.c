@@ -5,6 +5,7 @@
 #include "target/torch.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,30 @@ static const struct torch_lib *any_torch(const struct torch_proc *tp)
 bool torch_proc__has_torch(const struct torch_proc *tp)
 {
 	return any_torch(tp) != NULL;
+}
+
+/* "__version__ = '2.15.0+cu132'", as torch's setup.py writes it */
+void torch_proc__version(const struct torch_proc *tp, char out[TORCH_VERSION_MAX + 1])
+{
+	static const char assigned[] = "\n__version__ = '";
+	const char *lib = tp->libs[TORCH_LIB_CPU].path, *version;
+	char path[PATH_MAX], text[4096];
+	const char *dir = lib ? strstr(lib, "/torch/lib/libtorch") : NULL;
+	ssize_t n = -1;
+	size_t len;
+
+	*out = '\0';
+	if (dir && snprintf(path, sizeof(path), "%.*s/torch/version.py", (int)(dir - lib), lib) <
+			   (int)sizeof(path))
+		n = regular_file__head(tp->pid, path, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	version = strstr(text, assigned);
+	if (!version)
+		return;
+	version += sizeof(assigned) - 1;
+	len = strspn(version, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.+-_");
+	if (len <= TORCH_VERSION_MAX && version[len] == '\'')
+		snprintf(out, TORCH_VERSION_MAX + 1, "%.*s", (int)len, version);
 }
 
 static int check_libraries(const struct torch_proc *tp, int bad, enum torch_proc_why *why)

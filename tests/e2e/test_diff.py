@@ -13,6 +13,7 @@ from support import PYTHON, ROOT, WORKLOADS, Process, Skip, Tracer, check, requi
 # the difference: what a cause is called, and what it is within. The first is none: other calls do the same work.
 PAIRS = {"addmm": None, "slow_operator": "aten::cumsum", "loader": "enumerate(DataLoader)"}
 RUNS = 20
+SILENT = 3  # of so many runs without a difference so many may name one: at a confidence of 95 % more do in 2 of 100 campaigns
 
 
 def program(difference):
@@ -88,10 +89,10 @@ def test_many_pairs(ws, detail, before, after, cause):
         with program(before) as a, program(after) as b:
             for p in (a, b):
                 p.wait_line("^ready")
-            doc = record(ws, f"{after}{i}", a, b, "6s", "40s")
+            doc = record(ws, f"{after}{i}", a, b, "10s", "40s")
         found = causes(doc) + [c["what"] for c in doc["configuration"] if c["what"] != "command"]
         named += any(cause in c for c in found) if cause else bool(found)
         verdicts.append(doc["verdict"])
         detail(f"{before} and {after}: {brief(doc)}")
     detail(f"{before} and {after}: named in {named} of {RUNS}; {verdicts}")
-    check(named >= RUNS - 1 if cause else named <= 2, f"{before} and {after}: named in {named} of {RUNS}: {verdicts}")
+    check(named >= RUNS - 1 if cause else named <= SILENT, f"{before} and {after}: named in {named} of {RUNS}: {verdicts}")

@@ -34,8 +34,15 @@ static void make_steps(double *v, uint32_t cnt, double mean, double memory, doub
 	}
 }
 
+static struct diff_interval interval(const double *a, const double *b, uint32_t cnt, double ns)
+{
+	const struct diff_sample of[DIFF_SIDES] = { { a, cnt, ns }, { b, cnt, ns } };
+
+	return diff_stats__interval(of);
+}
+
 /* The share of trials whose interval has no zero in it. */
-static double found(uint32_t cnt, double other, double memory, double skew)
+static double found_in(uint32_t cnt, double ns, double other, double memory, double skew)
 {
 	static double a[STEPS_MAX], b[STEPS_MAX];
 	uint32_t sum = 0;
@@ -45,10 +52,16 @@ static double found(uint32_t cnt, double other, double memory, double skew)
 
 		make_steps(a, cnt, 100, memory, skew);
 		make_steps(b, cnt, other, memory, skew);
-		in = diff_stats__interval(a, cnt, b, cnt);
+		in = interval(a, b, cnt, ns);
 		sum += diff_interval__is_certain(&in);
 	}
 	return (double)sum / TRIALS;
+}
+
+/* Of steps that take so long that the number of blocks is the largest one. */
+static double found(uint32_t cnt, double other, double memory, double skew)
+{
+	return found_in(cnt, 1e9, other, memory, skew);
 }
 
 /* 5 % of 400 trials are 20, and by chance no more than 33 in 999 of 1,000 cases. */
@@ -81,6 +94,16 @@ TEST("silent where there is no difference")
 	}
 }
 
+TEST("what lasts for a second is no difference of short steps")
+{
+	double many = found(400, 100, 0.95, 0), few = found_in(400, 15e6, 100, 0.95, 0);
+
+	printf("blocks of 25 steps: %.1f%%, of a second: %.1f%%\n", 100 * many, 100 * few);
+	CU_ASSERT(many > 0.15 && few < 0.12);
+	CU_ASSERT(found_in(400, 15e6, 105, 0.5, 0) > 0.9);
+	CU_ASSERT(found_in(20, 1e6, 120, 0, 0) > 0.9); /* four blocks */
+}
+
 TEST("finds a difference")
 {
 	CU_ASSERT(found(20, 120, 0, 0) > 0.97);
@@ -97,8 +120,8 @@ TEST("means are exact, and the same input has the same interval")
 		a[i] = i;
 		b[i] = 2 * i + 1;
 	}
-	one = diff_stats__interval(a, 10, b, 10);
-	two = diff_stats__interval(a, 10, b, 10);
+	one = interval(a, b, 10, 1e9);
+	two = interval(a, b, 10, 1e9);
 	CU_ASSERT_DOUBLE_EQUAL(one.a, 4.5, 1e-9);
 	CU_ASSERT_DOUBLE_EQUAL(one.diff, 5.5, 1e-9);
 	CU_ASSERT(one.low < one.diff && one.diff < one.high);

@@ -100,19 +100,22 @@ static void decide(struct diff *d)
 			"steps vary too much to tell: record more of them, or on a quieter machine");
 }
 
-const double *diff_side__steps(const struct diff_side *s, bool later, uint32_t *cnt)
+struct diff_sample diff_side__steps(const struct diff_side *s, bool later)
 {
-	*cnt = later ? s->later_cnt : s->cnt - s->warm;
-	return later ? s->later : s->steps + s->warm;
+	struct diff_sample of = { .v = later ? s->later : s->steps + s->warm,
+				  .cnt = later ? s->later_cnt : s->cnt - s->warm };
+
+	for (uint32_t i = 0; i < of.cnt; i++)
+		of.step_ns += of.v[i] / of.cnt;
+	return of;
 }
 
 static struct diff_interval steps_interval(const struct diff *d, bool later)
 {
-	uint32_t a_cnt, b_cnt;
-	const double *a = diff_side__steps(&d->side[DIFF_A], later, &a_cnt),
-		     *b = diff_side__steps(&d->side[DIFF_B], later, &b_cnt);
+	const struct diff_sample of[DIFF_SIDES] = { diff_side__steps(&d->side[DIFF_A], later),
+						    diff_side__steps(&d->side[DIFF_B], later) };
 
-	return diff_stats__interval(a, a_cnt, b, b_cnt);
+	return diff_stats__interval(of);
 }
 
 static bool has_steps(struct diff *d)
@@ -131,9 +134,8 @@ static bool has_steps(struct diff *d)
 static bool has_enough_steps(struct diff *d)
 {
 	for (uint32_t side = 0; side < DIFF_SIDES; side++) {
-		uint32_t cnt;
+		uint32_t cnt = diff_side__steps(&d->side[side], d->by_later).cnt;
 
-		diff_side__steps(&d->side[side], d->by_later, &cnt);
 		if (cnt >= DIFF_STEPS_MIN)
 			continue;
 		snprintf(d->reason, sizeof(d->reason),

@@ -75,13 +75,10 @@ static void put_interval(struct doc *doc, const struct diff_interval *in)
 static void put_side(struct doc *doc, const struct diff *d, uint32_t side, const char *key)
 {
 	const struct diff_side *ds = &d->side[side];
-	uint32_t cnt;
-	const double *steps = diff_side__steps(ds, d->by_later, &cnt);
-	double *v = cnt ? vec_dup(steps, cnt, sizeof(*v)) : NULL;
-	double mean = 0;
+	const struct diff_sample of = diff_side__steps(ds, d->by_later);
+	double *v = of.cnt ? vec_dup(of.v, of.cnt, sizeof(*v)) : NULL;
+	uint32_t cnt = of.cnt;
 
-	for (uint32_t i = 0; i < cnt; i++)
-		mean += v[i] / cnt;
 	if (v)
 		sort__doubles(v, cnt);
 	doc__object(doc, key);
@@ -91,13 +88,13 @@ static void put_side(struct doc *doc, const struct diff *d, uint32_t side, const
 		DOC(doc, FACT("pid", ds->proc->pid), FACT("tid", ds->t.tid),
 		    FACT("command_line", ds->proc->cmdline));
 	if (v)
-		DOC(doc, whole("mean_ns", mean), whole("median_ns", v[cnt / 2]),
+		DOC(doc, whole("mean_ns", of.step_ns), whole("median_ns", v[cnt / 2]),
 		    whole("p10_ns", v[(cnt - 1) / 10]),
 		    whole("p90_ns", v[(uint64_t)(cnt - 1) * 9 / 10]));
 	doc__end(doc);
 	if (v)
 		doc__line(doc, "%-6s  %s: %s a step (median %s, p90 %s; %u steps%s)",
-			  side == DIFF_A ? "Before" : "After", ds->name, unit__ns(mean).text,
+			  side == DIFF_A ? "Before" : "After", ds->name, unit__ns(of.step_ns).text,
 			  unit__ns(v[cnt / 2]).text, unit__ns(v[(uint64_t)(cnt - 1) * 9 / 10]).text,
 			  cnt, ds->warm ? cell__format(" after %u of warm-up", ds->warm).text : "");
 	else
@@ -110,7 +107,7 @@ static void put_method(struct doc *doc)
 	doc__object(doc, "method");
 	DOC(doc, FACT("statistic", "mean"), FACT("interval", "circular block bootstrap"),
 	    FACT("confidence", DIFF_CONFIDENCE), FACT("resamples", (uint32_t)DIFF_RESAMPLES),
-	    FACT("blocks", (uint32_t)DIFF_BLOCKS));
+	    FACT("blocks", (uint32_t)DIFF_BLOCKS), FACT("block_ns", (uint64_t)DIFF_BLOCK_NS));
 	doc__end(doc);
 }
 

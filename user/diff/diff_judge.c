@@ -39,10 +39,14 @@ static double *amounts_of(const struct diff_side *ds, const struct diff_series *
 
 static struct diff_interval interval_of(const struct diff *d, double *of[DIFF_SIDES])
 {
-	const struct diff_side *a = &d->side[DIFF_A], *b = &d->side[DIFF_B];
-	struct diff_interval in =
-		diff_stats__interval(of[DIFF_A], a->cnt - a->warm, of[DIFF_B], b->cnt - b->warm);
+	struct diff_sample sides[DIFF_SIDES];
+	struct diff_interval in;
 
+	for (uint32_t side = 0; side < DIFF_SIDES; side++) {
+		sides[side] = diff_side__steps(&d->side[side], false);
+		sides[side].v = of[side];
+	}
+	in = diff_stats__interval(sides);
 	free(of[DIFF_A]);
 	free(of[DIFF_B]);
 	return in;

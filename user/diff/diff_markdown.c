@@ -110,9 +110,8 @@ static void put_steps(FILE *f, const struct diff *d)
 {
 	for (uint32_t side = 0; side < DIFF_SIDES; side++) {
 		const struct diff_side *ds = &d->side[side];
-		uint32_t cnt;
+		uint32_t cnt = diff_side__steps(ds, d->by_later).cnt;
 
-		diff_side__steps(ds, d->by_later, &cnt);
 		fprintf(f, "%s: ", side == DIFF_A ? "Before" : ", after");
 		put_code(f, ds->name);
 		fprintf(f, ", %u steps%s", cnt, ds->lacks[0] ? ", incomplete" : "");

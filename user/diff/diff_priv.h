@@ -60,15 +60,22 @@ struct diff_interval { /* of the difference of two means */
 	double a, b;   /* the means */
 	double diff, low, high;
 };
+struct diff_sample { /* an amount of each step that counts, in order of time */
+	const double *v;
+	uint32_t cnt;
+	double step_ns; /* a step, on average */
+};
 /*
- * The difference of means, with a 95 % interval: a circular block bootstrap, whose blocks are a
- * sixteenth of the steps, widened for few blocks. The same input has the same output.
+ * The difference of means, with a 95 % interval: a circular block bootstrap, widened for few
+ * blocks. A block is a sixteenth of the steps, or more where that is less than a second: what else
+ * a machine does lasts about as long. Four blocks at least. The same input has the same output.
  */
 #define DIFF_RESAMPLES 2000
 #define DIFF_BLOCKS 16
+#define DIFF_BLOCKS_MIN 4
+#define DIFF_BLOCK_NS 1000000000
 #define DIFF_CONFIDENCE 0.95
-struct diff_interval diff_stats__interval(const double *a, uint32_t a_cnt, const double *b,
-					  uint32_t b_cnt);
+struct diff_interval diff_stats__interval(const struct diff_sample sides[DIFF_SIDES]);
 static inline bool diff_interval__is_certain(const struct diff_interval *i)
 {
 	return i->low > 0 || i->high < 0;
@@ -187,7 +194,7 @@ struct diff {
 int diff_collect__run(struct diff *d, uint32_t side);
 uint32_t diff__text_id(struct diff *d, const char *text); /* 0: "" */
 /* Of the steps that count, or of those without probes, what each took. */
-const double *diff_side__steps(const struct diff_side *s, bool later, uint32_t *cnt);
+struct diff_sample diff_side__steps(const struct diff_side *s, bool later);
 struct diff_row *diff__row(struct diff *d, enum diff_view view, uint64_t k0, uint64_t k1);
 
 /* Places of both trees. */

@@ -26,14 +26,15 @@ struct blocks {
 	uint32_t cnt, len, blocks;
 };
 
-static struct blocks blocks_of(const double *v, uint32_t cnt)
+static struct blocks blocks_of(const struct diff_sample *of)
 {
-	struct blocks b = { .sums = xcalloc(2ULL * cnt + 1, sizeof(*b.sums)), .cnt = cnt };
+	struct blocks b = { .sums = xcalloc(2ULL * of->cnt + 1, sizeof(*b.sums)), .cnt = of->cnt };
+	double blocks = fmin(DIFF_BLOCKS, of->cnt * of->step_ns / DIFF_BLOCK_NS);
 
-	b.len = (cnt + DIFF_BLOCKS - 1) / DIFF_BLOCKS;
-	b.blocks = (cnt + b.len - 1) / b.len;
-	for (uint32_t i = 0; i < 2 * cnt; i++)
-		b.sums[i + 1] = b.sums[i] + v[i % cnt];
+	b.len = (uint32_t)ceil(of->cnt / fmax(blocks, DIFF_BLOCKS_MIN));
+	b.blocks = (of->cnt + b.len - 1) / b.len;
+	for (uint32_t i = 0; i < 2 * of->cnt; i++)
+		b.sums[i + 1] = b.sums[i] + of->v[i % of->cnt];
 	return b;
 }
 
@@ -74,8 +75,7 @@ static double tail(uint32_t blocks)
 	return 0.5 * erfc(t * sqrt((f + 1) / f) / sqrt(2));
 }
 
-struct diff_interval diff_stats__interval(const double *a, uint32_t a_cnt, const double *b,
-					  uint32_t b_cnt)
+struct diff_interval diff_stats__interval(const struct diff_sample sides[DIFF_SIDES])
 {
 	struct diff_interval in = { .low = -INFINITY, .high = INFINITY };
 	struct blocks of[DIFF_SIDES];
@@ -83,10 +83,10 @@ struct diff_interval diff_stats__interval(const double *a, uint32_t a_cnt, const
 	double means[DIFF_RESAMPLES];
 	uint32_t out;
 
-	if (!a_cnt || !b_cnt)
+	if (!sides[DIFF_A].cnt || !sides[DIFF_B].cnt)
 		return in;
-	of[DIFF_A] = blocks_of(a, a_cnt);
-	of[DIFF_B] = blocks_of(b, b_cnt);
+	of[DIFF_A] = blocks_of(&sides[DIFF_A]);
+	of[DIFF_B] = blocks_of(&sides[DIFF_B]);
 	in.a = mean_of(&of[DIFF_A]);
 	in.b = mean_of(&of[DIFF_B]);
 	in.diff = in.b - in.a;

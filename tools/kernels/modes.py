@@ -253,7 +253,7 @@ def live():
     names = {row["name"] for row in frame["operators"]}
     check("aten::addmm" in names and any("train_loop.py" in row["name"] for row in frame["lines"]), f"{names}, {frame['lines'][:5]}")
     main = next(t for t in frame["threads"] if t["tid"] == p.pid)
-    check(main["name"] == "MainThread" and main["on_cpu_ns"] > 0, f"{main}")
+    check(main["on_cpu_ns"] > 0, f"{main}")
     p.wait_news("^step ", since=len(p.out))
     return f"{len(names)} operators, seen {frame['window_ns'] / frame['wall_ns']:.0%}"
 

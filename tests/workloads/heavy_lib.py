@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""heavy_lib.py FOLDER: maps two small libraries whose analysis takes longer than it may, 200,000 symbols that share a name of 1 MB, and touches them
+"""heavy_lib.py FOLDER: maps two small libraries whose analysis takes longer than it may, 800,000 symbols that share a name of 1 MB, and touches them
 all the time, so that nothing that is known of them lasts."""
 
 import mmap
@@ -8,7 +8,7 @@ import struct
 import sys
 import time
 
-SYMBOLS, NAME = 200000, b"_ZN2at4_ops" + b"a" * 1000000
+SYMBOLS, NAME = 800000, b"_ZN2at4_ops" + b"a" * 1000000
 
 
 def section(name, kind, flags, addr, offset, size, link=0, info=0, align=1, entry=0):

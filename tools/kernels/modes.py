@@ -74,17 +74,21 @@ def check_skipped(doc, t):
     check(t.finish() == 0 or (release() >= (7, 0) and lost == {"MISSED"}), f"{lost}\n{t.text()}")
 
 
+def continues(p, before):
+    """Nothing is left in the kernel but what was there before, and the loop goes on."""
+    wait_for(lambda: bpf_objects() == before, "the kernel to let go of programs and links")
+    check(left_behind() == 0, "definitions are left in tracefs")
+    p.wait_news("^step ", since=len(p.out))
+
+
 def window(kind, name, *options, expect=None):
     """The trace of a window; the loop continues afterwards, and nothing is left in the kernel."""
     p = target(kind)
     before = bpf_objects()
-    steps = len(p.out)
     t = run_ptbpf("attach", "--pid", p.pid, "-d", WINDOW, "-o", f"/run/{name}.ptb", "--trace", f"{OUT}/{name}.json", "--no-table",
                   *options, expect=expect or (0, 3))
     os.unlink(f"/run/{name}.ptb")
-    wait_for(lambda: bpf_objects() == before, "the kernel to let go of programs and links")
-    check(left_behind() == 0, "definitions are left in tracefs")
-    p.wait_news("^step ", since=max(steps, len(p.out)))
+    continues(p, before)
     doc = load_trace(f"{OUT}/{name}.json")
     if not expect:
         check_skipped(doc, t)
@@ -248,13 +252,11 @@ def live():
     p = target("plain")
     before = bpf_objects()
     frame = json.loads("\n".join(run_ptbpf("top", p.pid, "--once", "--json", "--operators", "--max-overhead", "off", "--interval", WINDOW).out))
-    wait_for(lambda: bpf_objects() == before, "the kernel to let go of programs and links")
-    check(left_behind() == 0, "definitions are left in tracefs")
+    continues(p, before)
     names = {row["name"] for row in frame["operators"]}
     check("aten::addmm" in names and any("train_loop.py" in row["name"] for row in frame["lines"]), f"{names}, {frame['lines'][:5]}")
     main = next(t for t in frame["threads"] if t["tid"] == p.pid)
     check(main["on_cpu_ns"] > 0, f"{main}")
-    p.wait_news("^step ", since=len(p.out))
     return f"{len(names)} operators, seen {frame['window_ns'] / frame['wall_ns']:.0%}"
 
 

@@ -124,14 +124,13 @@ static void put_recording(const struct diff_side *ds, char *buf, size_t cap)
 static const struct {
 	const char *what;
 	config_fn put;
-	bool of_recording;
 } rows[] = {
-	{ "command", put_command, false },     { "host", put_host, false },
-	{ "PyTorch", put_torch, false },       { "PyTorch library", put_torch_library, false },
-	{ "Python", put_python, false },       { "CPUs", put_cpus, false },
-	{ "OMP_NUM_THREADS", put_omp, false }, { "threads that work", put_threads, false },
-	{ "ranks", put_ranks, false },         { "GPU", put_gpu, false },
-	{ "steps", put_steps, false },         { "recorded", put_recording, true },
+	{ "command", put_command },     { "host", put_host },
+	{ "PyTorch", put_torch },       { "PyTorch library", put_torch_library },
+	{ "Python", put_python },       { "CPUs", put_cpus },
+	{ "OMP_NUM_THREADS", put_omp }, { "threads that work", put_threads },
+	{ "ranks", put_ranks },         { "GPU", put_gpu },
+	{ "steps", put_steps },         { "recorded", put_recording },
 };
 
 void diff_config__find(struct diff *d)

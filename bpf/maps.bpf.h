@@ -390,9 +390,10 @@ struct sched_acc {
 	__u64 begin_ns; /* of the first interval in them; 0: there is none */
 	__u64 ns[PTB_WAIT_SLOTS];
 	__u32 voluntary, preempted;
+	__u64 in_ns;  /* it began to run last; 0: not yet */
+	__u64 ran_ns; /* on processors until the last switch, by the kernel's count */
 	/* since it ran last */
 	__u64 out_ns; /* 0: it runs */
-	__u64 ran_ns; /* on processors until then, by the kernel's count */
 	__u64 waking_ns;
 	__u64 arg;
 	__s32 nr;

@@ -881,7 +881,7 @@ enum ptb_stop_reason {
 	X(AGENT_EDGES,      75, BPF,  0, "probe hits at which operators of an agent began or ended, for kernel memory") \
 	X(OVER_THREADS,     76, BPF,  1, "samples of threads that did not run, not taken: beyond the limit of threads") \
 	X(SCHED_NO_ROOM,    78, BPF,  1, "threads whose waits are not recorded: no room for their sums") \
-	X(SCHED_UNSEEN,     81, BPF,  0, "returns of threads to a CPU that the Linux kernel did not report: how long they ran is by its own count") \
+	X(SCHED_UNSEEN,     81, BPF,  0, "switches of threads that the Linux kernel did not report: how long they ran is by its own count") \
 	X(THROTTLED_NS,     79, USER, 0, "time for which CPU quotas of control groups stopped a process, on all CPUs together, ns") \
 	X(NEW_OPS,          82, USER, 1, "operators without probes: their process called them for the first time in the window") \
 	X(OVER_COST,        77, USER, 1, "processes that lost their probes in the window: they had cost what --max-overhead allows")

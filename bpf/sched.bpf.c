@@ -174,6 +174,19 @@ static __always_inline void classify(struct sched_acc *acc, struct task_struct *
 	acc->what = what;
 }
 
+static __always_inline void sched_stopped(struct sched_acc *acc, struct task_struct *task,
+					  bool preempted, __u32 state, bool current)
+{
+	acc->preempted_now = preempted;
+	if (!preempted) {
+		classify(acc, task, state, current);
+		return;
+	}
+	acc->what = PTB_WAIT_CPU;
+	acc->nr = -1;
+	acc->arg = acc->holder = acc->io = 0;
+}
+
 /* ---- switches ---- */
 
 static __always_inline void sched_add(struct sched_acc *acc, __u64 blocked, __u64 queued)
@@ -184,42 +197,6 @@ static __always_inline void sched_add(struct sched_acc *acc, __u64 blocked, __u6
 	acc->preempted += acc->preempted_now;
 	if (!acc->begin_ns)
 		acc->begin_ns = acc->out_ns;
-}
-
-/*
- * The thread stops running, and its last return to a processor was not reported: some kernels
- * leave out switches of some tasks, and now and then the wake-up before. How long it ran since it
- * stopped the last time is known from the kernel's own count; the rest is the wait.
- */
-static __always_inline void sched_unseen(struct sched_acc *acc, struct task_struct *task, __u64 now)
-{
-	__u64 since = now - acc->out_ns, ran = task->se.sum_exec_runtime - acc->ran_ns;
-	__u64 waited = ran < since ? since - ran : 0, blocked = waited;
-
-	count(PTB_CNT_SCHED_UNSEEN);
-	if (acc->waking_ns > acc->out_ns && acc->waking_ns - acc->out_ns < waited)
-		blocked = acc->waking_ns - acc->out_ns;
-	sched_add(acc, blocked, waited - blocked);
-	if (sched_may_emit(now))
-		sched_emit_sums(acc, now);
-}
-
-static __always_inline void sched_out(struct sched_acc *acc, struct task_struct *task,
-				      bool preempted, __u32 state, __u64 now)
-{
-	if (acc->out_ns)
-		sched_unseen(acc, task, now);
-	acc->out_ns = now;
-	acc->ran_ns = task->se.sum_exec_runtime;
-	acc->cpu = bpf_get_smp_processor_id();
-	acc->preempted_now = preempted;
-	if (preempted) {
-		acc->what = PTB_WAIT_CPU;
-		acc->nr = -1;
-		acc->arg = acc->holder = acc->io = 0;
-	} else {
-		classify(acc, task, state, true);
-	}
 }
 
 /* The interval since the thread ran last ends, or is cut off by the window's end. */
@@ -261,6 +238,57 @@ static __always_inline void sched_ended(struct sched_acc *acc, __u64 now)
 	emit_bytes(&hit, &r, sizeof(r), false);
 }
 
+/*
+ * Some kernels leave out switches of some tasks, and now and then the wake-up before. How long the
+ * thread waited between two switches that were reported is known from the kernel's own count of
+ * the time that it ran.
+ */
+static __always_inline __u64 sched_unseen(const struct sched_acc *acc, struct task_struct *task,
+					  __u64 since, __u64 now)
+{
+	__u64 ran = task->se.sum_exec_runtime - acc->ran_ns;
+
+	count(PTB_CNT_SCHED_UNSEEN);
+	return since + ran < now ? now - since - ran : 0;
+}
+
+/* The thread stops running, and its return to a processor was left out: it ran until now. */
+static __always_inline void sched_unseen_return(struct sched_acc *acc, struct task_struct *task,
+						__u64 now)
+{
+	sched_ended(acc, acc->out_ns + sched_unseen(acc, task, acc->out_ns, now));
+}
+
+/* The thread does not run, and that it stopped was left out: it ran until then. */
+static __always_inline void sched_unseen_stop(struct sched_acc *acc, struct task_struct *task,
+					      __u64 now)
+{
+	acc->out_ns = now - sched_unseen(acc, task, acc->in_ns, now);
+	sched_stopped(acc, task, acc->waking_ns < acc->out_ns, 0, false);
+}
+
+static __always_inline void sched_out(struct sched_acc *acc, struct task_struct *task,
+				      bool preempted, __u32 state, __u64 now)
+{
+	if (acc->out_ns)
+		sched_unseen_return(acc, task, now);
+	acc->out_ns = now;
+	acc->ran_ns = task->se.sum_exec_runtime;
+	acc->cpu = bpf_get_smp_processor_id();
+	sched_stopped(acc, task, preempted, state, true);
+}
+
+static __always_inline void sched_in(struct sched_acc *acc, struct task_struct *task, __u64 now)
+{
+	if (!acc->out_ns && acc->in_ns)
+		sched_unseen_stop(acc, task, now);
+	if (acc->out_ns)
+		sched_ended(acc, now);
+	acc->out_ns = acc->out_cut = 0;
+	acc->in_ns = now;
+	acc->ran_ns = task->se.sum_exec_runtime;
+}
+
 SEC("tp_btf/sched_switch")
 int sched_switched(unsigned long long *ctx)
 {
@@ -278,11 +306,8 @@ int sched_switched(unsigned long long *ctx)
 		sched_out(acc, prev, ctx[0] || !state, state, now);
 	}
 	acc = sched_acc_of(next);
-	if (acc && acc->out_ns) {
-		sched_ended(acc, now);
-		acc->out_ns = 0;
-		acc->out_cut = 0;
-	}
+	if (acc)
+		sched_in(acc, next, now);
 	return 0;
 }
 
@@ -408,14 +433,11 @@ int sched_tasks(struct bpf_iter__task *ctx)
 	sched_begin(acc, task, 0);
 	if (!is_on_cpu(task)) {
 		state = BPF_CORE_READ(task, __state);
-		acc->preempted_now = !state;
-		acc->what = PTB_WAIT_CPU;
-		acc->nr = -1;
-		if (state)
-			classify(acc, task, state, false);
+		sched_stopped(acc, task, !state, state, false);
 		acc->out_ns = now;
-		acc->ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
 	}
+	acc->in_ns = now;
+	acc->ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
 	sched_emit_sums(acc, acc->since_ns);
 	*(volatile __u32 *)&acc->window = sched_window;
 	return 0;

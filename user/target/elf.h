@@ -211,8 +211,8 @@ void mapped_file__clear(struct mapped_file *mf);
 /* The first bytes of a mapped file, unless a user's process serves it: the count, or negative
  * errno. The file may be another one than the mapped one where /proc/PID/map_files is closed. */
 ssize_t mapped_file__head(pid_t pid, const struct proc_map *map, void *buf, size_t cap);
-/* The same of what is at an absolute path in the root directory of process pid. */
-ssize_t regular_file__head(pid_t pid, const char *path, void *buf, size_t cap);
+/* The same of a regular file by an absolute path, as /proc/PID/maps has it. */
+ssize_t named_file__head(pid_t pid, const char *path, void *buf, size_t cap);
 /* The name of an open file for functions that take a path, the kernel's among them; from malloc,
  * valid while fd is open. */
 char *mapped_file__fd_path(int fd);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -145,11 +146,19 @@ ssize_t mapped_file__head(pid_t pid, const struct proc_map *map, void *buf, size
 	return read_head(open_mapped(pid, map, &id), buf, cap);
 }
 
-ssize_t regular_file__head(pid_t pid, const char *path, void *buf, size_t cap)
+/* In maps a path has the directory before it to which a process has changed its root. */
+ssize_t named_file__head(pid_t pid, const char *path, void *buf, size_t cap)
 {
+	char link[32], root[PATH_MAX];
 	struct statx st;
-	int name = file_server__open(pid, path, FILE_SERVER_ROOTS);
+	ssize_t n;
+	int name;
 
+	snprintf(link, sizeof(link), "/proc/%d/root", (int)pid);
+	n = readlink(link, root, sizeof(root));
+	if (n > 1 && !strncmp(path, root, (size_t)n) && path[n] == '/')
+		path += n;
+	name = file_server__open(pid, path, FILE_SERVER_ROOTS);
 	return read_head(open_regular(pid, name, &st), buf, cap);
 }
 

@@ -89,7 +89,7 @@ void torch_proc__version(const struct torch_proc *tp, char out[TORCH_VERSION_MAX
 	*out = '\0';
 	if (dir && snprintf(path, sizeof(path), "%.*s/torch/version.py", (int)(dir - lib), lib) <
 			   (int)sizeof(path))
-		n = regular_file__head(tp->pid, path, text, sizeof(text) - 1);
+		n = named_file__head(tp->pid, path, text, sizeof(text) - 1);
 	text[n > 0 ? n : 0] = '\0';
 	version = strstr(text, assigned);
 	if (!version)

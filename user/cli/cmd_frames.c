@@ -14,7 +14,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -28,6 +27,7 @@
 #include "ptb_event.h"
 #include "record/targets.h"
 #include "sample/child.h"
+#include "sample/event_watch.h"
 #include "steps/step_count.h"
 #include "target/proc_info.h"
 
@@ -36,7 +36,6 @@
 #define HOLD_BYTES (64ULL << 20)
 #define BUDGET_NS 10000000000ULL /* of --max-overhead */
 #define UNLIMITED_NS 100000000ULL
-#define STEPS_HELD 64
 
 static const struct opt_def frames_opts[] = {
 	TOP_OPTS,
@@ -57,9 +56,9 @@ const struct cmd_usage frames_usage = {
 
 struct watched { /* a process, beside the capture */
 	uint32_t pid, steps;
-	uint64_t step_ns[STEPS_HELD];       /* the last ones */
-	uint64_t step_cnt, cpu_ns, cost_ns; /* until now */
-	struct top_process now;             /* of the window that has ended last */
+	struct step_history history;
+	uint64_t cpu_ns, cost_ns; /* until now */
+	struct top_process now;   /* of the window that has ended last */
 };
 
 struct frames {
@@ -103,17 +102,7 @@ static void on_step(void *arg, const struct step_end *e)
 		return;
 	w->steps++;
 	if (e->begin_ns && e->end_ns > e->begin_ns)
-		w->step_ns[w->step_cnt++ % STEPS_HELD] = e->end_ns - e->begin_ns;
-}
-
-static uint64_t median_step(const struct watched *w)
-{
-	uint32_t cnt = w->step_cnt < STEPS_HELD ? (uint32_t)w->step_cnt : STEPS_HELD;
-	uint64_t sorted[STEPS_HELD];
-
-	memcpy(sorted, w->step_ns, sizeof(sorted));
-	sort__u64(sorted, cnt);
-	return cnt ? sorted[cnt / 2] : 0;
+		step_history__add(&w->history, e->end_ns - e->begin_ns);
 }
 
 /* ---- what is not in the capture ---- */
@@ -134,7 +123,7 @@ static void read_facts(struct frames *fs, struct watched *w)
 		w->now.resident =
 			mem.rss[PTB_RSS_FILE] + mem.rss[PTB_RSS_ANON] + mem.rss[PTB_RSS_SHMEM];
 	w->now.steps = w->steps;
-	w->now.step_ns = median_step(w);
+	w->now.step_ns = step_history__median(&w->history);
 	w->steps = 0;
 	w->now.cpu_ns = since(cpu_of(w->pid), &w->cpu_ns);
 	w->now.cost_ns = since(run__cost_of(fs->run, (pid_t)w->pid).ns, &w->cost_ns);

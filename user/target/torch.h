@@ -98,10 +98,10 @@ void torch_cuda_lib__alone(const struct torch_cuda_lib *c, struct torch_lib libs
 int torch_proc__peek_cuda(pid_t pid, uint64_t *digest);
 
 bool torch_proc__has_torch(const struct torch_proc *tp);
-/* torch.__version__, from the version.py of the package that libtorch_cpu is in; "": not known. The
- * file is the target's claim, and may be another version's since the process began. */
+/* torch.__version__, from the version.py of the package that the module torch._C is in; "": not
+ * known. The file is the target's claim, and may be another version's since the process began. */
 #define TORCH_VERSION_MAX 63
-void torch_proc__version(const struct torch_proc *tp, char out[TORCH_VERSION_MAX + 1]);
+void torch_proc__version(pid_t pid, char out[TORCH_VERSION_MAX + 1]);
 
 /* Files of all processes so far that were not read, since a process of another user serves them
  * (FUSE). */

@@ -76,21 +76,38 @@ bool torch_proc__has_torch(const struct torch_proc *tp)
 	return any_torch(tp) != NULL;
 }
 
+/* Of PyTorch's package, which its module torch._C is in: distributions put its libraries elsewhere.
+ * False: it is not mapped. */
+static bool version_path(pid_t pid, char path[PATH_MAX])
+{
+	struct proc_maps maps;
+	bool found = false;
+
+	if (proc_maps__read(pid, &maps))
+		return false;
+	for (uint32_t i = 0; i < maps.cnt && !found; i++) {
+		const char *module = maps.items[i].path, *end = strstr(module, "/torch/_C.");
+
+		found = end && snprintf(path, PATH_MAX, "%.*s/torch/version.py",
+					(int)(end - module), module) < PATH_MAX;
+	}
+	proc_maps__free(&maps);
+	return found;
+}
+
 /* "__version__ = '2.15.0+cu132'", as torch's setup.py writes it */
-void torch_proc__version(const struct torch_proc *tp, char out[TORCH_VERSION_MAX + 1])
+void torch_proc__version(pid_t pid, char out[TORCH_VERSION_MAX + 1])
 {
 	static const char assigned[] = "\n__version__ = '";
-	const char *lib = tp->libs[TORCH_LIB_CPU].path, *version;
-	char path[PATH_MAX], text[4096];
-	const char *dir = lib ? strstr(lib, "/torch/lib/libtorch") : NULL;
-	ssize_t n = -1;
+	char path[PATH_MAX], text[4096] = "\n";
+	ssize_t n = version_path(pid, path) ?
+			    named_file__head(pid, path, text + 1, sizeof(text) - 2) :
+			    -ENOENT;
+	const char *version;
 	size_t len;
 
 	*out = '\0';
-	if (dir && snprintf(path, sizeof(path), "%.*s/torch/version.py", (int)(dir - lib), lib) <
-			   (int)sizeof(path))
-		n = named_file__head(tp->pid, path, text, sizeof(text) - 1);
-	text[n > 0 ? n : 0] = '\0';
+	text[n > 0 ? n + 1 : 0] = '\0';
 	version = strstr(text, assigned);
 	if (!version)
 		return;

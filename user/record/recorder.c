@@ -497,7 +497,7 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp,
 	}
 	recorder__keys(r, plan, tgid);
 	recorder__job(r, tgid);
-	recorder__torch_version(r, tp->pid);
+	recorder__torch_version(r, tp);
 	record_threads(r, tp->pid);
 }
 

@@ -287,13 +287,13 @@ void recorder__job(struct recorder *r, uint32_t tgid)
 	job_facts__clear(&f);
 }
 
-void recorder__torch_version(struct recorder *r, pid_t pid)
+void recorder__torch_version(struct recorder *r, const struct torch_proc *tp)
 {
 	char version[TORCH_VERSION_MAX + 1];
 
 	if (r->torch_version)
 		return;
-	torch_proc__version(pid, version);
+	torch_proc__version(tp, version);
 	r->torch_version = *version;
 	if (*version)
 		recorder__meta_text(r, "torch", version);

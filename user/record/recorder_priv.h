@@ -147,7 +147,7 @@ struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid); /*
 /* ---- recorder_job.c ---- */
 void recorder__job(struct recorder *r, uint32_t tgid);
 /* Of the first process where it is known. */
-void recorder__torch_version(struct recorder *r, pid_t pid);
+void recorder__torch_version(struct recorder *r, const struct torch_proc *tp);
 /*
  * A program may create process groups at any time and end before the recording does. They are read
  * GROUPS_WAIT_NS after its begin, then after twice as long each time, and at the end.

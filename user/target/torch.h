@@ -55,8 +55,9 @@ struct torch_cuda_lib {
 struct torch_proc {
 	pid_t pid; /* in ptbpf's pid namespace */
 	char comm[16];
-	char *exe;     /* base name of the executable */
-	char *cmdline; /* arguments joined by spaces, cut at 4096 bytes */
+	char *exe;          /* base name of the executable */
+	char *cmdline;      /* arguments joined by spaces, cut at 4096 bytes */
+	char *version_file; /* its PyTorch's version.py, as maps would name it; NULL: not known */
 	struct torch_lib libs[TORCH_LIB_ROLES];
 	struct torch_cuda_lib *cuda; /* all that are mapped, each file once */
 	uint32_t cuda_cnt, cuda_cap;
@@ -101,7 +102,7 @@ bool torch_proc__has_torch(const struct torch_proc *tp);
 /* torch.__version__, from the version.py of the package that the module torch._C is in; "": not
  * known. The file is the target's claim, and may be another version's since the process began. */
 #define TORCH_VERSION_MAX 63
-void torch_proc__version(pid_t pid, char out[TORCH_VERSION_MAX + 1]);
+void torch_proc__version(const struct torch_proc *tp, char out[TORCH_VERSION_MAX + 1]);
 
 /* Files of all processes so far that were not read, since a process of another user serves them
  * (FUSE). */

@@ -5,7 +5,6 @@
 #include "target/torch.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,19 @@ static enum torch_proc_why why_of(int err)
 	if (err == -EACCES || err == -EPERM)
 		return TORCH_PROC_NO_ACCESS;
 	return TORCH_PROC_NO_SUCH_PID;
+}
+
+/* Of PyTorch's package, which its module torch._C is in: distributions put its libraries elsewhere.
+ * NULL: it is not mapped. */
+static char *version_file(const struct proc_maps *maps)
+{
+	for (uint32_t i = 0; i < maps->cnt; i++) {
+		const char *module = maps->items[i].path, *end = strstr(module, "/torch/_C.");
+
+		if (end)
+			return xasprintf("%.*s/torch/version.py", (int)(end - module), module);
+	}
+	return NULL;
 }
 
 /* Reads names and maps. */
@@ -52,9 +64,10 @@ static int read_process(struct torch_proc *tp, struct proc_maps *maps, enum torc
 	err = proc_maps__read(tp->pid, maps);
 	if (err) {
 		*why = why_of(err);
-		err = *why == TORCH_PROC_NO_ACCESS ? -EACCES : err;
+		return *why == TORCH_PROC_NO_ACCESS ? -EACCES : err;
 	}
-	return err;
+	tp->version_file = version_file(maps);
+	return 0;
 }
 
 /* Is it torch's own, and not what may be mapped without it? */
@@ -76,33 +89,14 @@ bool torch_proc__has_torch(const struct torch_proc *tp)
 	return any_torch(tp) != NULL;
 }
 
-/* Of PyTorch's package, which its module torch._C is in: distributions put its libraries elsewhere.
- * False: it is not mapped. */
-static bool version_path(pid_t pid, char path[PATH_MAX])
-{
-	struct proc_maps maps;
-	bool found = false;
-
-	if (proc_maps__read(pid, &maps))
-		return false;
-	for (uint32_t i = 0; i < maps.cnt && !found; i++) {
-		const char *module = maps.items[i].path, *end = strstr(module, "/torch/_C.");
-
-		found = end && snprintf(path, PATH_MAX, "%.*s/torch/version.py",
-					(int)(end - module), module) < PATH_MAX;
-	}
-	proc_maps__free(&maps);
-	return found;
-}
-
 /* "__version__ = '2.15.0+cu132'", as torch's setup.py writes it */
-void torch_proc__version(pid_t pid, char out[TORCH_VERSION_MAX + 1])
+void torch_proc__version(const struct torch_proc *tp, char out[TORCH_VERSION_MAX + 1])
 {
 	static const char assigned[] = "\n__version__ = '";
-	char path[PATH_MAX], text[4096] = "\n";
-	ssize_t n = version_path(pid, path) ?
-			    named_file__head(pid, path, text + 1, sizeof(text) - 2) :
-			    -ENOENT;
+	char text[4096] = "\n";
+	ssize_t n = tp->version_file ? named_file__head(tp->pid, tp->version_file, text + 1,
+							sizeof(text) - 2) :
+				       -ENOENT;
 	const char *version;
 	size_t len;
 
@@ -198,6 +192,7 @@ void torch_proc__free(struct torch_proc *tp)
 	free(tp->cuda);
 	free(tp->exe);
 	free(tp->cmdline);
+	free(tp->version_file);
 	free(tp);
 }
 

@@ -252,26 +252,11 @@ static __always_inline __u64 sched_unseen(const struct sched_acc *acc, struct ta
 	return since + ran < now ? now - since - ran : 0;
 }
 
-/* The thread stops running, and its return to a processor was left out: it ran until now. */
-static __always_inline void sched_unseen_return(struct sched_acc *acc, struct task_struct *task,
-						__u64 now)
-{
-	sched_ended(acc, acc->out_ns + sched_unseen(acc, task, acc->out_ns, now));
-}
-
-/* The thread does not run, and that it stopped was left out: it ran until then. */
-static __always_inline void sched_unseen_stop(struct sched_acc *acc, struct task_struct *task,
-					      __u64 now)
-{
-	acc->out_ns = now - sched_unseen(acc, task, acc->in_ns, now);
-	sched_stopped(acc, task, acc->waking_ns < acc->out_ns, 0, false);
-}
-
 static __always_inline void sched_out(struct sched_acc *acc, struct task_struct *task,
 				      bool preempted, __u32 state, __u64 now)
 {
-	if (acc->out_ns)
-		sched_unseen_return(acc, task, now);
+	if (acc->out_ns) /* its return was left out: it ran until now */
+		sched_ended(acc, acc->out_ns + sched_unseen(acc, task, acc->out_ns, now));
 	acc->out_ns = now;
 	acc->ran_ns = task->se.sum_exec_runtime;
 	acc->cpu = bpf_get_smp_processor_id();
@@ -280,8 +265,10 @@ static __always_inline void sched_out(struct sched_acc *acc, struct task_struct 
 
 static __always_inline void sched_in(struct sched_acc *acc, struct task_struct *task, __u64 now)
 {
-	if (!acc->out_ns && acc->in_ns)
-		sched_unseen_stop(acc, task, now);
+	if (!acc->out_ns && acc->in_ns) { /* that it stopped was left out: it ran until then */
+		acc->out_ns = now - sched_unseen(acc, task, acc->in_ns, now);
+		sched_stopped(acc, task, acc->waking_ns < acc->out_ns, 0, false);
+	}
 	if (acc->out_ns)
 		sched_ended(acc, now);
 	acc->out_ns = acc->out_cut = 0;

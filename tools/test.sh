@@ -23,7 +23,7 @@ SOAK=OFF TURN=
 case ${1:-} in
 --soak) SOAK=ON ;;
 --all) ;;
---help) sed -n '3,/^set /s/^# \?//p' "$0" && exit ;;
+--help) sed -n '3,/^set /s/^# \?//p' "$0"; exit ;;
 --*) die "no option is called $1: --all --soak" ;;
 *) TURN=$((0x$(git rev-parse HEAD 2>/dev/null | cut -c1-4 | grep . || echo 0) % 4)) ;;
 esac

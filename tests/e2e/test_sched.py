@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from memory_cgroup import Limited, read
-from support import AGENT, BUILD, PYTHON, WORKLOADS, Process, Tracer, check, load_trace, loss_counters, modified_code, run_ptbpf, slices, workload
+from support import AGENT, BUILD, PYTHON, WORKLOADS, Process, Tracer, check, load_trace, loss_counters, modified_code, run_ptbpf, slices, wait_for, workload
 
 SLACK_NS = 50e6  # what the program does beside its rounds, and what it takes to begin and end the window
 EXPECTED = {  # by annotation or operator of waits.py
@@ -138,16 +138,26 @@ def test_harm(ws, pairs, agent, detail):
     detail(f"{said['switches'] / 3:.0f} wake-ups a second, {switches / 3:.0f} switches; lost {lost}")
 
 
+def throttled_ns(group):
+    stat = dict(line.split() for line in read(group.path, "cpu.stat").splitlines())
+    return int(stat.get("throttled_time", 0)) + 1000 * int(stat.get("throttled_usec", 0))
+
+
 def test_quota(ws):
     """A control group's CPU quota that is used up: it is in the capture, and so is the time that the kernel counts."""
-    with Limited(share=0.3) as group, workload("busy.py", 0) as target:
+    with Limited(share=0.1) as group, workload("busy.py", 0) as target:
         target.wait_line("^ready")
         group.add(target.pid)
-        with Tracer("attach", "--pid", target.pid, "--sched", "-o", ws + "/a.ptb", "--no-table", "-d", "2s") as t:
+        before = throttled_ns(group)
+        with Tracer("attach", "--pid", target.pid, "--sched", "-o", ws + "/a.ptb", "--no-table") as t:
+            t.wait_attached()
+            first = throttled_ns(group)
+            wait_for(lambda: throttled_ns(group) > first + 2e8, "the quota to be used up")
+            last = throttled_ns(group)
+            t.signal(signal.SIGINT)
             t.expect(0, 3)
-        stat = dict(line.split() for line in read(group.path, "cpu.stat").splitlines())
-    most = int(stat.get("throttled_time", 0)) + 1000 * int(stat.get("throttled_usec", 0))
+        after = throttled_ns(group)
     report = sched(ws + "/a.ptb")
     counted, job = loss_counters({"ptbpf": report}).get("THROTTLED_NS", 0), report["targets"][0]["job"]
-    check(0.2e9 < counted <= most, f"{counted} ns, {stat}")
-    check(job["cpu_quota_percent"] == 30 and job["cpus"], f"job: {job}")
+    check(last - first <= counted <= after - before, f"{counted} ns, {before} {first} {last} {after}")
+    check(job["cpu_quota_percent"] == 10 and job["cpus"], f"job: {job}")

@@ -15,7 +15,7 @@ import urllib.request
 
 import pytest
 
-from support import AGENT, ENVS, Process, Skip, Tracer, check, report_json, run_ptbpf, shared, wait_for, workload, workspace
+from support import AGENT, ENVS, Failure, Process, Skip, Tracer, check, report_json, run_ptbpf, shared, wait_for, workload, workspace
 from gpu_target import MOCK, need
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
@@ -75,7 +75,10 @@ def settled(folder, url, windows):
             done = sum(v for k, v in scrape.all("ptbpf_windows_total").items() if k != "skipped")
             same = len(before) == done == len(log_of(folder))
             return same and sum("seconds" in w for w in before) >= windows and (scrape, before)
-    return wait_for(both, f"{windows} windows in {folder}")
+    try:
+        return wait_for(both, f"{windows} windows in {folder}")
+    except Failure as e:
+        raise Failure(f"{e}\n{log_of(folder)}\n{Scrape(url).all('ptbpf_windows_total')}") from None
 
 
 def near(a, b, text):
@@ -153,7 +156,7 @@ def test_values(ws, detail):
     job = shared(workload, "train_loop.py")
     job.wait_line("step 20")
     with sampled(ws + "/w", "--pid", job.pid, "--profile-memory", "--kernel-memory", "--sched", "--schedule",
-                 "wait=6s,active=700ms,skip_first_wait=1") as (t, url):
+                 "wait=6s,active=700ms,skip_first_wait=1", "--max-overhead", "off") as (t, url):
         first = Scrape(url)
         check(first.get("ptbpf_windows_total", result="complete") == first.get("ptbpf_operators_total") == 0, "not empty at the begin")
         second, _ = settled(ws + "/w", url, 1)

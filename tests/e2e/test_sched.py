@@ -106,7 +106,8 @@ def test_outputs(ws):
     check(near(sum(s[1] for s in states) * 1e3, trace["ptbpf"]["window"]["duration_ns"], 0), "the window is not filled")
     for a in slices(trace, "sleeps"):
         inside = [s for s in states if a["ts"] <= s[0] and s[0] + s[1] <= a["ts"] + a["dur"]]
-        check(any(s[3] == "sleep" for s in inside), f"{a}: {inside}")
+        # its timer ends the sleep before it begins if the thread is preempted in nanosleep() for as long
+        check(any(s[3] == "sleep" or s[2] == "R" and s[1] > 2900 for s in inside), f"{a}: {inside}")
     lines = json.loads("\n".join(run_ptbpf("report", ws + "/a.ptb", "--by", "line", "--json").out))["lines"]
     check(sum(r["self"]["lock_wait_time"] + r["self"]["other_wait_time"] for r in lines) > 15e6, f"{lines}")
 

@@ -138,7 +138,8 @@ def test_one_core(ws, healthy, detail):
 @pytest.mark.parametrize("program", ["workers", *(pytest.param(name, marks=pytest.mark.soak)
                                                    for name in ("mlp", "cnn", "transformer", "lstm", "embedding", "inference", "ranks", "compiled"))])
 def test_healthy(ws, program):
-    """No rule speaks of a program without a cause; that a machine is busy is true, however."""
+    """No rule speaks of a program without a cause. On a busy machine it may wait for a CPU or for its workers; it measures that, too."""
     doc, said = verdict(ws, program)
-    causes = [c for c in doc["causes"] if c["rule"] != "cpu_queue" or said["shares"]["queue"] < 0.05]
-    check(not causes, f"{program}: {causes}")
+    own = {"cpu_queue": said["shares"]["queue"], "data_loader": said["shares"]["clock"]}
+    causes = [c for c in doc["causes"] if own.get(c["rule"], 0) < 0.7 * c["share"]]
+    check(not causes, f"{program}: {causes}, the program: {said['shares']}")

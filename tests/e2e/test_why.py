@@ -100,8 +100,10 @@ def test_share(ws, cause, rule, by, detail):
     doc, said = verdict(ws, cause)
     own = said["shares"][by] * (1 if by == "blocked" else 1 - said["shares"]["queue"])  # that clock goes on while it waits for a CPU
     found = next((c for c in doc["causes"] if c["rule"] == rule), None)
-    check(found, f"{cause}: {doc['causes']}")
     slack = 0.1 * own + (0.03 if by == "blocked" else 0.08)
+    if not found and own - slack < 0.05:  # WHY_SHARE_MIN
+        pytest.skip(f"the machine is busy, and the cause has only {own:.1%} of a step: {said['shares']}")
+    check(found, f"{cause}: {doc['causes']}, the program: {said['shares']}")
     check(own - slack < found["share"] < own + slack + 0.2 * (cause == "fresh_memory"), f"{found}, the program: {said['shares']}")
     with open(f"{WORKLOADS}/causes.py", encoding="utf-8") as f:
         marked = next(n for n, text in enumerate(f, 1) if f"# LINE OF {cause}" in text)

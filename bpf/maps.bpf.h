@@ -392,6 +392,7 @@ struct sched_acc {
 	__u32 voluntary, preempted;
 	__u64 in_ns;  /* it began to run last; 0: not yet */
 	__u64 ran_ns; /* on processors until the last switch, by the kernel's count */
+	__u64 nvcsw;  /* of the kernel, when it began to run last */
 	/* since it ran last */
 	__u64 out_ns; /* 0: it runs */
 	__u64 waking_ns;

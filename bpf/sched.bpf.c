@@ -207,11 +207,10 @@ static __always_inline void sched_ended(struct sched_acc *acc, __u64 now)
 	struct hit hit = { .ts_ns = now };
 	bool woken = acc->waking_ns >= acc->out_ns;
 
-	/* a wake-up before the switch was for this wait, too: it never slept */
-	if (!acc->preempted_now && acc->out_cut)
-		ready = woken ? acc->waking_ns : now;
-	else if (!acc->preempted_now)
-		ready = woken ? acc->waking_ns : acc->out_ns;
+	if (!acc->preempted_now && woken)
+		ready = acc->waking_ns;
+	else if (!acc->preempted_now && !acc->out_cut && acc->waking_ns > acc->in_ns)
+		ready = acc->out_ns; /* it was woken before the switch, and never slept */
 	if (ready > now)
 		ready = now;
 	if (!acc->out_cut && (now - acc->out_ns < PTB_SCHED_LONG_NS || !sched_may_emit(now))) {
@@ -255,8 +254,12 @@ static __always_inline __u64 sched_unseen(const struct sched_acc *acc, struct ta
 static __always_inline void sched_out(struct sched_acc *acc, struct task_struct *task,
 				      bool preempted, __u32 state, __u64 now)
 {
-	if (acc->out_ns) /* its return was left out: it ran until now */
-		sched_ended(acc, acc->out_ns + sched_unseen(acc, task, acc->out_ns, now));
+	if (acc->out_ns) { /* its return was left out: it ran until now */
+		__u64 in = acc->out_ns + sched_unseen(acc, task, acc->out_ns, now);
+
+		sched_ended(acc, in);
+		acc->in_ns = in;
+	}
 	acc->out_ns = now;
 	acc->ran_ns = task->se.sum_exec_runtime;
 	acc->cpu = bpf_get_smp_processor_id();
@@ -267,13 +270,14 @@ static __always_inline void sched_in(struct sched_acc *acc, struct task_struct *
 {
 	if (!acc->out_ns && acc->in_ns) { /* that it stopped was left out: it ran until then */
 		acc->out_ns = now - sched_unseen(acc, task, acc->in_ns, now);
-		sched_stopped(acc, task, acc->waking_ns < acc->out_ns, 0, false);
+		sched_stopped(acc, task, task->nvcsw == acc->nvcsw, 0, false);
 	}
 	if (acc->out_ns)
 		sched_ended(acc, now);
 	acc->out_ns = acc->out_cut = 0;
 	acc->in_ns = now;
 	acc->ran_ns = task->se.sum_exec_runtime;
+	acc->nvcsw = task->nvcsw;
 }
 
 SEC("tp_btf/sched_switch")
